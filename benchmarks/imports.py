@@ -1,12 +1,13 @@
 """Imports models that other programs made, and compares ids, log-probabilities and outputs with theirs."""
 
 import argparse
+import dataclasses
 import io
 import json
 import random
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,28 @@ from t2t.runs.loading import LoadedRun, load
 from t2t.runs.names import get_problem
 
 TAG = ">>deu<<"
-SIZES = {"layers": 3, "width": 64, "ffn_dim": 128, "heads": 4, "deviation": 0.2, "seed": 1}
+SENTINEL = "<extra_id_3>"
+SIZES = {"layers": 3, "width": 64, "head_size": 20, "ffn_dim": 128, "heads": 4, "deviation": 0.2, "seed": 1}
 SEARCH = {"beam_size": 4, "extra_length": 10}
 TOLERANCE = 1e-5
 """Largest difference of log-probabilities, nats."""
 _PIECES = 300
 _SECONDS = 1800
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A model of transformers that is imported."""
+
+    name: str
+    module: str
+    """Module of `benchmarks.peers` that makes it and says what it answers."""
+    learn: Callable[[Path, Sequence[tuple[str, str]]], None]
+    """Writes the files of its tokenizer."""
+    tag: str
+    """What half of the inputs begin with."""
+    options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """What its job says besides."""
 
 
 def main(argv: list[str]) -> int:
@@ -39,32 +56,35 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--lines", type=int, default=200, help="inputs that are encoded, scored and decoded")
     parser.add_argument("--peers_home", type=Path, default=peers_home(), help="folder of the peers' environments")
     arguments = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory() as folder:
-        rows = list(compare(Path(folder), arguments.peers_home.expanduser().absolute(), arguments.lines))
+    rows = []
+    for case in CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            rows += compare(case, Path(folder), arguments.peers_home.expanduser().absolute(), arguments.lines)
     print_table(rows)
     return 0 if all(row["ok"] for row in rows) else 1
 
 
-def compare(folder: Path, home: Path, lines: int) -> Iterator[Row]:
-    """Yields the comparisons with transformers' MarianMTModel and its tokenizer."""
+def compare(case: Case, folder: Path, home: Path, lines: int) -> Iterator[Row]:
+    """Yields the comparisons with a model of transformers and its tokenizer."""
     (model_dir := folder / "model").mkdir()
-    pairs = _pairs(lines)
-    learn_vocabulary(model_dir, pairs)
+    pairs = _pairs(case.tag, lines)
+    case.learn(model_dir, [(source.removeprefix(case.tag).removesuffix("数"), target) for source, target in pairs])
     texts = dict(zip(("sources", "targets"), zip(*pairs, strict=True), strict=True))
-    job = {"folder": str(model_dir), **SIZES, **SEARCH, **texts}
-    side = Side("hf_import", interpreter_of(ENVIRONMENTS["huggingface_text"], home), "benchmarks.peers.hf_import")
+    job = {"folder": str(model_dir), **SIZES, **SEARCH, **texts, **case.options}
+    interpreter = interpreter_of(ENVIRONMENTS["huggingface_text"], home)
+    side = Side(case.module, interpreter, f"benchmarks.peers.{case.module}")
     theirs = run(side, job, folder / "job", Conditions(threads=1, timeout=_SECONDS))
     import_run(ImportRequest(format="huggingface", model_dir=model_dir, output_dir=folder / "run"))
     loaded = load(str(folder / "run"))
-    yield from compare_answers(loaded, theirs, pairs)
-    for name in ("zip", "stream"):
-        yield _same_weights(folder, model_dir, name, loaded)
+    rows = [*compare_answers(loaded, theirs, pairs)]
+    rows += [_same_weights(folder, model_dir, name, loaded) for name in ("zip", "stream")]
+    for row in rows:
+        yield {**row, "check": f"{case.name}: {row['check']}"}
 
 
 def compare_answers(loaded: LoadedRun, theirs: dict[str, Any], pairs: Sequence[tuple[str, str]]) -> Iterator[Row]:
     """Yields the comparisons of what a run and the other program answer."""
-    pad, eos = theirs["special"]
-    ours = _renumbered(loaded.problem.encoders["inputs"].vocab_size, pad, eos)
+    ours = _renumbered(loaded.problem.encoders["inputs"].vocab_size, theirs["special"])
     encoders = [loaded.problem.encoders[name] for name in ("inputs", "targets")]
     found = [[[*encoder.encode(text), 1] for encoder, text in zip(encoders, pair, strict=True)] for pair in pairs]
     wanted = [[[ours[n] for n in ids] for ids in both] for both in theirs["ids"]]
@@ -104,36 +124,53 @@ def _beam_row(
     )
 
 
-def _pairs(lines: int) -> list[tuple[str, str]]:
+def _pairs(tag: str, lines: int) -> list[tuple[str, str]]:
     """Returns sentences, half of them with a tag and some with characters that no vocabulary has."""
     problem = get_problem("translate_ende_numbers")
     samples = problem.generate_samples("train", Source(tmp_dir=Path("."), rng=random.Random(1)))
     found = []
     for number, sample in zip(range(lines), samples, strict=False):
-        source = f"{TAG} {sample['inputs']}" if number % 2 else sample["inputs"]
+        source = f"{tag} {sample['inputs']}" if number % 2 else sample["inputs"]
         found.append((f"{source} 数" if number % 5 == 0 else source, sample["targets"]))
     return found
 
 
-def learn_vocabulary(folder: Path, pairs: Sequence[tuple[str, str]]) -> None:
+def learn_of_marian(folder: Path, pairs: Sequence[tuple[str, str]]) -> None:
     """Writes `source.spm`, `target.spm` and `vocab.json` as OPUS-MT has them."""
     pieces: dict[str, None] = {}
     for side, texts in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
-        content = io.BytesIO()
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter([text.removeprefix(TAG).removesuffix("数") for text in texts]),
-            model_writer=content, vocab_size=_PIECES, hard_vocab_limit=False, minloglevel=2,
-        )  # fmt: skip
-        (folder / f"{side}.spm").write_bytes(content.getvalue())
-        model = sentencepiece.SentencePieceProcessor(model_proto=content.getvalue())
+        content = _learn(texts)
+        (folder / f"{side}.spm").write_bytes(content)
+        model = sentencepiece.SentencePieceProcessor(model_proto=content)
         pieces |= dict.fromkeys(model.id_to_piece(number) for number in range(3, len(model)))
     table = ["</s>", "<unk>", *pieces, TAG, "<pad>"]
     (folder / "vocab.json").write_text(json.dumps({piece: number for number, piece in enumerate(table)}))
 
 
-def _renumbered(size: int, pad: int, eos: int) -> dict[int, int]:
-    """Returns our id of each foreign one, of which 1 is unknown."""
-    first = [pad, eos, 1]
+def learn_of_t5(folder: Path, pairs: Sequence[tuple[str, str]]) -> None:
+    """Writes `spiece.model` as T5 has it: its ids are those of the model."""
+    ids = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
+    (folder / "spiece.model").write_bytes(_learn([text for pair in pairs for text in pair], **ids))
+
+
+def _learn(texts: Sequence[str], **ids: int) -> bytes:
+    content = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts), model_writer=content, vocab_size=_PIECES, hard_vocab_limit=False, minloglevel=2,
+        **ids,
+    )  # fmt: skip
+    return content.getvalue()
+
+
+CASES = (
+    Case("Marian", "hf_import", learn_of_marian, TAG),
+    *(Case(f"T5 {n}", "hf_import_t5", learn_of_t5, SENTINEL, {"version": n}) for n in ("1.0", "1.1")),
+    Case("mT5", "hf_import_t5", learn_of_t5, SENTINEL, {"version": "mT5"}),
+)
+
+
+def _renumbered(size: int, first: Sequence[int]) -> dict[int, int]:
+    """Returns our id of each foreign one; `first` are those of padding, end of sequence and unknown."""
     return {number: place for place, number in enumerate([*first, *(n for n in range(size) if n not in first)])}
 
 

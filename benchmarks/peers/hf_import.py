@@ -69,7 +69,7 @@ def main():
     for name, zipped in (("zip", True), ("stream", False)):
         torch.save(model.state_dict(), folder / f"{name}.bin", _use_new_zipfile_serialization=zipped)
     with torch.no_grad():
-        write_result(job, **answers(job, model, tokenizer), special=[tokenizer.pad_token_id, tokenizer.eos_token_id])
+        write_result(job, **answers(job, model, tokenizer), special=[tokenizer.pad_token_id, tokenizer.eos_token_id, 1])
 
 
 if __name__ == "__main__":

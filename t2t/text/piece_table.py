@@ -107,7 +107,7 @@ class PieceTableEncoder(TextEncoder):
         header, _, model = content.partition(b"\n")
         try:
             table = json.loads(header)
-            pieces, sentinels = table["pieces"], bool(table["sentinels"])
+            pieces, sentinels = table["pieces"], bool(table.get("sentinels", False))
             if not all(isinstance(piece, str) for piece in pieces):
                 raise ValueError("a piece is no text")
         except (ValueError, KeyError, TypeError, RecursionError) as error:

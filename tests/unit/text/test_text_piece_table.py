@@ -55,6 +55,18 @@ def test_it_lies_in_a_folder_and_is_known_by_its_content(tmp_path):
     assert read_vocabulary(tmp_path / "renamed").fingerprint == encoders["inputs"].fingerprint
 
 
+def test_sentinels_stand_anywhere_and_are_kept_in_the_file():
+    encoder = PieceTableEncoder(MODEL, [*PIECES, "<extra_id_0>"], sentinels=True)
+    dog = encoder.encode("the dog")
+    last = encoder.vocab_size - 1
+    assert encoder.encode("<extra_id_0>the dog <extra_id_0>") == [last, *dog, last]
+    assert encoder.encode("<extra_id_1>")[-1] != last
+    assert encoder.encode(">>xx<< the dog")[0] != 3  # of the other kind of tag it has none
+    found = PieceTableEncoder.from_bytes(encoder.to_bytes())
+    assert found.encode("the dog<extra_id_0>") == [*dog, last]
+    assert found.fingerprint == encoder.fingerprint != PieceTableEncoder(MODEL, [*PIECES, "<extra_id_0>"]).fingerprint
+
+
 def test_two_models_over_one_table_have_the_same_ids_but_are_not_the_same():
     one, other = PieceTableEncoder(MODEL, PIECES), PieceTableEncoder(OTHER, PIECES)
     assert one.ids_fingerprint == other.ids_fingerprint != PieceTableEncoder(MODEL, PIECES[:-1]).ids_fingerprint
