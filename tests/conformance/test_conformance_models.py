@@ -75,9 +75,13 @@ OFFSET_OF_ALL_SCORES = "key_bias"
 
 
 def small_hparams(model_class, variant):
-    """The model's section made small, without dropout; None where the family lacks what the variant changes."""
+    """The model's section made small, without dropout; None where the family lacks what the variant changes.
+
+    Biases of heads cannot be shared by layers with different numbers of heads, which an Evolved Transformer has.
+    """
     fields = {field.name for field in dataclasses.fields(model_class.hparams_class)}
-    if not set(variant) <= fields:
+    has_two_numbers_of_heads = model_class.registered_name() == "evolvedtransformer"
+    if not set(variant) <= fields or (has_two_numbers_of_heads and variant.get("positions") == "relative_bias"):
         return None
     values = {name: value for name, value in SMALL.items() if name in fields}
     if model_class.registered_name() == "shakeshake":

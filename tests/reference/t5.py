@@ -2,8 +2,8 @@
 
 Written from Raffel et al. 2020 (arXiv:1910.10683), section 2.1, one sentence at a time and without masks: norms in
 front that only scale, no biases of maps, scores that are not scaled, and a scalar for each head and bucket of
-distances, which the layers of a stack share. Version 1.1 has gates with GELU and an output layer of its own; version 1.0
-has ReLU, and its output layer is the table of tokens, for hidden states divided by sqrt(D).
+distances, which the layers of a stack share. Version 1.1 has gates with GELU and an output layer of its own; version
+1.0 has ReLU, and its output layer is the table of tokens, for hidden states divided by sqrt(D).
 
 Legend: S source length, T target length, D width, H heads, V vocabulary.
 """
