@@ -60,7 +60,7 @@ def test_flags_that_are_missing_or_lead_nowhere(tmp_path, capsys):
     assert f"--model_dir={tmp_path}/none: no such folder" in capsys.readouterr().err
 
 
-def test_the_walk_through_of_a_marian_translator(tmp_path):
+def test_the_walk_through_of_a_marian_translator(tmp_path, capsys):
     """The commands of docs/importing.md, with few updates of a small model."""
     marian.write_model(tmp_path / "opus-mt-en-de")
     for split in ("train", "dev"):
@@ -75,9 +75,10 @@ def test_the_walk_through_of_a_marian_translator(tmp_path):
     before, after = ((tmp_path / f"{name}.tgt").read_text().splitlines() for name in ("before", "after"))
     assert len(before) == len(after) == len(marian.CORPUS["source"]) * 4
     assert len((tmp_path / "scores.txt").read_text().splitlines()) == len(marian.CORPUS["source"])
-    assert (tmp_path / "exported/1/model.bin").is_file() or (tmp_path / "exported/model.bin").is_file()
+    assert list((tmp_path / "exported").rglob("model.bin"))
     asked = ["t2t-exporter", f"--output_dir={tmp_path / 'imported'}", f"--export_dir={tmp_path / 'served'}"]
     assert exporter.main(asked) == 2
+    assert "a vocabulary of kind piece_table has no TensorFlow operations" in capsys.readouterr().err
     assert not (tmp_path / "served").exists()
 
 

@@ -100,7 +100,7 @@ DOOR_MUTATIONS = (
         name="names that a PyTorch file may ask for",
         file="t2t/importing/pytorch.py",
         original='if module == "torch" and name in _TYPES:',
-        broken='if module in ("io", "_io"):\n            return getattr(__import__(module), name)\n        if module == "torch":',
+        broken='if module in ("io", "_io"):\n            return open\n        if module == "torch":',
         breaks="A file from a stranger runs what it names.",
         tests=("tests/unit/importing/test_importing_pytorch.py",),
     ),
