@@ -5,7 +5,7 @@ import pytest
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen, decoder, exporter, importer, trainer
 from t2t.text.subword import SubwordEncoder
-from tests.readme import block, execute
+from tests.readme import ROOT, block, execute
 from tests.reference import marian
 from tests.reference import tensor2tensor as theirs
 
@@ -68,7 +68,9 @@ def test_the_walk_through_of_a_marian_translator(tmp_path, capsys):
             (tmp_path / f"{split}.{suffix}").write_text("\n".join(marian.CORPUS[side] * 4) + "\n")
     pairs = zip(marian.CORPUS["source"], marian.CORPUS["target"], strict=True)
     (tmp_path / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
-    commands = block("import-marian").replace("--train_steps=2000", "--train_steps=6 --local_eval_frequency=3")
+    commands = block("import-marian", page=ROOT / "docs/importing.md").replace(
+        "--train_steps=2000", "--train_steps=6 --local_eval_frequency=3"
+    )
     done = execute("bash", commands, tmp_path)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert CheckpointStore(tmp_path / "imported/checkpoints").load().step == 6
