@@ -68,7 +68,8 @@ def test_the_walk_through_of_a_marian_translator(tmp_path, capsys):
             (tmp_path / f"{split}.{suffix}").write_text("\n".join(marian.CORPUS[side] * 4) + "\n")
     pairs = zip(marian.CORPUS["source"], marian.CORPUS["target"], strict=True)
     (tmp_path / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
-    commands = block("import-marian", page=ROOT / "docs/importing.md").replace(
+    shown = block("import-marian", page=ROOT / "docs/importing.md")
+    commands = shown.replace("--train_steps=2000", "--train_steps=6 --local_eval_frequency=3")
         "--train_steps=2000", "--train_steps=6 --local_eval_frequency=3"
     )
     done = execute("bash", commands, tmp_path)

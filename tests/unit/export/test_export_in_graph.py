@@ -121,6 +121,8 @@ def test_a_kind_without_operations_is_refused():
     class Table(ByteEncoder):
         kind = "piece_table"
 
-    said = r"--format=saved_model: a vocabulary of kind piece_table has no TensorFlow operations, .* --format=ctranslate2 or"
+    said = (
+        r"--format=saved_model: a vocabulary of kind piece_table has no TensorFlow operations, .* --format=ctranslate2"
+    )
     with pytest.raises(UserError, match=said):
         graph_vocabulary(Table())
