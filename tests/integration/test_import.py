@@ -70,8 +70,6 @@ def test_the_walk_through_of_a_marian_translator(tmp_path, capsys):
     (tmp_path / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
     shown = block("import-marian", page=ROOT / "docs/importing.md")
     commands = shown.replace("--train_steps=2000", "--train_steps=6 --local_eval_frequency=3")
-        "--train_steps=2000", "--train_steps=6 --local_eval_frequency=3"
-    )
     done = execute("bash", commands, tmp_path)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert CheckpointStore(tmp_path / "imported/checkpoints").load().step == 6

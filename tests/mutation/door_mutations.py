@@ -94,7 +94,9 @@ DOOR_MUTATIONS = (
         original="first = [pad, eos, unknown]",
         broken="first = [pad, unknown, eos]",
         breaks="An imported model ends its outputs with the unknown piece.",
-        tests=("tests/unit/importing/huggingface/test_importing_huggingface_marian.py::test_texts_have_the_same_ids",),
+        tests=(
+            "tests/unit/importing/huggingface/test_importing_huggingface_marian.py::test_targets_have_the_same_probabilities",
+        ),
     ),
     Mutation(
         name="names that a PyTorch file may ask for",
