@@ -21,7 +21,8 @@ Reads a model of another toolkit into a run directory, which t2t-decoder decodes
 
 A run of Tensor2Tensor (hparams.json, model.ckpt-*) comes with its vocabulary:
 
-    %s --t2t_dir=their_run --output_dir=run --vocab_file=vocab.translate_ende_wmt32k.32768.subwords
+    %s --t2t_dir=their_run --output_dir=run \\
+      --vocab_file=vocab.translate_ende_wmt32k.32768.subwords
 """
 
 

@@ -69,7 +69,8 @@ class Tensors:
         Raises:
             UserError: it has other values.
         """
-        if name in self._arrays and not np.array_equal(self._arrays[name], self._arrays.get(original)):
+        copied = original in self._arrays and np.array_equal(self._arrays.get(name, ()), self._arrays[original])
+        if name in self._arrays and not copied:
             raise UserError(
                 f"{self._origin}: tensor {name} is not the same as {original}, which its configuration says; "
                 f"such a model cannot be imported"

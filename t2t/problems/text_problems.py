@@ -231,7 +231,8 @@ class TextProblem(Problem):
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the vocabulary's file where one is given."""
-        return self.options.numbered_paths("vocab_file")
+        named: dict[str, Path] = self.options.numbered_paths("vocab_file")
+        return named
 
     def sample_fault(self, sample: Any) -> str:
         """Every text feature must be there and be text."""

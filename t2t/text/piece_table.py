@@ -91,7 +91,8 @@ class PieceTableEncoder(TextEncoder):
         """Returns the text of the pieces; white space at both ends is none of it."""
         unknown = self._processor.id_to_piece(self._processor.unk_id())
         pieces = [unknown if token_id == UNK_ID else self._pieces[token_id] for token_id in ids]
-        return self._processor.decode_pieces(pieces).replace(PIECE_MARKER, " ").strip()
+        text: str = self._processor.decode_pieces(pieces)
+        return text.replace(PIECE_MARKER, " ").strip()
 
     def piece(self, token_id: int) -> str:
         """Returns the piece, with U+2581 for a space."""

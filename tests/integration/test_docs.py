@@ -82,7 +82,7 @@ def test_every_marked_block_has_a_kind_that_is_checked():
     pages_with_runs = {
         page.stem for page in DOCS if page not in GUIDES and any(one.kind == "run" for one in blocks(page))
     }
-    assert pages_with_runs == {"new_problem", "new_model", "numerics", "python", "scale", "weights"}
+    assert pages_with_runs == {"importing", "new_problem", "new_model", "numerics", "python", "scale", "weights"}
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import pytest
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen, decoder, exporter, importer, trainer
 from t2t.text.subword import SubwordEncoder
-from tests.readme import block, execute
+from tests.readme import ROOT, block, execute
 from tests.reference import marian
 from tests.reference import tensor2tensor as theirs
 
@@ -60,7 +60,7 @@ def test_flags_that_are_missing_or_lead_nowhere(tmp_path, capsys):
     assert f"--model_dir={tmp_path}/none: no such folder" in capsys.readouterr().err
 
 
-def test_the_walk_through_of_a_marian_translator(tmp_path):
+def test_the_walk_through_of_a_marian_translator(tmp_path, capsys):
     """The commands of docs/importing.md, with few updates of a small model."""
     marian.write_model(tmp_path / "opus-mt-en-de")
     for split in ("train", "dev"):
@@ -68,16 +68,18 @@ def test_the_walk_through_of_a_marian_translator(tmp_path):
             (tmp_path / f"{split}.{suffix}").write_text("\n".join(marian.CORPUS[side] * 4) + "\n")
     pairs = zip(marian.CORPUS["source"], marian.CORPUS["target"], strict=True)
     (tmp_path / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
-    commands = block("import-marian").replace("--train_steps=2000", "--train_steps=6 --local_eval_frequency=3")
+    shown = block("import-marian", page=ROOT / "docs/importing.md")
+    commands = shown.replace("--train_steps=2000", "--train_steps=6 --local_eval_frequency=3")
     done = execute("bash", commands, tmp_path)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert CheckpointStore(tmp_path / "imported/checkpoints").load().step == 6
     before, after = ((tmp_path / f"{name}.tgt").read_text().splitlines() for name in ("before", "after"))
     assert len(before) == len(after) == len(marian.CORPUS["source"]) * 4
     assert len((tmp_path / "scores.txt").read_text().splitlines()) == len(marian.CORPUS["source"])
-    assert (tmp_path / "exported/1/model.bin").is_file() or (tmp_path / "exported/model.bin").is_file()
+    assert list((tmp_path / "exported").rglob("model.bin"))
     asked = ["t2t-exporter", f"--output_dir={tmp_path / 'imported'}", f"--export_dir={tmp_path / 'served'}"]
     assert exporter.main(asked) == 2
+    assert "a vocabulary of kind piece_table has no TensorFlow operations" in capsys.readouterr().err
     assert not (tmp_path / "served").exists()
 
 

@@ -94,13 +94,15 @@ DOOR_MUTATIONS = (
         original="first = [pad, eos, unknown]",
         broken="first = [pad, unknown, eos]",
         breaks="An imported model ends its outputs with the unknown piece.",
-        tests=("tests/unit/importing/huggingface/test_importing_huggingface_marian.py::test_texts_have_the_same_ids",),
+        tests=(
+            "tests/unit/importing/huggingface/test_importing_huggingface_marian.py::test_targets_have_the_same_probabilities",
+        ),
     ),
     Mutation(
         name="names that a PyTorch file may ask for",
         file="t2t/importing/pytorch.py",
         original='if module == "torch" and name in _TYPES:',
-        broken='if module in ("io", "_io"):\n            return getattr(__import__(module), name)\n        if module == "torch":',
+        broken='if module in ("io", "_io"):\n            return open\n        if module == "torch":',
         breaks="A file from a stranger runs what it names.",
         tests=("tests/unit/importing/test_importing_pytorch.py",),
     ),

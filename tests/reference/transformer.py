@@ -54,6 +54,15 @@ def split_sinusoid(position, width):
     return np.array([math.sin(position / s) for s in scales] + [math.cos(position / s) for s in scales])
 
 
+def halved_sinusoid(position, width):
+    """The waves of section 3.5, all sines, then all cosines."""
+    turned = sinusoid(position, width)
+    return np.concatenate([turned[0::2], turned[1::2]])
+
+
+LAYOUTS = {"interleaved": sinusoid, "split": split_sinusoid, "halves": halved_sinusoid}
+
+
 def softmax(x):
     """exp(x_i) / sum_j exp(x_j)."""
     powers = np.exp(x - x.max())
@@ -118,7 +127,8 @@ class Transformer:
     def logits(self, source, target):
         """Returns (T, V): row t is about target[t], given target[:t] and, unless it is None, the whole source."""
         memory = None if source is None else self.encode(source)
-        return np.array([self.output_table() @ x for x in self.decode(target, memory)])
+        bias = self.weights.get("output_embedding/bias", 0.0)
+        return np.array([self.output_table() @ x + bias for x in self.decode(target, memory)])
 
     def encode(self, source):
         """Returns the encoder's output, a list of S vectors."""
@@ -268,7 +278,7 @@ class Transformer:
 
     def place(self, x, position):
         if self.shape.positions == "sinusoidal":
-            return x + (sinusoid if self.shape.layout == "interleaved" else split_sinusoid)(position, len(x))
+            return x + LAYOUTS[self.shape.layout](position, len(x))
         if self.shape.positions == "learned":
             return x + self.weights["positions/table"][position]
         return x

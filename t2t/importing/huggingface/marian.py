@@ -24,7 +24,7 @@ from t2t.runs.names import get_text_problem
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.text.piece_table import PieceTableEncoder
 
-_ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu"}
+_ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
 _ALLOWED: dict[str, tuple[Any, ...]] = {
     "activation_function": tuple(_ACTIVATIONS),
     "scale_embedding": (True,),

@@ -3,8 +3,6 @@
 Legend: B batch, T length, D width, V vocabulary.
 """
 
-from typing import Any
-
 import keras
 from keras import ops
 
@@ -100,9 +98,8 @@ class TokenSoftmax(Top):
     def build(self, input_shape=None):
         """Creates the table (V, D) where it has one of its own, and the bias (V,) where there is one."""
         self.own_table = _add_table(self) if self.embedding is None else None
-        self.bias: Any = None
-        if self.has_bias:
-            self.bias = self.add_weight(name="bias", shape=(self.spec.vocab_size,), initializer="zeros")
+        shape = (self.spec.vocab_size,)
+        self.bias = self.add_weight(name="bias", shape=shape, initializer="zeros") if self.has_bias else None
 
     def table(self):
         """Returns the table, (V, D) float32."""

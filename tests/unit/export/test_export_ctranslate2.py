@@ -32,6 +32,9 @@ FORMS = {
         "norm_epsilon": 0.1,
     },
     "sines first, a target space": {"sinusoid_layout": "split", "target_space_embedding": True},
+    "as Marian's translators": {
+        "sinusoid_layout": "halves", "output_bias": True, "attention_bias": True, "activation": "silu",
+    },
     "relative positions, a target space": {
         "positions": "relative", "max_relative_position": 3, "target_space_embedding": True,
     },

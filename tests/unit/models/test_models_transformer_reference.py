@@ -22,6 +22,9 @@ CASES = {
     },
     "no positions": {"positions": "none"},
     "sines before cosines": {"sinusoid_layout": "split"},
+    "sines before cosines of the same waves": {"sinusoid_layout": "halves"},
+    "biases of logits": {"output_bias": True},
+    "biases of logits, a table of their own": {"output_bias": True, "shared_embedding_and_softmax_weights": False},
     "other channels of keys and values": {
         "attention_key_channels": 4, "attention_value_channels": 12, "attention_bias": True,
     },
@@ -137,7 +140,11 @@ def test_positions_beyond_the_longest_training_length(positions):
 
 
 @pytest.mark.parametrize(("smoothing", "kind"), [(0.0, "all"), (0.1, "all"), (0.9, "all"), (0.1, "others")])
-@pytest.mark.parametrize("changes", [{}, CASES["pre-norm with biases, learned positions"]], ids=["paper", "other"])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, CASES["pre-norm with biases, learned positions"], CASES["biases of logits"]],
+    ids=["paper", "other", "biases of logits"],
+)
 def test_loss_is_that_of_the_distribution_written_out(smoothing, kind, changes):
     model = tiny_transformer(label_smoothing=smoothing, label_smoothing_kind=kind, **changes)
     features = batch(widths=(9, 8))
@@ -162,8 +169,19 @@ def test_loss_is_that_of_the_distribution_written_out(smoothing, kind, changes):
         CASES["rms norms"],
         {"gated_feed_forward": True},
         CASES["two heads of keys and values"],
+        CASES["biases of logits"],
     ],
-    ids=["post", "pre", "relative", "rotary", "T5", "rms", "gated", "two heads of keys and values"],
+    ids=[
+        "post",
+        "pre",
+        "relative",
+        "rotary",
+        "T5",
+        "rms",
+        "gated",
+        "two heads of keys and values",
+        "biases of logits",
+    ],
 )
 def test_gradients_are_the_slopes_of_the_reference(changes):
     """Central differences of the numpy loss, at the steepest element of each weight."""

@@ -6,6 +6,7 @@ import pytest
 import sentencepiece
 
 from t2t.errors import UserError
+from t2t.problems.text_files import Text2TextFiles
 from t2t.text.piece_table import PieceTableEncoder
 from t2t.text.vocabulary_files import describe_encoders, read_encoders, read_vocabulary, save_encoders
 
@@ -90,3 +91,20 @@ def test_damage_is_named(content, said):
 def test_none_is_learnt():
     with pytest.raises(UserError, match=r"none is learnt from text; it comes with an imported model"):
         PieceTableEncoder.build(["a b"], 10)
+
+
+def test_each_text_feature_may_be_given_a_vocabulary(tmp_path):
+    encoders = {"inputs": PieceTableEncoder(MODEL, PIECES), "targets": PieceTableEncoder(OTHER, PIECES)}
+    save_encoders(tmp_path, encoders)
+    problem = Text2TextFiles(vocab_file=f"{tmp_path}/*.pieces")
+    built = problem.build_encoders(None)
+    assert {name: encoder.fingerprint for name, encoder in built.items()} == {
+        name: encoder.fingerprint for name, encoder in encoders.items()
+    }
+    assert problem.with_encoders(built).spec().shared_vocabulary
+    assert problem.nominal_spec() == problem.spec()
+    assert problem.raw_files(tmp_path).keys() == {"vocab_file 1", "vocab_file 2"}
+    three = ",".join([f"{tmp_path}/vocab.inputs.piece_table.pieces"] * 3)
+    said = r"--vocab_file: 3 files are named; text2text_files has 2 text features; .* in this order: inputs, targets"
+    with pytest.raises(UserError, match=said):
+        Text2TextFiles(vocab_file=three).build_encoders(None)

@@ -167,7 +167,7 @@ def setting(**changes):
             r"1 of another shape: encoder/layer_0/ffn/inner/bias \(\(1,\)",
         ),
         (put("final_logits_bias", [[1]]), r"tokens and 1 biases; vocab.json has \d+ ids; get all files again"),
-        (setting(activation_function="gelu"), r"activation_function='gelu' \(known: 'swish', 'silu', 'relu'\); it can"),
+        (setting(activation_function="tanh"), r"activation_function='tanh' \(known: 'swish', 'silu', 'relu', 'gelu'\)"),
         (setting(scale_embedding=False, normalize_before=True), r"scale_embedding=False .*; normalize_before=True "),
         (setting(decoder_ffn_dim=3), r"has encoder_ffn_dim=12 and decoder_ffn_dim=3; the models here have one value"),
         (setting(d_model="8"), r"has d_model='8'; it must be of type int; get it again"),
