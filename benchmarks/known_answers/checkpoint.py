@@ -11,7 +11,8 @@ import numpy as np
 
 from benchmarks.known_answers import Row
 from t2t.checkpoints.store import CheckpointStore
-from t2t.importing.tensor2tensor.run import ImportReport, ImportRequest, import_run
+from t2t.importing.formats import ImportRequest
+from t2t.importing.run import ImportReport, import_run
 from t2t.runs.loading import load
 from t2t.training.schedules import learning_rate
 
@@ -26,7 +27,7 @@ def check(data: Path) -> list[Row]:
     """Imports the checkpoint into a folder of its own and compares."""
     with tempfile.TemporaryDirectory() as folder:
         request = ImportRequest(
-            t2t_dir=data / CHECKPOINT, vocab_file=data / VOCABULARY, output_dir=Path(folder) / "run"
+            model_dir=data / CHECKPOINT, vocab_file=data / VOCABULARY, output_dir=Path(folder) / "run"
         )
         report = import_run(request)
         loaded = load(request.output_dir)
@@ -45,17 +46,17 @@ def check(data: Path) -> list[Row]:
 def _variables(report: ImportReport) -> list[Row]:
     rows_left = (TABLE_ROWS - 1) * 16
     return [
-        _row("variables of the network", "81", str(report.converted.variables)),
+        _row("variables of the network", "81", str(report.run.tensors)),
         _row("their values", "139200", str(report.parameters + rows_left)),
-        _row("moments of Adam", "2", str(len(report.converted.moments))),
-        _row("target space of English to German", "8", str(report.target_space_id)),
+        _row("moments of Adam", "2", str(len(report.run.moments))),
+        _row("English to German", "target space 8", report.run.notes[0]),
     ]
 
 
 def _rate(report: ImportReport, hparams) -> list[Row]:
     biases = [
         np.abs(array)
-        for path, array in report.converted.weights.items()
+        for path, array in report.run.weights.items()
         if path.endswith(("beta", "inner/bias", "outer/bias"))
     ]
     moved = float(np.median(np.concatenate(biases)))  # where the gradient is near Adam's epsilon they move less

@@ -35,6 +35,11 @@ ENVIRONMENTS = {
     environment.name: environment
     for environment in (
         Environment("huggingface", ("3.11", "3.12"), ((_TORCH, _NUMPY, "transformers==5.23.0"),)),
+        Environment(
+            "huggingface_text",
+            ("3.11", "3.12"),
+            ((_TORCH, _NUMPY, "transformers==5.23.0", "sentencepiece==0.2.3", "protobuf==7.36.2"),),
+        ),
         Environment("ctranslate2", ("3.11", "3.12"), (("ctranslate2==4.8.5", _NUMPY),)),
         Environment(
             "marian", ("3.10", "3.9"), (("bergamot==0.4.5", "numpy==1.26.4", "pyyaml==6.0.2", "sentencepiece==0.2.1"),)

@@ -33,7 +33,8 @@ from t2t.training.cluster import ALONE, find_cluster
 
 _OPTION_FLAGS = {
     "vocab_kind": "Kind of vocabulary: sentencepiece, subword, byte, token or word_list; empty for the problem's own.",
-    "vocab_file": "Vocabulary of any kind to use as it is, instead of learning one.",
+    "vocab_file": "Vocabulary of any kind to use as it is, instead of learning one; or one for each text feature, with "
+    "commas between them.",
     "language_tags": "Languages whose tags the vocabulary reserves, such as en,de,fr; inputs then begin with the tag "
     "of the target language, <2de>, and one model translates into several.",
     "train_source": "Training source text, one sentence a line, plain or .gz (problem text2text_files). Several have "

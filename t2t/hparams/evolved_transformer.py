@@ -41,6 +41,11 @@ class EvolvedTransformerHParams(TransformerHParams):
             found.append(
                 f"hparam decoder_layer={self.decoder_layer}: an Evolved Transformer has self-attention; leave it out"
             )
+        if self.positions == "relative_bias":
+            found.append(
+                f"hparam positions=relative_bias: the decoder's first self-attention has {self.wide_heads} heads "
+                f"and the others {self.num_heads}, and biases are of each head; choose other positions"
+            )
         if self.filter_size < self.hidden_size // 2:
             found.append(
                 f"hparam filter_size={self.filter_size}: the encoder's left branch is its wider one, and the right one "

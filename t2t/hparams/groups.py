@@ -41,10 +41,15 @@ class EveryModelHParams:
     symbol_dropout: float = training_fraction(
         0.0, "Fraction of the tokens of inputs and targets that are read as zero vectors."
     )
+    target_start: str = param(
+        "zero", "Vector that stands before the first target: zero, as in Tensor2Tensor; pad: the embedding of padding, "
+        "as in T5.", choices=("zero", "pad"),
+    )  # fmt: skip
     shared_embedding: bool = param(True, "Whether inputs and targets use one embedding table, vocabularies permitting.")
     shared_embedding_and_softmax_weights: bool = param(
         True, "Whether the output layer is the transposed table of the targets."
     )
+    output_bias: bool = param(False, "Whether the logits of tokens have a bias each; the paper's have none.")
     input_modality: str = param(
         "", "Name of the modality that turns inputs into vectors; empty = the usual one of their kind."
     )

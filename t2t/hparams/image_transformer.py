@@ -66,7 +66,9 @@ class ImageTransformerHParams(TransformerHParams):
                 f"choose a multiple of 4"
             )
         if self.positions == "learned":
-            found.append("hparam positions=learned: positions of images are sinusoidal, relative, rotary or none")
+            found.append(
+                "hparam positions=learned: positions of images are sinusoidal, relative, rotary, relative_bias or none"
+            )
         if self.self_attention_window and self.target_grid:
             found.append(
                 f"hparam self_attention_window={self.self_attention_window}: nothing reads it while "

@@ -30,11 +30,15 @@ class TransformerHParams(HParams):
     attention_key_channels: int = param(0, "Channels of all queries together, h * d_k; 0 = hidden_size.", minimum=0)
     attention_value_channels: int = param(0, "Channels of all heads' values, h * d_v; 0 = hidden_size.", minimum=0)
     filter_size: int = param(2048, "Inner width d_ff of the feed-forward sub-layer, in channels.", minimum=1)
-    activation: str = param("relu", "Non-linearity of the feed-forward sub-layer.", choices=("relu", "gelu", "silu"))
+    activation: str = param(
+        "relu", "Non-linearity of the feed-forward sub-layer; gelu_tanh is the approximation of gelu by tanh.",
+        choices=("relu", "gelu", "gelu_tanh", "silu"),
+    )  # fmt: skip
     gated_feed_forward: bool = param(
         False, "Whether the inner channels are multiplied by a linear map of the input (Shazeer 2020): ReGLU, GEGLU or "
         "SwiGLU, by activation; it adds half as many weights again.",
     )  # fmt: skip
+    feed_forward_bias: bool = param(True, "Whether the maps of the feed-forward sub-layer have biases.")
     norm_position: str = param(
         "post", "post (the paper's): LayerNorm(x + Sublayer(x)); pre: x + Sublayer(LayerNorm(x)), one norm at the end.",
         choices=("post", "pre"),
@@ -56,16 +60,27 @@ class TransformerHParams(HParams):
     positions: str = param(
         "sinusoidal", "Position encoding: sinusoidal (the paper's) or learned vectors, added to embeddings; relative: "
         "learned vectors of distances, in self-attention (Shaw et al. 2018); rotary: rotated queries and keys (Su et "
-        "al. 2021); none.", choices=("sinusoidal", "learned", "relative", "rotary", "none"),
+        "al. 2021); relative_bias: learned scalars of distances, added to the scores of self-attention (Raffel et al. "
+        "2020); none.",
+        choices=("sinusoidal", "learned", "relative", "rotary", "relative_bias", "none"),
     )  # fmt: skip
     max_relative_position: int = param(
         16, "Distance k from which on all positions count as equally far, in positions.", minimum=1, maximum=128,
         used_when=UsedWhen("positions", ("relative",)),
     )  # fmt: skip
+    relative_bias_buckets: int = param(
+        32, "Number of buckets of distances: half of those of a side are for one distance each, from 0 on.", minimum=4,
+        used_when=UsedWhen("positions", ("relative_bias",)),
+    )  # fmt: skip
+    relative_bias_max_distance: int = param(
+        128, "Distance from which on all positions are in one bucket, in positions.", minimum=3,
+        used_when=UsedWhen("positions", ("relative_bias",)),
+    )  # fmt: skip
     sinusoid_layout: str = param(
         "interleaved",
-        "Order of sines and cosines: in turn, the paper's (interleaved), or sines first, as Tensor2Tensor's (split).",
-        choices=("interleaved", "split"), used_when=UsedWhen("positions", ("sinusoidal",)),
+        "Order of sines and cosines: in turn, the paper's (interleaved), or sines first: of the same waves, Marian's "
+        "(halves), or of slightly longer ones, Tensor2Tensor's (split).",
+        choices=("interleaved", "halves", "split"), used_when=UsedWhen("positions", ("sinusoidal",)),
     )  # fmt: skip
     target_space_embedding: bool = param(
         False, "Whether a learned vector is added to every source position, as Tensor2Tensor does to name the target."
@@ -129,11 +144,17 @@ class TransformerHParams(HParams):
                 f"hparam positions=rotary: it rotates pairs of channels, and a head has "
                 f"{self.key_channels // self.num_heads} for keys; choose a num_heads that leaves an even number"
             )
-        if self.positions == "relative" and self.max_length >= BLOCKWISE_LENGTH:
+        if self.positions in ("relative", "relative_bias") and self.max_length >= BLOCKWISE_LENGTH:
             found.append(
-                f"hparam positions=relative: attention over {BLOCKWISE_LENGTH} positions and more is computed block by "
-                f"block, without relative positions, and max_length={self.max_length}; choose a smaller max_length or "
-                f"other positions"
+                f"hparam positions={self.positions}: attention over {BLOCKWISE_LENGTH} positions and more is computed "
+                f"block by block, without relative positions, and max_length={self.max_length}; choose a smaller "
+                f"max_length or other positions"
+            )
+        if self.positions == "relative_bias" and 2 * self.relative_bias_max_distance <= self.relative_bias_buckets:
+            found.append(
+                f"hparam relative_bias_buckets={self.relative_bias_buckets}: half of them are for one distance each, "
+                f"from 0 on, and relative_bias_max_distance={self.relative_bias_max_distance}; choose a distance of "
+                f"more than half as many, or fewer buckets"
             )
         if self.packed_length and self.decoder_layer == "ssru":
             found.append(

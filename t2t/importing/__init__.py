@@ -1,1 +1,1 @@
-"""Runs of other libraries made into runs of this one; a folder a format. Start with `tensor2tensor.run`."""
+"""Makes runs of other toolkits' models; one module or package a format, listed in `formats`."""

@@ -21,6 +21,7 @@ from t2t.layers.local_attention import local_attention
 from t2t.layers.masks import EVERYTHING, BlockWindow, Span, key_offsets, span_keep
 from t2t.layers.products import float32_product
 from t2t.layers.projection import HeadProjection
+from t2t.layers.relative_bias import RelativeBias
 from t2t.layers.relative_positions import RelativePositions
 from t2t.layers.rotary_positions import rotate
 
@@ -105,6 +106,8 @@ class MultiHeadAttention(CachingLayer):
         self.project = HeadProjection(heads, use_bias, dtype=self.dtype_policy, name="project")
         self.output_layer = keras.layers.Dense(width, use_bias=use_bias, dtype=self.dtype_policy, name="output")
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+        self.relative_bias: RelativeBias | None = None
+        """Shared by the layers of a stack, which owns it."""
         self.relative_positions: RelativePositions | None = None
         if max_relative_position:
             sizes = (max_relative_position, *self.head_sizes)
@@ -201,7 +204,7 @@ class MultiHeadAttention(CachingLayer):
         is_long = queries * keys >= shortest
         never_long = not isinstance(is_long, bool) and self.longest**2 < shortest
         by_query = keep is not None and keep.shape[2] != 1  # packed rows, which are short
-        if never_long or by_query or self.relative_positions or is_recorded():
+        if never_long or by_query or self.relative_positions or self.relative_bias or is_recorded():
             is_long = False
         if grid is None and _without_blockwise_attention.get():
             is_long = False
@@ -212,6 +215,8 @@ class MultiHeadAttention(CachingLayer):
     def _weighted(self, q_BHTK, memory: KeysValues, keep, offset_PS, seed):
         relative = self.relative_positions
         added = relative.scores(q_BHTK, offset_PS) if relative else None
+        if self.relative_bias is not None:
+            added = self.relative_bias(offset_PS)
         weights = self.dropout(attention_weights(q_BHTK, memory.keys, keep, self.path, added), seed=seed)
         weights = ops.cast(weights, memory.values.dtype)
         found = _by_head(ops.matmul, weights, memory.values)

@@ -16,6 +16,7 @@ from keras import ops
 
 from t2t.layers.costs import add_cost
 from t2t.layers.dropout import Dropout, GivenSeed, SeededLayer
+from t2t.layers.feed_forward import activation_function
 
 BLOCK = 128
 """R: rows of a product. A block holds less where the assignments of an expert end."""
@@ -171,7 +172,7 @@ class Experts(keras.layers.Layer):
 
     def __init__(
         self, width: int, filter_size: int, experts: int, chosen: int, balance: float, activation: str,
-        dropout: float, gated: bool = False, groups: int = 0, **kwargs,
+        dropout: float, gated: bool = False, use_bias: bool = True, groups: int = 0, **kwargs,
     ):  # fmt: skip
         super().__init__(**kwargs)
         self.width, self.filter_size, self.balance = width, filter_size, balance
@@ -179,8 +180,8 @@ class Experts(keras.layers.Layer):
         self.gate: Any = NoisyTopKGate(experts, chosen, **named)
         if groups:
             self.gate = HierarchicalGate(experts, groups, chosen, **named)
-        self.gated = gated
-        self.activation = keras.activations.get(activation)
+        self.gated, self.use_bias = gated, use_bias
+        self.activation = activation_function(activation)
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, input_shape):
@@ -194,10 +195,11 @@ class Experts(keras.layers.Layer):
         maps = {"inner": inward, "outer": outward} | ({"linear": inward} if self.gated else {})
         for name, shape in maps.items():
             setattr(self, name, self.add_weight(name=name, shape=shape, initializer=glorot(-limit, limit)))
-        self.inner_bias = self.add_weight(name="inner_bias", shape=(experts, inner), initializer="zeros")
-        if self.gated:
-            self.linear_bias = self.add_weight(name="linear_bias", shape=(experts, inner), initializer="zeros")
-        self.outer_bias = self.add_weight(name="outer_bias", shape=(experts, width), initializer="zeros")
+        for name in ("inner", "linear", "outer"):
+            if name in maps:
+                shape = (experts, maps[name][-1])
+                bias = self.add_weight(name=f"{name}_bias", shape=shape, initializer="zeros") if self.use_bias else None
+                setattr(self, f"{name}_bias", bias)
 
     def call(self, x_BTD, seed=None, keep_BT=None):
         """Returns (B, T, D); where `keep_BT` (B, T) bool is False a position counts for no balance; None = all do."""
@@ -222,7 +224,8 @@ class Experts(keras.layers.Layer):
             return ops.cast(ops.take(ops.convert_to_tensor(weights), plan.experts, axis=0), x_ND.dtype)
 
         def mapped(x, weights, biases):
-            return ops.matmul(x, take_experts(weights)) + take_experts(biases)[:, None]
+            found = ops.matmul(x, take_experts(weights))
+            return found if biases is None else found + take_experts(biases)[:, None]
 
         inner_GRF = self.activation(mapped(x_GRD, self.inner, self.inner_bias))
         if self.gated:

@@ -3,6 +3,9 @@
 Legend: B batch, T length, D width, F inner width.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 
 from t2t.layers.dropout import Dropout
@@ -15,12 +18,16 @@ class FeedForward(keras.layers.Layer):
     6, whose maps have no biases): with relu ReGLU, with gelu GEGLU, with silu SwiGLU.
     """
 
-    def __init__(self, width: int, filter_size: int, activation: str, dropout: float, gated: bool = False, **kwargs):
+    def __init__(
+        self, width: int, filter_size: int, activation: str, dropout: float, gated: bool = False, use_bias: bool = True,
+        **kwargs,
+    ):  # fmt: skip
         super().__init__(**kwargs)
         self.width, self.filter_size = width, filter_size
-        self.inner = keras.layers.Dense(filter_size, activation=activation, dtype=self.dtype_policy, name="inner")
-        self.linear = keras.layers.Dense(filter_size, dtype=self.dtype_policy, name="linear") if gated else None
-        self.outer = keras.layers.Dense(width, dtype=self.dtype_policy, name="outer")
+        maps: dict[str, Any] = {"use_bias": use_bias, "dtype": self.dtype_policy}
+        self.inner = keras.layers.Dense(filter_size, activation=activation_function(activation), name="inner", **maps)
+        self.linear = keras.layers.Dense(filter_size, name="linear", **maps) if gated else None
+        self.outer = keras.layers.Dense(width, name="outer", **maps)
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, input_shape):
@@ -37,3 +44,16 @@ class FeedForward(keras.layers.Layer):
         if self.linear is not None:
             inner_BTF = inner_BTF * self.linear(x_BTD)
         return self.outer(self.dropout(inner_BTF, seed=seed))
+
+
+def activation_function(name: str) -> Callable:
+    """Returns the function of a name of Keras, or of `gelu_tanh`.
+
+    That is 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (Hendrycks and Gimpel 2016, arXiv:1606.08415, section 2).
+    """
+    function: Callable = _gelu_tanh if name == "gelu_tanh" else keras.activations.get(name)
+    return function
+
+
+def _gelu_tanh(x):
+    return keras.activations.gelu(x, approximate=True)

@@ -17,8 +17,9 @@ def sinusoids(length: int, width: int, layout: str = "interleaved") -> np.ndarra
         length: number of positions, from 0.
         width: number of channels D, even.
         layout: `interleaved`, section 3.5 of the paper: PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) the cosine
-            of the same. `split`, Tensor2Tensor's: PE(pos, i) = sin(pos / 10000^(i/(D/2-1))) for i < D/2, PE(pos, D/2+i)
-            the cosine, whose slowest waves are 10000 times as long as the fastest; the paper's are a little shorter.
+            of the same. `halves`, Marian's: the same waves, all sines before all cosines. `split`, Tensor2Tensor's:
+            PE(pos, i) = sin(pos / 10000^(i/(D/2-1))) for i < D/2, PE(pos, D/2+i) the cosine, whose slowest waves are
+            10000 times as long as the fastest; the paper's are a little shorter.
     """
     angles = np.arange(length, dtype=np.float64)[:, None] * wave_frequencies(width, layout)[None, :]
     waves = [np.sin(angles), np.cos(angles)]
@@ -29,7 +30,7 @@ def sinusoids(length: int, width: int, layout: str = "interleaved") -> np.ndarra
 def wave_frequencies(width: int, layout: str) -> np.ndarray:
     """Returns by how much each of D/2 angles grows from one position to the next, float64."""
     pairs = width // 2
-    steps = pairs if layout == "interleaved" else max(pairs - 1, 1)
+    steps = max(pairs - 1, 1) if layout == "split" else pairs
     return np.power(10000.0, -np.arange(pairs, dtype=np.float64) / steps)
 
 

@@ -15,13 +15,14 @@ from keras import ops
 
 from t2t.hparams.transformer import TransformerHParams
 from t2t.layers.attention import MultiHeadAttention
-from t2t.layers.cache import KeysValues, StepCache
+from t2t.layers.cache import KeysValues, StepCache, caching_layers
 from t2t.layers.dropout import Dropout
 from t2t.layers.experts import Experts
 from t2t.layers.feed_forward import FeedForward
 from t2t.layers.masks import BlockWindow, Grid, Span, example_numbers, keys_keep, same_example
 from t2t.layers.norm import LayerNorm, RmsNorm, build_norm
 from t2t.layers.positions import Positions, build_positions
+from t2t.layers.relative_bias import RelativeBias
 from t2t.layers.residual import CompositeLayer, Residual, build_all
 from t2t.layers.ssru import Ssru
 from t2t.models.base import READ_AS_VECTORS
@@ -134,6 +135,7 @@ class Encoder(CompositeLayer):
             self.create_layer(hparams, i, dtype=self.dtype_policy, name=f"layer_{i}")
             for i in range(hparams.encoder_layers)
         ]
+        self.relative_bias = share_relative_bias(self, hparams)
         self.final_norm = build_final_norm(self, hparams)
 
     def create_layer(self, hparams: Any, index: int, **named: Any) -> Any:
@@ -175,6 +177,7 @@ class Decoder(CompositeLayer):
             self.create_layer(hparams, i, has_source, dtype=self.dtype_policy, name=f"layer_{i}")
             for i in range(hparams.decoder_layers)
         ]
+        self.relative_bias = share_relative_bias(self, hparams)
         self.final_norm = build_final_norm(self, hparams)
 
     def create_layer(self, hparams: Any, index: int, has_source: bool, **named: Any) -> Any:
@@ -254,6 +257,20 @@ def build_self_attention(
     return build_attention(owner, hparams, "self_attention", span=span, **positions)
 
 
+def share_relative_bias(stack: CompositeLayer, hparams: TransformerHParams) -> RelativeBias | None:
+    """Gives all self-attention of a stack the same biases of distances, and returns them; None with other positions."""
+    attentions = (layer for layer in caching_layers(stack) if isinstance(layer, MultiHeadAttention))
+    layers = [layer for layer in attentions if layer.name == "self_attention"]
+    if hparams.positions != "relative_bias" or not layers:
+        return None
+    buckets = (hparams.relative_bias_buckets, hparams.relative_bias_max_distance)
+    is_causal = layers[0].is_cached
+    bias = RelativeBias(hparams.num_heads, *buckets, is_causal, dtype=stack.dtype_policy, name="relative_bias")
+    for layer in layers:
+        layer.relative_bias = bias
+    return bias
+
+
 def build_attention(
     owner: keras.layers.Layer,
     hparams: TransformerHParams,
@@ -271,7 +288,8 @@ def build_attention(
 def build_feed_forward(owner: keras.layers.Layer, hparams: Any, index: int, activation: str = "") -> Residual:
     """Returns the feed-forward layer of layer `index`, in a residual connection; `activation` overrides the set."""
     sizes = (hparams.hidden_size, hparams.filter_size)
-    settings: Any = (activation or hparams.activation, hparams.relu_dropout, hparams.gated_feed_forward)
+    maps = (hparams.gated_feed_forward, hparams.feed_forward_bias)
+    settings: Any = (activation or hparams.activation, hparams.relu_dropout, *maps)
     named = {"dtype": owner.dtype_policy, "name": "ffn"}
     feed_forward: keras.layers.Layer
     if experts := hparams.experts_in(index):

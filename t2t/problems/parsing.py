@@ -29,7 +29,6 @@ from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 from t2t.text.encoder import TextEncoder
 from t2t.text.token import TokenEncoder
-from t2t.text.vocabulary_files import read_vocabulary
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -88,7 +87,7 @@ class Parsing(TextProblem):
         """
         label_list = self._label_list(source)
         if self.options.vocab_file:
-            return {INPUTS: read_vocabulary(self.options.vocab_file), TARGETS: label_list}
+            return {**self._given_encoders((INPUTS,)), TARGETS: label_list}
         return {INPUTS: self._learn((INPUTS,), source), TARGETS: label_list}
 
     def _label_list(self, source: Source) -> TokenEncoder:

@@ -71,7 +71,8 @@ class SpeechGenerateFiles(ListedRecordings, TextProblem):
 
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
         """Learns the vocabulary of the text where it has to be; the codes are what they are."""
-        return {INPUTS: self._known_encoder() or self._learn((INPUTS,), source.fork()), TARGETS: TokenEncoder(CODES)}
+        known = self._known_encoders((INPUTS,)) or {INPUTS: self._learn((INPUTS,), source.fork())}
+        return {**known, TARGETS: TokenEncoder(CODES)}
 
     def sample_fault(self, sample: Any) -> str:
         """The text must be text, the recording a path."""

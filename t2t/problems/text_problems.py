@@ -63,8 +63,9 @@ class TextOptions(FilterOptions):
     vocab_kind: str = ""
     """Kind of vocabulary: sentencepiece, subword, byte, token or word_list."""
     vocab_size: int = param(0, "Pieces of the vocabulary; 0 for the problem's own.", minimum=0)
-    vocab_file: str = file_option()
-    """A vocabulary to use as it is instead of learning one, e.g. that of the run whose weights are to be used."""
+    vocab_file: str = file_option(many=True)
+    """A vocabulary to use as it is instead of learning one, e.g. that of the run whose weights are to be used; or one
+    for each text feature."""
     language_tags: str = ""
     """Languages whose tags the vocabulary reserves, e.g. en,de,fr; inputs begin with that of the target language."""
     subword_sampling: float = param(
@@ -112,10 +113,8 @@ class TextProblem(Problem):
 
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
         """Learns the vocabulary from a bounded, evenly spread sample of the training text, or reads the one given."""
-        encoders: dict[str, TextEncoder] = {}
-        if (known := self._known_encoder()) is not None:
-            encoders = dict.fromkeys(self.text_features, known)
-        else:
+        encoders = self._known_encoders(self.text_features)
+        if not encoders:
             groups = [self.text_features] if self.shared_vocabulary else [(name,) for name in self.text_features]
             for names in groups:
                 encoders |= dict.fromkeys(names, self._learn(names, source.fork()))
@@ -123,27 +122,44 @@ class TextProblem(Problem):
             self.find_input_tag(tags, encoders)
         return encoders
 
-    def _known_encoder(self) -> TextEncoder | None:
-        """Returns the vocabulary of all text features where no training text is needed: given, bytes, known words."""
+    def _known_encoders(self, features: Sequence[str]) -> dict[str, TextEncoder]:
+        """Returns the vocabulary of each text feature where no training text is needed: given, bytes, known words.
+
+        Raises:
+            UserError: neither one file is given nor one for each feature.
+        """
         if self.options.vocab_file:
-            return read_vocabulary(self.options.vocab_file)
+            return self._given_encoders(features)
         if self.vocab_kind == ByteEncoder.kind:
-            return ByteEncoder()
-        return TokenEncoder(self.vocabulary) if self.vocabulary and self.vocab_kind == "token" else None
+            return dict.fromkeys(features, ByteEncoder())
+        if self.vocabulary and self.vocab_kind == "token":
+            return dict.fromkeys(features, TokenEncoder(self.vocabulary))
+        return {}
+
+    def _given_encoders(self, features: Sequence[str]) -> dict[str, TextEncoder]:
+        paths = self.options.paths("vocab_file")
+        if len(paths) not in (1, len(features)):
+            raise UserError(
+                f"--vocab_file: {len(paths)} files are named; {self.name} has {len(features)} text features; name one "
+                f"file for all, or one for each in this order: {', '.join(features)}"
+            )
+        read = {path: read_vocabulary(path) for path in paths}
+        return dict(zip(features, [read[path] for path in paths] * (len(features) // len(paths)), strict=True))
 
     def nominal_vocab_size(self, feature: str) -> int:
         """The number of ids of a known vocabulary, or as many as are to be learnt."""
         if feature not in self.text_features:
             return 0
-        known = self._known_encoder()
-        return known.vocab_size if known else self.vocab_size
+        known = self._known_encoders(self.text_features)
+        return known[feature].vocab_size if known else self.vocab_size
 
     def nominal_spec(self) -> ProblemSpec | None:
         """Token features with the nominal sizes of their vocabularies, shared where `spec` would have them so."""
         spec = super().nominal_spec()
         if spec is None or set(spec.features) != set(self.text_features):
             return spec
-        shared = self.shared_vocabulary or self._known_encoder() is not None or len(self.text_features) == 1
+        known = self._known_encoders(self.text_features)
+        shared = _share_ids(known.values()) if known else self.shared_vocabulary or len(self.text_features) == 1
         return dataclasses.replace(spec, shared_vocabulary=shared)
 
     def _learn(self, names: tuple[str, ...], source: Source) -> TextEncoder:
@@ -244,7 +260,8 @@ class TextProblem(Problem):
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the vocabulary's file where one is given."""
-        return {"vocab_file": Path(self.options.vocab_file)} if self.options.vocab_file else {}
+        named: dict[str, Path] = self.options.numbered_paths("vocab_file")
+        return named
 
     def sample_fault(self, sample: Any) -> str:
         """Every text feature must be there and be text."""
@@ -264,7 +281,7 @@ class TextProblem(Problem):
                 name: FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=self.encoders[name].vocab_size)
                 for name in self.text_features
             },
-            shared_vocabulary=len({self.encoders[name].fingerprint for name in self.text_features}) == 1,
+            shared_vocabulary=_share_ids(self.encoders[name] for name in self.text_features),
         )
 
     def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:
@@ -314,6 +331,11 @@ class Text2Class(ClassTargets, TextProblem):
         """Encodes the text, and each class name as its id."""
         texts, labels = TextProblem.encode_samples(self, samples), ClassTargets.encode_samples(self, samples)
         return [text | label for text, label in zip(texts, labels, strict=True)]
+
+
+def _share_ids(encoders: Iterable[TextEncoder]) -> bool:
+    """Returns whether an id means the same in all vocabularies."""
+    return len({encoder.ids_fingerprint for encoder in encoders}) == 1
 
 
 def _joined(one: ProblemSpec, other: ProblemSpec) -> ProblemSpec:

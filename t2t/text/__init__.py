@@ -4,6 +4,7 @@ from t2t.errors import UnknownNameError, did_you_mean
 from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder
+from t2t.text.piece_table import PieceTableEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
 from t2t.text.token import TokenEncoder
@@ -13,7 +14,10 @@ ENCODER_CLASSES: dict[str, type[TextEncoder]] = {
     encoder.kind: encoder
     for encoder in (SentencePieceEncoder, ByteEncoder, TokenEncoder, SubwordEncoder, WordListEncoder)
 }
-"""Kinds of vocabularies of text, by name."""
+"""Kinds of vocabularies of text that can be learnt, by name."""
+_STORED_CLASSES: dict[str, type[TextEncoder]] = {
+    **ENCODER_CLASSES, **{encoder.kind: encoder for encoder in (LabelEncoder, PieceTableEncoder)}
+}  # fmt: skip
 
 
 def encoder_class(kind: str) -> type[TextEncoder]:
@@ -31,9 +35,9 @@ def encoder_class(kind: str) -> type[TextEncoder]:
 
 
 def stored_class(kind: str) -> type[TextEncoder]:
-    """Returns the class of a kind of vocabulary that a file may hold: one of text, or names of classes.
+    """Returns the class of a kind of vocabulary that a file may hold: those too that come with data or a model.
 
     Raises:
         UnknownNameError: no such kind.
     """
-    return LabelEncoder if kind == LabelEncoder.kind else encoder_class(kind)
+    return _STORED_CLASSES.get(kind) or encoder_class(kind)

@@ -97,6 +97,11 @@ class TextEncoder(ABC):
         """sha256 of the vocabulary's content: two vocabularies with one fingerprint give the same ids."""
         return fingerprint_of(self.kind, self.to_bytes())
 
+    @property
+    def ids_fingerprint(self) -> str:
+        """Equal for vocabularies whose ids mean the same, so that they may share weights; usually `fingerprint`."""
+        return self.fingerprint
+
     def save(self, path: Path) -> None:
         """Writes the vocabulary to a file."""
         Path(path).write_bytes(self.to_bytes())

@@ -12,6 +12,7 @@ from t2t.files.paths import local_path
 from t2t.files.trust import MOST_BYTES, PLAIN_NAME, PlainName, check_inside
 from t2t.text import stored_class
 from t2t.text.encoder import TextEncoder, fingerprint_of
+from t2t.text.piece_table import HEADER
 from t2t.text.subword_tokens import ESCAPE_CHARACTERS
 
 _LONGEST_OWNER = 120
@@ -19,7 +20,7 @@ _LONGEST_OWNER = 120
 
 _KIND_OF_SUFFIX = {
     ".spm": "sentencepiece", ".model": "sentencepiece", ".subwords": "subword", ".tokens": "token", ".bytes": "byte",
-    ".labels": "label",
+    ".labels": "label", ".pieces": "piece_table",
 }  # fmt: skip
 
 
@@ -114,6 +115,8 @@ def _kind_of(content: bytes) -> str | None:
     lines = [line.strip() for line in content.split(b"\n")]
     if lines[0].startswith(b"bytes: "):
         return "byte"
+    if content.startswith(HEADER):
+        return "piece_table"
     if lines[:3] == [b"<pad>", b"</s>", b"<unk>"]:
         return "token"
     if lines[0] == b"<pad>_" or all(re.fullmatch(rb"'.*'|\".*\"", line) for line in lines[:2]) or _has_pieces(lines):

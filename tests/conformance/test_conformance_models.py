@@ -46,6 +46,14 @@ VARIANTS = {
         "norm_type": "rms",
         "norm_position": "pre",
     },
+    "relative biases, no biases of maps": {
+        "positions": "relative_bias",
+        "relative_bias_buckets": 8,
+        "relative_bias_max_distance": 5,
+        "feed_forward_bias": False,
+        "activation": "gelu_tanh",
+        "target_start": "pad",
+    },
     "both directions": {"encoder_direction": "bidirectional"},
     "gated units": {"cell": "gru"},
     "multiplicative attention": {"attention_mechanism": "luong"},
@@ -56,7 +64,8 @@ VARIANTS = {
 }
 CACHES = (
     "default", "a window", "a recurrent decoder", "relative positions",
-    "rotary positions, shared keys, gates, other norms", "several rows and steps", "adaptive computation time",
+    "rotary positions, shared keys, gates, other norms", "relative biases, no biases of maps",
+    "several rows and steps", "adaptive computation time",
     "projected cells, experts in two levels",
 )  # fmt: skip
 """Variants whose caches differ in what they hold."""
@@ -66,9 +75,13 @@ OFFSET_OF_ALL_SCORES = "key_bias"
 
 
 def small_hparams(model_class, variant):
-    """The model's section made small, without dropout; None where the family lacks what the variant changes."""
+    """The model's section made small, without dropout; None where the family lacks what the variant changes.
+
+    Biases of heads cannot be shared by layers with different numbers of heads, which an Evolved Transformer has.
+    """
     fields = {field.name for field in dataclasses.fields(model_class.hparams_class)}
-    if not set(variant) <= fields:
+    has_two_numbers_of_heads = model_class.registered_name() == "evolvedtransformer"
+    if not set(variant) <= fields or (has_two_numbers_of_heads and variant.get("positions") == "relative_bias"):
         return None
     values = {name: value for name, value in SMALL.items() if name in fields}
     if model_class.registered_name() == "shakeshake":

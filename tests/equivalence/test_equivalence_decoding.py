@@ -21,6 +21,8 @@ CONFIGURATIONS = {
     "no positions": {"positions": "none"},
     "relative positions": {"positions": "relative", "max_relative_position": 2},
     "rotary positions": {"positions": "rotary"},
+    "relative biases": {"positions": "relative_bias", "relative_bias_buckets": 8, "relative_bias_max_distance": 5},
+    "padding before the first target": {"target_start": "pad"},
     "shared heads of keys and values": {"num_heads": 4, "num_kv_heads": 2},
 }
 
@@ -49,7 +51,9 @@ def test_cached_decoding_is_the_full_forward_pass(changes):
     np.testing.assert_allclose(found[keep], full[keep], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["relative positions", "rotary positions", "shared heads of keys and values"])
+@pytest.mark.parametrize(
+    "name", ["relative positions", "rotary positions", "relative biases", "shared heads of keys and values"]
+)
 def test_steps_of_beams_in_graphs_of_unknown_sizes_are_the_full_forward_pass(name):
     check_steps_of_beams(tiny_transformer(**CONFIGURATIONS[name]), "float32")
 

@@ -133,7 +133,9 @@ def test_every_marked_block_has_a_kind_that_is_checked():
     pages_with_runs = {
         page.stem for page in DOCS if page not in GUIDES and any(one.kind == "run" for one in blocks(page))
     }
-    assert pages_with_runs == {"multilingual", "new_problem", "new_model", "numerics", "python", "scale", "weights"}
+    assert pages_with_runs == {
+        "importing", "multilingual", "new_problem", "new_model", "numerics", "python", "scale", "weights",
+    }  # fmt: skip
 
 
 @pytest.mark.slow

@@ -1,10 +1,12 @@
-"""`t2t-import`: a run that Tensor2Tensor left, decoded and trained on by the commands a user types."""
+"""`t2t-import`: models that other toolkits left, decoded and trained on by the commands a user types."""
 
 import pytest
 
 from t2t.checkpoints.store import CheckpointStore
-from t2t.cli import datagen, decoder, importer, trainer
+from t2t.cli import datagen, decoder, exporter, importer, trainer
 from t2t.text.subword import SubwordEncoder
+from tests.readme import ROOT, block, execute
+from tests.reference import marian
 from tests.reference import tensor2tensor as theirs
 
 pytestmark = pytest.mark.slow
@@ -23,7 +25,10 @@ def test_from_their_files_to_training_on(tmp_path, tiny_run, capsys):
     assert importer.main(["t2t-import", f"--t2t_dir={tmp_path / 'theirs'}", *flags]) == 0
     printed = capsys.readouterr().out
     assert "problem text2text_files, model transformer, update 1234, with Adam's moments" in printed
-    assert "not needed: beta1_power, beta2_power, global_step, losses_avg/problem_0/total_loss" in printed
+    assert (
+        "not needed: beta1_power, beta2_power, global_step, losses_avg/problem_0/total_loss (counters and slots)"
+        in printed
+    )
 
     (tmp_path / "in").write_text("1 2 3\n\n9\n")
     run = f"--output_dir={tmp_path / 'run'}"
@@ -43,7 +48,7 @@ def test_from_their_files_to_training_on(tmp_path, tiny_run, capsys):
 
 def test_flags_that_are_missing_or_lead_nowhere(tmp_path, capsys):
     assert importer.main(["t2t-import", "--output_dir=x"]) == 2
-    assert "--t2t_dir, --vocab_file: not given" in capsys.readouterr().err
+    assert "--model_dir, --vocab_file: not given" in capsys.readouterr().err
     asked = [f"--t2t_dir={tmp_path}", f"--vocab_file={tmp_path}/v", "--output_dir=x", "--problem=text2text_files"]
     assert importer.main(["t2t-import", *asked]) == 2
     assert f"vocabulary {tmp_path}/v: there is no such file" in capsys.readouterr().err
@@ -52,4 +57,35 @@ def test_flags_that_are_missing_or_lead_nowhere(tmp_path, capsys):
     assert importer.main(["t2t-import", *asked]) == 2
     assert "no hparams.json there; name the output_dir of a Tensor2Tensor run" in capsys.readouterr().err
     assert importer.main(["t2t-import", f"--t2t_dir={tmp_path}/none", *asked[1:]]) == 2
-    assert f"--t2t_dir={tmp_path}/none: no such folder" in capsys.readouterr().err
+    assert f"--model_dir={tmp_path}/none: no such folder" in capsys.readouterr().err
+
+
+def test_the_walk_through_of_a_marian_translator(tmp_path, capsys):
+    """The commands of docs/importing.md, with few updates of a small model."""
+    marian.write_model(tmp_path / "opus-mt-en-de")
+    for split in ("train", "dev"):
+        for side, suffix in (("source", "src"), ("target", "tgt")):
+            (tmp_path / f"{split}.{suffix}").write_text("\n".join(marian.CORPUS[side] * 4) + "\n")
+    pairs = zip(marian.CORPUS["source"], marian.CORPUS["target"], strict=True)
+    (tmp_path / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+    shown = block("import-marian", page=ROOT / "docs/importing.md")
+    commands = shown.replace("--train_steps=2000", "--train_steps=6 --local_eval_frequency=3")
+    done = execute("bash", commands, tmp_path)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert CheckpointStore(tmp_path / "imported/checkpoints").load().step == 6
+    before, after = ((tmp_path / f"{name}.tgt").read_text().splitlines() for name in ("before", "after"))
+    assert len(before) == len(after) == len(marian.CORPUS["source"]) * 4
+    assert len((tmp_path / "scores.txt").read_text().splitlines()) == len(marian.CORPUS["source"])
+    assert list((tmp_path / "exported").rglob("model.bin"))
+    asked = ["t2t-exporter", f"--output_dir={tmp_path / 'imported'}", f"--export_dir={tmp_path / 'served'}"]
+    assert exporter.main(asked) == 2
+    assert "a vocabulary of kind piece_table has no TensorFlow operations" in capsys.readouterr().err
+    assert not (tmp_path / "served").exists()
+
+
+def test_flags_of_another_format_are_refused(tmp_path, capsys):
+    asked = ["t2t-import", "--from=huggingface", f"--model_dir={tmp_path}", f"--output_dir={tmp_path}/run"]
+    assert importer.main([*asked, "--step=3"]) == 2
+    assert "--step: --from=huggingface does not read it; leave it out" in capsys.readouterr().err
+    assert importer.main([*asked[:2], *asked[3:]]) == 2
+    assert "--model_dir: not given; see --help" in capsys.readouterr().err

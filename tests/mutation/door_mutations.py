@@ -89,6 +89,24 @@ DOOR_MUTATIONS = (
         tests=("tests/unit/importing/test_importing_tensor2tensor.py::test_the_network_is_the_same",),
     ),
     Mutation(
+        name="the order of imported ids",
+        file="t2t/importing/ids.py",
+        original="first = [pad, eos, unknown]",
+        broken="first = [pad, unknown, eos]",
+        breaks="An imported model ends its outputs with the unknown piece.",
+        tests=(
+            "tests/unit/importing/huggingface/test_importing_huggingface_marian.py::test_targets_have_the_same_probabilities",
+        ),
+    ),
+    Mutation(
+        name="names that a PyTorch file may ask for",
+        file="t2t/importing/pytorch.py",
+        original='if module == "torch" and name in _TYPES:',
+        broken='if module in ("io", "_io"):\n            return open\n        if module == "torch":',
+        breaks="A file from a stranger runs what it names.",
+        tests=("tests/unit/importing/test_importing_pytorch.py",),
+    ),
+    Mutation(
         name="missing outputs of an export",
         file="t2t/export/parity.py",
         original="if len(ours) == len(theirs) and all(map(_is_same, ours, theirs)):",

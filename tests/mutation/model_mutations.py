@@ -45,6 +45,14 @@ MODEL_MUTATIONS = (
         tests=("tests/unit/layers/test_layers_relative_positions.py::test_scores_by_hand",),
     ),
     Mutation(
+        name="relative biases back to front",
+        file="t2t/layers/relative_bias.py",
+        original="ops.clip(offset_PS, ",
+        broken="ops.clip(-offset_PS, ",
+        breaks="Keys after a query have the biases of those before it.",
+        tests=("tests/unit/layers/test_layers_relative_bias.py::test_scores_by_hand",),
+    ),
+    Mutation(
         name="rotary positions of queries alone",
         file="t2t/layers/attention.py",
         original="query, key = rotate(query, position_T), rotate(key, position_T)",

@@ -32,6 +32,9 @@ class Architecture:
     decoder_layer: str = "self_attention"
     max_distance: int = 0
     kv_heads: int = 0
+    buckets: int = 0
+    bucket_distance: int = 0
+    start: str = "zero"
 
 
 def sinusoid(position, width):
@@ -51,19 +54,44 @@ def split_sinusoid(position, width):
     return np.array([math.sin(position / s) for s in scales] + [math.cos(position / s) for s in scales])
 
 
+def halved_sinusoid(position, width):
+    """The waves of section 3.5, all sines, then all cosines."""
+    turned = sinusoid(position, width)
+    return np.concatenate([turned[0::2], turned[1::2]])
+
+
+LAYOUTS = {"interleaved": sinusoid, "split": split_sinusoid, "halves": halved_sinusoid}
+
+
 def softmax(x):
     """exp(x_i) / sum_j exp(x_j)."""
     powers = np.exp(x - x.max())
     return powers / powers.sum()
 
 
-def attend(query, keys, values):
+def attend(query, keys, values, biases=0.0):
     """Equation 1 for one query of one head: a mean of the values, weighted by how well query and keys agree.
 
-    Given lists of the keys and values as this query sees them, which may hold vectors of their distance.
+    Given lists of the keys and values as this query sees them, which may hold vectors of their distance; `biases` of
+    distances are added to the scores.
     """
-    weights = softmax(np.array([query @ key for key in keys]) / math.sqrt(len(query)))
+    weights = softmax(np.array([query @ key for key in keys]) / math.sqrt(len(query)) + biases)
     return sum(weight * value for weight, value in zip(weights, values, strict=True))
+
+
+def bucket(distance, causal, buckets, longest):
+    """Raffel et al. 2020, section 2.1: one bucket a distance at first, then ranges that grow in equal ratios.
+
+    Keys ahead have the second half of the buckets, unless there are none.
+    """
+    if not causal:
+        buckets //= 2
+        return bucket(-abs(distance), True, buckets, longest) + (buckets if distance > 0 else 0)
+    single = buckets // 2
+    if -distance < single:
+        return max(0, -distance)
+    starts = np.geomspace(single, longest, buckets - single + 1)[:-1]
+    return single - 1 + sum(-distance > start - 1e-6 for start in starts)
 
 
 def layer_norm(x, gamma, beta, epsilon):
@@ -82,6 +110,8 @@ def activate(kind, x):
         return np.maximum(x, 0.0)
     if kind == "silu":
         return x / (1.0 + np.exp(-x))
+    if kind == "gelu_tanh":  # Hendrycks and Gimpel 2016, section 2
+        return np.array([0.5 * v * (1.0 + math.tanh(math.sqrt(2.0 / math.pi) * (v + 0.044715 * v**3))) for v in x])
     return np.array([0.5 * value * (1.0 + math.erf(value / math.sqrt(2.0))) for value in x])
 
 
@@ -97,7 +127,8 @@ class Transformer:
     def logits(self, source, target):
         """Returns (T, V): row t is about target[t], given target[:t] and, unless it is None, the whole source."""
         memory = None if source is None else self.encode(source)
-        return np.array([self.output_table() @ x for x in self.decode(target, memory)])
+        bias = self.weights.get("output_embedding/bias", 0.0)
+        return np.array([self.output_table() @ x + bias for x in self.decode(target, memory)])
 
     def encode(self, source):
         """Returns the encoder's output, a list of S vectors."""
@@ -111,8 +142,9 @@ class Transformer:
 
     def decode(self, target, memory):
         """Returns the decoder's output, a list of T vectors."""
-        width = self.weights["target_embedding/table"].shape[1]
-        before = [np.zeros(width)] + [self.embed("target_embedding", token) for token in target[:-1]]
+        start = self.embed("target_embedding", 0)
+        start = np.zeros_like(start) if self.shape.start == "zero" else start
+        before = [start] + [self.embed("target_embedding", token) for token in target[:-1]]
         states = [self.place(x, position) for position, x in enumerate(before)]
         for layer in range(self.shape.decoder_layers):
             name = f"decoder/layer_{layer}"
@@ -171,7 +203,8 @@ class Transformer:
                     ]
                     for which, vectors in (("keys", keys), ("values", values))
                 }
-                heads.append(attend(part, near["keys"], near["values"]))
+                biases = self.biases(layer, head, [i - position for i in places], causal) if memory is None else 0.0
+                heads.append(attend(part, near["keys"], near["values"], biases))
             outputs.append(self.linear(f"{name}/output/", np.concatenate(heads)))
         return outputs
 
@@ -198,6 +231,14 @@ class Transformer:
             return vector
         most = self.shape.max_distance
         return vector + table[most + max(-most, min(most, distance))]
+
+    def biases(self, layer, head, distances, causal):
+        """Raffel et al. 2020, section 2.1: a scalar for each head and bucket, shared by the layers of a stack."""
+        table = self.weights.get(f"{layer.partition('/')[0]}/relative_bias/table")
+        if table is None:
+            return 0.0
+        sizes = (causal, self.shape.buckets, self.shape.bucket_distance)
+        return np.array([table[bucket(distance, *sizes), head] for distance in distances])
 
     def split(self, channels, heads):
         size = len(channels) // heads
@@ -237,7 +278,7 @@ class Transformer:
 
     def place(self, x, position):
         if self.shape.positions == "sinusoidal":
-            return x + (sinusoid if self.shape.layout == "interleaved" else split_sinusoid)(position, len(x))
+            return x + LAYOUTS[self.shape.layout](position, len(x))
         if self.shape.positions == "learned":
             return x + self.weights["positions/table"][position]
         return x

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from t2t.errors import UserError
 from t2t.export.in_graph.base import GraphVocabulary
 from t2t.export.in_graph.byte import GraphByte
 from t2t.export.in_graph.sentencepiece import GraphSentencePiece
@@ -20,6 +21,15 @@ VOCABULARIES: dict[str, type[GraphVocabulary]] = {
 
 
 def graph_vocabulary(encoder: TextEncoder) -> GraphVocabulary:
-    """Returns a vocabulary of text as operations; its tables live where they are made, on the processor."""
+    """Returns a vocabulary of text as operations; its tables live where they are made, on the processor.
+
+    Raises:
+        UserError: the kind of vocabulary has no operations.
+    """
+    if encoder.kind not in VOCABULARIES:
+        raise UserError(
+            f"--format=saved_model: a vocabulary of kind {encoder.kind} has no TensorFlow operations, and a SavedModel "
+            f"reads text; export with --format=ctranslate2 or onnx, or serve the run with t2t-server"
+        )
     with tf.device("CPU"):
         return VOCABULARIES[encoder.kind](encoder)

@@ -18,7 +18,7 @@ def read_hparams(folder: Path) -> dict[str, Any]:
     """Returns the content of `hparams.json`; raises UserError if it is missing or no JSON object."""
     path = folder / "hparams.json"
     if not path.is_file():
-        raise UserError(f"--t2t_dir={folder}: no hparams.json there; name the output_dir of a Tensor2Tensor run")
+        raise UserError(f"--model_dir={folder}: no hparams.json there; name the output_dir of a Tensor2Tensor run")
     with os_errors_as_machine_errors(f"cannot read {path}"):
         content = path.read_bytes()
     try:
@@ -48,7 +48,7 @@ def find_checkpoint(folder: Path, step: int | None = None) -> Path:
     with os_errors_as_machine_errors(f"cannot read {folder}"):
         steps = sorted(int(found[1]) for path in folder.iterdir() if (found := _CHECKPOINT.fullmatch(path.name)))
     if not steps:
-        raise UserError(f"--t2t_dir={folder}: no checkpoint model.ckpt-<step>.index there; copy all files of the run")
+        raise UserError(f"--model_dir={folder}: no checkpoint model.ckpt-<step>.index there; copy all files of the run")
     if step is not None and step not in steps:
         raise UserError(f"--step={step}: {folder} has checkpoints of steps {', '.join(map(str, steps))}; ask for one")
     return folder / f"model.ckpt-{steps[-1] if step is None else step}"

@@ -61,16 +61,17 @@ def _positions(model: Transformer, weights: Mapping[str, np.ndarray], longest: i
     hparams = model.hparams
     if hparams.positions == "learned":
         return weights["positions/table"]
-    if hparams.positions in ("relative", "rotary", "none"):
+    if hparams.positions in ("relative", "relative_bias", "rotary", "none"):
         return np.zeros((longest, hparams.hidden_size), np.float32)
     return sinusoids(longest, hparams.hidden_size, hparams.sinusoid_layout)
 
 
 def _embedding_tables(model: Transformer) -> dict[str, np.ndarray]:
-    """Returns the tables of tokens, which have other paths where a model is of several problems."""
+    """Returns the tables and the bias of tokens, which have other paths where a model is of several problems."""
     tables = {
         "source_embedding/table": model.source_embedding.table,
         "target_embedding/table": model.target_embedding.table,
-        "output_embedding/table": model.top.kernel(),
+        "output_embedding/table": model.top.table(),
     }
+    tables |= {} if model.top.bias is None else {"output_embedding/bias": model.top.bias}
     return {path: np.asarray(table) for path, table in tables.items()}

@@ -13,7 +13,7 @@ import numpy as np
 from t2t.hparams.transformer import TransformerHParams
 from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
 
-_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
+_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
 
 
 def complaints(hparams: TransformerHParams) -> list[str]:
@@ -23,9 +23,9 @@ def complaints(hparams: TransformerHParams) -> list[str]:
         found.append(f"decoder_layer={hparams.decoder_layer}: its decoders are of self-attention")
     if hparams.self_attention_window:
         found.append(f"self_attention_window={hparams.self_attention_window}: its attention sees every position")
-    for name in ("key_channels", "value_channels"):
-        if getattr(hparams, name) != hparams.hidden_size:
-            found.append(f"attention_{name}={getattr(hparams, name)}: its heads share the hidden_size channels")
+    keys, values = hparams.key_channels, hparams.value_channels
+    if keys != values:
+        found.append(f"attention_key_channels={keys}, attention_value_channels={values}: its heads have one size")
     if any(hparams.experts_in(layer) for layer in range(max(hparams.encoder_layers, hparams.decoder_layers))):
         found.append("it has no mixtures of experts as these")
     return found
@@ -55,9 +55,12 @@ def build_spec(
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = hparams.norm_epsilon
     _fill_modalities(spec, weights, positions_LD)
+    spec.decoder.start_from_zero_embedding = hparams.target_start == "zero"
     for stack, name in ((spec.encoder, "encoder"), (spec.decoder, "decoder")):
         for number, layer in enumerate(stack.layer):
             _fill_layer(layer, weights, f"{name}/layer_{number}")
+            if hparams.positions == "relative_bias":
+                _fill_relative_bias(layer.self_attention, weights, name, hparams.relative_bias_max_distance)
         if stack.pre_norm:
             _fill_norm(stack.layer_norm, weights, f"{name}/final_norm")
     return spec
@@ -73,7 +76,9 @@ def _empty_spec(hparams: TransformerHParams) -> Any:
         "num_heads_kv": hparams.num_kv_heads or None,
         "ffn_glu": hparams.gated_feed_forward,
         "rms_norm": hparams.norm_type == "rms",
+        "head_dim": hparams.key_channels // hparams.num_heads,
         "relative_position": hparams.positions == "relative",
+        "relative_attention_bias": hparams.positions == "relative_bias",
         "rotary_dim": 0 if hparams.positions == "rotary" else None,  # 0 = all channels of a head, in pairs as ours
     }
     encoder = transformer_spec.TransformerEncoderSpec(hparams.encoder_layers, hparams.num_heads, **settings)
@@ -88,7 +93,8 @@ def _fill_modalities(spec: Any, weights: Mapping[str, np.ndarray], positions_LD:
     source.weight = weights.get("source_embedding/table", target_VD)
     spec.decoder.embeddings.weight = target_VD
     spec.decoder.projection.weight = weights.get("output_embedding/table", target_VD)
-    spec.decoder.start_from_zero_embedding = True
+    if "output_embedding/bias" in weights:
+        spec.decoder.projection.bias = weights["output_embedding/bias"]
     # What names the target is added to every source position, as positions are; else to every vector of the table.
     target_space = weights.get("target_space", np.float32(0.0))
     if hasattr(spec.decoder, "position_encodings"):
@@ -119,6 +125,12 @@ def _fill_layer(layer: Any, weights: Mapping[str, np.ndarray], name: str) -> Non
         _fill(layer.ffn.linear_0_noact, weights, [f"{name}/ffn/linear/"])
     _fill(layer.ffn.linear_1, weights, [f"{name}/ffn/outer/"])
     _fill_norm(layer.ffn.layer_norm, weights, f"{name}/ffn_residual/norm")
+
+
+def _fill_relative_bias(attention: Any, weights: Mapping[str, np.ndarray], stack: str, max_distance: int) -> None:
+    """Fills what the layers of a stack share; tables that are one stay one in the file."""
+    attention.relative_attention_bias = weights[f"{stack}/relative_bias/table"]
+    attention.relative_attention_max_distance = np.int32(max_distance)
 
 
 def _fill(linear: Any, weights: Mapping[str, np.ndarray], prefixes: Sequence[str]) -> None:

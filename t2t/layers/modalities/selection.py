@@ -3,7 +3,7 @@
 Legend: D width.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 
@@ -88,7 +88,7 @@ def build_modalities(
         UserError: a modality is named for a kind of feature that it does not take.
     """
     width, source, target = hparams.hidden_size, None, None
-    of_tokens = {"symbol_dropout": hparams.symbol_dropout}
+    of_tokens: dict[str, Any] = {"symbol_dropout": hparams.symbol_dropout, "target_start": hparams.target_start}
     bottom = _modality(Bottom, hparams.input_modality, spec.inputs) if spec.inputs else None
     shared = hparams.shared_embedding and spec.shared_vocabulary and bottom is TokenEmbedding
     if spec.targets.kind == FeatureKind.TOKENS:
@@ -99,8 +99,10 @@ def build_modalities(
         source = target if shared else bottom(spec.inputs, width, name="source_embedding", dtype=dtype_policy, **own)
     top = _modality(Top, hparams.target_modality, spec.targets)
     settings = {"label_smoothing": hparams.label_smoothing, "label_smoothing_kind": hparams.label_smoothing_kind}
-    if issubclass(top, TokenSoftmax) and hparams.shared_embedding_and_softmax_weights:
-        settings["embedding"] = target
+    if issubclass(top, TokenSoftmax):
+        settings["has_bias"] = hparams.output_bias
+        if hparams.shared_embedding_and_softmax_weights:
+            settings["embedding"] = target
     if not reads_targets and target is not source and "embedding" not in settings:
         target = None
     top = top(spec.targets, hparams.output_size, **settings, dtype=dtype_policy)

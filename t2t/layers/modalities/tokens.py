@@ -38,12 +38,14 @@ class TokenEmbedding(Bottom):
     """Tokens: a table of vectors, read scaled by sqrt(D).
 
     In training, a fraction `symbol_dropout` of the tokens has vectors of zeros, and the others are not scaled for it.
+    `target_start` says what stands before the first target: `zero`, a vector of zeros, or `pad`, that of padding.
     """
 
     kinds = frozenset({FeatureKind.TOKENS})
 
-    def __init__(self, spec, width: int, symbol_dropout: float = 0.0, **kwargs):
+    def __init__(self, spec, width: int, symbol_dropout: float = 0.0, target_start: str = "zero", **kwargs):
         super().__init__(spec, width, **kwargs)
+        self.target_start = target_start
         # One for each side: a table that both share would drop the same places of both.
         self.source_dropout, self.target_dropout = (
             SymbolDropout(symbol_dropout, dtype=self.dtype_policy, name=f"{side}_symbol_dropout")
@@ -70,36 +72,56 @@ class TokenEmbedding(Bottom):
     def before(self, ids, seed=None):
         """Returns (..., D) of the token before each position, (...) int32, where PAD_ID says that none came before.
 
-        There the vector is zero, as in Tensor2Tensor, and not that of padding.
+        There the vector is what `target_start` says.
         """
         x = self._vectors(ids)
-        return self.target_dropout(x * ops.cast(padding_keep(ids), x.dtype)[..., None], seed=seed)
+        if self.target_start == "zero":
+            x = x * ops.cast(padding_keep(ids), x.dtype)[..., None]
+        return self.target_dropout(x, seed=seed)
 
 
 @register_modality
 class TokenSoftmax(Top):
-    """Tokens: products with a table of vectors, unscaled and without bias; its own, or that of `embedding`."""
+    """Tokens: products with a table of vectors, unscaled; its own, or that of `embedding`.
+
+    With `has_bias` each token has a bias, which is computed as a further column of the table, for which hidden states
+    have a 1: so the loss and its gradient, scores and selected tokens need no other formulas.
+    """
 
     kinds = frozenset({FeatureKind.TOKENS})
     part = "output_embedding"
 
-    def __init__(self, spec, width: int, embedding: TokenEmbedding | None = None, **kwargs):
+    def __init__(self, spec, width: int, embedding: TokenEmbedding | None = None, has_bias: bool = False, **kwargs):
         super().__init__(spec, width, **kwargs)
-        self.embedding = embedding
+        self.embedding, self.has_bias = embedding, has_bias
 
     def build(self, input_shape=None):
-        """Creates the table (V, D) where it has one of its own."""
+        """Creates the table (V, D) where it has one of its own, and the bias (V,) where there is one."""
         self.own_table = _add_table(self) if self.embedding is None else None
+        shape = (self.spec.vocab_size,)
+        self.bias = self.add_weight(name="bias", shape=shape, initializer="zeros") if self.has_bias else None
 
-    def kernel(self):
+    def table(self):
         """Returns the table, (V, D) float32."""
         return ops.convert_to_tensor(self.own_table if self.embedding is None else self.embedding.table)
 
-    def decode_weights(self, token_ids=None):
-        """Returns the table as `call` multiplies it: transposed, products of few rows are up to three times as fast.
+    def kernel(self):
+        """Returns what `inputs` are multiplied by, float32: the table, (V, D), or it and the bias, (V, D + 1)."""
+        if self.bias is None:
+            return self.table()
+        return ops.concatenate([self.table(), ops.convert_to_tensor(self.bias)[:, None]], axis=-1)
 
-        (D, V) float32, of numbers that the layer's type has, so that all logits are of the weights that are trained.
-        With `token_ids` (V',) int32, it returns their columns, (D, V').
+    def inputs(self, hidden):
+        """Returns hidden states (..., D), with a 1 after each where there is a bias."""
+        if self.bias is None:
+            return hidden
+        return ops.concatenate([hidden, ops.ones_like(hidden[..., :1])], axis=-1)
+
+    def decode_weights(self, token_ids=None):
+        """Returns the kernel as `call` multiplies it: transposed, products of few rows are up to three times as fast.
+
+        (D, V) float32, or (D + 1, V), of numbers that the layer's type has, so that all logits are of the weights that
+        are trained. With `token_ids` (V',) int32, it returns their columns, (D, V').
         """
         kernel = self.kernel() if token_ids is None else ops.take(self.kernel(), token_ids, axis=0)
         return ops.transpose(ops.cast(ops.cast(kernel, self.compute_dtype), "float32"))
@@ -107,17 +129,18 @@ class TokenSoftmax(Top):
     def call(self, hidden, decode_weights=None):
         """Returns (..., V) float32."""
         kernel_DV = self.decode_weights() if decode_weights is None else decode_weights
-        return ops.matmul(ops.cast(hidden, "float32"), kernel_DV)
+        return ops.matmul(ops.cast(self.inputs(hidden), "float32"), kernel_DV)
 
     def score_targets(self, hidden, targets) -> TargetScores:
         """Returns the scores of tokens (...) int32 under hidden states (..., D)."""
-        return score_by_blocks(hidden, self.decode_weights(), targets)
+        return score_by_blocks(self.inputs(hidden), self.decode_weights(), targets)
 
     def loss_sum(self, hidden, targets):
         """Returns label-smoothed cross-entropy (section 5.4) summed over tokens, and their number."""
-        loss = linear_cross_entropy(hidden, self.kernel(), targets, self.label_smoothing, self.label_smoothing_kind)
+        smoothing = (self.label_smoothing, self.label_smoothing_kind)
+        loss = linear_cross_entropy(self.inputs(hidden), self.kernel(), targets, *smoothing)
         return loss, ops.sum(token_weights(targets))
 
     def weighted_nll(self, hidden, targets, weights):
         """Returns the negative log-likelihood of tokens times their weights, summed; see the base class."""
-        return linear_cross_entropy(hidden, self.kernel(), targets, 0.0, weights=weights)
+        return linear_cross_entropy(self.inputs(hidden), self.kernel(), targets, 0.0, weights=weights)

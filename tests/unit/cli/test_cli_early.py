@@ -134,7 +134,7 @@ def refused(place):
     yield "avg_all", [f"--output_dir={gone}"], f"no run in {gone}"
     yield "avg_all", [run, "--checkpoints=77"], "77"
     theirs = [f"--t2t_dir={place}", f"--vocab_file={gone}", new]
-    yield "importer", [f"--t2t_dir={gone}", *theirs[1:]], f"--t2t_dir={gone}: no such folder"
+    yield "importer", [f"--t2t_dir={gone}", *theirs[1:]], f"--model_dir={gone}: no such folder"
     yield "importer", theirs, f"{gone}"
     yield "datagen", ["--problem=translate_ende_multi30k", no_data, f"--tmp_dir={gone}"], "translate_ende_multi30k"
 

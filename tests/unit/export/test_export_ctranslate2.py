@@ -32,12 +32,28 @@ FORMS = {
         "norm_epsilon": 0.1,
     },
     "sines first, a target space": {"sinusoid_layout": "split", "target_space_embedding": True},
+    "as Marian's translators": {
+        "sinusoid_layout": "halves", "output_bias": True, "attention_bias": True, "activation": "silu",
+    },
     "relative positions, a target space": {
         "positions": "relative", "max_relative_position": 3, "target_space_embedding": True,
     },
     "rotary positions, a target space": {"positions": "rotary", "target_space_embedding": True},
     "rms norms, another epsilon": {"norm_type": "rms", "norm_epsilon": 0.1},
     "rms norms before": {"norm_type": "rms", "norm_position": "pre"},
+    "T5": {
+        "positions": "relative_bias", "norm_type": "rms", "norm_position": "pre", "feed_forward_bias": False,
+        "target_start": "pad",
+    },
+    "T5, version 1.1": {
+        "positions": "relative_bias", "relative_bias_buckets": 8, "relative_bias_max_distance": 5, "norm_type": "rms",
+        "norm_position": "pre", "feed_forward_bias": False, "gated_feed_forward": True, "activation": "gelu_tanh",
+        "target_start": "pad", "shared_embedding_and_softmax_weights": False,
+        "attention_key_channels": 32, "attention_value_channels": 32,
+    },
+    "shared keys of more channels": {
+        "num_heads": 4, "num_kv_heads": 2, "attention_key_channels": 32, "attention_value_channels": 32,
+    },
     "ReGLU": {"gated_feed_forward": True},
     "GEGLU": {"gated_feed_forward": True, "activation": "gelu", "norm_position": "pre"},
     "SwiGLU": {"gated_feed_forward": True, "activation": "silu"},
@@ -134,8 +150,10 @@ def test_a_single_line_that_int8_finds_otherwise_is_found_out(tmp_path, monkeypa
     [
         ({"self_attention_window": 4}, "self_attention_window=4: its attention sees every position; use saved_model"),
         ({"decoder_layer": "ssru"}, "decoder_layer=ssru: its decoders are of self-attention"),
-        ({"attention_key_channels": 4}, "attention_key_channels=4: its heads share the hidden_size channels"),
-        ({"attention_value_channels": 16}, "attention_value_channels=16: its heads share the hidden_size channels"),
+        (
+            {"attention_key_channels": 4},
+            "attention_key_channels=4, attention_value_channels=8: its heads have one size",
+        ),
     ],
 )
 def test_what_it_cannot_hold_is_said(changes, said, tmp_path):

@@ -115,3 +115,14 @@ def test_a_piece_with_a_nul_is_refused():
     encoder = SubwordEncoder(["<pad>_", "<EOS>_", *sorted(ESCAPE_CHARACTERS), "a\0"])
     with pytest.raises(UserError, match="a piece holds a NUL character, which no text does"):
         graph_vocabulary(encoder)
+
+
+def test_a_kind_without_operations_is_refused():
+    class Table(ByteEncoder):
+        kind = "piece_table"
+
+    said = (
+        r"--format=saved_model: a vocabulary of kind piece_table has no TensorFlow operations, .* --format=ctranslate2"
+    )
+    with pytest.raises(UserError, match=said):
+        graph_vocabulary(Table())

@@ -23,12 +23,17 @@ pytestmark = pytest.mark.slow
 MODERN = {
     "positions": "rotary", "num_kv_heads": 1, "gated_feed_forward": True, "norm_type": "rms", "norm_position": "pre",
 }  # fmt: skip
+T5 = {
+    "positions": "relative_bias", "relative_bias_buckets": 8, "relative_bias_max_distance": 5, "target_start": "pad",
+    "feed_forward_bias": False, "activation": "gelu_tanh",
+}  # fmt: skip
 MODELS = {
     "a Transformer": lambda: translator_of(letters(), norm_position="pre", positions="learned"),
     "a decoder of SSRU": lambda: translator_of(letters(), decoder_layer="ssru"),
     "a language model": lambda: translator_of(letters_alone()),
     "one head": lambda: translator_of(letters(), num_heads=1),
     "relative positions": lambda: translator_of(letters(), positions="relative", max_relative_position=2),
+    "T5": lambda: translator_of(letters(), **T5),
     "rotary positions, shared keys, gates, other norms": lambda: translator_of(letters(), **MODERN),
 }
 

@@ -236,6 +236,12 @@ def test_freezing_reports_everything_at_once(hparams):
          "num_heads"),
         ({"max_relative_position": 20}, "hparam max_relative_position=20: nothing reads it while positions=sinusoidal; "
          "it is read with positions=relative"),
+        ({"positions": "relative_bias", "max_length": 2048}, "hparam positions=relative_bias: attention over 2048 "
+         "positions and more is computed block by block, without relative positions, and max_length=2048; choose a "
+         "smaller max_length or other positions"),
+        ({"positions": "relative_bias", "relative_bias_max_distance": 16}, "hparam relative_bias_buckets=32: half of "
+         "them are for one distance each, from 0 on, and relative_bias_max_distance=16; choose a distance of more than "
+         "half as many, or fewer buckets"),
         ({"positions": "relative", "max_relative_position": 129}, "hparam max_relative_position=129: it is at most "
          "128; Distance k from which on all positions count as equally far, in positions."),
     ],

@@ -160,6 +160,20 @@ def test_relative_sets_are_tensor2tensors():
     assert values("transformer_relative_big", "positions", "max_relative_position") == ("relative", 20)
 
 
+def test_t5_small_has_the_published_sizes():
+    """Raffel et al. 2020, sections 2.1, 3.1.2 and 3.7: "small", 2^19 updates of 2^16 tokens, AdaFactor."""
+    hparams = get_hparams("t5_small")
+    assert values("t5_small", *SIZES) == (6, 512, 2048, 8, 0.1, 2**19)
+    assert (hparams.key_channels, hparams.value_channels) == (8 * 64, 8 * 64)
+    assert (hparams.relative_bias_buckets, hparams.relative_bias_max_distance) == (32, 128)
+    assert (hparams.attention_bias, hparams.feed_forward_bias, hparams.label_smoothing) == (False, False, 0.0)
+    assert (hparams.effective_batch_size, hparams.max_length, hparams.optimizer) == (2**16, 512, "adafactor")
+    rates = [learning_rate(hparams, step, hidden_size=512, train_steps=2**19) for step in (1, 10_000, 40_000)]
+    assert rates == pytest.approx([0.01, 0.01, 0.005])
+    assert (hparams.beam_size, hparams.alpha) == (4, 0.6)
+    assert values("t5_multi30k_tiny", *SIZES[:5]) == values("transformer_multi30k_tiny", *SIZES[:5])
+
+
 def test_relative_positions_are_refused_where_attention_goes_by_blocks():
     assert BLOCKWISE_LENGTH**2 == BLOCKWISE_FROM
 

@@ -12,7 +12,8 @@ from keras import ops
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
-from t2t.importing.tensor2tensor.run import ImportRequest, import_run
+from t2t.importing.formats import ImportRequest
+from t2t.importing.run import import_run
 from t2t.runs.loading import load
 from t2t.text.subword import SubwordEncoder
 from tests.reference import tensor2tensor as theirs
@@ -46,7 +47,7 @@ def write(tmp_path, vocabulary):
         if edit:
             edit(values, variables)
         theirs.write_run(tmp_path / "theirs", values, variables, {"problem": problem, "model": "transformer"})
-        request = ImportRequest(t2t_dir=tmp_path / "theirs", vocab_file=vocabulary[0], output_dir=tmp_path / "ours")
+        request = ImportRequest(model_dir=tmp_path / "theirs", vocab_file=vocabulary[0], output_dir=tmp_path / "ours")
         return request, values, variables
 
     return make
@@ -55,8 +56,8 @@ def write(tmp_path, vocabulary):
 @pytest.mark.parametrize(("era", "shape"), ERAS)
 def test_the_network_is_the_same(write, vocabulary, era, shape):
     request, values, variables = write(era, **shape)
-    report = import_run(request)
-    reference = theirs.Network(era, values, variables, target_space_id=report.target_space_id)
+    import_run(request)
+    reference = theirs.Network(era, values, variables, target_space_id=8)
     encoder = vocabulary[1]
     source, target = [*encoder.encode("the small cat runs"), 1], [*encoder.encode("a dog"), 1]
     padded = {"inputs": [[*source, 0, 0]], "targets": [[*target, 0]]}
@@ -92,7 +93,7 @@ def test_the_moments_of_adam_come_along(write, era):
     assert checkpoint.step == 1234
     assert int(checkpoint.optimizer["adam/iteration"]) == 1234
     slots = {name: array for name, array in checkpoint.optimizer.items() if "velocity" in name or "momentum" in name}
-    assert len(slots) == 2 * len(report.converted.weights)
+    assert len(slots) == 2 * len(report.run.weights)
     size = sum(array.size for name, array in variables.items() if name.endswith("Adam"))
     rows_left = (theirs.TARGET_SPACES - 1) * 8
     assert sum(a.size for name, a in slots.items() if "momentum" in name) == size - rows_left
@@ -129,7 +130,7 @@ def test_hparams_keep_their_meaning(write):
         "noam", 2.0, 8000,
     )  # fmt: skip
     assert (hparams.norm_position, hparams.relu_dropout, hparams.layer_prepostprocess_dropout) == ("pre", 0.1, 0.1)
-    assert report.warnings == ("weight_decay=0.1: training goes on without",)
+    assert report.run.warnings == ("weight_decay=0.1: training goes on without",)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def test_hparams_keep_their_meaning(write):
 )
 def test_the_target_space_is_the_problems(write, problem, number):
     request, _, variables = write(problem=problem)
-    assert import_run(request).target_space_id == number
+    assert import_run(request).run.notes == (f"target space {number}",)
     found = CheckpointStore(request.output_dir / "checkpoints").load().model["transformer/target_space"]
     np.testing.assert_array_equal(found, variables["transformer/body/target_space_embedding/kernel"][number])
 
@@ -212,25 +213,25 @@ def test_a_vocabulary_of_another_size(write, tmp_path):
     other = tmp_path / "vocab.other.60.subwords"
     other.write_bytes(SubwordEncoder.build(["nothing in common"], 60).to_bytes())
     with pytest.raises(UserError, match=r"target_embedding/table \(.* there, .* here\); give the files of one run"):
-        import_run(ImportRequest(t2t_dir=request.t2t_dir, vocab_file=other, output_dir=request.output_dir))
+        import_run(ImportRequest(model_dir=request.model_dir, vocab_file=other, output_dir=request.output_dir))
 
 
 def test_files_that_are_not_there_or_damaged(write, tmp_path):
     request, values, _ = write()
     with pytest.raises(UserError, match=r"--step=7: .* has checkpoints of steps 1234; ask for one"):
         import_run(ImportRequest(**{**vars(request), "step": 7}))
-    data = next(request.t2t_dir.glob("*.data-*"))
+    data = next(request.model_dir.glob("*.data-*"))
     data.write_bytes(data.read_bytes()[:100])
     with pytest.raises(UserError, match=r"model.ckpt-1234: a file of it is missing or damaged"):
         import_run(request)
-    (request.t2t_dir / "hparams.json").write_text("{")
+    (request.model_dir / "hparams.json").write_text("{")
     with pytest.raises(UserError, match=r"hparams.json is no JSON"):
         import_run(request)
-    (request.t2t_dir / "hparams.json").write_text(json.dumps({**values, "num_heads": 2, "hidden_size": 8}))
-    next(request.t2t_dir.glob("*.index")).unlink()
+    (request.model_dir / "hparams.json").write_text(json.dumps({**values, "num_heads": 2, "hidden_size": 8}))
+    next(request.model_dir.glob("*.index")).unlink()
     with pytest.raises(UserError, match=r"no checkpoint model.ckpt-<step>.index there"):
         import_run(request)
-    (request.t2t_dir / "hparams.json").unlink()
+    (request.model_dir / "hparams.json").unlink()
     with pytest.raises(UserError, match=r"no hparams.json there; name the output_dir of a Tensor2Tensor run"):
         import_run(request)
 

@@ -71,6 +71,27 @@ def test_tables_begin_normal_with_a_variance_of_one_over_the_width(layer):
 # === Positions ===
 
 
+def test_biases_of_logits():
+    top = TokenSoftmax(tokens(5), 4, has_bias=True)
+    top.build()
+    rng = np.random.default_rng(0)
+    table_VD, bias_V = rng.normal(size=(5, 4)).astype(np.float32), rng.normal(size=5).astype(np.float32)
+    top.own_table.assign(table_VD)
+    top.bias.assign(bias_V)
+    hidden_BTD = rng.normal(size=(2, 3, 4)).astype(np.float32)
+    expected_BTV = hidden_BTD @ table_VD.T + bias_V
+    np.testing.assert_allclose(numpy(top(hidden_BTD)), expected_BTV, atol=1e-6)
+    some = top.decode_weights(np.array([4, 1], np.int32))
+    np.testing.assert_allclose(numpy(top(hidden_BTD, some)), expected_BTV[..., [4, 1]], atol=1e-6)
+    targets_BT = np.array([[1, 2, 3], [4, 1, 2]], np.int32)
+    log_probs_BTV = expected_BTV - np.log(np.exp(expected_BTV).sum(-1, keepdims=True))
+    chosen_BT = np.take_along_axis(log_probs_BTV, targets_BT[..., None], -1)[..., 0]
+    np.testing.assert_allclose(numpy(top.score_targets(hidden_BTD, targets_BT).log_probs), chosen_BT, atol=1e-5)
+    weights_BT = np.array([[1, 0, 2], [0.5, -1, 3]], np.float32)
+    found = float(top.weighted_nll(hidden_BTD, targets_BT, weights_BT))
+    np.testing.assert_allclose(found, -(chosen_BT * weights_BT).sum(), rtol=1e-5)
+
+
 def test_sinusoids_by_hand():
     """Width 4: pairs turn by 1 and by 1/100 a position."""
     expected = [[0, 1, 0, 1], [math.sin(1), math.cos(1), math.sin(0.01), math.cos(0.01)],

@@ -82,6 +82,14 @@ def test_published_sizes():
     assert (small.num_heads, small.wide_heads) == (4, 8)
 
 
+def test_biases_of_heads_are_refused():
+    hparams = evolved_transformer_tiny().replace(positions="relative_bias")
+    with pytest.raises(
+        UserError, match="relative_bias: the decoder's first self-attention has 8 heads and the others 4"
+    ):
+        hparams.freeze()
+
+
 def test_the_rate_falls_along_a_cosine_from_that_of_the_transformer():
     """Tensor2Tensor: constant 2 / warm-up^1/2, times D^-1/2, for 512 channels and 8,000 updates of warm-up."""
     base = evolved_transformer_base().freeze()

@@ -132,7 +132,10 @@ def test_clips_are_read_pixel_by_pixel_alone():
         ({"dec_attention_type": "local_2d", "memory_rows": 9}, "memory_rows=9: what is seen around a rectangle is at"),
         ({"dec_attention_type": "local_2d", "query_columns": 4}, "query_columns=4; make one larger or the other small"),
         ({"hidden_size": 6, "num_heads": 2}, "hidden_size=6: half of it tells rows and half columns"),
-        ({"positions": "learned"}, "positions=learned: positions of images are sinusoidal, relative, rotary or none"),
+        (
+            {"positions": "learned"},
+            "positions=learned: positions of images are sinusoidal, relative, rotary, relative_",
+        ),
         ({"self_attention_window": 4}, "self_attention_window=4: nothing reads it while dec_attention_type=local_1d"),
     ],
 )

@@ -24,6 +24,12 @@ VARIANTS = {
     "sinusoids": {},
     "learned": {"positions": "learned"},
     "relative": {"positions": "relative", "max_relative_position": 2},
+    "relative biases": {
+        "positions": "relative_bias",
+        "relative_bias_buckets": 8,
+        "relative_bias_max_distance": 5,
+        "target_start": "pad",
+    },
     "rotary": {"positions": "rotary", "num_kv_heads": 1, "norm_position": "pre"},
     "a window": {"self_attention_window": 3},
 }

@@ -8,6 +8,11 @@ import tensorflow as tf
 from tests.builders import batch, numpy, padded, rows, tiny_transformer, tokens_spec, weights_of
 from tests.reference import transformer as reference
 
+T5 = {
+    "norm_position": "pre", "norm_type": "rms", "positions": "relative_bias", "relative_bias_buckets": 8,
+    "relative_bias_max_distance": 6, "feed_forward_bias": False, "target_start": "pad", "attention_key_channels": 12,
+    "attention_value_channels": 12,
+}  # fmt: skip
 CASES = {
     "paper": {},
     "pre-norm": {"norm_position": "pre"},
@@ -17,6 +22,9 @@ CASES = {
     },
     "no positions": {"positions": "none"},
     "sines before cosines": {"sinusoid_layout": "split"},
+    "sines before cosines of the same waves": {"sinusoid_layout": "halves"},
+    "biases of logits": {"output_bias": True},
+    "biases of logits, a table of their own": {"output_bias": True, "shared_embedding_and_softmax_weights": False},
     "other channels of keys and values": {
         "attention_key_channels": 4, "attention_value_channels": 12, "attention_bias": True,
     },
@@ -45,6 +53,15 @@ CASES = {
     "GEGLU": {"gated_feed_forward": True, "activation": "gelu"},
     "SwiGLU": {"gated_feed_forward": True, "activation": "silu", "norm_position": "pre"},
     "rotary positions, six channels of keys in a head": {"positions": "rotary", "attention_key_channels": 12},
+    "relative biases": {"positions": "relative_bias", "relative_bias_buckets": 8, "relative_bias_max_distance": 6},
+    "relative biases, shared keys, a window": {
+        "positions": "relative_bias", "relative_bias_buckets": 6, "relative_bias_max_distance": 5, "num_heads": 4,
+        "num_kv_heads": 2, "self_attention_window": 6,
+    },
+    "T5": T5,
+    "T5, version 1.1": {
+        **T5, "activation": "gelu_tanh", "gated_feed_forward": True, "shared_embedding_and_softmax_weights": False,
+    },
     "relative positions, other channels, a window": {
         "positions": "relative", "max_relative_position": 1, "self_attention_window": 6, "attention_value_channels": 12,
     },
@@ -74,6 +91,9 @@ def reference_of(model):
             window=hparams.self_attention_window,
             decoder_layer=hparams.decoder_layer,
             max_distance=hparams.max_relative_position,
+            buckets=hparams.relative_bias_buckets,
+            bucket_distance=hparams.relative_bias_max_distance,
+            start=hparams.target_start,
         ),
     )
 
@@ -114,13 +134,17 @@ def test_logits_without_inputs(norm_position):
     assert_same_logits(model, {"targets": batch(widths=(0, 8))["targets"]})
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary", "relative_bias"])
 def test_positions_beyond_the_longest_training_length(positions):
     assert_same_logits(tiny_transformer(max_length=4, positions=positions), batch(sources=(40,), targets=(45,)))
 
 
 @pytest.mark.parametrize(("smoothing", "kind"), [(0.0, "all"), (0.1, "all"), (0.9, "all"), (0.1, "others")])
-@pytest.mark.parametrize("changes", [{}, CASES["pre-norm with biases, learned positions"]], ids=["paper", "other"])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, CASES["pre-norm with biases, learned positions"], CASES["biases of logits"]],
+    ids=["paper", "other", "biases of logits"],
+)
 def test_loss_is_that_of_the_distribution_written_out(smoothing, kind, changes):
     model = tiny_transformer(label_smoothing=smoothing, label_smoothing_kind=kind, **changes)
     features = batch(widths=(9, 8))
@@ -141,11 +165,23 @@ def test_loss_is_that_of_the_distribution_written_out(smoothing, kind, changes):
         {**CASES["pre-norm"], "attention_bias": True},
         CASES["relative positions"],
         CASES["rotary positions"],
+        CASES["T5"],
         CASES["rms norms"],
         {"gated_feed_forward": True},
         CASES["two heads of keys and values"],
+        CASES["biases of logits"],
     ],
-    ids=["post", "pre", "relative", "rotary", "rms", "gated", "two heads of keys and values"],
+    ids=[
+        "post",
+        "pre",
+        "relative",
+        "rotary",
+        "T5",
+        "rms",
+        "gated",
+        "two heads of keys and values",
+        "biases of logits",
+    ],
 )
 def test_gradients_are_the_slopes_of_the_reference(changes):
     """Central differences of the numpy loss, at the steepest element of each weight."""

@@ -1,0 +1,196 @@
+"""Imports models that other programs made, and compares ids, log-probabilities and outputs with theirs."""
+
+import argparse
+import dataclasses
+import io
+import json
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sentencepiece
+
+from benchmarks.harness.environments import interpreter_of
+from benchmarks.harness.flags import peers_home
+from benchmarks.harness.processes import Conditions, Side, run
+from benchmarks.known_answers import Row, print_table
+from benchmarks.peers import ENVIRONMENTS
+from t2t.importing.formats import ImportRequest
+from t2t.importing.run import import_run
+from t2t.problems.source import Source
+from t2t.runs.loading import LoadedRun, load
+from t2t.runs.names import get_problem
+
+TAG = ">>deu<<"
+SENTINEL = "<extra_id_3>"
+SIZES = {"layers": 3, "width": 64, "head_size": 20, "ffn_dim": 128, "heads": 4, "deviation": 0.2, "seed": 1}
+SEARCH = {"beam_size": 4, "extra_length": 10}
+TOLERANCE = 1e-5
+"""Largest difference of log-probabilities, nats."""
+_PIECES = 300
+_SECONDS = 1800
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A model of transformers that is imported."""
+
+    name: str
+    module: str
+    """Module of `benchmarks.peers` that makes it and says what it answers."""
+    learn: Callable[[Path, Sequence[tuple[str, str]]], None]
+    """Writes the files of its tokenizer."""
+    tag: str
+    """What half of the inputs begin with."""
+    options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """What its job says besides."""
+
+
+def main(argv: list[str]) -> int:
+    """Prints a table of the comparisons; returns 1 where any fails, else 0."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks imports", description=__doc__)
+    parser.add_argument("--lines", type=int, default=200, help="inputs that are encoded, scored and decoded")
+    parser.add_argument("--peers_home", type=Path, default=peers_home(), help="folder of the peers' environments")
+    arguments = parser.parse_args(argv)
+    rows = []
+    for case in CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            rows += compare(case, Path(folder), arguments.peers_home.expanduser().absolute(), arguments.lines)
+    print_table(rows)
+    return 0 if all(row["ok"] for row in rows) else 1
+
+
+def compare(case: Case, folder: Path, home: Path, lines: int) -> Iterator[Row]:
+    """Yields the comparisons with a model of transformers and its tokenizer."""
+    (model_dir := folder / "model").mkdir()
+    pairs = _pairs(case.tag, lines)
+    case.learn(model_dir, [(source.removeprefix(case.tag).removesuffix("数"), target) for source, target in pairs])
+    texts = dict(zip(("sources", "targets"), zip(*pairs, strict=True), strict=True))
+    job = {"folder": str(model_dir), **SIZES, **SEARCH, **texts, **case.options}
+    interpreter = interpreter_of(ENVIRONMENTS["huggingface_text"], home)
+    side = Side(case.module, interpreter, f"benchmarks.peers.{case.module}")
+    theirs = run(side, job, folder / "job", Conditions(threads=1, timeout=_SECONDS))
+    import_run(ImportRequest(format="huggingface", model_dir=model_dir, output_dir=folder / "run"))
+    loaded = load(str(folder / "run"))
+    rows = [*compare_answers(loaded, theirs, pairs)]
+    rows += [_same_weights(folder, model_dir, name, loaded) for name in ("zip", "stream")]
+    for row in rows:
+        yield {**row, "check": f"{case.name}: {row['check']}"}
+
+
+def compare_answers(loaded: LoadedRun, theirs: dict[str, Any], pairs: Sequence[tuple[str, str]]) -> Iterator[Row]:
+    """Yields the comparisons of what a run and the other program answer."""
+    ours = _renumbered(loaded.problem.encoders["inputs"].vocab_size, theirs["special"])
+    encoders = [loaded.problem.encoders[name] for name in ("inputs", "targets")]
+    found = [[[*encoder.encode(text), 1] for encoder, text in zip(encoders, pair, strict=True)] for pair in pairs]
+    wanted = [[[ours[n] for n in ids] for ids in both] for both in theirs["ids"]]
+    yield _agreement("ids of inputs and targets", wanted, found)
+    scores = [_log_probs(loaded, source, target) for source, target in found]
+    worst = max(np.abs(np.array(a) - b).max() for a, b in zip(theirs["log_probs"], scores, strict=True))
+    is_near = bool(worst < TOLERANCE)
+    yield Row(check="difference of log-probabilities", expected=f"< {TOLERANCE:.0e}", found=f"{worst:.1e}", ok=is_near)
+    inputs = [source for source, _ in found]
+    greedy, beam = ([[ours[n] for n in ids] for ids in theirs[name]] for name in ("greedy", "beam"))
+    yield _agreement("outputs of greedy search", greedy, _outputs(loaded, inputs, beam_size=1))
+    yield _beam_row(loaded, inputs, beam, _outputs(loaded, inputs, beam_size=SEARCH["beam_size"]))
+
+
+def _outputs(loaded: LoadedRun, inputs: Sequence[list[int]], beam_size: int) -> list[list[int]]:
+    settings: dict[str, Any] = {"beam_size": beam_size, "alpha": 0.0, "extra_length": SEARCH["extra_length"]}
+    return [list(best[0].ids) for best in loaded.translator().translate_ids([ids[:-1] for ids in inputs], **settings)]
+
+
+def _beam_row(
+    loaded: LoadedRun, inputs: Sequence[list[int]], theirs: Sequence[list[int]], ours: Sequence[list[int]]
+) -> Row:
+    """Compares outputs of beam search, which may differ where ours are more probable.
+
+    transformers ends a hypothesis only if its end is among the K best of the 2K candidates of a step, ours among all.
+    """
+    differ = [i for i in range(len(inputs)) if theirs[i] != ours[i]]
+    gains = [
+        _log_probs(loaded, inputs[i], ours[i]).sum() - _log_probs(loaded, inputs[i], theirs[i]).sum() for i in differ
+    ]
+    better = sum(gain > 0 for gain in gains)
+    return Row(
+        check="outputs of beam search",
+        expected=f"{len(inputs)} the same, or ours more probable",
+        found=f"{len(inputs) - len(differ)} the same, {better} more probable, {len(differ) - better} less",
+        ok=better == len(differ),
+    )
+
+
+def _pairs(tag: str, lines: int) -> list[tuple[str, str]]:
+    """Returns sentences, half of them with a tag and some with characters that no vocabulary has."""
+    problem = get_problem("translate_ende_numbers")
+    samples = problem.generate_samples("train", Source(tmp_dir=Path("."), rng=random.Random(1)))
+    found = []
+    for number, sample in zip(range(lines), samples, strict=False):
+        source = f"{tag} {sample['inputs']}" if number % 2 else sample["inputs"]
+        found.append((f"{source} 数" if number % 5 == 0 else source, sample["targets"]))
+    return found
+
+
+def learn_of_marian(folder: Path, pairs: Sequence[tuple[str, str]]) -> None:
+    """Writes `source.spm`, `target.spm` and `vocab.json` as OPUS-MT has them."""
+    pieces: dict[str, None] = {}
+    for side, texts in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+        content = _learn(texts)
+        (folder / f"{side}.spm").write_bytes(content)
+        model = sentencepiece.SentencePieceProcessor(model_proto=content)
+        pieces |= dict.fromkeys(model.id_to_piece(number) for number in range(3, len(model)))
+    table = ["</s>", "<unk>", *pieces, TAG, "<pad>"]
+    (folder / "vocab.json").write_text(json.dumps({piece: number for number, piece in enumerate(table)}))
+
+
+def learn_of_t5(folder: Path, pairs: Sequence[tuple[str, str]]) -> None:
+    """Writes `spiece.model` as T5 has it: its ids are those of the model."""
+    ids = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
+    (folder / "spiece.model").write_bytes(_learn([text for pair in pairs for text in pair], **ids))
+
+
+def _learn(texts: Sequence[str], **ids: int) -> bytes:
+    content = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts), model_writer=content, vocab_size=_PIECES, hard_vocab_limit=False, minloglevel=2,
+        **ids,
+    )  # fmt: skip
+    return content.getvalue()
+
+
+CASES = (
+    Case("Marian", "hf_import", learn_of_marian, TAG),
+    *(Case(f"T5 {n}", "hf_import_t5", learn_of_t5, SENTINEL, {"version": n}) for n in ("1.0", "1.1")),
+    Case("mT5", "hf_import_t5", learn_of_t5, SENTINEL, {"version": "mT5"}),
+)
+
+
+def _renumbered(size: int, first: Sequence[int]) -> dict[int, int]:
+    """Returns our id of each foreign one; `first` are those of padding, end of sequence and unknown."""
+    return {number: place for place, number in enumerate([*first, *(n for n in range(size) if n not in first)])}
+
+
+def _log_probs(loaded: LoadedRun, source: list[int], target: list[int]) -> np.ndarray:
+    batch = {"inputs": np.array([source], np.int32), "targets": np.array([target], np.int32)}
+    return np.asarray(loaded.model.score_targets(batch).log_probs)[0]
+
+
+def _agreement(check: str, expected: Sequence[Any], found: Sequence[Any]) -> Row:
+    same = sum(a == b for a, b in zip(expected, found, strict=True))
+    total = len(expected)
+    return Row(check=check, expected=f"{total} the same", found=f"{same} of {total}", ok=same == total)
+
+
+def _same_weights(folder: Path, model_dir: Path, name: str, loaded: LoadedRun) -> Row:
+    """Imports PyTorch's file of a kind and compares every weight."""
+    other = folder / name
+    shutil.copytree(model_dir, other, ignore=shutil.ignore_patterns("*.safetensors", "*.bin"))
+    shutil.copy(model_dir / f"{name}.bin", other / "pytorch_model.bin")
+    import_run(ImportRequest(format="huggingface", model_dir=other, output_dir=folder / f"run_{name}"))
+    pairs = zip(loaded.model.variables, load(str(folder / f"run_{name}")).model.variables, strict=True)
+    return _agreement(f"weights of pytorch_model.bin ({name})", [True] * len(loaded.model.variables),
+                      [bool(np.array_equal(np.asarray(a), np.asarray(b))) for a, b in pairs])  # fmt: skip

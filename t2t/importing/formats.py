@@ -1,0 +1,58 @@
+"""The formats that can be imported; a new one is a module with `read(request) -> ForeignRun` and a line here.
+
+This module loads nothing, so that the help answers at once.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """How a format is read."""
+
+    module: str
+    """Module with a function `read(request: ImportRequest) -> ForeignRun`."""
+    folder: str
+    """What `--model_dir` names."""
+    needs: tuple[str, ...] = ()
+    """Further flags that must be given."""
+    takes: tuple[str, ...] = ()
+    """Further flags that may be given."""
+
+
+TENSOR2TENSOR = "tensor2tensor"
+
+FORMATS = {
+    TENSOR2TENSOR: Format(
+        module="t2t.importing.tensor2tensor.run",
+        folder="the output_dir of a Tensor2Tensor run",
+        needs=("vocab_file",),
+        takes=("step", "target_space_id"),
+    ),
+    "huggingface": Format(
+        module="t2t.importing.huggingface.run",
+        folder="a model's folder as save_pretrained of transformers writes it",
+    ),
+}
+"""By the value of `--from`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportRequest:
+    """What to import and where to; what is empty or None is what the format says."""
+
+    format: str = TENSOR2TENSOR
+    """One of `FORMATS`."""
+    model_dir: Path
+    """The foreign folder."""
+    output_dir: Path
+    """The run directory to make."""
+    problem: str = ""
+    """Name of the problem that the run is of."""
+    vocab_file: Path | None = None
+    """The vocabulary, for formats whose folder has none."""
+    step: int | None = None
+    """Step of the checkpoint."""
+    target_space_id: int | None = None
+    """Row of Tensor2Tensor's table of target spaces."""

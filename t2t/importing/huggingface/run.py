@@ -1,0 +1,32 @@
+"""Reads a model's folder by the architecture that its config.json names."""
+
+from collections.abc import Callable
+
+from t2t.errors import UserError
+from t2t.importing.formats import ImportRequest
+from t2t.importing.huggingface import marian, t5
+from t2t.importing.huggingface.folder import ModelFolder
+from t2t.importing.run import ForeignRun
+
+MODEL_TYPES: dict[str, Callable[[ModelFolder, ImportRequest], ForeignRun]] = {
+    "marian": marian.read,
+    "t5": t5.read,
+    "mt5": t5.read,
+}
+"""By `model_type` of config.json."""
+
+
+def read(request: ImportRequest) -> ForeignRun:
+    """Reads a model's folder.
+
+    Raises:
+        UserError: a file is missing or damaged, or the architecture cannot be imported.
+    """
+    folder = ModelFolder(request.model_dir)
+    model_type = folder.config.get("model_type")
+    if model_type not in MODEL_TYPES:
+        raise UserError(
+            f"--model_dir={folder.path}: config.json has model_type={model_type!r}; models that can be imported are "
+            f"{', '.join(MODEL_TYPES)}"
+        )
+    return MODEL_TYPES[model_type](folder, request)

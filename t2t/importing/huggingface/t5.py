@@ -1,0 +1,203 @@
+"""T5 and mT5 as transformers stores them: `T5ForConditionalGeneration` and `MT5ForConditionalGeneration`.
+
+Raffel et al. 2020 (arXiv:1910.10683), section 2.1; Xue et al. 2021 (arXiv:2010.11934). Two conventions differ from ours
+and weights are scaled for them:
+
+    scores of attention are q k^T, not q k^T / sqrt(K)                       W^Q is multiplied by sqrt(K)
+    vectors of tokens are rows of the table, not sqrt(D) times them          the table is divided by sqrt(D)
+
+In version 1.0 the output layer is the table with hidden states divided by sqrt(D): the divided table, as it is here.
+From version 1.1 on, and in mT5, it has a table of its own.
+
+Legend: D width, K key channels of one head, V vocabulary.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from t2t.checkpoints.arrays import Arrays
+from t2t.errors import UserError
+from t2t.hparams.transformer import TransformerHParams
+from t2t.hparams.transformer_t5 import t5_small
+from t2t.importing.formats import ImportRequest
+from t2t.importing.huggingface.folder import ModelFolder
+from t2t.importing.huggingface.settings import check_settings, need
+from t2t.importing.run import ForeignRun
+from t2t.importing.tensors import Tensors
+from t2t.runs.names import get_text_problem
+from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
+from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
+
+_FEED_FORWARD = {
+    "relu": ("relu", False),
+    "gelu": ("gelu", False),
+    "gelu_new": ("gelu_tanh", False),
+    "silu": ("silu", False),
+    "gated-relu": ("relu", True),
+    "gated-gelu": ("gelu_tanh", True),
+    "gated-gelu_new": ("gelu_tanh", True),
+    "gated-silu": ("silu", True),
+}
+"""`feed_forward_proj`: activation, and whether it is gated."""
+_USUAL_FEED_FORWARD = {"t5": "relu", "mt5": "gated-gelu"}
+_ALLOWED: dict[str, tuple[Any, ...]] = {
+    "feed_forward_proj": tuple(_FEED_FORWARD),
+    "is_encoder_decoder": (True,),
+    "pad_token_id": (PAD_ID,),
+    "eos_token_id": (EOS_ID,),
+    "decoder_start_token_id": (PAD_ID,),
+}
+_EXTRA_IDS = 100
+"""Sentinels of a tokenizer that does not say how many it has."""
+_TABLES = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+_PARTS = (("q", "query"), ("k", "key"), ("v", "value"))
+
+
+def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
+    """Reads the folder of a model and its `spiece.model`.
+
+    Raises:
+        UserError: a file is missing or damaged, or the network is another than the Transformer here.
+    """
+    check_settings(folder, _ALLOWED)
+    tensors, is_scaled = folder.read_tensors(), _scales_outputs(folder.config)
+    table, output = _tables(tensors)
+    is_tied = is_scaled and output is table
+    hparams = _hparams(folder).replace(shared_embedding_and_softmax_weights=is_tied)
+    encoder = PieceTableEncoder(folder.read("spiece.model"), _pieces(folder, len(table)), sentinels=True)
+    weights = {"target_embedding/table": _scaled(table, hparams.hidden_size**-0.5)}
+    if not is_tied:
+        weights["output_embedding/table"] = _scaled(output, hparams.hidden_size**-0.5 if is_scaled else 1.0)
+    for side, layers in (("encoder", hparams.encoder_layers), ("decoder", hparams.decoder_layers)):
+        weights |= _stack(tensors, side, layers, (hparams.key_channels // hparams.num_heads) ** 0.5)
+    return ForeignRun(
+        problem=get_text_problem(request.problem or "text2text_files").with_encoders(
+            dict.fromkeys((INPUTS, TARGETS), encoder)
+        ),
+        hparams=hparams,
+        hparams_set="t5_small",
+        weights=weights,
+        unused=tensors.finish(),
+        tensors=tensors.taken,
+        origin=f"the model in {folder.path}",
+        settings="its config.json",
+        notes=tuple(_prefixes(folder.config)),
+    )
+
+
+def _hparams(folder: ModelFolder) -> TransformerHParams:
+    """Returns the hparams of the network and of its search; those of training are T5's."""
+    config, search = folder.config, folder.generation_config
+    heads, head_size, dropout = need(folder, "num_heads"), need(folder, "d_kv"), float(config.get("dropout_rate", 0.1))
+    form = config.get("feed_forward_proj", _USUAL_FEED_FORWARD[config["model_type"]])
+    activation, is_gated = _FEED_FORWARD[form]
+    return t5_small().replace(
+        hidden_size=need(folder, "d_model"),
+        num_encoder_layers=need(folder, "num_layers"),
+        num_decoder_layers=config.get("num_decoder_layers") or need(folder, "num_layers"),
+        num_heads=heads,
+        attention_key_channels=heads * head_size,
+        attention_value_channels=heads * head_size,
+        filter_size=need(folder, "d_ff"),
+        activation=activation,
+        gated_feed_forward=is_gated,
+        norm_epsilon=float(config.get("layer_norm_epsilon", 1e-6)),
+        relative_bias_buckets=need(folder, "relative_attention_num_buckets"),
+        relative_bias_max_distance=config.get("relative_attention_max_distance", 128),
+        layer_prepostprocess_dropout=dropout,
+        attention_dropout=dropout,
+        relu_dropout=dropout,
+        beam_size=int(search.get("num_beams") or 1),
+        # The divisor of scores is the length to this power.
+        length_penalty="power",
+        alpha=float(search.get("length_penalty", 1.0)),
+    )
+
+
+def _scales_outputs(config: Mapping[str, Any]) -> bool:
+    """Returns whether hidden states are divided by sqrt(D) before the output layer, as in version 1.0."""
+    if config["model_type"] != "t5":
+        return False
+    return bool(config.get("scale_decoder_outputs", config.get("tie_word_embeddings") is not False))
+
+
+def _pieces(folder: ModelFolder, rows: int) -> list[str]:
+    """Returns the pieces by id: the model's, sentinels from the last to <extra_id_0>, and rows that no piece uses."""
+    pieces, reserved = pieces_of_model(folder.read("spiece.model"))
+    if reserved != (PAD_ID, EOS_ID, UNK_ID):
+        raise UserError(
+            f"{folder.path / 'spiece.model'} has padding, end of sequence and unknown at {reserved}; T5's have them at "
+            f"{(PAD_ID, EOS_ID, UNK_ID)}, and other models cannot be imported"
+        )
+    tokenizer = folder.read_json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}
+    pieces += [f"<extra_id_{n}>" for n in reversed(range(int(tokenizer.get("extra_ids", _EXTRA_IDS))))]
+    if len(pieces) > rows:
+        raise UserError(
+            f"{folder.path}: the table has {rows} rows, and spiece.model with its sentinels {len(pieces)} pieces; copy "
+            f"the files of one model, tokenizer_config.json included"
+        )
+    return [*pieces, *(f"<row {n}>" for n in range(len(pieces), rows))]
+
+
+def _tables(tensors: Tensors) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the tables of tokens and of the output layer, (V, D) each; one object where they are equal."""
+    name = next((name for name in _TABLES if name in tensors), _TABLES[0])
+    table = tensors.take(name)
+    for copy in _TABLES:
+        if copy != name:
+            tensors.drop_copy(copy, name)
+    if "lm_head.weight" not in tensors:
+        return table, table
+    output = tensors.take("lm_head.weight")
+    return table, table if np.array_equal(output, table) else output
+
+
+def _stack(tensors: Tensors, side: str, layers: int, query_scale: float) -> Arrays:
+    """Returns the weights of a stack."""
+    bias = "SelfAttention.relative_attention_bias.weight"
+    weights = {f"{side}/relative_bias/table": tensors.take(f"{side}.block.0.layer.0.{bias}")}
+    weights |= tensors.norm(f"{side}.final_layer_norm", f"{side}/final_norm")
+    attentions = [("SelfAttention", "self_attention")]
+    attentions += [("EncDecAttention", "encdec_attention")] if side == "decoder" else []
+    for layer in range(layers):
+        name, path = f"{side}.block.{layer}.layer", f"{side}/layer_{layer}"
+        for number, (theirs, ours) in enumerate(attentions):
+            weights |= _attention(tensors, f"{name}.{number}.{theirs}", f"{path}/{ours}", query_scale)
+            weights |= tensors.norm(f"{name}.{number}.layer_norm", f"{path}/{ours}_residual/norm")
+        weights |= _feed_forward(tensors, f"{name}.{len(attentions)}", path)
+    tensors.drop(
+        "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight", "attention to inputs has no positions"
+    )
+    return weights
+
+
+def _attention(tensors: Tensors, name: str, path: str, query_scale: float) -> Arrays:
+    weights = tensors.linear(f"{name}.o", f"{path}/output/")
+    for letter, part in _PARTS:
+        weights |= tensors.linear(f"{name}.{letter}", f"{path}/project/{part}_")
+    query = f"{path}/project/query_kernel"
+    return weights | {query: _scaled(weights[query], query_scale)}
+
+
+def _feed_forward(tensors: Tensors, name: str, path: str) -> Arrays:
+    inner = f"{name}.DenseReluDense.wi"
+    gates = {"_0": "inner", "_1": "linear"} if f"{inner}_0.weight" in tensors else {"": "inner"}
+    weights = tensors.norm(f"{name}.layer_norm", f"{path}/ffn_residual/norm")
+    for suffix, part in gates.items():
+        weights |= tensors.linear(f"{inner}{suffix}", f"{path}/ffn/{part}/")
+    return weights | tensors.linear(f"{name}.DenseReluDense.wo", f"{path}/ffn/outer/")
+
+
+def _scaled(weight: np.ndarray, factor: float) -> np.ndarray:
+    """Returns the product, rounded once."""
+    return (weight.astype(np.float64) * factor).astype(np.float32)
+
+
+def _prefixes(config: Mapping[str, Any]) -> list[str]:
+    """Returns a line on the beginnings of texts that name a task, if the configuration lists some."""
+    tasks = config.get("task_specific_params")
+    found = [task.get("prefix") for task in tasks.values() if isinstance(task, dict)] if isinstance(tasks, dict) else []
+    prefixes = [repr(prefix) for prefix in found if isinstance(prefix, str)]
+    return [f"texts begin with the name of their task: {', '.join(prefixes)}"] if prefixes else []

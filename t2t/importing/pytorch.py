@@ -1,0 +1,165 @@
+"""Reads the tensors of a PyTorch file without executing anything in it, and without PyTorch.
+
+Such a file is a pickle of a dictionary of tensors, with the numbers beside it: in a zip archive since PyTorch 1.6
+(`<name>/data.pkl` and `<name>/data/<key>`), in one stream before. A pickle can call any function that its reader lets
+it have. This reader has four names to give it, all of them of tensors; a file that asks for another one is refused.
+"""
+
+import collections
+import io
+import pickle
+import struct
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from t2t.checkpoints.arrays import Arrays
+
+_TYPES = {
+    "FloatStorage": "float32", "DoubleStorage": "float64", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8",
+    "ByteStorage": "uint8", "BoolStorage": "bool",
+}  # fmt: skip
+"""Types of storages -> their names in numpy, which knows bfloat16 from `t2t.checkpoints.arrays`."""
+_MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
+"""What a file of one stream begins with, two pickles."""
+
+
+def parse_pytorch(content: bytes) -> Arrays:
+    """Returns the tensors of a file of this content, read-only, by their names.
+
+    Raises:
+        ValueError: it is no PyTorch file, is damaged, or holds something else than tensors by name.
+    """
+    try:
+        state = _read_zip(content) if content[:2] == b"PK" else _read_stream(content)
+    except ValueError:
+        raise
+    except Exception as error:  # unpickling damaged data raises many kinds
+        raise ValueError(f"it is damaged ({type(error).__name__}: {error})") from error
+    if not isinstance(state, dict):
+        raise ValueError(f"it holds {type(state).__name__}, not tensors by name")
+    tensors = {str(name): value for name, value in state.items()}
+    if other := [name for name, value in tensors.items() if not isinstance(value, _Tensor)]:
+        raise ValueError(f"entry {other[0]!r} is no tensor; save the model's state_dict alone")
+    return {name: tensor.array() for name, tensor in tensors.items()}
+
+
+@dataclass
+class _Storage:
+    """Numbers that tensors are views of."""
+
+    dtype: np.dtype
+    size: int
+    content: bytes = b""
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    storage: _Storage
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def array(self) -> np.ndarray:
+        """Returns the view, after a check that it stays inside its storage."""
+        numbers = np.frombuffer(self.storage.content, self.storage.dtype)
+        sizes = (self.offset, *self.shape, *self.strides)
+        if len(self.shape) != len(self.strides) or any(type(size) is not int or size < 0 for size in sizes):
+            raise ValueError(f"a tensor has shape {self.shape} with strides {self.strides}; it is damaged")
+        if 0 in self.shape:
+            return np.zeros(self.shape, self.storage.dtype)
+        last = self.offset + sum((n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True))
+        if last >= len(numbers):
+            raise ValueError(f"a tensor ends at number {last + 1:,} of {len(numbers):,}; it is damaged or cut short")
+        strides = [stride * numbers.itemsize for stride in self.strides]
+        return np.lib.stride_tricks.as_strided(numbers[self.offset :], self.shape, strides, writeable=False)
+
+
+class _TensorUnpickler(pickle.Unpickler):
+    """Knows ordered dictionaries, tensors and their storages, which `find_storage` returns by type, key and size."""
+
+    def __init__(self, stream: io.BufferedIOBase, find_storage: Callable[[str, str, int], _Storage]):
+        super().__init__(stream, encoding="utf-8")
+        self._find_storage = find_storage
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Returns one of the known names; raises ValueError for any other."""
+        if (module, name) == ("collections", "OrderedDict"):
+            return collections.OrderedDict
+        if module == "torch._utils" and name in ("_rebuild_tensor_v2", "_rebuild_parameter"):
+            return getattr(self, name)
+        if module == "torch" and name in _TYPES:
+            return name
+        raise ValueError(
+            f"it asks for {module}.{name}, which no file of tensors needs; nothing of it was executed; use a "
+            f"model.safetensors, or a file from a source that you trust"
+        )
+
+    def persistent_load(self, saved_id: Any) -> _Storage:
+        """Returns a storage; its id is `("storage", type, key, device, size)`, and in streams a view, which is None."""
+        what, kind, key, _device, size, *view = saved_id
+        if what != "storage" or kind not in _TYPES or type(size) is not int or any(view):
+            raise ValueError(f"a tensor is stored as {saved_id!r}; such files cannot be read")
+        return self._find_storage(kind, str(key), size)
+
+    def _rebuild_tensor_v2(
+        self, storage: Any, offset: Any, shape: Sequence[Any], strides: Sequence[Any], *_flags: Any
+    ) -> _Tensor:
+        if not isinstance(storage, _Storage):
+            raise ValueError("a tensor has no storage; it is damaged")
+        return _Tensor(storage, offset, tuple(shape), tuple(strides))
+
+    def _rebuild_parameter(self, tensor: Any, *_flags: Any) -> Any:
+        return tensor
+
+
+def _read_zip(content: bytes) -> Any:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        names = archive.namelist()
+        pickles = [name for name in names if name.count("/") == 1 and name.endswith("/data.pkl")]
+        if len(pickles) != 1:
+            raise ValueError("it is a zip archive without a data.pkl; it is no PyTorch file")
+        root = pickles[0].removesuffix("data.pkl")
+        if f"{root}byteorder" in names and archive.read(f"{root}byteorder") != b"little":
+            raise ValueError("its numbers are big-endian; save it on another machine")
+        storages: dict[str, _Storage] = {}
+
+        def find(kind: str, key: str, size: int) -> _Storage:
+            if key not in storages:
+                # PyTorch never compresses; a small archive must not become a large one in memory
+                if archive.getinfo(f"{root}data/{key}").compress_type != zipfile.ZIP_STORED:
+                    raise ValueError("its numbers are compressed, which PyTorch never does")
+                storages[key] = _Storage(np.dtype(_TYPES[kind]), size, archive.read(f"{root}data/{key}"))
+            return storages[key]
+
+        return _TensorUnpickler(io.BytesIO(archive.read(pickles[0])), find).load()
+
+
+def _read_stream(content: bytes) -> Any:
+    stream, storages = io.BytesIO(content), dict[str, _Storage]()
+
+    def find(kind: str, key: str, size: int) -> _Storage:
+        return storages.setdefault(key, _Storage(np.dtype(_TYPES[kind]), size))
+
+    def load() -> Any:
+        return _TensorUnpickler(stream, find).load()
+
+    try:
+        header = load(), load()
+    except (pickle.UnpicklingError, EOFError) as error:
+        raise ValueError("it is no PyTorch file") from error
+    if header != (_MAGIC, _PROTOCOL):
+        raise ValueError("it is no PyTorch file")
+    load()  # facts of the machine that wrote it
+    state, keys = load(), load()
+    for key in keys:
+        storage = storages[str(key)]
+        (size,) = struct.unpack("<q", stream.read(8))
+        storage.content = stream.read(size * storage.dtype.itemsize)
+        if size != storage.size or len(storage.content) != size * storage.dtype.itemsize:
+            raise ValueError("it is cut short or damaged")
+    return state

@@ -1,0 +1,159 @@
+"""Writes a foreign model as a run that the commands decode and train further, whatever format it came in."""
+
+import dataclasses
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from t2t.checkpoints import architectures, vocabularies
+from t2t.checkpoints.arrays import Arrays
+from t2t.checkpoints.run_dir import RunDir, RunRecord, lock_run
+from t2t.checkpoints.store import CheckpointStore
+from t2t.checkpoints.transfer import match
+from t2t.errors import UserError
+from t2t.hparams.base import HParams
+from t2t.hparams.override import format_overrides
+from t2t.importing.formats import FORMATS, ImportRequest
+from t2t.models.base import SequenceModel
+from t2t.problems.base import Problem
+from t2t.registry import MODELS
+from t2t.runs.names import get_hparams
+from t2t.runs.recording import versions
+from t2t.text.vocabulary_files import describe_encoders
+from t2t.training.optimizers import build_optimizer
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ForeignRun:
+    """A model of another toolkit in our terms; arrays are by variable path without the model's name."""
+
+    problem: Problem
+    """With its encoders."""
+    model: str = "transformer"
+    """Registered name."""
+    hparams: HParams
+    hparams_set: str = "transformer_base"
+    """The set that `hparams` were made from."""
+    weights: Arrays
+    tensors: int
+    """Number of foreign tensors that became weights."""
+    unused: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Foreign tensors that are not needed: name -> why."""
+    step: int = 0
+    """Updates done."""
+    moments: Mapping[str, Arrays] = dataclasses.field(default_factory=dict)
+    """Adam's first (`momentum`) and second moment (`velocity`), float32; empty where they are not known."""
+    origin: str
+    """What the weights came from, for messages: `the checkpoint in <folder>`."""
+    settings: str
+    """What the network was built from, for messages: `its config.json`."""
+    notes: tuple[str, ...] = ()
+    """Further lines of the report."""
+    warnings: tuple[str, ...] = ()
+    """What was lost."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ImportReport:
+    """Summary of an import."""
+
+    run: ForeignRun
+    parameters: int
+
+    def lines(self) -> list[str]:
+        """Returns the report, a line each."""
+        run = self.run
+        moments = "with Adam's moments" if run.moments else "without Adam's moments: training starts with empty ones"
+        return [
+            f"problem {run.problem.name}, model {run.model}, update {run.step}, {moments}",
+            f"{run.tensors} tensors became {len(run.weights)} weights of {self.parameters:,} parameters",
+            *run.notes,
+            f"not needed: {self._unused() or 'none'}",
+            *(f"warning: {text}" for text in run.warnings),
+        ]
+
+    def _unused(self) -> str:
+        """Returns the names of unused tensors, those of one reason together."""
+        reasons = dict.fromkeys(self.run.unused.values())
+        names = [", ".join(name for name, why in self.run.unused.items() if why == reason) for reason in reasons]
+        return "; ".join(f"{listed} ({reason})" for listed, reason in zip(names, reasons, strict=True))
+
+
+def import_run(request: ImportRequest) -> ImportReport:
+    """Makes a run directory of a foreign model.
+
+    Raises:
+        UserError: a file is missing or damaged, the network is another than the models here, a tensor is missing, left
+            over or of the wrong shape, or the output directory holds a run.
+        MachineError: the output directory cannot be written.
+    """
+    reader = importlib.import_module(FORMATS[request.format].module)
+    return write_run(request.output_dir, reader.read(request))
+
+
+def write_run(folder: Path, run: ForeignRun) -> ImportReport:
+    """Writes record, vocabularies and checkpoint; raises as `import_run`."""
+    run.hparams.replace().freeze()
+    model = MODELS.get(run.model)(run.hparams, run.problem.spec())
+    _check_shapes(run, model)
+    record = _record(run)
+    with lock_run(folder):
+        RunDir.abandon_unstarted(folder)
+        written = RunDir.create(folder, record, run.problem.encoders)
+        CheckpointStore(written.checkpoints_folder).save(
+            run.step,
+            model={v.path: run.weights[_inner_path(v.path)] for v in model.variables},
+            optimizer=_optimizer_arrays(run, model) if run.moments else None,
+            state={
+                "seed": 0,
+                "data": {},
+                **vocabularies.to_state(record.vocabularies),
+                **architectures.to_state(record.model, model.hparams),
+            },
+        )
+    return ImportReport(run, model.count_params())
+
+
+def _inner_path(path: str) -> str:
+    """Returns the path of a variable without the model's name."""
+    return path.partition("/")[2]
+
+
+def _check_shapes(run: ForeignRun, model: SequenceModel) -> None:
+    """Raises UserError unless both sides have the same variables of the same shapes."""
+    report = match(run.weights, {_inner_path(v.path): v.shape for v in model.variables})
+    if not report.is_exact:
+        raise UserError(
+            f"{run.origin} does not fit {run.settings} ({model.spec.targets.vocab_size} ids): "
+            f"{'; '.join(report.differences())}; give the files of one run"
+        )
+
+
+def _record(run: ForeignRun) -> RunRecord:
+    changed = run.hparams.difference(get_hparams(run.hparams_set))
+    return RunRecord(
+        problem=run.problem.name,
+        model=run.model,
+        hparams_set=run.hparams_set,
+        overrides=format_overrides({name: value for name, (_, value) in changed.items()}),
+        hparams=run.hparams.to_dict(),
+        problem_options=run.problem.options.changed(),
+        spec=run.problem.spec(),
+        vocabularies=describe_encoders(run.problem.encoders),
+        versions=versions(),
+    )
+
+
+def _optimizer_arrays(run: ForeignRun, model: SequenceModel) -> dict[str, np.ndarray]:
+    """Returns the optimizer's state by slot name."""
+    optimizer = build_optimizer(run.hparams)
+    optimizer.build(model.trainable_variables)
+    slots = {
+        f"{optimizer.name}/{v.path.replace('/', '_')}_{moment}": arrays[_inner_path(v.path)]
+        for moment, arrays in run.moments.items()
+        for v in model.trainable_variables
+    }
+    counted = {optimizer.iterations.path: np.asarray(run.step, optimizer.iterations.dtype)}
+    return {v.path: (slots | counted)[v.path] for v in optimizer.variables if v.path != optimizer.learning_rate.path}

@@ -1,0 +1,92 @@
+"""Tensors of a foreign file, each of which must be used or named as not needed."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from t2t.checkpoints.arrays import Arrays
+from t2t.errors import UserError, first_few
+
+
+class Tensors:
+    """The tensors of a foreign file by name; `finish` reports which of them nothing has used.
+
+    Args:
+        arrays: by name in the file.
+        origin: the file, or the folder, for messages.
+    """
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], origin: str):
+        self._arrays, self._origin = dict(arrays), origin
+        self._taken: set[str] = set()
+        self._unused: dict[str, str] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._arrays
+
+    @property
+    def taken(self) -> int:
+        """Number of tensors that have been used."""
+        return len(self._taken)
+
+    def take(self, name: str) -> np.ndarray:
+        """Returns a tensor, floating-point ones as float32; it may be taken several times.
+
+        Raises:
+            UserError: the file has no such tensor.
+        """
+        if name not in self._arrays:
+            raise UserError(
+                f"{self._origin}: it has no tensor {name} among its {len(self._arrays)}; it is incomplete, or of "
+                f"another network than its configuration describes; get all files of the model again"
+            )
+        self._taken.add(name)
+        array = self._arrays[name]
+        # bfloat16 and other types of ml_dtypes are of kind V
+        return array.astype(np.float32) if array.dtype.kind in "fV" else array
+
+    def linear(self, name: str, path: str) -> Arrays:
+        """Returns the weights of a linear layer of PyTorch, `<name>.weight` (out, in) and the bias, if there is one.
+
+        Keys are `<path>kernel`, transposed to (in, out), and `<path>bias`.
+        """
+        weights = {f"{path}kernel": self.take(f"{name}.weight").T}
+        return weights | ({f"{path}bias": self.take(f"{name}.bias")} if f"{name}.bias" in self else {})
+
+    def norm(self, name: str, path: str) -> Arrays:
+        """Returns the weights of a norm, `<path>/gamma`, and `<path>/beta` if it has an offset."""
+        weights = {f"{path}/gamma": self.take(f"{name}.weight")}
+        return weights | ({f"{path}/beta": self.take(f"{name}.bias")} if f"{name}.bias" in self else {})
+
+    def drop(self, name: str, why: str) -> None:
+        """Marks a tensor as not needed, if the file has it."""
+        if name in self._arrays:
+            self._unused[name] = why
+
+    def drop_copy(self, name: str, original: str) -> None:
+        """Marks a tensor as not needed that must be a copy of another one, if the file has it.
+
+        Raises:
+            UserError: it has other values.
+        """
+        copied = original in self._arrays and np.array_equal(self._arrays.get(name, ()), self._arrays[original])
+        if name in self._arrays and not copied:
+            raise UserError(
+                f"{self._origin}: tensor {name} is not the same as {original}, which its configuration says; "
+                f"such a model cannot be imported"
+            )
+        self.drop(name, f"the same as {original}")
+
+    def finish(self) -> dict[str, str]:
+        """Returns the tensors that are not needed, each with the reason.
+
+        Raises:
+            UserError: nothing has used some tensors; the message names them.
+        """
+        left = sorted(self._arrays.keys() - self._taken - self._unused.keys())
+        if left:
+            raise UserError(
+                f"{self._origin}: it has {len(left)} tensors that the model here has no place for: "
+                f"{first_few(left, ', ')}; this network cannot be imported"
+            )
+        return self._unused

@@ -1,0 +1,143 @@
+"""Pieces of a SentencePiece model under the ids of another table: the vocabularies of imported translators.
+
+Marian's translators have a SentencePiece model for each language and one table of ids for the pieces of both. Tags such
+as `>>de<<` at the beginning of a text, which name a language, are pieces of the table that no model has. So are T5's
+sentinels, `<extra_id_0>` and so on, which stand anywhere in a text.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Self
+
+import sentencepiece
+
+from t2t.errors import UserError, one_line
+from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
+from t2t.text.encoder import TextEncoder, fingerprint_of
+from t2t.text.sentencepiece import PIECE_MARKER
+
+HEADER = b'{"pieces": ['
+"""What a file of `to_bytes` begins with."""
+
+_TAG = re.compile(r">>.*?<<", re.DOTALL)
+_SENTINEL = re.compile(r"<extra_id_\d+>")
+_RESERVED = (PAD_ID, EOS_ID, UNK_ID)
+
+
+class PieceTableEncoder(TextEncoder):
+    """A SentencePiece model that cuts texts, and the table that gives each piece its id.
+
+    Ids are 0 padding, 1 end of sequence, 2 unknown, then the other pieces. What the table lacks becomes unknown, which
+    is written as SentencePiece writes it, U+2047. The model may normalise text and change white space.
+
+    Args:
+        model: a SentencePiece model file's content, with any ids of its own.
+        pieces: by id, those of padding, end of sequence and unknown first.
+        sentinels: whether texts may hold the sentinels of the table, as T5's; otherwise they may begin with a tag, as
+            Marian's.
+
+    Raises:
+        UserError: the model is damaged, or a piece is listed twice.
+    """
+
+    kind = "piece_table"
+    file_suffix = ".pieces"
+    lossless = False
+    unknown_id = UNK_ID
+
+    def __init__(self, model: bytes, pieces: Sequence[str], sentinels: bool = False):
+        self._model, self._pieces, self._has_sentinels = bytes(model), tuple(pieces), sentinels
+        self._ids = {piece: token_id for token_id, piece in enumerate(self._pieces)}
+        if len(self._ids) < len(self._pieces) or len(self._pieces) <= len(_RESERVED):
+            raise UserError(
+                f"piece table: it has {len(self._pieces)} pieces, {len(self._ids)} of them different; each has one id, "
+                f"and three are reserved"
+            )
+        for token_id in _RESERVED:  # no text may spell them
+            del self._ids[self._pieces[token_id]]
+        self._processor = _load(self._model)
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of pieces of the table."""
+        return len(self._pieces)
+
+    @property
+    def ids_fingerprint(self) -> str:
+        """That of the table alone, which several models may share."""
+        return fingerprint_of(self.kind, json.dumps(self._pieces).encode())
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the ids of the tag or the sentinels of a text, and of the pieces of the rest."""
+        if self._has_sentinels:
+            return self._encode_with_sentinels(text)
+        tag = _TAG.match(text)
+        pieces = self._processor.encode(text[tag.end() :] if tag else text, out_type=str)
+        return [self._ids.get(piece, UNK_ID) for piece in ([tag[0], *pieces] if tag else pieces)]
+
+    def _encode_with_sentinels(self, text: str) -> list[int]:
+        """Returns the ids of the sentinels of a text, and of what stands between them, each for itself."""
+        ids, start = [], 0
+        found = [place for place in _SENTINEL.finditer(text) if place[0] in self._ids]
+        for end, after in [*(place.span() for place in found), (len(text), len(text))]:
+            pieces = self._processor.encode(text[start:end], out_type=str)
+            ids += [self._ids.get(piece, UNK_ID) for piece in pieces]
+            ids += [self._ids[text[end:after]]] if after > end else []
+            start = after
+        return ids
+
+    def decode_ids(self, ids: list[int]) -> str:
+        """Returns the text of the pieces; white space at both ends is none of it."""
+        unknown = self._processor.id_to_piece(self._processor.unk_id())
+        pieces = [unknown if token_id == UNK_ID else self._pieces[token_id] for token_id in ids]
+        text: str = self._processor.decode_pieces(pieces)
+        return text.replace(PIECE_MARKER, " ").strip()
+
+    def piece(self, token_id: int) -> str:
+        """Returns the piece, with U+2581 for a space."""
+        return self._pieces[token_id]
+
+    def to_bytes(self) -> bytes:
+        """Returns the table as a line of JSON, and the model."""
+        return json.dumps({"pieces": self._pieces, "sentinels": self._has_sentinels}).encode() + b"\n" + self._model
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Reads what `to_bytes` wrote."""
+        header, _, model = content.partition(b"\n")
+        try:
+            table = json.loads(header)
+            pieces, sentinels = table["pieces"], bool(table.get("sentinels", False))
+            if not all(isinstance(piece, str) for piece in pieces):
+                raise ValueError("a piece is no text")
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise UserError(f"piece table: the file's table is damaged ({one_line(error)}); get it again") from None
+        return cls(model, pieces, sentinels)
+
+    @classmethod
+    def build(cls, lines: Iterable[str], size: int) -> Self:
+        """Raises UserError: such vocabularies come with imported models, and none is learnt."""
+        raise UserError("piece table: none is learnt from text; it comes with an imported model")
+
+
+def pieces_of_model(model: bytes) -> tuple[list[str], tuple[int, int, int]]:
+    """Returns the pieces of a SentencePiece model by its ids, and which are padding, end of sequence and unknown.
+
+    Raises:
+        UserError: the model is damaged.
+    """
+    processor = _load(model)
+    pieces = [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
+    return pieces, (processor.pad_id(), processor.eos_id(), processor.unk_id())
+
+
+def _load(model: bytes) -> sentencepiece.SentencePieceProcessor:
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.load_from_serialized_proto(model or b"empty")
+    except RuntimeError as error:
+        raise UserError(
+            f"piece table: its SentencePiece model of {len(model):,} bytes is damaged ({one_line(error)}); get it again"
+        ) from None
+    return processor

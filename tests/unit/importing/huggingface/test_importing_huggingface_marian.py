@@ -1,0 +1,215 @@
+"""Translators of Marian in the format of transformers: the same ids, the same probabilities, mistakes named.
+
+Legend: T target length, V vocabulary.
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+from t2t.checkpoints.run_dir import RunDir
+from t2t.errors import UserError
+from t2t.importing.formats import ImportRequest
+from t2t.importing.run import import_run
+from t2t.runs.loading import load
+from tests.builders import numpy
+from tests.reference import marian
+
+TEXTS = [
+    "the small dog runs", f"{marian.TAG} a cat sees the house", f"{marian.TAG}the dog", "", "  two  spaces ",
+    "zebra 中", ">>fra<< a tag that the table lacks", "a </s> b", ">> no tag",
+]  # fmt: skip
+
+
+def ours(foreign, size):
+    """Ids here: padding, end of sequence and unknown first, the others as they come."""
+    return [{size - 1: 0, 0: 1, 1: 2}.get(number, number + 1) for number in foreign]
+
+
+@pytest.fixture
+def request_of(tmp_path):
+    """Makes a request for the model in `tmp_path / "model"`."""
+    return ImportRequest(format="huggingface", model_dir=tmp_path / "model", output_dir=tmp_path / "run")
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory):
+    """An imported model: its folder, its config, its tensors, the loaded run and the report."""
+    folder = tmp_path_factory.mktemp("marian")
+    values, tensors = marian.write_model(folder / "model")
+    request = ImportRequest(format="huggingface", model_dir=folder / "model", output_dir=folder / "run")
+    report = import_run(request)
+    return folder, values, tensors, load(request.output_dir), report
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_texts_have_the_same_ids(imported, side):
+    folder, values, _, loaded, _ = imported
+    encoder = loaded.problem.encoders[{"source": "inputs", "target": "targets"}[side]]
+    theirs = marian.Tokenizer(folder / "model")
+    for text in (*TEXTS, *marian.CORPUS[side]):
+        assert [*encoder.encode(text), 1] == ours(theirs.encode(text, side), values["vocab_size"]), text
+
+
+def test_text_comes_back(imported):
+    encoder = imported[3].problem.encoders["targets"]
+    for text in marian.CORPUS["target"]:
+        assert encoder.decode(encoder.encode(text)) == text
+
+
+def test_targets_have_the_same_probabilities(imported):
+    folder, values, tensors, loaded, _ = imported
+    theirs, tokenizer = marian.Network(values, tensors), marian.Tokenizer(folder / "model")
+    source, target = tokenizer.encode(TEXTS[1]), tokenizer.encode("ein alter Hund", "target")
+    expected_TV = theirs.log_probs(source, target)
+    size = values["vocab_size"]
+    batch = {
+        "inputs": np.array([[*ours(source, size), 0, 0]], np.int32),
+        "targets": np.array([[*ours(target, size), 0]], np.int32),
+    }
+    logits_TV = numpy(loaded.model(batch))[0, : len(target)].astype(np.float64)
+    found_TV = logits_TV - np.log(np.exp(logits_TV).sum(-1, keepdims=True))
+    np.testing.assert_allclose(found_TV[:, ours(range(size), size)], expected_TV, atol=1e-5)
+    scored_T = numpy(loaded.model.score_targets(batch).log_probs)[0, : len(target)]
+    np.testing.assert_allclose(scored_T, expected_TV[range(len(target)), target], atol=1e-5)
+
+
+def test_greedy_outputs_are_the_same(imported):
+    folder, values, tensors, *_ = imported
+    theirs, tokenizer = marian.Network(values, tensors), marian.Tokenizer(folder / "model")
+    pad, source, written = values["pad_token_id"], tokenizer.encode(TEXTS[0]), []
+    while len(written) < 12 and written[-1:] != [0]:
+        log_probs_V = theirs.log_probs(source, [*written, 0])[-1]
+        log_probs_V[pad] = -np.inf
+        written.append(int(log_probs_V.argmax()))
+    extra = 12 - len(source)
+    greedy = load(folder / "run", decode_overrides="beam_size=1").translator()
+    ((best,),) = greedy.translate([TEXTS[0]], extra_length=extra)
+    assert list(best.ids) == ours(written, values["vocab_size"])
+
+
+def test_the_report_and_the_record_say_what_was_imported(imported):
+    folder, values, tensors, loaded, report = imported
+    size = values["vocab_size"]
+    assert report.lines() == [
+        "problem text2text_files, model transformer, update 0, without Adam's moments: training starts with empty ones",
+        f"{len(tensors)} tensors became {len(tensors)} weights of {report.parameters:,} parameters",
+        f"ids: padding {size - 1}, end of sequence 0 and unknown 1 became 0, 1 and 2",
+        "not needed: none",
+    ]
+    hparams = RunDir.open(folder / "run").record.hparams
+    found = {name: value for section in hparams.values() for name, value in section.items()}
+    assert (found["activation"], found["sinusoid_layout"], found["output_bias"]) == ("silu", "halves", True)
+    assert (found["beam_size"], found["length_penalty"], found["alpha"]) == (6, "power", 1.0)
+    assert loaded.problem.spec().shared_vocabulary
+
+
+def test_a_pytorch_file_gives_the_same_run(request_of, imported, monkeypatch):
+    _, _, tensors, loaded, _ = imported
+    marian.write_model(request_of.model_dir)
+    (request_of.model_dir / "model.safetensors").unlink()
+    width = tensors["model.shared.weight"].shape[1]
+    copies = {
+        "lm_head.weight": tensors["model.shared.weight"],
+        "model.encoder.embed_tokens.weight": tensors["model.shared.weight"],
+        "model.decoder.embed_positions.weight": marian.positions(64, width).astype(np.float32),
+    }
+    (request_of.model_dir / "pytorch_model.bin").write_bytes(marian.pytorch_file(tensors | copies, monkeypatch))
+    report = import_run(request_of)
+    assert report.lines()[-1] == (
+        "not needed: model.encoder.embed_tokens.weight, lm_head.weight (the same as model.shared.weight); "
+        "model.decoder.embed_positions.weight (sinusoids, which are computed here)"
+    )
+    for ours_, theirs in zip(load(request_of.output_dir).model.variables, loaded.model.variables, strict=True):
+        np.testing.assert_array_equal(numpy(ours_), numpy(theirs))
+
+
+def test_shards_are_read(request_of, imported):
+    _, tensors = marian.write_model(request_of.model_dir)
+    (request_of.model_dir / "model.safetensors").unlink()
+    names = sorted(tensors)
+    shards = {"a.safetensors": names[:5], "b.safetensors": names[5:]}
+    for file, part in shards.items():
+        marian.save_file({name: tensors[name] for name in part}, request_of.model_dir / file)
+    index = {"weight_map": {name: file for file, part in shards.items() for name in part}}
+    (request_of.model_dir / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert import_run(request_of).run.tensors == len(tensors)
+    index["weight_map"][names[0]] = "../a.safetensors"
+    (request_of.model_dir / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(UserError, match=r"has no weight_map of tensors to files beside it; get it again"):
+        import_run(request_of)
+
+
+def drop(name):
+    return lambda values, tensors: tensors.pop(name)
+
+
+def put(name, array):
+    return lambda values, tensors: tensors.__setitem__(name, np.asarray(array, np.float32))
+
+
+def setting(**changes):
+    return lambda values, tensors: values.update(changes)
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (
+            drop("model.encoder.layers.1.fc2.weight"),
+            r"it has no tensor model.encoder.layers.1.fc2.weight among its ",
+        ),
+        (put("model.extra", [1]), r"it has 1 tensors that the model here has no place for: model.extra; this network"),
+        (put("lm_head.weight", [[1]]), r"tensor lm_head.weight is not the same as model.shared.weight"),
+        (
+            put("model.encoder.layers.0.fc1.bias", [1]),
+            r"1 of another shape: encoder/layer_0/ffn/inner/bias \(\(1,\)",
+        ),
+        (put("final_logits_bias", [[1]]), r"tokens and 1 biases; vocab.json has \d+ ids; get all files again"),
+        (setting(activation_function="tanh"), r"activation_function='tanh' \(known: 'swish', 'silu', 'relu', 'gelu'\)"),
+        (setting(scale_embedding=False, normalize_before=True), r"scale_embedding=False .*; normalize_before=True "),
+        (setting(decoder_ffn_dim=3), r"has encoder_ffn_dim=12 and decoder_ffn_dim=3; the models here have one value"),
+        (setting(d_model="8"), r"has d_model='8'; it must be of type int; get it again"),
+        (setting(vocab_size=3), r"vocab.json has \d+ ids, config.json vocab_size=3; get both again"),
+        (setting(decoder_start_token_id=0), r"decoder_start_token_id=0 and pad_token_id=\d+; the decoder here begins"),
+        (setting(eos_token_id=900), r"ids, eos is 900"),
+        (setting(model_type="bert"), r"config.json has model_type='bert'; models that can be imported are marian"),
+    ],
+)
+def test_another_network_is_refused(request_of, edit, said):
+    marian.write_model(request_of.model_dir, edit)
+    with pytest.raises(UserError, match=said):
+        import_run(request_of)
+    assert not request_of.output_dir.exists()
+
+
+def test_a_decoder_that_begins_with_something_else_than_zeros_is_refused(request_of):
+    def edit(values, tensors):
+        tensors["model.shared.weight"][values["pad_token_id"]] = 0.5
+
+    marian.write_model(request_of.model_dir, edit)
+    with pytest.raises(UserError, match=r"vector of padding is not zero, and its decoder begins with it; the"):
+        import_run(request_of)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("config.json", b"{", r"config.json is no JSON"),
+        ("config.json", b"[]", r"config.json holds list, not names with values; get it again"),
+        ("config.json", None, r"--model_dir=.*: no config.json there; copy all files of the model"),
+        ("vocab.json", b'{"a": 0, "b": 2}', r"vocab.json: its 2 ids are not 0 to 1, one a piece; get it again"),
+        ("source.spm", b"none", r"piece table: its SentencePiece model of 4 bytes is damaged"),
+        ("model.safetensors", b"none", r"model.safetensors: .*; get the file again"),
+        ("model.safetensors", None, r"no weights there; the files that can be read are model.safetensors, pytorch_mo"),
+    ],
+)
+def test_files_that_are_missing_or_damaged(request_of, name, content, said):
+    marian.write_model(request_of.model_dir)
+    if content is None:
+        (request_of.model_dir / name).unlink()
+    else:
+        (request_of.model_dir / name).write_bytes(content)
+    with pytest.raises(UserError, match=said):
+        import_run(request_of)

@@ -1,0 +1,70 @@
+"""Files of PyTorch: tensors come out, nothing in them is executed."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from t2t.importing.pytorch import parse_pytorch
+from tests.reference.marian import pytorch_file
+
+STATE = {
+    "table": np.arange(12, dtype=np.float32).reshape(3, 4),
+    "turned": np.arange(6, dtype=np.float32).reshape(2, 3).T,
+    "half": np.array([1.5, -2.0], np.float16),
+    "count": np.array(7, np.int64),
+    "empty": np.zeros((0, 3), np.float32),
+}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["zip", "stream"])
+def test_tensors_come_as_they_were_saved(monkeypatch, stream):
+    found = parse_pytorch(pytorch_file(STATE, monkeypatch, stream=stream))
+    assert found.keys() == STATE.keys()
+    for name, array in STATE.items():
+        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(found[name], array)
+
+
+class Malicious:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["zip", "stream"])
+def test_a_pickle_that_calls_something_is_refused_and_calls_nothing(monkeypatch, tmp_path, stream):
+    content = pytorch_file({**STATE, "other": Malicious(tmp_path / "made")}, monkeypatch, stream=stream)
+    with pytest.raises(ValueError, match=r"it asks for _?io\.open, which no file of tensors needs; nothing of"):
+        parse_pytorch(content)
+    assert not (tmp_path / "made").exists()
+    with pytest.raises(ValueError, match=r"nothing of it was executed"):
+        parse_pytorch(pickle.dumps(Malicious(tmp_path / "made")))
+    assert not (tmp_path / "made").exists()
+
+
+def test_entries_that_are_no_tensors_are_named(monkeypatch):
+    with pytest.raises(ValueError, match=r"entry 'epoch' is no tensor; save the model's state_dict alone"):
+        parse_pytorch(pytorch_file({**STATE, "epoch": 3}, monkeypatch))
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["zip", "stream"])
+def test_every_cut_is_noticed(monkeypatch, stream):
+    content = pytorch_file(STATE, monkeypatch, stream=stream)
+    for length in range(0, len(content), 7):
+        with pytest.raises(ValueError):
+            parse_pytorch(content[:length])
+
+
+def test_a_view_beyond_its_numbers_is_refused(monkeypatch):
+    class Short(np.ndarray):
+        """Claims more rows than it has numbers."""
+
+        def tobytes(self, order="C"):
+            return super().tobytes(order)[:-4]
+
+    long = np.arange(12, dtype=np.float32).reshape(3, 4).view(Short)
+    with pytest.raises(ValueError, match=r"a tensor ends at number 12 of 11; it is damaged or cut short"):
+        parse_pytorch(pytorch_file({"long": long}, monkeypatch))

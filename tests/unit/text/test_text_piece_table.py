@@ -1,0 +1,110 @@
+"""Vocabularies of a SentencePiece model and a table of ids; ids are compared where models are imported."""
+
+import io
+
+import pytest
+import sentencepiece
+
+from t2t.errors import UserError
+from t2t.problems.text_files import Text2TextFiles
+from t2t.text.piece_table import PieceTableEncoder
+from t2t.text.vocabulary_files import describe_encoders, read_encoders, read_vocabulary, save_encoders
+
+
+def model_of(lines):
+    content = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=content, vocab_size=30, hard_vocab_limit=False, minloglevel=2
+    )
+    return content.getvalue()
+
+
+MODEL = model_of(["the dog runs home", "a cat runs", "dogs and cats"] * 5)
+OF_MODEL = sentencepiece.SentencePieceProcessor(model_proto=MODEL)
+PIECES = ["<pad>", "</s>", "<unk>", ">>xx<<", *reversed([OF_MODEL.id_to_piece(n) for n in range(3, len(OF_MODEL))])]
+OTHER = model_of(["a b c"] * 3)
+
+
+def test_words_of_the_table_come_back_and_others_are_unknown():
+    encoder = PieceTableEncoder(MODEL, PIECES)
+    ids = encoder.encode(">>xx<< the dog")
+    assert ids[0] == 3
+    assert encoder.decode(ids) == ">>xx<< the dog"
+    assert encoder.encode(">>yy<<")[0] == encoder.unknown_id == 2
+    assert encoder.decode([2]) == "\u2047"
+
+
+def test_no_text_spells_a_reserved_piece():
+    letters = sorted(set("<pad></s><unk>") | {"\u2581"})
+    encoder = PieceTableEncoder(model_of(["".join(letters)] * 5), ["<pad>", "</s>", "<unk>", *letters])
+    for text in ("<pad>", "</s>", "a </s> b"):
+        assert not {0, 1} & set(encoder.encode(text))
+
+
+def test_it_lies_in_a_folder_and_is_known_by_its_content(tmp_path):
+    encoders = {
+        "inputs": PieceTableEncoder(MODEL, PIECES),
+        "targets": PieceTableEncoder(OTHER, PIECES),
+    }
+    records = save_encoders(tmp_path, encoders)
+    assert [record.file for record in records.values()] == [
+        "vocab.inputs.piece_table.pieces", "vocab.targets.piece_table.pieces",
+    ]  # fmt: skip
+    found = read_encoders(tmp_path, records, "restore it")
+    assert describe_encoders(found) == records
+    (tmp_path / "renamed").write_bytes(encoders["inputs"].to_bytes())
+    assert read_vocabulary(tmp_path / "renamed").fingerprint == encoders["inputs"].fingerprint
+
+
+def test_sentinels_stand_anywhere_and_are_kept_in_the_file():
+    encoder = PieceTableEncoder(MODEL, [*PIECES, "<extra_id_0>"], sentinels=True)
+    dog = encoder.encode("the dog")
+    last = encoder.vocab_size - 1
+    assert encoder.encode("<extra_id_0>the dog <extra_id_0>") == [last, *dog, last]
+    assert encoder.encode("<extra_id_1>")[-1] != last
+    assert encoder.encode(">>xx<< the dog")[0] != 3  # of the other kind of tag it has none
+    found = PieceTableEncoder.from_bytes(encoder.to_bytes())
+    assert found.encode("the dog<extra_id_0>") == [*dog, last]
+    assert found.fingerprint == encoder.fingerprint != PieceTableEncoder(MODEL, [*PIECES, "<extra_id_0>"]).fingerprint
+
+
+def test_two_models_over_one_table_have_the_same_ids_but_are_not_the_same():
+    one, other = PieceTableEncoder(MODEL, PIECES), PieceTableEncoder(OTHER, PIECES)
+    assert one.ids_fingerprint == other.ids_fingerprint != PieceTableEncoder(MODEL, PIECES[:-1]).ids_fingerprint
+    assert one.fingerprint != other.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"pieces": ["a"', r"the file's table is damaged"),
+        (b'{"pieces": [1]}\n', r"the file's table is damaged \(a piece is no text\)"),
+        (b'{"pieces": ["a", "b", "c", "d"]}\nmodel', r"its SentencePiece model of 5 bytes is damaged"),
+        (b'{"pieces": ["a", "b", "c", "a"]}\n' + MODEL, r"it has 4 pieces, 3 of them different"),
+    ],
+)
+def test_damage_is_named(content, said):
+    with pytest.raises(UserError, match=said):
+        PieceTableEncoder.from_bytes(content)
+
+
+def test_none_is_learnt():
+    with pytest.raises(UserError, match=r"none is learnt from text; it comes with an imported model"):
+        PieceTableEncoder.build(["a b"], 10)
+
+
+def test_each_text_feature_may_be_given_a_vocabulary(tmp_path):
+    encoders = {"inputs": PieceTableEncoder(MODEL, PIECES), "targets": PieceTableEncoder(OTHER, PIECES)}
+    save_encoders(tmp_path, encoders)
+    problem = Text2TextFiles(vocab_file=f"{tmp_path}/*.pieces")
+    built = problem.build_encoders(None)
+    assert {name: encoder.fingerprint for name, encoder in built.items()} == {
+        name: encoder.fingerprint for name, encoder in encoders.items()
+    }
+    assert problem.with_encoders(built).spec().shared_vocabulary
+    assert problem.nominal_spec() == problem.spec()
+    assert problem.raw_files(tmp_path).keys() == {"vocab_file 1", "vocab_file 2"}
+    three = ",".join([f"{tmp_path}/vocab.inputs.piece_table.pieces"] * 3)
+    said = r"--vocab_file: 3 files are named; text2text_files has 2 text features; .* in this order: inputs, targets"
+    with pytest.raises(UserError, match=said):
+        Text2TextFiles(vocab_file=three).build_encoders(None)
