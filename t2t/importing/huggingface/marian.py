@@ -16,7 +16,7 @@ from t2t.hparams.base import HParams
 from t2t.hparams.transformer_marian import transformer_marian
 from t2t.importing.formats import ImportRequest
 from t2t.importing.huggingface.folder import ModelFolder
-from t2t.importing.huggingface.settings import check_equal, check_settings, need
+from t2t.importing.huggingface.settings import check_equal, check_settings, need, number_of
 from t2t.importing.ids import in_our_order, our_order, pieces_by_id
 from t2t.importing.run import ForeignRun
 from t2t.importing.tensors import Tensors
@@ -70,6 +70,7 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
 
 def _hparams(folder: ModelFolder) -> HParams:
     """Returns the hparams of the network; those of training are of `transformer_marian`."""
+    need(folder, "scale_embedding", bool)  # its default is none of those allowed
     check_settings(folder, _ALLOWED)
     check_equal(folder, "encoder_attention_heads", "decoder_attention_heads")
     check_equal(folder, "encoder_ffn_dim", "decoder_ffn_dim")
@@ -82,11 +83,11 @@ def _hparams(folder: ModelFolder) -> HParams:
         filter_size=need(folder, "encoder_ffn_dim"),
         activation=_ACTIVATIONS[need(folder, "activation_function", str)],
         max_length=need(folder, "max_position_embeddings"),
-        layer_prepostprocess_dropout=float(config.get("dropout", 0.1)),
-        attention_dropout=float(config.get("attention_dropout", 0.0)),
-        relu_dropout=float(config.get("activation_dropout", 0.0)),
-        beam_size=int(search.get("num_beams") or 1),
-        alpha=float(search.get("length_penalty", 1.0)),
+        layer_prepostprocess_dropout=number_of(folder, config, "dropout", 0.1),
+        attention_dropout=number_of(folder, config, "attention_dropout", 0.0),
+        relu_dropout=number_of(folder, config, "activation_dropout", 0.0),
+        beam_size=int(number_of(folder, search, "num_beams", 1)),
+        alpha=number_of(folder, search, "length_penalty", 1.0),
     )
 
 

@@ -38,3 +38,15 @@ def need(folder: ModelFolder, name: str, kind: type = int) -> Any:
             f"{folder.path / 'config.json'} has {name}={value!r}; it must be of type {kind.__name__}; get it again"
         )
     return value
+
+
+def number_of(folder: ModelFolder, values: Mapping[str, Any], name: str, default: float) -> float:
+    """Returns a number among settings, the default where there is none; raises UserError for anything else."""
+    value = values.get(name)
+    if value is None:
+        return default
+    if type(value) not in (int, float):
+        raise UserError(
+            f"--model_dir={folder.path}: its configuration has {name}={value!r}, which is no number; get it again"
+        )
+    return float(value)

@@ -170,6 +170,8 @@ def setting(**changes):
         (setting(activation_function="tanh"), r"activation_function='tanh' \(known: 'swish', 'silu', 'relu', 'gelu'\)"),
         (setting(scale_embedding=False, normalize_before=True), r"scale_embedding=False .*; normalize_before=True "),
         (setting(decoder_ffn_dim=3), r"has encoder_ffn_dim=12 and decoder_ffn_dim=3; the models here have one value"),
+        (setting(dropout="much"), r"its configuration has dropout='much', which is no number; get it again"),
+        (setting(scale_embedding=None), r"has scale_embedding=None; it must be of type bool; get it again"),
         (setting(d_model="8"), r"has d_model='8'; it must be of type int; get it again"),
         (setting(vocab_size=3), r"vocab.json has \d+ ids, config.json vocab_size=3; get both again"),
         (setting(decoder_start_token_id=0), r"decoder_start_token_id=0 and pad_token_id=\d+; the decoder here begins"),
