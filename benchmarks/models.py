@@ -5,13 +5,11 @@ tokens. They decode after a few updates, so that outputs go on to their limit: a
 """
 
 import itertools
-from collections import Counter
 
 from benchmarks.harness.flags import Setting, build_parser, settings
 from benchmarks.harness.prepared import prepare
 from benchmarks.harness.processes import Side
 from benchmarks.harness.rows import compared
-from t2t.files.lines import read_parallel
 from t2t.registry.registry import HPARAMS, MODELS
 from t2t.specs.constants import TEST
 
@@ -68,7 +66,7 @@ def _job(setting: Setting) -> dict:
     arguments = setting.arguments
     corpus = setting.corpus()
     prepared = prepare(corpus, setting.home, arguments.vocab_size)
-    pairs = itertools.islice(read_parallel(*corpus.files[TEST], Counter()), arguments.sentences)
+    pairs = itertools.islice(corpus.pairs(TEST), arguments.sentences)
     return {
         "overrides": "",
         "seed": SEED,

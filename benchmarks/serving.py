@@ -1,6 +1,5 @@
 """Measures the service: requests a second and latencies at several numbers of clients, and past what it can take."""
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +8,6 @@ from benchmarks.harness.flags import Setting, build_parser, settings
 from benchmarks.harness.load import Load, Server, ask_for
 from benchmarks.harness.rows import Row, row
 from benchmarks.harness.turns import Figures, least_disturbed
-from t2t.files.lines import read_parallel
 from t2t.inference.engine_choice import CTRANSLATE2, TENSORFLOW, ctranslate2_is_installed
 from t2t.specs.constants import TEST
 
@@ -34,7 +32,7 @@ def main(argv: list[str]) -> int:
     arguments = parser.parse_args(argv)
     setting = settings(arguments)
     run = arguments.run or trained_run(setting, setting.corpus(), TRAINED.get(setting.config.name, 1))
-    texts = [source for source, _ in read_parallel(*setting.corpus().files[TEST], Counter())]
+    texts = [source for source, _ in setting.corpus().pairs(TEST)]
     counts = [int(count) for count in arguments.clients.split(",")]
     rows = [one for engine in arguments.engines.split(",") for one in _served(setting, engine, run, texts, counts)]
     return setting.finish(rows)

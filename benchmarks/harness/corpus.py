@@ -12,7 +12,7 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.files.atomic import write_atomically
-from t2t.files.lines import read_parallel
+from t2t.files.line_blocks import LineBlock, read_pairs
 from t2t.specs.constants import DEV, TEST, TRAIN
 
 FILES = {TRAIN: "train", DEV: "val", TEST: "test_2016_flickr"}
@@ -39,6 +39,10 @@ class Corpus:
     """Says where the text comes from, with a digest of the training files."""
     files: dict[str, tuple[Path, Path]]
     """By split, source and target, one text a line, plain or .gz."""
+
+    def pairs(self, split: str) -> Iterator[tuple[str, str]]:
+        """Yields the lines of a split, source and target."""
+        return read_pairs([LineBlock(path) for path in self.files[split]], Counter())
 
 
 def open_corpus(folder: Path | None, home: Path, pairs: int | None = None) -> Corpus:
@@ -68,7 +72,7 @@ def _of_size(corpus: Corpus, folder: Path, pairs: int) -> Corpus:
     paths = tuple(folder / f"{corpus.name}-{pairs}.{side}" for side in SIDES)
     if not all(path.is_file() for path in paths):
         folder.mkdir(parents=True, exist_ok=True)
-        lines = itertools.islice(itertools.cycle(list(read_parallel(*corpus.files[TRAIN], Counter()))), pairs)
+        lines = itertools.islice(itertools.cycle(list(corpus.pairs(TRAIN))), pairs)
         for path, side in zip(paths, zip(*lines, strict=True), strict=True):
             write_atomically(path, "".join(f"{line}\n" for line in side).encode())
     return _named(corpus.name, {**corpus.files, TRAIN: paths})

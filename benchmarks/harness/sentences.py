@@ -1,11 +1,10 @@
 """Test sentences, as ids of a run's vocabulary."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 
 from benchmarks.harness.corpus import Corpus
 from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError
-from t2t.files.lines import read_parallel
 from t2t.specs.constants import INPUTS, TARGETS, TEST
 
 Ids = list[list[int]]
@@ -14,7 +13,7 @@ Ids = list[list[int]]
 
 def encoded(corpus: Corpus, run: RunDir) -> tuple[Ids, Ids]:
     """Returns sources and targets of the test split."""
-    pairs = list(read_parallel(*corpus.files[TEST], Counter()))
+    pairs = list(corpus.pairs(TEST))
     encoders = run.encoders()
     return tuple(
         encoders[feature].encode_batch([pair[side] for pair in pairs]) for side, feature in enumerate((INPUTS, TARGETS))

@@ -43,9 +43,9 @@ def _in_address(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def serve(app: Starlette, listening: socket.socket, grace_s: float) -> None:
+def serve(app: Starlette, listening: socket.socket, grace_s: float, limits: ConnectionLimits | None = None) -> None:
     """Serves until SIGINT or SIGTERM; then answers its open requests for up to `grace_s` seconds."""
-    limits = ConnectionLimits()
+    limits = limits or ConnectionLimits()
     config = uvicorn.Config(
         app, log_config=None, access_log=False, timeout_graceful_shutdown=max(1, round(grace_s)), lifespan="on",
         http=LimitedProtocol.with_limits(limits), ws="none", backlog=BACKLOG,

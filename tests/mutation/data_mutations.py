@@ -5,6 +5,16 @@ from tests.mutation.mutation import Mutation
 DATA_MUTATIONS = (
     # Floor 0: names
     Mutation(
+        name="an alias of another model",
+        file="t2t/registry/tensor2tensor/models.py",
+        original='"imagetransformer": "image_transformer"',
+        broken='"imagetransformer": "image_of_transformers"',
+        breaks="A name of Tensor2Tensor is an alias of nothing.",
+        tests=(
+            "tests/unit/registry/test_registry_tensor2tensor.py::test_an_alias_has_a_target_and_other_names_are_missing",
+        ),
+    ),
+    Mutation(
         name="the tag stands behind the first piece",
         file="t2t/data/tagged.py",
         original="np.insert(values, starts, self._tag_id)",
@@ -174,8 +184,8 @@ DATA_MUTATIONS = (
     Mutation(
         name="vocabulary of all texts",
         file="t2t/problems/text_problems.py",
-        original="for sample in unfiltered(self, samples):",
-        broken="for sample in samples:",
+        original="kept = unfiltered(self, samples)",
+        broken="kept = samples",
         breaks="Pieces are learnt for texts that filters drop.",
         tests=("tests/unit/data/test_data_filters.py::test_the_vocabulary_is_learnt_from_what_filters_keep",),
     ),

@@ -89,6 +89,16 @@ DOOR_MUTATIONS = (
         tests=("tests/unit/importing/test_importing_tensor2tensor.py::test_the_network_is_the_same",),
     ),
     Mutation(
+        name="queries of a Marian translator as keys",
+        file="t2t/importing/huggingface/marian.py",
+        original='(("q", "query"), ("k", "key"), ("v", "value"))',
+        broken='(("k", "query"), ("q", "key"), ("v", "value"))',
+        breaks="Queries and keys of imported attention are exchanged.",
+        tests=(
+            "tests/unit/importing/huggingface/test_importing_huggingface_marian.py::test_targets_have_the_same_probabilities",
+        ),
+    ),
+    Mutation(
         name="the order of imported ids",
         file="t2t/importing/ids.py",
         original="first = [pad, eos, unknown]",
