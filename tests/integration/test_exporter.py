@@ -206,7 +206,6 @@ def test_two_do_not_export_into_the_same_folder(tiny_run, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ([], "--export_dir: not given; name the folder to make"),
         (["--export_dir={there}"], "it is there already; name another, or remove it first"),
         (["--export_dir={new}", "--data_dir={there}"], "or give lines of text to try the export on with --parity_file"),
         (
