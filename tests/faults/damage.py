@@ -94,7 +94,7 @@ def _answers(tree: Tree) -> dict[Reader, tuple[Hashable, Hashable]]:
 
 
 def _without_latest(reader: Reader, tree: Tree, usual: Hashable) -> Hashable:
-    """Returns what a reader reads now; `usual` where it refuses, as the mean of two checkpoints of which one is gone."""
+    """Returns what a reader reads now; `usual` where it refuses, as a mean of two checkpoints without one of them."""
     try:
         return reader(tree)
     except UserError:
