@@ -1,9 +1,10 @@
-"""Generated data of pairs, read back as text."""
+"""Generated data: of pairs, read back as text; of numbers in digits, with a class."""
 
 import numpy as np
 
 from t2t.data.manifest import load_encoders, read_manifest
 from t2t.data.reader import SplitReader
+from t2t.problems.text_problems import Text2Class
 
 
 def texts(folder, split="train"):
@@ -16,3 +17,16 @@ def texts(folder, split="train"):
         values, lengths = reader.read(np.arange(len(reader)), name)
         columns.append([encoders[name].decode(ids) for ids in np.split(values, np.cumsum(lengths)[:-1])])
     return list(zip(*columns, strict=True))
+
+
+class Parity(Text2Class):
+    """Whether a number, in digits, is even or odd."""
+
+    name = "parity"
+    vocabulary = tuple("0123456789")
+    class_labels = ("even", "odd")
+    numbers = range(50)
+
+    def generate_samples(self, split, source):
+        for number in self.numbers:
+            yield {"inputs": " ".join(str(number)), "targets": self.class_labels[number % 2]}

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from t2t.cli.common import warn_of_repairs
-from t2t.errors import UserError
+from t2t.files.lines import unequal_lengths
 from t2t.files.source import LineSource
 
 
@@ -15,10 +15,7 @@ def read_pairs(translation: str, reference: str) -> tuple[list[str], list[str]]:
     """
     translations, references = read_all(translation), read_all(reference)
     if len(translations) != len(references):
-        raise UserError(
-            f"{translation} has {len(translations):,} lines and {reference} has {len(references):,}; line n of one "
-            f"must be the translation of line n of the other"
-        )
+        raise unequal_lengths(translation, len(translations), reference, len(references))
     return translations, references
 
 

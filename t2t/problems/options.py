@@ -12,8 +12,8 @@ from t2t.hparams.field import complaint
 def file_option(many: bool = False) -> Any:
     """Returns a field of `ProblemOptions` that is the path of a raw file, empty where none is given.
 
-    Relative paths are made absolute, so that they still hold in another folder. Data made from a file are told from
-    others by what it holds, not by where it lies, where `Problem.raw_files` has it.
+    Relative paths are made absolute, so that they are valid in another folder. Where `Problem.raw_files` has the file,
+    data depend on its content and not on its path.
 
     Args:
         many: whether several files may be named, see `named_files`; the option becomes their list.

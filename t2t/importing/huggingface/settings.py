@@ -5,17 +5,12 @@ from typing import Any
 
 from t2t.errors import UserError
 from t2t.importing.huggingface.folder import ModelFolder
+from t2t.importing.known_values import unknown_values
 
 
 def check_settings(folder: ModelFolder, allowed: Mapping[str, tuple[Any, ...]]) -> None:
     """Raises UserError where a setting that the file has is none of the allowed values; the message names all."""
-    config = folder.config
-    wrong = [
-        f"{name}={config[name]!r} (known: {', '.join(map(repr, values))})"
-        for name, values in allowed.items()
-        if name in config and config[name] not in values
-    ]
-    if wrong:
+    if wrong := unknown_values(folder.config, allowed):
         raise UserError(
             f"{folder.path / 'config.json'} describes another network than the models here: {'; '.join(wrong)}; it "
             f"cannot be imported"

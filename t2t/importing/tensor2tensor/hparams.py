@@ -9,6 +9,7 @@ from typing import Any
 from t2t.errors import UserError
 from t2t.hparams.tensor2tensor_rates import noam_rate
 from t2t.hparams.transformer import TransformerHParams, transformer_base
+from t2t.importing.known_values import unknown_values
 
 _NEEDED = ("hidden_size", "num_hidden_layers", "num_heads", "filter_size")
 _SAME = (
@@ -65,12 +66,7 @@ def translate(values: Mapping[str, Any], attention_bias: bool) -> tuple[Transfor
 def _check_network(values: Mapping[str, Any]) -> None:
     if missing := [name for name in _NEEDED if name not in values]:
         raise UserError(f"hparams.json lacks {', '.join(missing)}; it is not of a Transformer of Tensor2Tensor")
-    wrong = [
-        f"{name}={values[name]!r} (known: {', '.join(map(str, known))})"
-        for name, known in _UNDERSTOOD.items()
-        if name in values and values[name] not in known
-    ]
-    if wrong:
+    if wrong := unknown_values(values, _UNDERSTOOD):
         raise UserError(
             f"hparams.json describes another network than the Transformer here: {'; '.join(wrong)}; "
             f"only plain Transformers can be imported"

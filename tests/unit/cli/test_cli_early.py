@@ -50,10 +50,16 @@ def place(tmp_path_factory):
     return folder
 
 
-def refused(place):
+def flags_of(place):
+    """Returns a path where nothing is, and the flags of a run, its data, a new run and missing data."""
+    gone = f"{place}/gone"
+    folders = (f"--output_dir={place}/run", f"--data_dir={place}/data", f"--output_dir={place}/new/run")
+    return gone, *folders, f"--data_dir={gone}"
+
+
+def refused_trainings(place):
     """Yields command, arguments and what the error says."""
-    gone, run, data = f"{place}/gone", f"--output_dir={place}/run", f"--data_dir={place}/data"
-    new, no_data = f"--output_dir={place}/new/run", f"--data_dir={gone}"
+    gone, run, data, new, no_data = flags_of(place)
     train = ("trainer", [*NAMES, new, data])
     yield "trainer", [*train[1], f"--decode_from_file={gone}"], f"{gone}: there is no such file"
     yield "trainer", [*NAMES, new, no_data], f"no data of {PROBLEM} in {gone}; make it with t2t-datagen"
@@ -88,6 +94,11 @@ def refused(place):
          no_data, "--dry_run"],
         f"no data of classify_files in {gone}, and its features are known from them alone",
     )  # fmt: skip
+
+
+def refused_uses_of_a_run(place):
+    """Yields what `refused_trainings` does, for commands that read a run."""
+    gone, run, data, _, no_data = flags_of(place)
     for command in ("decoder", "eval", "exporter"):
         to = [f"--export_dir={place}/exported/1"] if command == "exporter" else []
         yield command, [f"--output_dir={gone}", *to], f"no run in {gone}"
@@ -125,6 +136,11 @@ def refused(place):
         yield command, [run, "--problem=algorithmic_sort_binary40"], f"is of {PROBLEM}; name one of these"
     yield "insight", [f"--output_dir={gone}", "--plot=a.png"], f"no run in {gone}"
     yield "insight", [run, "--plot=/no/folder/a.png"], "there is no folder /no/folder"
+
+
+def refused_files(place):
+    """Yields what `refused_trainings` does, for commands that read other files and folders."""
+    gone, run, _, new, no_data = flags_of(place)
     yield "bleu", [f"--translation={gone}", f"--reference={place}/text"], f"{gone}: there is no such file"
     yield "bleu", [f"--translation={place}/text", f"--reference={gone}"], f"{gone}: there is no such file"
     yield "evalb", [gone, f"{place}/text"], f"{gone}: there is no such file"
@@ -141,7 +157,7 @@ def refused(place):
 
 def test_mistakes_are_refused_without_tensorflow_and_leave_nothing(place):
     before = sorted(place.rglob("*"))
-    cases = json.dumps(list(refused(place)))
+    cases = json.dumps([*refused_trainings(place), *refused_uses_of_a_run(place), *refused_files(place)])
     done = subprocess.run(
         [sys.executable, "-c", RUNNER], input=cases, capture_output=True, text=True, check=False, env=os.environ
     )

@@ -10,24 +10,13 @@ import pytest
 
 import t2t
 from t2t.data.generate import generate
-from t2t.data.manifest import load_encoders, read_manifest
+from t2t.data.manifest import read_manifest
 from t2t.data.reader import SplitReader
 from t2t.data.shard_job import seed_of
 from t2t.data.worker_pool import WorkerPool
 from t2t.errors import MachineError, UserError
 from t2t.problems.array_inputs import Audio2Class
-
-
-def texts(folder, split):
-    """What the data says, as text."""
-    manifest = read_manifest(folder)
-    encoders = load_encoders(folder, manifest)
-    reader = SplitReader(folder, manifest, split)
-    sides = []
-    for name in ("inputs", "targets"):
-        values, lengths = reader.read(np.arange(len(reader)), name)
-        sides.append([encoders[name].decode(ids) for ids in np.split(values, np.cumsum(lengths)[:-1])])
-    return list(zip(*sides, strict=True))
+from tests.generated import texts
 
 
 def contents(folder):

@@ -19,6 +19,7 @@ from t2t.errors import UserError
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.masking import TokenMasking
 from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip
+from tests.generated import Parity
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -159,19 +160,10 @@ def test_what_has_become_longer_than_max_length_is_skipped(digits_train, most):
     assert sorted(row for batch in epoch(batches, 0) for row in rows_of(batch)) == expected
 
 
-def test_an_example_of_a_class_that_has_become_too_long_is_cut(tmp_path, digits_class):
-    from t2t.problems.text_problems import Text2Class
-
-    class Parity(Text2Class):
-        name = "parity"
-        vocabulary = tuple("0123456789")
-        class_labels = ("even", "odd")
-
-        def generate_samples(self, split, source):
-            for number in range(100, 150):
-                yield {"inputs": " ".join(str(number)), "targets": self.class_labels[number % 2]}
-
-    generate(Parity(), tmp_path, tmp_path, workers=1)
+def test_an_example_of_a_class_that_has_become_too_long_is_cut(tmp_path):
+    problem = Parity()
+    problem.numbers = range(100, 150)
+    generate(problem, tmp_path, tmp_path, workers=1)
     reader = SplitReader(tmp_path / "parity", read_manifest(tmp_path / "parity"), "train")
     batches = TrainingBatches(reader, seed=0, batch_size=64, max_length=5, preprocessors=(Repeated(most=9),))
     found = epoch(batches, 0)

@@ -14,6 +14,7 @@ from t2t.data.prefetch import Prefetch
 from t2t.data.reader import SplitReader
 from t2t.data.training_batches import TrainingBatches
 from t2t.errors import UserError
+from tests.generated import Parity
 
 
 def same(one, other):
@@ -274,18 +275,7 @@ def test_evaluation_cuts_what_is_too_long_and_keeps_its_end(digits_train):
     assert seen == 200
 
 
-def test_labels_are_plain_vectors_and_text_sets_the_batches(tmp_path, digits_class):
-    from t2t.problems.text_problems import Text2Class
-
-    class Parity(Text2Class):
-        name = "parity"
-        vocabulary = tuple("0123456789")
-        class_labels = ("even", "odd")
-
-        def generate_samples(self, split, source):
-            for number in range(50):
-                yield {"inputs": " ".join(str(number)), "targets": self.class_labels[number % 2]}
-
+def test_labels_are_plain_vectors_and_text_sets_the_batches(tmp_path):
     generate(Parity(), tmp_path, tmp_path, workers=1)
     reader = SplitReader(tmp_path / "parity", read_manifest(tmp_path / "parity"), "train")
     seen = 0

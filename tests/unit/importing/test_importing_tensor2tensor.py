@@ -182,12 +182,12 @@ def test_variables_of_another_network_are_named(write):
     [
         (
             {"self_attention_type": "local_mask_right"},
-            r"self_attention_type='local_mask_right' \(known: dot_product, ",
+            r"self_attention_type='local_mask_right' \(known: 'dot_product', ",
         ),
         ({"self_attention_type": "dot_product_relative"}, r"'dot_product_relative' with pos='timing'; the Transformer"),
         ({**theirs.RELATIVE, "max_relative_position": 0}, r"hparam max_relative_position=0: it is at least 1"),
         ({"ffn_layer": "conv_relu_conv"}, r"ffn_layer='conv_relu_conv'"),
-        ({"pos": "emb"}, r"pos='emb' \(known: timing, none, None\)"),
+        ({"pos": "emb"}, r"pos='emb' \(known: 'timing', 'none', None\)"),
         ({"layer_postprocess_sequence": "dazn"}, r"layer_preprocess_sequence='n' with layer_postprocess_sequence="),
     ],
 )
