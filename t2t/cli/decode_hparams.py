@@ -87,7 +87,8 @@ def apply_decode_hparams(values: flags.FlagValues) -> None:
     if given.get("shards", 1) > 1:
         _set(values, "shards", "shard", f"{given.get('shard_id', 0)}/{given['shards']}")
     if useless := [name for name in given if name in _WITHOUT_EFFECT]:
-        log.warning("--decode_hparams: %s: no effect; batches are cut by --decode_batch_size ids", ", ".join(useless))
+        instead = "; batches are cut by --decode_batch_size ids" if "batch_size" in useless else ""
+        log.warning("--decode_hparams: %s: no effect%s", ", ".join(useless), instead)
 
 
 def _set(values: flags.FlagValues, name: str, flag: str, value: Any) -> None:

@@ -7,6 +7,7 @@ it have. This reader has four names to give it, all of them of tensors; a file t
 
 import collections
 import io
+import math
 import pickle
 import struct
 import zipfile
@@ -75,6 +76,8 @@ class _Tensor:
         last = self.offset + sum((n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True))
         if last >= len(numbers):
             raise ValueError(f"a tensor ends at number {last + 1:,} of {len(numbers):,}; it is damaged or cut short")
+        if math.prod(self.shape) > len(numbers):  # strides of 0 make a small file a large array
+            raise ValueError(f"a tensor has shape {self.shape} and {len(numbers):,} numbers; save it contiguous")
         strides = [stride * numbers.itemsize for stride in self.strides]
         return np.lib.stride_tricks.as_strided(numbers[self.offset :], self.shape, strides, writeable=False)
 

@@ -19,7 +19,7 @@ log = logging.getLogger("t2t")
 def average_best(store: CheckpointStore, step: UpdateStep, evaluator: RunEvaluator, workers: Workers) -> None:
     """Evaluates the mean of the ranked checkpoints, saves it as `averaged-best`, and logs whether it is better.
 
-    All workers of a run call it, and evaluate together; the chief alone has read and write the checkpoints. A mean of
+    All workers of a run call it, and evaluate together; only the chief reads and writes checkpoints. A mean of
     the same checkpoints that is there already is kept. The model has its own weights again afterwards.
 
     Raises:

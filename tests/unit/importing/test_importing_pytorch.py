@@ -68,3 +68,15 @@ def test_a_view_beyond_its_numbers_is_refused(monkeypatch):
     long = np.arange(12, dtype=np.float32).reshape(3, 4).view(Short)
     with pytest.raises(ValueError, match=r"a tensor ends at number 12 of 11; it is damaged or cut short"):
         parse_pytorch(pytorch_file({"long": long}, monkeypatch))
+
+
+def test_a_tensor_of_more_elements_than_its_file_has_numbers_is_refused(monkeypatch):
+    class Repeated(np.ndarray):
+        """Is written as the one number that all of its elements are."""
+
+        def tobytes(self, order="C"):
+            return b"\0\0\0\0"
+
+    large = np.broadcast_to(np.float32(0), (10**6, 10**6)).view(Repeated)
+    with pytest.raises(ValueError, match=r"a tensor has shape \(1000000, 1000000\) and 1 numbers; save it contiguous"):
+        parse_pytorch(pytorch_file({"large": large}, monkeypatch))
