@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from absl import flags
 
-from t2t.errors import UserError
+from t2t.errors import UserError, one_line
+from t2t.files.lines import without_surrogates
 
 log = logging.getLogger("t2t")
 
@@ -199,7 +200,8 @@ def answer_unused_flags(values: flags.FlagValues) -> None:
         unused = getattr(flag, "unused", None)
         if unused is None or flag.name != name or not flag.present or _asks_nothing(flag.value, unused.neutral):
             continue
-        given = f"--{name}" if unused.neutral == "false" else f"--{name}={flag.value}"
+        value = "" if unused.neutral == "false" else f"={one_line(without_surrogates(flag.value))}"
+        given = f"--{name}{value}"
         if unused.refused:
             raise UserError(f"{given}: not supported; {unused.advice}; leave it out")
         log.warning("%s has no effect; %s", given, unused.advice)

@@ -51,6 +51,12 @@ def test_another_value_has_one_line_that_says_what_to_do(command, caplog):
     assert "--ps_replicas=4 has no effect; there are no parameter servers" in by_flag["--ps_replicas=4"]
 
 
+def test_the_line_can_be_written_whatever_the_value_is(caplog):
+    with caplog.at_level(logging.WARNING, "t2t"):
+        parsed(trainer, "--ps_job=a\n\udce4b")
+    assert caplog.messages[0].startswith("--ps_job=a \ufffdb has no effect; there are no parameter servers")
+
+
 @pytest.mark.parametrize(
     ("command", "flag", "said"),
     [
