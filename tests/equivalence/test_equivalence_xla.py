@@ -54,6 +54,7 @@ def check_same(plain, compiled):
         np.testing.assert_allclose(found.model[path], weights, **TOLERANCE, err_msg=path)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_as_it_was_begun_and_may_change_the_compiler_alone(train, caplog):
     """Begun with XLA, gone on with by the same command and then without: the batches and masks of one run without."""
     caplog.set_level("INFO", logger="t2t")

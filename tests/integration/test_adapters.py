@@ -33,6 +33,7 @@ def weights_of(folder, which="latest"):
     return CheckpointStore(folder / "checkpoints").load_model(which).weights
 
 
+@pytest.mark.slow
 def test_commands_take_a_run_of_adapters_as_any_other(tiny_run, adapted, tmp_path, capsys):
     inputs, outputs = tiny_run.raw_dir / "test.source", tmp_path / "outputs"
     files = [f"--decode_from_file={inputs}", f"--decode_to_file={outputs}"]

@@ -201,6 +201,7 @@ def test_another_checkpoint_starts_again(decode, numbers, tmp_path, monkeypatch,
 # === Words ===
 
 
+@pytest.mark.slow
 def test_alignments_are_written_beside_the_outputs_or_alone(decode, translator, tmp_path, capfdbinary):
     (tmp_path / "in").write_text("1 2 3\n\n4 5 unheard 7\n")
     flags = [f"--decode_from_file={tmp_path / 'in'}", "--decode_to_file=-"]

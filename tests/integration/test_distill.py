@@ -116,6 +116,7 @@ def test_ctranslate2_writes_the_same(tiny_run, tmp_path):
     assert read_manifest(tmp_path / "ctranslate2" / PROBLEM).distilled.search["engine"].startswith("CTranslate2")
 
 
+@pytest.mark.slow
 def test_a_student_trains_on_it_from_the_teachers_embeddings_and_records_it(tiny_run, distilled, tmp_path, capsys):
     names = [f"--problem={PROBLEM}", "--model=transformer", "--hparams_set=transformer_multi30k_tiny_student"]
     hparams = TINY.replace("layer_prepostprocess_dropout=0.0", "num_encoder_layers=2,effective_batch_size=0")

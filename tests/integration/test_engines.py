@@ -112,6 +112,7 @@ print(json.dumps([outputs, before, sampled, maps, after, translator.fingerprint(
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_has_been_converted_is_used_without_tensorflow_until_something_needs_it(run, tiny_run, tmp_path):
     source, pairs, flags = tiny_run.raw_dir / "train.source", tmp_path / "pairs", [f"--output_dir={run}"]
     pairs.write_text("1 2 3\t3 2 1\n4\t4\n")

@@ -101,6 +101,7 @@ def test_mistakes(tiny_run, flags, message, capsys):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_several_devices_say_and_write_what_one_does(tiny_run, translator, tmp_path, capsys):
     several = "--worker_cpu=2"
     assert evaluated(capsys, *tiny_run.flags, several) == evaluated(capsys, *tiny_run.flags)

@@ -22,6 +22,7 @@ def learn(run, tiny_run, *flags):
     return shortlist.main(["t2t-shortlist", f"--output_dir={run}", f"--data_dir={tiny_run.data_dir}", *flags])
 
 
+@pytest.mark.slow
 def test_a_command_learns_it_and_the_others_use_it(run, tiny_run, tmp_path, capsys):
     """Digits to the same digits backwards: the translation of each is itself, and with K = 1 there is no other."""
     assert learn(run, tiny_run, "--frequent=0", "--translations=1") == 0

@@ -62,6 +62,7 @@ def same_data(server, address, folder):
     return found == wanted
 
 
+@pytest.mark.slow
 def test_data_and_decoded_files(server, store, tiny_run, another_machine, capsys, tmp_path):
     upload(server, tiny_run.raw_dir, f"{store}/raw")
     of_data = ("--train_source", "--train_target", "--dev_", "--test_", "--problem", "--vocab")
@@ -81,6 +82,7 @@ def test_data_and_decoded_files(server, store, tiny_run, another_machine, capsys
     assert decoder.main(["t2t-decoder", f"--output_dir={store}/run", *split]) == 0
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_on_another_machine(server, store, tiny_run, another_machine, tmp_path):
     upload(server, tiny_run.data_dir, f"{store}/data")
     flags = [flag for flag in tiny_run.train_flags if not flag.startswith(("--data_dir", "--local_eval"))]
@@ -105,6 +107,7 @@ def test_a_run_goes_on_on_another_machine(server, store, tiny_run, another_machi
     assert any(name.startswith("events/") for name in names)
 
 
+@pytest.mark.slow
 def test_averages_and_exports(server, store, tiny_run, another_machine, capsys):
     upload(server, tiny_run.output_dir, f"{store}/run")
     assert avg_all.main(["t2t-avg-all", f"--output_dir={store}/run", "--n=2"]) == 0
@@ -123,6 +126,7 @@ def test_averages_and_exports(server, store, tiny_run, another_machine, capsys):
     assert len(objects(server, f"{store}/mine")) == len(list(tiny_run.raw_dir.iterdir()))
 
 
+@pytest.mark.slow
 def test_an_export_that_was_not_sent_whole_is_made_again(server, store, tiny_run, monkeypatch, capsys):
     asked = ["t2t-exporter", f"--output_dir={tiny_run.output_dir}", f"--export_dir={store}/served", "--parity_lines=3"]
     asked += ["--format=ctranslate2"]

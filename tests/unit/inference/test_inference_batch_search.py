@@ -158,6 +158,7 @@ def test_what_leaves_a_batch_and_what_stays():
     assert [batch_search._max_size_below(count) for count in (0, 1, 3, 7, 8, 23)] == [0, 1, 2, 4, 8, 16]
 
 
+@pytest.mark.slow
 def test_other_numbers_compile_nothing_and_find_what_a_search_of_their_own_does(model, monkeypatch):
     """alpha, temperature, top_p, the seed and the extra length are tensors of one compiled search."""
     rows_BS, weights = padded(rows(np.random.default_rng(5), (9, 3, 7, 1))), np.array([9, 3, 7, 1])
