@@ -55,7 +55,7 @@ def _generation(taken: list[Turns]) -> list[Row]:
 
 
 def _pipeline(setting: Setting, data_dir: str) -> list[Row]:
-    """Returns how fast batches come by themselves, beside the tokens that the model trains on; and their padding."""
+    """Returns how fast batches come by themselves, next to the tokens that the model trains on; and their padding."""
     config = setting.config
     job: dict[str, Any] = {
         "data_dir": data_dir,

@@ -1,4 +1,4 @@
-"""Training on a graphics processor: tokens a second and share of its matrix rate, beside PyTorch on the same card.
+"""Training on a graphics processor: tokens a second and share of its matrix rate, and PyTorch on the same card.
 
     KERAS_BACKEND=jax python -m benchmarks gpu --config=base,big
 
@@ -105,7 +105,7 @@ def _measure(module: str, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rows(name: str, job: dict[str, Any], ours: dict[str, Any], peer: dict[str, Any]) -> list[Row]:
-    """Returns tokens a second and share of the matrix rate, beside the peer's where it ran."""
+    """Returns tokens a second and share of the matrix rate, next to the peer's where it ran."""
     tokens = job["rows"] * job["length"]
 
     def rates(figures):

@@ -1,6 +1,6 @@
 """Trains torch.nn.Transformer, with embeddings and positions around it, on PyTorch.
 
-Settings of PyTorch's documentation (*torch.nn.Transformer*): batches first, and `tgt_is_causal` beside the causal mask,
+Settings of PyTorch's documentation (*torch.nn.Transformer*): batches first, and `tgt_is_causal` with the causal mask,
 so that attention need not read the mask; the loop's are in `_torch_training`.
 
 Letters: B rows of a batch, S source length, T target length, D width.

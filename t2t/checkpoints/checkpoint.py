@@ -4,7 +4,7 @@
     optimizer.safetensors   slots by name; absent where the checkpoint is for decoding only
     ema.safetensors         moving average of the weights, where the run keeps one
     state.json              format, step, and what the trainer wants back
-    checksums.json          sha256 of every other file; its own form never changes, so that damage is told from
+    checksums.json          sha256 of every other file; its own form never changes, so that damage is distinguished from
                             a newer format
 
 Each file is read once and verified before it is used: another process may remove or replace the checkpoint meanwhile.

@@ -346,7 +346,7 @@ class CheckpointStore:
                 errors.append(error)
                 continue
             for damage in errors:
-                log.warning("%s; going on from step %d instead", damage, step)
+                log.warning("%s; continuing from step %d instead", damage, step)
             return loaded
         raise DamagedCheckpointError(
             f"no checkpoint in {self.folder} can be read: all {len(tried)} are damaged; {errors[0]}; "

@@ -61,7 +61,7 @@ Decodes with a trained run; --output_dir is all it needs. Without a mode it tran
     %s --output_dir=run --attention_to_html=look.html < a.en  (a page for a browser)
 
 A file gets one output line for each input line, in order; lines end at \\n only, and an empty line stays empty. While
-it grows, the output is <decode_to_file>.partial; after a crash, the same command goes on where it was.
+it grows, the output is <decode_to_file>.partial; after a crash, the same command resumes it.
 
 --shard=K/N decodes share K of N of the file, counted from 0, into a part such as a.de.shard-00003-of-00100. When all
 parts are there, the same command with --merge in place of --shard joins them to the file that one command would write.
@@ -184,7 +184,7 @@ def _check(values: flags.FlagValues) -> None:
         )
     if values.output_format == FILES and not (values.decode_from_file or values.decode_split):
         raise UserError(
-            f"--output_format={FILES}: the files lie beside the output of --decode_from_file or --decode_split; give "
+            f"--output_format={FILES}: files go next to the output of --decode_from_file or --decode_split; give "
             f"one of them"
         )
     if values.output_format == FILES and values.alignments:

@@ -198,8 +198,8 @@ def _print_report(report: Report, translator, target: str, shard: Shard | None =
 
 
 def _warn(report: Report, most_ids: str) -> None:
-    for complaint in report.complaints(most_ids):
-        log.warning("%s", complaint)
+    for warning in report.warnings(most_ids):
+        log.warning("%s", warning)
 
 
 def decode_split(loaded, data_dir: str, split: str, target: str = "", output_options: OutputOptions = AS_USUAL) -> None:

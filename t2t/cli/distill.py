@@ -26,7 +26,7 @@ targets of the training split. Vocabularies and the other splits stay as they ar
 
 With --n_best=1 targets are the teacher's best outputs. With more, each is the one of so many that is nearest to the
 reference, by smoothed sentence BLEU. Examples for which the teacher writes nothing, or does not come to an end, keep
-their reference, and are counted. After a crash, the same command goes on where it was.
+their reference, and are counted. After a crash, the same command resumes it.
 """
 
 

@@ -96,8 +96,8 @@ def _judge_choices(loaded, file: str) -> int:
     """Prints how often the right one of two outputs is chosen; returns the exit status."""
     translator = loaded.translator()
     judged = import_quietly("t2t.inference.files.choices").judge_choices(translator, file)
-    for complaint in judged.report.complaints(translator.most_ids):
-        log.warning("%s", complaint)
+    for warning in judged.report.warnings(translator.most_ids):
+        log.warning("%s", warning)
     if judged.ties:
         log.warning("%d with equally probable outputs, which do not count as right", judged.ties)
     print(f"{judged.of:,} choices of {file}, {loaded.checkpoint.name} ({loaded.checkpoint.step:,} updates)")

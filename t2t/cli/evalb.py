@@ -55,7 +55,7 @@ def main(values: flags.FlagValues) -> int:
 
 
 def _lines(path: str, mended: Counter) -> Iterator[str]:
-    """Opens a file at once, so that a missing one is told before the report begins."""
+    """Opens a file at once, so that a missing one is an error before the report begins."""
     if not Path(path).is_file():
         found = "this is no plain file" if Path(path).exists() else "there is no such file"
         raise UserError(f"{path}: {found}; check the path")

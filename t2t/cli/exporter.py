@@ -31,7 +31,7 @@ With {FLOAT32}, {PROMISES[FLOAT32]}.
 
 With {INT8}, {PROMISES[INT8]}.
 
-How it compared stands beside it, in t2t_export.json, with a README.md of how to call it. The inputs
+The comparison is written into it, as t2t_export.json, with a README.md of how to call it. The inputs
 are the dev split of the run's data, lines of --parity_file, or, where neither is at hand, random
 texts made of the run's vocabulary; the report says which. The search of a SavedModel is the run's
 own, with its settings or those given here, fixed.

@@ -14,7 +14,7 @@ from t2t.runs.startup import import_quietly
 from t2t.text.vocabulary_files import read_vocabulary
 
 USAGE = """
-Reads a model of another toolkit into a run directory, which t2t-decoder decodes and t2t-trainer goes on training.
+Reads a model of another toolkit into a run directory, which t2t-decoder decodes and t2t-trainer trains further.
 
     %s --from=huggingface --model_dir=opus-mt-en-de --output_dir=run
     t2t-decoder --output_dir=run --decode_from_file=test.en --decode_to_file=test.de

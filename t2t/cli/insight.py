@@ -13,7 +13,7 @@ from t2t.files.output import check_output
 
 USAGE = """
 Shows what trained runs do, on a page of this machine for a browser: attention, beam, what else might have been written,
-two runs beside each other, training curves. It is served as by t2t-server, with all its addresses.
+two runs side by side, training curves. It is served as by t2t-server, with all its addresses.
 
     %s --output_dir=run                         (then open http://127.0.0.1:8600)
     %s --output_dir=a=run_a --output_dir=b=run_b

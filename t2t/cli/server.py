@@ -40,7 +40,7 @@ Serves trained runs, or SavedModels that t2t-exporter made of them, on this mach
     curl -d '{"text": "twenty-one cats"}' http://127.0.0.1:8501/translate
     curl -d '{"instances": ["twenty-one cats"]}' http://127.0.0.1:8501/v1/models/run:predict
 
-Paths and bodies are those of TensorFlow Serving and OpenAI, with a plain /translate beside them (JSON with the
+Paths and bodies are those of TensorFlow Serving and OpenAI, and there is a plain /translate (JSON with the
 settings of a search, or lines of text/plain); / lists them, /openapi.json describes them, /healthz and /metrics
 report its state. With "stream": true, text is sent as soon as it is final. Texts of requests that come together are
 searched together. Requests that do not fit into the queue (--queue_texts) are answered 429 at once. Pages of other
@@ -95,7 +95,7 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
 
     Raises:
         UserError: no run, one that does not fit, or two of one name.
-        MachineError: the address cannot be had.
+        MachineError: the address is not available.
     """
     named = named_runs(values.output_dir)
     runs = {name: folder for name, folder in named.items() if not is_export(folder)}

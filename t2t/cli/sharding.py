@@ -15,7 +15,7 @@ FILE_MODES = ("decode_from_file", "score_file", "align_file")
 def define_shard_flags(values: flags.FlagValues) -> None:
     """Which part of a file is answered."""
     with flag_group(values, ACTION) as define:
-        define.string("shard", "", "K/N, K from 0: does shard K of N of the file, into a part beside <decode_to_file>; "
+        define.string("shard", "", "K/N, K from 0: decodes shard K of N into a part next to <decode_to_file>; "
                       "other processes or machines do the others.")  # fmt: skip
         define.boolean("merge", False, "Joins the parts of all shards to <decode_to_file>, without a model; the other "
                        "flags are those of the shards.")  # fmt: skip
@@ -38,7 +38,7 @@ def check_shard_flags(values: flags.FlagValues) -> None:
             f"{asked[0]}: {given}; give {asked[0]} with --decode_from_file, --score_file or --align_file alone"
         )
     if not values.decode_to_file:
-        raise UserError(f"{asked[0]}: parts lie beside the output; name that with --decode_to_file")
+        raise UserError(f"{asked[0]}: parts go next to the output; name that with --decode_to_file")
     if values.shard:
         parse_shard(values.shard)
     check_sharded(source, values.decode_to_file)

@@ -38,7 +38,7 @@ Trains a model on a problem; resumes exactly where --output_dir holds a run that
 
     %s --generate_data --problem=translate_ende_numbers --model=transformer \\
       --hparams_set=transformer_quickstart --output_dir=run --decode_interactive
-    %s --output_dir=run             (goes on with the run that is there)
+    %s --output_dir=run             (resumes the run)
     %s --problems=translate_ende_numbers-algorithmic_reverse_decimal40 ...  (several)
     %s --registry_help              (all problems, models and hparams sets)
     %s --registry_help=transformer  (those whose name contains the text)

@@ -28,7 +28,7 @@ from t2t.runs.run_checks import select_problem
 
 USAGE = """
 Decodes a file with every checkpoint of a run, each into a file <translations_dir>/<problem>-<step>. Files that exist
-are kept, so that the same command goes on after an interruption.
+are kept, so that the same command resumes after an interruption.
 
     %s --output_dir=run --source=dev.en --translations_dir=translations
     %s --model_dir=run --source=dev.en --wait_minutes=60  (while it trains)

@@ -37,13 +37,13 @@ def data_folder(data_dir: Path | str, problem: Problem) -> Path:
 
 
 def partial_folder(folder: Path) -> Path:
-    """Returns the hidden folder beside that of the data in which these are made."""
+    """Returns the hidden folder next to that of the data in which these are made."""
     return folder.with_name(f".{folder.name}.partial")
 
 
 @contextlib.contextmanager
 def written_aside(folder: Path) -> Iterator[Path]:
-    """Yields an empty folder beside `folder`, which gets its name at the end of a `with` block without an error.
+    """Yields an empty folder next to `folder`, which gets its name at the end of a `with` block without an error.
 
     Raises:
         MachineError: the disk is full, or the place is not writable.

@@ -81,7 +81,7 @@ def digest_shard(
         folder: in which data are made; it holds the plan and the vocabularies.
         tmp_dir: folder of raw files.
         judge: judges the samples; None for this process.
-        progress: told, now and then, how many samples have been read.
+        progress: called now and then with the number of samples read.
 
     Raises:
         UserError: a sample is wrong, raw files are missing, or another process makes the same digests.

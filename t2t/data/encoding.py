@@ -36,7 +36,7 @@ class Chunk:
     filtered: np.ndarray
     """(samples that came in,) bool: those of them that a filter dropped."""
     repeated: int
-    """Examples beside the first of each sample, by its weight."""
+    """Examples after the first of each sample, by its weight."""
     dropped: Counter
     """Samples left out, by reason."""
     unknown: Counter

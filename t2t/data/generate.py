@@ -1,7 +1,7 @@
 """Generating the data of a problem: a plan, every shard of every split, then the manifest; all of it or nothing.
 
-A run works in a hidden folder beside the final one and renames it at the very end, so that a crash leaves nothing that
-looks like data. The next run of the same goes on with the shards that are finished, and of another removes them.
+A run works in a hidden folder next to the final one and renames it at the very end, so that a crash leaves nothing that
+looks like data. The next run of the same plan keeps the finished shards; another plan removes them.
 """
 
 import contextlib
@@ -134,7 +134,7 @@ def open_plan(
     plan = read_plan(partial)
     if plan is not None and not describe_differences(identity, plan.identity):
         finished = sum(finished_shard(plan, partial, *place) is not None for place in plan.every_shard())
-        log.info("going on: %s of %s shards are finished", f"{finished:,}", f"{len(plan.every_shard()):,}")
+        log.info("resuming: %s of %s shards are finished", f"{finished:,}", f"{len(plan.every_shard()):,}")
         return plan
     problem.sample_filters()  # what is wrong with these options shows before anything is read
     problem.duplicate_key()
@@ -186,7 +186,7 @@ def kept_where_useful(partial: Path) -> Iterator[None]:
             shutil.rmtree(partial, ignore_errors=True)
         else:
             log.info(
-                "%s of %s shards are finished and kept in %s; the same command goes on with the others",
+                "%s of %s shards are finished and kept in %s; the same command makes the others",
                 f"{finished:,}", f"{len(every):,}", partial,
             )  # fmt: skip
         raise

@@ -33,7 +33,7 @@ def make_shards(
         folder: in which data are made.
         tmp_dir: folder of raw files.
         pool: processes; their number changes no byte.
-        progress: told the split and how many of its samples have been read.
+        progress: called with the split and the number of its samples read.
 
     Raises:
         UserError: see `generate_shard`; or the shards from the first on are mostly unfit for training so far.

@@ -1,4 +1,4 @@
-"""The manifest: what generated data says of itself. A folder without a valid one is not data."""
+"""The manifest: a description of generated data. A folder without a valid one is not data."""
 
 import dataclasses
 import json
@@ -70,7 +70,7 @@ class SplitRecord:
     unknown: dict[str, int] = dataclasses.field(default_factory=dict)
     """Ids of unknown words, by feature; features without one, and data of the first versions, have no entry."""
     repeated: int = 0
-    """Examples written beside the first of each sample, by its weight."""
+    """Examples written after the first of each sample, by its weight."""
 
     def files(self) -> list[FileRecord]:
         """Returns all files of the split."""

@@ -72,7 +72,7 @@ def publish_data(folder: Path, manifest: Manifest) -> None:
     """Writes data to the store that its folder mirrors; files that an interrupted attempt has written are skipped.
 
     Raises:
-        MachineError: the store refuses or does not answer; the same again goes on.
+        MachineError: the store refuses or does not answer; the same call resumes.
     """
     if mirror.is_mirrored(folder):
         files: list[FileRecord] = [file for split in manifest.splits.values() for file in split.files()]
@@ -82,7 +82,7 @@ def publish_data(folder: Path, manifest: Manifest) -> None:
 
 
 def fetch_plan(partial: Path) -> None:
-    """Fetches the plan and what lies beside it: the vocabularies."""
+    """Fetches the plan and what is next to it: the vocabularies."""
     names = [name for name in mirror.list_files(partial) if "/" not in name]
     with _errors_of(partial):
         mirror.fetch(*(partial / name for name in names), partial / WORK / PLAN_NAME)

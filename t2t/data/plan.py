@@ -1,7 +1,7 @@
 """The plan of a generation: what decides its bytes, its vocabularies, and how many shards each split has.
 
 It is written first, into the folder in which data are made. Who makes a shard goes by it, whichever process and machine
-that is, and a generation that was interrupted goes on where its plan is still what is asked for.
+that is, and an interrupted generation is resumed if its plan is still the one asked for.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""What decides a problem's data beside chance, and whether data that is there was made by the same."""
+"""What decides a problem's data besides chance, and whether data that is there was made by the same."""
 
 import enum
 import hashlib

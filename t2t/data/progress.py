@@ -1,4 +1,4 @@
-"""What data generation shows of itself: one bar, or row of lines, for each thing that it reads."""
+"""Progress of data generation: one bar, or row of lines, for each thing that it reads."""
 
 from t2t.files.progress import Progress
 

@@ -92,7 +92,7 @@ def generate_shard(
         folder: in which data are made; it holds the plan and the vocabularies.
         tmp_dir: folder of raw files.
         encode: encodes the samples; None for this process.
-        progress: told, now and then, how many samples have been read.
+        progress: called now and then with the number of samples read.
 
     Raises:
         UserError: a sample is wrong, raw files are missing, or another process makes the same shard.

@@ -30,7 +30,7 @@ class Counts:
     filtered: int = 0
     """Samples that a filter dropped."""
     repeated: int = 0
-    """Examples written beside the first of each sample, by its weight."""
+    """Examples written after the first of each sample, by its weight."""
     dropped: dict[str, int] = dataclasses.field(default_factory=dict)
     """Samples left out, by reason."""
     mended: dict[str, int] = dataclasses.field(default_factory=dict)

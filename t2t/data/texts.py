@@ -1,4 +1,4 @@
-"""The raw text of a split beside its ids, where the ids do not say all of it.
+"""The raw text of a split next to its ids, where the ids do not say all of it.
 
 Outputs are scored against what a person wrote. References read back from ids of a vocabulary that lacks a word, or that
 keeps no white space, would count the vocabulary's own losses as right.

@@ -60,7 +60,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         fixed_shapes: at most so many shapes occur, see `FixedShapes`; 0 for any.
         fixed_shapes_multiple: what the widths of fixed shapes are multiples of, up to `max_length`.
         packed_length: ids of a row into which several examples are packed, see `PackedRows`; 0 for a row each. Each
-            feature then has another with positions beside it, see `POSITIONS`.
+            feature then has another with positions next to it, see `POSITIONS`.
         curriculum: which examples are short enough when; None for all at any time.
         preprocessors: change the stored features of each example, differently in each epoch. Those that grow longer
             than `max_length` are skipped or cut as others are.

@@ -93,7 +93,7 @@ class WorkerPool:
         Args:
             function: of a module; it gets one argument more, `progress`, which it calls with how much it has read.
             calls: the arguments.
-            progress: told, now and then, how much all calls have read.
+            progress: called now and then with what all calls have read.
 
         Raises:
             MachineError: a worker died.

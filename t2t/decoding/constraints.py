@@ -40,7 +40,7 @@ def force_prefix(found: NextToken, prefix_NP: Any, position: Any) -> NextToken:
     def forced_scores():
         wanted_N = ops.take(prefix_NP, ops.minimum(position, width - 1), axis=1)
         is_wanted_NV = ops.equal(found.columns[None, :], wanted_N[:, None])
-        # As a log-probability, and as a logit beside which the others are nothing.
+        # As a log-probability, and as a logit that outweighs all others.
         certain_NV = ops.where(is_wanted_NV, 0.0, _FORBIDDEN)
         return ops.where(ops.not_equal(wanted_N, PAD_ID)[:, None], certain_NV, found.scores)
 
@@ -88,7 +88,7 @@ def forbid_repeats(found: NextToken, ids_NT: Any, position: Any, size: int, voca
     for offset in range(size - 1):
         written_N1 = ops.take(ids_NT, ops.maximum(position - size + 1 + offset, 0), axis=1)[:, None]
         repeats_NT = ops.logical_and(repeats_NT, ops.equal(ops.roll(ids_NT, -offset, axis=1), written_N1))
-    last_NT = ops.where(repeats_NT, ops.roll(ids_NT, 1 - size, axis=1), vocab_size)  # a column beside all tokens
+    last_NT = ops.where(repeats_NT, ops.roll(ids_NT, 1 - size, axis=1), vocab_size)  # a column after all tokens
     numbers_NT = ops.broadcast_to(ops.arange(rows, dtype="int32")[:, None], (rows, width))
     places = ops.stack([ops.reshape(numbers_NT, (-1,)), ops.reshape(last_NT, (-1,))], axis=1)
     forbidden_NV = ops.scatter(places, ops.ones_like(places[:, 0]), (rows, vocab_size + 1)) > 0

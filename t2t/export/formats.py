@@ -15,7 +15,7 @@ OTHER_INPUTS = "or leave --data_dir out, or give lines of text to try the export
 FLOAT32, INT8 = "float32", "int8"
 
 REPORT, README = "t2t_export.json", "README.md"
-"""Files beside those of an export."""
+"""Files next to those of an export."""
 UNFINISHED = ".t2t_unfinished"
 """File in an object store, as long as an export there is not whole."""
 

@@ -1,4 +1,4 @@
-"""What is asked of an export, and what every format of exports offers."""
+"""The request for an export, and the interface of every export format."""
 
 import dataclasses
 from abc import ABC, abstractmethod

@@ -131,15 +131,15 @@ class OnnxExport(Export):
         return {what: found.demand(what, PROMISES[self.job.quantization])}
 
     def _answers(self, folder: Path, rows: Sequence[Row]) -> list[list[Answer]]:
-        """Returns the answers of the graphs, run by the script beside them; raises ParityError if a graph fails."""
+        """Returns the answers of the graphs, run by the script next to them; raises ParityError if a graph fails."""
         size_of, extra_length = positions_in(self._model), self.translator.hparams.extra_length
         rows = cut_rows(self._model, rows, self.translator.hparams)
         try:
             model = onnx_script.Model(folder)
             outputs = [model.answer(row, max(size_of(row) + extra_length, 1), self.job.n_best) for row in rows]
         except Exception as error:  # of any class of the runtime
-            said = f"{type(error).__name__}: {one_line(error)[:300]}"
-            raise ParityError(f"it fails where the run answers ({said}); the export is not kept") from error
+            reason = f"{type(error).__name__}: {one_line(error)[:300]}"
+            raise ParityError(f"it fails where the run answers ({reason}); the export is not kept") from error
         return [[Answer(ids, log_prob) for ids, log_prob in found] for found in outputs]
 
     def usage(self) -> str:

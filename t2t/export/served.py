@@ -80,8 +80,8 @@ class Served:
         """Returns ln p(text) with end of sequence; fails for a text that is too long."""
         ids_BT = self._source.encode(cleaned(text))
         longest = tf.reduce_max(tf.concat([ids_BT.row_lengths(), [0]], axis=0))
-        said = f"a text has more than {self._longest} ids with end of sequence; cut, it has another probability"
-        fits = tf.debugging.assert_less(longest, tf.constant(self._longest, tf.int64), said)
+        message = f"a text has more than {self._longest} ids with end of sequence; cut, it has another probability"
+        fits = tf.debugging.assert_less(longest, tf.constant(self._longest, tf.int64), message)
         with tf.control_dependencies([fits]):
             targets_BT = self._pad_rows(self._append_eos(ids_BT))
         return {"log_probs": tf.reduce_sum(self._model.score_targets({TARGETS: targets_BT}).log_probs, axis=1)}

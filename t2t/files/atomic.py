@@ -1,6 +1,6 @@
 """Files and folders that appear whole or not at all, whatever interrupts their writer; locks.
 
-The order is always the same: write under a temporary name beside the target, fsync the content, rename, fsync the
+The order is always the same: write under a temporary name next to the target, fsync the content, rename, fsync the
 folder. A rename within one folder is atomic on POSIX file systems; the fsyncs make it so across a power failure too.
 Each writer of a file has a temporary name of its own, so that of several at once one wins and none fails.
 """
@@ -67,7 +67,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def _open_temporary(path: Path) -> BinaryIO:
-    """Opens a new file beside the one to write, under the first temporary name that no other writer has.
+    """Opens a new file next to the one to write, under the first temporary name that no other writer has.
 
     Its writer holds a lock on it: the file of one that has died is not locked, and is removed.
     """
@@ -127,7 +127,7 @@ def made_folder(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Yields an empty folder beside the one to make, which takes its name at the end of the `with` block.
+    """Yields an empty folder next to the one to make, which takes its name at the end of the `with` block.
 
     Where the block fails, nothing of it stays.
 

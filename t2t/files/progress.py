@@ -158,5 +158,5 @@ def write_line(text: str, out: TextIO) -> None:
 
 def write_above_bars(out: TextIO) -> AbstractContextManager[Any]:
     """Clears the bars that share a terminal with `out` during a `with` block, and redraws them after it."""
-    tqdm = getattr(sys.modules.get("tqdm"), "tqdm", None)  # whoever shows a bar has imported it
+    tqdm = getattr(sys.modules.get("tqdm"), "tqdm", None)  # a program that shows a bar has imported it
     return tqdm.external_write_mode(file=out) if tqdm else contextlib.nullcontext()

@@ -1,8 +1,8 @@
 """What a file of unknown origin must pass before anything that it says is used.
 
 A small JSON file that other files hang on (a run's record, a manifest, a pointer) is sealed: its entry `seal` is the
-digest of all its other entries and of the file's name. So a flipped digit, or a file in another's place, is told from
-what was written. The form of the seal is the same in every format, so that damage is told from a newer format. Files
+digest of all its other entries and of the file's name. So a flipped digit, or a file in another's place, is
+detected. The seal's form is the same in every format, so that damage is distinguished from a newer format. Files
 without a seal are read: the first versions wrote them, and who changes a file by hand removes the entry.
 """
 

@@ -25,7 +25,7 @@ class EvolvedTransformerHParams(TransformerHParams):
 
     @property
     def wide_heads(self) -> int:
-        """Heads of the self-attention that stands beside attention to the source."""
+        """Heads of the self-attention parallel to attention to the source."""
         return max(self.num_heads, min(2 * self.num_heads, MOST_WIDE_HEADS))
 
     def complaints(self) -> list[str]:

@@ -81,7 +81,7 @@ class ObjectiveHParams:
         15, "Outputs sampled for each input in an update.", minimum=2, maximum=10_000, used_when=_SAMPLED
     )
     objective_likelihood_weight: float = param(
-        0.017, "Weight of the log-likelihood of the target beside the reward of the samples.", minimum=0.0,
+        0.017, "Weight of the log-likelihood of the target besides the reward of the samples.", minimum=0.0,
         used_when=_SAMPLED,
     )  # fmt: skip
     objective_sharpness: float = param(
@@ -113,9 +113,7 @@ class OptimizerHParams:
     optimizer_momentum_momentum: float = param(
         0.9, "Decay of the sum of past steps, a fraction.", minimum=0.0, maximum=_BELOW_1, used_when=_MOMENTUM
     )
-    optimizer_momentum_nesterov: bool = param(
-        False, "Whether each step goes on by the momentum that it leaves (Nesterov).", used_when=_MOMENTUM
-    )
+    optimizer_momentum_nesterov: bool = param(False, "Whether to use Nesterov's momentum.", used_when=_MOMENTUM)
     weight_decay: float = param(
         0.0, "Decay of the weights, per update and learning rate; with momentum, the factor of the weights in the "
         "gradient.", minimum=0.0, used_when=UsedWhen("optimizer", ("adamw", "lamb", "momentum")),

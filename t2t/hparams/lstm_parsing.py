@@ -1,4 +1,4 @@
-"""Sets for constituency parsing by LSTMs with attention, alone and beside translation.
+"""Sets for constituency parsing by LSTMs with attention, alone and together with translation.
 
 Source of the values, unless a line says otherwise: Vinyals et al., *Grammar as a Foreign Language* (2015,
 arXiv:1412.7449), sections 2 and 3.

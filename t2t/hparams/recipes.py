@@ -10,7 +10,7 @@ Set = TypeVar("Set", bound=HParams)
 def for_multi30k(hparams: Set) -> Set:
     """Returns the set with the batches, number of updates, average and search of every Multi30k set.
 
-    Those of the Transformer of Wu et al. 2021 (section 4), so that models stand beside each other.
+    Those of the Transformer of Wu et al. 2021 (section 4), so that models are comparable.
     """
     return hparams.replace(
         max_length=256,

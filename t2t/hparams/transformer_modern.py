@@ -2,7 +2,7 @@
 
 Norms in front and without mean (RMS), rotary positions, SwiGLU, and two heads of keys and values. Each is an hparam,
 off by default: see `t2t.hparams.transformer` for its source. The inner width makes a model as large as the one that it
-stands beside: gates take half as many weights again, shared keys and values take fewer.
+is compared with: gates take half as many weights again, shared keys and values take fewer.
 """
 
 from t2t.hparams.transformer import TransformerHParams, transformer_base_v3, transformer_multi30k_tiny

@@ -25,7 +25,7 @@ class XceptionHParams(HParams):
         "but one; the paper has neither.", choices=("tensor2tensor", "paper"),
     )  # fmt: skip
     dropout: float = training_fraction(0.2, "Dropout on the output of each middle block, a fraction.")
-    output_dropout: float = training_fraction(0.0, "Dropout on what the classes are told from, a fraction.")
+    output_dropout: float = training_fraction(0.0, "Dropout before the output layer, a fraction.")
 
     @property
     def exit_sizes(self) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """Reads the tensors of a PyTorch file without executing anything in it, and without PyTorch.
 
-Such a file is a pickle of a dictionary of tensors, with the numbers beside it: in a zip archive since PyTorch 1.6
+Such a file is a pickle of a dictionary of tensors, with the numbers stored apart: in a zip archive since PyTorch 1.6
 (`<name>/data.pkl` and `<name>/data/<key>`), in one stream before. A pickle can call any function that its reader lets
 it have. This reader has four names to give it, all of them of tensors; a file that asks for another one is refused.
 """

@@ -159,7 +159,7 @@ class FallbackEngine(Engine):
         if found is None or found.rows < min(rows, TRIAL_ROWS):  # one line tells little
             found = try_both()
             self._trials.set(what, found)
-            log.info("%s beside TensorFlow: %s", self._fast.name, found)
+            log.info("%s next to TensorFlow: %s", self._fast.name, found)
         return "" if self._demand.holds(found) else str(found)
 
 

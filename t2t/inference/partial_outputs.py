@@ -28,7 +28,7 @@ class PartialOutputs(NamedTuple):
 
 
 def has_partial_outputs(translator: Translator) -> bool:
-    """Returns whether outputs can be had while they are searched: TensorFlow writes them, and each id is text."""
+    """Returns whether partial outputs are available during the search: TensorFlow writes them, and each id is text."""
     changes_text = translator.rewrites_text or type(translator.problem).decode_target is not Problem.decode_target
     is_tensorflow = isinstance(translator.engine, TensorFlowEngine)
     return is_tensorflow and translator.model.autoregressive and not changes_text

@@ -25,7 +25,7 @@ def search_settings(
         n_best: hypotheses wanted for each input.
         seed: of sampling.
         changes: fields of the hparams to change.
-        at_once: of a model that answers at once, the hypotheses there are: none of what is said of searching counts.
+        at_once: of a model that answers at once, the hypotheses there are: settings of search are ignored.
 
     Raises:
         UserError: a change that is unknown or out of bounds, or more hypotheses than the search has.

@@ -103,7 +103,7 @@ class TextModel:
 
     @property
     def reads_text(self) -> bool:
-        """Whether it goes on from texts: inputs, or beginnings of outputs."""
+        """Whether it continues texts: inputs, or beginnings of outputs."""
         return reads_ids(self.facts)
 
     @property

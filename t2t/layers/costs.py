@@ -1,4 +1,4 @@
-"""Costs of layers beside the loss, e.g. of unevenly used experts, gathered while a model's body runs."""
+"""Costs of layers besides the loss, e.g. of unevenly used experts, gathered while a model's body runs."""
 
 import contextlib
 import contextvars

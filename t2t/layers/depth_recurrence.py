@@ -69,7 +69,7 @@ class Recurrence(keras.layers.Layer):
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One run of a recurrence; no tuple, in which Keras allows no tensors beside other things."""
+    """One run of a recurrence; no tuple, in which Keras allows no tensors among other things."""
 
     recurrence: Recurrence
     transform: Transform

@@ -75,7 +75,7 @@ class FastForwardEncoder(keras.layers.Layer):
 
 
 class FastForwardDecoder(RecurrentDecoder):
-    """Fast-forward layers, the bottom one reading the context of its own state before the step beside the word.
+    """Fast-forward layers, the bottom one reading the context of its own state before the step together with the word.
 
     The output is [Half(f); h] of the top layer, projected to D.
     """

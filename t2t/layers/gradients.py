@@ -1,4 +1,4 @@
-"""Functions whose gradient is written out, beside the function."""
+"""Functions whose gradient is written out, next to the function."""
 
 import contextlib
 import contextvars

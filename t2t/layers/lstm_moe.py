@@ -93,7 +93,7 @@ class ExpertEncoder(CompositeLayer):
 class ExpertDecoder(keras.layers.Layer):
     """A bottom layer that attends to the source, experts, and layers above them.
 
-    The bottom layer asks with its hidden state before the step, and reads what it finds beside the word. See
+    The bottom layer asks with its hidden state before the step, and reads what it finds together with the word. See
     `ExpertEncoder` for the arguments; one layer is enough.
     """
 

@@ -17,8 +17,8 @@ from t2t.layers.losses import smoothing_of_all, token_weights
 BLOCKS = {"cpu": 512, "gpu": 2048}
 """Positions whose logits are held at a time, at most, by the kind of device.
 
-Each block launches its kernels and rewrites the gradients, (V, D) and (N, D). On a processor that costs little beside
-the products; on a GPU, which multiplies far faster, it counts. Four times the positions cost a quarter of it, and hold
+Each block launches its kernels and rewrites the gradients, (V, D) and (N, D). On a processor that costs little, on a
+GPU, which multiplies far faster, it counts. Four times the positions cost a quarter of it, and hold
 262 MB of float32 logits with a vocabulary of 32,000.
 """
 

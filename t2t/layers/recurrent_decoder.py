@@ -30,8 +30,8 @@ class RecurrentDecoder(keras.layers.Layer):
     """Recurrent layers from the states that an encoder ended in, with attention to its output or without.
 
     `bahdanau` attends with the state of the top layer before the step, and the context is read by the bottom layer
-    beside the word (Bahdanau et al. 2015, appendix A.1.2). `luong` attends with the state after the step, and the
-    bottom layer reads the last output beside the word (Luong et al. 2015, section 3.3, input feeding). In both the
+    with the word (Bahdanau et al. 2015, appendix A.1.2). `luong` attends with the state after the step, and the bottom
+    layer reads the last output with the word (Luong et al. 2015, section 3.3, input feeding). In both the
     output is tanh(W_c [c_t; h_t]) (Luong et al. 2015, equation 5), where Bahdanau et al. have a maxout layer; without
     attention it is h_t of the top layer.
 

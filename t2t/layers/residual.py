@@ -15,7 +15,7 @@ from t2t.layers.norm import build_norm
 class Residual(keras.layers.Layer):
     """LayerNorm(x + Dropout(Sublayer(x))), the paper's (post), or x + Dropout(Sublayer(LayerNorm(x))) (pre).
 
-    Its owner builds the sub-layer, whose weights are named beside those of the norm.
+    Its owner builds the sub-layer, whose weights are named next to those of the norm.
 
     Args:
         layer: the sub-layer, whose output has the shape of its input.

@@ -1,7 +1,7 @@
 """Separable convolutions in residual blocks: Chollet 2017, *Xception*, figure 5.
 
 Norms are layer norms over the channels, as in Tensor2Tensor, where the paper has batch norms: no example depends on the
-others of its batch, and there is no state beside the weights. Sequences are grids of one column.
+others of its batch, and there is no state besides the weights. Sequences are grids of one column.
 
 Legend: B batch, Y rows, X columns, C channels in, D channels out, M convolutions of a block.
 """
@@ -63,7 +63,7 @@ class MiddleBlock(CompositeLayer):
 
 
 class DownBlock(keras.layers.Layer):
-    """Two separable units and a pooling of 3 by 2, beside a strided 1 x 1 convolution: half the rows and columns.
+    """Two separable units and a pooling of 3 by 2, next to a strided 1 x 1 convolution: half the rows and columns.
 
     `channels` is D of the first and of the second unit; a kernel of one column halves no columns.
     """

@@ -11,7 +11,7 @@ from t2t.errors import needs_extra
 from t2t.metrics.base import Score, check_lines
 from t2t.registry import register_metric
 
-with needs_extra("rouge", "ROUGE"):  # said when the metric is looked up, not at the first evaluation
+with needs_extra("rouge", "ROUGE"):  # raised when the metric is looked up, not at the first evaluation
     from rouge_score.rouge_scorer import RougeScorer
 
 

@@ -34,7 +34,7 @@ READ_AS_VECTORS = (FeatureKind.TOKENS, FeatureKind.IMAGE, FeatureKind.AUDIO, Fea
 
 
 class Costed(NamedTuple):
-    """Hidden states of a model with a cost beside the loss of its predictions, e.g. of saturated gates."""
+    """Hidden states of a model with a cost besides the loss of its predictions, e.g. of saturated gates."""
 
     hidden: Any
     """What `logits` takes."""

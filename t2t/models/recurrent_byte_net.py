@@ -24,7 +24,7 @@ from t2t.specs.features import ProblemSpec
 
 @register_model
 class RecurrentByteNet(EncoderDecoder):
-    """Recurrent ByteNet: an RNN that reads a column of the source beside each word, from an RNN or convolutions."""
+    """Recurrent ByteNet: an RNN that reads a column of the source with each word, from an RNN or convolutions."""
 
     hparams_class = RecurrentByteNetHParams
     compiles_with_xla = False

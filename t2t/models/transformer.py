@@ -78,7 +78,7 @@ class Transformer(EncoderDecoder):
 
     @property
     def longest_sequence(self) -> int | None:
-        """The length of the table of learned positions; sinusoids go on."""
+        """The length of the table of learned positions; sinusoids have no limit."""
         return self.hparams.max_length if self.hparams.positions == "learned" else None
 
     def create_positions(self, **named: Any) -> Positions | None:

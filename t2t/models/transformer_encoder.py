@@ -20,7 +20,7 @@ from t2t.specs.features import FeatureKind, ProblemSpec
 
 @register_model
 class TransformerEncoder(SequenceModel):
-    """The Transformer's encoder; the class is told from the mean of its output."""
+    """The Transformer's encoder; the class is predicted from the mean of its output."""
 
     hparams_class = TransformerHParams
     accepts_inputs: ClassVar[tuple[FeatureKind | None, ...]] = READ_AS_VECTORS
@@ -44,7 +44,7 @@ class TransformerEncoder(SequenceModel):
 
     @property
     def longest_sequence(self) -> int | None:
-        """The length of the table of learned positions; sinusoids go on."""
+        """The length of the table of learned positions; sinusoids have no limit."""
         return self.hparams.max_length if self.hparams.positions == "learned" else None
 
     def body(self, features: dict[str, Any], seed=None):

@@ -136,7 +136,7 @@ def answer_file(
 def _count_shards(source: str, target: str, window: int) -> int:
     """Returns how many shards a file is to have: as many as it has already, else a number that follows from its lines.
 
-    So the parts that were made with any number of workers, or by an array job, are gone on with.
+    So the parts that were made with any number of workers, or by an array job, are kept.
     """
     windows = -(-source_index(source, target).lines // window)
     return division_of(target) or max(1, min(windows, MOST_SHARDS))

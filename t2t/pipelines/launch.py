@@ -111,9 +111,9 @@ def _describe_end(status: int) -> str:
     if status == -signal.SIGKILL:
         return (
             "a process of the pipeline died, most likely for want of memory; free some memory, or let it run with "
-            "fewer workers; the same command goes on with the shards that are missing"
+            "fewer workers; the same command makes the missing shards"
         )
     return (
-        f"the pipeline of Apache Beam failed with status {status}, see above; the same command goes on with the shards "
+        f"the pipeline of Apache Beam failed with status {status}, see above; the same command makes the shards "
         f"that are missing"
     )

@@ -23,12 +23,12 @@ def parse_beam_options(text: str) -> PipelineOptions:
         UserError: they cannot be read, an option does not exist or has a wrong value, or a runner is not there. Options
             that the runners of clusters alone know are not looked at.
     """
-    said = io.StringIO()
+    printed = io.StringIO()
     try:
         words = shlex.split(text)
         if wrong := [word for word in words if not word.startswith("--") or word == "--help"]:
             raise ValueError(f"{wrong[0]!r} is no option")
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(printed):
             options = PipelineOptions(words)
             known, given = options.get_all_options(), options.get_all_options(retain_unknown_options=True)
         if not runs_here(options):
@@ -36,7 +36,7 @@ def parse_beam_options(text: str) -> PipelineOptions:
         elif unknown := sorted(given.keys() - known.keys()):
             raise ValueError(f"there is no option {', '.join(f'--{name}' for name in unknown)}")
     except SystemExit:
-        raise _mistake(text, said.getvalue().rpartition("error: ")[2]) from None
+        raise _mistake(text, printed.getvalue().rpartition("error: ")[2]) from None
     except (ValueError, ImportError) as error:
         raise _mistake(text, error) from None
     return options

@@ -31,7 +31,7 @@ class LabelledFiles(SplitFiles):
 
 @register_problem
 class ClassifyFiles(LabelledFiles, Text2Class):
-    """Your own texts to your own classes, told by --train_file and --dev_file: lines of class TAB text."""
+    """Your own texts to your own classes, given by --train_file and --dev_file: lines of class TAB text."""
 
     line_form = "a class, a TAB and a text"
 

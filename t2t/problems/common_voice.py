@@ -5,7 +5,7 @@ One instance:
     targets  She had forgotten the way home.
 
 Train, dev and test are those of `train.tsv`, `dev.tsv` and `test.tsv` in the folder of a language, recordings are in
-`clips` beside them, as MP3 files; WAV files of the same names will do.
+`clips` next to them, as MP3 files; WAV files of the same names will do.
 Source: Ardila et al. 2020, "Common Voice: A massively-multilingual speech corpus" (arXiv:1912.06670),
 https://commonvoice.mozilla.org. Licence: CC0.
 """

@@ -42,7 +42,7 @@ _LM1B_TFDS = {TRAIN: "train", DEV: "test[:2%]", TEST: "test[2%:]"}
 
 @register_problem("languagemodel_files")
 class LanguagemodelFiles(SplitFiles, Text2Self):
-    """Your own text, told by --train_file and --dev_file: an example a line, empty lines left out."""
+    """Your own text, given by --train_file and --dev_file: an example a line, empty lines left out."""
 
     line_form = "a text"
     max_length = _LONGEST

@@ -185,7 +185,7 @@ class TreeFilesOptions(ParsingOptions):
 
 @register_problem
 class ParsingTrees(Parsing):
-    """Any treebank: files of trees, told by --train_trees, --dev_trees and --test_trees."""
+    """Any treebank: files of trees, given by --train_trees, --dev_trees and --test_trees."""
 
     options_class = TreeFilesOptions
 

@@ -77,7 +77,7 @@ def shown(value: Any) -> str:
 
 
 def _first_fault(sample: Any, names: Sequence[str]) -> str:
-    if not isinstance(sample, dict | Mapping):  # a dict is told at once
+    if not isinstance(sample, dict | Mapping):  # the quick check of a dict
         return f"is of type {type(sample).__name__}"
     for name in names:
         if fault := _fault_of(sample[name], name) if name in sample else f"has no {name!r}":

@@ -41,7 +41,7 @@ class ListedRecordings(SplitFiles):
 
 @register_problem
 class SpeechFiles(ListedRecordings, Speech2Text):
-    """Your own recordings to text, told by --train_file and --dev_file: lines of path TAB transcript."""
+    """Your own recordings to text, given by --train_file and --dev_file: lines of path TAB transcript."""
 
     line_form = "the path of a recording, a TAB and what is said in it"
 
@@ -53,7 +53,7 @@ class SpeechFiles(ListedRecordings, Speech2Text):
 
 @register_problem
 class SpeechClassifyFiles(ListedRecordings, LabelledFiles, Audio2Class):
-    """Your own recordings to your own classes, told by --train_file and --dev_file: lines of path TAB class."""
+    """Your own recordings to your own classes, given by --train_file and --dev_file: lines of path TAB class."""
 
     line_form = "the path of a recording, a TAB and its class"
     options_class = FilesOptions

@@ -67,7 +67,7 @@ class TextFilesOptions(TextOptions):
 
 @register_problem("text2text_files")
 class Text2TextFiles(NamedFiles, Translation):
-    """Your own two text files, told by --train_source, --train_target, --dev_source, --dev_target."""
+    """Your own two text files, given by --train_source, --train_target, --dev_source, --dev_target."""
 
     name = "text2text_files"
     options_class = TextFilesOptions

@@ -171,7 +171,7 @@ class Registry(Generic[T]):
         self._frozen = True
 
     def thaw(self) -> None:
-        """Takes registrations again, in a process that goes on, e.g. of a notebook."""
+        """Takes registrations again, in a process that continues, e.g. of a notebook."""
         self._frozen = False
 
     @contextlib.contextmanager

@@ -383,7 +383,7 @@ def distill(
 ) -> dict[str, int]:
     """Makes data to train a smaller model with, as `t2t-distill` does: its training targets are outputs of a run.
 
-    A call that was interrupted goes on where it was.
+    An interrupted call is resumed by the same call.
 
     Args:
         output_dir: folder of the run, the teacher.

@@ -74,7 +74,7 @@ def _part_cost(part: Part) -> tuple[float, bool]:
         else:
             example[name] = reader.single(np.zeros(1, int), stored)
     flops, loops = update_cost(part.model, example)
-    passes = 4 / 3 if part.hparams.scheduled_sampling_prob else 1  # another forward pass beside one and two backward
+    passes = 4 / 3 if part.hparams.scheduled_sampling_prob else 1  # another forward pass besides one and two backward
     return flops * passes * part.hparams.rows_per_example / _mean_of_longer(lengths), loops
 
 

@@ -90,7 +90,7 @@ def _decode(translator: Translator, data: OpenData, n_best: int, output: Partial
     reader, bleu = data.readers[TRAIN], SentenceBleu(data.problem.target_language)
     faults = Counter(output.notes)
     if output.lines:
-        log.info("going on after example %s of an interrupted attempt", f"{output.lines:,}")
+        log.info("resuming after example %s of an interrupted attempt", f"{output.lines:,}")
     with contextlib.closing(Progress("distilled", "examples", len(reader), output.lines)) as progress:
         for first in range(output.lines, len(reader), WINDOW):
             examples = SplitExamples(data.problem, reader, first + WINDOW, first)

@@ -92,7 +92,7 @@ class LoadedRun:
         translator.read_shortlist = functools.partial(read_shortlist, self.run, self.problem.name)
         translator.unknown_dictionary = self.unknown_dictionary
         if self.hparams.shortlist:
-            translator.tensorflow.shortlist  # noqa: B018 - what is wrong with it is said now
+            translator.tensorflow.shortlist  # noqa: B018 - errors in it are raised now
         translator.engine = engine_of(translator, conversion, self.engine)
         return translator
 
@@ -143,7 +143,7 @@ def load(
 
     loaded = LoadedRun(run, loaded_problem, _once(build), hparams, read, choice)
     if choice.engine == TENSORFLOW or (devices and any(devices)):
-        loaded.build()  # what does not fit, or is not there, is said at once
+        loaded.build()  # what does not fit, or is missing, is an error at once
     log.info("loaded checkpoint %s (%d updates)", read.folder, read.step)
     return loaded
 

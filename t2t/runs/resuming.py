@@ -85,5 +85,5 @@ def check_same_seed(store: CheckpointStore, begun_with: int | None, seed: int) -
     if begun_with != seed:
         raise UserError(
             f"--random_seed={seed}: the run in {store.folder.parent} was begun with {begun_with}; "
-            f"go on with that seed or use another --output_dir"
+            f"resume with that seed or use another --output_dir"
         )

@@ -1,4 +1,4 @@
-"""Resumes a training run from its latest checkpoint, and checks that it goes on as it was begun."""
+"""Resumes a training run from its latest checkpoint, and checks that it is the same run."""
 
 import contextlib
 import logging
@@ -41,7 +41,7 @@ def restore_latest(
     place = checkpoint.state.get("data")
     if not isinstance(place, dict):
         raise UserError(
-            f"checkpoint {checkpoint.folder} tells no place in the data to go on from (found {place!r:.60}); begin a "
+            f"checkpoint {checkpoint.folder} has no place in the data to resume from (found {place!r:.60}); begin a "
             f"new run with its weights by --warm_start_from"
         )
     return checkpoint.step, place, base
@@ -57,7 +57,7 @@ def check_same_start(run: RunDir, asked: str) -> None:
         what = f"from {begun['from']} (update {begun['step']})" if begun else "without one"
         raise UserError(
             f"--warm_start_from={asked}: the run in {run.path} began {what}; "
-            f"leave it out to go on with it, or use another --output_dir"
+            f"leave it out to resume the run, or use another --output_dir"
         )
     log.info(
         "--warm_start_from=%s: the run in %s has begun with its update %d already; the flag is ignored",

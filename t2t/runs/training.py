@@ -244,7 +244,7 @@ class TrainingRun:
         if found := int(of_workers[worker]):
             name = signal.Signals(found).name
             where = f" to {self.workers.cluster.describe(worker)}" if self.workers.are_several else ""
-            log.info("stopped by %s%s; update %d is saved; the same command goes on from there", name, where, update)
+            log.info("stopped by %s%s; update %d is saved; the same command resumes from there", name, where, update)
         return found
 
     def _warm_up(self, trainer: Trainer, evaluator: RunEvaluator | None) -> None:

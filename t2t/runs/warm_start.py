@@ -57,7 +57,7 @@ class WarmStart:
             features = ", ".join(self.reinitialized_features)
             lines.append(f"reinitialized for another vocabulary of {features}: {', '.join(self.reinitialized)}")
         if self.optimizer_updates:
-            lines.append(f"the optimizer goes on after its {self.optimizer_updates:,} updates")
+            lines.append(f"the optimizer continues after its {self.optimizer_updates:,} updates")
         return lines
 
     def record(self, source: str) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class Batcher:
             results = self._answer([entry.item for entry in batch])
             if len(results) != len(batch):
                 raise RuntimeError(f"{len(results)} results of {len(batch)} items")
-        except BaseException as error:  # the thread goes on
+        except BaseException as error:  # the thread continues
             if len(batch) == 1:
                 batch[0].future.set_exception(error)
                 return

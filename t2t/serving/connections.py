@@ -17,7 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 log = logging.getLogger("t2t")
 
 RESERVED_FILES = 128
-"""Open files that the process needs beside its connections."""
+"""Open files that the process needs besides its connections."""
 WARNING_INTERVAL_S = 60.0
 """At most one warning of too many connections in this time."""
 

@@ -165,7 +165,7 @@ class ServedModel:
 
     @property
     def can_stream(self) -> bool:
-        """Whether answers can be had before their search has ended."""
+        """Whether answers are available before their search has ended."""
         if not self.translator.is_built:
             return False
         from t2t.inference.partial_outputs import has_partial_outputs

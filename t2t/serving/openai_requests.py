@@ -55,7 +55,7 @@ def completion_request(data: dict[str, Any], model: ServedModel) -> OpenAIReques
 
 
 def chat_request(data: dict[str, Any], model: ServedModel) -> OpenAIRequest:
-    """Reads a request to go on with a chat, of which the last message of the user counts; raises UserError."""
+    """Reads a request to continue a chat, of which the last message of the user counts; raises UserError."""
     _check_keys(data, ("messages", "max_completion_tokens"))
     return _request(data, model, [_last_user_text(data.get("messages"))])
 

@@ -132,7 +132,7 @@ def openai_request(prompt: Mapping[str, Schema], models: Iterable[str], more: Ma
     """Returns the schema of a request to complete.
 
     Args:
-        prompt: what says what to go on from; required.
+        prompt: text to continue; required.
         models: names.
         more: other properties.
     """

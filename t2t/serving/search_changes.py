@@ -13,7 +13,7 @@ FIELDS = (
 )  # fmt: skip
 """Decode hparams that a request may change."""
 SEARCH_KEYS = (*FIELDS, SEED)
-"""What a request may say of its search, beside `n_best`."""
+"""What a request may say of its search, besides `n_best`."""
 
 
 def check_changes(translator: Translator, n_best: int, changes: Mapping[str, Any], most_rows: int) -> SearchSettings:

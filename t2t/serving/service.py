@@ -135,7 +135,7 @@ class Service:
         return found
 
     async def stream(self, model: ServedModel, question: Question) -> AsyncIterator[PartialAnswer]:
-        """Yields a model's answer while it is searched, or the whole at once where it cannot be had earlier.
+        """Yields a model's answer while it is searched, or the whole at once where no part is available earlier.
 
         Raises:
             HTTPException: too many streams, a full queue or no answer in time.

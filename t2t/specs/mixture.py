@@ -1,6 +1,6 @@
 """Several problems that one model learns, a mixture: how they are named together.
 
-`a-b` is the mixture of the problems `a` and `b`; what is `inputs` to b is `b.inputs` where there are others beside it.
+`a-b` is the mixture of the problems `a` and `b`; the `inputs` of b are named `b.inputs` where others have inputs.
 """
 
 from collections.abc import Iterable, Mapping

@@ -18,7 +18,7 @@ class SampleSize:
     """One line was kept of every so many."""
 
     def of_more(self, unread: int) -> "SampleSize":
-        """Returns the size beside `unread` more lines of the corpus, among which those that were read lay evenly."""
+        """Returns the size of a sample of `unread` more lines, of which those read were evenly spread."""
         of_lines = self.of_lines + unread
         return dataclasses.replace(self, of_lines=of_lines, block=round(of_lines / self.lines)) if unread else self
 

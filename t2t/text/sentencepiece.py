@@ -144,7 +144,7 @@ class SentencePieceEncoder(TextEncoder):
 
     @classmethod
     def build(cls, lines: Iterable[str], size: int, reserved: Sequence[str] = ()) -> Self:
-        """Learns `size` pieces, or as near to it as the text allows, which is then said in the log.
+        """Learns `size` pieces, or as near to it as the text allows, which is then logged.
 
         Args:
             lines: of text.

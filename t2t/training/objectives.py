@@ -34,7 +34,7 @@ class Likelihood:
     """The negative log-likelihood of the targets, with label smoothing; the base of other objectives."""
 
     def prepare(self, batches: Sequence[Features], update: int, problem: str) -> list[Features]:
-        """Returns the batches of this process's replicas with the arrays that `loss` reads beside them.
+        """Returns the batches of this process's replicas with the arrays that `loss` reads in addition.
 
         Args:
             batches: one for each replica, arrays by feature name.

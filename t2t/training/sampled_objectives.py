@@ -1,4 +1,4 @@
-"""Objectives over outputs that the model samples itself, each with a reward: how good it is beside the target.
+"""Objectives over outputs that the model samples itself, each with a reward, computed from the output and the target.
 
 Rewards have no gradient. The gradient of either objective is a sum over outputs y of a constant weight times that of
 -log P(y), so that outputs are trained on as targets are: in one batch of the model's ordinary, teacher-forced loss.

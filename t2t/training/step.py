@@ -105,7 +105,7 @@ class UpdateStep:
         self._fixed = [variable.value for variable in model.non_trainable_variables]
         self._sizes = [weight.shape.num_elements() for weight in self._weights]
         self.updates_before = 0
-        """Updates that the optimizer had done before the run's first, where it goes on from another run's state."""
+        """Updates that the optimizer had done before the run's first, where it begins with another run's state."""
         self.xla = xla
         self._gradient = LocalGradient(model, self.objective, scale_loss, xla, adapters)
         with strategy.scope():

@@ -56,7 +56,7 @@ class Trainer:
     def __init__(self, step: UpdateStep, batches: Batches, data_state: dict[str, int], plan: Plan, update: int = 0):
         self.step, self.batches, self.plan, self.update = step, batches, plan, update
         self.data_state = data_state
-        """State of the data after the last update: where a resumed run goes on."""
+        """State of the data after the last update: where a resumed run continues."""
         self.asks_to_stop = False
         """Whether the next updates ask all workers to stop."""
         self._pending: list[tuple[int, UpdateStats]] = []
@@ -74,18 +74,18 @@ class Trainer:
             MachineError: the device ran out of memory.
         """
         model = self.step.model
-        told = keras.callbacks.CallbackList(checked_callbacks(callbacks), model=model, steps=self.plan.train_steps)
+        listeners = keras.callbacks.CallbackList(checked_callbacks(callbacks), model=model, steps=self.plan.train_steps)
         model.stop_training = False
-        told.on_train_begin()
+        listeners.on_train_begin()
         self._since = time.monotonic()
         while self.update < self.plan.train_steps and not model.stop_training:
-            told.on_train_batch_begin(self.update)
+            listeners.on_train_batch_begin(self.update)
             self._one_update()
             logs = self.report() if self.update % self.plan.log_every == 0 else None
             began = time.monotonic()
-            told.on_train_batch_end(self.update, logs)
+            listeners.on_train_batch_end(self.update, logs)
             self._since += time.monotonic() - began  # evaluating and saving is no training time
-        told.on_train_end(self.report() if self._pending else None)
+        listeners.on_train_end(self.report() if self._pending else None)
         return self.update
 
     def warm_up(self, batches: list[dict[str, np.ndarray]], problem: str = "") -> None:

@@ -93,7 +93,7 @@ class Workers:
             which = " or ".join(map(self.cluster.describe, sorted(others))) or "another worker"
             raise WorkerLostError(
                 f"{self.cluster.describe(self.cluster.index)} has lost {which}, whose output tells why; the same "
-                f"commands go on from the last checkpoint ({one_line(error.message):.120})"
+                f"commands resume from the last checkpoint ({one_line(error.message):.120})"
             ) from error
 
     def _sum_of_workers(self, tensor):

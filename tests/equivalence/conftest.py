@@ -62,7 +62,7 @@ class OneWord(Forwards):
 
 
 class Averaging(SequenceModel):
-    """The mean of the inputs beside the word before, with dropout: whatever trains a model trains this, in a moment."""
+    """The mean of the inputs and the word before, with dropout: whatever trains a model trains this, in a moment."""
 
     hparams_class = TransformerHParams
 

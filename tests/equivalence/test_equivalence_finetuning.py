@@ -69,7 +69,7 @@ def test_the_optimizer_goes_on_where_it_was_only_where_asked(make_run, trained, 
     assert optimizer_arrays(run.step).keys() == theirs.keys()
     for name, array in optimizer_arrays(run.step).items():
         np.testing.assert_array_equal(array, theirs[name])
-    assert said.lines()[-1] == "the optimizer goes on after its 2 updates"
+    assert said.lines()[-1] == "the optimizer continues after its 2 updates"
     assert run.step.skipped(0) == 0
     run, *_ = begun(make_run, trained, tmp_path / "anew", "backwards")
     assert not any(array.any() for array in optimizer_arrays(run.step).values() if array.ndim)

@@ -197,7 +197,7 @@ def test_another_seed_is_another_run(make_run, tmp_path):
 def test_a_run_is_not_resumed_with_another_seed(make_run, whole, tmp_path):
     shutil.copytree(whole.copy, tmp_path / "copy")
     with pytest.raises(
-        UserError, match=r"--random_seed=4: the run in .*copy was begun with 3; go on with that seed or"
+        UserError, match=r"--random_seed=4: the run in .*copy was begun with 3; resume with that seed or"
     ):
         make_run(tmp_path / "copy", {"seed": 4}, train_steps=4).fit()
 
@@ -218,7 +218,7 @@ def test_a_run_is_not_resumed_from_a_checkpoint_that_tells_no_place_in_the_data(
     latest = run.checkpoint()
     store = CheckpointStore(tmp_path / "copy/checkpoints")
     store.save(latest.step, model=latest.model, optimizer=latest.optimizer, state=latest.state | {"data": "x"})
-    with pytest.raises(UserError, match=rf"{latest.step:08d} tells no place in the data to go on from \(found 'x'\)"):
+    with pytest.raises(UserError, match=rf"{latest.step:08d} has no place in the data to resume from \(found 'x'\)"):
         run.fit()
 
 

@@ -102,7 +102,7 @@ def test_a_run_whose_checkpoints_name_no_vocabularies_goes_on(make_run, tmp_path
 
 def test_a_run_that_has_begun_takes_no_other_weights(make_run, trained, tmp_path):
     make_run(tmp_path / "run", train_steps=1).fit()
-    with pytest.raises(UserError, match=r"began without one; leave it out to go on with it, or use another"):
+    with pytest.raises(UserError, match=r"began without one; leave it out to resume the run, or use another"):
         make_run(tmp_path / "run", {"warm_start_from": str(trained.folder)}, train_steps=2).fit()
 
 

@@ -1,4 +1,4 @@
-"""What is decoded does not hang on what stands beside it; and exact ties break one way."""
+"""What is decoded does not depend on the rest of the batch; and exact ties break one way."""
 
 import random
 

@@ -99,7 +99,7 @@ def test_data_of_a_plug_in_are_those_of_processes_and_go_on_after_an_error(citie
     assert finished
     assert datagen.main(["t2t-datagen", *cities, "--data_dir=beam", PROCESSES]) == 0
     printed = capsys.readouterr().err
-    assert f"going on: {len(finished)} of 6 shards are finished" in printed
+    assert f"resuming: {len(finished)} of 6 shards are finished" in printed
     assert "counters of Apache Beam: 300 examples read, 300 examples written" in printed
     assert contents(tmp_path / "beam/beam_cities") == contents(tmp_path / "local/beam_cities")
     assert os.listdir(tmp_path / "beam") == ["beam_cities"]

@@ -166,7 +166,7 @@ def test_a_killed_decoder_is_gone_on_from(decode, tiny_run, numbers, tmp_path, c
     assert 0 < (tmp_path / "out.partial").read_bytes().count(b"\n") < 30
     capsys.readouterr()
     assert decode(*flags, f"--decode_to_file={target}") == 0
-    assert "going on after line " in capsys.readouterr().err
+    assert "resuming after line " in capsys.readouterr().err
     (found, found_scores), (wanted, wanted_scores) = map(texts_and_scores, (target, undisturbed))
     assert found == wanted
     assert len(wanted_scores) == 30 * 2 * 2
@@ -194,7 +194,7 @@ def test_another_checkpoint_starts_again(decode, numbers, tmp_path, monkeypatch,
     assert (tmp_path / "out.partial").exists()
     capsys.readouterr()
     assert decode(*flags, f"--decode_to_file={tmp_path / 'out'}", "--checkpoint=20") == 0
-    assert "going on" not in capsys.readouterr().err
+    assert "resuming after" not in capsys.readouterr().err
     assert (tmp_path / "out").read_bytes() == (tmp_path / "alone").read_bytes()
 
 

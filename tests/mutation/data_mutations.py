@@ -327,7 +327,7 @@ DATA_MUTATIONS = (
         file="t2t/data/distilled.py",
         original="np.arange(writer.examples, writer.examples + len(rows))",
         broken="np.arange(len(rows))",
-        breaks="The targets of later windows stand beside the inputs of the first.",
+        breaks="The targets of later windows stand next to the inputs of the first.",
         tests=("tests/unit/data/test_data_distilled.py",),
     ),
     Mutation(

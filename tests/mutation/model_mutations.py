@@ -394,7 +394,7 @@ MODEL_MUTATIONS = (
         file="t2t/training/sampled_objectives.py",
         original="centred_BK / (samples_BK.shape[1] - 1)",
         broken="centred_BK / samples_BK.shape[1]",
-        breaks="The gradient of the expected reward is too small beside that of the likelihood.",
+        breaks="The gradient of the expected reward is too small compared with that of the likelihood.",
         tests=(
             "tests/unit/training/test_training_sampled_objectives.py::"
             "test_the_estimate_of_the_expected_reward_is_unbiased",
@@ -448,7 +448,7 @@ MODEL_MUTATIONS = (
         file="t2t/inference/ctranslate2/engine.py",
         original="any(len(tokens) > limits[number] for tokens, _ in hypotheses)",
         broken="False",
-        breaks="What is decoded beside a longer line may be longer than its own limit.",
+        breaks="What is decoded next to a longer line may be longer than its own limit.",
         tests=(
             "tests/unit/inference/ctranslate2/test_inference_ctranslate2_engine.py::"
             "test_greedy_outputs_and_their_figures_are_the_same",

@@ -100,7 +100,7 @@ class ByteNetLm(ByteNet):
 
 
 class RecurrentByteNet(ByteNet):
-    """LSTMs that read a column of the source beside each word; `depth` of them, and `layers` that read the source.
+    """LSTMs that read a column of the source with each word; `depth` of them, and `layers` that read the source.
 
     The source is read by layers of a `direction` as in tests/reference/lstm.py, or by blocks where it is None.
     """

@@ -86,7 +86,7 @@ def branch(x, weights, stride, trains):
 
 
 def shifted_shortcut(x, weights, trains):
-    """Pixels (0, 0), (0, 2), ... beside pixels (1, 1), (1, 3), ..., zeros where there are none."""
+    """Pixels (0, 0), (0, 2), ... next to pixels (1, 1), (1, 3), ..., zeros where there are none."""
     x = relu(x)
     images, rows, columns, channels = x.shape
     halves = [np.zeros((images, -(-rows // 2), -(-columns // 2), channels)) for _ in range(2)]

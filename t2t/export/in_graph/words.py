@@ -36,8 +36,8 @@ class GraphWords(GraphVocabulary):
         words_BP = tf.strings.split(spaced_B)
         ids_P = self._ids.lookup(words_BP.flat_values)
         if self._complete:
-            said = f"a word is not on the list, which has no {UNKNOWN[0]} for unknown words"
-            with tf.control_dependencies([tf.debugging.assert_greater(ids_P, _NONE, said)]):
+            message = f"a word is not on the list, which has no {UNKNOWN[0]} for unknown words"
+            with tf.control_dependencies([tf.debugging.assert_greater(ids_P, _NONE, message)]):
                 ids_P = tf.identity(ids_P)
         return words_BP.with_flat_values(ids_P)
 

@@ -209,11 +209,11 @@ def _each(call: Callable[[T], R], items: Sequence[T]) -> list[R]:
 
 def _callback(alive: Callable[[], None]) -> Any:
     """Returns what fsspec calls with the bytes that have moved."""
-    told = [time.monotonic()]
+    last_report = [time.monotonic()]
 
     def moved(*_: Any, **__: Any) -> None:
-        if time.monotonic() - told[0] > 1:
-            told[0] = time.monotonic()
+        if time.monotonic() - last_report[0] > 1:
+            last_report[0] = time.monotonic()
             alive()
 
     return Callback(hooks={"moved": moved})

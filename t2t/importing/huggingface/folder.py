@@ -91,7 +91,7 @@ class ModelFolder:
     def _parse_shards(self, name: str, parse: Callable[[bytes], Arrays]) -> Arrays:
         shards = self.read_json(name).get("weight_map")
         if not isinstance(shards, dict) or not all(PLAIN_NAME.match(str(file)) for file in shards.values()):
-            raise UserError(f"{self.path / name} has no weight_map of tensors to files beside it; get it again")
+            raise UserError(f"{self.path / name} has no weight_map of tensors to files next to it; get it again")
         arrays: Arrays = {}
         for file in sorted(set(shards.values())):
             arrays |= self._parse(file, parse)

@@ -118,9 +118,9 @@ def _training(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         changes["effective_batch_size"] = steps * values["batch_size"]
     optimizer = str(values.get("optimizer", "adam")).lower()
     if "adam" not in optimizer or "adamw" in optimizer:
-        warnings.append(f"optimizer={values['optimizer']}: training goes on with adam")
+        warnings.append(f"optimizer={values['optimizer']}: training continues with adam")
     warnings += [
-        f"{name}={values[name]}: training goes on without"
+        f"{name}={values[name]}: training continues without"
         for name, neutral in _NEUTRAL.items()
         if values.get(name, neutral) != neutral
     ]
@@ -142,4 +142,4 @@ def _schedule(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     if factors == {"constant"}:
         return {"learning_rate_schedule": "constant", "learning_rate": constant, "learning_rate_warmup_steps": 0}, []
     asked = values.get("learning_rate_decay_scheme") if factors == {"legacy"} else composed
-    return {}, [f"learning rate schedule {asked}: training goes on with the paper's (noam)"]
+    return {}, [f"learning rate schedule {asked}: training continues with the paper's (noam)"]

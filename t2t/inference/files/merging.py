@@ -75,7 +75,7 @@ def division_of(target: str) -> int | None:
     counts = sorted(shard_counts(target))
     if len(counts) > 1:
         raise UserError(
-            f"{target}: parts of {' and of '.join(map(str, counts))} shards lie beside it; remove those that are not "
+            f"{target}: parts of {' and of '.join(map(str, counts))} shards are next to it; remove those that are not "
             f"wanted, such as {target}.shard-*-of-{counts[0]:05d}*"
         )
     return counts[0] if counts else None

@@ -17,7 +17,7 @@ from t2t.problems.base import Problem
 
 
 def job_renderer(output_format: str, problem: Problem, target: str) -> Renderer:
-    """Returns what writes a format beside or into the file `target`.
+    """Returns what writes a format next to or into the file `target`.
 
     Raises:
         UnknownNameError: no such format.
@@ -36,7 +36,7 @@ class OutputFiles:
             )
         if target in ("", STANDARD):
             raise UserError(
-                f"--output_format={FILES}: the files lie beside the output, which goes to "
+                f"--output_format={FILES}: files go next to the output, which goes to "
                 f"{'standard output' if target else 'no file'}; name a file with --decode_to_file"
             )
         self._problem, self._folder = problem, Path(f"{target}.files")

@@ -1,4 +1,4 @@
-"""What shards write: parts of an output, beside it, each with a record.
+"""What shards write: parts of an output, next to it, each with a record.
 
 Shard 3 of 100 of the output `G` is `G.shard-00003-of-00100`. `G.shard-00003-of-00100.json`, which is sealed, says what
 made it, what it holds and what was counted; a part without a valid record is not there.
@@ -76,7 +76,7 @@ class Part:
         return sha256_of(self.path) == record.sha256
 
     def made_by(self, fingerprint: str) -> PartRecord | None:
-        """Returns the record of a file that is whole and made by this job, and removes what a kill left beside it."""
+        """Returns the record of a file that is whole and made by this job, and removes what a kill left next to it."""
         record = self.record()
         if record is None or record.fingerprint != fingerprint or not self.is_whole(record):
             return None
@@ -118,7 +118,7 @@ def merged_output(target: str) -> Part:
 
 
 def shard_counts(target: str) -> set[int]:
-    """Returns in how many shards an output is divided, by the records beside it; more than one after several jobs."""
+    """Returns in how many shards an output is divided, by the records next to it; more than one after several jobs."""
     path = Path(target)
     names = (one.name.removeprefix(path.name) for one in path.parent.iterdir() if one.name.startswith(path.name))
     return {int(found[1]) for name in names if (found := _RECORD.fullmatch(name)) and int(found[1])}

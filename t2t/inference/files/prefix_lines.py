@@ -1,4 +1,4 @@
-"""A file of beginnings of outputs, beside the file that is decoded."""
+"""A file of beginnings of outputs, next to the file that is decoded."""
 
 import itertools
 from collections import Counter

@@ -33,7 +33,7 @@ class LineCount:
 
 @dataclasses.dataclass
 class Report:
-    """Counts of one job; but for `done` and `seconds`, they include the earlier attempts that it goes on from."""
+    """Counts of one job; except `done` and `seconds`, they include earlier attempts that were resumed."""
 
     verb: str = "decoded"
     """What is done to lines."""
@@ -86,26 +86,26 @@ class Report:
             f"{(self.tokens - self.earlier_tokens) / seconds:,.0f} tokens/s"
         )
 
-    def complaints(self, most_ids: str) -> list[str]:
+    def warnings(self, most_ids: str) -> list[str]:
         """Returns a line for each kind of thing that was not as it should be.
 
         Args:
             most_ids: see `Translator.most_ids`.
         """
-        said = []
+        warnings = []
         if self.cut.count:
-            said.append(f"cut to {most_ids}: {self.cut}")
+            warnings.append(f"cut to {most_ids}: {self.cut}")
         if self.unscored.count:
             what = "scored (nan)" if self.verb == "scored" else "aligned (empty)"
-            said.append(f"not {what}, since the target is longer than {most_ids}: {self.unscored}")
-        said += [f"{what} in {_format_count(count, 'line')}" for what, count in sorted(self.mended.items())]
+            warnings.append(f"not {what}, since the target is longer than {most_ids}: {self.unscored}")
+        warnings += [f"{what} in {_format_count(count, 'line')}" for what, count in sorted(self.mended.items())]
         if self.mended_outputs:
-            said.append(f"outputs that had to be mended: {_format_count(self.mended_outputs, 'line')}")
+            warnings.append(f"outputs that had to be mended: {_format_count(self.mended_outputs, 'line')}")
         if self.replaced:
-            said.append(
+            warnings.append(
                 f"line breaks or tabs inside outputs replaced by spaces: {_format_count(self.replaced, 'output')}"
             )
-        return said
+        return warnings
 
 
 def _format_count(count: int, what: str) -> str:

@@ -74,11 +74,11 @@ def check_sharded(source: str, target: str) -> None:
         raise UserError(f"{read}: shards are of a file, and this can be read only once; save it as a file")
     check_output(target)
     if is_stream(target):
-        raise UserError(f"{target}: parts lie beside the output, which is no file; name one")
+        raise UserError(f"{target}: parts go next to the output, which is no file; name one")
 
 
 def source_index(source: str, target: str) -> LineIndex:
-    """Returns the index of an input, which is kept beside the output until that is merged; raises as `kept_index`."""
+    """Returns the index of an input, which is kept next to the output until that is merged; raises as `kept_index`."""
     return kept_index(source, index_paths(target)[0])
 
 

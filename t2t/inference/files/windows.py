@@ -30,7 +30,7 @@ Answer = Callable[[list[str], Report, Progress], list[str]]
 """`answer(lines, report, progress)`: a line of output, without its end, for each line of a window.
 
 report: counts what is cut and the like; its `lines` are those before the window.
-progress: told of every line that is done.
+progress: called with every finished line.
 """
 
 
@@ -138,7 +138,7 @@ def _write_answers(
     """
     first = report.lines
     if output.lines:
-        log.info("going on after line %s of an interrupted attempt", f"{first + output.lines:,}")
+        log.info("resuming after line %s of an interrupted attempt", f"{first + output.lines:,}")
         report.take_over(output.notes)
         report.lines += sum(1 for _ in itertools.islice(lines, output.lines))
     began = time.monotonic()

@@ -127,7 +127,7 @@ def _blocks(batches: ReadBatches, vocab_size: int) -> Iterator[tuple[np.ndarray,
 
 
 def _pairs(sources: Sentences, targets: Sentences, vocab_size: int) -> tuple[np.ndarray, np.ndarray]:
-    counts = np.repeat(sources.lengths, targets.lengths)  # of source pieces beside each target piece
+    counts = np.repeat(sources.lengths, targets.lengths)  # of source pieces with each target piece
     firsts = np.repeat(np.cumsum(sources.lengths) - sources.lengths, targets.lengths)
     keys_P = sources.ids[ranges(firsts, counts)].astype(np.int64) * vocab_size + np.repeat(targets.ids, counts)
     return keys_P, np.cumsum(counts) - counts

@@ -1,4 +1,4 @@
-"""What EVALB can be told: which labels count, which are alike, where to stop; and the file format that says so.
+"""Parameters of EVALB: which labels count, which are alike, where to stop; and the file format that says so.
 
 The keywords are those of EVALB's parameter files (S. Sekine and M. Collins, EVALB, 1997; D. Ellis, 2006).
 """

@@ -33,5 +33,5 @@ class FilterOptions(ProblemOptions):
     )  # fmt: skip
     filter_language: bool = param(
         False, "Drops training examples with a text in another language than --source_language and --target_language "
-        "(or those of the problem), as told by py3langid.",
+        "(or those of the problem), by py3langid.",
     )  # fmt: skip

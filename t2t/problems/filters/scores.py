@@ -1,4 +1,4 @@
-"""A score of each training pair, such as those of Bicleaner or LASER, from a file beside the corpus."""
+"""A score of each training pair, such as those of Bicleaner or LASER, from a file next to the corpus."""
 
 import math
 
@@ -6,7 +6,7 @@ from t2t.errors import UserError
 from t2t.problems.filters.sample_filter import SampleFilter
 
 SCORE = "_score"
-"""Key of the score of a sample, a number beside its features."""
+"""Key added to the features of a sample: its score, a number."""
 
 _SHOWN = 40
 """Characters of a wrong value that a message shows."""

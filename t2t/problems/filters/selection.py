@@ -7,7 +7,7 @@ from t2t.problems.base import Problem, Sample
 EMPTY = "with an empty side"
 
 DROPPED = "_dropped"
-"""Key, beside the features of a sample, of why it is left out, None to keep it: no filter looks at it again."""
+"""Key added to the features of a sample: why it is left out, None to keep it without further filters."""
 
 
 def drop_reasons(problem: Problem, samples: Sequence[Sample]) -> list[str | None]:

@@ -8,7 +8,7 @@ from t2t.errors import UserError
 from t2t.problems.filters.sample_filter import SampleFilter
 
 COPIES = "_copies"
-"""Key of the number of times that a training sample is written, beside its features; samples without it once."""
+"""Key added to the features of a training sample: how many times it is written; 1 without it."""
 
 BY_WEIGHT = SampleFilter("not taken by weight", lambda sample: sample.get(COPIES, 1) > 0)
 """Drops samples of which no copy is taken."""

@@ -37,7 +37,7 @@ def read_tfds(problem: str, dataset: str, split: str, source: Source, instead: s
         split: name of a split, or a part of one as `train[:-5000]`, whose examples come in the order of the files. Of
             a whole one, `source.enough_bytes` may say that a part will do.
         source: where the folder is, and which shard to read, of as many as `count_tfds_shards` returns.
-        instead: what else the user could do where the data set is not to be had.
+        instead: what else the user could do where the data set is not available.
 
     Yields:
         Feature name to bytes, number or array.

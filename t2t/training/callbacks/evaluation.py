@@ -18,7 +18,7 @@ log = logging.getLogger("t2t")
 class Evaluate(keras.callbacks.Callback):
     """Evaluates after every `every` updates and after the last; comes after `SaveCheckpoints` in the list.
 
-    A resumed run forgets evaluations after the update where it goes on, so that best and early stopping are those of an
+    A resumed run forgets evaluations after the update where it resumes, so that best and early stopping are those of an
     uninterrupted run. An evaluation that a crash has lost is made up for.
 
     Args:
@@ -68,7 +68,7 @@ class Evaluate(keras.callbacks.Callback):
             self._run()
 
     def on_train_end(self, logs=None):
-        """Evaluates the last update of a run that is finished; one that was interrupted goes on later."""
+        """Evaluates the last update of a run that is finished; an interrupted one is resumed later."""
         if self._trainer.update >= self._trainer.plan.train_steps:
             self._run()
 

@@ -1,4 +1,4 @@
-"""Loading beside a trainer that saves and prunes: whenever it does so, a whole checkpoint comes."""
+"""Loading next to a trainer that saves and prunes: whenever it does so, a whole checkpoint comes."""
 
 import errno
 import io

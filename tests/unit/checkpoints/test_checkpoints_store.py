@@ -91,7 +91,7 @@ def test_a_damaged_latest_gives_way_to_the_one_before_with_a_warning(store, capl
     with caplog.at_level(logging.WARNING, "t2t"):
         assert store.load("latest").step == 1000
     assert "step-00001500 is damaged: model.safetensors is not what was written" in caplog.text
-    assert "going on from step 1000 instead" in caplog.text
+    assert "continuing from step 1000 instead" in caplog.text
     assert store.load_model().step == 1000
 
 

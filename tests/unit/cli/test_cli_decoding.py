@@ -143,7 +143,7 @@ def test_the_default_name_is_tensor2tensors(source, hparams, output_format, expe
          "--replace_unknown: --attention_to_html draws the best output of each line; leave it out"),
         (decoder, ["--output_format=xml"], "value should be one of <text|tsv|jsonl|pharaoh|files>"),
         (decoder, ["--output_format=files"],
-         "--output_format=files: the files lie beside the output of --decode_from_file or --decode_split; give one"),
+         "--output_format=files: files go next to the output of --decode_from_file or --decode_split; give one"),
         (decoder, ["--token_scores"],
          "--token_scores: --output_format=text has no place for them; add --output_format=jsonl"),
         (decoder, ["--decode_split=train"], "value should be one of <dev|test>"),

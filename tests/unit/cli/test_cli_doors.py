@@ -1,4 +1,4 @@
-"""The commands of a checkout, `bin/`, run the package beside them, whatever is installed."""
+"""The commands of a checkout, `bin/`, run the package next to them, whatever is installed."""
 
 import os
 import re

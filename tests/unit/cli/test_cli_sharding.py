@@ -25,17 +25,17 @@ def source(tmp_path, monkeypatch):
         (["--beam_options=--runner=DirectRunner", "--merge"], "--merge and --beam_options are given; --shard does one"),
         (
             ["--beam_options=--runner=DirectRunner", "--decode_to_file="],
-            "--beam_options: parts lie beside the output; name that with --decode_to_file",
+            "--beam_options: parts go next to the output; name that with --decode_to_file",
         ),
         (
             ["--beam_options=--direct_num_worker=2"],
             "--beam_options='--direct_num_worker=2': there is no option --direct_num_worker; give options of",
         ),
-        (["--shard=0/2", "--decode_to_file="], "--shard: parts lie beside the output; name that with --decode_to_file"),
-        (["--merge", "--decode_to_file="], "--merge: parts lie beside the output; name that with --decode_to_file"),
+        (["--shard=0/2", "--decode_to_file="], "--shard: parts go next to the output; name that with --decode_to_file"),
+        (["--merge", "--decode_to_file="], "--merge: parts go next to the output; name that with --decode_to_file"),
         (["--shard=2"], "shard '2': it is written K/N; give e.g. 0/100 for the first of a hundred"),
         (["--shard=2/2"], "shard 2/2: K/N is shard K of N, from 0/N to N-1/N, and N at most 99,999; give e.g. 0/100"),
-        (["--shard=0/2", "--decode_to_file=-"], "-: parts lie beside the output, which is no file; name one"),
+        (["--shard=0/2", "--decode_to_file=-"], "-: parts go next to the output, which is no file; name one"),
         (
             ["--merge"],
             "out: there are no parts of it; make them first, e.g. that of the first of a hundred shards with:",

@@ -38,7 +38,7 @@ def test_rows_by_hand():
 
 
 def test_the_fullest_row_with_room_takes_an_example_by_hand():
-    """Of 10 ids: 7 do not fit beside 6; 3 fill up the row of 7, 4 that of 6, and 1 begins a third."""
+    """Of 10 ids: 7 do not fit next to 6; 3 fill up the row of 7, 4 that of 6, and 1 begins a third."""
     assert best_fit(np.array([[6, 7, 3, 4, 1]]), 10).tolist() == [0, 1, 1, 0, 2]
     # Of two features each must have room.
     assert best_fit(np.array([[6, 4, 4], [5, 9, 5]]), 10).tolist() == [0, 1, 0]

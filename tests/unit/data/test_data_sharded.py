@@ -117,13 +117,13 @@ def test_finished_shards_are_kept_after_a_crash(sharded_class, wanted, tmp_path,
     with pytest.raises(CrashError):
         generate(crashing(sharded_class, 3), tmp_path / "data", tmp_path, seed=3, workers=1)
     partial = partial_folder(tmp_path / "data/sharded")
-    assert f"5 of 7 shards are finished and kept in {partial}; the same command goes on with the others" in (
+    assert f"5 of 7 shards are finished and kept in {partial}; the same command makes the others" in (
         log_lines.messages
     )
     problem = sharded_class()
     generate(problem, tmp_path / "data", tmp_path, seed=3, workers=1)
     assert problem.asked == TRAIN_SHARDS[3:]
-    assert "going on: 5 of 7 shards are finished" in log_lines.messages
+    assert "resuming: 5 of 7 shards are finished" in log_lines.messages
     assert contents(tmp_path / "data/sharded") == wanted
 
 

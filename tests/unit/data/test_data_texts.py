@@ -1,4 +1,4 @@
-"""Raw text is kept beside the ids of dev and test where the ids read otherwise, and only there."""
+"""Raw text is kept next to the ids of dev and test where the ids read otherwise, and only there."""
 
 import json
 import shutil

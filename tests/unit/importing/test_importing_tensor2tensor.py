@@ -130,7 +130,7 @@ def test_hparams_keep_their_meaning(write):
         "noam", 2.0, 8000,
     )  # fmt: skip
     assert (hparams.norm_position, hparams.relu_dropout, hparams.layer_prepostprocess_dropout) == ("pre", 0.1, 0.1)
-    assert report.run.warnings == ("weight_decay=0.1: training goes on without",)
+    assert report.run.warnings == ("weight_decay=0.1: training continues without",)
 
 
 @pytest.mark.parametrize(

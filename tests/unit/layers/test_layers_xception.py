@@ -53,7 +53,7 @@ def test_a_middle_block_is_a_norm_of_its_input_and_three_units():
 
 
 def test_a_down_block_by_hand():
-    """The largest of three by three around every second row and column, beside every second pixel projected."""
+    """The largest of three by three around every second row and column, next to every second pixel projected."""
     block = built(DownBlock((4, 5)), (None, None, None, 3))
     x = grid(5, 4, 3)[0]
     y = unit_by_hand(block.units[1], unit_by_hand(block.units[0], x))

@@ -48,7 +48,7 @@ def test_gradients_are_those_of_finite_differences_but_in_the_encoder_divided_by
     checked = set()
     for path, found, expected in directional_derivatives(model, features, reference):
         part = path.partition("/")[0]
-        if part in ("source_embedding", "source_positions"):  # through the encoder and beside it
+        if part in ("source_embedding", "source_positions"):  # through the encoder and next to it
             continue
         np.testing.assert_allclose(
             found, expected / (2 if part == "encoder" else 1), rtol=2e-3, atol=1e-3, err_msg=path

@@ -1,4 +1,4 @@
-"""Numbers of parameters of the published sets, beside those that papers and authors print, or counted by hand.
+"""Numbers of parameters of the published sets, compared with those that papers and authors print, or counted by hand.
 
 Letters: D width, V vocabulary, C channels, k positions of a window, g groups.
 """

@@ -1,4 +1,4 @@
-"""How a Transformer begins, and where the dropout of section 5.4 is, beside what is tested of the layers alone."""
+"""How a Transformer begins, and where the dropout of section 5.4 is, next to what is tested of the layers alone."""
 
 import re
 

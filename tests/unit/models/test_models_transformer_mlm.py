@@ -1,4 +1,4 @@
-"""The masked language model against an independent encoder in numpy, and beside the classifier that starts from it.
+"""The masked language model against an independent encoder in numpy, and with the classifier that starts from it.
 
 Legend: B batch, S source length.
 """

@@ -103,7 +103,7 @@ def unpadded(matrix):
 
 
 def assert_same_logits(model, features):
-    """Every position that holds data has the reference's logits, whatever stands beside it in the batch."""
+    """Every position that holds data has the reference's logits, whatever else is in the batch."""
     found = numpy(model(features))
     plain = reference_of(model)
     sources = unpadded(features["inputs"]) if "inputs" in features else [None] * len(found)

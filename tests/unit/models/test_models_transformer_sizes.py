@@ -1,4 +1,4 @@
-"""Numbers of parameters of the named sets, counted by hand, beside those that the paper prints.
+"""Numbers of parameters of the named sets, counted by hand, and those that the paper prints.
 
 Letters are the paper's: N layers in each stack, d model width, d_ff inner width, h heads, d_k and d_v channels of a key
 and of a value.
@@ -96,7 +96,7 @@ def test_the_papers_figure_of_big_is_near_that_of_37000_pieces_only():
 
 def test_the_page_on_numerics_has_these_figures():
     page = (Path(__file__).parents[3] / "docs" / "numerics.md").read_text(encoding="utf-8")
-    section = page.partition("## The sets, beside the paper's Table 3")[2].partition("\n## ")[0]
+    section = page.partition("## The sets and the paper's Table 3")[2].partition("\n## ")[0]
     rows = dict(re.findall(r"^\| `(transformer_\w+)` \| (.*) \|$", section, re.M))
     for name, (changes, printed) in SETS.items():
         if printed:

@@ -145,7 +145,7 @@ def test_parts_that_are_there_are_kept_however_the_file_was_divided(answer, load
 def test_parts_of_several_divisions_are_refused_before_anything_is_loaded(answer, loaded):
     for count in (2, 3):
         decode_file(Reverser(), Job(source="in", target="out", window=WINDOW, shard=Shard(0, count)))
-    with pytest.raises(UserError, match=r"out: parts of 2 and of 3 shards lie beside it; remove those"):
+    with pytest.raises(UserError, match=r"out: parts of 2 and of 3 shards are next to it; remove those"):
         answer()
     assert loaded.asked == []
 

@@ -1,4 +1,4 @@
-"""Ciphers against tables: an alphabet turned round beside the alphabet, as Tensor2Tensor builds them."""
+"""Ciphers against tables: an alphabet turned round next to the alphabet, as Tensor2Tensor builds them."""
 
 from collections import Counter, deque
 

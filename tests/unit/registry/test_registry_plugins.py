@@ -250,7 +250,7 @@ def test_two_folders_of_one_name_keep_their_own_modules(tmp_path):
 
 def test_the_folder_above_may_be_searched_too(usr_dir, monkeypatch):
     folder = usr_dir(__init__="from my_plugin import sets", sets=NUMBERED.format(16))
-    monkeypatch.syspath_prepend(str(folder.parent))  # as a notebook beside the folder has it
+    monkeypatch.syspath_prepend(str(folder.parent))  # as a notebook next to the folder has it
     assert size_of(folder) == 16
     assert importlib.import_module("my_plugin.sets").numbered is HPARAMS.get("numbered")
 

@@ -24,7 +24,7 @@ TEXT = tf.TensorSpec([None], tf.string, name="text")
 
 
 class Model(tf.Module):
-    """A SavedModel with a signature, a weight and a table; what the signature does beside is handed in."""
+    """A SavedModel with a signature, a weight and a table; what else the signature does is handed in."""
 
     def __init__(self, also=lambda: tf.constant(0)):
         super().__init__()

@@ -85,7 +85,7 @@ def test_adams_first_step_is_the_rate_whatever_the_gradient():
 
 
 def test_adams_first_two_steps_with_a_large_epsilon():
-    """b1 0.9, b2 0.98, epsilon 0.1 beside the root of the moment (their section 2); gradients 0.5, then -0.25.
+    """b1 0.9, b2 0.98, epsilon 0.1 next to the root of the moment (their section 2); gradients 0.5, then -0.25.
 
     1: m 0.05, v 0.005, rate * sqrt(0.02) / 0.1 * m / (sqrt(v) + 0.1) = rate * 0.0707107 / 0.1707107 = rate * 0.414214.
     2: m 0.02, v 0.00615, rate * sqrt(0.0396) / 0.19 * 0.02 / (0.0784219 + 0.1) = rate * 0.117402.

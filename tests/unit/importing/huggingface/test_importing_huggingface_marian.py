@@ -137,7 +137,7 @@ def test_shards_are_read(request_of, imported):
     assert import_run(request_of).run.tensors == len(tensors)
     index["weight_map"][names[0]] = "../a.safetensors"
     (request_of.model_dir / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(UserError, match=r"has no weight_map of tensors to files beside it; get it again"):
+    with pytest.raises(UserError, match=r"has no weight_map of tensors to files next to it; get it again"):
         import_run(request_of)
 
 

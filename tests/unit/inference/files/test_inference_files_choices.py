@@ -57,7 +57,7 @@ def test_what_is_cut_and_mended_is_reported(choices, reverser_class):
         reverser_class(longest_input=6), choices(b"s\ta\tbb\tA\nmuch too long\ta\x00\t\xff\xff\tA\n")
     )
     assert str(judged) == "accuracy 1.000 (2 of 2)"
-    assert judged.report.complaints("the 7 ids that max_input_length allows") == [
+    assert judged.report.warnings("the 7 ids that max_input_length allows") == [
         "cut to the 7 ids that max_input_length allows: 1 line (number 2)",
         "NUL characters removed in 1 line",
         "invalid UTF-8 replaced in 1 line",

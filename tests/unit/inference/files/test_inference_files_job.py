@@ -50,7 +50,7 @@ def test_every_line_is_answered_in_its_place(job, out, reverser):
     assert out.read_text() == expected()
     assert (report.lines, report.done) == (40, 40)
     assert report.tokens == sum(len(text) + 1 for text in reverser.asked)
-    assert report.complaints("the 51 ids that max_input_length allows") == []
+    assert report.warnings("the 51 ids that max_input_length allows") == []
 
 
 def test_each_line_has_its_beginning_whatever_the_windows_and_after_a_crash(job, out, reverser_class, tmp_path):
@@ -184,7 +184,7 @@ def test_what_was_cut_mended_and_replaced_is_reported(job, out, tmp_path, revers
     (tmp_path / "in").write_bytes(b"\n".join(lines))
     report = decode_file(reverser_class(longest_input=6), job())
     assert out.read_text().split("\n")[1:3] == ["t hcum@1", "b a@2"]
-    assert report.complaints("the 7 ids that max_input_length allows") == [
+    assert report.warnings("the 7 ids that max_input_length allows") == [
         "cut to the 7 ids that max_input_length allows: 12 lines (number 2, 6, 7, 8, 9, 10, 11, 12, 13, 14, ...)",
         "NUL characters removed in 1 line",
         "invalid UTF-8 replaced in 1 line",
@@ -224,7 +224,7 @@ def test_interrupted_and_gone_on_is_undisturbed(job, out, tmp_path, reverser_cla
     last = reverser_class(longest_input=20)
     report = decode_file(last, job(**options))
     assert out.read_bytes() == undisturbed
-    assert "going on after line 24 of an interrupted attempt" in caplog.messages
+    assert "resuming after line 24 of an interrupted attempt" in caplog.messages
     assert last.asked[0] == "line 25"
     assert (report.lines, report.done, report.cut.count, report.cut.first) == (40, 16, 1, [3])
     assert sorted(os.listdir(tmp_path)) == ["in", "out"]

@@ -85,8 +85,8 @@ def test_merged_shards_are_the_file_of_one_machine(job, tmp_path, translator, op
     assert leftovers(tmp_path) == [".out.merged.json", "one", "out"]
     assert merged.lines == one.lines == 43
     assert merged.tokens == one.tokens
-    assert merged.complaints("the 21 ids") == one.complaints("the 21 ids")
-    assert merged.complaints("the 21 ids")[0] == "cut to the 21 ids: 2 lines (number 5, 42)"
+    assert merged.warnings("the 21 ids") == one.warnings("the 21 ids")
+    assert merged.warnings("the 21 ids")[0] == "cut to the 21 ids: 2 lines (number 5, 42)"
 
 
 def test_each_line_has_its_beginning_in_whichever_shard_it_is(job, tmp_path, reverser_class):
@@ -156,7 +156,7 @@ def test_a_killed_shard_goes_on_and_a_finished_one_is_not_made_again(job, tmp_pa
     assert leftovers(tmp_path) == ["one", "out.lines.json", f"{part}.partial", f"{part}.partial.json"]
     last = reverser_class(longest_input=20)
     report = decode_file(last, job(shard=Shard(1, 2)))
-    assert "going on after line 32 of an interrupted attempt" in caplog.messages
+    assert "resuming after line 32 of an interrupted attempt" in caplog.messages
     assert last.asked[0] == "line 33"
     assert (report.lines, report.done) == (43, 11)
     again = reverser_class(longest_input=20)
@@ -168,7 +168,7 @@ def test_a_killed_shard_goes_on_and_a_finished_one_is_not_made_again(job, tmp_pa
     merged = merge(job())
     assert (tmp_path / "out").read_bytes() == (tmp_path / "one").read_bytes()
     assert merged.tokens == one.tokens, "of both attempts"
-    assert merged.complaints("") == one.complaints("")
+    assert merged.warnings("") == one.warnings("")
 
 
 def test_a_damaged_part_is_made_again(job, tmp_path, translator):
@@ -353,7 +353,7 @@ def test_parts_of_two_divisions_are_not_mixed(job, translator):
     for shard in (Shard(0, 2), Shard(0, 3)):
         decode_file(translator, job(shard=shard))
     expected = (
-        r"out: parts of 2 and of 3 shards lie beside it; remove those that are not wanted, such as .*out\.shard-\*"
+        r"out: parts of 2 and of 3 shards are next to it; remove those that are not wanted, such as .*out\.shard-\*"
     )
     with pytest.raises(UserError, match=expected):
         merge(job())

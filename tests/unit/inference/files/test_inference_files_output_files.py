@@ -70,13 +70,13 @@ def test_shards_write_their_files_in_one_folder(tmp_path, reverser):
         (
             BEEPS,
             "-",
-            "--output_format=files: the files lie beside the output, which goes to standard output; name a file with "
+            "--output_format=files: files go next to the output, which goes to standard output; name a file with "
             "--decode_to_file",
         ),
         (
             BEEPS,
             "",
-            "--output_format=files: the files lie beside the output, which goes to no file; name a file with "
+            "--output_format=files: files go next to the output, which goes to no file; name a file with "
             "--decode_to_file",
         ),
     ],

@@ -41,7 +41,7 @@ def test_every_pair_is_scored_in_its_place_empty_sides_too(job, out, reverser):
     assert (report.lines, report.done) == (40, 40)
     assert report.tokens == sum(len(target) + 1 for _, target in PAIRS)
     assert report.speed().startswith("scored 40 lines in ")
-    assert report.complaints("so many ids") == []
+    assert report.warnings("so many ids") == []
 
 
 def test_a_packed_file_gives_the_same(job, out, tmp_path, reverser):
@@ -61,7 +61,7 @@ def test_what_is_too_long_is_cut_or_not_scored_and_counted(job, out, tmp_path, r
     (tmp_path / "in").write_bytes(b"\n".join(lines))
     report = score_file(reverser_class(longest_input=6), job())
     assert out.read_text() == "-5002.000000\n-6002.000000\nnan\n-1003.000000\n"
-    assert report.complaints("the 7 ids that max_input_length allows") == [
+    assert report.warnings("the 7 ids that max_input_length allows") == [
         "cut to the 7 ids that max_input_length allows: 1 line (number 2)",
         "not scored (nan), since the target is longer than the 7 ids that max_input_length allows: 1 line (number 3)",
         "NUL characters removed in 1 line",
@@ -87,7 +87,7 @@ def test_interrupted_and_gone_on_is_undisturbed(job, out, tmp_path, reverser_cla
     assert (tmp_path / "out.partial").read_bytes().count(b"\n") == 40
     report = score_file(reverser_class(), job())
     assert out.read_bytes() == undisturbed
-    assert "going on after line 40 of an interrupted attempt" in caplog.messages
+    assert "resuming after line 40 of an interrupted attempt" in caplog.messages
     assert (report.lines, report.done, report.unscored.first) == (42, 2, [41])
     assert sorted(os.listdir(tmp_path)) == ["in", "out"]
 

@@ -47,7 +47,7 @@ def test_streams_are_not_divided(tmp_path):
         with pytest.raises(UserError, match=rf"{name}: shards are of a file, and this can be read only once; save it"):
             check_sharded(source, str(tmp_path / "out"))
     for target in ("-", "/dev/null"):
-        with pytest.raises(UserError, match=rf"{target}: parts lie beside the output, which is no file; name one"):
+        with pytest.raises(UserError, match=rf"{target}: parts go next to the output, which is no file; name one"):
             check_sharded(str(tmp_path / "in"), target)
     with pytest.raises(UserError, match=r"cannot write .*gone/out: there is no folder .*gone; make it or write"):
         check_sharded(str(tmp_path / "in"), str(tmp_path / "gone/out"))

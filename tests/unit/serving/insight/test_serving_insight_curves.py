@@ -84,7 +84,7 @@ def test_a_picture_has_a_panel_for_each_figure(tmp_path):
     content = (tmp_path / "curves.png").read_bytes()
     assert content[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", content[16:24])
-    assert (width, height) == (920, 290)  # two panels of 4.6 x 2.9 inches beside each other, at 100 dots an inch
+    assert (width, height) == (920, 290)  # two panels of 4.6 x 2.9 inches side by side, at 100 dots an inch
 
 
 def test_other_kinds_of_pictures_are_refused(tmp_path):

@@ -1,4 +1,4 @@
-"""`t2t-trainer --output_dir=run` alone goes on with the run that is there, from the data that it was trained from."""
+"""`t2t-trainer --output_dir=run` alone resumes the run, from the data that it was trained from."""
 
 import json
 import shutil
