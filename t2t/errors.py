@@ -62,7 +62,7 @@ def one_line(text: object) -> str:
 
 
 def asked_and_found(asked: str, found: str) -> str:
-    """Returns `asked a, found b`; of two long texts what stands around the first place where they differ."""
+    """Returns `asked a, found b`; of two long texts what is around the first place where they differ."""
     same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(asked, found, strict=False)))
     begin = max(0, same - 100)
     return f"asked {_cut(asked, begin)}, found {_cut(found, begin)}"

@@ -182,7 +182,7 @@ class CheckpointStore:
             )
 
     def prune(self, keep_max: int) -> list[int]:
-        """Removes old checkpoints but for the newest `keep_max` (0 = all), the latest and every best.
+        """Removes old checkpoints except for the newest `keep_max` (0 = all), the latest and every best.
 
         Also removes what interrupted writers left. Returns the removed steps, none where a pointer to a best one cannot
         be read: it may point to any of them.

@@ -15,7 +15,7 @@ from t2t.metrics.brackets import BUILT_IN, evalb_report, get_parameters
 
 USAGE = """
 Prints EVALB's report on bracketed trees: labelled bracketing, crossing brackets and tags, for each sentence and in all.
-A tree stands on one line, and line n of one file belongs to line n of the other; an empty line stands for no tree.
+A tree is on one line, and line n of one file belongs to line n of the other; an empty line stands for no tree.
 
     %s GOLD TEST
     %s --param_file=COLLINS.prm GOLD TEST

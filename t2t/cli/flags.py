@@ -233,7 +233,7 @@ def define_trained_flags(values: flags.FlagValues, one_checkpoint: bool = True) 
 def open_run(
     output_dir: str | Path, problem: str = "", model: str = "", hparams_set: str = "", usr_dir: str = ""
 ) -> RunDir:
-    """Opens a run and checks the names that are given; loads plug-ins if a name may be an alias of theirs.
+    """Opens a run and checks the names that are given; loads plug-ins if a name may be one of their aliases.
 
     Raises:
         UserError: no --output_dir, no run, a run of another problem, model or set, or a broken plug-in.

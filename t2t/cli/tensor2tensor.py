@@ -190,7 +190,7 @@ def has_flag(values: flags.FlagValues, name: str) -> bool:
 
 
 def answer_unused_flags(values: flags.FlagValues) -> None:
-    """Logs a line for each flag without an effect that was given, but for values that ask for nothing.
+    """Logs a line for each flag without an effect that was given, except for values that ask for nothing.
 
     Raises:
         UserError: one of them has to be left out.

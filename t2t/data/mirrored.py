@@ -58,7 +58,7 @@ def is_published(folder: Path) -> bool:
 def dropping_unpublished(folder: Path) -> Iterator[None]:
     """Removes from the mirror what a `with` block finds unfit there and the store does not have.
 
-    An interrupted attempt at other data has left it. Elsewhere the error stands.
+    An interrupted attempt at other data has left it. Elsewhere the error is raised.
     """
     try:
         yield

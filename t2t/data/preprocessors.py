@@ -1,6 +1,6 @@
 """The step between reading and batching: training examples of one epoch, changed by a problem's preprocessors.
 
-What becomes of an example is a pure function of (seed, epoch, example): it hangs neither on its batch nor on what was
+What becomes of an example is a pure function of (seed, epoch, example): it depends neither on its batch nor on what was
 read before.
 
 Letters: N examples asked for, B rows of a batch, L its padded length.
@@ -112,7 +112,7 @@ def mask_rows(arrays: Example, indices: np.ndarray, masking: TokenMasking, seed:
     """Masks the rows of a batch, see `Problem.masking`: each by a function of (seed, epoch, example).
 
     Args:
-        arrays: the batch, which is changed: `targets` and `inputs`, (B, L) int32, the same but for the padding.
+        arrays: the batch, which is changed: `targets` and `inputs`, (B, L) int32, the same except for the padding.
         indices: the examples of its first rows; the others are empty.
         masking: hides tokens.
         seed: of the run.

@@ -18,7 +18,7 @@ class ReadingProgress:
         self._shown.move_to(read)
 
     def close(self) -> None:
-        """Leaves the bar as it stands."""
+        """Leaves the bar as it is."""
         if self._shown is not None:
             self._shown.close()
             self._shown = None

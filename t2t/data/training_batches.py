@@ -35,7 +35,7 @@ WINDOW = 16_384
 """Examples that are sorted by length together."""
 
 State = dict[str, int]
-"""Where training stands: `epoch`, `window` in it and `batch` in that, all from 0, of the next batch.
+"""The position in the data: `epoch`, `window` in it and `batch` in that, all from 0, of the next batch.
 
 With a curriculum also `drawn`, how many batches there have been in all.
 """

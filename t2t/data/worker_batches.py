@@ -11,7 +11,7 @@ from t2t.data.training_batches import TrainingBatches
 class WorkerBatches(Iterator[tuple[Arrays | None, dict[str, Any]]]):
     """The sequence of batches that all workers share, of which a worker reads its own and skips the others'.
 
-    Where training stands is the same for all, and with another number of workers the sequence is, too.
+    The position in the data is the same for all, and with another number of workers the sequence is, too.
 
     Args:
         batches: the whole sequence.

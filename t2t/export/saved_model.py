@@ -71,7 +71,7 @@ print(serve({self._example()})["{what}"].numpy())
 ```
 
 TensorFlow Serving takes the folder as it is, as a version below a model's folder: `{{"instances": [...]}}` to
-`/v1/models/NAME:predict`. A score of -1e9 stands where there are no more hypotheses.
+`/v1/models/NAME:predict`. A score of -1e9 means that there are no more hypotheses.
 """
 
     def _example(self) -> str:

@@ -34,7 +34,7 @@ class LineBlock:
 
 
 def read_pairs(blocks: Sequence[LineBlock], tally: Counter[str]) -> Iterator[tuple[str, str]]:
-    """Yields pairs of lines that stand at the same place in two blocks; see `pair_lines`."""
+    """Yields pairs of lines at the same place in two blocks; see `pair_lines`."""
     source, target = blocks
     return pair_lines(source.read(tally), target.read(tally), source.path, target.path, source.first - 1)
 

@@ -114,7 +114,7 @@ def without_surrogates(text: str) -> str:
 def pair_lines(
     sources: Iterator[Any], targets: Iterator[Any], source_path: Path | str, target_path: Path | str, before: int = 0
 ) -> Iterator[tuple[Any, Any]]:
-    """Yields what stands at the same place in two files; `before` lines of each have been left out.
+    """Yields what is at the same place in two files; `before` lines of each have been left out.
 
     Raises:
         UserError: one ends before the other.

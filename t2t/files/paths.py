@@ -102,7 +102,7 @@ def named_files(names: str | os.PathLike[str]) -> list[Path]:
     """Returns the absolute paths of the files that a user named: one, or several with commas between them.
 
     A name may be a pattern such as `part-*.en`, for which stand the files that it matches, in the order of their names;
-    one that matches none is returned as it is. What is a file as it stands is neither a list nor a pattern.
+    one that matches none is returned as it is. What is a file as it is is neither a list nor a pattern.
 
     Raises:
         UserError: a name is that of another file system.

@@ -23,7 +23,7 @@ class Progress:
     """Counts what a job has done, and shows it with its rate and, where the end is known, the time left.
 
     Args:
-        what: what is being done; stands first.
+        what: what is being done; shown first.
         unit: what is counted, in the plural.
         total: how many there are; None where that is not known.
         done: of them, those that are done already; they do not count in the rate.
@@ -92,7 +92,7 @@ class Progress:
         return f"{self._what}: {self._done:,}{of} {self._unit}, {self.rate():,.1f} {self._unit}/s{ending}"
 
     def close(self) -> None:
-        """Leaves the bar as it stands."""
+        """Leaves the bar as it is."""
         if self._bar is not None:
             with contextlib.suppress(OSError):
                 self._bar.close()

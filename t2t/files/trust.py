@@ -1,6 +1,6 @@
 """What a file of unknown origin must pass before anything that it says is used.
 
-A small JSON file that other files hang on (a run's record, a manifest, a pointer) is sealed: its entry `seal` is the
+A small JSON file that other files depend on (a run's record, a manifest, a pointer) is sealed: its entry `seal` is the
 digest of all its other entries and of the file's name. So a flipped digit, or a file in another's place, is
 detected. The seal's form is the same in every format, so that damage is distinguished from a newer format. Files
 without a seal are read: the first versions wrote them, and who changes a file by hand removes the entry.
@@ -61,7 +61,7 @@ def _refuse_unknown(plain: Any, read: Any) -> None:
 
 
 def check_inside(folder: Path | str, file: Path | str) -> None:
-    """Refuses what stands in a folder and is a link that leads out of it, or a pipe or device; it may be missing.
+    """Refuses what is in a folder and is a link that leads out of it, or a pipe or device; it may be missing.
 
     Raises:
         UserError: see above.

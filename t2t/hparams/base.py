@@ -44,7 +44,7 @@ class _Making(type):
         def __call__(cls, made=None, /, **values):
             if made is not None:
                 name = type(made).__name__
-                message = f"HParams({name}(...)): {name}(...) is a set by itself"
+                message = f"HParams({name}(...)): {name}(...) is a set of its own"
                 warnings.warn(message, DeprecationWarning, stacklevel=2)
                 return made.replace(**values)
             for name in values:
@@ -142,7 +142,7 @@ class HParams(
         return {name: (theirs.get(name), value) for name, value in self.items() if theirs.get(name) != value}
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Returns section -> field -> value, plain JSON but for tuples; a family's fields are in `model`."""
+        """Returns section -> field -> value, plain JSON except for tuples; a family's fields are in `model`."""
         found: dict[str, dict[str, Any]] = {key: {} for key in (_MODEL, *_SECTIONS)}
         for name, value in self.items():
             found[_SECTION_OF.get(name, _MODEL)][name] = value

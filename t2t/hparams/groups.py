@@ -42,7 +42,7 @@ class EveryModelHParams:
         0.0, "Fraction of the tokens of inputs and targets that are read as zero vectors."
     )
     target_start: str = param(
-        "zero", "Vector that stands before the first target: zero, as in Tensor2Tensor; pad: the embedding of padding, "
+        "zero", "Vector before the first target: zero, as in Tensor2Tensor; pad: the embedding of padding, "
         "as in T5.", choices=("zero", "pad"),
     )  # fmt: skip
     shared_embedding: bool = param(True, "Whether inputs and targets use one embedding table, vocabularies permitting.")

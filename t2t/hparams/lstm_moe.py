@@ -37,11 +37,11 @@ class LstmMoeHParams(RecurrentHParams):
     filter_size: int = param(2048, "Inner width of an expert, in channels.", minimum=1)
 
     def complaints(self) -> list[str]:
-        """Experts stand between two layers, projections are an LSTM's, and some group and some expert is left out."""
+        """Experts are between two layers, projections are an LSTM's, and some group and some expert is left out."""
         found = expert_complaints(self)
         if self.num_hidden_layers < 2:
             found.append(
-                f"hparam num_hidden_layers={self.num_hidden_layers}: experts stand between two layers of the encoder; "
+                f"hparam num_hidden_layers={self.num_hidden_layers}: experts are between two layers of the encoder; "
                 f"give 2 or more"
             )
         if self.cell_units and self.cell != "lstm":

@@ -1,7 +1,7 @@
 """Sets for constituency parsing: the paper's section 6.3, Tensor2Tensor's names, and one for two processor cores.
 
 The paper parses with 4 layers of d 1024 and says no more of the network than that the rest is as in the English-German
-base model, but for a few values that were chosen on section 22: dropout, learning rate and beam. Tensor2Tensor's sets
+base model, except for values chosen on section 22: dropout, learning rate and beam. Tensor2Tensor's sets
 are those runs as far as they were published. All decode with beam 21, alpha 0.3 and outputs up to input + 300.
 """
 

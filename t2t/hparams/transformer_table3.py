@@ -2,7 +2,7 @@
 
 Row `base` is `transformer_base`, row `big` is `transformer_big`. A set is named after what it changes, as Tensor2Tensor
 names it, and changes nothing else. The paper trained each on English-German, 100,000 updates, and scored newstest2013
-(`dev`) without averaging checkpoints; its perplexity (per piece) and BLEU stand in the summaries, base: 4.92 and 25.8.
+(`dev`) without averaging checkpoints; its perplexity (per piece) and BLEU are in the summaries, base: 4.92 and 25.8.
 
 Tensor2Tensor has sets of these names too, but they start from its latest `transformer_base`, which is
 `transformer_base_v3` here. Where they differ from the table, the table is followed.

@@ -23,7 +23,7 @@ ENCODER, DECODER, ENCODER_DECODER = "encoder", "decoder", "encoder_decoder"
 """Self-attention of the inputs, self-attention of what is written, attention from what is written to the inputs."""
 
 START = "<start>"
-"""What stands before the first piece that is written."""
+"""What comes before the first piece that is written."""
 
 
 class NoAttentionError(UserError):

@@ -28,7 +28,7 @@ DecodeFn = Callable[[], tuple[Sequence[str], Sequence[str]]]
 
 
 class Evaluator:
-    """Evaluates the model it was given as it stands; changes no state of training.
+    """Evaluates the model it was given as it is; changes no state of training.
 
     Args:
         model: of one problem.

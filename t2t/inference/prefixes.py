@@ -15,7 +15,7 @@ def check_prefix(model: ModelFacts, hparams: DecodeHParams, prefix: Sequence[int
     wrong = [token for token in prefix if not PAD_ID < token < size or token == EOS_ID]
     if wrong:
         raise UserError(
-            f"a beginning with id {wrong[0]}: ids from 2 to {size - 1} may stand in one; take them from a vocabulary "
+            f"a beginning with id {wrong[0]}: it may hold ids from 2 to {size - 1}; take them from a vocabulary "
             f"or a beam"
         )
     if len(prefix) >= longest:

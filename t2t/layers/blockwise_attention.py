@@ -43,7 +43,7 @@ _STRIDE = 1_000_003
 def blockwise_attention(q_BHTK, k_BHSK, v_BHSU, keys_keep, span: Span, dropout: WeightDropout | None = None):
     """Returns softmax(q k^T / sqrt(K)) v (section 3.2.1, equation 1), (B, H, T, U) in the type of the values.
 
-    Equal to the formula over whole matrices but for rounding. A query that may see no key gets some mean of values.
+    Equal to the formula over whole matrices up to rounding. A query that may see no key gets some mean of values.
     `keys_keep` is (B, 1, 1, S) bool, True = may be looked at; None for all.
     """
     batch, keys = ops.shape(k_BHSK)[0], ops.shape(k_BHSK)[2]

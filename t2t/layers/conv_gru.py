@@ -145,7 +145,7 @@ class TapeConvGru(ConvGru):
 
 
 def in_first_row(x_BPC, rows: int):
-    """Returns a state (B, P, R, C) of `rows` rows, zeros but for the first."""
+    """Returns a state (B, P, R, C) of `rows` rows, zeros except for the first."""
     return ops.pad(x_BPC[:, :, None], ((0, 0), (0, 0), (0, rows - 1), (0, 0)))
 
 

@@ -20,7 +20,7 @@ from t2t.layers.products import float32_product
 def local_attention(q_BHTK, k_BHTK, v_BHTU, keep, window: Span | BlockWindow, drop: Callable):
     """Returns softmax(q k^T / sqrt(K)) v over each query's window, (B, H, T, U) in the type of the values.
 
-    Equal to the formula over whole matrices with the window's mask but for rounding. A query that may see no key gets
+    Equal to the formula over whole matrices with the window's mask up to rounding. A query that may see no key gets
     some mean of values.
 
     Args:

@@ -13,7 +13,7 @@ def fold(first: Any, last: Any, step: Callable, start: tuple) -> tuple:
     """
 
     def loop_body(i, *state):
-        # TensorFlow begins ten turns at once where nothing of a turn hangs on the one before, at ten times the memory.
+        # TensorFlow begins ten turns at once where no turn depends on the one before, at ten times the memory.
         # Nothing is larger than infinity, so that this adds 0, once the state is there.
         after = ops.cast(ops.cast(ops.reshape(state[0], (-1,))[0], "float32") > float("inf"), "int32")
         return i + 1, *step(i + after, *state)

@@ -47,7 +47,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], language: str = "
 def chrf(hypotheses: Sequence[str], references: Sequence[str], **options: Any) -> Score:
     """Character n-gram F-score, from 0 to 100: Popovic 2015, as sacreBLEU computes it.
 
-    Arguments and errors are those of `bleu`, but for the language; `word_order=2` gives chrF++.
+    Arguments and errors are those of `bleu`, except for the language; `word_order=2` gives chrF++.
     """
     scored, signature = _sacrebleu("chrf", CHRF, hypotheses, references, options)
     return Score("chrf", scored.score, signature, text=str(scored))

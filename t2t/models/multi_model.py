@@ -54,7 +54,7 @@ class MultiModel(EncoderDecoder):
 
     @classmethod
     def writes(cls, spec: ProblemSpec) -> bool:
-        """Returns whether it writes a problem's targets one by one: it does, but for classes."""
+        """Returns whether it writes a problem's targets one by one: it does, except for classes."""
         return any(member.targets.kind == FeatureKind.TOKENS for member in spec.members or [spec])
 
     def build(self, input_shape=None):

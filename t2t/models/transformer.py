@@ -118,7 +118,7 @@ class Transformer(EncoderDecoder):
     ):
         """Returns the decoder's output after `ids`; see the base class.
 
-        `position_BT` (B, T) int32 tells where each id of packed rows stands in its own example.
+        `position_BT` (B, T) int32 is the position of each id of packed rows in its own example.
         """
         x = self.target_embedding.before(ids, seed=seed)
         x = self.positions(x, position_BT, cache=cache) if self.positions is not None else x
@@ -191,7 +191,7 @@ class Decoder(CompositeLayer):
     def call(self, x, source: Source | None, keep_BT=None, number_BT=None, cache: StepCache | None = None, seed=None):
         """Returns `x` after all layers: (B, T, D), position t sees those up to t; or with a cache (N, D), its position.
 
-        What stands where `keep_BT` (B, T) bool is False changes no other position; nor do other examples of the row,
+        Positions where `keep_BT` (B, T) bool is False change no other position; nor do other examples of the row,
         where `number_BT` tells several apart.
         """
         keys_values, source_keep, target_keep = self.masks(source, keep_BT, number_BT)
@@ -202,7 +202,7 @@ class Decoder(CompositeLayer):
     def masks(self, source: Source | None, keep_BT, number_BT) -> tuple[Any, Any, Any]:
         """Returns the keys and values of each layer, and which keys of source and target may be looked at.
 
-        Of targets, those of the same example: what stands after the data is not seen from before it.
+        Of targets, those of the same example: what comes after the data is not seen from before it.
         """
         target_keep = None if number_BT is None else same_example(number_BT, number_BT)
         if source is None:

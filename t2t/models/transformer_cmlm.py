@@ -57,7 +57,7 @@ class Masked(NamedTuple):
 class TransformerCmlm(Transformer):
     """A conditional masked language model: predicts any masked words of a target at once, and its length.
 
-    End of sequence is never masked: it stands where the length says, and its prediction is that of the length.
+    End of sequence is never masked: its place is given by the length, and its prediction is that of the length.
     """
 
     hparams_class = TransformerCmlmHParams
@@ -91,7 +91,7 @@ class TransformerCmlm(Transformer):
         return CmlmDecoder(self.hparams, has_source, **named)
 
     def encode(self, features: dict[str, Any], seed=None) -> Any:
-        """Returns the source as `Encoded`; the LENGTH token stands before its words (section 2.3)."""
+        """Returns the source as `Encoded`; the LENGTH token comes before its words (section 2.3)."""
         x_BSD, keep_BS = self.embed_source(features[INPUTS], seed=seed)
         rows, _, width = ops.shape(x_BSD)
         token_B1D = ops.broadcast_to(ops.cast(self.length_token, x_BSD.dtype), (rows, 1, width))

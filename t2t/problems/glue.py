@@ -4,7 +4,7 @@ One instance of `glue_rte`:
     inputs   A dog runs along the beach. ||| An animal is running.
     targets  entailment
 
-Two texts stand on the two sides of `|||`. `dev` is the validation set (of MNLI, that of the same genres as the training
+Two texts are on the two sides of `|||`. `dev` is the validation set (of MNLI, that of the same genres as the training
 texts); the labels of the test sets, and of the diagnostic set AX, are not public. Each is judged as GLUE judges it: by
 accuracy, CoLA by Matthews's correlation, MRPC and QQP by F1 too, STS-B by correlation.
 Source: Wang et al. 2019, "GLUE: A multi-task benchmark and analysis platform" (arXiv:1804.07461), through TensorFlow

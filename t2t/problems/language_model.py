@@ -6,7 +6,7 @@ One instance of `languagemodel_wikitext103`:
 There are no inputs. `languagemodel_files` reads one's own text, with its source and licence.
 
 `languagemodel_wikitext2` and `languagemodel_wikitext103`: articles of Wikipedia, a paragraph or heading an example,
-words as they stand in the files (`wiki.train.tokens` and so on), 2 and 103 million of them. Their perplexity is that of
+words as they are in the files (`wiki.train.tokens` and so on), 2 and 103 million of them. Their perplexity is that of
 words; papers count the end of empty lines too, which are left out here. Source: Merity et al. 2016, "Pointer sentinel
 mixture models" (arXiv:1609.07843). Licence: CC BY-SA 3.0.
 

@@ -6,7 +6,7 @@ One instance:
 
 An example for each caption, of which every photograph has about five: 414,000 of 83,000 photographs to learn from,
 25,000 to evaluate on and 25,000 to test with (Karpathy and Fei-Fei's split). Photographs are resized whole, whatever
-their proportions, since captions speak of what stands at the margins too. Outputs are scored against one caption each,
+their proportions, since captions describe the margins too. Outputs are scored against one caption each,
 so that BLEU is lower than where it is computed against all five.
 Source: Lin et al. 2014, "Microsoft COCO: Common objects in context"; Chen et al. 2015, "Microsoft COCO captions"
 (arXiv:1504.00325); through TensorFlow Datasets (`coco_captions/2014`).

@@ -19,7 +19,7 @@ Example = dict[str, np.ndarray]
 
 @dataclass(frozen=True, kw_only=True)
 class Preprocessor(ABC):
-    """A random change of training examples; subclasses are frozen dataclasses, whose repr stands in the log."""
+    """A random change of training examples; subclasses are frozen dataclasses, whose repr is logged."""
 
     features: tuple[str, ...] = (INPUTS,)
     """Names of the features that it reads or changes, those of the stored data: `_rev` renames them afterwards."""

@@ -131,7 +131,7 @@ class NamedFiles(Problem):
 
 
 class Line(NamedTuple):
-    """Where a line stands."""
+    """The place of a line."""
 
     path: Path
     number: int

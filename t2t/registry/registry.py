@@ -29,7 +29,7 @@ _CAMEL_STEP = re.compile(r"([a-z0-9])([A-Z])")
 
 
 class RegistrationError(UserError):
-    """A registration that cannot stand: bad name, taken name, wrong kind of object."""
+    """An invalid registration: bad name, taken name, wrong kind of object."""
 
 
 def snake_case(name: str) -> str:

@@ -7,14 +7,14 @@ from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS, Entry
 from t2t.runs.names import get_hparams
 
 _MANY = 8
-"""Smallest number of names, equal but for numbers, that share a line."""
+"""Smallest number of names, equal except for numbers, that share a line."""
 _NUMBER = re.compile(r"\d+")
 
 
 def registry_listing(containing: str = "") -> str:
     """Returns a line for each name that contains the text, by kind, without importing models.
 
-    Without a text, names that are equal but for numbers share a line. `hparams` also lists the fields of sets.
+    Without a text, names that are equal except for numbers share a line. `hparams` also lists the fields of sets.
     """
     lines = []
     kinds = {"Models": MODELS, "HParams": HPARAMS, "Modalities": MODALITIES, "Problems": PROBLEMS}
@@ -55,7 +55,7 @@ def _with_families(entries: Sequence[Entry]) -> Iterator[tuple[str, str]]:
 
 
 def _merged(texts: Sequence[str]) -> str:
-    """Merges texts that are equal but for numbers: `a1_5k`, `a2_5k` -> `a{1..2}_5k`; else returns the first."""
+    """Merges texts that are equal except for numbers: `a1_5k`, `a2_5k` -> `a{1..2}_5k`; else returns the first."""
     parts = _NUMBER.split(texts[0])
     if any(_NUMBER.split(text) != parts for text in texts):
         return texts[0]

@@ -234,7 +234,7 @@ def split_variants(name: str) -> tuple[str, list[str]]:
     while base.endswith(SUFFIXES) and base not in PROBLEMS:
         suffix = next(s for s in SUFFIXES if base.endswith(s))
         if suffix in suffixes:
-            raise UserError(f"problem {name!r}: {suffix!r} stands in it twice; once is enough")
+            raise UserError(f"problem {name!r}: {suffix!r} is in it twice; once is enough")
         suffixes.append(suffix)
         base = base.removesuffix(suffix)
     return base, suffixes

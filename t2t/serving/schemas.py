@@ -150,7 +150,7 @@ def openai_request(prompt: Mapping[str, Schema], models: Iterable[str], more: Ma
 
 
 def openai_answer(kind: str, choice: Mapping[str, Schema]) -> Schema:
-    """Returns the schema of an answer of OpenAI's `object` kind, with what stands in each choice."""
+    """Returns the schema of an answer of OpenAI's `object` kind, with with what each choice holds."""
     choices = list_of(object_of({"index": INTEGER, **choice, "logprobs": {"type": "null"}, "finish_reason": _REASON}))
     return object_of(
         {"id": STRING, "object": {"const": kind}, "created": INTEGER, "model": STRING, "choices": choices,

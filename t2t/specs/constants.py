@@ -15,7 +15,7 @@ SPLITS = (TRAIN, DEV, TEST)
 INPUTS, TARGETS = "inputs", "targets"
 
 POSITIONS = {INPUTS: "inputs_positions", TARGETS: "targets_positions"}
-"""Features of packed batches: where each id stands in its own example, (B, L) int32, 0 at the first and at padding."""
+"""Features of packed batches: position of each id in its own example, (B, L) int32, 0 at the first and at padding."""
 
 DEFAULT_DATA_DIR = "~/t2t_data"
 DEFAULT_TRAIN_DIR = "~/t2t_train"

@@ -15,14 +15,14 @@ def split_mixture(name: str) -> tuple[str, ...]:
     """Returns the names of the problems, in order; of a single problem, its own.
 
     Raises:
-        UserError: a name is missing, or stands there twice.
+        UserError: a name is missing, or is there twice.
     """
     names = tuple(name.split("-"))
     for one in names:
         if not one and len(names) > 1:
             raise UserError(f"--problems={name}: a name is missing; give names of problems with one - between two")
         if names.count(one) > 1:
-            raise UserError(f"--problems={name}: {one} stands in it twice; name each problem once")
+            raise UserError(f"--problems={name}: {one} is in it twice; name each problem once")
     return names
 
 

@@ -2,7 +2,7 @@
 
 Marian's translators have a SentencePiece model for each language and one table of ids for the pieces of both. Tags such
 as `>>de<<` at the beginning of a text, which name a language, are pieces of the table that no model has. So are T5's
-sentinels, `<extra_id_0>` and so on, which stand anywhere in a text.
+sentinels, `<extra_id_0>` and so on, which may be anywhere in a text.
 """
 
 import json
@@ -77,7 +77,7 @@ class PieceTableEncoder(TextEncoder):
         return [self._ids.get(piece, UNK_ID) for piece in ([tag[0], *pieces] if tag else pieces)]
 
     def _encode_with_sentinels(self, text: str) -> list[int]:
-        """Returns the ids of the sentinels of a text, and of what stands between them, each for itself."""
+        """Returns the ids of the sentinels of a text, and of what is between them, each for itself."""
         ids, start = [], 0
         found = [place for place in _SENTINEL.finditer(text) if place[0] in self._ids]
         for end, after in [*(place.span() for place in found), (len(text), len(text))]:

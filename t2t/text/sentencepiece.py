@@ -118,7 +118,7 @@ class SentencePieceEncoder(TextEncoder):
         """Whether the ids of every text are those of its words, one after the other.
 
         They are where no piece runs over a space and scores are whole numbers, as the ranks of byte-pair encoding are:
-        what is joined within a word then hangs on that word alone. The scores of a unigram model are logarithms, whose
+        what is joined within a word then depends on that word alone. Scores of a unigram model are logarithms, whose
         sums over the words before are rounded.
         """
         numbers = list(range(self.vocab_size))

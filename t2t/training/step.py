@@ -40,7 +40,7 @@ Features = dict[str, np.ndarray]
 NOISE_FALL = 0.55
 """The variance of gradient noise falls with update^0.55 (Neelakantan et al. 2015, arXiv:1511.06807, section 3).
 
-About the root, as Kaiser and Sutskever (2016, "gradient noise") say of theirs, whose program has this exponent.
+About the root, as in Kaiser and Sutskever (2016, "gradient noise"), whose program has this exponent.
 """
 
 

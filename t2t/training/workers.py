@@ -1,4 +1,4 @@
-"""What the workers of a run tell each other: that they train the same, where training stands, and when it ends.
+"""What the workers of a run tell each other: that they train the same, how far they are, and when training ends.
 
 Legend: W workers, N numbers of each.
 """

@@ -58,7 +58,7 @@ def interrupted(make_run, tmp_path):
 
 
 def left_by(folder):
-    """All that a run leaves behind but for the time: every part of every checkpoint, what is best, the figures."""
+    """All that a run leaves behind except for the time: every part of every checkpoint, what is best, the figures."""
     store = CheckpointStore(folder / "checkpoints")
     found = {"latest": store.latest(), "best": store.best(), "best of forwards": store.best("forwards")}
     for step in store.steps():

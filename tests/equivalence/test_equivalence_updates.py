@@ -309,7 +309,7 @@ def test_loss_of_a_batch_is_the_sum_of_the_losses_of_its_rows():
 
 
 def test_the_embedding_of_padding_is_never_read():
-    """Its gradient is zero but for the output layer's; with tables of its own, it is zero altogether."""
+    """Its gradient is zero except for the output layer's; with tables of its own, it is zero altogether."""
     hparams = tiny_hparams(shared_embedding=False, shared_embedding_and_softmax_weights=False)
     model = randomise(Transformer(hparams, tokens_spec()))
     tables = {v.path.split("/")[1]: v.value for v in model.variables if v.path.endswith("table")}

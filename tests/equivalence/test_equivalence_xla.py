@@ -1,4 +1,4 @@
-"""Compiled by XLA an update is what it is without, but for rounding; every program is compiled before the first one."""
+"""Compiled by XLA an update is what it is without, up to rounding; every program is compiled before the first one."""
 
 import numpy as np
 import pytest

@@ -136,7 +136,7 @@ def continued(tree: Tree) -> Hashable:
 
 
 def figures(tree: Tree) -> Hashable:
-    """The log of figures, in which a damaged line is passed over: nothing that is learnt or written hangs on it."""
+    """The log of figures, in which a damaged line is passed over: nothing that is learnt or written depends on it."""
     for line in RunDir.open(tree.folder / "run").metrics():
         assert isinstance(line["step"], int)
     return None

@@ -24,7 +24,7 @@ class TinyRun:
     raw_dir: Path
     """Holds `{train,dev,test}.{source,target}`."""
     train_flags: tuple[str, ...]
-    """What `t2t-trainer` was given, but for `--output_dir` and `--train_steps`."""
+    """What `t2t-trainer` was given, except for `--output_dir` and `--train_steps`."""
 
     @property
     def flags(self) -> list[str]:

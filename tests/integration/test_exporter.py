@@ -116,7 +116,7 @@ def test_a_model_of_ctranslate2_answers_without_run_and_library(tiny_run, tmp_pa
 
 @pytest.mark.exhaustive
 def test_graphs_of_onnx_search_as_the_decoder(tiny_run, tmp_path, capsys):
-    """The README's line, as it stands, in another folder, for lines of every kind."""
+    """The README's line, as it is, in another folder, for lines of every kind."""
     folder, _ = exported(tiny_run, tmp_path, "--format=onnx")
     assert "greedy search: 12 of 12 outputs are those of the run" in capsys.readouterr().out
     assert {path.name for path in folder.iterdir()} == {

@@ -1,6 +1,6 @@
 """ByteNet in numpy, its decoder alone, and recurrent ones: a sentence at a time, float64; no padding, no batches.
 
-Written from Kalchbrenner et al. (2016), sections 3.1 to 3.6, but for three things on which the paper is silent, for
+Written from Kalchbrenner et al. (2016), sections 3.1 to 3.6, except for three things on which the paper is silent, for
 which see docs/numerics.md: how the two networks are joined, the norm at the end of each stack, and what is scaled.
 """
 

@@ -1,6 +1,6 @@
 """Convolutional sequence to sequence in numpy: a sentence at a time, float64; no padding, no batches.
 
-Written from Gehring et al. (2017) alone but for two things on which the paper is silent, for which see
+Written from Gehring et al. (2017) alone except for two things on which the paper is silent, for which see
 docs/numerics.md: which sums of two are scaled by sqrt(1/2), and that contexts are mapped to the layer's channels.
 """
 

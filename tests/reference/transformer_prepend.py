@@ -33,5 +33,5 @@ class PrependedTransformer(Transformer):
         return self.finish("decoder", states)[self.inputs :]
 
     def places(self, position, count, causal, is_self):
-        """The positions that are seen: all inputs by an input, or what stands before and the position itself."""
+        """The positions that are seen: all inputs by an input, or what comes before and the position itself."""
         return range(self.inputs if self.sees_all and position < self.inputs else position + 1)

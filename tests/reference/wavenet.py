@@ -1,6 +1,6 @@
 """WaveNet in numpy: a sequence at a time, float64; no padding, no batches.
 
-Written from van den Oord et al. (2016), section 2, but for how the inputs become the one vector h that all positions
+Written from van den Oord et al. (2016), section 2, except for how the inputs become the one vector h that all positions
 are conditioned on, for which see docs/numerics.md.
 """
 

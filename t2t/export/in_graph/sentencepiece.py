@@ -28,7 +28,7 @@ class GraphSentencePiece(GraphVocabulary):
 
     def decode(self, ids_NP):
         """Bytes that are not UTF-8 become U+FFFD."""
-        # tensorflow-text takes away all spaces that a text begins with, SentencePiece itself one: something stands
+        # tensorflow-text takes away all spaces that a text begins with, SentencePiece itself one: something is put
         # before them, and is taken off together with that one.
         rows = ids_NP.nrows(out_type=tf.int32)
         guarded_NP = tf.concat([tf.fill([rows, 1], self._guard), ids_NP], axis=1)

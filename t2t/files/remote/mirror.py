@@ -6,7 +6,7 @@ time. So a file is fetched again where the object has changed, and one that was 
 kept unless the object has changed too.
 
 Nothing is removed from the mirror but what is removed from the store. Removing the cache folder while no command runs
-is safe, but for what was made there and not published yet.
+is safe, except for what was made there and not published yet.
 """
 
 import contextlib
@@ -134,7 +134,7 @@ def list_files(folder: Path) -> list[str]:
 
 
 def names_in(folder: Path) -> set[str]:
-    """Returns the names of what stands in a folder, of a mirror in that of the store; none where it does not exist."""
+    """Returns the names of what is in a folder, of a mirror in that of the store; none where it does not exist."""
     if is_mirrored(folder):
         return {name.partition("/")[0] for name in list_files(folder)}
     return {path.name for path in folder.iterdir()} if folder.is_dir() else set()

@@ -37,7 +37,7 @@ class Owners:
         self._closed = threading.Event()
 
     def own(self, address: str, cache: str, pid: int, lock: str) -> str:
-        """Becomes the owner of the folder that an object of this address stands in.
+        """Becomes the owner of the folder that an object of this address is in.
 
         Args:
             address: of the object.

@@ -38,7 +38,7 @@ class TokenEmbedding(Bottom):
     """Tokens: a table of vectors, read scaled by sqrt(D).
 
     In training, a fraction `symbol_dropout` of the tokens has vectors of zeros, and the others are not scaled for it.
-    `target_start` says what stands before the first target: `zero`, a vector of zeros, or `pad`, that of padding.
+    `target_start` says what comes before the first target: `zero`, a vector of zeros, or `pad`, that of padding.
     """
 
     kinds = frozenset({FeatureKind.TOKENS})

@@ -130,7 +130,7 @@ def read_parameters(path: Path | str) -> Parameters:
         if keyword not in _KEYWORDS:
             raise UserError(
                 f"{where}: {line!r} has no keyword that is known; {did_you_mean(keyword, _KEYWORDS)}"
-                f"there are {', '.join(_KEYWORDS)}; each stands at the start of its line"
+                f"there are {', '.join(_KEYWORDS)}; each is at the start of its line"
             )
         if not value:
             raise UserError(f"{where}: {keyword} has no value; write `{keyword} VALUE`, or delete the line")

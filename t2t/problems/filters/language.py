@@ -20,7 +20,7 @@ def language_filters(languages: Mapping[str, str]) -> Iterator[SampleFilter]:
 
     Args:
         languages: by feature, the code of the language that its texts should be in, empty where it is not known; of
-            `zh-TW` what stands before the hyphen counts.
+            `zh-TW` what comes before the hyphen counts.
 
     Raises:
         UserError: the package is not installed, no language is known, or one cannot be identified.

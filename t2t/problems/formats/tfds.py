@@ -96,7 +96,7 @@ def _instruction(tfds: Any, builder: Any, split: str, source: Source) -> tuple[A
 
 
 def _file_ranges(builder: Any, split: str) -> list[tuple[int, int]]:
-    """Returns which examples (from, to) each file of a split has, but for empty files."""
+    """Returns which examples (from, to) each file of a split has, except for empty files."""
     lengths = builder.info.splits[split].shard_lengths
     ends = itertools.accumulate(lengths)
     return [(end - length, end) for end, length in zip(ends, lengths, strict=True) if length]

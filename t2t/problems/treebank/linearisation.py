@@ -63,7 +63,7 @@ def restored(words: Sequence[str], text: str, phrases: Container[str] = ()) -> R
 
     Where the tags are not as many as the words, `places` says which are surplus, or which words have none.
 
-    There is at least one word. Labels of phrases are `phrases` and all whose end stands in the text.
+    There is at least one word. Labels of phrases are `phrases` and all whose end is in the text.
     """
     tokens = text.split()
     ends = {token[1:] for token in tokens if _is_end(token)}
@@ -150,5 +150,5 @@ class _Builder:
 
 
 def _atom(label: str) -> str:
-    """Returns a label that can stand in brackets."""
+    """Returns a label that can be in brackets."""
     return re.sub(r"[()]", lambda found: _BRACKETS[found[0]], label)

@@ -1,7 +1,7 @@
 """Trees of phrases in Penn brackets: `(S (NP (DT A) (NN dog)) (VP (VBZ runs)))`, read and written.
 
 The notation is the Penn Treebank's (Marcus, Santorini and Marcinkiewicz 1993). Nothing here recurses, so that trees of
-any depth can be read, walked, compared and written. Escapes such as `-LRB-` are kept as they stand.
+any depth can be read, walked, compared and written. Escapes such as `-LRB-` are kept as they are.
 """
 
 import dataclasses
@@ -155,9 +155,7 @@ def write_tree(tree: Tree) -> str:
         else:
             outer = part is Part.OPEN and not pieces
             if not _ATOM.fullmatch(text) and not (outer and not text):
-                raise ValueError(
-                    f"{text!r} cannot stand in brackets: labels and words hold no white space and no bracket"
-                )
+                raise ValueError(f"{text!r} cannot be in brackets: labels and words hold no white space and no bracket")
             pieces += [" " * bool(pieces), "(" * (part is Part.OPEN), text]
         before = part
     return "".join(pieces)
@@ -205,7 +203,7 @@ class _Reader:
             elif not stray:
                 stray = True
                 yield from self._pop_trees()
-                yield Malformed(self._source, number, f"{_shorten(token)} stands outside all brackets")
+                yield Malformed(self._source, number, f"{_shorten(token)} is outside all brackets")
 
     def end(self) -> Iterator[Tree | Malformed]:
         """Yields what is left when the text is over."""

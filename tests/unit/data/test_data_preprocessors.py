@@ -1,4 +1,4 @@
-"""The step between reading and batching: what an example becomes hangs on (seed, epoch, example) alone."""
+"""The step between reading and batching: what an example becomes depends on (seed, epoch, example) alone."""
 
 import dataclasses
 import re

@@ -39,7 +39,7 @@ def test_one_flat_set_of_names_over_sections(hparams):
 
 
 def test_sets_and_models_as_plug_ins_of_the_first_version_write_them():
-    with pytest.warns(DeprecationWarning, match=r"Family\(...\) is a set by itself"):
+    with pytest.warns(DeprecationWarning, match=r"Family\(...\) is a set of its own"):
         hparams = HParams(Family(hidden_size=64)).replace(batch_size=512)
     assert hparams == Family(hidden_size=64, batch_size=512)
     with pytest.warns(DeprecationWarning, match="give models the set itself"):

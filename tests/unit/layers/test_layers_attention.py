@@ -142,7 +142,7 @@ def test_self_attention_is_queries_keys_and_values_of_one_sequence():
 
 
 def test_dropout_is_on_the_weights_and_only_under_a_seed():
-    """All values are 1 and W^O is the identity: outputs are sums of weights, which are 1 but for dropout."""
+    """All values are 1 and W^O is the identity: outputs are sums of weights, which are 1 except for dropout."""
     layer = attention(dropout=0.5)
     x = np.random.default_rng(0).normal(size=(1, 6, 4)).astype(np.float32)
     ones = KeysValues(layer.keys_values(x).keys, np.ones((1, 2, 6, 2), np.float32))

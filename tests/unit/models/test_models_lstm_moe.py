@@ -79,7 +79,7 @@ def test_both_mixtures_cost_what_they_are_used_unevenly_and_padding_does_not():
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"num_hidden_layers": 1}, "hparam num_hidden_layers=1: experts stand between two layers of the encoder; give"),
+        ({"num_hidden_layers": 1}, "hparam num_hidden_layers=1: experts are between two layers of the encoder; give"),
         ({"cell": "gru", "cell_units": 8}, "hparam cell_units=8: cell=gru has no projection; give 0"),
         ({"experts_per_token": 4}, "hparam experts_per_token=4: there are num_experts=4; it must be smaller"),
         ({"expert_groups": 3}, "hparam expert_groups=3: give a divisor of num_experts=4 that makes groups, and expert"),

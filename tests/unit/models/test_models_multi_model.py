@@ -62,7 +62,7 @@ def test_classes_are_those_of_an_independent_model():
 
 @pytest.mark.exhaustive
 def test_gradients_are_those_of_finite_differences_of_the_independent_model():
-    """Without the cost of uneven use, and but for the noise of the gates, which is not there."""
+    """Without the cost of uneven use, and except for the noise of the gates, which is not there."""
     model = tiny(label_smoothing=0.0, num_hidden_layers=1, expert_balance=0.0)
     features = batch(sources=(4, 3), targets=(3, 5), widths=(6, 6))
     loss = loss_of_reference(lambda weights: reference_of(weights, encoder=1), features)

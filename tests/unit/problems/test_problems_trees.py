@@ -112,7 +112,7 @@ def test_what_is_read(text, expected):
                                                       "( (S (NP b)))", "( (S (NP c)))"]),
         ("(S\n (NP a)\n (VP\n(S (NP b))", ["f:1: 2 brackets are still open where the next tree begins", "(S (NP b))"]),
         (f"a line of words\n{DOG} more words {DOG}",
-         ["f:1: a stands outside all brackets", DOG, "f:2: more stands outside all brackets", DOG]),
+         ["f:1: a is outside all brackets", DOG, "f:2: more is outside all brackets", DOG]),
         (f"(S (NP a b))\n{DOG}", ["f:1: word a under NP has no bracket of its own", DOG]),
         (f"(S (NP a) b)\n{DOG}", ["f:1: word b under S has no bracket of its own", DOG]),
         (f"(S (NP) (VP a))\n{DOG}", ["f:1: (NP) holds nothing", DOG]),
@@ -162,11 +162,11 @@ def test_depth_is_no_limit():
         (Tree("S", ()), "node 'S' has no children: it cannot be written in brackets"),
         (
             Tree("S", (Tree("NP", ("New York",)),)),
-            "'New York' cannot stand in brackets: labels and words hold no white",
+            "'New York' cannot be in brackets: labels and words hold no white",
         ),
-        (Tree("S", (Tree("NP", (":-)",)),)), r"':-\)' cannot stand in brackets"),
-        (Tree("S", (Tree("", ("a",)),)), "'' cannot stand in brackets"),
-        (Tree("S", ("",)), "'' cannot stand in brackets"),
+        (Tree("S", (Tree("NP", (":-)",)),)), r"':-\)' cannot be in brackets"),
+        (Tree("S", (Tree("", ("a",)),)), "'' cannot be in brackets"),
+        (Tree("S", ("",)), "'' cannot be in brackets"),
     ],
 )
 def test_what_cannot_be_written(tree, message):

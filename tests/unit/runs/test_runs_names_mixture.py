@@ -35,7 +35,7 @@ def test_an_option_that_no_problem_has_is_refused():
 
 def test_names_of_mixtures_are_made_their_own():
     assert canonical("problem", BOTH + "_rev_copy") == BOTH + "_rev_copy"
-    with pytest.raises(UserError, match="tiny_algo stands in it twice"):
+    with pytest.raises(UserError, match="tiny_algo is in it twice"):
         canonical("problem", "tiny_algo-tiny_algo")
 
 

@@ -15,7 +15,7 @@ def test_names_are_taken_apart_and_put_together():
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("a-b-a", "--problems=a-b-a: a stands in it twice; name each problem once"),
+        ("a-b-a", "--problems=a-b-a: a is in it twice; name each problem once"),
         ("a-", "--problems=a-: a name is missing; give names of problems with one - between two"),
         ("a--b", "--problems=a--b: a name is missing; give names of problems with one - between two"),
     ],
