@@ -11,6 +11,7 @@ https://commonvoice.mozilla.org. Licence: CC0.
 """
 
 import csv
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
@@ -20,6 +21,7 @@ from t2t.files.lines import read_lines
 from t2t.problems.array_inputs import Speech2Text
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats.archive import find_first_existing
+from t2t.problems.line_shards import RECORDINGS_PER_SHARD, blocks_to_read, every_shard
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
@@ -32,22 +34,38 @@ class CommonVoice(Speech2Text):
     language: ClassVar[str] = "en"
     """Code of the language, as its folder is called."""
 
+    def shards(self, split: str, source: Source) -> int:
+        """Returns the number of blocks of 1,000 recordings in the list of a split."""
+        return len(every_shard([(self._list(split, source),)], split, source, RECORDINGS_PER_SHARD))
+
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the sentences of a split, in the order of its list."""
+        path = self._list(split, source)
+        for row in self._rows(path, split, source):
+            if row.get("path") is None or row.get("sentence") is None:
+                raise UserError(f"{path}: columns {', '.join(map(str, row))}; it needs path and sentence")
+            clip = Path(row["path"])
+            names = [str(clip.with_suffix(".wav")), str(clip), f"{clip}.mp3"]
+            recording = find_first_existing(path.parent / "clips", names)
+            if recording is None:
+                raise UserError(f"{path}: clips/{clip} is not there; unpack the archive again")
+            yield {INPUTS: recording, TARGETS: row["sentence"].strip()}
+
+    def _list(self, split: str, source: Source) -> Path:
         self.check_split(split)
         folder = self._folder(source.tmp_dir)
         if folder is None:
             raise UserError(f"{self.name}: train.tsv is missing from {source.tmp_dir}; it needs {self.requirements()}")
-        lines = read_lines(folder / f"{split}.tsv", source.tally)
-        for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
-            if row.get("path") is None or row.get("sentence") is None:
-                raise UserError(f"{folder / split}.tsv: columns {', '.join(map(str, row))}; it needs path and sentence")
-            clip = Path(row["path"])
-            names = [str(clip.with_suffix(".wav")), str(clip), f"{clip}.mp3"]
-            recording = find_first_existing(folder / "clips", names)
-            if recording is None:
-                raise UserError(f"{folder / split}.tsv: clips/{clip} is not there; unpack the archive again")
-            yield {INPUTS: recording, TARGETS: row["sentence"].strip()}
+        return folder / f"{split}.tsv"
+
+    def _rows(self, path: Path, split: str, source: Source) -> Iterator[dict[str, str]]:
+        """Yields the rows of a list, or of one shard of it; the first line of the file names the columns."""
+        columns = next(read_lines(path, Counter()), "").split("\t")
+        for (block,) in blocks_to_read([(path,)], split, source, RECORDINGS_PER_SHARD):
+            lines = block.read(source.tally)
+            if block.first == 1:
+                next(lines, None)
+            yield from csv.DictReader(lines, columns, delimiter="\t", quoting=csv.QUOTE_NONE)
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the lists that are there; the recordings are not looked at."""

@@ -12,6 +12,8 @@ https://www.openslr.org/12; its own folder (WAV files of the same names will do)
 (`librispeech`). Licence: CC BY 4.0.
 """
 
+import dataclasses
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -23,11 +25,13 @@ from t2t.files.lines import clean_line, read_lines
 from t2t.problems.array_inputs import Speech2Text
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats.archive import find_first_existing
-from t2t.problems.formats.tfds import FOLDER, read_tfds
+from t2t.problems.formats.tfds import FOLDER, count_tfds_shards, read_tfds
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
-_FOLDER = "LibriSpeech"
+_FOLDER, _DATASET = "LibriSpeech", "librispeech"
+_TRANSCRIPTS_PER_SHARD = 20
+"""Files of transcripts in a shard, each of about fifty recordings."""
 _ENDS = (".wav", ".flac")
 _CLEAN = {TRAIN: ("train-clean-100", "train-clean-360"), DEV: ("dev-clean",), TEST: ("test-clean",)}
 
@@ -44,22 +48,52 @@ class Librispeech(Speech2Text):
     }
     """By split, the parts of the corpus."""
 
+    def shards(self, split: str, source: Source) -> int:
+        """Returns the number of groups of transcripts of all parts, or of files where TensorFlow Datasets has them."""
+        self.check_split(split)
+        return sum(self._count_shards(part, source) for part in self.parts[split])
+
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the sentences of a split: from the corpus's own folder where it is there, else through TFDS."""
         self.check_split(split)
-        root = Path(source.tmp_dir) / _FOLDER
-        for part in self.parts[split]:
-            yield from self._of_folder(root / part, source) if root.is_dir() else self._of_tfds(part, source)
+        read = self._of_folder if _root(source).is_dir() else self._of_tfds
+        for part, part_source in self._parts_to_read(split, source):
+            yield from read(part, part_source)
+            if part_source is not source:
+                source.skipped += part_source.skipped
 
     def requirements(self) -> str:
         """Returns which folder is looked for, and what else is read."""
         return f"{_FOLDER} in --tmp_dir; else librispeech of TensorFlow Datasets in --tmp_dir/{FOLDER}"
 
-    def _of_folder(self, folder: Path, source: Source) -> Iterator[Sample]:
-        lists = sorted(folder.glob("*/*/*.trans.txt"))
-        if not lists:
+    def _parts_to_read(self, split: str, source: Source) -> Iterator[tuple[str, Source]]:
+        """Yields the parts of a split, or the one that has the shard asked for, each with a source of its shards."""
+        before = 0
+        for part in self.parts[split]:
+            if source.shards == 1:
+                yield part, source
+                continue
+            count = self._count_shards(part, source)
+            if before <= source.shard < before + count:
+                yield part, dataclasses.replace(source, shard=source.shard - before, shards=count)
+            before += count
+
+    def _count_shards(self, part: str, source: Source) -> int:
+        if _root(source).is_dir():
+            return math.ceil(len(self._transcripts(_root(source) / part)) / _TRANSCRIPTS_PER_SHARD)
+        return count_tfds_shards(self.name, _DATASET, _tfds_split(part), source, _instead(source))
+
+    def _transcripts(self, folder: Path) -> list[Path]:
+        """Returns the files of transcripts of a part, each with those of one reader and chapter."""
+        found = sorted(folder.glob("*/*/*.trans.txt"))
+        if not found:
             raise UserError(f"{self.name}: {folder} has no transcripts (*/*/*.trans.txt); unpack its archive there")
-        for path in lists:
+        return found
+
+    def _of_folder(self, part: str, source: Source) -> Iterator[Sample]:
+        first = source.shard * _TRANSCRIPTS_PER_SHARD
+        last = first + _TRANSCRIPTS_PER_SHARD if source.shards > 1 else None
+        for path in self._transcripts(_root(source) / part)[first:last]:
             for line in read_lines(path, source.tally):
                 name, _, text = line.strip().partition(" ")
                 recording = find_first_existing(path.parent, [name + end for end in _ENDS])
@@ -68,11 +102,22 @@ class Librispeech(Speech2Text):
                 yield {INPUTS: recording, TARGETS: text}
 
     def _of_tfds(self, part: str, source: Source) -> Iterator[Sample]:
-        split = part.replace("clean-", "clean").replace("other-", "other").replace("-", "_")
-        instead = f"; or unpack the corpus's archives, which make a folder {_FOLDER}, in {source.tmp_dir}"
-        for example in read_tfds(self.name, "librispeech", split, source, instead):
+        for example in read_tfds(self.name, _DATASET, _tfds_split(part), source, _instead(source)):
             waveform = example["speech"].astype(np.float32) / 2**15
             yield {INPUTS: waveform, TARGETS: clean_line(example["text"], source.tally)}
+
+
+def _root(source: Source) -> Path:
+    return Path(source.tmp_dir) / _FOLDER
+
+
+def _tfds_split(part: str) -> str:
+    """`train-clean-100` -> `train_clean100`."""
+    return part.replace("clean-", "clean").replace("other-", "other").replace("-", "_")
+
+
+def _instead(source: Source) -> str:
+    return f"; or unpack the corpus's archives, which make a folder {_FOLDER}, in {source.tmp_dir}"
 
 
 @register_problem

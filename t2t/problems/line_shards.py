@@ -10,6 +10,9 @@ from t2t.problems.source import Source
 SHARD_BYTES = 64 << 20
 """Of a plain text file, and of the larger side of a pair, in one shard."""
 
+RECORDINGS_PER_SHARD = 1000
+"""Of a file whose lines name recordings, each as large as many texts."""
+
 Blocks = tuple[LineBlock, ...]
 """Of files whose lines belong together, the same lines of each."""
 

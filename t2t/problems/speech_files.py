@@ -16,6 +16,7 @@ from pathlib import Path
 from t2t.problems.array_inputs import Audio2Class, Speech2Text
 from t2t.problems.base import Sample, Source
 from t2t.problems.classify_files import LabelledFiles
+from t2t.problems.line_shards import RECORDINGS_PER_SHARD
 from t2t.problems.split_files import FilesOptions, Line, SplitFiles
 from t2t.registry import register_problem
 from t2t.specs.constants import INPUTS, TARGETS
@@ -24,7 +25,7 @@ from t2t.specs.constants import INPUTS, TARGETS
 class ListedRecordings(SplitFiles):
     """Lines that name a recording and say something of it."""
 
-    _shard_lines = 1000  # recordings, of which each is as large as many texts
+    _shard_lines = RECORDINGS_PER_SHARD
 
     def recordings(self, split: str, source: Source) -> Iterator[tuple[Line, Path, str]]:
         """Yields the place of each line, the recording and what is said of it.

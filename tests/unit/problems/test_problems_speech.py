@@ -1,5 +1,6 @@
 """Problems of sound, from recordings made here."""
 
+import itertools
 import random
 import wave
 
@@ -168,6 +169,52 @@ def test_librispeech_through_tfds(tmp_path, drawn, prepared_tfds):
     prepared_tfds(tmp_path, "librispeech", {"test_clean": [example], "test_other": [example]})
     first, _ = drawn("librispeech", "test")
     assert (first["inputs"].tolist(), first["targets"]) == ([0.0, 0.5, -1.0], "HELLO")
+
+
+def every_shard(problem, split, tmp_path):
+    """Returns the samples of each shard of a split."""
+    whole = Source(tmp_path, random.Random(0))
+    count = problem.shards(split, whole)
+    return [
+        list(problem.generate_samples(split, Source(tmp_path, random.Random(0), shard=shard, shards=count)))
+        for shard in range(count)
+    ]
+
+
+def test_librispeech_is_sharded_by_twenty_files_of_transcripts_in_each_part(tmp_path, drawn):
+    for part, chapters in (("dev-clean", 41), ("dev-other", 3)):
+        for chapter in range(chapters):
+            folder = tmp_path / "LibriSpeech" / part / "1" / f"{chapter:02d}"
+            folder.mkdir(parents=True)
+            (folder / "a.wav").write_bytes(b"")
+            (folder / "1.trans.txt").write_text(f"a {part} {chapter}\n")
+    shards = every_shard(get_problem("librispeech"), "dev", tmp_path)
+    assert [len(samples) for samples in shards] == [20, 20, 1, 3]
+    assert list(itertools.chain(*shards)) == drawn("librispeech", "dev")
+
+
+def test_librispeech_is_sharded_as_tfds_has_it(tmp_path, drawn, prepared_tfds):
+    def example(text):
+        return {"speech": np.zeros(1, np.int64), "text": text, "speaker_id": 1, "chapter_id": 1, "id": text}
+
+    prepared_tfds(tmp_path, "librispeech", {"test_clean": [example("A")], "test_other": [example("B"), example("C")]})
+    shards = every_shard(get_problem("librispeech"), "test", tmp_path)
+    texts = [[sample["targets"] for sample in samples] for samples in shards]
+    assert len(texts) >= 2
+    whole = [sample["targets"] for sample in drawn("librispeech", "test")]
+    assert list(itertools.chain(*texts)) == whole
+    assert sorted(whole) == ["A", "B", "C"]
+
+
+def test_common_voice_is_sharded_by_a_thousand_lines(tmp_path, drawn):
+    (tmp_path / "en" / "clips").mkdir(parents=True)
+    (tmp_path / "en" / "clips" / "a.wav").write_bytes(b"")
+    rows = "".join(f"x\ta.mp3\tSentence {number}.\n" for number in range(1500))
+    for split in ("train", "dev", "test"):
+        (tmp_path / "en" / f"{split}.tsv").write_text(f"client_id\tpath\tsentence\n{rows}")
+    shards = every_shard(get_problem("common_voice"), "train", tmp_path)
+    assert [len(samples) for samples in shards] == [999, 501]  # the names of the columns are a line, too
+    assert list(itertools.chain(*shards)) == drawn("common_voice", "train")
 
 
 @pytest.mark.parametrize("place", ["en", "cv-corpus-9.0/en"])
