@@ -38,7 +38,7 @@ class MyBagOfWords(EncoderDecoder):
 
     def build(self, input_shape=None):
         """Creates every weight."""
-        self.build_ends()
+        self.build_modality_weights()
         self.mix.build((None, None, self.hparams.hidden_size))
 
     def encode(self, features, seed=None):

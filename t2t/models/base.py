@@ -119,7 +119,7 @@ class SequenceModel(keras.Model):
     hparams: Any
     """Of the class `hparams_class`."""
     source_embedding: Any
-    """A `Bottom`; None where there are no inputs, and, like the other ends, in a model of several problems."""
+    """A `Bottom`; None where there are no inputs, and, like the other modalities, in a model of several problems."""
     target_embedding: Any
     """A `Bottom`; None where targets are not read."""
     top: Any
@@ -255,7 +255,7 @@ class SequenceModel(keras.Model):
         """Most ids of a sequence, end of sequence included, that the network can tell apart; None for any number."""
         return None
 
-    def build_ends(self) -> None:
+    def build_modality_weights(self) -> None:
         """Creates the weights of the modalities; every model's `build` begins with it."""
         build_weights(Modalities(self.source_embedding, self.target_embedding, self.top, self.command))
         for modalities in self.problem_modalities.values():

@@ -48,7 +48,7 @@ class ByteNet(EncoderDecoder):
 
     def build(self, input_shape=None):
         """Creates every weight."""
-        self.build_ends()
+        self.build_modality_weights()
         hidden = (None, None, self.hparams.hidden_size)
         build_all((self.encoder,), hidden)
         build_all((self.join,), (None, None, 2 * self.hparams.hidden_size))

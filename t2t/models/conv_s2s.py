@@ -50,7 +50,7 @@ class ConvS2s(EncoderDecoder):
 
     def build(self, input_shape=None):
         """Creates every weight."""
-        self.build_ends()
+        self.build_modality_weights()
         sides = (self.source_positions, self.target_positions, self.source_dropout, self.target_dropout)
         build_all((*sides, self.encoder, self.decoder), (None, None, self.hparams.hidden_size))
 

@@ -53,7 +53,7 @@ class ExtendedNeuralGpu(SequenceModel):
 
     def build(self, input_shape=None):
         """Creates every weight."""
-        self.build_ends()
+        self.build_modality_weights()
         for part in (*self.units, self.decoder):
             part.build()
 

@@ -54,7 +54,7 @@ class GridLstm(SequenceModel):
 
     def build(self, input_shape=None):
         """Creates every weight."""
-        self.build_ends()
+        self.build_modality_weights()
         maps, drops = (self.source_map, self.target_map), (self.source_dropout, self.target_dropout)
         build_all((*maps, *drops, *self.grids, *self.dropouts), (None, None, self.hparams.hidden_size))
 

@@ -57,7 +57,7 @@ class ImageTransformer(EncoderDecoder):
 
     def build(self, input_shape=None):
         """Creates every weight."""
-        self.build_ends()
+        self.build_modality_weights()
         build_all((self.positions, self.decoder, self.dropout), (None, None, self.hparams.hidden_size))
 
     def encode(self, features: dict[str, Any], seed=None):

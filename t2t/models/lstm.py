@@ -59,7 +59,7 @@ class LstmSeq2seq(SequenceModel):
 
     def build(self, input_shape=None):
         """Creates every weight."""
-        self.build_ends()
+        self.build_modality_weights()
         for stack in (self.encoder, self.decoder, *self.problem_decoders.values()):
             if stack is not None:
                 stack.build((None, None, self.hparams.hidden_size))

@@ -59,7 +59,7 @@ class MultiModel(EncoderDecoder):
 
     def build(self, input_shape=None):
         """Creates every weight."""
-        self.build_ends()
+        self.build_modality_weights()
         encoder, decoder = (*self.encoder, self.encoder_experts), (self.mixer, *self.decoder, self.decoder_experts)
         build_all((self.timing, *encoder, *decoder), (None, None, self.hparams.hidden_size))
 

@@ -41,7 +41,7 @@ class NeuralGpu(SequenceModel):
 
     def build(self, input_shape=None):
         """Creates every weight."""
-        self.build_ends()
+        self.build_modality_weights()
         for unit in self.units:
             unit.build()
 

@@ -45,7 +45,7 @@ class RecurrentByteNet(EncoderDecoder):
 
     def build(self, input_shape=None):
         """Creates every weight."""
-        self.build_ends()
+        self.build_modality_weights()
         width = self.hparams.hidden_size
         self.encoder.build((None, None, width))
         self.decoder.build((None, None, 2 * width))

@@ -49,7 +49,7 @@ class Resnet(SequenceModel):
 
     def build(self, input_shape=None):
         """Creates every weight."""
-        self.build_ends()
+        self.build_modality_weights()
         for block in self.blocks:
             block.build((None, None, None, block.inputs))
         self.norm.build((None, None, None, self._normed_channels))

@@ -46,7 +46,7 @@ class ShakeShake(SequenceModel):
 
     def build(self, input_shape=None):
         """Creates every weight."""
-        self.build_ends()
+        self.build_modality_weights()
         inputs = self.hparams.hidden_size
         self.norm.build((None, None, None, inputs))
         for blocks, channels in zip(self.stages, self.hparams.stage_channels, strict=True):

@@ -44,7 +44,7 @@ class SliceNet(EncoderDecoder):
 
     def build(self, input_shape=None):
         """Creates every weight."""
-        self.build_ends()
+        self.build_modality_weights()
         parts = (self.timing, *self.encoder, self.mixer, *self.decoder)
         build_all(parts, (None, None, self.hparams.hidden_size))
 

@@ -65,7 +65,7 @@ class Transformer(EncoderDecoder):
 
     def build(self, input_shape=None):
         """Creates every weight."""
-        self.build_ends()
+        self.build_modality_weights()
         parts = (self.positions, self.encoder, self.decoder, self.source_dropout, self.target_dropout)
         width = self.hparams.hidden_size
         build_all(parts, (None, None, width))

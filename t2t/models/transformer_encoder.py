@@ -38,7 +38,7 @@ class TransformerEncoder(SequenceModel):
 
     def build(self, input_shape=None):
         """Creates every weight."""
-        self.build_ends()
+        self.build_modality_weights()
         parts = (self.positions, self.source_dropout, self.encoder)
         build_all(parts, (None, None, self.hparams.hidden_size))
 

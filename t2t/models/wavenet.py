@@ -58,7 +58,7 @@ class WaveNet(EncoderDecoder):
 
     def build(self, input_shape=None):
         """Creates every weight."""
-        self.build_ends()
+        self.build_modality_weights()
         build_all((self.first, *self.blocks, self.read, self.condition), (None, None, self.hparams.hidden_size))
         self.output_map.build((None, None, self.hparams.output_size))
 

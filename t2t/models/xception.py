@@ -60,7 +60,7 @@ class Xception(SequenceModel):
 
     def build(self, input_shape=None):
         """Creates every weight."""
-        self.build_ends()
+        self.build_modality_weights()
         build_all((*self.middle, self.down), (None, None, None, self.hparams.hidden_size))
         for unit, channels in zip(self.exit, self.hparams.exit_sizes[1:3], strict=True):
             unit.build((None, None, None, channels))

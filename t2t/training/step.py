@@ -6,8 +6,8 @@
 `keras.Model.fit` clips before it reduces and averages per-replica means; both are wrong for token batches, so the step
 is written out here. An update whose gradient is not finite changes nothing and is remembered by number.
 
-Of a model of several problems each update is of one of them. Weights that its loss does not reach, the ends of the
-others, stay as they are, and so do their slots and moving averages: nothing decays because of another problem. What a
+Of a model of several problems each update is of one of them. Weights that its loss does not reach, the modalities
+of the others, stay as they are, and so do their slots and moving averages: nothing decays because of another problem. What a
 rule derives from the number of updates, e.g. Adam's correction of its first ones, counts all of them.
 
 Statistics, such as the moving means of batch norms, change once an update, by the mean of the changes that each replica

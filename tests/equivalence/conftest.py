@@ -73,7 +73,7 @@ class Averaging(SequenceModel):
         self.build()
 
     def build(self, input_shape=None):
-        self.build_ends()
+        self.build_modality_weights()
         self.mix.build((None, None, self.hparams.hidden_size))
         self.dropout.build()
 

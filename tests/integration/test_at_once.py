@@ -62,7 +62,7 @@ class Tagger(SequenceModel):
         self.build()
 
     def build(self, input_shape=None):
-        self.build_ends()
+        self.build_modality_weights()
 
     def body(self, features, seed=None):
         x = self.source_embedding(features["inputs"])

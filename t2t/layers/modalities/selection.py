@@ -34,7 +34,7 @@ class Modalities(NamedTuple):
     target: Bottom | None
     """None for a model that does not read its targets."""
     top: Top | None
-    """None where a body has ends for each of several problems."""
+    """None where a body has modalities for each of several problems."""
     command: "Command | None" = None
     """Vector that identifies the problem to the body."""
 
