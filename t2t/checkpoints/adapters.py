@@ -27,7 +27,7 @@ class AdapterBase:
     """s of W + s A B, see `t2t.layers.adapters`."""
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, scale: float) -> Self:
+    def from_checkpoint(cls, checkpoint: Checkpoint, scale: float) -> Self:
         """Returns a checkpoint that was read as the base of adapters."""
         assert checkpoint.folder is not None, "it has been read from its folder"
         return cls(to_record(checkpoint.folder), checkpoint.fingerprint, scale)

@@ -23,7 +23,7 @@ class PackedRows(FixedShapes):
     """The one shape of packed batches: as many rows of L ids of each feature as make `batch_size` ids a side."""
 
     @classmethod
-    def of(cls, names: Iterable[str], length: int, batch_size: int) -> "PackedRows":
+    def for_features(cls, names: Iterable[str], length: int, batch_size: int) -> "PackedRows":
         """Returns the shape for rows of `length` ids of the features of these names."""
         names = tuple(names)
         others = (length,) if any(name != TARGETS for name in names) else (0,)

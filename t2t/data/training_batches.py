@@ -109,7 +109,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         """The only shapes that occur; None for any."""
         if packed_length:
             check_packing(reader, self._columns, packed_length, self._max_length, self.resized)
-            self.shapes = PackedRows.of(self._sequences, packed_length, batch_size)
+            self.shapes = PackedRows.for_features(self._sequences, packed_length, batch_size)
         elif fixed_shapes:
             self.shapes = self._choose_shapes(fixed_shapes, fixed_shapes_multiple)
         self._check_curriculum()

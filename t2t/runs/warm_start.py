@@ -129,7 +129,7 @@ def _base_of(step: UpdateStep, checkpoint: Checkpoint, report: TransferReport, a
             f"{checkpoint.name} is of another: {'; '.join(wrong)}; use the model, hparams and vocabulary that it was "
             f"trained with"
         )
-    return AdapterBase.of(checkpoint, step.adapters.scale)
+    return AdapterBase.from_checkpoint(checkpoint, step.adapters.scale)
 
 
 def _row_transfers(

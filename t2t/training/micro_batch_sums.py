@@ -26,7 +26,7 @@ class MicroBatchSums:
         if problem not in self._statistics:
             self._statistics[problem] = [self._zeros(statistics)] if statistics else []
 
-    def of(self, problem: str) -> list[tf.Variable]:
+    def variables_of(self, problem: str) -> list[tf.Variable]:
         """Returns the variables of a problem, prepared before."""
         return self._shared + self._statistics[problem]
 

@@ -7,8 +7,8 @@
 is written out here. An update whose gradient is not finite changes nothing and is remembered by number.
 
 Of a model of several problems each update is of one of them. Weights that its loss does not reach, the modalities
-of the others, stay as they are, and so do their slots and moving averages: nothing decays because of another problem. What a
-rule derives from the number of updates, e.g. Adam's correction of its first ones, counts all of them.
+of the others, stay as they are, and so do their slots and moving averages: nothing decays because of another problem.
+What a rule derives from the number of updates, e.g. Adam's correction of its first ones, counts all of them.
 
 Statistics, such as the moving means of batch norms, change once an update, by the mean of the changes that each replica
 and micro-batch computes, weighted by their tokens.
@@ -215,14 +215,16 @@ class UpdateStep:
 
     def _accumulate(self, problem: str, features, seeds) -> None:
         def replica():
-            for total, value in zip(self._sums.of(problem), self._local_sums(problem, features, seeds), strict=True):
+            for total, value in zip(
+                self._sums.variables_of(problem), self._local_sums(problem, features, seeds), strict=True
+            ):
                 total.assign_add(value)
 
         self.strategy.run(replica)
 
     def _apply_sums(self, problem: str, applies, rate, stops) -> UpdateStats:
         def replica():
-            sums = self._sums.of(problem)
+            sums = self._sums.variables_of(problem)
             reduced = self._reduce(problem, applies, stops, *(tf.identity(total) for total in sums))
             with tf.control_dependencies(tf.nest.flatten(reduced)):
                 for total in sums:

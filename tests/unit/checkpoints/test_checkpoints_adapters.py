@@ -24,7 +24,7 @@ def store(tmp_path):
 def base_in(folder):
     store = CheckpointStore(folder)
     store.save(7, model=WEIGHTS)
-    return AdapterBase.of(store.load(), 0.5)
+    return AdapterBase.from_checkpoint(store.load(), 0.5)
 
 
 def save(store, factors, state, step=3, **parts):
@@ -56,7 +56,9 @@ def test_averages_of_the_factors_are_what_is_merged(store, tmp_path):
 
 def test_adapters_of_adapters_are_merged_one_after_the_other(store, tmp_path):
     again = CheckpointStore(tmp_path / "again")
-    save(again, {"m/kernel/lora_a": -A, "m/kernel/lora_b": B}, AdapterBase.of(store.load(), 0.5).to_state())
+    save(
+        again, {"m/kernel/lora_a": -A, "m/kernel/lora_b": B}, AdapterBase.from_checkpoint(store.load(), 0.5).to_state()
+    )
     assert again.load_model().weights["m/kernel"].tolist() == WEIGHTS["m/kernel"].tolist()
 
 
