@@ -43,7 +43,7 @@ class EveryModelHParams:
     )
     target_start: str = param(
         "zero", "Vector that stands before the first target: zero, as in Tensor2Tensor; pad: the embedding of padding, "
-        "as in T5.", choices=("zero", "pad"),
+        "as in T5; eos: that of the end of sequence, as in fairseq.", choices=("zero", "pad", "eos"),
     )  # fmt: skip
     shared_embedding: bool = param(True, "Whether inputs and targets use one embedding table, vocabularies permitting.")
     shared_embedding_and_softmax_weights: bool = param(
