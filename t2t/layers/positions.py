@@ -9,7 +9,6 @@ from keras import ops
 
 from t2t.layers.cache import StepCache
 
-
 _FIRST = {"split_from_2": 2.0}
 """What the first position counts as, by layout, where it is not 0."""
 

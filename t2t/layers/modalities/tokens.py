@@ -39,8 +39,8 @@ class TokenEmbedding(Bottom):
     """Tokens: a table of vectors, read scaled by sqrt(D).
 
     In training, a fraction `symbol_dropout` of the tokens has vectors of zeros, and the others are not scaled for it.
-    `target_start` says what stands before the first target: `zero`, a vector of zeros, `pad`, that of padding, or `eos`,
-    that of the end of sequence.
+    `target_start` says what stands before the first target: `zero`, a vector of zeros; `pad`, that of padding; or
+    `eos`, that of the end of sequence.
     """
 
     kinds = frozenset({FeatureKind.TOKENS})
