@@ -12,6 +12,7 @@ from t2t.errors import UserError
 from t2t.export.ctranslate2_model import CTranslate2Export
 from t2t.export.formats import README, REPORT, UNFINISHED, check_request
 from t2t.export.job import Export, ExportJob, Trial
+from t2t.export.marian.model import MarianExport
 from t2t.export.onnx_graphs import OnnxExport
 from t2t.export.parity import Parity
 from t2t.export.saved_model import SavedModelExport
@@ -22,6 +23,7 @@ from t2t.inference.translator import Translator
 EXPORTS: dict[str, type[Export]] = {
     "saved_model": SavedModelExport,
     "ctranslate2": CTranslate2Export,
+    "marian": MarianExport,
     "onnx": OnnxExport,
 }
 """By the name of the format."""

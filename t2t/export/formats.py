@@ -68,6 +68,7 @@ class Format:
 FORMATS = {
     "saved_model": Format(),
     "ctranslate2": Format((FLOAT32, INT8), ("ctranslate2",), "ctranslate2"),
+    "marian": Format(),
     "onnx": Format(packages=("tf2onnx", "onnxruntime"), extra="onnx"),
 }
 """By name."""

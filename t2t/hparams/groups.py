@@ -42,8 +42,8 @@ class EveryModelHParams:
         0.0, "Fraction of the tokens of inputs and targets that are read as zero vectors."
     )
     target_start: str = param(
-        "zero", "Vector before the first target: zero, as in Tensor2Tensor; pad: the embedding of padding, "
-        "as in T5.", choices=("zero", "pad"),
+        "zero", "Vector before the first target: zero, as in Tensor2Tensor; pad: the embedding of padding, as in T5; "
+        "eos: that of the end of sequence, as in fairseq.", choices=("zero", "pad", "eos"),
     )  # fmt: skip
     shared_embedding: bool = param(True, "Whether inputs and targets use one embedding table, vocabularies permitting.")
     shared_embedding_and_softmax_weights: bool = param(

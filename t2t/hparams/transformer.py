@@ -31,8 +31,8 @@ class TransformerHParams(HParams):
     attention_value_channels: int = param(0, "Channels of all heads' values, h * d_v; 0 = hidden_size.", minimum=0)
     filter_size: int = param(2048, "Inner width d_ff of the feed-forward sub-layer, in channels.", minimum=1)
     activation: str = param(
-        "relu", "Non-linearity of the feed-forward sub-layer; gelu_tanh is the approximation of gelu by tanh.",
-        choices=("relu", "gelu", "gelu_tanh", "silu"),
+        "relu", "Non-linearity of the feed-forward sub-layer; gelu_tanh and gelu_sigmoid are approximations of gelu.",
+        choices=("relu", "gelu", "gelu_tanh", "gelu_sigmoid", "silu"),
     )  # fmt: skip
     gated_feed_forward: bool = param(
         False, "Whether the inner channels are multiplied by a linear map of the input (Shazeer 2020): ReGLU, GEGLU or "
@@ -78,9 +78,10 @@ class TransformerHParams(HParams):
     )  # fmt: skip
     sinusoid_layout: str = param(
         "interleaved",
-        "Order of sines and cosines: in turn, the paper's (interleaved), or sines first: of the same waves, Marian's "
-        "(halves), or of slightly longer ones, Tensor2Tensor's (split).",
-        choices=("interleaved", "halves", "split"), used_when=UsedWhen("positions", ("sinusoidal",)),
+        "Order of sines and cosines: in turn, the paper's (interleaved), or sines first: of the same waves, as "
+        "transformers has them (halves), or of slightly longer ones, Tensor2Tensor's and Marian's (split), or those "
+        "counted from position 2 on, fairseq's (split_from_2).",
+        choices=("interleaved", "halves", "split", "split_from_2"), used_when=UsedWhen("positions", ("sinusoidal",)),
     )  # fmt: skip
     target_space_embedding: bool = param(
         False, "Whether a learned vector is added to every source position, as Tensor2Tensor does to name the target."

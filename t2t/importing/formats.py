@@ -30,6 +30,14 @@ FORMATS = {
         needs=("vocab_file",),
         takes=("step", "target_space_id"),
     ),
+    "fairseq": Format(
+        module="t2t.importing.fairseq.run",
+        folder="a folder with a checkpoint of fairseq (model.pt), dict.<language>.txt of both languages, and BPE codes",
+    ),
+    "marian": Format(
+        module="t2t.importing.marian.run",
+        folder="a folder with a model of Marian (.npz) and its vocabularies",
+    ),
     "huggingface": Format(
         module="t2t.importing.huggingface.run",
         folder="a model's folder as save_pretrained of transformers writes it",

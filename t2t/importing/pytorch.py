@@ -1,19 +1,22 @@
-"""Reads the tensors of a PyTorch file without executing anything in it, and without PyTorch.
+"""Reads the tensors of a PyTorch file, and plain values beside them, without executing anything and without PyTorch.
 
 Such a file is a pickle of a dictionary of tensors, with the numbers stored apart: in a zip archive since PyTorch 1.6
 (`<name>/data.pkl` and `<name>/data/<key>`), in one stream before. A pickle can call any function that its reader lets
-it have. This reader has four names to give it, all of them of tensors; a file that asks for another one is refused.
+it have. This reader has four names to give it, all of them of tensors; a file that asks for another one is refused,
+unless it is one of those that the caller knows: of these come records, which say what the file says and do nothing.
 """
 
 import collections
+import contextlib
+import functools
 import io
 import math
 import pickle
 import struct
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -35,31 +38,78 @@ def parse_pytorch(content: bytes) -> Arrays:
     Raises:
         ValueError: it is no PyTorch file, is damaged, or holds something else than tensors by name.
     """
+    return tensors_of(parse_checkpoint(content))
+
+
+def parse_checkpoint(content: bytes, known: Collection[str] = ()) -> Any:
+    """Returns what a file of this content holds: plain values, `StoredTensor`s and `Record`s.
+
+    `known` are packages of which it may have objects, such as `argparse`; they become records, and nothing is loaded.
+
+    Raises:
+        ValueError: it is no PyTorch file, is damaged, or asks for anything else.
+    """
+    with _damage_as_value_error():
+        return _read_zip(content, known) if content[:2] == b"PK" else _read_stream(content, known)
+
+
+def tensors_of(state: Any) -> Arrays:
+    """Returns the tensors of a dictionary, read-only, by their names.
+
+    Raises:
+        ValueError: it is no dictionary of tensors, or a tensor is damaged.
+    """
+    if not isinstance(state, Mapping):
+        raise ValueError(f"it holds {type(state).__name__}, not tensors by name")
+    tensors = {str(name): value for name, value in state.items()}
+    if other := [name for name, value in tensors.items() if not isinstance(value, StoredTensor)]:
+        raise ValueError(f"entry {other[0]!r} is no tensor; save the model's state_dict alone")
+    with _damage_as_value_error():
+        return {name: tensor.array() for name, tensor in tensors.items()}
+
+
+@contextlib.contextmanager
+def _damage_as_value_error() -> Iterator[None]:
     try:
-        state = _read_zip(content) if content[:2] == b"PK" else _read_stream(content)
+        yield
     except ValueError:
         raise
     except Exception as error:  # unpickling damaged data raises many kinds
         raise ValueError(f"it is damaged ({type(error).__name__}: {error})") from error
-    if not isinstance(state, dict):
-        raise ValueError(f"it holds {type(state).__name__}, not tensors by name")
-    tensors = {str(name): value for name, value in state.items()}
-    if other := [name for name, value in tensors.items() if not isinstance(value, _Tensor)]:
-        raise ValueError(f"entry {other[0]!r} is no tensor; save the model's state_dict alone")
-    return {name: tensor.array() for name, tensor in tensors.items()}
+
+
+class Record:
+    """An object of a class that is not loaded: its name, what it was made with, and its state."""
+
+    name = ""
+    """Module and class."""
+    arguments: tuple[Any, ...]
+    state: Any
+
+    def __new__(cls, *arguments: Any) -> Self:
+        """Keeps the arguments."""
+        record = super().__new__(cls)
+        record.arguments, record.state = arguments, None
+        return record
+
+    def __setstate__(self, state: Any) -> None:
+        """Keeps the state, which pickles set."""
+        self.state = state
 
 
 @dataclass
 class _Storage:
-    """Numbers that tensors are views of."""
+    """Numbers that tensors are views of, read where they are needed."""
 
     dtype: np.dtype
     size: int
-    content: bytes = b""
+    read: Callable[[], bytes] = bytes
 
 
 @dataclass(frozen=True)
-class _Tensor:
+class StoredTensor:
+    """A tensor of a file; its numbers are read by `array`."""
+
     storage: _Storage
     offset: int
     shape: tuple[int, ...]
@@ -67,7 +117,7 @@ class _Tensor:
 
     def array(self) -> np.ndarray:
         """Returns the view, after a check that it stays inside its storage."""
-        numbers = np.frombuffer(self.storage.content, self.storage.dtype)
+        numbers = np.frombuffer(self.storage.read(), self.storage.dtype)
         sizes = (self.offset, *self.shape, *self.strides)
         if len(self.shape) != len(self.strides) or any(type(size) is not int or size < 0 for size in sizes):
             raise ValueError(f"a tensor has shape {self.shape} with strides {self.strides}; it is damaged")
@@ -83,11 +133,16 @@ class _Tensor:
 
 
 class _TensorUnpickler(pickle.Unpickler):
-    """Knows ordered dictionaries, tensors and their storages, which `find_storage` returns by type, key and size."""
+    """Knows ordered dictionaries, tensors and their storages, which `find_storage` returns by type, key and size.
 
-    def __init__(self, stream: io.BufferedIOBase, find_storage: Callable[[str, str, int], _Storage]):
+    Objects of `known` packages become records.
+    """
+
+    def __init__(
+        self, stream: io.BufferedIOBase, find_storage: Callable[[str, str, int], _Storage], known: Collection[str]
+    ):
         super().__init__(stream, encoding="utf-8")
-        self._find_storage = find_storage
+        self._find_storage, self._known = find_storage, known
 
     def find_class(self, module: str, name: str) -> Any:
         """Returns one of the known names; raises ValueError for any other."""
@@ -97,6 +152,8 @@ class _TensorUnpickler(pickle.Unpickler):
             return getattr(self, name)
         if module == "torch" and name in _TYPES:
             return name
+        if module.partition(".")[0] in self._known:
+            return _plain_dict if (module, name) == ("collections", "defaultdict") else _record_class(module, name)
         raise ValueError(
             f"it asks for {module}.{name}, which no file of tensors needs; nothing of it was executed; use a "
             f"model.safetensors, or a file from a source that you trust"
@@ -111,45 +168,54 @@ class _TensorUnpickler(pickle.Unpickler):
 
     def _rebuild_tensor_v2(
         self, storage: Any, offset: Any, shape: Sequence[Any], strides: Sequence[Any], *_flags: Any
-    ) -> _Tensor:
+    ) -> StoredTensor:
         if not isinstance(storage, _Storage):
             raise ValueError("a tensor has no storage; it is damaged")
-        return _Tensor(storage, offset, tuple(shape), tuple(strides))
+        return StoredTensor(storage, offset, tuple(shape), tuple(strides))
 
     def _rebuild_parameter(self, tensor: Any, *_flags: Any) -> Any:
         return tensor
 
 
-def _read_zip(content: bytes) -> Any:
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        names = archive.namelist()
-        pickles = [name for name in names if name.count("/") == 1 and name.endswith("/data.pkl")]
-        if len(pickles) != 1:
-            raise ValueError("it is a zip archive without a data.pkl; it is no PyTorch file")
-        root = pickles[0].removesuffix("data.pkl")
-        if f"{root}byteorder" in names and archive.read(f"{root}byteorder") != b"little":
-            raise ValueError("its numbers are big-endian; save it on another machine")
-        storages: dict[str, _Storage] = {}
-
-        def find(kind: str, key: str, size: int) -> _Storage:
-            if key not in storages:
-                # PyTorch never compresses; a small archive must not become a large one in memory
-                if archive.getinfo(f"{root}data/{key}").compress_type != zipfile.ZIP_STORED:
-                    raise ValueError("its numbers are compressed, which PyTorch never does")
-                storages[key] = _Storage(np.dtype(_TYPES[kind]), size, archive.read(f"{root}data/{key}"))
-            return storages[key]
-
-        return _TensorUnpickler(io.BytesIO(archive.read(pickles[0])), find).load()
+def _record_class(module: str, name: str) -> type[Record]:
+    return type("Record", (Record,), {"name": f"{module}.{name}"})
 
 
-def _read_stream(content: bytes) -> Any:
+def _plain_dict(*_arguments: Any) -> dict[Any, Any]:
+    return {}
+
+
+def _read_zip(content: bytes, known: Collection[str]) -> Any:
+    archive = zipfile.ZipFile(io.BytesIO(content))
+    names = archive.namelist()
+    pickles = [name for name in names if name.count("/") == 1 and name.endswith("/data.pkl")]
+    if len(pickles) != 1:
+        raise ValueError("it is a zip archive without a data.pkl; it is no PyTorch file")
+    root = pickles[0].removesuffix("data.pkl")
+    if f"{root}byteorder" in names and archive.read(f"{root}byteorder") != b"little":
+        raise ValueError("its numbers are big-endian; save it on another machine")
+    storages: dict[str, _Storage] = {}
+
+    def find(kind: str, key: str, size: int) -> _Storage:
+        if key not in storages:
+            # PyTorch never compresses; a small archive must not become a large one in memory
+            if archive.getinfo(f"{root}data/{key}").compress_type != zipfile.ZIP_STORED:
+                raise ValueError("its numbers are compressed, which PyTorch never does")
+            read = functools.partial(archive.read, f"{root}data/{key}")
+            storages[key] = _Storage(np.dtype(_TYPES[kind]), size, read)
+        return storages[key]
+
+    return _TensorUnpickler(io.BytesIO(archive.read(pickles[0])), find, known).load()
+
+
+def _read_stream(content: bytes, known: Collection[str]) -> Any:
     stream, storages = io.BytesIO(content), dict[str, _Storage]()
 
     def find(kind: str, key: str, size: int) -> _Storage:
         return storages.setdefault(key, _Storage(np.dtype(_TYPES[kind]), size))
 
     def load() -> Any:
-        return _TensorUnpickler(stream, find).load()
+        return _TensorUnpickler(stream, find, known).load()
 
     try:
         header = load(), load()
@@ -162,7 +228,8 @@ def _read_stream(content: bytes) -> Any:
     for key in keys:
         storage = storages[str(key)]
         (size,) = struct.unpack("<q", stream.read(8))
-        storage.content = stream.read(size * storage.dtype.itemsize)
-        if size != storage.size or len(storage.content) != size * storage.dtype.itemsize:
+        numbers = stream.read(size * storage.dtype.itemsize)
+        if size != storage.size or len(numbers) != size * storage.dtype.itemsize:
             raise ValueError("it is cut short or damaged")
+        storage.read = functools.partial(bytes, numbers)
     return state

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+from keras import ops
 
 from t2t.layers.dropout import Dropout
 
@@ -47,13 +48,21 @@ class FeedForward(keras.layers.Layer):
 
 
 def activation_function(name: str) -> Callable:
-    """Returns the function of a name of Keras, or of `gelu_tanh`.
+    """Returns the function of a name of Keras, or of `gelu_tanh` or `gelu_sigmoid`.
 
-    That is 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (Hendrycks and Gimpel 2016, arXiv:1606.08415, section 2).
+    They are 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) and x sigmoid(1.702 x) (Hendrycks and Gimpel 2016,
+    arXiv:1606.08415, section 2).
     """
-    function: Callable = _gelu_tanh if name == "gelu_tanh" else keras.activations.get(name)
+    function: Callable = _GELUS[name] if name in _GELUS else keras.activations.get(name)
     return function
 
 
 def _gelu_tanh(x):
     return keras.activations.gelu(x, approximate=True)
+
+
+def _gelu_sigmoid(x):
+    return x * ops.sigmoid(1.702 * x)
+
+
+_GELUS = {"gelu_tanh": _gelu_tanh, "gelu_sigmoid": _gelu_sigmoid}

@@ -1,6 +1,7 @@
 """Strings to ids and back; one file a kind of vocabulary."""
 
 from t2t.errors import UnknownNameError, did_you_mean
+from t2t.text.bpe import BpeEncoder
 from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder
@@ -16,7 +17,7 @@ ENCODER_CLASSES: dict[str, type[TextEncoder]] = {
 }
 """Kinds of vocabularies of text that can be learnt, by name."""
 _STORED_CLASSES: dict[str, type[TextEncoder]] = {
-    **ENCODER_CLASSES, **{encoder.kind: encoder for encoder in (LabelEncoder, PieceTableEncoder)}
+    **ENCODER_CLASSES, **{encoder.kind: encoder for encoder in (LabelEncoder, PieceTableEncoder, BpeEncoder)}
 }  # fmt: skip
 
 

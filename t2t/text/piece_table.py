@@ -34,8 +34,8 @@ class PieceTableEncoder(TextEncoder):
     Args:
         model: a SentencePiece model file's content, with any ids of its own.
         pieces: by id, those of padding, end of sequence and unknown first.
-        sentinels: whether texts may hold the sentinels of the table, as T5's; otherwise they may begin with a tag, as
-            Marian's.
+        sentinels: whether texts may hold the sentinels of the table, as T5's.
+        tags: whether they may begin with a tag instead, as those of Marian's translators.
 
     Raises:
         UserError: the model is damaged, or a piece is listed twice.
@@ -46,8 +46,9 @@ class PieceTableEncoder(TextEncoder):
     lossless = False
     unknown_id = UNK_ID
 
-    def __init__(self, model: bytes, pieces: Sequence[str], sentinels: bool = False):
+    def __init__(self, model: bytes, pieces: Sequence[str], sentinels: bool = False, tags: bool = True):
         self._model, self._pieces, self._has_sentinels = bytes(model), tuple(pieces), sentinels
+        self._has_tags = tags
         self._ids = {piece: token_id for token_id, piece in enumerate(self._pieces)}
         if len(self._ids) < len(self._pieces) or len(self._pieces) <= len(_RESERVED):
             raise UserError(
@@ -72,7 +73,7 @@ class PieceTableEncoder(TextEncoder):
         """Returns the ids of the tag or the sentinels of a text, and of the pieces of the rest."""
         if self._has_sentinels:
             return self._encode_with_sentinels(text)
-        tag = _TAG.match(text)
+        tag = _TAG.match(text) if self._has_tags else None
         pieces = self._processor.encode(text[tag.end() :] if tag else text, out_type=str)
         return [self._ids.get(piece, UNK_ID) for piece in ([tag[0], *pieces] if tag else pieces)]
 
@@ -100,7 +101,14 @@ class PieceTableEncoder(TextEncoder):
 
     def to_bytes(self) -> bytes:
         """Returns the table as a line of JSON, and the model."""
-        return json.dumps({"pieces": self._pieces, "sentinels": self._has_sentinels}).encode() + b"\n" + self._model
+        header = {"pieces": self._pieces, "sentinels": self._has_sentinels}
+        header |= {} if self._has_tags else {"tags": False}  # a key of its own, so that older files stay as they are
+        return json.dumps(header).encode() + b"\n" + self._model
+
+    @property
+    def model(self) -> bytes:
+        """Content of the SentencePiece model's file."""
+        return self._model
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
@@ -109,11 +117,12 @@ class PieceTableEncoder(TextEncoder):
         try:
             table = json.loads(header)
             pieces, sentinels = table["pieces"], bool(table.get("sentinels", False))
+            tags = bool(table.get("tags", True))
             if not all(isinstance(piece, str) for piece in pieces):
                 raise ValueError("a piece is no text")
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise UserError(f"piece table: the file's table is damaged ({one_line(error)}); get it again") from None
-        return cls(model, pieces, sentinels)
+        return cls(model, pieces, sentinels, tags)
 
     @classmethod
     def build(cls, lines: Iterable[str], size: int) -> Self:

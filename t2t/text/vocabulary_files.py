@@ -11,6 +11,7 @@ from t2t.files.lines import errors_of_reading, gunzipped
 from t2t.files.paths import local_path
 from t2t.files.trust import MOST_BYTES, PLAIN_NAME, PlainName, check_inside
 from t2t.text import stored_class
+from t2t.text.bpe import BPE_HEADER
 from t2t.text.encoder import TextEncoder, fingerprint_of
 from t2t.text.piece_table import HEADER
 from t2t.text.subword_tokens import ESCAPE_CHARACTERS
@@ -20,7 +21,7 @@ _LONGEST_OWNER = 120
 
 _KIND_OF_SUFFIX = {
     ".spm": "sentencepiece", ".model": "sentencepiece", ".subwords": "subword", ".tokens": "token", ".bytes": "byte",
-    ".labels": "label", ".pieces": "piece_table",
+    ".labels": "label", ".pieces": "piece_table", ".bpe": "bpe",
 }  # fmt: skip
 
 
@@ -117,6 +118,8 @@ def _kind_of(content: bytes) -> str | None:
         return "byte"
     if content.startswith(HEADER):
         return "piece_table"
+    if content.startswith(BPE_HEADER):
+        return "bpe"
     if lines[:3] == [b"<pad>", b"</s>", b"<unk>"]:
         return "token"
     if lines[0] == b"<pad>_" or all(re.fullmatch(rb"'.*'|\".*\"", line) for line in lines[:2]) or _has_pieces(lines):

@@ -221,19 +221,32 @@ def _fake_torch():
 
 
 def pytorch_file(state, monkeypatch, *, stream=False):
-    """Returns the content of a file that PyTorch would write of `state`, arrays by name, in one of its two forms."""
+    """Returns the content of a file that PyTorch would write of `state`, in one of its two forms.
+
+    It holds arrays by name, also within dictionaries, and other values.
+    """
     with monkeypatch.context() as patched:
         for name, module in _fake_torch().items():
             patched.setitem(sys.modules, name, module)
         content = io.BytesIO()
         pickler = _Pickler(content, protocol=2)
         pickler.in_stream = stream
-        arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
-        keys = {name: str(number) for number, name in enumerate(arrays)}
+        arrays, keys = {}, {}
+
+        def rebuilt(value):
+            if isinstance(value, dict):
+                return {name: rebuilt(item) for name, item in value.items()}
+            if not isinstance(value, np.ndarray):
+                return value
+            number = len(arrays)
+            arrays[number], keys[number] = value, str(number)
+            return _Rebuilt(value, str(number))
+
+        content_of = rebuilt(state)
         if stream:
             for header in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}):
                 content.write(pickle.dumps(header, protocol=2))
-        pickler.dump({name: _Rebuilt(arrays[name], keys[name]) if name in arrays else state[name] for name in state})
+        pickler.dump(content_of)
     if stream:
         content.write(pickle.dumps(list(keys.values()), protocol=2))
         for name in arrays:

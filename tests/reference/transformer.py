@@ -60,7 +60,14 @@ def halved_sinusoid(position, width):
     return np.concatenate([turned[0::2], turned[1::2]])
 
 
-LAYOUTS = {"interleaved": sinusoid, "split": split_sinusoid, "halves": halved_sinusoid}
+def late_sinusoid(position, width):
+    """fairseq's: Tensor2Tensor's, where the first token of a sequence, after padding's own number 1, has position 2."""
+    return split_sinusoid(position + 2, width)
+
+
+LAYOUTS = {
+    "interleaved": sinusoid, "split": split_sinusoid, "halves": halved_sinusoid, "split_from_2": late_sinusoid,
+}  # fmt: skip
 
 
 def softmax(x):
@@ -112,6 +119,8 @@ def activate(kind, x):
         return x / (1.0 + np.exp(-x))
     if kind == "gelu_tanh":  # Hendrycks and Gimpel 2016, section 2
         return np.array([0.5 * v * (1.0 + math.tanh(math.sqrt(2.0 / math.pi) * (v + 0.044715 * v**3))) for v in x])
+    if kind == "gelu_sigmoid":
+        return np.array([v / (1.0 + math.exp(-1.702 * v)) for v in x])
     return np.array([0.5 * value * (1.0 + math.erf(value / math.sqrt(2.0))) for value in x])
 
 
@@ -142,7 +151,7 @@ class Transformer:
 
     def decode(self, target, memory):
         """Returns the decoder's output, a list of T vectors."""
-        start = self.embed("target_embedding", 0)
+        start = self.embed("target_embedding", 1 if self.shape.start == "eos" else 0)
         start = np.zeros_like(start) if self.shape.start == "zero" else start
         before = [start] + [self.embed("target_embedding", token) for token in target[:-1]]
         states = [self.place(x, position) for position, x in enumerate(before)]

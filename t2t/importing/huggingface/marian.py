@@ -18,6 +18,7 @@ from t2t.importing.formats import ImportRequest
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.huggingface.settings import check_equal, check_settings, need, number_of
 from t2t.importing.ids import in_our_order, our_order, pieces_by_id
+from t2t.importing.pytorch_layers import layer_weights
 from t2t.importing.run import ForeignRun
 from t2t.importing.tensors import Tensors
 from t2t.runs.names import get_text_problem
@@ -36,7 +37,6 @@ _ALLOWED: dict[str, tuple[Any, ...]] = {
     "static_position_embeddings": (True,),
 }
 _POSITIONS = "sinusoids, which are computed here"
-_SUBLAYERS = {"self_attn": "self_attention", "encoder_attn": "encdec_attention"}
 
 
 def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
@@ -127,21 +127,10 @@ def _weights(tensors: Tensors, hparams: Any, order: np.ndarray) -> Arrays:
     weights = {"target_embedding/table": table_VD[order], "output_embedding/bias": bias_V[order]}
     for side, layers in (("encoder", hparams.encoder_layers), ("decoder", hparams.decoder_layers)):
         for number in range(layers):
-            weights |= _layer(tensors, f"model.{side}.layers.{number}", f"{side}/layer_{number}", side == "decoder")
+            weights |= layer_weights(
+                tensors, f"model.{side}.layers.{number}", f"{side}/layer_{number}", side == "decoder"
+            )
         tensors.drop(f"model.{side}.embed_positions.weight", _POSITIONS)
         tensors.drop_copy(f"model.{side}.embed_tokens.weight", "model.shared.weight")
     tensors.drop_copy("lm_head.weight", "model.shared.weight")
-    return weights
-
-
-def _layer(tensors: Tensors, name: str, path: str, is_decoder: bool) -> Arrays:
-    """Returns the weights of a layer."""
-    weights = tensors.linear(f"{name}.fc1", f"{path}/ffn/inner/") | tensors.linear(f"{name}.fc2", f"{path}/ffn/outer/")
-    weights |= tensors.norm(f"{name}.final_layer_norm", f"{path}/ffn_residual/norm")
-    for attention in ("self_attn", "encoder_attn") if is_decoder else ("self_attn",):
-        ours = f"{path}/{_SUBLAYERS[attention]}"
-        for letter, part in (("q", "query"), ("k", "key"), ("v", "value")):
-            weights |= tensors.linear(f"{name}.{attention}.{letter}_proj", f"{ours}/project/{part}_")
-        weights |= tensors.linear(f"{name}.{attention}.out_proj", f"{ours}/output/")
-        weights |= tensors.norm(f"{name}.{attention}_layer_norm", f"{ours}_residual/norm")
     return weights

@@ -13,7 +13,7 @@ import numpy as np
 from t2t.hparams.transformer import TransformerHParams
 from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
 
-_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
+_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "gelu_sigmoid": "GELUSigmoid", "silu": "SWISH"}
 
 
 def complaints(hparams: TransformerHParams) -> list[str]:
@@ -51,7 +51,8 @@ def build_spec(
     spec.register_source_vocabulary(list(source_tokens))
     spec.register_target_vocabulary(list(target_tokens))
     spec.config.bos_token = spec.config.eos_token = target_tokens[EOS_ID]
-    spec.config.unk_token, spec.config.decoder_start_token = target_tokens[UNK_ID], target_tokens[PAD_ID]
+    start = EOS_ID if hparams.target_start == "eos" else PAD_ID
+    spec.config.unk_token, spec.config.decoder_start_token = target_tokens[UNK_ID], target_tokens[start]
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = hparams.norm_epsilon
     _fill_modalities(spec, weights, positions_LD)

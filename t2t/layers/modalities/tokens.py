@@ -13,6 +13,7 @@ from t2t.layers.modalities.base import Bottom, Top
 from t2t.layers.output_loss import linear_cross_entropy
 from t2t.layers.target_scores import TargetScores, score_by_blocks
 from t2t.registry import register_modality
+from t2t.specs.constants import EOS_ID
 from t2t.specs.features import FeatureKind
 
 
@@ -38,7 +39,8 @@ class TokenEmbedding(Bottom):
     """Tokens: a table of vectors, read scaled by sqrt(D).
 
     In training, a fraction `symbol_dropout` of the tokens has vectors of zeros, and the others are not scaled for it.
-    `target_start` says what comes before the first target: `zero`, a vector of zeros, or `pad`, that of padding.
+    `target_start` says what comes before the first target: `zero`, a vector of zeros; `pad`, that of padding; or
+    `eos`, that of the end of sequence.
     """
 
     kinds = frozenset({FeatureKind.TOKENS})
@@ -74,6 +76,8 @@ class TokenEmbedding(Bottom):
 
         There the vector is what `target_start` says.
         """
+        if self.target_start == "eos":
+            ids = ops.where(padding_keep(ids), ids, EOS_ID)
         x = self._vectors(ids)
         if self.target_start == "zero":
             x = x * ops.cast(padding_keep(ids), x.dtype)[..., None]

@@ -34,6 +34,10 @@ CASES = {
     "stacks of different depth": {"num_encoder_layers": 3, "num_decoder_layers": 1},
     "four heads, large epsilon": {"num_heads": 4, "norm_epsilon": 0.3},
     "gelu": {"activation": "gelu"},
+    "gelu by a sigmoid": {"activation": "gelu_sigmoid"},
+    "as fairseq's: positions from 2 on, the end of sequence before the first target": {
+        "sinusoid_layout": "split_from_2", "target_start": "eos", "attention_bias": True,
+    },
     "two positions to each side": {"self_attention_window": 4},
     "a decoder of SSRU": {"decoder_layer": "ssru"},
     "a decoder of SSRU, pre-norm": {"decoder_layer": "ssru", "norm_position": "pre", "positions": "none"},

@@ -1,0 +1,1 @@
+"""Exports runs to Marian."""

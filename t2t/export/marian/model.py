@@ -1,0 +1,77 @@
+"""Exports a run to Marian: `model.npz`, vocabularies and `decoder.yml`.
+
+Legend: T target length, V vocabulary.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from t2t.errors import UserError
+from t2t.export.formats import FLOAT32, PROMISES
+from t2t.export.job import Export, ExportJob, Trial
+from t2t.export.marian.files import DECODER, MODEL, complaints, write_decoder, write_model, write_vocabularies
+from t2t.export.marian.network import MarianNetwork
+from t2t.export.parity import GREEDY, Answer, Parity, answers_of_run, compare
+from t2t.inference.rows import Row
+from t2t.inference.translator import Translator
+from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
+
+_CUTTERS = {
+    "sentencepiece": "text",
+    "token": "words with a space between each two",
+    "piece_table": "text that `spm_encode --model={side}.spm` has cut",
+    "bpe": "text that `subword-nmt apply-bpe -c {side}.bpe` has cut",
+}
+
+
+class MarianExport(Export):
+    """The network of a Transformer from tokens to tokens, where Marian has it."""
+
+    def __init__(self, translator: Translator, job: ExportJob):
+        super().__init__(translator, job)
+        if found := complaints(translator.model, translator.problem.encoders):
+            raise UserError(f"--format=marian: it cannot hold this model: {'; '.join(found)}; use ctranslate2 or onnx")
+
+    def write(self, folder: Path) -> None:
+        """See the base class."""
+        write_model(folder, self.translator.model)
+        vocabularies = write_vocabularies(folder, self.translator.problem.encoders)
+        write_decoder(folder, vocabularies, self.translator.hparams)
+
+    def verify(self, folder: Path, trial: Trial) -> dict[str, Parity]:
+        """Compares greedy search with Marian's formulas on the written model, position by position."""
+        network = MarianNetwork(folder / MODEL)
+        expected = answers_of_run(self.translator, trial.rows, **GREEDY)
+        found = [[_greedy(network, row, answers[0])] for row, answers in zip(trial.rows, expected, strict=True)]
+        what = "greedy search"
+        return {what: compare(expected, found).demand(what, PROMISES[FLOAT32])}
+
+    def usage(self) -> str:
+        """See the base class."""
+        encoders = self.translator.problem.encoders
+        reads, writes = (
+            _CUTTERS[encoders[feature].kind].format(side=side)
+            for feature, side in ((INPUTS, "source"), (TARGETS, "target"))
+        )
+        power = self.translator.hparams.alpha if self.translator.hparams.length_penalty == "power" else 0
+        return f"""
+A model of Marian: `{MODEL}` with its settings inside, vocabularies, and `{DECODER}`, which names them.
+
+```bash
+marian-decoder -c {DECODER} --cpu-threads 1 < inputs.txt > outputs.txt
+```
+
+Inputs are {reads}; outputs are {writes}. Ids are those of the run: padding is a word
+`<pad>` to Marian, which has no padding of its own and could write it. Beam search is Marian's, with the length penalty
+n^{power}. `t2t-import --from=marian` makes a run of the folder again.
+"""
+
+
+def _greedy(network: MarianNetwork, row: Row, answer: Answer) -> Answer:
+    """Returns what greedy search writes as far as it agrees with an answer: its choice after each beginning of it."""
+    ids = answer.ids or (EOS_ID,)
+    log_probs_TV = network.log_probs([*row, EOS_ID], ids)
+    score = float(log_probs_TV[np.arange(len(ids)), list(ids)].sum())
+    log_probs_TV[:, PAD_ID] = -np.inf
+    return Answer(tuple(int(choice) for choice in log_probs_TV.argmax(-1)), score)

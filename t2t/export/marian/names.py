@@ -1,0 +1,52 @@
+"""Names of the tensors of Marian's Transformer, and their paths here.
+
+Kernels are (inputs, outputs), as here; biases, gains and offsets are rows (1, outputs).
+"""
+
+from typing import Any
+
+NORM_LETTERS = {"layer": "n", "rms": "r"}
+"""Norms in Marian's strings of what stands before and after sub-layers, by our names."""
+ACTIVATIONS = {"relu": "relu", "swish": "silu", "gelu": "gelu_sigmoid"}
+"""Marian's activations -> ours: its gelu is x sigmoid(1.702 x)."""
+EPSILON = 1e-6
+"""Of its norms."""
+OUTPUT = "decoder_ff_logit_out"
+"""Begins the names of the output layer."""
+SETTINGS = "special:model.yml"
+"""Entry of the archive that holds the settings, as bytes of YAML with a zero at their end."""
+
+
+def stack_names(hparams: Any) -> dict[str, str]:
+    """Returns our path of each tensor of encoder and decoder; `hparams` are those of a Transformer."""
+    names: dict[str, str] = {}
+    for side, layers in (("encoder", hparams.encoder_layers), ("decoder", hparams.decoder_layers)):
+        for number in range(layers):
+            names |= _layer_names(hparams, side, number)
+        if hparams.norm_position == "pre":
+            names |= _norm_names(hparams, f"{side}_top", f"{side}/final_norm", "")
+    return names
+
+
+def _layer_names(hparams: Any, side: str, number: int) -> dict[str, str]:
+    theirs, ours = f"{side}_l{number + 1}", f"{side}/layer_{number}"
+    suffix = "_pre" if hparams.norm_position == "pre" else ""
+    attentions = {"self": "self_attention"} | ({"context": "encdec_attention"} if side == "decoder" else {})
+    names: dict[str, str] = {}
+    for attention, path in attentions.items():
+        for letter, part in (("q", "query"), ("k", "key"), ("v", "value")):
+            names[f"{theirs}_{attention}_W{letter}"] = f"{ours}/{path}/project/{part}_kernel"
+            names[f"{theirs}_{attention}_b{letter}"] = f"{ours}/{path}/project/{part}_bias"
+        names[f"{theirs}_{attention}_Wo"] = f"{ours}/{path}/output/kernel"
+        names[f"{theirs}_{attention}_bo"] = f"{ours}/{path}/output/bias"
+        names |= _norm_names(hparams, f"{theirs}_{attention}_Wo", f"{ours}/{path}_residual/norm", suffix)
+    for digit, part in (("1", "inner"), ("2", "outer")):
+        names[f"{theirs}_ffn_W{digit}"] = f"{ours}/ffn/{part}/kernel"
+        names[f"{theirs}_ffn_b{digit}"] = f"{ours}/ffn/{part}/bias"
+    return names | _norm_names(hparams, f"{theirs}_ffn_ffn", f"{ours}/ffn_residual/norm", suffix)
+
+
+def _norm_names(hparams: Any, theirs: str, ours: str, suffix: str) -> dict[str, str]:
+    if hparams.norm_type == "rms":
+        return {f"{theirs}_rms_scale{suffix}": f"{ours}/gamma"}
+    return {f"{theirs}_ln_scale{suffix}": f"{ours}/gamma", f"{theirs}_ln_bias{suffix}": f"{ours}/beta"}

@@ -1,0 +1,125 @@
+"""The part of YAML that Marian writes: names with a value or a list of values each. Everything is data."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "a": "\a", "b": "\b", "v": "\v", "f": "\f", "e": "\x1b",
+            "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029"}  # fmt: skip
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
+
+
+def parse_settings(text: str) -> dict[str, Any]:
+    """Returns settings by name: texts, numbers, truth values and lists of them.
+
+    Raises:
+        ValueError: a line is none of these.
+    """
+    settings: dict[str, Any] = {}
+    name = ""
+    for line in text.split("\n"):
+        content = line.strip()
+        if not content or content in ("---", "...") or content.startswith("#"):
+            continue
+        if content.startswith("- ") and name:
+            settings[name] = [*(settings[name] or []), _value(content[2:])]
+        elif content.startswith("[") and name:
+            settings[name] = _value(content)
+        elif not line.startswith(" ") and ":" in content:
+            name, _, value = content.partition(":")
+            settings[name] = _value(value)
+        else:
+            raise ValueError(f"line {content[:60]!r} is no name with a value")
+    return settings
+
+
+def parse_vocabulary(text: str) -> dict[str, int]:
+    """Returns the id of each word: of two lines with one word, the first.
+
+    Raises:
+        ValueError: a line is no word with an id.
+    """
+    if text.lstrip().startswith("{"):
+        words = json.loads(text)
+    else:
+        words = {}
+        for word, number in _entries(text):
+            words.setdefault(word, number)
+    if not all(type(number) is int and number >= 0 for number in words.values()):
+        raise ValueError("an id is no whole number")
+    return words
+
+
+def format_settings(settings: Mapping[str, Any]) -> str:
+    """Returns what `parse_settings` reads."""
+    lines = []
+    for name, value in settings.items():
+        if isinstance(value, list | tuple) and value:
+            lines += [f"{name}:", *(f"  - {_format(item)}" for item in value)]
+        else:
+            lines.append(f"{name}: {_format(value)}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def format_vocabulary(words: Sequence[str]) -> str:
+    """Returns what `parse_vocabulary` reads: the number of a word is its id."""
+    return "".join(f"{_quote(word)}: {number}\n" for number, word in enumerate(words))
+
+
+def _format(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "[]"
+    return _quote(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _quote(text: str) -> str:
+    """Returns a text in double quotes, with line ends that YAML knows written as escapes."""
+    return re.sub(
+        "[\x7f-\x9f\u2028\u2029\ufeff]", lambda c: f"\\u{ord(c[0]):04x}", json.dumps(text, ensure_ascii=False)
+    )
+
+
+def _entries(text: str) -> Iterator[tuple[str, int]]:
+    long_key = None
+    for line in text.split("\n"):
+        if not line.strip() or line in ("---", "..."):
+            continue
+        if line.startswith("? "):
+            long_key = line[2:]
+            continue
+        key, _, number = (long_key, "", line.removeprefix(":")) if long_key is not None else line.rpartition(":")
+        if not number.strip().isdecimal():
+            raise ValueError(f"line {line[:60]!r} is no word with an id")
+        long_key = None
+        yield unquote(key), int(number)
+
+
+def unquote(text: str) -> str:
+    """Returns the text of a scalar, which may be in quotes."""
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        return _ESCAPE.sub(_unescape, text[1:-1])
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return text[1:-1].replace("''", "'")
+    return text
+
+
+def _unescape(found: re.Match[str]) -> str:
+    code = found[1] or found[2] or found[3]
+    return chr(int(code, 16)) if code else _ESCAPES.get(found[4], found[4])
+
+
+def _value(text: str) -> Any:
+    text = text.strip()
+    if text.startswith("[") and text.endswith("]"):
+        return [_value(part) for part in text[1:-1].split(",") if part.strip()]
+    if text in ("true", "false"):
+        return text == "true"
+    if text in ("", "~", "null"):
+        return None
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return unquote(text)

@@ -1,0 +1,1 @@
+"""Imports translators of fairseq: a checkpoint, two dictionaries, and codes or a model that cut words."""

@@ -1,0 +1,51 @@
+"""A dictionary of fairseq: four symbols, then a symbol and its count a line."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from t2t.errors import UserError
+
+SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
+"""What ids 0 to 3 are."""
+PAD, EOS, UNKNOWN = 1, 2, 3
+_OVERWRITE = "#fairseq:overwrite"
+
+
+def parse_dictionary(content: bytes, path: Path) -> list[str]:
+    """Returns the symbols by id, each once.
+
+    A line that ends with `#fairseq:overwrite` takes a symbol's text over: the earlier id, which no text has then, is
+    named `<id_4>` or the like.
+
+    Raises:
+        UserError: a line is no symbol with a count, or lists one twice.
+    """
+    try:
+        lines = content.decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 ({error.reason}); get it again") from None
+    symbols = list(SYMBOLS)
+    ids: dict[str, int] = {symbol: number for number, symbol in enumerate(symbols)}
+    for line in filter(None, lines):  # a symbol may be another line end
+        text = line.rstrip()
+        is_overwriting = text.endswith(f" {_OVERWRITE}")
+        symbol, _, count = text.removesuffix(_OVERWRITE).rstrip().rpartition(" ")
+        if not count.lstrip("-").isdecimal() or not symbol:
+            raise UserError(f"{path}: line {text[:60]!r} is no symbol with a count; get it again")
+        if symbol in ids and not is_overwriting:
+            raise UserError(f"{path} lists {symbol!r} twice, without {_OVERWRITE}; get it again")
+        if symbol in ids:
+            symbols[ids[symbol]] = f"<id_{ids[symbol]}>"
+        ids[symbol] = len(symbols)
+        symbols.append(symbol)
+    return _specials_kept(symbols, ids)
+
+
+def _specials_kept(symbols: list[str], ids: Mapping[str, int]) -> list[str]:
+    """Returns the symbols with the names of padding, end and unknown where those are, whatever took their text over."""
+    kept = list(symbols)
+    for number in (PAD, EOS, UNKNOWN):
+        if kept[number] != SYMBOLS[number]:
+            kept[ids[SYMBOLS[number]]] = f"<id_{ids[SYMBOLS[number]]}>"
+            kept[number] = SYMBOLS[number]
+    return kept

@@ -1,0 +1,149 @@
+"""The files of a fairseq translator: its checkpoint, its dictionaries, and what cuts texts into their symbols."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from t2t.checkpoints.arrays import Arrays
+from t2t.errors import UserError, first_few, one_line
+from t2t.files.atomic import os_errors_as_machine_errors
+from t2t.files.trust import check_inside
+from t2t.importing.fairseq.dictionary import EOS, PAD, UNKNOWN, parse_dictionary
+from t2t.importing.fairseq.settings import KNOWN, read_settings
+from t2t.importing.ids import in_our_order, our_order
+from t2t.importing.pytorch import parse_checkpoint, tensors_of
+from t2t.text.bpe import BpeEncoder
+from t2t.text.encoder import TextEncoder
+from t2t.text.piece_table import PieceTableEncoder
+from t2t.text.token import TokenEncoder
+
+_CHECKPOINTS = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt")
+"""Names of checkpoints, the preferred one first; another one is taken where it is the only one."""
+_CODES = ("bpecodes*", "code", "codes", "code.*", "codes.*", "*.codes", "*.bpecodes", "bpe.codes*")
+_MODELS = ("*.model", "*.spm")
+"""Names of subword-nmt's codes and of SentencePiece models; one that ends with a language is of that side."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint's tensors and settings."""
+
+    path: Path
+    settings: Mapping[str, Any]
+    arrays: Arrays
+
+    def need(self, name: str, kind: type = int) -> Any:
+        """Returns a setting; raises UserError if it is missing or of another type."""
+        value = self.settings.get(name)
+        if type(value) is not kind:
+            raise UserError(f"{self.path}: its settings have {name}={value!r}; it must be of type {kind.__name__}")
+        return value
+
+    def number(self, name: str, default: float) -> float:
+        """Returns a number among the settings; raises UserError for anything else."""
+        value = self.settings.get(name)
+        if value is not None and type(value) not in (int, float):
+            raise UserError(f"{self.path}: its settings have {name}={value!r}, which is no number; get it again")
+        return default if value is None else float(value)
+
+
+@dataclass(frozen=True)
+class Vocabularies:
+    """What texts of both sides become ids by."""
+
+    source: TextEncoder
+    target: TextEncoder
+    described: str
+    """How texts are cut, for the report."""
+    warnings: tuple[str, ...] = ()
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """Returns the checkpoint of a folder; raises UserError if there is none, several, or a damaged one."""
+    names = sorted(path.name for path in folder.glob("*.pt"))
+    preferred = [name for name in _CHECKPOINTS if name in names]
+    if not preferred and len(names) != 1:
+        found = f"{len(names)} checkpoints, {first_few(names, ', ')}" if names else "no checkpoint (*.pt)"
+        raise UserError(f"--model_dir={folder}: it has {found}; name the one to import model.pt")
+    path = folder / (preferred or names)[0]
+    content = _read(folder, path)
+    try:
+        checkpoint = parse_checkpoint(content, KNOWN)
+        if not isinstance(checkpoint, dict) or "model" not in checkpoint:
+            raise ValueError("it holds no model; give a checkpoint of fairseq")
+        arrays = tensors_of(checkpoint["model"])
+    except ValueError as error:
+        raise UserError(f"{path}: {one_line(error)}; get the file again") from error
+    return Checkpoint(path, read_settings(checkpoint, str(path)), arrays)
+
+
+def read_vocabularies(folder: Path, checkpoint: Checkpoint) -> Vocabularies:
+    """Returns the vocabularies of both sides.
+
+    Raises:
+        UserError: a dictionary is missing, or it is not clear what cuts texts.
+    """
+    languages = [checkpoint.settings.get(f"{side}_lang") for side in ("source", "target")]
+    if not all(isinstance(language, str) for language in languages):
+        raise UserError(f"{checkpoint.path}: its settings name no source_lang and target_lang; give a translator")
+    codes, models = (_of_languages(folder, patterns, languages) for patterns in (_CODES, _MODELS))
+    if codes and models:
+        found = ", ".join(sorted({path.name for path in (*codes, *models)}))
+        raise UserError(
+            f"--model_dir={folder}: it has both BPE codes and SentencePiece models, {found}; leave one kind"
+        )
+    cutters = codes or models
+    encoders = []
+    for side, language in enumerate(languages):
+        path = folder / f"dict.{language}.txt"
+        symbols = parse_dictionary(_read(folder, path), path)
+        pieces = in_our_order(symbols, our_order(len(symbols), PAD, EOS, UNKNOWN))
+        content = _read(folder, cutters[side]) if cutters else b""
+        encoders.append(_encoder(pieces, content, bool(codes), bool(models)))
+    kind = "BPE codes" if codes else "SentencePiece model" if models else ""
+    names = " and ".join(dict.fromkeys(path.name for path in cutters))
+    described = f"cut by the {kind} {names}" if kind else "words as they stand, since no codes are there"
+    return Vocabularies(*encoders, described, _warnings(checkpoint.settings, bool(kind)))
+
+
+def _encoder(pieces: list[str], cutter: bytes, is_codes: bool, is_model: bool) -> TextEncoder:
+    if is_codes:
+        return BpeEncoder(cutter, pieces)
+    return PieceTableEncoder(cutter, pieces, tags=False) if is_model else TokenEncoder(pieces[3:])
+
+
+def _warnings(settings: Mapping[str, Any], is_cut: bool) -> tuple[str, ...]:
+    """Returns what texts must be besides."""
+    found = []
+    if settings.get("tokenizer") == "moses":
+        found.append("its texts are tokenized by Moses' rules; give texts that are, and detokenize outputs")
+    if settings.get("bpe") and not is_cut:
+        found.append(f"its texts are cut by {settings['bpe']}, whose file is not there; give texts that are cut")
+    return tuple(found)
+
+
+def _of_languages(folder: Path, patterns: Sequence[str], languages: Sequence[Any]) -> list[Path]:
+    """Returns the files of both sides that match; one may be for both; an empty list where there is none.
+
+    Raises:
+        UserError: there are several, not one a language.
+    """
+    found = sorted({path for pattern in patterns for path in folder.glob(pattern) if path.is_file()})
+    if len(found) <= 1:
+        return found * 2
+    own = [[path for path in found if path.name.endswith(f".{language}")] for language in languages]
+    if len(found) == 2 and all(len(paths) == 1 for paths in own):
+        return [paths[0] for paths in own]
+    raise UserError(
+        f"--model_dir={folder}: {', '.join(path.name for path in found)} could all cut texts; leave one, or one that "
+        f"ends with .{languages[0]} and one that ends with .{languages[1]}"
+    )
+
+
+def _read(folder: Path, path: Path) -> bytes:
+    if not path.is_file():
+        raise UserError(f"--model_dir={folder}: no {path.name} there; copy all files of the model")
+    check_inside(folder, path)
+    with os_errors_as_machine_errors(f"cannot read {path}"):
+        return path.read_bytes()

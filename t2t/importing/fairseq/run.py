@@ -1,0 +1,199 @@
+"""Translators of fairseq: the architectures `transformer*`.
+
+The network is the paper's Transformer with biases in attention, Tensor2Tensor's sinusoids counted from position 2 on,
+and a decoder that begins with the end of sequence. Norms, tables, activation and depths are settings.
+
+Legend: D width, V vocabulary, L positions.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from t2t.checkpoints.arrays import Arrays
+from t2t.errors import UserError
+from t2t.hparams.base import HParams
+from t2t.hparams.transformer import transformer_base
+from t2t.importing.fairseq import dictionary
+from t2t.importing.fairseq.files import Checkpoint, read_checkpoint, read_vocabularies
+from t2t.importing.fairseq.tensors import with_todays_names
+from t2t.importing.formats import ImportRequest
+from t2t.importing.ids import our_order
+from t2t.importing.known_values import unknown_values
+from t2t.importing.pytorch_layers import layer_weights
+from t2t.importing.run import ForeignRun
+from t2t.importing.tensors import Tensors
+from t2t.runs.names import get_text_problem
+from t2t.specs.constants import INPUTS, TARGETS
+
+_ACTIVATIONS = {
+    "relu": "relu", "gelu": "gelu", "gelu_accurate": "gelu_tanh", "gelu_fast": "gelu_tanh",
+}  # fmt: skip
+_FALSE = (False, None, 0)
+_KNOWN: dict[str, tuple[Any, ...]] = {
+    "task": ("translation", None),
+    "activation_fn": (*_ACTIVATIONS, None),
+    "layernorm_embedding": _FALSE, "adaptive_input": _FALSE, "adaptive_softmax_cutoff": (None, "", []),
+    "character_embeddings": _FALSE, "char_inputs": _FALSE, "no_cross_attention": _FALSE, "cross_self_attention": _FALSE,
+    "no_decoder_final_norm": _FALSE, "base_layers": _FALSE, "encoder_layers_to_keep": (None, ""),
+    "decoder_layers_to_keep": (None, ""), "alternate_decoder_ffn_embed_dim": _FALSE,
+}  # fmt: skip
+_SAME = ("embed_dim", "ffn_embed_dim", "attention_heads", "normalize_before", "learned_pos")
+"""Settings of encoder and decoder that are one hparam here."""
+_COPIES = [f"{part}_{kind}" for part in ("in_proj", "out_proj", "fc1", "fc2") for kind in ("weight", "bias")]
+"""Tensors that version 0.12.2 has in encoder layers beside those that are trained."""
+_FIRST_POSITION = dictionary.PAD + 1
+_OLD_DECODER, _OLD_ENCODER = 2, 1
+"""Versions of the stacks up to which fairseq leaves out the norm at their end."""
+
+
+def read(request: ImportRequest) -> ForeignRun:
+    """Reads a folder with a checkpoint, the dictionaries of both languages, and codes or a model that cut words.
+
+    Raises:
+        UserError: a file is missing or damaged, or the network is another than the Transformer here.
+    """
+    checkpoint = read_checkpoint(request.model_dir)
+    hparams = _hparams(checkpoint)
+    vocabularies = read_vocabularies(request.model_dir, checkpoint)
+    problem = get_text_problem(request.problem or "text2text_files").with_encoders(
+        {INPUTS: vocabularies.source, TARGETS: vocabularies.target}
+    )
+    tensors = Tensors(with_todays_names(checkpoint.arrays), str(checkpoint.path))
+    sizes = (vocabularies.source.vocab_size, vocabularies.target.vocab_size)
+    weights = _weights(tensors, checkpoint, hparams, *sizes)
+    return ForeignRun(
+        problem=problem,
+        hparams=hparams,
+        weights=weights,
+        unused=tensors.finish(),
+        tensors=tensors.taken,
+        origin=f"the model in {checkpoint.path}",
+        settings="its settings and dictionaries",
+        notes=(
+            f"ids: padding {dictionary.PAD}, end of sequence {dictionary.EOS} and unknown {dictionary.UNKNOWN} became "
+            f"0, 1 and 2",
+            f"texts: {vocabularies.described}",
+        ),
+        warnings=vocabularies.warnings,
+    )
+
+
+def _hparams(checkpoint: Checkpoint) -> HParams:
+    """Returns the hparams of the network; those of training are of `transformer_base`."""
+    settings, arch = checkpoint.settings, checkpoint.settings.get("arch")
+    if not isinstance(arch, str) or not arch.startswith("transformer") or "_lm" in arch:
+        raise UserError(f"{checkpoint.path}: its architecture is {arch!r}; translators of transformer* can be imported")
+    wrong = unknown_values(settings, _KNOWN)
+    for name in _SAME:
+        values = [settings.get(f"{side}_{name}") for side in ("encoder", "decoder")]
+        if values[0] != values[1]:
+            wrong.append(f"encoder_{name}={values[0]!r} and decoder_{name}={values[1]!r} (known: equal ones)")
+    for name in ("decoder_input_dim", "decoder_output_dim"):
+        if settings.get(name) not in (None, settings.get("decoder_embed_dim")):
+            wrong.append(f"{name}={settings[name]!r} (known: that of decoder_embed_dim)")
+    if wrong:
+        raise UserError(
+            f"{checkpoint.path} describes another network than the models here: {'; '.join(wrong)}; it cannot be "
+            f"imported"
+        )
+    positions = "learned" if settings.get("encoder_learned_pos") else "sinusoidal"
+    positions = "none" if settings.get("no_token_positional_embeddings") else positions
+    lengths = [checkpoint.need(f"max_{side}_positions") for side in ("source", "target")]
+    is_tied = settings.get("share_all_embeddings") or settings.get("share_decoder_input_output_embed")
+    return transformer_base().replace(
+        hidden_size=checkpoint.need("encoder_embed_dim"),
+        num_encoder_layers=checkpoint.need("encoder_layers"),
+        num_decoder_layers=checkpoint.need("decoder_layers"),
+        num_heads=checkpoint.need("encoder_attention_heads"),
+        filter_size=checkpoint.need("encoder_ffn_embed_dim"),
+        activation=_ACTIVATIONS[settings.get("activation_fn") or "relu"],
+        norm_position="pre" if settings.get("encoder_normalize_before") else "post",
+        norm_epsilon=1e-5,
+        attention_bias=True,
+        positions=positions,
+        sinusoid_layout="split_from_2" if positions == "sinusoidal" else "interleaved",
+        target_start="eos",
+        shared_embedding=bool(settings.get("share_all_embeddings")),
+        shared_embedding_and_softmax_weights=bool(is_tied) and not settings.get("no_scale_embedding"),
+        max_length=min(lengths),
+        layer_prepostprocess_dropout=checkpoint.number("dropout", 0.1),
+        attention_dropout=checkpoint.number("attention_dropout", 0.0),
+        relu_dropout=checkpoint.number("activation_dropout", 0.0) or checkpoint.number("relu_dropout", 0.0),
+        beam_size=5,
+        length_penalty="power",
+        alpha=1.0,
+        min_output_length=1,
+    )
+
+
+def _weights(tensors: Tensors, checkpoint: Checkpoint, hparams: Any, *sizes: int) -> Arrays:
+    """Returns the weights by our paths; names what is not needed."""
+    weights = _tables(tensors, checkpoint, hparams, *sizes) | _positions(tensors, checkpoint, hparams)
+    for side, layers in (("encoder", hparams.encoder_layers), ("decoder", hparams.decoder_layers)):
+        for number in range(layers):
+            weights |= layer_weights(tensors, f"{side}.layers.{number}", f"{side}/layer_{number}", side == "decoder")
+            for copy in _COPIES:
+                tensors.drop(f"{side}.layers.{number}.{copy}", "fairseq fills it with others when it loads")
+        if hparams.norm_position == "pre":
+            _check_version(tensors, checkpoint, side)
+            weights |= tensors.norm(f"{side}.layer_norm", f"{side}/final_norm")
+        tensors.drop(f"{side}.version", "the version of the format")
+    return weights
+
+
+def _tables(tensors: Tensors, checkpoint: Checkpoint, hparams: Any, source_size: int, target_size: int) -> Arrays:
+    """Returns the tables of tokens, rows in our order."""
+    settings = checkpoint.settings
+    names = {"target_embedding": ("decoder.embed_tokens.weight", target_size)}
+    if settings.get("share_all_embeddings"):
+        tensors.drop_copy("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+    else:
+        names["source_embedding"] = ("encoder.embed_tokens.weight", source_size)
+    is_tied = settings.get("share_all_embeddings") or settings.get("share_decoder_input_output_embed")
+    if is_tied:
+        tensors.drop_copy("decoder.output_projection.weight", "decoder.embed_tokens.weight")
+    if not hparams.shared_embedding_and_softmax_weights:
+        output = "decoder.embed_tokens.weight" if is_tied else "decoder.output_projection.weight"
+        names["output_embedding"] = (output, target_size)
+    tables = {}
+    for ours, (name, size) in names.items():
+        table_VD = tensors.take(name)
+        if len(table_VD) != size:
+            raise UserError(
+                f"{checkpoint.path}: {name} has {len(table_VD)} rows, the dictionary {size} symbols; give the files of "
+                f"one model"
+            )
+        # What reads tables here multiplies by sqrt(D).
+        is_divided = ours != "output_embedding" and settings.get("no_scale_embedding")
+        scale = np.float32(hparams.hidden_size**-0.5 if is_divided else 1.0)
+        order = our_order(size, dictionary.PAD, dictionary.EOS, dictionary.UNKNOWN)
+        tables[f"{ours}/table"] = table_VD[order] * scale
+    return tables
+
+
+def _positions(tensors: Tensors, checkpoint: Checkpoint, hparams: Any) -> Arrays:
+    """Returns the table of learned positions, (L, D); nothing of sinusoids, which are computed here."""
+    for side in ("encoder", "decoder"):
+        for buffer in ("_float_tensor", "weights"):
+            tensors.drop(f"{side}.embed_positions.{buffer}", "sinusoids, which are computed here")
+    if hparams.positions != "learned":
+        return {}
+    source_LD, target_LD = (tensors.take(f"{side}.embed_positions.weight") for side in ("encoder", "decoder"))
+    if not np.array_equal(source_LD, target_LD):
+        raise UserError(
+            f"{checkpoint.path} has learned positions of the encoder and others of the decoder; the models here have "
+            f"one table for both, so it cannot be imported"
+        )
+    return {"positions/table": source_LD[_FIRST_POSITION:]}
+
+
+def _check_version(tensors: Tensors, checkpoint: Checkpoint, side: str) -> None:
+    """Raises UserError for a version of a stack that has no norm at its end, although its sub-layers have it before."""
+    name = f"{side}.version"
+    version = float(tensors.take(name).reshape(-1)[0]) if name in tensors else 1.0
+    if version <= (_OLD_DECODER if side == "decoder" else _OLD_ENCODER):
+        raise UserError(
+            f"{checkpoint.path}: {name} is {version:g}, of which fairseq leaves out the norm at the end of the "
+            f"{side}; the models here have it, so it cannot be imported"
+        )

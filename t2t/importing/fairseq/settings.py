@@ -1,0 +1,66 @@
+"""The settings in a checkpoint of fairseq, read as data: an `argparse.Namespace`, or since 0.10.1 a tree of them.
+
+Namespaces, OmegaConf's containers and choices come as records from the restricted reader; none of them is loaded.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from t2t.errors import UserError
+from t2t.importing.pytorch import Record
+
+KNOWN = (
+    "argparse", "omegaconf", "fairseq", "typing", "collections", "builtins", "__builtin__", "enum", "pathlib", "numpy",
+    "torch", "_codecs",
+)  # fmt: skip
+"""Packages whose objects a checkpoint may hold."""
+_REFERENCE = re.compile(r"\$\{([\w.]+)\}")
+_MOST_NESTED = 20
+
+
+def read_settings(checkpoint: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Returns the settings of task and model by name.
+
+    Raises:
+        UserError: there are none; `where` names the file.
+    """
+    tree = _plain(checkpoint.get("cfg")) or {"model": _plain(checkpoint.get("args"))}
+    model, task = (tree.get(name) if isinstance(tree, dict) else None for name in ("model", "task"))
+    if not isinstance(model, dict):
+        raise UserError(f"{where}: it holds no settings of a model, neither cfg nor args; give a checkpoint of fairseq")
+    task = task if isinstance(task, dict) else {}
+    settings = {**task, **model}
+    if "_name" in task:
+        settings["task"] = task["_name"]
+    settings.setdefault("arch", model.get("_name"))
+    return {name: _resolve(value, tree) for name, value in settings.items()}
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """Returns a value without records: names with values, lists, strings and numbers; None for all others."""
+    if depth > _MOST_NESTED:
+        return None
+    if isinstance(value, Record):
+        state = value.state if isinstance(value.state, dict) else {}
+        if value.name == "argparse.Namespace":
+            return _plain(state, depth + 1)
+        if value.name.startswith("omegaconf."):
+            return _plain(state.get("_content", state.get("_val")), depth + 1)
+        return _plain(value.arguments[0], depth + 1) if len(value.arguments) == 1 else None  # a choice, a path
+    if isinstance(value, dict):
+        return {str(name): _plain(item, depth + 1) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, depth + 1) for item in value]
+    return value if isinstance(value, str | int | float | bool) else None
+
+
+def _resolve(value: Any, tree: Mapping[str, Any]) -> Any:
+    """Returns what a setting such as `${model.decoder.embed_dim}` refers to; others as they are."""
+    found = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return value
+    place: Any = tree
+    for name in found[1].split("."):
+        place = place.get(name) if isinstance(place, dict) else None
+    return place

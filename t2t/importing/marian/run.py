@@ -1,0 +1,192 @@
+"""Translators of Marian: `type: transformer`.
+
+The network is the paper's Transformer with biases in attention and on logits, Tensor2Tensor's sinusoids, a decoder that
+begins with zeros, and norms where two strings of letters say. Source: Junczys-Dowmunt et al. 2018, *Marian: Fast Neural
+Machine Translation in C++*, and its code, `models/transformer.h`.
+
+Legend: D width, V vocabulary, L positions.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from t2t.checkpoints.arrays import Arrays
+from t2t.errors import UserError
+from t2t.export.marian.names import ACTIVATIONS, EPSILON, NORM_LETTERS, OUTPUT, SETTINGS, stack_names
+from t2t.hparams.base import HParams
+from t2t.hparams.transformer_marian import transformer_marian
+from t2t.importing.formats import ImportRequest
+from t2t.importing.known_values import unknown_values
+from t2t.importing.marian.files import ModelFiles
+from t2t.importing.marian.vocabulary import Vocabulary, read_vocabulary
+from t2t.importing.run import ForeignRun
+from t2t.importing.tensors import Tensors
+from t2t.runs.names import get_text_problem
+from t2t.specs.constants import INPUTS, PAD_ID, TARGETS
+
+PAD_BIAS = -100.0
+"""Bias of the logit of padding that was added: it has no probability, and smoothed losses stay small."""
+
+_FALSE = (False, None)
+_KNOWN: dict[str, tuple[Any, ...]] = {
+    "type": ("transformer",), "transformer-decoder-autoreg": ("self-attention",),
+    "transformer-ffn-activation": tuple(ACTIVATIONS), "transformer-ffn-depth": (2,),
+    "transformer-decoder-ffn-depth": (0, 2, None), "transformer-no-projection": _FALSE, "transformer-pool": _FALSE,
+    "transformer-tied-layers": ([], None), "transformer-no-bias": _FALSE, "transformer-no-affine": _FALSE,
+    "transformer-disable-position-embeddings": _FALSE, "transformer-attention-mask": ("default", None),
+    "lemma-dim-emb": (0, None), "factors-dim-emb": (0, None), "ulr": _FALSE, "right-left": _FALSE,
+    "input-types": ([], None, ["sequence", "sequence"]),
+}  # fmt: skip
+_FORMS = {("", "a{}", ""): "post", ("{}", "a", "{}"): "pre"}
+"""What stands before and after sub-layers and after a stack, dropout left out -> `norm_position`."""
+
+
+def read(request: ImportRequest) -> ForeignRun:
+    """Reads a folder with a model and its vocabularies.
+
+    Raises:
+        UserError: a file is missing or damaged, or the network is another than the Transformer here.
+    """
+    files = ModelFiles(request.model_dir)
+    hparams = _hparams(files)
+    tensors = Tensors({n: a for n, a in files.archive.items() if n != SETTINGS}, str(files.folder / files.model))
+    if rounded := [name for name, array in files.archive.items() if name != SETTINGS and array.dtype.kind != "f"]:
+        raise UserError(f"{files.folder / files.model}: {rounded[0]} is no float; give the model before quantization")
+    names = _table_names(hparams)
+    sizes = [len(tensors.take(names[which])) for which in ("source_embedding", "target_embedding")]
+    files_of = files.vocabularies()
+    source, target = (
+        read_vocabulary(files, name, side, rows)
+        for name, side, rows in zip(files_of, ("source", "target"), sizes, strict=True)
+    )
+    if hparams.shared_embedding and source.encoder.ids_fingerprint != target.encoder.ids_fingerprint:
+        raise UserError(f"{files.folder}: {' and '.join(files_of)} differ, and the model has one table for both")
+    problem = get_text_problem(request.problem or "text2text_files").with_encoders(
+        {INPUTS: source.encoder, TARGETS: target.encoder}
+    )
+    weights = _weights(tensors, hparams, source, target)
+    tensors.drop("decoder_c_tt", "not used by Transformers")
+    return ForeignRun(
+        problem=problem,
+        hparams=hparams,
+        hparams_set="transformer_marian",
+        weights=weights,
+        unused=tensors.finish(),
+        tensors=tensors.taken,
+        origin=f"the model in {files.folder / files.model}",
+        settings="its settings and vocabularies",
+        notes=tuple(f"{side}: {found.described}" for side, found in (("source", source), ("target", target))),
+        warnings=_warnings(files),
+    )
+
+
+def _warnings(files: ModelFiles) -> tuple[str, ...]:
+    penalty = files.decoder.get("word-penalty") or 0
+    return (f"decoder.yml has word-penalty={penalty}, which the search here does not have",) if penalty else ()
+
+
+def _hparams(files: ModelFiles) -> HParams:
+    """Returns the hparams of the network; those of training are of `transformer_marian`."""
+    settings, where = files.settings, files.folder / files.model
+    wrong = unknown_values(settings, _KNOWN)
+    inner = _need(files, "transformer-dim-ffn")
+    if settings.get("transformer-decoder-dim-ffn") not in (None, 0, inner):
+        wrong.append(f"transformer-decoder-dim-ffn={settings['transformer-decoder-dim-ffn']!r} (known: 0, {inner})")
+    steps = [_letters(settings, name) for name in ("preprocess", "postprocess", "postprocess-top")]
+    forms = {tuple(step.format(c) for step in form): (p, n) for form, p in _FORMS.items() for n, c in _norms()}
+    if tuple(steps) not in forms:
+        found = ", ".join(map(repr, steps))
+        wrong.append(f"transformer-preprocess, -postprocess and -postprocess-top are {found} without dropout")
+    if _letters(settings, "postprocess-emb"):
+        wrong.append(f"transformer-postprocess-emb={settings['transformer-postprocess-emb']!r} (known: 'd', '')")
+    if wrong:
+        raise UserError(
+            f"{where} describes another network than the models here: {'; '.join(wrong)}; it cannot be imported"
+        )
+    norm_position, norm_type = forms[tuple(steps)]
+    is_all = bool(settings.get("tied-embeddings-all"))
+    is_source, is_output = (is_all or bool(settings.get(f"tied-embeddings{part}")) for part in ("-src", ""))
+    learned = files.archive.get("Wpos")
+    search = {"beam_size": files.decoder.get("beam-size"), "alpha": files.decoder.get("normalize")}
+    return transformer_marian().replace(
+        hidden_size=_need(files, "dim-emb"),
+        num_encoder_layers=_need(files, "enc-depth"),
+        num_decoder_layers=_need(files, "dec-depth"),
+        num_heads=_need(files, "transformer-heads"),
+        filter_size=inner,
+        activation=ACTIVATIONS[settings.get("transformer-ffn-activation") or "swish"],
+        norm_position=norm_position,
+        norm_type=norm_type,
+        norm_epsilon=EPSILON,
+        positions="sinusoidal" if learned is None else "learned",
+        sinusoid_layout="split" if learned is None else "interleaved",
+        output_bias=True,
+        shared_embedding=is_source,
+        shared_embedding_and_softmax_weights=is_output and learned is None,
+        max_length=transformer_marian().max_length if learned is None else len(learned),
+        **{name: type(default)(search[name]) for name, default in (("beam_size", 1), ("alpha", 1.0))
+           if type(search[name]) in (int, float)},
+    )  # fmt: skip
+
+
+def _norms() -> Sequence[tuple[str, str]]:
+    return tuple(NORM_LETTERS.items())
+
+
+def _letters(settings: Any, name: str) -> str:
+    """Returns the letters of a setting without those of dropout."""
+    return str(settings.get(f"transformer-{name}") or "").replace("d", "")
+
+
+def _need(files: ModelFiles, name: str) -> int:
+    value = files.settings.get(name)
+    if type(value) is not int:
+        raise UserError(f"{files.folder / files.model}: its settings have {name}={value!r}; it must be a whole number")
+    return value
+
+
+def _table_names(hparams: Any) -> dict[str, str]:
+    """Returns Marian's name of the table of each side."""
+    if hparams.shared_embedding:
+        return dict.fromkeys(("source_embedding", "target_embedding"), "Wemb")
+    return {"source_embedding": "encoder_Wemb", "target_embedding": "decoder_Wemb"}
+
+
+def _weights(tensors: Tensors, hparams: Any, source: Vocabulary, target: Vocabulary) -> Arrays:
+    """Returns the weights by our paths."""
+    names = _table_names(hparams)
+    is_tied = f"{OUTPUT}_W" not in tensors and f"{OUTPUT}_Wt" not in tensors
+    learned = hparams.positions == "learned"
+    # Marian scales embeddings where sinusoids are added, and only there; what reads tables here always does.
+    scale = np.float32(hparams.hidden_size**-0.5 if learned else 1.0)
+    target_VD = tensors.take(names["target_embedding"])
+    weights = {"target_embedding/table": _rows(target_VD, target.order) * scale}
+    if not hparams.shared_embedding:
+        weights["source_embedding/table"] = _rows(tensors.take(names["source_embedding"]), source.order) * scale
+    if not hparams.shared_embedding_and_softmax_weights:
+        output_VD = target_VD if is_tied else _output_table(tensors)
+        weights["output_embedding/table"] = _rows(output_VD, target.order)
+    bias_V = tensors.take(f"{OUTPUT}_b").reshape(-1) if f"{OUTPUT}_b" in tensors else np.zeros(len(target_VD), "f")
+    weights["output_embedding/bias"] = _rows(bias_V, target.order)
+    if target.order[PAD_ID] == len(target_VD):
+        weights["output_embedding/bias"][PAD_ID] = PAD_BIAS
+    if learned:
+        weights["positions/table"] = tensors.take("Wpos")
+    for name, path in stack_names(hparams).items():
+        array = tensors.take(name)
+        weights[path] = array if path.endswith("kernel") else array.reshape(-1)
+    return weights
+
+
+def _output_table(tensors: Tensors) -> np.ndarray:
+    """Returns the table of the output layer, (V, D), which older models have transposed."""
+    return tensors.take(f"{OUTPUT}_W").T if f"{OUTPUT}_W" in tensors else tensors.take(f"{OUTPUT}_Wt")
+
+
+def _rows(array: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Returns rows in our order, float32; zeros for padding that was added."""
+    zeros = np.zeros((max(0, int(order.max()) + 1 - len(array)), *array.shape[1:]), array.dtype)
+    rows: np.ndarray = np.concatenate([array, zeros])[order]
+    return rows

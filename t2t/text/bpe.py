@@ -1,0 +1,107 @@
+"""Byte-pair encoding by the codes and the dictionary of another toolkit: subword-nmt's pieces, `in@@ side`."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Self
+
+import numpy as np
+
+from t2t.errors import UserError, one_line
+from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
+from t2t.text.bpe_codes import BpeCodes
+from t2t.text.encoder import TextEncoder, fingerprint_of
+from t2t.text.word_ids import WordIds
+
+BPE_HEADER = b'{"bpe_pieces": ['
+"""What a file of `to_bytes` begins with."""
+
+_RESERVED = (PAD_ID, EOS_ID, UNK_ID)
+
+
+class BpeEncoder(TextEncoder):
+    """Codes that cut words into pieces, and the list that gives each piece its id.
+
+    Ids are 0 padding, 1 end of sequence, 2 unknown, then the other pieces. All pieces of a word but its last end with
+    the separator. A text comes back with single spaces between its words; what the list lacks is unknown.
+
+    Args:
+        codes: content of a file of codes, see `BpeCodes`.
+        pieces: by id, those of padding, end of sequence and unknown first.
+        separator: what pieces that a word goes on after end with.
+
+    Raises:
+        UserError: the codes are damaged, or a piece is listed twice.
+    """
+
+    kind = "bpe"
+    file_suffix = ".bpe"
+    lossless = False
+    unknown_id = UNK_ID
+
+    def __init__(self, codes: bytes, pieces: Sequence[str], separator: str = "@@"):
+        self._codes, self._pieces, self._separator = bytes(codes), tuple(pieces), separator
+        self._ids = {piece: token_id for token_id, piece in enumerate(self._pieces)}
+        if len(self._ids) < len(self._pieces) or len(self._pieces) <= len(_RESERVED):
+            raise UserError(
+                f"BPE vocabulary: it has {len(self._pieces)} pieces, {len(self._ids)} of them different; each has one "
+                f"id, and three are reserved"
+            )
+        for token_id in _RESERVED:  # no text may spell them
+            del self._ids[self._pieces[token_id]]
+        self._cutter = BpeCodes(self._codes)
+        self._word_ids = WordIds(self._ids_of_word)
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of pieces."""
+        return len(self._pieces)
+
+    @property
+    def ids_fingerprint(self) -> str:
+        """That of the list alone, which two files of codes may share."""
+        return fingerprint_of(self.kind, json.dumps(self._pieces).encode())
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the ids of the pieces of the words of a text, which white space sets apart."""
+        found: list[int] = np.frombuffer(b"".join(map(self._word_ids.__getitem__, text.split())), np.int32).tolist()
+        return found
+
+    def _ids_of_word(self, word: str) -> list[int]:
+        *first, last = self._cutter.cut(word)
+        return [self._ids.get(piece, UNK_ID) for piece in [*(piece + self._separator for piece in first), last]]
+
+    def decode_ids(self, ids: list[int]) -> str:
+        """Returns the words of the pieces; one that its last piece lacks ends where the text does."""
+        return "".join(f"{self._pieces[token_id]} " for token_id in ids).replace(f"{self._separator} ", "").rstrip()
+
+    def piece(self, token_id: int) -> str:
+        """Returns the piece, with the separator where its word goes on."""
+        return self._pieces[token_id]
+
+    def to_bytes(self) -> bytes:
+        """Returns the list as a line of JSON, and the codes."""
+        header = {"bpe_pieces": self._pieces, "separator": self._separator}
+        return json.dumps(header).encode() + b"\n" + self._codes
+
+    @property
+    def codes(self) -> bytes:
+        """Content of the file of codes."""
+        return self._codes
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Reads what `to_bytes` wrote."""
+        header, _, codes = content.partition(b"\n")
+        try:
+            table = json.loads(header)
+            pieces, separator = table["bpe_pieces"], table["separator"]
+            if not all(isinstance(piece, str) for piece in (*pieces, separator)):
+                raise ValueError("a piece is no text")
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise UserError(f"BPE vocabulary: the file's list is damaged ({one_line(error)}); get it again") from None
+        return cls(codes, pieces, separator)
+
+    @classmethod
+    def build(cls, lines: Iterable[str], size: int) -> Self:
+        """Raises UserError: such vocabularies come with imported models, and none is learnt."""
+        raise UserError("BPE vocabulary: none is learnt from text; it comes with an imported model")

@@ -1,0 +1,173 @@
+"""Exports to Marian: its formulas on the written model, the importer reading it back, what Marian lacks.
+
+Legend: T target length, V vocabulary.
+"""
+
+import importlib
+
+import numpy as np
+import pytest
+
+from t2t.errors import UserError
+from t2t.export.exporting import export
+from t2t.export.job import ExportJob, Trial
+from t2t.export.marian.model import MarianExport
+from t2t.export.marian.yaml import format_vocabulary, parse_settings, parse_vocabulary
+from t2t.export.parity import ParityError
+from t2t.importing.formats import ImportRequest
+from t2t.importing.run import import_run
+from t2t.runs.loading import load
+from t2t.text.bpe import BpeEncoder
+from t2t.text.byte import ByteEncoder
+from t2t.text.sentencepiece import SentencePieceEncoder
+from t2t.text.token import TokenEncoder
+from tests.builders import numpy
+from tests.letters import TEXTS, letters, translator_of
+from tests.reference import marian_native as theirs
+
+FORMS = {
+    "one table": {},
+    "pre-norm, tables of their own, silu": {
+        "norm_position": "pre", "shared_embedding": False, "shared_embedding_and_softmax_weights": False,
+        "activation": "silu", "attention_bias": True, "num_encoder_layers": 3, "num_decoder_layers": 1,
+    },
+    "rms norms, a table for embeddings, biases of logits, gelu": {
+        "norm_type": "rms", "shared_embedding_and_softmax_weights": False, "output_bias": True,
+        "activation": "gelu_sigmoid",
+    },
+    "two tables, no biases": {"shared_embedding": False, "feed_forward_bias": False},
+}  # fmt: skip
+
+
+def made(problem, folder, **changes):
+    translator = translator_of(problem, sinusoid_layout="split", **changes)
+    return translator, MarianExport(translator, ExportJob(folder=folder, format="marian"))
+
+
+def imported(folder, run):
+    import_run(ImportRequest(format="marian", model_dir=folder, output_dir=run))
+    return load(run)
+
+
+@pytest.mark.parametrize("changes", FORMS.values(), ids=FORMS)
+def test_every_form_is_read_as_it_was(changes, tmp_path):
+    """By Marian's formulas in numpy, written apart from those that the export itself is tried with."""
+    translator, exported = made(letters(), tmp_path, **changes)
+    exported.write(tmp_path)
+    rows = translator.encode(TEXTS)
+    found = exported.verify(tmp_path, Trial(rows, TEXTS))["greedy search"]
+    assert found.identical == len(TEXTS)
+    assert found.largest_difference < 1e-4
+    with np.load(tmp_path / "model.npz") as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    values = parse_settings(arrays.pop("special:model.yml").tobytes().rstrip(b"\0").decode())
+    source, target = [*rows[0], 1], [4, 3, 5, 1]
+    expected_TV = theirs.Network({n: "" if v is None else v for n, v in values.items()}, arrays).log_probs(
+        source, target
+    )
+    batch = {"inputs": np.array([source], np.int32), "targets": np.array([target], np.int32)}
+    for model in (translator.model, imported(tmp_path, tmp_path / "run").model):
+        logits_TV = numpy(model(batch))[0].astype(np.float64)
+        log_probs_TV = logits_TV - np.log(np.exp(logits_TV).sum(-1, keepdims=True))
+        np.testing.assert_allclose(log_probs_TV, expected_TV, atol=1e-5)
+
+
+BPE = BpeEncoder(
+    b"#version: 0.2\na b\nab c</w>\n", ["<pad>", "</s>", "<unk>", "abc", "ab@@", "c", "d", 'q"', ":", "é\x85"]
+)
+VOCABULARIES = {
+    "words": (TokenEncoder("abcdefgh"), TokenEncoder(["x", "it's", '"', "a:", "#"])),
+    "BPE codes": (BPE, BPE),
+    "SentencePiece": (SentencePieceEncoder.build(["a b c d", "hot dog days", "x"] * 9, 300),) * 2,
+}
+
+
+@pytest.mark.parametrize("encoders", VOCABULARIES.values(), ids=VOCABULARIES)
+def test_texts_have_the_same_ids_once_the_folder_is_read_back(encoders, tmp_path):
+    problem = letters().with_encoders(dict(zip(("inputs", "targets"), encoders, strict=True)))
+    _, exported = made(problem, tmp_path)
+    exported.write(tmp_path)
+    loaded = imported(tmp_path, tmp_path / "run")
+    for feature, encoder in problem.encoders.items():
+        for text in ("a b c", "abc d ab", "hot dog", "it's a: # x", "never"):
+            assert loaded.problem.encoders[feature].encode(text) == encoder.encode(text)
+    assert loaded.problem.spec().shared_vocabulary == (encoders[0] is encoders[1])
+
+
+def test_ctranslate2_reads_it(tmp_path):
+    """Its converter takes sinusoids of slightly other waves and another epsilon, which are put right here."""
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    converter = importlib.import_module("ctranslate2.converters.marian")
+    translator, exported = made(letters(), tmp_path / "served")
+    (tmp_path / "served").mkdir()
+    exported.write(tmp_path / "served")
+    read = converter.MarianConverter(str(tmp_path / "served/model.npz"), [str(tmp_path / "served/vocab.yml")])
+    width = translator.model.hparams.hidden_size
+
+    def positions(dim, num_positions=2048):
+        angles = np.arange(num_positions)[:, None] * 10000.0 ** (-np.arange(dim // 2) / (dim // 2 - 1))
+        return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(converter, "_make_sinusoidal_position_encodings", positions)
+        spec = read._load()
+    spec.config.layer_norm_epsilon = 1e-6
+    assert spec.encoder.position_encodings.encodings.shape == (2048, width)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(read, "_load", lambda: spec)
+        read.convert(str(tmp_path / "converted"))
+    peer = ctranslate2.Translator(str(tmp_path / "converted"), intra_threads=1)
+    found = peer.score_batch([text.split() for text in TEXTS[:4]], [["b", "c"], ["a"], ["d", "h"], ["e"]])
+    rows, outputs = translator.encode(TEXTS[:4]), [[4, 5], [3], [6, 10], [7]]
+    sums = [sum(result.log_probs) for result in found]
+    np.testing.assert_allclose(translator.score_ids(rows, outputs), sums, atol=1e-4)
+
+
+def test_an_export_is_kept_with_its_report_or_not_at_all(tmp_path):
+    translator, exported = made(letters(), tmp_path / "kept")
+    job = ExportJob(folder=tmp_path / "kept", format="marian")
+    export(translator, job, TEXTS)
+    names = {path.name for path in (tmp_path / "kept").iterdir()}
+    assert names == {"model.npz", "decoder.yml", "vocab.yml", "README.md", "t2t_export.json"}
+    readme = (tmp_path / "kept/README.md").read_text()
+    assert "marian-decoder -c decoder.yml" in readme
+    assert "words with a space between each two" in readme
+    table = translator.model.target_embedding.table
+    table.assign(np.asarray(table)[::-1])
+    with pytest.raises(ParityError, match=r"greedy search: . of 6 outputs are those of the run"):
+        exported.verify(tmp_path / "kept", Trial(translator.encode(TEXTS), TEXTS))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"sinusoid_layout": "interleaved"},
+            r"cannot hold this model: sinusoid_layout=interleaved \(Marian has split\)",
+        ),
+        ({"positions": "rotary", "sinusoid_layout": "interleaved"}, r"positions=rotary \(Marian has sinusoidal\)"),
+        ({"activation": "gelu"}, r"activation=gelu \(Marian has relu, silu, gelu_sigmoid\)"),
+        ({"norm_epsilon": 1e-5}, r"norm_epsilon=1e-05 \(Marian has 1e-06\)"),
+        ({"target_start": "eos"}, r"target_start=eos \(Marian has zero\)"),
+        ({"num_kv_heads": 1}, r"num_kv_heads=1: its heads have keys and values each"),
+        ({"attention_key_channels": 32}, r"attention channels other than hidden_size=8; use ctranslate2 or onnx"),
+        ({"decoder_layer": "ssru"}, r"decoder_layer=ssru \(Marian has self_attention\)"),
+    ],
+)
+def test_what_marian_lacks_is_refused_by_name(changes, said, tmp_path):
+    with pytest.raises(UserError, match=said):
+        MarianExport(
+            translator_of(letters(), **{"sinusoid_layout": "split"} | changes),
+            ExportJob(folder=tmp_path, format="marian"),
+        )
+
+
+def test_a_vocabulary_that_marian_cannot_read_is_refused(tmp_path):
+    problem = letters().with_encoders(dict.fromkeys(("inputs", "targets"), ByteEncoder()))
+    with pytest.raises(UserError, match=r"a vocabulary of kind byte; use ctranslate2 or onnx"):
+        made(problem, tmp_path)
+
+
+def test_every_word_comes_back_from_yaml():
+    words = ["<pad>", '"', "\\", "a: b", "#", "- x", "yes", "1", "", "\x85", "\u2028x", "é", "中", "😀", "'", "\t", "{"]
+    assert parse_vocabulary(format_vocabulary(words)) == {word: number for number, word in enumerate(words)}
