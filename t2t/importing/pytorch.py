@@ -2,7 +2,7 @@
 
 Such a file is a pickle of a dictionary of tensors, with the numbers beside it: in a zip archive since PyTorch 1.6
 (`<name>/data.pkl` and `<name>/data/<key>`), in one stream before. A pickle can call any function that its reader lets
-it have. This reader has four names to give it, all of them of tensors; a file that asks for another one is refused.
+it have. This reader has five names to give it, of tensors and of settings; a file that asks for another one is refused.
 """
 
 import collections
@@ -35,18 +35,53 @@ def parse_pytorch(content: bytes) -> Arrays:
     Raises:
         ValueError: it is no PyTorch file, is damaged, or holds something else than tensors by name.
     """
-    try:
-        state = _read_zip(content) if content[:2] == b"PK" else _read_stream(content)
-    except ValueError:
-        raise
-    except Exception as error:  # unpickling damaged data raises many kinds
-        raise ValueError(f"it is damaged ({type(error).__name__}: {error})") from error
+    state = _read(content)
     if not isinstance(state, dict):
         raise ValueError(f"it holds {type(state).__name__}, not tensors by name")
     tensors = {str(name): value for name, value in state.items()}
     if other := [name for name, value in tensors.items() if not isinstance(value, _Tensor)]:
         raise ValueError(f"entry {other[0]!r} is no tensor; save the model's state_dict alone")
     return {name: tensor.array() for name, tensor in tensors.items()}
+
+
+def parse_pytorch_values(content: bytes) -> Any:
+    """Returns what a file of this content holds: dictionaries, lists, texts and numbers, and tensors as arrays.
+
+    Settings of a command, an `argparse.Namespace`, come as a dictionary.
+
+    Raises:
+        ValueError: it is no PyTorch file, is damaged, or holds something else.
+    """
+    try:
+        return _plain(_read(content))
+    except RecursionError as error:
+        raise ValueError("it holds itself; it is damaged") from error
+
+
+def _read(content: bytes) -> Any:
+    try:
+        return _read_zip(content) if content[:2] == b"PK" else _read_stream(content)
+    except ValueError:
+        raise
+    except Exception as error:  # unpickling damaged data raises many kinds
+        raise ValueError(f"it is damaged ({type(error).__name__}: {error})") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict | _Settings):
+        items = value.items() if isinstance(value, dict) else vars(value).items()
+        return {name: _plain(part) for name, part in items}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, _Tensor):
+        return value.array()
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise ValueError(f"it holds a {type(value).__name__}, which is no data")
+
+
+class _Settings:
+    """Stands for an `argparse.Namespace`: attributes, and nothing that could be called."""
 
 
 @dataclass
@@ -93,6 +128,8 @@ class _TensorUnpickler(pickle.Unpickler):
         """Returns one of the known names; raises ValueError for any other."""
         if (module, name) == ("collections", "OrderedDict"):
             return collections.OrderedDict
+        if (module, name) == ("argparse", "Namespace"):
+            return _Settings
         if module == "torch._utils" and name in ("_rebuild_tensor_v2", "_rebuild_parameter"):
             return getattr(self, name)
         if module == "torch" and name in _TYPES:

@@ -16,15 +16,21 @@ class TokenLists:
 
     source: list[str]
     target: list[str]
+    input_end: bool = True
+    """Whether the model looks at the end of sequence of an input."""
 
     @classmethod
-    def of_encoders(cls, encoders: Mapping[str, TextEncoder]) -> Self:
+    def of_encoders(cls, encoders: Mapping[str, TextEncoder], input_end: bool = True) -> Self:
         """Returns those of the vocabularies of inputs and targets."""
-        return cls(*(tokens_of(encoders[name]) for name in (INPUTS, TARGETS)))
+        return cls(*(tokens_of(encoders[name]) for name in (INPUTS, TARGETS)), input_end)
 
     def source_of(self, row: Row) -> list[str]:
-        """Returns the tokens of an input without its end of sequence, which CTranslate2 adds."""
-        return [self.source[token_id] for token_id in row[:-1]]
+        """Returns the tokens of an input without its end of sequence, which CTranslate2 adds where the model reads it.
+
+        Where it does not, an empty input is its end.
+        """
+        words = row[:-1] if self.input_end else row[:-1] or row
+        return [self.source[token_id] for token_id in words]
 
     def target_of(self, row: Row) -> list[str]:
         """Returns the tokens of an output without its end of sequence."""
