@@ -44,6 +44,11 @@ FORMATS = {
         folder="a folder with one model of OpenNMT-py (*.pt), or one of Eole (config.json)",
         takes=("sentencepiece_model",),
     ),
+    "sockeye": Format(
+        module="t2t.importing.sockeye.run",
+        folder="a model's folder of Sockeye 3, with its params.best",
+        takes=("sentencepiece_model",),
+    ),
 }
 """By the value of `--from`."""
 

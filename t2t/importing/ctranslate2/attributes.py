@@ -8,8 +8,11 @@ import numpy as np
 
 from t2t.errors import UserError
 
-_UNUSED = ("alignment_layer", "alignment_heads", "alibi_use_positive_positions", "scale_alibi", "multi_query_attention")
-"""They decide no probability of a Transformer here."""
+_UNUSED = (
+    "alignment_layer", "alignment_heads", "alibi_use_positive_positions", "scale_alibi", "multi_query_attention",
+    "embeddings_merge",
+)  # fmt: skip
+"""They decide no probability of a Transformer here, whose inputs have one table."""
 
 
 class Attributes:

@@ -41,22 +41,20 @@ def convert_stacks(tensors: Tensors, attributes: Attributes, hparams: Transforme
     return weights
 
 
-def convert_tables(tensors: Tensors, attributes: Attributes, width: int) -> tuple[Arrays, np.ndarray | None]:
-    """Returns the tables of tokens under our names for all three, by foreign ids, and the biases of the logits.
+def convert_tables(
+    tensors: Tensors, attributes: Attributes, width: int
+) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray | None]:
+    """Returns the tables of inputs, targets and the output layer by foreign ids, and the biases of logits, if any.
 
     Embeddings here are multiplied by sqrt(D), hidden states before the output layer by nothing.
     """
     source = next((name for name in SOURCE_TABLES if name in tensors), SOURCE_TABLES[0])
-    scales = {side: attributes.embedding_scale(side, width) / width**0.5 for side in ("encoder", "decoder")}
-    tables = {
-        "source_embedding": scaled(tensors.take(source), scales["encoder"]),
-        "target_embedding": scaled(tensors.take("decoder/embeddings/weight"), scales["decoder"]),
-        "output_embedding": scaled(
-            tensors.take("decoder/projection/weight"), attributes.get("decoder/scale_outputs", 1.0)
-        ),
-    }
+    scales = [attributes.embedding_scale(side, width) / width**0.5 for side in ("encoder", "decoder")]
+    names = (source, "decoder/embeddings/weight", "decoder/projection/weight")
+    factors = (*scales, attributes.get("decoder/scale_outputs", 1.0))
+    inputs, targets, outputs = (scaled(tensors.take(name), by) for name, by in zip(names, factors, strict=True))
     bias = "decoder/projection/bias"
-    return tables, tensors.take(bias) if bias in tensors else None
+    return (inputs, targets, outputs), tensors.take(bias) if bias in tensors else None
 
 
 def _layer(tensors: Tensors, attributes: Attributes, hparams: TransformerHParams, path: str) -> Arrays:
