@@ -89,8 +89,8 @@ class ForeignVocabulary:
 
     def unspelt(self) -> list[str]:
         """Returns the words that no text split at white space has: those with white space in them, and second ones."""
-        spelt = _spelt(self.tokens, self.order)
-        return [token for token, name in zip(self.tokens[3:], spelt[3:], strict=True) if token != name]
+        pairs = zip(self.tokens[3:], _spelt(self.tokens, self.order)[3:], strict=True)
+        return [token for token, name in pairs if token != name and token not in (PADDING, END, UNKNOWN)]
 
     def note(self, side: str) -> str:
         """Returns a line for the report."""

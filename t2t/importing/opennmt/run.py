@@ -115,7 +115,7 @@ def _hparams(model: ForeignModel, tensors: Tensors) -> TransformerHParams:
         activation=activation,
         gated_feed_forward=is_gated,
         feed_forward_bias=f"{inner}.bias" in tensors,
-        attention_bias=f"{first}.self_attn.linear_query.bias" in tensors,
+        attention_bias=any("_attn." in name and name.endswith(".bias") for name in tensors.names),
         norm_position="pre",
         norm_type=model.norm_type,
         norm_epsilon=model.norm_epsilon,
@@ -177,7 +177,10 @@ def _layer(model: ForeignModel, tensors: Tensors, hparams: TransformerHParams, s
     weights: Arrays = {}
     for theirs, ours in attentions.items():
         for part, ending in _PARTS:
-            weights |= tensors.linear(f"{name}.{theirs}.{part}", f"{path}/{ours}/{ending}")
+            found = tensors.linear(f"{name}.{theirs}.{part}", f"{path}/{ours}/{ending}")
+            if hparams.attention_bias:  # maps that have none beside others that have one
+                found.setdefault(f"{path}/{ours}/{ending}bias", np.zeros(found[f"{path}/{ours}/{ending}kernel"].shape[1]))
+            weights |= found
     maps = dict(zip(names.maps, ("inner", "outer", "linear"), strict=True))
     for theirs, ours in maps.items():
         if ours != "linear" or hparams.gated_feed_forward:

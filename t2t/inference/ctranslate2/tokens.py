@@ -25,12 +25,8 @@ class TokenLists:
         return cls(*(tokens_of(encoders[name]) for name in (INPUTS, TARGETS)), input_end)
 
     def source_of(self, row: Row) -> list[str]:
-        """Returns the tokens of an input without its end of sequence, which CTranslate2 adds where the model reads it.
-
-        Where it does not, an empty input is its end.
-        """
-        words = row[:-1] if self.input_end else row[:-1] or row
-        return [self.source[token_id] for token_id in words]
+        """Returns the tokens of an input without its end of sequence, which CTranslate2 adds where it is read."""
+        return [self.source[token_id] for token_id in row[:-1]]
 
     def target_of(self, row: Row) -> list[str]:
         """Returns the tokens of an output without its end of sequence."""

@@ -112,16 +112,16 @@ def test_outputs_and_exports_are_the_same_though_inputs_have_no_end(tmp_path):
     theirs.write(theirs.random_spec(encodings=TABLE), tmp_path / "model")
     loaded, _ = imported(tmp_path)
     check_greedy(tmp_path, loaded, hidden="<s>")
-    encoders, ids = loaded.problem.encoders, loaded.translator().encode([*SOURCES, ""])
     (tmp_path / "again").mkdir()
-    tokens = TokenLists.of_encoders(encoders, input_end=False)
+    tokens = TokenLists.of_encoders(loaded.problem.encoders, input_end=False)
     write_model(tmp_path / "again", loaded.model, tokens, theirs.POSITIONS)
-    fast = Translator(
-        loaded.problem, loaded.model, loaded.hparams, engine=CTranslate2Engine(tmp_path / "again", tokens, 40)
-    )
-    assert [best.ids for (best,) in fast.translate_ids(ids)] == [
-        best.ids for (best,) in loaded.translator().translate_ids(ids)
-    ]
+    engine = CTranslate2Engine(tmp_path / "again", tokens, theirs.POSITIONS)
+    ours, fast = loaded.translator(), Translator(loaded.problem, loaded.model, loaded.hparams, engine=engine)
+    assert [best.ids for (best,) in fast.translate(SOURCES)] == [best.ids for (best,) in ours.translate(SOURCES)]
+    settings, hparams = ours.settings(1)
+    assert "an input is empty" in engine.refusal([[5, 1], [1]], settings, hparams)
+    assert "an input is empty" in engine.score_refusal([[1]], [[5, 1]])
+    assert not engine.refusal([[5, 1]], settings, hparams)
 
 
 def test_half_precision_is_widened(tmp_path):
