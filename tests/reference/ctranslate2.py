@@ -8,8 +8,8 @@ import numpy as np
 from ctranslate2.specs import TransformerSpec, common_spec, transformer_spec
 
 WIDTH, INNER, HEADS, LAYERS, POSITIONS = 8, 12, 2, 2, 40
-SOURCE = ["<unk>", "<s>", "</s>", "<blank>", *"the dog runs a cat sees old".split()]
-TARGET = ["<blank>", "<s>", "</s>", "<unk>", *"der Hund läuft eine Katze sieht alt zu".split()]
+SOURCE = ["<unk>", "<s>", "</s>", "<blank>", *["the", "dog", "runs", "a", "cat", "sees", "old"]]
+TARGET = ["<blank>", "<s>", "</s>", "<unk>", *["der", "Hund", "läuft", "eine", "Katze", "sieht", "alt", "zu"]]
 
 
 def random_spec(

@@ -94,15 +94,13 @@ def _positions(tensors: Tensors, attributes: Attributes, attentions: list[str], 
     if not any(name in tensors for name in tables):
         if not found:
             raise UserError(
-                f"{origin} has no table of positions: they are computed and begin with 1, those here with 0; convert the "
-                f"model again by a converter that writes them"
+                f"{origin} has no table of positions: they are computed and begin with 1, those here with 0; it cannot be "
+                f"imported"
             )
         return found
     of_table = settings_of(one_table(*map(tensors.take, tables), origin))
     if found and of_table["positions"] != "none":
-        raise UserError(
-            f"{origin} has positions={found['positions']} and a table of positions; models here have one kind"
-        )
+        raise UserError(f"{origin} has positions={found['positions']} and a table of them; models here have one kind")
     return found or of_table
 
 

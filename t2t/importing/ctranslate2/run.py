@@ -78,8 +78,8 @@ def _read_model(folder: ModelFolder) -> ModelFile:
     rounded = sorted({str(array.dtype) for array in file.tensors.values() if array.dtype.kind == "i"})
     if rounded:
         raise UserError(
-            f"{path}: its weights are rounded to {' and '.join(rounded)}; convert the model again without --quantization, "
-            f"or with --quantization=float32"
+            f"{path}: its weights are rounded to {' and '.join(rounded)}; convert the model again without "
+            f"--quantization, or with --quantization=float32"
         )
     return file
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-
 OUTPUT = "generator.weight"
 """Name of the output layer's table; its biases are beside it."""
 

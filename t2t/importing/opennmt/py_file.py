@@ -39,8 +39,8 @@ def read_file(path: Path) -> ForeignModel:
     distance, adds_positions = opt.get("max_relative_positions", 0), bool(opt.get("position_encoding", False))
     if distance < 0 or (distance and adds_positions):
         raise UserError(
-            f"{path} has position_encoding={adds_positions} and max_relative_positions={distance}; known here are added "
-            f"positions, or relative ones (a distance above 0); it cannot be imported"
+            f"{path} has position_encoding={adds_positions} and max_relative_positions={distance}; known here are "
+            f"added positions, or relative ones (a distance above 0); it cannot be imported"
         )
     return ForeignModel(
         names=OPENNMT_PY,

@@ -77,8 +77,8 @@ def _read_model(request: ImportRequest) -> ForeignModel:
     files = sorted(folder.path.glob("*.pt"))
     if len(files) != 1:
         raise UserError(
-            f"--model_dir={folder.path}: {len(files)} files *.pt there and no config.json; name a folder with one model "
-            f"of OpenNMT-py, <name>_step_<n>.pt, or with one of Eole"
+            f"--model_dir={folder.path}: {len(files)} files *.pt there and no config.json; name a folder with one "
+            f"model of OpenNMT-py, <name>_step_<n>.pt, or with one of Eole"
         )
     return read_file(files[0])
 
@@ -179,7 +179,9 @@ def _layer(model: ForeignModel, tensors: Tensors, hparams: TransformerHParams, s
         for part, ending in _PARTS:
             found = tensors.linear(f"{name}.{theirs}.{part}", f"{path}/{ours}/{ending}")
             if hparams.attention_bias:  # maps that have none beside others that have one
-                found.setdefault(f"{path}/{ours}/{ending}bias", np.zeros(found[f"{path}/{ours}/{ending}kernel"].shape[1]))
+                found.setdefault(
+                    f"{path}/{ours}/{ending}bias", np.zeros(found[f"{path}/{ours}/{ending}kernel"].shape[1])
+                )
             weights |= found
     maps = dict(zip(names.maps, ("inner", "outer", "linear"), strict=True))
     for theirs, ours in maps.items():

@@ -1,7 +1,7 @@
 """The weights of a network of Sockeye 3 by our paths.
 
-Queries lie above keys and values in one matrix, which holds the keys of a head, its values, the keys of the next head and
-so on.
+Queries lie above keys and values in one matrix, which holds the keys of a head, its values, the keys of the next head
+and so on.
 
 Legend: D width, H heads, K channels of a head, U ids there.
 """
