@@ -1,5 +1,7 @@
 """`t2t-import`: imports a model of another toolkit."""
 
+from pathlib import Path
+
 from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
@@ -38,6 +40,9 @@ def build_flags(values: flags.FlagValues) -> None:
         define_alias("problems", "problem", flag_values=values)
         define.string("vocab_file", "", "tensor2tensor: vocabulary of the run, from its --data_dir: "
                       "vocab.<problem>.<size>.subwords or the like.")  # fmt: skip
+        define.string("sentencepiece_model", "", "ctranslate2, opennmt, sockeye: SentencePiece model that cuts texts into"
+                      " the model's tokens, or one for inputs and one for targets, separated by a comma; empty where "
+                      "texts are tokens with spaces between them.")  # fmt: skip
         define.integer("step", None, "tensor2tensor: step of the checkpoint; unset for the latest.")
         define.integer("target_space_id", None, "tensor2tensor: row of the table of target spaces; unset for the one "
                        "of the problem's target.", lower_bound=0)  # fmt: skip
@@ -73,9 +78,20 @@ def _request(values: flags.FlagValues, form: Format) -> ImportRequest:
         output_dir=output_dir,
         problem=values.problem,
         vocab_file=local_path(values.vocab_file) if values.vocab_file else None,
+        sentencepiece_models=_sentencepiece_models(values.sentencepiece_model),
         step=values.step,
         target_space_id=values.target_space_id,
     )
+
+
+def _sentencepiece_models(given: str) -> tuple[Path, ...]:
+    """Returns the paths that the flag names; raises UserError unless they are files, one or two."""
+    paths = tuple(local_path(name) for name in given.split(",") if name)
+    if len(paths) > 2:
+        raise UserError(f"--sentencepiece_model={given}: {len(paths)} files are named; name one, or one for each side")
+    if missing := [path for path in paths if not path.is_file()]:
+        raise UserError(f"--sentencepiece_model={given}: there is no file {missing[0]}; name the model of the tokens")
+    return paths
 
 
 def _check_given(values: flags.FlagValues, form: Format) -> None:

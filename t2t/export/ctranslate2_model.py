@@ -38,7 +38,9 @@ class CTranslate2Export(Export):
             raise UserError(f"--format=ctranslate2: it cannot hold this model: {'; '.join(found)}; use saved_model")
         self._inputs = max_sequence_ids(translator.model, translator.hparams)
         self._longest = self._inputs + translator.hparams.extra_length
-        self._tokens = TokenLists.of_encoders(translator.problem.encoders)
+        self._tokens = TokenLists.of_encoders(
+            translator.problem.encoders, getattr(translator.hparams, "input_end", True)
+        )
 
     def write(self, folder: Path) -> None:
         """See the base class."""

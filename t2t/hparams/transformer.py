@@ -52,6 +52,10 @@ class TransformerHParams(HParams):
         0, "Size r of the neighbourhood that self-attention is restricted to, half of it on each side (section 4, "
         "Table 1), in positions; 0 = everything.", minimum=0,
     )  # fmt: skip
+    input_end: bool = param(
+        True, "Whether attention looks at the end of sequence of inputs of tokens; OpenNMT's models do not. An empty "
+        "input is its end, and is looked at.",
+    )  # fmt: skip
     decoder_layer: str = param(
         "self_attention", "How a decoder layer reads the targets before: by self-attention, or by an SSRU (Kim et "
         "al. 2019), whose steps read no earlier positions.", choices=("self_attention", "ssru"),

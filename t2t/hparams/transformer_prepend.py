@@ -13,7 +13,7 @@ from t2t.registry import register_hparams
 
 _ONLY = {
     "positions": ("sinusoidal", "learned", "none"), "decoder_layer": ("self_attention",), "self_attention_window": (0,),
-    "num_encoder_layers": (0,), "target_space_embedding": (False,),
+    "num_encoder_layers": (0,), "target_space_embedding": (False,), "input_end": (True,),
 }  # fmt: skip
 """Values of the Transformer's hparams that one sequence and one stack can have, the usual one first."""
 

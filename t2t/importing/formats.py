@@ -42,6 +42,21 @@ FORMATS = {
         module="t2t.importing.huggingface.run",
         folder="a model's folder as save_pretrained of transformers writes it",
     ),
+    "ctranslate2": Format(
+        module="t2t.importing.ctranslate2.run",
+        folder="a folder of CTranslate2, with its model.bin",
+        takes=("sentencepiece_model",),
+    ),
+    "opennmt": Format(
+        module="t2t.importing.opennmt.run",
+        folder="a folder with one model of OpenNMT-py (*.pt), or one of Eole (config.json)",
+        takes=("sentencepiece_model",),
+    ),
+    "sockeye": Format(
+        module="t2t.importing.sockeye.run",
+        folder="a model's folder of Sockeye 3, with its params.best",
+        takes=("sentencepiece_model",),
+    ),
 }
 """By the value of `--from`."""
 
@@ -60,6 +75,8 @@ class ImportRequest:
     """Name of the problem that the run is of."""
     vocab_file: Path | None = None
     """The vocabulary, for formats whose folder has none."""
+    sentencepiece_models: tuple[Path, ...] = ()
+    """SentencePiece models that cut texts into the tokens of a list: one for both sides, or one each."""
     step: int | None = None
     """Step of the checkpoint."""
     target_space_id: int | None = None

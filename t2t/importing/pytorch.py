@@ -97,6 +97,37 @@ class Record:
         self.state = state
 
 
+def parse_pytorch_values(content: bytes) -> Any:
+    """Returns what a file of this content holds: dictionaries, lists, texts and numbers, and tensors as arrays.
+
+    Settings of a command, an `argparse.Namespace`, come as a dictionary.
+
+    Raises:
+        ValueError: it is no PyTorch file, is damaged, or holds something else.
+    """
+    state = parse_checkpoint(content, ("argparse",))
+    with _damage_as_value_error():
+        try:
+            return _plain(state)
+        except RecursionError as error:
+            raise ValueError("it holds itself; it is damaged") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Record) and value.name == "argparse.Namespace":
+        value = value.state or {}
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, StoredTensor):
+        return value.array()
+    if value is None or isinstance(value, str | int | float):
+        return value
+    kind = value.name if isinstance(value, Record) else type(value).__name__
+    raise ValueError(f"it holds a {kind}, which is no data")
+
+
 @dataclass
 class _Storage:
     """Numbers that tensors are views of, read where they are needed."""

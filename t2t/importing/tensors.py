@@ -25,6 +25,11 @@ class Tensors:
         return name in self._arrays
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all tensors."""
+        return tuple(self._arrays)
+
+    @property
     def taken(self) -> int:
         """Number of tensors that have been used."""
         return len(self._taken)

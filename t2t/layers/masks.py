@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from keras import ops
 
-from t2t.specs.constants import PAD_ID
+from t2t.specs.constants import EOS_ID, PAD_ID
 
 MASKED_SCORE = -1e9
 """Added to an attention score that must not count; finite, so that a row with nothing to keep stays finite."""
@@ -17,6 +17,16 @@ MASKED_SCORE = -1e9
 def padding_keep(ids_BS):
     """Returns (B, S) bool, True where `ids_BS` (B, S) int holds data."""
     return ops.not_equal(ids_BS, PAD_ID)
+
+
+def words_keep(ids_BS):
+    """Returns (B, S) bool, True where `ids_BS` (B, S) int holds words: data without ends of sequence.
+
+    Of an empty sequence, at the beginning of a row or after the end of another one, the end is kept.
+    """
+    is_end_BS = ops.equal(ids_BS, EOS_ID)
+    begins_BS = ops.pad(is_end_BS[:, :-1], ((0, 0), (1, 0)), constant_values=True)
+    return ops.logical_and(padding_keep(ids_BS), ops.logical_or(begins_BS, ops.logical_not(is_end_BS)))
 
 
 def keys_keep(keep_BS, query_BT=None, key_BS=None):

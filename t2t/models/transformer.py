@@ -19,7 +19,7 @@ from t2t.layers.cache import KeysValues, StepCache, caching_layers
 from t2t.layers.dropout import Dropout
 from t2t.layers.experts import Experts
 from t2t.layers.feed_forward import FeedForward
-from t2t.layers.masks import BlockWindow, Grid, Span, example_numbers, keys_keep, same_example
+from t2t.layers.masks import BlockWindow, Grid, Span, example_numbers, keys_keep, same_example, words_keep
 from t2t.layers.norm import LayerNorm, RmsNorm, build_norm
 from t2t.layers.positions import Positions, build_positions
 from t2t.layers.relative_bias import RelativeBias
@@ -106,12 +106,14 @@ class Transformer(EncoderDecoder):
         return source if number_BS is None else source._replace(numbers=number_BS)
 
     def embed_source(self, inputs, position_BS=None, seed=None) -> tuple[Any, Any]:
-        """Returns what the encoder reads of inputs: vectors (B, S, D), and which of them hold data, (B, S) bool."""
+        """Returns what the encoder reads of inputs: vectors (B, S, D), and which of them count, (B, S) bool."""
         x_BSD = self.source_embedding(inputs, seed=seed)
         if self.target_space is not None:
             x_BSD = x_BSD + ops.cast(self.target_space, x_BSD.dtype)
         x_BSD = self.positions(x_BSD, position_BS) if self.positions is not None else x_BSD
-        return self.source_dropout(x_BSD, seed=seed), self.source_embedding.keep(inputs)
+        reads_words = not self.hparams.input_end and self.spec.inputs.kind == FeatureKind.TOKENS
+        keep_BS = words_keep(inputs) if reads_words else self.source_embedding.keep(inputs)
+        return self.source_dropout(x_BSD, seed=seed), keep_BS
 
     def decode(
         self, ids, encoded: Source | None, keep_BT=None, cache: StepCache | None = None, seed=None, position_BT=None

@@ -84,7 +84,7 @@ def _ctranslate2(
 ) -> Engine:
     facts, hparams = translator.facts, translator.hparams
     longest = -(-(max_sequence_ids(facts, hparams) + hparams.extra_length) // POSITIONS_STEP) * POSITIONS_STEP
-    tokens = TokenLists.of_encoders(translator.problem.encoders)
+    tokens = TokenLists.of_encoders(translator.problem.encoders, getattr(translator.hparams, "input_end", True))
 
     def write(folder: Path) -> None:
         model = translator.model

@@ -220,6 +220,16 @@ def _fake_torch():
     return {"torch": torch, "torch._utils": utils}
 
 
+def _with_storages(value, arrays):
+    """Returns a value whose arrays, in dictionaries at any depth, pickle as tensors; adds them to `arrays` by key."""
+    if isinstance(value, dict):
+        return {name: _with_storages(part, arrays) for name, part in value.items()}
+    if not isinstance(value, np.ndarray):
+        return value
+    arrays[str(len(arrays))] = value
+    return _Rebuilt(value, str(len(arrays) - 1))
+
+
 def pytorch_file(state, monkeypatch, *, stream=False):
     """Returns the content of a file that PyTorch would write of `state`, in one of its two forms.
 
@@ -248,14 +258,14 @@ def pytorch_file(state, monkeypatch, *, stream=False):
                 content.write(pickle.dumps(header, protocol=2))
         pickler.dump(content_of)
     if stream:
-        content.write(pickle.dumps(list(keys.values()), protocol=2))
-        for name in arrays:
-            content.write(struct.pack("<q", arrays[name].size) + arrays[name].tobytes("A"))
+        content.write(pickle.dumps(list(arrays), protocol=2))
+        for array in arrays.values():
+            content.write(struct.pack("<q", array.size) + array.tobytes("A"))
         return content.getvalue()
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("archive/data.pkl", content.getvalue())
         archive.writestr("archive/byteorder", b"little")
-        for name in arrays:
-            archive.writestr(f"archive/data/{keys[name]}", arrays[name].tobytes("A"))
+        for key, array in arrays.items():
+            archive.writestr(f"archive/data/{key}", array.tobytes("A"))
     return packed.getvalue()

@@ -45,21 +45,23 @@ class ModelFolder:
                 raise UserError(f"{path} has {path.stat().st_size:,} bytes, more than any such file; get it again")
             return path.read_bytes()
 
-    def read_json(self, name: str) -> dict[str, Any]:
-        """Returns the object in a JSON file; raises UserError if it is missing or holds something else."""
+    def read_json(self, name: str, kind: type = dict) -> Any:
+        """Returns the object, or list, in a JSON file; raises UserError if it is missing or holds something else."""
         content = self.read(name, MOST_BYTES)
         try:
             values = json.loads(content)
         except (ValueError, RecursionError) as error:
             raise UserError(f"{self.path / name} is no JSON ({one_line(error)}); get it again") from error
-        if not isinstance(values, dict):
-            raise UserError(f"{self.path / name} holds {type(values).__name__}, not names with values; get it again")
+        if not isinstance(values, kind):
+            wanted = "names with values" if kind is dict else "a list"
+            raise UserError(f"{self.path / name} holds {type(values).__name__}, not {wanted}; get it again")
         return values
 
     @functools.cached_property
     def config(self) -> dict[str, Any]:
         """The content of `config.json`."""
-        return self.read_json("config.json")
+        config: dict[str, Any] = self.read_json("config.json")
+        return config
 
     @functools.cached_property
     def generation_config(self) -> dict[str, Any]:

@@ -34,6 +34,8 @@ BATCH_ROWS = 64
 _AVX512 = {"avx512f", "avx512cd", "avx512vl", "avx512bw", "avx512dq"}
 """Instructions of a processor that its kernels of that name use, as Linux calls them."""
 
+_NO_WORDS = "an input is empty, of which it reads nothing with input_end=False"
+
 _Found = tuple[list[str], float]
 """Tokens of a hypothesis and its log-probability; NaN where that is not asked for."""
 
@@ -89,12 +91,16 @@ class CTranslate2Engine(PartialEngine):
             return "it gives the probability of what may not be written to other ids"
         if hparams.shortlist:
             return "its shortlists are those of a batch, so that an output would depend on what else is in it"
+        if self._lacks_words(rows):
+            return _NO_WORDS
         if max(self._limits(rows, hparams)) > self._longest:
             return f"extra_length={hparams.extra_length}: it was given {self._longest:,} positions"
         return ""
 
     def score_refusal(self, sources: Sequence[Row], targets: Sequence[Row]) -> str:
         """See the base class."""
+        if self._lacks_words(sources):
+            return _NO_WORDS
         longest = max(map(len, [*sources, *targets]))
         return f"{longest:,} ids: it was given {self._longest:,} positions" if longest > self._longest else ""
 
@@ -152,6 +158,10 @@ class CTranslate2Engine(PartialEngine):
         """See the base class."""
         longest = sorted(rows, key=len, reverse=True)[: self._workers * BATCH_ROWS]
         list(self.decode(longest, np.arange(len(longest)), settings, hparams))
+
+    def _lacks_words(self, rows: Sequence[Row]) -> bool:
+        """Returns whether an input is empty, and the model reads no end of it."""
+        return not self._tokens.input_end and min(map(len, rows)) == 1
 
     def _limits(self, rows: Sequence[Row], hparams: DecodeHParams) -> list[int]:
         wanted = [max(len(row) + hparams.extra_length, 1) for row in rows]

@@ -53,7 +53,7 @@ def build_spec(
     spec.config.bos_token = spec.config.eos_token = target_tokens[EOS_ID]
     start = EOS_ID if hparams.target_start == "eos" else PAD_ID
     spec.config.unk_token, spec.config.decoder_start_token = target_tokens[UNK_ID], target_tokens[start]
-    spec.config.add_source_eos = True
+    spec.config.add_source_eos = hparams.input_end
     spec.config.layer_norm_epsilon = hparams.norm_epsilon
     _fill_modalities(spec, weights, positions_LD)
     spec.decoder.start_from_zero_embedding = hparams.target_start == "zero"

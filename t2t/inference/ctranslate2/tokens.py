@@ -16,14 +16,16 @@ class TokenLists:
 
     source: list[str]
     target: list[str]
+    input_end: bool = True
+    """Whether the model looks at the end of sequence of an input."""
 
     @classmethod
-    def of_encoders(cls, encoders: Mapping[str, TextEncoder]) -> Self:
+    def of_encoders(cls, encoders: Mapping[str, TextEncoder], input_end: bool = True) -> Self:
         """Returns those of the vocabularies of inputs and targets."""
-        return cls(*(tokens_of(encoders[name]) for name in (INPUTS, TARGETS)))
+        return cls(*(tokens_of(encoders[name]) for name in (INPUTS, TARGETS)), input_end)
 
     def source_of(self, row: Row) -> list[str]:
-        """Returns the tokens of an input without its end of sequence, which CTranslate2 adds."""
+        """Returns the tokens of an input without its end of sequence, which CTranslate2 adds where it is read."""
         return [self.source[token_id] for token_id in row[:-1]]
 
     def target_of(self, row: Row) -> list[str]:

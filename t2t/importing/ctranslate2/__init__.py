@@ -1,0 +1,1 @@
+"""Models of CTranslate2 as runs."""

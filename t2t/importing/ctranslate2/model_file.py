@@ -1,0 +1,104 @@
+"""Reads `model.bin`, the weights of CTranslate2, without CTranslate2.
+
+The file is a version, the name and the revision of the model's specification, variables, and aliases of variables that
+are equal. Numbers are little-endian; a name is its length and its bytes, of which the last is zero. Source of the
+layout: `model_spec.py` of CTranslate2, versions 4 to 6 of the file.
+"""
+
+import math
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+
+from t2t.checkpoints.arrays import Arrays
+
+_TYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
+"""Names in numpy, which knows bfloat16 from `t2t.checkpoints.arrays`, by the number in the file."""
+_VERSIONS = (4, 5, 6)
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """The content of a file; what is no array of numbers is an attribute."""
+
+    specification: str
+    """Name of the kind of network."""
+    revision: int
+    tensors: Arrays
+    """Variables with axes, aliases included."""
+    attributes: dict[str, np.ndarray]
+    """Variables without axes."""
+
+
+def parse_model(content: bytes) -> ModelFile:
+    """Returns what a file of this content holds; arrays are read-only views of it.
+
+    Raises:
+        ValueError: it is damaged, cut short, or of another version.
+    """
+    stream = _Stream(content)
+    version = stream.number("I")
+    if version not in _VERSIONS:
+        raise ValueError(
+            f"it is of version {version} of the format; versions {_VERSIONS[0]} to {_VERSIONS[-1]} are read"
+        )
+    name, revision = stream.text(), stream.number("I")
+    variables = dict(_variable(stream) for _ in range(stream.number("I")))
+    for _ in range(stream.number("I")):
+        alias, original = stream.text(), stream.text()
+        if original not in variables:
+            raise ValueError(f"{alias} is another name of {original}, which it has not")
+        variables[alias] = variables[original]
+    if stream.left:
+        raise ValueError(f"{stream.left:,} bytes follow its end")
+    return ModelFile(
+        name,
+        revision,
+        {name: array for name, array in variables.items() if array.ndim},
+        {name: array for name, array in variables.items() if not array.ndim},
+    )
+
+
+class _Stream:
+    """Takes values from the front of a content."""
+
+    def __init__(self, content: bytes):
+        self._content, self._place = memoryview(content), 0
+
+    @property
+    def left(self) -> int:
+        """Number of bytes that are left."""
+        return len(self._content) - self._place
+
+    def bytes(self, size: int) -> memoryview:
+        """Returns the next bytes; raises ValueError where there are fewer."""
+        if size > self.left:
+            raise ValueError(f"it is cut short: {size:,} bytes are wanted, {self.left:,} are left")
+        self._place += size
+        return self._content[self._place - size : self._place]
+
+    def number(self, form: str) -> int:
+        """Returns the next number, of a letter of `struct`."""
+        found: int = struct.unpack(f"<{form}", self.bytes(struct.calcsize(form)))[0]
+        return found
+
+    def text(self) -> str:
+        """Returns the next name."""
+        try:
+            return bytes(self.bytes(self.number("H"))).decode().removesuffix("\0")
+        except UnicodeDecodeError as error:
+            raise ValueError("a name in it is no text") from error
+
+
+def _variable(stream: _Stream) -> tuple[str, np.ndarray]:
+    """Returns name and value of the next variable."""
+    name = stream.text()
+    shape = tuple(stream.number("I") for _ in range(stream.number("B")))
+    kind, size = stream.number("B"), stream.number("I")
+    if kind >= len(_TYPES):
+        raise ValueError(f"{name} is of type {kind}, which is not known")
+    dtype = np.dtype(_TYPES[kind])
+    if math.prod(shape) * dtype.itemsize != size:
+        raise ValueError(f"{name} has shape {shape} of {dtype} and {size:,} bytes, which do not fit")
+    return name, np.frombuffer(stream.bytes(size), dtype).reshape(shape)

@@ -1,0 +1,122 @@
+"""The hparams of a network of CTranslate2: what its file says in attributes, in names and in shapes.
+
+Legend: D width.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from t2t.checkpoints.arrays import Arrays
+from t2t.errors import UserError
+from t2t.hparams.transformer import TransformerHParams, transformer_base
+from t2t.importing.ctranslate2.attributes import Attributes
+from t2t.importing.position_tables import one_table, settings_of
+from t2t.importing.tensors import Tensors
+
+_ACTIVATIONS = ("relu", "gelu_tanh", "silu", "gelu")
+"""By the number in the file; there are more, which are not known here."""
+_SIDES = ("encoder", "decoder")
+_ROTATION = {"rotary_dim": 0, "rotary_interleave": 1, "rotary_base": 10000.0}
+"""All channels of a head, neighbours in pairs, as here."""
+
+
+def hparams_of(arrays: Arrays, attributes: Attributes, config: Mapping[str, Any], origin: str) -> TransformerHParams:
+    """Returns the hparams; those of training are of `transformer_base`, those of the search CTranslate2's.
+
+    Args:
+        arrays: the tensors of the file.
+        attributes: its other numbers.
+        config: the content of config.json.
+        origin: the file, for messages.
+
+    Raises:
+        UserError: the network is another than the Transformer here.
+    """
+    tensors = Tensors(arrays, origin)
+    layers = {side: _count(tensors, side) for side in _SIDES}
+    attentions = [f"{side}/layer_{n}/self_attention" for side in _SIDES for n in range(layers[side])]
+    all_attentions = attentions + [f"decoder/layer_{n}/attention" for n in range(layers["decoder"])]
+    heads, width = attributes.of_stacks("num_heads", 8), tensors.take("decoder/embeddings/weight").shape[-1]
+    kv_heads = attributes.same([f"{name}/num_heads_kv" for name in all_attentions], heads)
+    channels = heads * attributes.same([f"{name}/head_dim" for name in all_attentions], width // heads)
+    is_rms = "encoder/layer_0/ffn/layer_norm/beta" not in tensors
+    epsilon = config.get("layer_norm_epsilon")
+    return transformer_base().replace(
+        hidden_size=width,
+        num_encoder_layers=layers["encoder"],
+        num_decoder_layers=layers["decoder"],
+        num_heads=heads,
+        num_kv_heads=0 if kv_heads == heads else kv_heads,
+        attention_key_channels=channels,
+        attention_value_channels=channels,
+        filter_size=len(tensors.take("encoder/layer_0/ffn/linear_0/weight")),
+        activation=_activation(attributes, origin),
+        gated_feed_forward="encoder/layer_0/ffn/linear_0_noact/weight" in tensors,
+        feed_forward_bias=_has_bias(arrays, "/ffn/"),
+        attention_bias=_has_bias(arrays, "attention/"),
+        norm_position="pre" if attributes.of_stacks("pre_norm", 1) else "post",
+        norm_type="rms" if is_rms else "layer",
+        norm_epsilon=(1e-6 if is_rms else 1e-5) if epsilon is None else float(epsilon),
+        beam_size=2,
+        length_penalty="power",
+        alpha=1.0,
+        **_positions(tensors, attributes, attentions, origin),
+    )
+
+
+def _count(tensors: Tensors, side: str) -> int:
+    """Returns how many layers a stack has."""
+    count = 0
+    while f"{side}/layer_{count}/ffn/linear_0/weight" in tensors:
+        count += 1
+    return count
+
+
+def _activation(attributes: Attributes, origin: str) -> str:
+    number, alibi = attributes.of_stacks("activation", 0), attributes.get("decoder/alibi", 0)
+    if alibi or not 0 <= number < len(_ACTIVATIONS):
+        raise UserError(
+            f"{origin} has activation={number} and alibi={alibi}; known here are the activations 0 to "
+            f"{len(_ACTIVATIONS) - 1} ({', '.join(_ACTIVATIONS)}), without alibi; it cannot be imported"
+        )
+    return _ACTIVATIONS[number]
+
+
+def _has_bias(arrays: Arrays, part: str) -> bool:
+    """Returns whether any linear map of a part has a bias; one of zeros is none."""
+    return any(part in name and name.endswith("/bias") and array.any() for name, array in arrays.items())
+
+
+def _positions(tensors: Tensors, attributes: Attributes, attentions: list[str], origin: str) -> dict[str, Any]:
+    """Returns the hparams of positions: those that attention knows, or those of the table that the stacks add."""
+    found = _positions_of_attention(tensors, attributes, attentions, origin)
+    tables = [f"{side}/position_encodings/encodings" for side in _SIDES]
+    if not any(name in tensors for name in tables):
+        if not found:
+            raise UserError(
+                f"{origin} has no table of positions: they are computed and begin with 1, those here with 0; it cannot "
+                f"be imported"
+            )
+        return found
+    of_table = settings_of(one_table(*map(tensors.take, tables), origin))
+    if found and of_table["positions"] != "none":
+        raise UserError(f"{origin} has positions={found['positions']} and a table of them; models here have one kind")
+    return found or of_table
+
+
+def _positions_of_attention(
+    tensors: Tensors, attributes: Attributes, attentions: list[str], origin: str
+) -> dict[str, Any]:
+    distance = attributes.same([f"{name}/relative_attention_max_distance" for name in attentions])
+    rotation = {name: attributes.same([f"{path}/{name}" for path in attentions]) for name in _ROTATION}
+    if rotation["rotary_dim"] is not None:
+        if rotation != _ROTATION:
+            raise UserError(f"{origin} has {rotation}; the models here rotate with {_ROTATION}; it cannot be imported")
+        return {"positions": "rotary"}
+    if distance is not None:
+        buckets = len(tensors.take(f"{attentions[0]}/relative_attention_bias"))
+        return {"positions": "relative_bias", "relative_bias_buckets": buckets, "relative_bias_max_distance": distance}
+    keys = f"{attentions[0]}/relative_position_keys"
+    if keys in tensors:
+        return {"positions": "relative", "max_relative_position": (len(tensors.take(keys)) - 1) // 2}
+    return {}

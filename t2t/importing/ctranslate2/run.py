@@ -1,0 +1,97 @@
+"""Translators of CTranslate2, whoever converted them: Transformers with an encoder and a decoder.
+
+A folder has `model.bin`, `config.json` since version 6 of the format, and the tokens, `shared_vocabulary.json` or one
+list for each side.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from t2t.errors import UserError, one_line
+from t2t.importing.ctranslate2.attributes import Attributes
+from t2t.importing.ctranslate2.model_file import ModelFile, parse_model
+from t2t.importing.ctranslate2.network import hparams_of
+from t2t.importing.ctranslate2.vocabularies import read_vocabularies
+from t2t.importing.ctranslate2.weights import convert_stacks, convert_tables
+from t2t.importing.formats import ImportRequest
+from t2t.importing.huggingface.folder import ModelFolder
+from t2t.importing.run import ForeignRun
+from t2t.importing.tables import token_weights
+from t2t.importing.tensors import Tensors
+from t2t.runs.names import get_text_problem
+
+_SPECIFICATION = "TransformerSpec"
+_CONFIG = {
+    "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "decoder_start_token": "<s>",
+    "add_source_bos": False, "add_source_eos": False, "layer_norm_epsilon": None, "multi_query_attention": None,
+}  # fmt: skip
+"""What config.json may say, and what it means where it does not."""
+
+
+def read(request: ImportRequest) -> ForeignRun:
+    """Reads a model's folder.
+
+    Raises:
+        UserError: a file is missing or damaged, weights are rounded to integers, or the network is another than the
+            Transformer here.
+    """
+    folder = ModelFolder(request.model_dir)
+    file = _read_model(folder)
+    origin = str(folder.path / "model.bin")
+    attributes = Attributes(file.attributes, origin)
+    config = _read_config(folder, attributes)
+    hparams = hparams_of(file.tensors, attributes, config, origin)
+    starts_with_zeros = bool(attributes.get("decoder/start_from_zero_embedding", 0))
+    models = [path.read_bytes() for path in request.sentencepiece_models]
+    vocabularies = read_vocabularies(folder, config, starts_with_zeros, models)
+    tensors = Tensors(file.tensors, origin)
+    tables, bias = convert_tables(tensors, attributes, hparams.hidden_size)
+    weights, settings = token_weights(vocabularies.source, vocabularies.target, tables, bias)
+    hparams = hparams.replace(**vocabularies.hparams, **settings)
+    weights |= convert_stacks(tensors, attributes, hparams)
+    attributes.finish()
+    return ForeignRun(
+        problem=get_text_problem(request.problem or "text2text_files").with_encoders(vocabularies.encoders),
+        hparams=hparams,
+        weights=weights,
+        unused=tensors.finish(),
+        tensors=tensors.taken,
+        origin=f"the model in {folder.path}",
+        settings="its config.json and its lists of tokens",
+        notes=vocabularies.notes,
+        warnings=vocabularies.warnings,
+    )
+
+
+def _read_model(folder: ModelFolder) -> ModelFile:
+    """Returns the content of model.bin, all of whose tensors are of floating-point numbers."""
+    path = folder.path / "model.bin"
+    try:
+        file = parse_model(folder.read("model.bin"))
+    except ValueError as error:
+        raise UserError(f"{path}: {one_line(error)}; get the file again") from error
+    if file.specification != _SPECIFICATION:
+        raise UserError(
+            f"{path} holds a {file.specification or 'model of an old version'}; what can be imported is a "
+            f"{_SPECIFICATION}, a Transformer with an encoder and a decoder"
+        )
+    rounded = sorted({str(array.dtype) for array in file.tensors.values() if array.dtype.kind == "i"})
+    if rounded:
+        raise UserError(
+            f"{path}: its weights are rounded to {' and '.join(rounded)}; convert the model again without "
+            f"--quantization, or with --quantization=float32"
+        )
+    return file
+
+
+def _read_config(folder: ModelFolder, attributes: Attributes) -> Mapping[str, Any]:
+    """Returns the settings: those of config.json, or in old models those of model.bin."""
+    if folder.has("config.json"):
+        given = folder.config
+    else:
+        flags = {f"add_source_{name}": bool(attributes.get(f"with_source_{name}", 0)) for name in ("bos", "eos")}
+        start = "<s>" if attributes.get("with_target_bos", 1) else "</s>"
+        given = {**flags, "decoder_start_token": start}
+    if unknown := [f"{name}={value!r}" for name, value in given.items() if name not in _CONFIG and value is not None]:
+        raise UserError(f"{folder.path / 'config.json'} has {', '.join(unknown)}, which is not known here")
+    return _CONFIG | given

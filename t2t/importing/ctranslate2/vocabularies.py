@@ -1,0 +1,126 @@
+"""The vocabularies of a model of CTranslate2: its lists of tokens, and which of them are padding, end and unknown."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from t2t.errors import UserError
+from t2t.files.trust import MOST_BYTES
+from t2t.importing.huggingface.folder import ModelFolder
+from t2t.importing.vocabulary import ForeignVocabulary, sides_of
+from t2t.inference.ctranslate2.tokens import tokens_of
+from t2t.specs.constants import INPUTS, TARGETS
+from t2t.text.encoder import TextEncoder
+from t2t.text.vocabulary_files import read_vocabulary
+
+_PADDING = ("<pad>", "<blank>", "<s>")
+"""Tokens that no input has, one of which becomes padding: of transformers, of OpenNMT, of others."""
+_OPENNMT = "<blank>"
+"""What lists of OpenNMT have, whose models read inputs without an end."""
+
+
+@dataclass(frozen=True)
+class Vocabularies:
+    """Both sides; `source` and `target` are one object where the tokens are the same."""
+
+    source: ForeignVocabulary
+    target: ForeignVocabulary
+    encoders: Mapping[str, TextEncoder]
+    hparams: Mapping[str, Any]
+    """What they say of the network: its first target, and whether it reads the end of inputs."""
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def read_vocabularies(
+    folder: ModelFolder, config: Mapping[str, Any], starts_with_zeros: bool, models: Sequence[bytes]
+) -> Vocabularies:
+    """Reads the lists of tokens of a folder.
+
+    Args:
+        folder: of the model.
+        config: its tokens by purpose, see `read_config`.
+        starts_with_zeros: whether the decoder begins with a vector of zeros.
+        models: SentencePiece models that cut texts; none where texts are cut already.
+
+    Raises:
+        UserError: a list is missing or damaged, or the model begins, reads or ends in a way that there is not here.
+    """
+    tokens = _read_tokens(folder)
+    start, eos, unknown = config["decoder_start_token"], config["eos_token"], config["unk_token"]
+    where = str(folder.path)
+    if config["add_source_bos"]:
+        raise UserError(
+            f"{where}: its inputs begin with a token (add_source_bos); those here do not; it cannot be imported"
+        )
+    if not starts_with_zeros and (start not in tokens[TARGETS] or start in (eos, unknown)):
+        raise UserError(
+            f"{where}: its decoder begins with {start!r}; the models here begin with zeros or with a token that no "
+            f"output has, such as <s> and <pad>; it cannot be imported"
+        )
+    adds_end = bool(config["add_source_eos"])
+    hparams = {
+        "target_start": "zero" if starts_with_zeros else "pad",
+        "input_end": adds_end or _OPENNMT not in tokens[INPUTS],
+    }
+    if own := _own_encoders(folder, tokens):
+        source, target = (ForeignVocabulary.of(tokens[name], *tokens[name][:3], where) for name in (INPUTS, TARGETS))
+        source = target if tokens[INPUTS] == tokens[TARGETS] else source
+        return Vocabularies(source, target, own, hparams | {"input_end": adds_end})
+    pads = {name: next((token for token in _PADDING if token in tokens[name]), None) for name in tokens}
+    pads |= {} if starts_with_zeros else {TARGETS: start}
+    target = ForeignVocabulary.of(tokens[TARGETS], pads[TARGETS], eos, unknown, where)
+    if eos not in tokens[TARGETS]:
+        raise UserError(
+            f"{where}: {eos!r}, which ends outputs, is none of its {target.size} target tokens; get it again"
+        )
+    source = target
+    if tokens[INPUTS] != tokens[TARGETS]:
+        source = ForeignVocabulary.of(tokens[INPUTS], pads[INPUTS], eos, unknown, where)
+    encoders, notes, warnings = sides_of([(INPUTS, source), (TARGETS, target)], models)
+    if not adds_end and hparams["input_end"]:
+        notes += (f"inputs end with {eos}, as the tokenizers of transformers write them",)
+    return Vocabularies(source, target, encoders, hparams, notes, warnings)
+
+
+def _read_tokens(folder: ModelFolder) -> dict[str, list[str]]:
+    """Returns the tokens of inputs and targets."""
+    shared = _read_list(folder, "shared")
+    if shared:
+        return {INPUTS: shared, TARGETS: shared}
+    both = {INPUTS: _read_list(folder, "source"), TARGETS: _read_list(folder, "target")}
+    if not all(both.values()):
+        raise UserError(
+            f"--model_dir={folder.path}: no shared_vocabulary.json there, nor source_vocabulary.json and "
+            f"target_vocabulary.json; copy all files of the model"
+        )
+    return both
+
+
+def _read_list(folder: ModelFolder, name: str) -> list[str]:
+    """Returns the tokens of a file, JSON or in old models one a line; none where there is no file."""
+    file = f"{name}_vocabulary.json"
+    if folder.has(file):
+        tokens = folder.read_json(file, list)
+        if not all(isinstance(token, str) for token in tokens):
+            raise UserError(f"{folder.path / file}: a token in it is no text; get it again")
+        return tokens
+    file = f"{name}_vocabulary.txt"
+    if not folder.has(file):
+        return []
+    try:
+        return folder.read(file, MOST_BYTES).decode("utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{folder.path / file} is not UTF-8 ({error.reason}); get it again") from None
+
+
+def _own_encoders(folder: ModelFolder, tokens: Mapping[str, list[str]]) -> dict[str, TextEncoder]:
+    """Returns the vocabularies of a run that was exported to the folder; none where others have made the model."""
+    found: dict[str, TextEncoder] = {}
+    for name in tokens:
+        for path in sorted(folder.path.glob("vocab.*")):
+            if path.name.startswith((f"vocab.{name}.", "vocab.shared.")):
+                folder.read(path.name, MOST_BYTES)  # refuses what leads out of the folder
+                encoder = read_vocabulary(path)
+                found |= {name: encoder} if tokens_of(encoder) == tokens[name] else {}
+    return found if len(found) == len(tokens) else {}

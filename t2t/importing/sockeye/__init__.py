@@ -1,0 +1,1 @@
+"""Models of Sockeye 3 as runs."""

@@ -1,0 +1,55 @@
+"""Reads the settings of Sockeye, a file of YAML with a tag for each class, as names and values.
+
+Of YAML it reads what such files are made of: one `name: value` a line, nested by indentation. A tag, such as
+`!TransformerConfig`, names a class; it is passed over, and nothing is made of it. Lists are passed over too: they tell
+of the training data.
+"""
+
+import re
+from typing import Any
+
+_ENTRY = re.compile(r"( *)([A-Za-z_][A-Za-z0-9_]*):(?: +(.*?))? *$")
+_CONSTANTS = {"null": None, "~": None, "": None, "true": True, "false": False}
+_NUMBERS = ((int, re.compile(r"[-+]?\d+$")), (float, re.compile(r"[-+]?(\d+\.\d*|\.?\d+)(e[-+]?\d+)?$")))
+
+
+def parse_config(text: str) -> dict[str, Any]:
+    """Returns the values by path, such as `config_encoder.num_layers`.
+
+    Raises:
+        ValueError: a line is not of the kind that such files have, or a name is given twice.
+    """
+    values: dict[str, Any] = {}
+    levels: list[tuple[int, str]] = []  # indentation and name of what a line is nested in
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.startswith(("!", "---", "#")):
+            continue
+        indentation = len(line) - len(line.lstrip(" "))
+        while levels and levels[-1][0] >= indentation:
+            levels.pop()
+        if line.lstrip(" ").startswith("- "):
+            levels.append((indentation, "-"))
+            continue
+        if any(name == "-" for _, name in levels):
+            continue
+        found = _ENTRY.match(line)
+        if not found:
+            raise ValueError(f"line {number} is {line.strip()[:60]!r}, no name with a value")
+        path = ".".join([*(name for _, name in levels), found[2]])
+        if path in values:
+            raise ValueError(f"line {number} gives {path} a second time")
+        values[path] = _value(found[3] or "")
+        levels.append((indentation, found[2]))
+    return values
+
+
+def _value(text: str) -> Any:
+    """Returns a number, a truth value, a text or None; None for what is nested below."""
+    if text.startswith("!"):
+        return None
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    for kind, pattern in _NUMBERS:
+        if pattern.match(text):
+            return kind(text)
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text

@@ -1,0 +1,50 @@
+"""The tables of tokens of a foreign network: which of ours they are.
+
+Legend: D width, U ids there.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from t2t.checkpoints.arrays import Arrays
+from t2t.importing.vocabulary import ForeignVocabulary
+
+
+def token_weights(
+    source: ForeignVocabulary,
+    target: ForeignVocabulary,
+    tables: tuple[np.ndarray, np.ndarray, np.ndarray],
+    bias_U: np.ndarray | None,
+) -> tuple[Arrays, dict[str, Any]]:
+    """Returns the weights of embeddings and output layer, and the hparams that say which of them are one.
+
+    Args:
+        source: vocabulary of the inputs.
+        target: vocabulary of the targets; the same object where both are one.
+        tables: of inputs, of targets and of the output layer, (U, D) each, by foreign ids.
+        bias_U: of the logits, if there is one.
+
+    Raises:
+        UserError: a table has other rows than its vocabulary.
+    """
+    names = ("its table of inputs", "its table of targets", "its output layer")
+    sides = (source, target, target)
+    inputs, targets, outputs = (side.rows(*pair) for side, *pair in zip(sides, tables, names, strict=True))
+    weights = {"target_embedding/table": targets}
+    is_shared = source is target and np.array_equal(inputs, targets)
+    is_tied = np.array_equal(outputs, targets)
+    has_bias = not target.has_padding or (bias_U is not None and bool(np.any(bias_U)))
+    weights |= {} if is_shared else {"source_embedding/table": inputs}
+    weights |= {} if is_tied else {"output_embedding/table": outputs}
+    weights |= {"output_embedding/bias": target.biases(bias_U)} if has_bias else {}
+    return weights, {
+        "shared_embedding": is_shared,
+        "shared_embedding_and_softmax_weights": is_tied,
+        "output_bias": has_bias,
+    }
+
+
+def scaled(weight: np.ndarray, factor: float) -> np.ndarray:
+    """Returns the product, rounded once."""
+    return weight if factor == 1.0 else (weight.astype(np.float64) * factor).astype(np.float32)

@@ -1,0 +1,114 @@
+"""Small models of CTranslate2, made by its own converter's classes with random weights, and what it answers.
+
+Legend: D width, F inner width, K channels of a head, V vocabulary.
+"""
+
+import ctranslate2
+import numpy as np
+from ctranslate2.specs import TransformerSpec, common_spec, transformer_spec
+
+WIDTH, INNER, HEADS, LAYERS, POSITIONS = 8, 12, 2, 2, 40
+SOURCE = ["<unk>", "<s>", "</s>", "<blank>", *["the", "dog", "runs", "a", "cat", "sees", "old"]]
+TARGET = ["<blank>", "<s>", "</s>", "<unk>", *["der", "Hund", "läuft", "eine", "Katze", "sieht", "alt", "zu"]]
+
+
+def random_spec(
+    source=SOURCE, target=TARGET, *, tied=False, scale=True, encodings=None, config=None, kv_heads=None, **settings
+):
+    """Returns a filled specification.
+
+    Args:
+        source: tokens of inputs.
+        target: tokens of targets.
+        tied: whether the output layer is the table of the targets.
+        scale: of embeddings, as the format has it.
+        encodings: table of positions; None for none.
+        config: entries of config.json.
+        kv_heads: heads of keys and values; None for all.
+        settings: of both stacks.
+    """
+    stacks = {"num_heads_kv": kv_heads, **settings}
+    spec = TransformerSpec(
+        transformer_spec.TransformerEncoderSpec(LAYERS, HEADS, **stacks),
+        transformer_spec.TransformerDecoderSpec(LAYERS, HEADS, **stacks),
+    )
+    rng = np.random.default_rng(3)
+    kv_width = (kv_heads or HEADS) * (WIDTH // HEADS)
+    for stack, tokens in ((spec.encoder, source), (spec.decoder, target)):
+        stack.scale_embeddings = scale
+        if encodings is not None:
+            stack.position_encodings.encodings = encodings
+        for layer in stack.layer:
+            _fill_attention(rng, layer.self_attention, (WIDTH + 2 * kv_width,))
+            if hasattr(layer, "attention"):
+                _fill_attention(rng, layer.attention, (WIDTH, 2 * kv_width))
+            _fill_norm(rng, layer.ffn.layer_norm)
+            for name, shape in (
+                ("linear_0", (INNER, WIDTH)), ("linear_0_noact", (INNER, WIDTH)), ("linear_1", (WIDTH, INNER))
+            ):  # fmt: skip
+                if hasattr(layer.ffn, name):
+                    _fill(rng, getattr(layer.ffn, name), *shape)
+        if hasattr(stack, "layer_norm"):
+            _fill_norm(rng, stack.layer_norm)
+        (embeddings,) = stack.embeddings if isinstance(stack.embeddings, list) else [stack.embeddings]
+        embeddings.weight = _random(rng, len(tokens), WIDTH)
+    _fill(rng, spec.decoder.projection, len(target), WIDTH)
+    if tied:
+        spec.decoder.projection.weight = spec.decoder.embeddings.weight
+    spec.register_source_vocabulary(list(source))
+    spec.register_target_vocabulary(list(target))
+    for name, value in (config or {}).items():
+        setattr(spec.config, name, value)
+    return spec
+
+
+def write(spec, folder, quantization=None):
+    """Writes a model as a converter of CTranslate2 does."""
+    folder.mkdir()
+    spec.validate()
+    spec.optimize(quantization=quantization)
+    spec.save(str(folder))
+
+
+def log_probs(folder, source, target):
+    """Returns what CTranslate2 gives each target token and the end."""
+    model = ctranslate2.Translator(str(folder), device="cpu", compute_type="float32", intra_threads=1)
+    (found,) = model.score_batch([source], [target])
+    return np.array(found.log_probs)
+
+
+def greedy(folder, source, most, hidden):
+    """Returns the tokens of the output that CTranslate2 finds greedily, none of them `hidden`."""
+    model = ctranslate2.Translator(str(folder), device="cpu", compute_type="float32", intra_threads=1)
+    limits = {"min_decoding_length": 0, "max_decoding_length": most}
+    suppressed = {"suppress_sequences": [[hidden]]} if hidden else {}
+    (found,) = model.translate_batch([source], beam_size=1, **limits, **suppressed)
+    return found.hypotheses[0]
+
+
+def _fill_attention(rng, attention, rows):
+    _fill_norm(rng, attention.layer_norm)
+    for linear, size in zip(attention.linear, (*rows, WIDTH), strict=True):
+        _fill(rng, linear, size, WIDTH)
+    if hasattr(attention, "relative_position_keys"):
+        attention.relative_position_keys = _random(rng, 7, WIDTH // HEADS)
+        attention.relative_position_values = _random(rng, 7, WIDTH // HEADS)
+
+
+def _fill(rng, linear, outputs, inputs):
+    linear.weight, linear.bias = _random(rng, outputs, inputs), _random(rng, outputs)
+
+
+def _fill_norm(rng, norm):
+    norm.gamma = 1 + _random(rng, WIDTH)
+    if hasattr(norm, "beta"):
+        norm.beta = _random(rng, WIDTH)
+
+
+def _random(rng, *shape):
+    return rng.normal(0.0, 0.5, shape).astype(np.float32)
+
+
+def activation(name):
+    """Returns the number of an activation in the format."""
+    return common_spec.Activation[name]
