@@ -69,6 +69,7 @@ FORMATS = {
     "saved_model": Format(),
     "ctranslate2": Format((FLOAT32, INT8), ("ctranslate2",), "ctranslate2"),
     "onnx": Format(packages=("tf2onnx", "onnxruntime"), extra="onnx"),
+    "huggingface": Format(packages=("transformers", "torch"), extra="huggingface"),
 }
 """By name."""
 

@@ -47,7 +47,8 @@ class PieceTableEncoder(TextEncoder):
     unknown_id = UNK_ID
 
     def __init__(self, model: bytes, pieces: Sequence[str], sentinels: bool = False):
-        self._model, self._pieces, self._has_sentinels = bytes(model), tuple(pieces), sentinels
+        self.model, self.has_sentinels = bytes(model), sentinels
+        self._pieces = tuple(pieces)
         self._ids = {piece: token_id for token_id, piece in enumerate(self._pieces)}
         if len(self._ids) < len(self._pieces) or len(self._pieces) <= len(_RESERVED):
             raise UserError(
@@ -56,7 +57,7 @@ class PieceTableEncoder(TextEncoder):
             )
         for token_id in _RESERVED:  # no text may spell them
             del self._ids[self._pieces[token_id]]
-        self._processor = _load(self._model)
+        self._processor = _load(self.model)
 
     @property
     def vocab_size(self) -> int:
@@ -70,7 +71,7 @@ class PieceTableEncoder(TextEncoder):
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of the tag or the sentinels of a text, and of the pieces of the rest."""
-        if self._has_sentinels:
+        if self.has_sentinels:
             return self._encode_with_sentinels(text)
         tag = _TAG.match(text)
         pieces = self._processor.encode(text[tag.end() :] if tag else text, out_type=str)
@@ -100,7 +101,7 @@ class PieceTableEncoder(TextEncoder):
 
     def to_bytes(self) -> bytes:
         """Returns the table as a line of JSON, and the model."""
-        return json.dumps({"pieces": self._pieces, "sentinels": self._has_sentinels}).encode() + b"\n" + self._model
+        return json.dumps({"pieces": self._pieces, "sentinels": self.has_sentinels}).encode() + b"\n" + self.model
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
