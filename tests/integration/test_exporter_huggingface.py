@@ -11,16 +11,20 @@ from tests.reference import marian
 
 pytestmark = pytest.mark.slow
 
-OWN = """
-t2t-datagen --problem=text2text_files --train_source=train.source --train_target=train.target --dev_source=dev.source --dev_target=dev.target --vocab_kind=sentencepiece --vocab_size=300 --data_dir=data
-small="--problem=text2text_files --data_dir=data --model=transformer --worker_cpu=1 --eval_steps=1"
+OWN = r"""
+problem="--problem=text2text_files --data_dir=data"
+t2t-datagen $problem --train_source=train.source --train_target=train.target --dev_source=dev.source \
+  --dev_target=dev.target --vocab_kind=sentencepiece --vocab_size=300
+run="$problem --model=transformer --hparams_set=transformer_tiny --worker_cpu=1 --eval_steps=1 --train_steps=8"
 sizes="hidden_size=16,filter_size=32,num_heads=2,batch_size=256,max_length=64,num_hidden_layers=1,extra_length=4"
-t2t-trainer $small --hparams_set=transformer_tiny --hparams=$sizes --output_dir=base --train_steps=8 --local_eval_frequency=8
-t2t-trainer $small --hparams_set=transformer_tiny --hparams="$sizes,lora_rank=2,lora_targets=query_kernel|ffn" --warm_start_from=base --output_dir=adapted --train_steps=8 --local_eval_frequency=4
+t2t-trainer $run --hparams=$sizes --output_dir=base --local_eval_frequency=8
+t2t-trainer $run --hparams="$sizes,lora_rank=2,lora_targets=query_kernel|ffn" --warm_start_from=base \
+  --output_dir=adapted --local_eval_frequency=4
 t2t-avg-all --output_dir=adapted --n=2
 t2t-exporter --output_dir=base --data_dir=data --export_dir=of_base --format=huggingface
 t2t-exporter --output_dir=adapted --data_dir=data --checkpoint=averaged --export_dir=of_adapters --format=huggingface
 """
+IMPORT = "t2t-import --from=huggingface --model_dir=opus --output_dir=imported\n"
 
 
 def test_the_commands_of_the_page(tmp_path):

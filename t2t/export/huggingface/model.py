@@ -14,7 +14,6 @@ import numpy as np
 from t2t.checkpoints.arrays import write_arrays
 from t2t.errors import UserError, one_line
 from t2t.export.formats import PROMISES
-from t2t.export.huggingface import answers as answers_script
 from t2t.export.huggingface.card import describe, front_matter, scores_of
 from t2t.export.huggingface.marian import marian_complaints, marian_network
 from t2t.export.huggingface.network import Network, model_complaints
@@ -30,6 +29,7 @@ from t2t.inference.translator import Translator
 from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
 
 TENSORS = "model.safetensors"
+_SCRIPT = Path(__file__).with_name("answers.py")
 _LARGEST_POSITIONS = 10**9
 
 
@@ -130,7 +130,7 @@ class HuggingFaceExport(Export):
         job = {"folder": str(folder), "rows": list(rows), "limits": list(limits), "texts": list(texts)}
         job |= {"beam_size": self.translator.hparams.beam_size, "answers": str(answers)}
         done = subprocess.run(
-            [self._interpreter, "-P", answers_script.__file__],  # -P: files beside the script are no modules
+            [self._interpreter, "-P", str(_SCRIPT)],  # -P: files beside the script are no modules
             input=json.dumps(job),
             env=os.environ | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
             capture_output=True,

@@ -18,9 +18,8 @@ def tokenizer_complaints(encoders: Mapping[str, TextEncoder]) -> list[str]:
     """Returns why transformers has no tokenizer that gives the ids of vocabularies."""
     found = [encoders[INPUTS], encoders[TARGETS]]
     if kinds := {one.kind for one in found if not isinstance(one, SentencePieceEncoder | PieceTableEncoder)}:
-        return [
-            f"a vocabulary of kind {', '.join(sorted(kinds))} has no tokenizer there; those of kind sentencepiece have"
-        ]
+        listed = ", ".join(sorted(kinds))
+        return [f"it has no tokenizer for a vocabulary of kind {listed}, only for those of kind sentencepiece"]
     if len({one.ids_fingerprint for one in found}) > 1:
         return ["inputs and targets have ids of their own"]
     if _is_t5(encoders) and _t5_pieces(found[0]) is None:
