@@ -18,7 +18,7 @@ from t2t.export.huggingface.card import describe, front_matter, scores_of
 from t2t.export.huggingface.marian import marian_complaints, marian_network
 from t2t.export.huggingface.network import Network, model_complaints
 from t2t.export.huggingface.t5 import t5_complaints, t5_network
-from t2t.export.huggingface.tokenizer import tokenizer_complaints, write_json, write_tokenizer
+from t2t.export.huggingface.tokenizer import shows_alike, tokenizer_complaints, write_json, write_tokenizer
 from t2t.export.job import Export, ExportJob, Trial
 from t2t.export.made_inputs import example_text
 from t2t.export.parity import GREEDY, UNCONSTRAINED, Answer, Parity, ParityError, answers_of_run, compare
@@ -26,7 +26,7 @@ from t2t.files.paths import to_record
 from t2t.inference.ctranslate2 import conversion
 from t2t.inference.rows import NOT_FINITE, max_sequence_ids
 from t2t.inference.translator import Translator
-from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
+from t2t.specs.constants import EOS_ID, PAD_ID
 
 TENSORS = "model.safetensors"
 _SCRIPT = Path(__file__).with_name("answers.py")
@@ -110,10 +110,15 @@ class HuggingFaceExport(Export):
         for name, (what, changes, promised) in kinds.items():
             cut = [row[:-1] for row in rows]
             ours = answers_of_run(self.translator, cut, **{**changes, "extra_length": extra})
-            ours = [[_stripped(answer) for answer in answers] for answers in ours]
-            given = [[_answer(answer)] for answer in theirs[name]]
+            ours = [[self._comparable(answer) for answer in answers] for answers in ours]
+            given = [[self._comparable(Answer(**{**answer, "ids": tuple(answer["ids"])}))] for answer in theirs[name]]
             found[what] = compare(ours, given).demand(what, promised)
         return found
+
+    def _comparable(self, answer: Answer) -> Answer:
+        """Returns an answer with its text without white space at its ends, or with none if it is another there."""
+        is_alike = shows_alike(self.translator.problem.encoders, answer.ids or ())
+        return dataclasses.replace(answer, text=(answer.text or "").strip() if is_alike else None)
 
     def _cut(self, rows: Sequence[Any]) -> tuple[list[list[int]], int]:
         """Returns rows with end of sequence that have positions, and how much longer outputs may be."""
@@ -174,17 +179,3 @@ The network is the run's own; beam search is that of transformers, which ends by
 penalty n^alpha (`length_penalty`) and not ((5+n)/6)^alpha, and is given no coverage penalty, and none of
 `min_output_length`, `eos_penalty` and `no_repeat_ngram_size`.{limit}
 """
-
-
-def _stripped(answer: Answer) -> Answer:
-    """Returns an answer with its text as transformers shows it; None where a piece is unknown."""
-    return dataclasses.replace(answer, text=_comparable(answer.ids or (), answer.text or ""))
-
-
-def _answer(found: dict[str, Any]) -> Answer:
-    return Answer(tuple(found["ids"]), found["score"], _comparable(found["ids"], found["text"]))
-
-
-def _comparable(ids: Sequence[int], text: str) -> str | None:
-    """Returns a text without white space at its ends, which transformers cuts; unknown pieces it leaves out."""
-    return None if UNK_ID in ids else text.strip()

@@ -1,7 +1,7 @@
 """The files of a tokenizer of transformers: Marian's, which is SentencePiece over a table of ids, or T5's."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,12 @@ def write_tokenizer(folder: Path, encoders: Mapping[str, TextEncoder], longest: 
         write_json(folder / "vocab.json", {piece: number for number, piece in enumerate(pieces)})
     write_json(folder / "tokenizer_config.json", config)
     write_json(folder / "special_tokens_map.json", special)
+
+
+def shows_alike(encoders: Mapping[str, TextEncoder], ids: Sequence[int]) -> bool:
+    """Returns whether ids have the same text there: unknown ones and sentinels are left out there."""
+    first = len(pieces_of_model(_model(encoders[TARGETS]))[0]) if _is_t5(encoders) else encoders[TARGETS].vocab_size
+    return all(token_id != UNK_ID and token_id < first for token_id in ids)
 
 
 def write_json(file: Path, content: Mapping[str, Any]) -> None:

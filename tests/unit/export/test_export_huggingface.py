@@ -255,9 +255,16 @@ def test_transformers_searches_as_ours(interpreter, changes, tmp_path):
     found = made.verify(tmp_path / "model", Trial(translator.encode(LINES), LINES))
     assert found["ids of texts"].identical == found["greedy search"].identical == len(LINES)
     assert found["greedy search"].largest_difference < 1e-4
+
+
+@pytest.mark.slow
+def test_weights_that_are_not_the_runs_are_found_out(interpreter, tmp_path):
+    translator = of_pieces()
+    made = written(translator, tmp_path / "model")
+    made._interpreter = interpreter
     table = translator.model.target_embedding.table
     table.assign(np.asarray(table)[::-1])
-    with pytest.raises(ParityError, match="greedy search"):
+    with pytest.raises(ParityError, match="greedy search: . of 4 outputs"):
         made.verify(tmp_path / "model", Trial(translator.encode(LINES), LINES))
 
 
