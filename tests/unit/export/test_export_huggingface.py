@@ -264,7 +264,7 @@ def test_weights_that_are_not_the_runs_are_found_out(interpreter, tmp_path):
     made._interpreter = interpreter
     table = translator.model.target_embedding.table
     table.assign(np.asarray(table)[::-1])
-    with pytest.raises(ParityError, match="greedy search: . of 4 outputs"):
+    with pytest.raises(ParityError, match=r"greedy search: . of 4 outputs"):
         made.verify(tmp_path / "model", Trial(translator.encode(LINES), LINES))
 
 
