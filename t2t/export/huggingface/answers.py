@@ -15,6 +15,9 @@ import transformers
 _TOGETHER = 8
 """Most rows of a batch."""
 
+Output = tuple[list[int], float, str]
+"""Ids, score and text."""
+
 
 def main() -> None:
     """Reads a job and writes the answers."""
@@ -29,13 +32,17 @@ def main() -> None:
         "ids": [tokenizer(text).input_ids for text in job["texts"]],
     }
     with torch.inference_mode():
-        for name, beams in (("greedy", 1), ("beam", job["beam_size"])):
-            answers[name] = [None] * len(job["rows"])
-            for numbers in _alike(job):
-                rows, limit = [job["rows"][number] for number in numbers], job["limits"][numbers[0]]
-                for number, answer in zip(numbers, _answers(model, tokenizer, rows, limit, beams), strict=True):
-                    answers[name][number] = answer
+        answers["outputs"] = {beams: _outputs(model, tokenizer, job, beams) for beams in job["beams"]}
     Path(job["answers"]).write_text(json.dumps(answers), encoding="utf-8")
+
+
+def _outputs(model: Any, tokenizer: Any, job: dict[str, Any], beams: int) -> list[Output]:
+    """Returns the outputs of a search, row by row."""
+    found = {}
+    for numbers in _alike(job):
+        rows, limit = [job["rows"][number] for number in numbers], job["limits"][numbers[0]]
+        found |= dict(zip(numbers, _search(model, tokenizer, rows, limit, beams), strict=True))
+    return [found[number] for number in range(len(found))]
 
 
 def _alike(job: dict[str, Any]) -> Iterator[list[int]]:
@@ -47,8 +54,8 @@ def _alike(job: dict[str, Any]) -> Iterator[list[int]]:
         yield from (numbers[start : start + _TOGETHER] for start in range(0, len(numbers), _TOGETHER))
 
 
-def _answers(model: Any, tokenizer: Any, rows: list[list[int]], limit: int, beams: int) -> Iterator[dict[str, Any]]:
-    """Yields ids, text and score: of greedy search the log-probability, of beam search transformers' score."""
+def _search(model: Any, tokenizer: Any, rows: list[list[int]], limit: int, beams: int) -> Iterator[Output]:
+    """Yields outputs; the score of greedy search is the log-probability, that of beam search transformers' own."""
     written = model.generate(
         input_ids=torch.tensor(rows), attention_mask=torch.ones(len(rows), len(rows[0]), dtype=torch.long),
         num_beams=beams, do_sample=False, max_new_tokens=limit, return_dict_in_generate=True,
@@ -62,7 +69,7 @@ def _answers(model: Any, tokenizer: Any, rows: list[list[int]], limit: int, beam
             score = torch.log_softmax(logits, -1).gather(-1, torch.tensor(ids)[:, None]).sum()
         else:
             score = written.sequences_scores[place]
-        yield {"ids": ids, "score": score.item(), "text": tokenizer.decode(ids, skip_special_tokens=True)}
+        yield ids, score.item(), tokenizer.decode(ids, skip_special_tokens=True)
 
 
 if __name__ == "__main__":

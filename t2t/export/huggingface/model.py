@@ -71,22 +71,27 @@ class HuggingFaceExport(Export):
         network = self._network
         write_json(folder / "config.json", network.config)
         write_json(folder / "generation_config.json", self._search())
-        write_arrays(folder / TENSORS, network.tensors)
+        write_arrays(folder / TENSORS, network.tensors, {"format": "pt"})  # which transformers 4 asks for
         write_tokenizer(folder, self.translator.problem.encoders, network.longest, network.start)
 
     def _search(self) -> dict[str, Any]:
-        hparams, network = self.translator.hparams, self._network
+        network = self._network
         return {
             "pad_token_id": PAD_ID,
             "eos_token_id": EOS_ID,
             "decoder_start_token_id": network.start,
             "bad_words_ids": [[PAD_ID]],
-            "num_beams": hparams.beam_size,
+            "num_beams": self._beams,
             "length_penalty": self._length_penalty,
             "early_stopping": False,
             "max_length": network.longest or self.translator.model.hparams.max_length,
             **({"forced_eos_token_id": EOS_ID} if "forced_eos_token_id" in network.config else {}),
         }
+
+    @property
+    def _beams(self) -> int:
+        """Hypotheses of a search; 1 is greedy."""
+        return self.translator.hparams.beam_size if self.translator.hparams.decode_method == "beam" else 1
 
     @property
     def _length_penalty(self) -> float:
@@ -105,13 +110,15 @@ class HuggingFaceExport(Export):
             given = [[Answer(tuple(ids), 0.0)] for ids in theirs["ids"]]
             found[what] = compare(ours, given).demand(what, promise)
         beam = {"decode_method": "beam", "coverage_penalty": 0.0, **UNCONSTRAINED}
-        kinds = {"greedy": ("greedy search", GREEDY, promise)}
-        kinds["beam"] = (f"beam search of {self.translator.hparams.beam_size}", beam, None)
-        for name, (what, changes, promised) in kinds.items():
-            cut = [row[:-1] for row in rows]
+        searches = {1: ("greedy search", GREEDY, promise)}
+        if self._beams > 1:
+            searches[self._beams] = (f"beam search of {self._beams}", beam, None)
+        cut = [row[:-1] for row in rows]
+        for beams, (what, changes, promised) in searches.items():
             ours = answers_of_run(self.translator, cut, **{**changes, "extra_length": extra})
             ours = [[self._comparable(answer) for answer in answers] for answers in ours]
-            given = [[self._comparable(Answer(**{**answer, "ids": tuple(answer["ids"])}))] for answer in theirs[name]]
+            answers = [Answer(tuple(ids), score, text) for ids, score, text in theirs["outputs"][str(beams)]]
+            given = [[self._comparable(answer)] for answer in answers]
             found[what] = compare(ours, given).demand(what, promised)
         return found
 
@@ -133,7 +140,7 @@ class HuggingFaceExport(Export):
         """Returns what transformers answers; raises ParityError if it fails or does not take every tensor."""
         answers = folder / "answers.json"
         job = {"folder": str(folder), "rows": list(rows), "limits": list(limits), "texts": list(texts)}
-        job |= {"beam_size": self.translator.hparams.beam_size, "answers": str(answers)}
+        job |= {"beams": sorted({1, self._beams}), "answers": str(answers)}
         done = subprocess.run(
             [self._interpreter, "-P", str(_SCRIPT)],  # -P: files beside the script are no modules
             input=json.dumps(job),

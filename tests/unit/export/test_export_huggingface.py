@@ -171,6 +171,13 @@ def test_a_run_of_ours_is_t5s_network(version, tmp_path):
     assert again.problem.encoders["targets"].encode(t5.CORPUS[0]) == PIECES.encode(t5.CORPUS[0])
 
 
+def test_a_run_that_is_decoded_greedily_has_one_beam(tmp_path):
+    for method, beams in (("greedy", 1), ("beam", 3)):
+        written(of_pieces(decoding={"decode_method": method}), tmp_path / method)
+        search = json.loads((tmp_path / method / "generation_config.json").read_text())
+        assert (search["num_beams"], search["length_penalty"]) == (beams, 0.0)  # which gnmt is not
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
