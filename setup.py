@@ -25,6 +25,7 @@ ROUGE = ["rouge-score>=0.1.2,<0.2"]
 BEAM = ["apache-beam>=2.72,<3"]
 S3 = ["s3fs>=2025.3"]
 ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.18", "onnxruntime>=1.22"]
+HUGGINGFACE = ["transformers>=5.23,<6", "torch>=2.6"]
 
 setup(
     name="t2t-keras",  # the import is `t2t`
@@ -78,6 +79,7 @@ setup(
         "gs": ["gcsfs>=2025.3"],
         "hdfs": ["pyarrow>=15"],
         "onnx": ONNX,
+        "huggingface": HUGGINGFACE,
         "docs": DOCS,
         "test": [*TEST, *ALGEBRA, *AUDIO, *SERVE, *CTRANSLATE2, *ROUGE, *ONNX, *BEAM, *LANGUAGE, *S3],
     },

@@ -19,6 +19,9 @@ from benchmarks.harness.flags import peers_home
 from benchmarks.harness.processes import Conditions, Side, run
 from benchmarks.known_answers import Row, print_table
 from benchmarks.peers import ENVIRONMENTS
+from t2t.export.huggingface.model import HuggingFaceExport
+from t2t.export.job import ExportJob, Trial
+from t2t.export.parity import ParityError
 from t2t.importing.formats import ImportRequest
 from t2t.importing.run import import_run
 from t2t.problems.source import Source
@@ -76,7 +79,8 @@ def compare(case: Case, folder: Path, home: Path, lines: int) -> Iterator[Row]:
     theirs = run(side, job, folder / "job", Conditions(threads=1, timeout=_SECONDS))
     import_run(ImportRequest(format="huggingface", model_dir=model_dir, output_dir=folder / "run"))
     loaded = load(str(folder / "run"))
-    rows = [*compare_answers(loaded, theirs, pairs)]
+    rows = [_exported(loaded, folder / "export", str(interpreter), texts["sources"])]
+    rows += [*compare_answers(loaded, theirs, pairs)]
     rows += [_same_weights(folder, model_dir, name, loaded) for name in ("zip", "stream")]
     for row in rows:
         yield {**row, "check": f"{case.name}: {row['check']}"}
@@ -97,6 +101,21 @@ def compare_answers(loaded: LoadedRun, theirs: dict[str, Any], pairs: Sequence[t
     greedy, beam = ([[ours[n] for n in ids] for ids in theirs[name]] for name in ("greedy", "beam"))
     yield _agreement("outputs of greedy search", greedy, _outputs(loaded, inputs, beam_size=1))
     yield _beam_row(loaded, inputs, beam, _outputs(loaded, inputs, beam_size=SEARCH["beam_size"]))
+
+
+def _exported(loaded: LoadedRun, folder: Path, interpreter: str, texts: Sequence[str]) -> Row:
+    """Exports the run back, and compares the folder with it in the other program."""
+    folder.mkdir()
+    translator = loaded.translator()
+    made = HuggingFaceExport(translator, ExportJob(folder=folder, format="huggingface"), interpreter)
+    made.write(folder)
+    check = "exported back: ids of inputs, outputs of greedy search"
+    try:
+        found = list(made.verify(folder, Trial(translator.encode(texts), texts)).values())[:2]
+    except ParityError as error:
+        return Row(check=check, expected="all the same", found=str(error), ok=False)
+    said = ", ".join(f"{parity.identical} of {parity.inputs}" for parity in found)
+    return Row(check=check, expected="all the same", found=said, ok=True)
 
 
 def _outputs(loaded: LoadedRun, inputs: Sequence[list[int]], beam_size: int) -> list[list[int]]:

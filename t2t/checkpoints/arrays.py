@@ -26,8 +26,8 @@ _TYPES = {
 _OS_ERROR_NUMBER = re.compile(r"(?:os error |code: )(\d+)")
 
 
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes a file of arrays.
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: dict[str, str] | None = None) -> None:
+    """Writes a file of arrays, with metadata for other readers.
 
     Raises:
         OSError: it cannot be written.
@@ -35,7 +35,7 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     # safetensors writes the buffer as it lies in memory, so that a transposed view would come back scrambled
     dense = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     try:
-        save_file(dense, path)
+        save_file(dense, path, metadata)
     except SafetensorError as error:
         number = _OS_ERROR_NUMBER.search(str(error))
         if not number:

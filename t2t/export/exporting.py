@@ -11,6 +11,7 @@ import t2t
 from t2t.errors import UserError
 from t2t.export.ctranslate2_model import CTranslate2Export
 from t2t.export.formats import README, REPORT, UNFINISHED, check_request
+from t2t.export.huggingface.model import HuggingFaceExport
 from t2t.export.job import Export, ExportJob, Trial
 from t2t.export.marian.model import MarianExport
 from t2t.export.onnx_graphs import OnnxExport
@@ -25,6 +26,7 @@ EXPORTS: dict[str, type[Export]] = {
     "ctranslate2": CTranslate2Export,
     "marian": MarianExport,
     "onnx": OnnxExport,
+    "huggingface": HuggingFaceExport,
 }
 """By the name of the format."""
 
@@ -97,4 +99,5 @@ def _readme(job: ExportJob, made: Export) -> str:
     finished = ""
     if made.translator.rewrites_text:
         finished = "\nOutputs are as the model writes them; what `t2t-decoder` makes of them is not included.\n"
-    return f"# {job.folder.name}\n\nMade by t2t {t2t.__version__} of {of}.\n\n{made.usage().strip()}\n{finished}"
+    title = f"{made.front_matter()}# {job.folder.name}"
+    return f"{title}\n\nMade by t2t {t2t.__version__} of {of}.\n\n{made.usage().strip()}\n{finished}"

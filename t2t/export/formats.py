@@ -70,6 +70,7 @@ FORMATS = {
     "ctranslate2": Format((FLOAT32, INT8), ("ctranslate2",), "ctranslate2"),
     "marian": Format(),
     "onnx": Format(packages=("tf2onnx", "onnxruntime"), extra="onnx"),
+    "huggingface": Format(packages=("transformers", "torch"), extra="huggingface"),
 }
 """By name."""
 

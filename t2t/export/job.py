@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from t2t.checkpoints.run_dir import RunDir
 from t2t.export.formats import FLOAT32
 from t2t.export.parity import Parity
 from t2t.inference.rows import Row
@@ -23,6 +24,8 @@ class ExportJob:
     quantization: str = FLOAT32
     origin: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Describes the run in the report."""
+    run: RunDir | None = None
+    """The run, for formats that describe it further."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,3 +60,7 @@ class Export(ABC):
     @abstractmethod
     def usage(self) -> str:
         """Returns the README of the folder as Markdown without a title; its examples run as shown."""
+
+    def front_matter(self) -> str:
+        """Returns what stands before the title of the README, ended by a line; nothing in most formats."""
+        return ""

@@ -59,6 +59,7 @@ def export_run(
             "checkpoint": loaded.checkpoint.name,
             "step": loaded.checkpoint.step,
         },
+        run=loaded.run,
     )
     return export(translator, job, *_trial_inputs(loaded, translator, parity_file, parity_lines, data_dir))
 

@@ -20,8 +20,8 @@ from t2t.text.sentencepiece import PIECE_MARKER
 HEADER = b'{"pieces": ['
 """What a file of `to_bytes` begins with."""
 
-_TAG = re.compile(r">>.*?<<", re.DOTALL)
-_SENTINEL = re.compile(r"<extra_id_\d+>")
+TAG = re.compile(r">>.*?<<", re.DOTALL)
+SENTINEL = re.compile(r"<extra_id_\d+>")
 _RESERVED = (PAD_ID, EOS_ID, UNK_ID)
 
 
@@ -47,8 +47,8 @@ class PieceTableEncoder(TextEncoder):
     unknown_id = UNK_ID
 
     def __init__(self, model: bytes, pieces: Sequence[str], sentinels: bool = False, tags: bool = True):
-        self._model, self._pieces, self._has_sentinels = bytes(model), tuple(pieces), sentinels
-        self._has_tags = tags
+        self.model, self.has_sentinels, self.has_tags = bytes(model), sentinels, tags
+        self._pieces = tuple(pieces)
         self._ids = {piece: token_id for token_id, piece in enumerate(self._pieces)}
         if len(self._ids) < len(self._pieces) or len(self._pieces) <= len(_RESERVED):
             raise UserError(
@@ -57,7 +57,7 @@ class PieceTableEncoder(TextEncoder):
             )
         for token_id in _RESERVED:  # no text may spell them
             del self._ids[self._pieces[token_id]]
-        self._processor = _load(self._model)
+        self._processor = _load(self.model)
 
     @property
     def vocab_size(self) -> int:
@@ -71,16 +71,16 @@ class PieceTableEncoder(TextEncoder):
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of the tag or the sentinels of a text, and of the pieces of the rest."""
-        if self._has_sentinels:
+        if self.has_sentinels:
             return self._encode_with_sentinels(text)
-        tag = _TAG.match(text) if self._has_tags else None
+        tag = TAG.match(text) if self.has_tags else None
         pieces = self._processor.encode(text[tag.end() :] if tag else text, out_type=str)
         return [self._ids.get(piece, UNK_ID) for piece in ([tag[0], *pieces] if tag else pieces)]
 
     def _encode_with_sentinels(self, text: str) -> list[int]:
         """Returns the ids of the sentinels of a text, and of what is between them, each for itself."""
         ids, start = [], 0
-        found = [place for place in _SENTINEL.finditer(text) if place[0] in self._ids]
+        found = [place for place in SENTINEL.finditer(text) if place[0] in self._ids]
         for end, after in [*(place.span() for place in found), (len(text), len(text))]:
             pieces = self._processor.encode(text[start:end], out_type=str)
             ids += [self._ids.get(piece, UNK_ID) for piece in pieces]
@@ -90,10 +90,14 @@ class PieceTableEncoder(TextEncoder):
 
     def decode_ids(self, ids: list[int]) -> str:
         """Returns the text of the pieces; white space at both ends is none of it."""
-        unknown = self._processor.id_to_piece(self._processor.unk_id())
-        pieces = [unknown if token_id == UNK_ID else self._pieces[token_id] for token_id in ids]
+        pieces = [self.unknown_piece if token_id == UNK_ID else self._pieces[token_id] for token_id in ids]
         text: str = self._processor.decode_pieces(pieces)
         return text.replace(PIECE_MARKER, " ").strip()
+
+    @property
+    def unknown_piece(self) -> str:
+        """What stands for the unknown id where the model makes text of pieces."""
+        return self._processor.id_to_piece(self._processor.unk_id())
 
     def piece(self, token_id: int) -> str:
         """Returns the piece, with U+2581 for a space."""
@@ -101,14 +105,9 @@ class PieceTableEncoder(TextEncoder):
 
     def to_bytes(self) -> bytes:
         """Returns the table as a line of JSON, and the model."""
-        header = {"pieces": self._pieces, "sentinels": self._has_sentinels}
-        header |= {} if self._has_tags else {"tags": False}  # a key of its own, so that older files stay as they are
-        return json.dumps(header).encode() + b"\n" + self._model
-
-    @property
-    def model(self) -> bytes:
-        """Content of the SentencePiece model's file."""
-        return self._model
+        header = {"pieces": self._pieces, "sentinels": self.has_sentinels}
+        header |= {} if self.has_tags else {"tags": False}  # a key of its own, so that older files stay as they are
+        return json.dumps(header).encode() + b"\n" + self.model
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:

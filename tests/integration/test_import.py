@@ -1,5 +1,7 @@
 """`t2t-import`: models that other toolkits left, decoded and trained on by the commands a user types."""
 
+import re
+
 import pytest
 
 from t2t.checkpoints.store import CheckpointStore
@@ -78,9 +80,8 @@ def test_the_walk_through_of_a_marian_translator(tmp_path, capsys):
     assert len((tmp_path / "scores.txt").read_text().splitlines()) == len(marian.CORPUS["source"])
     assert list((tmp_path / "exported").rglob("model.bin"))
     asked = ["t2t-exporter", f"--output_dir={tmp_path / 'imported'}", f"--export_dir={tmp_path / 'served'}"]
-    assert exporter.main(asked) == 2
-    assert "a vocabulary of kind piece_table has no TensorFlow operations" in capsys.readouterr().err
-    assert not (tmp_path / "served").exists()
+    assert exporter.main(asked) == 0
+    assert re.search(r"serving_default: (\d+) of \1 outputs are those of the run", capsys.readouterr().out)
 
 
 def test_flags_of_another_format_are_refused(tmp_path, capsys):

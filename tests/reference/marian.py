@@ -19,11 +19,14 @@ import numpy as np
 import sentencepiece
 from safetensors.numpy import save_file
 
+from tests.reference.transformer import activate
+
 CORPUS = {
     "source": ["the small dog runs home", "an old dog sleeps", "a cat sees the dog", "the cats run to a house"] * 4,
     "target": ["der kleine Hund läuft heim", "ein alter Hund schläft", "eine Katze sieht den Hund", "die Katzen"] * 4,
 }
 TAG = ">>deu<<"
+ACTIVATIONS = {"swish": "silu", "relu": "relu"}
 
 
 def config(vocab_size, *, width=8, inner=12, heads=2, layers=2, **others):
@@ -95,8 +98,8 @@ class Network:
             if memory is not None:
                 attended = self._attend(f"{layer}.encoder_attn", x, memory, causal=False)
                 x = self._norm(f"{layer}.encoder_attn_layer_norm", x + attended)
-            inner = self._map(f"{layer}.fc1", x)
-            x = self._norm(f"{layer}.final_layer_norm", x + self._map(f"{layer}.fc2", inner / (1.0 + np.exp(-inner))))
+            inner = activate(ACTIVATIONS[self.values["activation_function"]], self._map(f"{layer}.fc1", x))
+            x = self._norm(f"{layer}.final_layer_norm", x + self._map(f"{layer}.fc2", inner))
         return x
 
     def _attend(self, name, x, memory, causal):

@@ -19,44 +19,38 @@ import numpy as np
 
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
+from t2t.export.huggingface.mapping import QUERY, T5_FEED_FORWARD, scaled, t5_parts
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_t5 import t5_small
 from t2t.importing.formats import ImportRequest
 from t2t.importing.huggingface.folder import ModelFolder
+from t2t.importing.huggingface.marian import marian_encoders
+from t2t.importing.huggingface.parts import take_parts
 from t2t.importing.huggingface.settings import check_settings, need
+from t2t.importing.ids import pieces_by_id
 from t2t.importing.run import ForeignRun
 from t2t.importing.tensors import Tensors
 from t2t.runs.names import get_text_problem
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
+from t2t.text.encoder import TextEncoder
 from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
 
-_FEED_FORWARD = {
-    "relu": ("relu", False),
-    "gelu": ("gelu", False),
-    "gelu_new": ("gelu_tanh", False),
-    "silu": ("silu", False),
-    "gated-relu": ("relu", True),
-    "gated-gelu": ("gelu_tanh", True),
-    "gated-gelu_new": ("gelu_tanh", True),
-    "gated-silu": ("silu", True),
-}
-"""`feed_forward_proj`: activation, and whether it is gated."""
 _USUAL_FEED_FORWARD = {"t5": "relu", "mt5": "gated-gelu"}
 _ALLOWED: dict[str, tuple[Any, ...]] = {
-    "feed_forward_proj": tuple(_FEED_FORWARD),
+    "feed_forward_proj": tuple(T5_FEED_FORWARD),
     "is_encoder_decoder": (True,),
     "pad_token_id": (PAD_ID,),
     "eos_token_id": (EOS_ID,),
     "decoder_start_token_id": (PAD_ID,),
 }
+_UNUSED_BIAS = "EncDecAttention.relative_attention_bias.weight"
 _EXTRA_IDS = 100
 """Sentinels of a tokenizer that does not say how many it has."""
 _TABLES = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
-_PARTS = (("q", "query"), ("k", "key"), ("v", "value"))
 
 
 def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
-    """Reads the folder of a model and its `spiece.model`.
+    """Reads the folder of a model and its tokenizer.
 
     Raises:
         UserError: a file is missing or damaged, or the network is another than the Transformer here.
@@ -66,16 +60,12 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
     table, output = _tables(tensors)
     is_tied = is_scaled and output is table
     hparams = _hparams(folder).replace(shared_embedding_and_softmax_weights=is_tied)
-    encoder = PieceTableEncoder(folder.read("spiece.model"), _pieces(folder, len(table)), sentinels=True)
-    weights = {"target_embedding/table": _scaled(table, hparams.hidden_size**-0.5)}
+    weights = {"target_embedding/table": scaled(table, hparams.hidden_size**-0.5)}
     if not is_tied:
-        weights["output_embedding/table"] = _scaled(output, hparams.hidden_size**-0.5 if is_scaled else 1.0)
-    for side, layers in (("encoder", hparams.encoder_layers), ("decoder", hparams.decoder_layers)):
-        weights |= _stack(tensors, side, layers, (hparams.key_channels // hparams.num_heads) ** 0.5)
+        weights["output_embedding/table"] = scaled(output, hparams.hidden_size**-0.5 if is_scaled else 1.0)
+    weights |= _stacks(tensors, hparams)
     return ForeignRun(
-        problem=get_text_problem(request.problem or "text2text_files").with_encoders(
-            dict.fromkeys((INPUTS, TARGETS), encoder)
-        ),
+        problem=get_text_problem(request.problem or "text2text_files").with_encoders(_encoders(folder, len(table))),
         hparams=hparams,
         hparams_set="t5_small",
         weights=weights,
@@ -92,7 +82,7 @@ def _hparams(folder: ModelFolder) -> TransformerHParams:
     config, search = folder.config, folder.generation_config
     heads, head_size, dropout = need(folder, "num_heads"), need(folder, "d_kv"), float(config.get("dropout_rate", 0.1))
     form = config.get("feed_forward_proj", _USUAL_FEED_FORWARD[config["model_type"]])
-    activation, is_gated = _FEED_FORWARD[form]
+    activation, is_gated = T5_FEED_FORWARD[form]
     return t5_small().replace(
         hidden_size=need(folder, "d_model"),
         num_encoder_layers=need(folder, "num_layers"),
@@ -121,6 +111,20 @@ def _scales_outputs(config: Mapping[str, Any]) -> bool:
     if config["model_type"] != "t5":
         return False
     return bool(config.get("scale_decoder_outputs", config.get("tie_word_embeddings") is not False))
+
+
+def _encoders(folder: ModelFolder, rows: int) -> dict[str, TextEncoder]:
+    """Returns the vocabularies of both sides: T5's, or Marian's tokenizer, which exports of runs trained here have."""
+    if folder.has("spiece.model") or not folder.has("vocab.json"):
+        encoder = PieceTableEncoder(folder.read("spiece.model"), _pieces(folder, rows), sentinels=True)
+        return dict.fromkeys((INPUTS, TARGETS), encoder)
+    pieces = pieces_by_id(folder.read_json("vocab.json"), str(folder.path / "vocab.json"))
+    if len(pieces) != rows or pieces[UNK_ID : UNK_ID + 1] != ["<unk>"]:
+        raise UserError(
+            f"{folder.path}: the table has {rows} rows, vocab.json {len(pieces)} ids, of which {UNK_ID} is "
+            f"{pieces[UNK_ID : UNK_ID + 1]}; there must be as many, and {UNK_ID} be <unk>; get both again"
+        )
+    return marian_encoders(folder, pieces)
 
 
 def _pieces(folder: ModelFolder, rows: int) -> list[str]:
@@ -154,45 +158,16 @@ def _tables(tensors: Tensors) -> tuple[np.ndarray, np.ndarray]:
     return table, table if np.array_equal(output, table) else output
 
 
-def _stack(tensors: Tensors, side: str, layers: int, query_scale: float) -> Arrays:
-    """Returns the weights of a stack."""
-    bias = "SelfAttention.relative_attention_bias.weight"
-    weights = {f"{side}/relative_bias/table": tensors.take(f"{side}.block.0.layer.0.{bias}")}
-    weights |= tensors.norm(f"{side}.final_layer_norm", f"{side}/final_norm")
-    attentions = [("SelfAttention", "self_attention")]
-    attentions += [("EncDecAttention", "encdec_attention")] if side == "decoder" else []
-    for layer in range(layers):
-        name, path = f"{side}.block.{layer}.layer", f"{side}/layer_{layer}"
-        for number, (theirs, ours) in enumerate(attentions):
-            weights |= _attention(tensors, f"{name}.{number}.{theirs}", f"{path}/{ours}", query_scale)
-            weights |= tensors.norm(f"{name}.{number}.layer_norm", f"{path}/{ours}_residual/norm")
-        weights |= _feed_forward(tensors, f"{name}.{len(attentions)}", path)
-    tensors.drop(
-        "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight", "attention to inputs has no positions"
-    )
+def _stacks(tensors: Tensors, hparams: TransformerHParams) -> Arrays:
+    """Returns the weights of both stacks."""
+    parts = t5_parts(hparams.encoder_layers, hparams.decoder_layers, hparams.gated_feed_forward)
+    query_scale = (hparams.key_channels // hparams.num_heads) ** 0.5
+    weights = {
+        path: scaled(weight, query_scale) if path.endswith(f"{QUERY}kernel") else weight
+        for path, weight in take_parts(tensors, parts).items()
+    }
+    tensors.drop(f"decoder.block.0.layer.1.{_UNUSED_BIAS}", "attention to inputs has no positions")
     return weights
-
-
-def _attention(tensors: Tensors, name: str, path: str, query_scale: float) -> Arrays:
-    weights = tensors.linear(f"{name}.o", f"{path}/output/")
-    for letter, part in _PARTS:
-        weights |= tensors.linear(f"{name}.{letter}", f"{path}/project/{part}_")
-    query = f"{path}/project/query_kernel"
-    return weights | {query: _scaled(weights[query], query_scale)}
-
-
-def _feed_forward(tensors: Tensors, name: str, path: str) -> Arrays:
-    inner = f"{name}.DenseReluDense.wi"
-    gates = {"_0": "inner", "_1": "linear"} if f"{inner}_0.weight" in tensors else {"": "inner"}
-    weights = tensors.norm(f"{name}.layer_norm", f"{path}/ffn_residual/norm")
-    for suffix, part in gates.items():
-        weights |= tensors.linear(f"{inner}{suffix}", f"{path}/ffn/{part}/")
-    return weights | tensors.linear(f"{name}.DenseReluDense.wo", f"{path}/ffn/outer/")
-
-
-def _scaled(weight: np.ndarray, factor: float) -> np.ndarray:
-    """Returns the product, rounded once."""
-    return (weight.astype(np.float64) * factor).astype(np.float32)
 
 
 def _prefixes(config: Mapping[str, Any]) -> list[str]:

@@ -23,15 +23,19 @@ FLOAT32 = "float32"
 
 def model_complaints(model: SequenceModel) -> list[str]:
     """Returns why CTranslate2 cannot hold a model; an empty list where it can."""
+    return modality_complaints(model) or complaints(model.hparams)
+
+
+def modality_complaints(model: SequenceModel) -> list[str]:
+    """Returns why a model is no Transformer from tokens to tokens as other libraries have it."""
     kinds = [feature.kind if feature else "absent" for feature in (model.spec.inputs, model.spec.targets)]
     is_plain = isinstance(model, Transformer) and type(model.decoder) is Decoder
     if not is_plain or kinds != [FeatureKind.TOKENS] * 2:
         what = f"it is a {type(model).__name__}, its inputs are {kinds[0]}, its targets {kinds[1]}"
         return [f"{what}; a Transformer from tokens to tokens is wanted"]
-    found = complaints(model.hparams)
     if type(model.source_embedding) is not TokenEmbedding or type(model.top) is not TokenSoftmax:
-        found.append("its modalities are other than those of tokens")
-    return found
+        return ["its modalities are other than those of tokens"]
+    return []
 
 
 def write_model(folder: Path, model: Transformer, tokens: TokenLists, longest: int, weights_in: str = FLOAT32) -> None:

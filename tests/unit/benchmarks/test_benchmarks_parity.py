@@ -3,17 +3,19 @@
 import pytest
 
 from benchmarks import parity
-from benchmarks.parity import FAILED, FORMATS, PASSED, REFUSED, Outcome, table
+from benchmarks.parity import FAILED, PASSED, REFUSED, Outcome, table
 
 
-def test_a_row_has_each_format_and_reasons_stand_below():
+def test_a_row_has_each_format_and_reasons_stand_below(monkeypatch):
+    formats = ("saved_model", "ctranslate2", "onnx")
+    monkeypatch.setattr(parity, "FORMATS", formats)
     verdicts = {"a": [PASSED, REFUSED, PASSED], "b": [FAILED, REFUSED, PASSED]}
     said = {PASSED: "", REFUSED: "why", FAILED: "bad"}
     found = table(
         [
             Outcome(model, "text to text", format, verdict, said[verdict])
             for model, of_model in verdicts.items()
-            for format, verdict in zip(FORMATS, of_model, strict=True)
+            for format, verdict in zip(formats, of_model, strict=True)
         ]
     )
     assert found == [

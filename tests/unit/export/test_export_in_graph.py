@@ -1,9 +1,11 @@
 """Vocabularies in a graph give the ids and texts that the encoders give, whatever the texts hold."""
 
+import io
 import random
 from collections import Counter
 
 import pytest
+import sentencepiece
 import tensorflow as tf
 
 from t2t.errors import UserError
@@ -12,6 +14,7 @@ from t2t.export.in_graph.base import cleaned, is_blank
 from t2t.files.lines import clean_line
 from t2t.text import ENCODER_CLASSES
 from t2t.text.byte import ByteEncoder
+from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
 from t2t.text.subword_tokens import ESCAPE_CHARACTERS
@@ -37,6 +40,13 @@ PARTS_WITHOUT_SINGLES = ["ab", "abc_", "Hund_", "u", "n", "d", "xyx", "y", "übe
 """Pieces with characters that are no pieces alone: where a token cannot be cut, they are spelt by their numbers."""
 
 
+TAGGED = [
+    ">>de<< der Hund", ">>de<<>>de<< Hund", " >>de<<", ">>fr<< die", ">>x\ny<<42", ">> der", "<extra_id_1>",
+    "der <extra_id_0> Hund<extra_id_2><extra_id_1>  über", "<extra_id_3> 42", "</s> <pad><unk>", "elsewhere ≠",
+]  # fmt: skip
+"""Texts with what tables of pieces have beside SentencePiece's."""
+
+
 def encoders():
     lines = TEXTS[6:66]
     escapes = sorted(ESCAPE_CHARACTERS)
@@ -47,7 +57,21 @@ def encoders():
         "subword": SubwordEncoder.build(lines, 200),
         "subword of odd pieces": SubwordEncoder(["<pad>_", "<EOS>_", *escapes, *PARTS_WITHOUT_SINGLES, "", "ab"]),
         "sentencepiece": SentencePieceEncoder.build(lines, 330),
+        "piece table of Marian": piece_table([">>de<<", "≠", "elsewhere", "\u2581elsewhere"]),
+        "piece table of T5": piece_table([f"<extra_id_{n}>" for n in (2, 1, 0)], sentinels=True),
+        "piece table without sentinels": piece_table([], sentinels=True),
     }
+
+
+def piece_table(added, sentinels=False):
+    """A SentencePiece model with its usual normalisation, the last of its pieces unknown, and pieces that it lacks."""
+    content = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXTS[6:66]), model_writer=content, vocab_size=60, hard_vocab_limit=False,
+        minloglevel=2, pad_id=0, eos_id=1, unk_id=2, bos_id=-1,
+    )  # fmt: skip
+    pieces, _ = pieces_of_model(content.getvalue())
+    return PieceTableEncoder(content.getvalue(), [*pieces[:-1], *added], sentinels)
 
 
 @pytest.fixture(scope="module", params=encoders().items(), ids=lambda item: item[0])
@@ -57,12 +81,12 @@ def pair(request):
 
 
 def test_every_kind_of_text_has_its_operations():
-    assert VOCABULARIES.keys() == ENCODER_CLASSES.keys()
+    assert VOCABULARIES.keys() == {*ENCODER_CLASSES, PieceTableEncoder.kind}
 
 
 def test_ids_are_those_of_the_encoder(pair):
     encoder, in_graph = pair
-    texts = [*TEXTS, "xyxyx xx H2H ab", "abab"]
+    texts = [*TEXTS, "xyxyx xx H2H ab", "abab", *TAGGED]
     assert tf.function(in_graph.encode)(tf.constant(texts)).to_list() == [encoder.encode(text) for text in texts]
 
 
@@ -119,10 +143,8 @@ def test_a_piece_with_a_nul_is_refused():
 
 def test_a_kind_without_operations_is_refused():
     class Table(ByteEncoder):
-        kind = "piece_table"
+        kind = "table"
 
-    said = (
-        r"--format=saved_model: a vocabulary of kind piece_table has no TensorFlow operations, .* --format=ctranslate2"
-    )
+    said = r"--format=saved_model: a vocabulary of kind table has no TensorFlow operations, .* --format=ctranslate2"
     with pytest.raises(UserError, match=said):
         graph_vocabulary(Table())

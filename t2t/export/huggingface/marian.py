@@ -1,0 +1,114 @@
+"""A Transformer as transformers' `MarianMTModel`: norms after sub-layers, sinusoids, one table for everything.
+
+transformers computes the sinusoids itself, all sines before all cosines, and keeps none in its files. Where ours are
+interleaved, channels of the model are exchanged instead, in every weight that has them: channel c of a model there is
+channel order[c] here, and nothing else changes, since norms and products are sums over channels.
+
+Its decoder begins with the vector of an id. Where ours begins with zeros and padding has a vector, as in runs that
+were trained here, there is one more id, whose vector is zero and which a bias keeps from being written.
+
+Legend: D width, E channels of a layer's output, V vocabulary.
+"""
+
+import numpy as np
+
+from t2t.checkpoints.arrays import Arrays
+from t2t.export.huggingface.mapping import (
+    MARIAN_ACTIVATIONS,
+    MARIAN_EQUAL,
+    MARIAN_FIXED,
+    MARIAN_NORM_EPSILON,
+    MARIAN_RATES,
+    MARIAN_SIZES,
+    NEVER,
+    Kind,
+    Part,
+    backwards,
+    marian_parts,
+)
+from t2t.export.huggingface.network import Network, complaints, part_tensors, weights_of
+from t2t.hparams.transformer import TransformerHParams
+from t2t.models.transformer import Transformer
+from t2t.specs.constants import EOS_ID, PAD_ID
+
+_WANTED = {
+    "norm_position": ("post",),
+    "norm_type": ("layer",),
+    "positions": ("sinusoidal",),
+    "activation": tuple(backwards(MARIAN_ACTIVATIONS)),
+    "gated_feed_forward": (False,),
+    "shared_embedding_and_softmax_weights": (True,),
+}
+
+
+def marian_complaints(hparams: TransformerHParams) -> list[str]:
+    """Returns which settings Marian's network does not have."""
+    found = complaints(hparams, _WANTED)
+    if hparams.positions == "sinusoidal":
+        found += complaints(hparams, {"sinusoid_layout": ("interleaved", "halves")})
+    if hparams.key_channels != hparams.hidden_size:
+        found.append(f"attention_key_channels={hparams.key_channels} (known: {hparams.hidden_size}, the width)")
+    if hparams.norm_epsilon > MARIAN_NORM_EPSILON:
+        found.append(f"norm_epsilon={hparams.norm_epsilon:g} (known: {MARIAN_NORM_EPSILON:g}, and what is near it)")
+    return found
+
+
+def marian_network(model: Transformer) -> Network:
+    """Returns the configuration and tensors of a model that has no complaints."""
+    hparams, weights = model.hparams, weights_of(model)
+    parts = list(marian_parts(hparams.encoder_layers, hparams.decoder_layers))
+    tensors, order = part_tensors(parts, weights), _order(hparams)
+    for part in parts:
+        _fill_bias(part, tensors)
+        for name in ("weight", "bias"):
+            tensors[f"{part.theirs}.{name}"] = _reordered(tensors[f"{part.theirs}.{name}"], name, part.kind, order)
+    table_VD = np.asarray(model.target_embedding.table)[:, order]
+    bias_V = np.zeros(len(table_VD), np.float32) if model.top.bias is None else np.asarray(model.top.bias)
+    start = PAD_ID
+    if hparams.target_start == "zero" and np.any(table_VD[PAD_ID]):
+        start = len(table_VD)
+        table_VD = np.concatenate([table_VD, np.zeros_like(table_VD[:1])])
+        bias_V = np.append(bias_V, np.float32(NEVER))
+    tensors |= {"model.shared.weight": table_VD, "final_logits_bias": bias_V[None, :]}
+    return Network(_config(hparams, len(table_VD), start), tensors, start, hparams.max_length)
+
+
+def _config(hparams: TransformerHParams, vocab_size: int, start: int) -> dict:
+    layers = {"num_encoder_layers": hparams.encoder_layers, "num_decoder_layers": hparams.decoder_layers}
+    sizes = {theirs: layers.get(ours) or getattr(hparams, ours) for theirs, ours in MARIAN_SIZES.items()}
+    return {
+        "model_type": "marian",
+        "architectures": ["MarianMTModel"],
+        "is_encoder_decoder": True,
+        "dtype": "float32",
+        "vocab_size": vocab_size,
+        "decoder_vocab_size": vocab_size,
+        **sizes,
+        **{theirs: sizes[same] for theirs, same in MARIAN_EQUAL.items()},
+        **{theirs: getattr(hparams, ours) for theirs, (ours, _) in MARIAN_RATES.items()},
+        "activation_function": backwards(MARIAN_ACTIVATIONS)[hparams.activation],
+        **MARIAN_FIXED,
+        "pad_token_id": PAD_ID,
+        "eos_token_id": EOS_ID,
+        "bos_token_id": None,
+        "forced_eos_token_id": EOS_ID,
+        "decoder_start_token_id": start,
+    }
+
+
+def _order(hparams: TransformerHParams) -> np.ndarray:
+    """Returns the channel here of each channel there, (D,)."""
+    channels = np.arange(hparams.hidden_size)
+    return channels if hparams.sinusoid_layout == "halves" else channels.reshape(-1, 2).T.reshape(-1)
+
+
+def _fill_bias(part: Part, tensors: Arrays) -> None:
+    """Adds the bias of zeros that a map here does without."""
+    tensors.setdefault(f"{part.theirs}.bias", np.zeros(len(tensors[f"{part.theirs}.weight"]), np.float32))
+
+
+def _reordered(array: np.ndarray, name: str, kind: Kind, order_D: np.ndarray) -> np.ndarray:
+    """Returns a tensor with the channels of the width in their order."""
+    if kind == Kind.READS:
+        return array[:, order_D] if name == "weight" else array
+    return array[order_D]

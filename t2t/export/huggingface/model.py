@@ -1,0 +1,188 @@
+"""A run as a folder that transformers loads: `MarianMTModel` or `T5ForConditionalGeneration`, with its tokenizer."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from t2t.checkpoints.arrays import write_arrays
+from t2t.errors import UserError, one_line
+from t2t.export.formats import PROMISES
+from t2t.export.huggingface.card import describe, front_matter, scores_of
+from t2t.export.huggingface.marian import marian_complaints, marian_network
+from t2t.export.huggingface.network import Network, model_complaints
+from t2t.export.huggingface.t5 import t5_complaints, t5_network
+from t2t.export.huggingface.tokenizer import shows_alike, tokenizer_complaints, write_json, write_tokenizer
+from t2t.export.job import Export, ExportJob, Trial
+from t2t.export.made_inputs import example_text
+from t2t.export.parity import GREEDY, UNCONSTRAINED, Answer, Parity, ParityError, answers_of_run, compare
+from t2t.files.paths import to_record
+from t2t.inference.ctranslate2 import conversion
+from t2t.inference.rows import NOT_FINITE, max_sequence_ids
+from t2t.inference.translator import Translator
+from t2t.specs.constants import EOS_ID, PAD_ID
+
+TENSORS = "model.safetensors"
+_SCRIPT = Path(__file__).with_name("answers.py")
+_LARGEST_POSITIONS = 10**9
+
+
+class HuggingFaceExport(Export):
+    """A Transformer from tokens to tokens that has Marian's network or T5's.
+
+    Args:
+        translator: of the run.
+        job: what to make.
+        interpreter: Python that has transformers and PyTorch, for the comparison.
+    """
+
+    def __init__(self, translator: Translator, job: ExportJob, interpreter: str = sys.executable):
+        super().__init__(translator, job)
+        self._interpreter = interpreter
+        self._check()
+        model = translator.model
+        self._network: Network = (t5_network if not t5_complaints(model.hparams) else marian_network)(model)
+        if not all(np.isfinite(tensor).all() for tensor in self._network.tensors.values()):
+            raise UserError(NOT_FINITE)
+        self._scores = scores_of(job.run, str(job.origin.get("checkpoint", "")), int(job.origin.get("step", 0)))
+
+    def _check(self) -> None:
+        """Raises UserError, one line with the formats that there are, where transformers has no such model."""
+        model = self.translator.model
+        found = conversion.modality_complaints(model) or model_complaints(model)
+        if not found and (of_marian := marian_complaints(model.hparams)) and (of_t5 := t5_complaints(model.hparams)):
+            found = [f"Marian's has other settings than {', '.join(of_marian)}; T5's than {', '.join(of_t5)}"]
+        found = found or tokenizer_complaints(self.translator.problem.encoders)
+        if found:
+            others = ["saved_model", *([] if conversion.model_complaints(model) else ["ctranslate2"])]
+            others += [] if model.mask_predicts else ["onnx"]
+            raise UserError(
+                f"--format=huggingface: transformers has no such model: {'; '.join(found)}; use {' or '.join(others)}"
+            )
+
+    def write(self, folder: Path) -> None:
+        """Writes configuration, weights and tokenizer."""
+        network = self._network
+        write_json(folder / "config.json", network.config)
+        write_json(folder / "generation_config.json", self._search())
+        write_arrays(folder / TENSORS, network.tensors, {"format": "pt"})  # which transformers 4 asks for
+        write_tokenizer(folder, self.translator.problem.encoders, network.longest, network.start)
+
+    def _search(self) -> dict[str, Any]:
+        network = self._network
+        return {
+            "pad_token_id": PAD_ID,
+            "eos_token_id": EOS_ID,
+            "decoder_start_token_id": network.start,
+            "bad_words_ids": [[PAD_ID]],
+            "num_beams": self._beams,
+            "length_penalty": self._length_penalty,
+            "early_stopping": False,
+            "max_length": network.longest or self.translator.model.hparams.max_length,
+            **({"forced_eos_token_id": EOS_ID} if "forced_eos_token_id" in network.config else {}),
+        }
+
+    @property
+    def _beams(self) -> int:
+        """Hypotheses of a search; 1 is greedy."""
+        return self.translator.hparams.beam_size if self.translator.hparams.decode_method == "beam" else 1
+
+    @property
+    def _length_penalty(self) -> float:
+        """The power of the length that scores are divided by, the only penalty that transformers has."""
+        return self.translator.hparams.alpha if self.translator.hparams.length_penalty == "power" else 0.0
+
+    def verify(self, folder: Path, trial: Trial) -> dict[str, Parity]:
+        """Compares ids of texts, and greedy search; of beam search, which differs, nothing is promised."""
+        rows, extra = self._cut(trial.rows)
+        limits = [len(row) + extra for row in rows]
+        theirs = self._ask(folder, rows, limits, trial.texts or [])
+        promise, found = PROMISES[self.job.quantization], {}
+        if trial.texts is not None:
+            what = "ids of texts"
+            ours = [[Answer((*row, EOS_ID), 0.0)] for row in trial.rows]
+            given = [[Answer(tuple(ids), 0.0)] for ids in theirs["ids"]]
+            found[what] = compare(ours, given).demand(what, promise)
+        beam = {"decode_method": "beam", "coverage_penalty": 0.0, **UNCONSTRAINED}
+        searches = {1: ("greedy search", GREEDY, promise)}
+        if self._beams > 1:
+            searches[self._beams] = (f"beam search of {self._beams}", beam, None)
+        cut = [row[:-1] for row in rows]
+        for beams, (what, changes, promised) in searches.items():
+            ours = answers_of_run(self.translator, cut, **{**changes, "extra_length": extra})
+            ours = [[self._comparable(answer) for answer in answers] for answers in ours]
+            answers = [Answer(tuple(ids), score, text) for ids, score, text in theirs["outputs"][str(beams)]]
+            given = [[self._comparable(answer)] for answer in answers]
+            found[what] = compare(ours, given).demand(what, promised)
+        return found
+
+    def _comparable(self, answer: Answer) -> Answer:
+        """Returns an answer with its text without white space at its ends, or with none if it is another there."""
+        is_alike = shows_alike(self.translator.problem.encoders, answer.ids or ())
+        return dataclasses.replace(answer, text=(answer.text or "").strip() if is_alike else None)
+
+    def _cut(self, rows: Sequence[Any]) -> tuple[list[list[int]], int]:
+        """Returns rows with end of sequence that have positions, and how much longer outputs may be."""
+        hparams, positions = self.translator.hparams, self._network.longest or _LARGEST_POSITIONS
+        longest = min(positions, max_sequence_ids(self.translator.model, hparams))
+        cut = [[*map(int, row[: longest - 1]), EOS_ID] for row in rows]
+        return cut, min(hparams.extra_length, positions - max(map(len, cut)))
+
+    def _ask(
+        self, folder: Path, rows: Sequence[list[int]], limits: Sequence[int], texts: Sequence[str]
+    ) -> dict[str, Any]:
+        """Returns what transformers answers; raises ParityError if it fails or does not take every tensor."""
+        answers = folder / "answers.json"
+        job = {"folder": str(folder), "rows": list(rows), "limits": list(limits), "texts": list(texts)}
+        job |= {"beams": sorted({1, self._beams}), "answers": str(answers)}
+        done = subprocess.run(
+            [self._interpreter, "-P", str(_SCRIPT)],  # -P: files beside the script are no modules
+            input=json.dumps(job),
+            env=os.environ | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            said = one_line((done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1])
+            raise ParityError(f"transformers fails where the run answers ({said[:300]}); the export is not kept")
+        found = json.loads(answers.read_text(encoding="utf-8"))
+        answers.unlink()
+        if found["loading"]:
+            raise ParityError(f"transformers does not load all of it: {found['loading']}; the export is not kept")
+        return found
+
+    def front_matter(self) -> str:
+        """See the base class."""
+        kind = self._network.config["model_type"]
+        return front_matter(self.translator, self.job.folder.name, self.job.origin, self._scores, kind)
+
+    def usage(self) -> str:
+        """See the base class."""
+        facts = describe(self.translator, self.job.run, self.job.origin, self._scores)
+        longest = self._network.longest
+        limit = f" It has positions for {longest} ids; longer texts need `truncation=True`." if longest else ""
+        return f"""
+{facts}
+A `{self._network.config["architectures"][0]}` for transformers; it needs transformers, PyTorch and sentencepiece.
+
+```python
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+folder = {to_record(self.job.folder)!r}  # change this if you move the folder
+tokenizer = AutoTokenizer.from_pretrained(folder)
+model = AutoModelForSeq2SeqLM.from_pretrained(folder)
+inputs = tokenizer({example_text(self.translator)!r}, return_tensors="pt")
+print(tokenizer.decode(model.generate(**inputs)[0], skip_special_tokens=True))
+```
+
+The network is the run's own; beam search is that of transformers, which ends by rules of its own. It knows the length
+penalty n^alpha (`length_penalty`) and not ((5+n)/6)^alpha, and is given no coverage penalty, and none of
+`min_output_length`, `eos_penalty` and `no_repeat_ngram_size`.{limit}
+"""

@@ -1,0 +1,74 @@
+"""What a network becomes in transformers: configuration and tensors; parts that Marian's and T5's have in common.
+
+Legend: D width, E channels of a layer's output.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from t2t.checkpoints.arrays import Arrays
+from t2t.export.huggingface.mapping import Kind, Part
+from t2t.hparams.transformer import TransformerHParams
+from t2t.models.base import SequenceModel
+from t2t.models.transformer import Transformer
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """A model of transformers."""
+
+    config: Mapping[str, Any]
+    """Content of `config.json`."""
+    tensors: Arrays
+    """By their names there."""
+    start: int
+    """Id that the decoder begins with; one more than the ids here have where padding cannot be it."""
+    longest: int | None
+    """Positions of inputs and outputs; None for any number."""
+
+
+def complaints(hparams: TransformerHParams, wanted: Mapping[str, tuple[Any, ...]]) -> list[str]:
+    """Returns which settings have other values than the wanted ones."""
+    return [
+        f"{name}={getattr(hparams, name)} (known: {', '.join(map(str, values))})"
+        for name, values in wanted.items()
+        if getattr(hparams, name) not in values
+    ]
+
+
+def model_complaints(model: SequenceModel) -> list[str]:
+    """Returns what no Transformer of transformers has, Marian's or T5's."""
+    if type(model) is not Transformer:
+        return [f"it is a {type(model).__name__}"]
+    hparams, found = model.hparams, []
+    found += complaints(hparams, {"decoder_layer": ("self_attention",), "self_attention_window": (0,)})
+    found += complaints(hparams, {"num_kv_heads": (0, hparams.num_heads), "target_space_embedding": (False,)})
+    if hparams.key_channels != hparams.value_channels:
+        found.append(
+            f"attention_key_channels={hparams.key_channels}, attention_value_channels={hparams.value_channels}"
+        )
+    if model.source_embedding is not model.target_embedding:
+        found.append("inputs and targets have tables of their own")
+    return found
+
+
+def weights_of(model: Transformer) -> Arrays:
+    """Returns the weights by path, without the model's name."""
+    return {v.path.partition("/")[2]: np.asarray(v) for v in model.variables}
+
+
+def part_tensors(parts: Iterable[Part], weights: Arrays) -> Arrays:
+    """Returns the tensors of modules; biases only where there are some here."""
+    tensors: Arrays = {}
+    for part in parts:
+        if part.kind == Kind.TABLE:
+            found = {"weight": weights[part.ours]}
+        elif part.kind == Kind.NORM:
+            found = {"weight": weights[f"{part.ours}/gamma"], "bias": weights.get(f"{part.ours}/beta")}
+        else:
+            found = {"weight": weights[f"{part.ours}kernel"].T, "bias": weights.get(f"{part.ours}bias")}
+        tensors |= {f"{part.theirs}.{name}": array for name, array in found.items() if array is not None}
+    return tensors

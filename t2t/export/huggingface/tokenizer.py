@@ -1,0 +1,90 @@
+"""The files of a tokenizer of transformers: Marian's, which is SentencePiece over a table of ids, or T5's."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
+from t2t.text.encoder import TextEncoder
+from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
+from t2t.text.sentencepiece import SentencePieceEncoder
+
+_ANY_LENGTH = 10**9
+"""What a tokenizer takes for no limit."""
+
+
+def tokenizer_complaints(encoders: Mapping[str, TextEncoder]) -> list[str]:
+    """Returns why transformers has no tokenizer that gives the ids of vocabularies."""
+    found = [encoders[INPUTS], encoders[TARGETS]]
+    if kinds := {one.kind for one in found if not isinstance(one, SentencePieceEncoder | PieceTableEncoder)}:
+        listed = ", ".join(sorted(kinds))
+        return [f"it has no tokenizer for a vocabulary of kind {listed}, only for those of kind sentencepiece"]
+    if len({one.ids_fingerprint for one in found}) > 1:
+        return ["inputs and targets have ids of their own"]
+    if _is_t5(encoders) and _t5_pieces(found[0]) is None:
+        return ["its vocabulary has sentinels and is none of T5's"]
+    return []
+
+
+def write_tokenizer(folder: Path, encoders: Mapping[str, TextEncoder], longest: int | None, start: int) -> None:
+    """Writes the files of a tokenizer; `longest` and `start` are those of the network."""
+    source, target = encoders[INPUTS], encoders[TARGETS]
+    pieces = [source.piece(number) for number in range(source.vocab_size)]
+    special = {"pad_token": pieces[PAD_ID], "eos_token": pieces[EOS_ID], "unk_token": pieces[UNK_ID]}
+    config: dict[str, Any] = {
+        **special,
+        "model_max_length": longest or _ANY_LENGTH,
+        "clean_up_tokenization_spaces": False,
+    }
+    if _is_t5(encoders):
+        config |= {"tokenizer_class": "T5Tokenizer", "extra_ids": _t5_pieces(source)}
+        (folder / "spiece.model").write_bytes(_model(source))
+    else:
+        config |= {"tokenizer_class": "MarianTokenizer", "separate_vocabs": False}
+        config |= {f"{side}_lang": None for side in ("source", "target")}
+        (folder / "source.spm").write_bytes(_model(source))
+        (folder / "target.spm").write_bytes(_model(target))
+        pieces += [_new_piece(pieces)] if start == len(pieces) else []
+        write_json(folder / "vocab.json", {piece: number for number, piece in enumerate(pieces)})
+    write_json(folder / "tokenizer_config.json", config)
+    write_json(folder / "special_tokens_map.json", special)
+
+
+def shows_alike(encoders: Mapping[str, TextEncoder], ids: Sequence[int]) -> bool:
+    """Returns whether ids have the same text there: unknown ones and sentinels are left out there."""
+    first = len(pieces_of_model(_model(encoders[TARGETS]))[0]) if _is_t5(encoders) else encoders[TARGETS].vocab_size
+    return all(token_id != UNK_ID and token_id < first for token_id in ids)
+
+
+def write_json(file: Path, content: Mapping[str, Any]) -> None:
+    """Writes a file of JSON."""
+    file.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _is_t5(encoders: Mapping[str, TextEncoder]) -> bool:
+    source = encoders[INPUTS]
+    return isinstance(source, PieceTableEncoder) and source.has_sentinels
+
+
+def _t5_pieces(encoder: TextEncoder) -> int | None:
+    """Returns how many sentinels a vocabulary adds to the pieces of its model; None where they are not T5's."""
+    pieces = [encoder.piece(number) for number in range(encoder.vocab_size)]
+    of_model, _ = pieces_of_model(_model(encoder))
+    added = [piece for piece in pieces[len(of_model) :] if piece.startswith("<extra_id_")]
+    expected = [f"<extra_id_{number}>" for number in reversed(range(len(added)))]
+    is_same = pieces[: len(of_model)] == of_model and pieces[len(of_model) :][: len(added)] == expected
+    return len(added) if is_same else None
+
+
+def _model(encoder: TextEncoder) -> bytes:
+    """Returns the SentencePiece model's file."""
+    return encoder.model if isinstance(encoder, PieceTableEncoder) else encoder.to_bytes()
+
+
+def _new_piece(pieces: list[str]) -> str:
+    """Returns the name of the id that the decoder begins with, which is no piece."""
+    name = "<s>"
+    while name in pieces:
+        name = f"<{name}>"
+    return name
