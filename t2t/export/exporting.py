@@ -12,6 +12,7 @@ from t2t.errors import UserError
 from t2t.export.ctranslate2_model import CTranslate2Export
 from t2t.export.formats import README, REPORT, UNFINISHED, check_request
 from t2t.export.job import Export, ExportJob, Trial
+from t2t.export.litert_graphs import LiteRtExport
 from t2t.export.onnx_graphs import OnnxExport
 from t2t.export.parity import Parity
 from t2t.export.saved_model import SavedModelExport
@@ -23,6 +24,7 @@ EXPORTS: dict[str, type[Export]] = {
     "saved_model": SavedModelExport,
     "ctranslate2": CTranslate2Export,
     "onnx": OnnxExport,
+    "litert": LiteRtExport,
 }
 """By the name of the format."""
 
