@@ -143,7 +143,7 @@ class Model:
     ) -> Output:
         """Continues ids by greedy search; of those given, the first `unscored` count as certain."""
         pad, end = self.config["pad_id"], self.config["eos_id"]
-        state, ids, total = self._graphs[BEGIN](self._inputs(row)), [pad], 0.0
+        state, ids, total = self._graphs[BEGIN](self._inputs(row), np.array(limit, np.int32)), [pad], 0.0
         for position in range(limit):
             logits, *cache = self._graphs[STEP](np.array(ids[-1:], np.int32), np.array(position, np.int32), *state)
             state[len(state) - len(cache) :] = cache

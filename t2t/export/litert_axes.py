@@ -27,7 +27,9 @@ def expand_new_axes(folder: Path) -> None:
 
 def _new_axes(node: tf.compat.v1.NodeDef, constants: dict[str, tf.compat.v1.NodeDef]) -> list[int]:
     """Returns the axes that a slice adds, in the order of adding; none where it does anything else."""
-    masks = {name: node.attr[f"{name}_mask"].i for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    # Asking a map of protocol buffers for what it lacks would add it.
+    named = {name: f"{name}_mask" for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    masks = {name: node.attr[key].i if key in node.attr else 0 for name, key in named.items()}
     strides = constants.get(node.input[3].partition(":")[0])
     if not masks["new_axis"] or masks["shrink_axis"] or strides is None:
         return []

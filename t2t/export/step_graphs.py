@@ -134,7 +134,8 @@ class GraphExport(Export):
     def _graphs(self) -> dict[str, Graph]:
         if not self._model.autoregressive:
             return {MODEL: Graph([self._inputs], lambda inputs: [self._model({INPUTS: inputs})])}
-        start = tf.function(self._start_decode, input_signature=[self._inputs], autograph=False)
+        given = [self._inputs, tf.TensorSpec([], tf.int32, "length")]
+        start = tf.function(self._start_decode, input_signature=given, autograph=False)
         state = start.get_concrete_function().structured_outputs
         leaves = [unknown_sizes(leaf) for leaf in tf.nest.flatten(state)]
         leaves = [tf.TensorSpec(leaf.shape, leaf.dtype, f"state_{n:03d}") for n, leaf in enumerate(leaves)]
@@ -146,13 +147,13 @@ class GraphExport(Export):
             return [logits_NV, *tf.nest.flatten(cache)]
 
         numbers = [tf.TensorSpec([None], tf.int32, "ids"), tf.TensorSpec([], tf.int32, "position")]
-        begin = Graph([self._inputs], lambda inputs: tf.nest.flatten(self._start_decode(inputs)))
+        begin = Graph(given, lambda *given: tf.nest.flatten(self._start_decode(*given)))
         return {BEGIN: begin, STEP: Graph([*numbers, *leaves], step)}
 
-    def _start_decode(self, inputs: tf.Tensor) -> tuple:
-        """Returns the encoded inputs and the initial decoding state."""
+    def _start_decode(self, inputs: tf.Tensor, length: tf.Tensor) -> tuple:
+        """Returns the encoded inputs and the initial decoding state, of the same sizes at each step."""
         encoded = self._model.encode({INPUTS: inputs}) if self._model.spec.inputs else None
-        return () if encoded is None else encoded, self._model.init_cache(encoded, tf.shape(inputs)[0], None)
+        return () if encoded is None else encoded, self._model.init_cache(encoded, tf.shape(inputs)[0], length)
 
     # === Comparison ===
 
@@ -207,7 +208,8 @@ class GraphExport(Export):
         return f"""{example}
 {files} `{BEGIN}` and `{STEP}`; `{GRAPHS}` names their inputs and outputs in order.
 
-1. `{BEGIN}` is given `{INPUTS}` ({given}) and gives the state.
+1. `{BEGIN}` is given `{INPUTS}` ({given}) and `length`, the most ids of an output, and gives the
+   state.
 2. `{STEP}` is given `ids` (the last id of each row, {PAD_ID} at first), `position` (0, 1, ...) and the state. It gives
    the logits of the next id, and what the last tensors of the state are from then on; the ones before stay as they are.
 
