@@ -73,7 +73,7 @@ def check_steps(translator, format, folder):
     made, trial = written(translator, folder, format)
     assert made.verify(folder, trial)["greedy search"].identical == len(TEXTS)
     graphs = json.loads((folder / "graphs.json").read_text())
-    assert graphs["begin"]["inputs"] == ["inputs"]
+    assert graphs["begin"]["inputs"] == ["inputs", "length"]
     assert graphs["step"]["inputs"][:2] == ["ids", "position"]
     script = Model(folder)
     expected = translator.translate(TEXTS, decode_method="greedy")
