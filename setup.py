@@ -26,6 +26,7 @@ BEAM = ["apache-beam>=2.72,<3"]
 S3 = ["s3fs>=2025.3"]
 ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.18", "onnxruntime>=1.22"]
 HUGGINGFACE = ["transformers>=5.23,<6", "torch>=2.6"]
+LITERT = ["ai-edge-litert>=2.1,<3"]
 
 setup(
     name="t2t-keras",  # the import is `t2t`
@@ -80,8 +81,9 @@ setup(
         "hdfs": ["pyarrow>=15"],
         "onnx": ONNX,
         "huggingface": HUGGINGFACE,
+        "litert": LITERT,
         "docs": DOCS,
-        "test": [*TEST, *ALGEBRA, *AUDIO, *SERVE, *CTRANSLATE2, *ROUGE, *ONNX, *BEAM, *LANGUAGE, *S3],
+        "test": [*TEST, *ALGEBRA, *AUDIO, *SERVE, *CTRANSLATE2, *ROUGE, *ONNX, *LITERT, *BEAM, *LANGUAGE, *S3],
     },
     entry_points={
         "console_scripts": [

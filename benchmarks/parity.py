@@ -1,9 +1,12 @@
-"""Tries every model in every format of exports, and prints which answer as the model does."""
+"""Tries every model in every format of exports, or a trained run in several: answers, size and time of a line."""
 
 import argparse
 import dataclasses
+import itertools
 import tempfile
-from collections.abc import Iterator
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +14,12 @@ import numpy as np
 
 from t2t.errors import UserError, one_line
 from t2t.export.exporting import export
-from t2t.export.formats import FORMATS
+from t2t.export.formats import FLOAT32, FORMATS
+from t2t.export.graph_script import CONFIG, Model
 from t2t.export.job import ExportJob
 from t2t.export.made_inputs import make_inputs
+from t2t.export.parity import GREEDY
+from t2t.files.lines import read_lines
 from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
 from t2t.inference.rows import reads_ids
 from t2t.inference.translator import Translator
@@ -22,6 +28,7 @@ from t2t.problems.array_inputs import Image2Class, Speech2Text
 from t2t.problems.base import Problem
 from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text
 from t2t.registry import MODELS
+from t2t.runs.api import load
 from t2t.specs.constants import EOS_ID
 from t2t.text.label import LabelEncoder
 from t2t.text.token import TokenEncoder
@@ -83,9 +90,14 @@ class Outcome:
     model: str
     problem: str
     format: str
+    """With its quantization, where that is not float32, after a colon."""
     verdict: str
     said: str
     """How the two compare, or why there is no export."""
+    megabytes: float | None = None
+    """Of all its files."""
+    milliseconds: float | None = None
+    """Of a line by the script beside its graphs, where it has one."""
 
 
 def main(argv: list[str]) -> int:
@@ -93,26 +105,69 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks parity", description=__doc__)
     parser.add_argument("--models", default=",".join(MODELS.names()), help="some of them; default all")
     parser.add_argument("--problems", default=",".join(PROBLEMS), help="some of them; default all that a model learns")
+    parser.add_argument("--formats", default=",".join(FORMATS), help="some of them, such as onnx,litert,litert:int8")
     parser.add_argument("--lines", type=int, default=20, help="inputs that each is asked")
+    parser.add_argument("--run", help="directory of a trained run, instead of small models of random weights")
+    parser.add_argument("--file", type=Path, help="lines of text that the run is asked")
     arguments = parser.parse_args(argv)
+    formats = arguments.formats.split(",")
     if unknown := set(arguments.problems.split(",")) - set(PROBLEMS):
         parser.error(f"--problems: there is no {', '.join(sorted(unknown))}; give some of {', '.join(PROBLEMS)}")
+    if arguments.run:
+        if not arguments.file:
+            parser.error("--run: what is it asked? give lines of text with --file")
+        return _measure_run(arguments.run, list(itertools.islice(_lines(arguments.file), arguments.lines)), formats)
     outcomes = []
     for name in arguments.models.split(","):
         for problem in _problems(MODELS.get(name), arguments.problems.split(",")):
             translator = _translator(name, problem)
             inputs = _inputs(translator, arguments.lines)
-            outcomes += [_tried(translator, name, format, inputs) for format in FORMATS]
+            outcomes += [_tried(translator, name, format, inputs) for format in formats]
     print("\n".join(table(outcomes)))
     return int(any(outcome.verdict == FAILED for outcome in outcomes))
 
 
+def _lines(file: Path) -> Iterator[str]:
+    return (line for line in read_lines(file, Counter()) if line.strip())
+
+
+def _measure_run(run: str, texts: list[str], formats: list[str]) -> int:
+    """Prints the table of a trained run; returns 1 where an export does not answer as it does."""
+    translator = load(run)
+    megabytes = sum(np.prod(variable.shape) for variable in translator.model.variables) * 4 / 1e6
+    took = _milliseconds(lambda text: translator.translate([text], **GREEDY), texts)
+    outcomes = [Outcome("", "", "the run, TensorFlow", PASSED, "", megabytes, took)]
+    outcomes += [_tried(translator, Path(run).name, format, texts) for format in formats]
+    print("\n".join(table_of_run(outcomes)))
+    return int(any(outcome.verdict == FAILED for outcome in outcomes))
+
+
+def table_of_run(outcomes: Sequence[Outcome]) -> list[str]:
+    """Returns the lines of a table in Markdown of one model's exports."""
+    lines = ["| format | answers | MB | ms a line |", "|---|---|---|---|"]
+    for one in outcomes:
+        figures = (f"{figure:.1f}" if figure else "" for figure in (one.megabytes, one.milliseconds))
+        lines.append(f"| {one.format} | {one.said} | {' | '.join(figures)} |")
+    return lines
+
+
+def _milliseconds(answer: Callable[[Any], Any], inputs: Sequence[Any]) -> float:
+    """Returns the mean time of an input, one after the other, all of which have been asked before."""
+    for given in inputs:
+        answer(given)
+    begin = time.perf_counter()
+    for given in inputs:
+        answer(given)
+    return (time.perf_counter() - begin) * 1e3 / len(inputs)
+
+
 def table(outcomes: list[Outcome]) -> list[str]:
     """Returns the lines of a table in Markdown, and below it the reasons why there is no export."""
-    lines = [f"| model | problem | {' | '.join(FORMATS)} |", "|---" * (2 + len(FORMATS)) + "|"]
+    formats = list(dict.fromkeys(one.format for one in outcomes))
+    lines = [f"| model | problem | {' | '.join(formats)} |", "|---" * (2 + len(formats)) + "|"]
     found = {(one.model, one.problem, one.format): one for one in outcomes}
     for model, problem in dict.fromkeys((one.model, one.problem) for one in outcomes):
-        verdicts = [found[model, problem, format].verdict for format in FORMATS]
+        verdicts = [found[model, problem, format].verdict for format in formats]
         lines.append(f"| `{model}` | {problem} | {' | '.join(verdicts)} |")
     reasons: dict[str, list[str]] = {}
     for one in outcomes:
@@ -150,18 +205,25 @@ def _translator(name: str, problem: Problem) -> Translator:
     return Translator(problem, model, DecodeHParams(extra_length=5, **search))
 
 
-def _tried(translator: Translator, model: str, format: str, inputs: list[Any]) -> Outcome:
+def _tried(translator: Translator, model: str, asked: str, inputs: list[Any]) -> Outcome:
+    format, _, quantization = asked.partition(":")
+    megabytes = milliseconds = None
     with tempfile.TemporaryDirectory() as scratch:
-        job = ExportJob(folder=Path(scratch) / "export", format=format)
+        folder = Path(scratch) / "export"
         try:
-            found = export(translator, job, inputs)
+            found = export(
+                translator, ExportJob(folder=folder, format=format, quantization=quantization or FLOAT32), inputs
+            )
             verdict, said = PASSED, "; ".join(f"{what}: {parity}" for what, parity in found.items())
+            megabytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
+            if (folder / CONFIG).exists() and isinstance(inputs[0], str):
+                milliseconds = _milliseconds(Model(folder).translate, inputs)
         except UserError as error:
             verdict, said = REFUSED, one_line(error)
         except Exception as error:  # the others are tried all the same
             verdict, said = FAILED, f"{type(error).__name__}: {one_line(error)}"
-    print(f"# {model}, {translator.problem.name}, {format}: {verdict}, {said}", flush=True)
-    return Outcome(model, translator.problem.name, format, verdict, said)
+    print(f"# {model}, {translator.problem.name}, {asked}: {verdict}, {said}", flush=True)
+    return Outcome(model, translator.problem.name, asked, verdict, said, megabytes, milliseconds)
 
 
 def _inputs(translator: Translator, count: int) -> list[Any]:

@@ -10,7 +10,7 @@ from t2t.cli.flags import define_search_flags, define_trained_flags, load_run, o
 from t2t.cli.help import flag_group
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
-from t2t.export.formats import FLOAT32, FORMATS, INT8, OTHER_INPUTS, PROMISES, check_request
+from t2t.export.formats import FLOAT32, FORMATS, OTHER_INPUTS, PROMISES, check_request, describe_quantizations
 from t2t.files.lines import read_lines
 from t2t.files.paths import local_path, with_addresses
 from t2t.files.remote.mirror import is_mirrored
@@ -19,6 +19,7 @@ from t2t.runs.run_checks import select_problem
 from t2t.runs.startup import import_quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEV
 
+_PROMISES = "\n\n".join(f"With {name}, {promise}." for name, promise in PROMISES.items())
 USAGE = f"""
 Makes of a run a model for other programs. It is kept only if it answers a few hundred inputs as the run does.
 
@@ -27,10 +28,9 @@ Makes of a run a model for other programs. It is kept only if it answers a few h
     %s --output_dir=run --export_dir=fast --format=ctranslate2 --quantization=int8
     %s --output_dir=run --export_dir=graphs --format=onnx
     %s --output_dir=run --export_dir=translator --format=huggingface  (a folder for transformers)
+    %s --output_dir=run --export_dir=phone --format=litert --quantization=int8
 
-With {FLOAT32}, {PROMISES[FLOAT32]}.
-
-With {INT8}, {PROMISES[INT8]}.
+{_PROMISES}
 
 The comparison is written into it, as t2t_export.json, with a README.md of how to call it. The inputs
 are the dev split of the run's data, lines of --parity_file, or, where neither is at hand, random
@@ -47,8 +47,8 @@ def build_flags(values: flags.FlagValues) -> None:
                       "the next free number.")  # fmt: skip
 
         define.enum("format", "saved_model", list(FORMATS), "What to make.")
-        define.enum("quantization", FLOAT32, tuple(PROMISES), "How weights are stored and multiplied; int8 for "
-                    "ctranslate2 alone.")  # fmt: skip
+        define.enum("quantization", FLOAT32, tuple(PROMISES), f"How weights are stored and multiplied; "
+                    f"{describe_quantizations()}.")  # fmt: skip
         define.integer("n_best", None, "Outputs for each input, best first; unset: 1, or all classes.", lower_bound=1)
     define_search_flags(values)
     with flag_group(values, "Comparison") as define:

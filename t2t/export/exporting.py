@@ -13,6 +13,7 @@ from t2t.export.ctranslate2_model import CTranslate2Export
 from t2t.export.formats import README, REPORT, UNFINISHED, check_request
 from t2t.export.huggingface.model import HuggingFaceExport
 from t2t.export.job import Export, ExportJob, Trial
+from t2t.export.litert_graphs import LiteRtExport
 from t2t.export.marian.model import MarianExport
 from t2t.export.onnx_graphs import OnnxExport
 from t2t.export.parity import Parity
@@ -27,6 +28,7 @@ EXPORTS: dict[str, type[Export]] = {
     "marian": MarianExport,
     "onnx": OnnxExport,
     "huggingface": HuggingFaceExport,
+    "litert": LiteRtExport,
 }
 """By the name of the format."""
 

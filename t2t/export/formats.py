@@ -12,7 +12,7 @@ from t2t.files.remote.mirror import exists, is_mirrored, names_in
 OTHER_INPUTS = "or leave --data_dir out, or give lines of text to try the export on with --parity_file"
 """Advice for data that cannot be read."""
 
-FLOAT32, INT8 = "float32", "int8"
+FLOAT32, FLOAT16, INT8 = "float32", "float16", "int8"
 
 REPORT, README = "t2t_export.json", "README.md"
 """Files next to those of an export."""
@@ -50,7 +50,7 @@ def relative_difference(expected: float, found: float) -> float:
     return finite_or_inf(abs(expected - found) / max(1.0, abs(expected)))
 
 
-PROMISES = {FLOAT32: Promise(1.0, 1e-3), INT8: Promise(0.5, 0.5)}
+PROMISES = {FLOAT32: Promise(1.0, 1e-3), FLOAT16: Promise(0.9, 0.05), INT8: Promise(0.5, 0.5)}
 """By quantization."""
 
 
@@ -71,8 +71,15 @@ FORMATS = {
     "marian": Format(),
     "onnx": Format(packages=("tf2onnx", "onnxruntime"), extra="onnx"),
     "huggingface": Format(packages=("transformers", "torch"), extra="huggingface"),
+    "litert": Format((FLOAT32, FLOAT16, INT8), ("ai_edge_litert",), "litert"),
 }
 """By name."""
+
+
+def describe_quantizations() -> str:
+    """Describes which formats have which quantizations beside float32."""
+    having = {name: [one for one, format in FORMATS.items() if name in format.quantizations] for name in PROMISES}
+    return "; ".join(f"{name} for {' and '.join(formats)}" for name, formats in having.items() if name != FLOAT32)
 
 
 def check_request(format: str, quantization: str, folder: Path) -> None:

@@ -124,6 +124,15 @@ def compare(
     return Parity(len(expected), identical, largest, first=first)
 
 
+def compare_per_token(expected: Sequence[Answer], found: Sequence[float]) -> Parity:
+    """Compares log-probabilities of a run's outputs (`expected`) with those that its export gives them."""
+    apart = (
+        finite_or_inf(abs(ours.score - theirs) / max(1, len(ours.ids or ())))
+        for ours, theirs in zip(expected, found, strict=True)
+    )
+    return Parity(len(expected), None, max(apart, default=0.0))
+
+
 def compare_scores(expected: Sequence[float], found: Sequence[float]) -> Parity:
     """Compares the scores of given outputs."""
     return Parity(len(expected), None, max(map(relative_difference, expected, found), default=0.0))

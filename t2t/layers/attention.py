@@ -16,6 +16,7 @@ from keras import ops
 from t2t.layers.attention_record import is_recorded, probabilities
 from t2t.layers.blockwise_attention import WeightDropout, blockwise_attention
 from t2t.layers.cache import CachingLayer, KeysValues, StepCache
+from t2t.layers.conversion import is_for_converters
 from t2t.layers.dropout import Dropout
 from t2t.layers.local_attention import local_attention
 from t2t.layers.masks import EVERYTHING, BlockWindow, Span, key_offsets, span_keep
@@ -206,7 +207,7 @@ class MultiHeadAttention(CachingLayer):
         by_query = keep is not None and keep.shape[2] != 1  # packed rows, which are short
         if never_long or by_query or self.relative_positions or self.relative_bias or is_recorded():
             is_long = False
-        if grid is None and _without_blockwise_attention.get():
+        if grid is None and (_without_blockwise_attention.get() or is_for_converters()):
             is_long = False
         if isinstance(is_long, bool):
             return in_parts() if is_long else full_attention()

@@ -39,7 +39,9 @@ class WindowedLayer(CachingLayer):
             return ops.squeeze(self.convolve(_padded(x_BTC, before, self.reach - before)[:, :, None]), axis=2)
         # In rows of d positions, windows are columns of neighbours: backends are slow at dilation itself.
         batch, length, channels = ops.shape(x_BTC)
-        after = self.reach - before + -(length + self.reach) % self.dilation
+        # Not `-length % dilation`: converters to other formats take the remainder of a negative number for negative.
+        missing = (self.dilation - (length + self.reach) % self.dilation) % self.dilation
+        after = self.reach - before + missing
         rows = ops.reshape(_padded(x_BTC, before, after), (batch, -1, self.dilation, channels))
         y_BQdF = self.convolve(rows)
         return ops.reshape(y_BQdF, (batch, -1, y_BQdF.shape[-1]))[:, :length]

@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+import keras
 from keras import ops
+
+from t2t.layers.conversion import is_for_converters
 
 
 def fold(first: Any, last: Any, step: Callable, start: tuple) -> tuple:
@@ -68,4 +71,26 @@ def scan(step: Callable, start: Any, given: tuple, reverse: bool = False) -> tup
         state = step(state, tuple(ops.split(part, ends, axis=-1)) if ends else (part,))
         return state, state
 
-    return ops.scan(step_and_emit, start, whole, reverse=reverse)
+    scan_states = _scan_tensors if is_for_converters() else ops.scan
+    return scan_states(step_and_emit, start, whole, reverse=reverse)
+
+
+def _scan_tensors(step: Callable, start: Any, given: Any, reverse: bool) -> tuple[Any, Any]:
+    """Does as `keras.ops.scan`, without lists of tensors; what is kept is copied at every position."""
+    leaves, count = keras.tree.flatten(start), ops.shape(given)[0]
+
+    def step_leaves(i, *leaves):
+        states, kept = leaves[: len(leaves) // 2], leaves[len(leaves) // 2 :]
+        part = ops.take(given, count - 1 - i if reverse else i, axis=0)
+        after = keras.tree.flatten(step(keras.tree.pack_sequence_as(start, states), part)[0])
+        # Everything moves by one, so that at the end each state has its position.
+        moved = [
+            ops.concatenate([new[None], old[:-1]] if reverse else [old[1:], new[None]], axis=0)
+            for new, old in zip(after, kept, strict=True)
+        ]
+        return *after, *moved
+
+    empty = [ops.zeros((count, *ops.shape(leaf)), leaf.dtype) for leaf in leaves]
+    found = fold(0, count, step_leaves, (*leaves, *empty))
+    last, states = found[: len(leaves)], found[len(leaves) :]
+    return keras.tree.pack_sequence_as(start, last), keras.tree.pack_sequence_as(start, states)

@@ -287,7 +287,7 @@ def export_model(
     Args:
         output_dir: folder of the run.
         export_dir: folder to make; must not be there yet.
-        format: `saved_model`, `ctranslate2`, `onnx` or `huggingface`.
+        format: `saved_model`, `ctranslate2`, `onnx`, `litert`, `marian` or `huggingface`.
         data_dir: where the dev split is, on which it is tried; empty for the default folder if it has the run's data,
             else random texts made of the run's vocabulary.
         checkpoint: see `load`.
@@ -295,7 +295,7 @@ def export_model(
         problem: see `load`.
         hparams: of decoding, to change: `{"beam_size": 8, "alpha": 1.0}`, or `beam_size=8,alpha=1.0`.
         n_best: outputs for each input; None for 1, or all classes.
-        quantization: `float32`, or `int8` for ctranslate2.
+        quantization: `float32`; `float16` for litert; `int8` for ctranslate2 and litert.
         parity_file: lines to try it on instead of the dev split.
         parity_lines: how many.
 

@@ -115,13 +115,13 @@ def test_a_model_of_ctranslate2_answers_without_run_and_library(tiny_run, tmp_pa
 
 
 @pytest.mark.exhaustive
-def test_graphs_of_onnx_search_as_the_decoder(tiny_run, tmp_path, capsys):
-    """The README's line, as it is, in another folder, for lines of every kind."""
-    folder, _ = exported(tiny_run, tmp_path, "--format=onnx")
+@pytest.mark.parametrize(("format", "graphs"), [("onnx", {"begin.onnx", "step.onnx"}), ("litert", {"model.tflite"})])
+def test_graphs_search_as_the_decoder(tiny_run, tmp_path, capsys, format, graphs):
+    """The README's line, as it stands, in another folder, for lines of every kind."""
+    folder, _ = exported(tiny_run, tmp_path, f"--format={format}")
     assert "greedy search: 12 of 12 outputs are those of the run" in capsys.readouterr().out
-    assert {path.name for path in folder.iterdir()} == {
-        "README.md", "begin.onnx", "config.json", "graphs.json", "step.onnx", "t2t_export.json", "translate.py",
-        "vocab.shared.token.tokens",
+    assert {path.name for path in folder.iterdir()} == graphs | {
+        "README.md", "config.json", "graphs.json", "t2t_export.json", "translate.py", "vocab.shared.token.tokens",
     }  # fmt: skip
     assert output_of_readme(folder, tmp_path) == decoded(tiny_run, tmp_path, shown_text(folder), "greedy")
     source = "".join(line + "\n" for line in LINES)

@@ -79,7 +79,11 @@ def test_the_walk_through_of_a_marian_translator(tmp_path, capsys):
     assert len(before) == len(after) == len(marian.CORPUS["source"]) * 4
     assert len((tmp_path / "scores.txt").read_text().splitlines()) == len(marian.CORPUS["source"])
     assert list((tmp_path / "exported").rglob("model.bin"))
-    asked = ["t2t-exporter", f"--output_dir={tmp_path / 'imported'}", f"--export_dir={tmp_path / 'served'}"]
+    files = [f"--decode_from_file={tmp_path}/dev.src", f"--decode_to_file={tmp_path}/greedy.tgt"]
+    run = f"--output_dir={tmp_path / 'imported'}"
+    assert decoder.main(["t2t-decoder", run, "--decode_method=greedy", *files]) == 0
+    assert (tmp_path / "graphs.tgt").read_text() == (tmp_path / "greedy.tgt").read_text()
+    asked = ["t2t-exporter", run, f"--export_dir={tmp_path / 'served'}"]
     assert exporter.main(asked) == 0
     assert re.search(r"serving_default: (\d+) of \1 outputs are those of the run", capsys.readouterr().out)
 

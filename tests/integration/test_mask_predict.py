@@ -126,6 +126,7 @@ def test_an_ensemble_is_refused(flags, tmp_path, capsys):
     ("format", "said"),
     [
         ("onnx", "--format=onnx: its script searches token by token, and TransformerCmlm is decoded by mask-predict"),
+        ("litert", "is decoded by mask-predict; use saved_model"),
         ("ctranslate2", "it is a TransformerCmlm"),
     ],
 )

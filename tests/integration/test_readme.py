@@ -148,7 +148,7 @@ def test_own_files(folder):
     assert len(lines_of(folder / "dev.out")) == 12
     printed = run(folder, "export").splitlines()
     assert [line for line in printed if line.startswith("exported to ")] == [
-        "exported to served/mine/1", "exported to mine_ct2", "exported to mine_onnx"
+        "exported to served/mine/1", "exported to mine_ct2", "exported to mine_onnx", "exported to mine_litert"
     ]  # fmt: skip
     assert "serving_default: 12 of 12 outputs are those of the run" in printed[0]
     run(folder, "fine-tuning", short=True)

@@ -141,6 +141,14 @@ DOOR_MUTATIONS = (
         tests=("tests/unit/export/test_export_parity.py::test_a_missing_hypothesis_differs",),
     ),
     Mutation(
+        name="scores of graphs without their first id",
+        file="t2t/export/graph_script.py",
+        original="if position >= unscored else 0.0",
+        broken="if position > unscored else 0.0",
+        breaks="The log-probability that the script beside graphs gives lacks the first id's.",
+        tests=("tests/unit/export/test_export_step_graphs.py::test_a_recurrent_model_writes_as_the_run[onnx]",),
+    ),
+    Mutation(
         name="shortest pieces in the graph",
         file="t2t/export/in_graph/subword.py",
         original="tf.range(self._longest, 0, -1)",

@@ -21,6 +21,14 @@ MODEL_MUTATIONS = (
         tests=("tests/unit/layers/test_layers_adapters.py::test_a_layer_by_hand",),
     ),
     Mutation(
+        name="backward recurrences of exports",
+        file="t2t/layers/loops.py",
+        original="count - 1 - i if reverse else i",
+        broken="i",
+        breaks="An exported encoder that reads from the last word to the first reads in the order of the text.",
+        tests=("tests/unit/layers/test_layers_loops.py",),
+    ),
+    Mutation(
         name="causal mask off by one",
         file="t2t/layers/masks.py",
         original="EVERYTHING, CAUSAL = Span(), Span(after=0)",

@@ -29,7 +29,6 @@ from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.huggingface.parts import take_parts
 from t2t.importing.huggingface.settings import check_equal, check_settings, need, number_of
 from t2t.importing.ids import in_our_order, our_order, pieces_by_id
-from t2t.importing.pytorch_layers import layer_weights
 from t2t.importing.run import ForeignRun
 from t2t.importing.tensors import Tensors
 from t2t.runs.names import get_text_problem

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from t2t.layers.conversion import is_for_converters
 from t2t.layers.modalities.base import Bottom
 from t2t.layers.modalities.real import data_keep
 from t2t.layers.xception import DownBlock
@@ -79,12 +80,20 @@ def log_mel(samples_BN, sample_rate: int):
     size = 2 ** int(np.ceil(np.log2(frame)))
     # The frames that begin in the last samples go on in zeros.
     padded_BN = ops.pad(ops.cast(samples_BN, "float32"), ((0, 0), (0, frame)))
-    frames_BFL = ops.extract_sequences(padded_BN, frame, hop)[:, : -(-ops.shape(samples_BN)[1] // hop)]
+    frames_BFL = ops.extract_sequences(padded_BN, frame, hop)[:, : (ops.shape(samples_BN)[1] + hop - 1) // hop]
     window_L = np.hanning(frame + 1)[:-1].astype(np.float32)
-    padding = ((0, 0), (0, 0), (0, size - frame))
-    real_BFK, imaginary_BFK = ops.rfft(ops.pad(frames_BFL * window_L, padding))
+    real_BFK, imaginary_BFK = _spectrum(frames_BFL * window_L, size)
     power_BFK = ops.square(real_BFK) + ops.square(imaginary_BFK)
     return ops.log(ops.matmul(power_BFK, mel_bands(sample_rate, size)) + 1e-6)
+
+
+def _spectrum(frames_BFL, size: int):
+    """Returns the discrete Fourier transform of frames followed by zeros, real and imaginary (B, F, size / 2 + 1)."""
+    frame = frames_BFL.shape[-1]
+    if not is_for_converters():
+        return ops.rfft(ops.pad(frames_BFL, ((0, 0), (0, 0), (0, size - frame))))
+    angles_LK = 2 * np.pi / size * (np.arange(frame)[:, None] * np.arange(size // 2 + 1) % size)
+    return tuple(ops.matmul(frames_BFL, wave(angles_LK).astype(np.float32)) for wave in (np.cos, lambda x: -np.sin(x)))
 
 
 def mel_bands(sample_rate: int, size: int, bands: int = BANDS):

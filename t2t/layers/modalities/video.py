@@ -60,7 +60,7 @@ class TubeletVideo(Bottom):
         """Returns the values of each tubelet, (B, P, F * patch * patch * C); zeros complete those at the edges."""
         (batch, frames), (rows, columns, channels) = ops.shape(x_BTYXC)[:2], self.spec.shape
         edges = ((0, self.frames - 1), (0, -rows % self.patch), (0, -columns % self.patch))
-        x = ops.pad(x_BTYXC, ((0, 0), *edges, (0, 0)))[:, : -(-frames // self.frames) * self.frames]
+        x = ops.pad(x_BTYXC, ((0, 0), *edges, (0, 0)))[:, : (frames + self.frames - 1) // self.frames * self.frames]
         down, across = self.grid
         x = ops.reshape(x, (-1, self.frames, down, self.patch, across, self.patch * channels))
         x = ops.transpose(x, (0, 2, 4, 1, 3, 5))

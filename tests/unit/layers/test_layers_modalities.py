@@ -3,6 +3,8 @@
 Legend: B batch, Y rows, X columns, N samples, F frames, M bands, C channels, D width.
 """
 
+import contextlib
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import tensorflow as tf
 
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
+from t2t.layers.conversion import for_converters
 from t2t.layers.modalities import audio
 from t2t.layers.modalities.audio import LogMelAudio, log_mel, mel_bands, normalised
 from t2t.layers.modalities.base import Bottom
@@ -73,9 +76,11 @@ def test_the_entry_flow_gives_a_vector_for_16_by_16_pixels(shape, positions):
 # === Sound ===
 
 
-def test_log_mel_energies_are_those_of_the_formula():
+@pytest.mark.parametrize("programs", [contextlib.nullcontext, for_converters])
+def test_log_mel_energies_are_those_of_the_formula(programs):
     samples = sound(78)
-    found = numpy(log_mel(samples, RATE))
+    with programs():
+        found = numpy(log_mel(samples, RATE))
     assert found.shape == (1, 8, 80)
     padded = np.pad(samples[0], (0, 40)).astype(float)
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(25) / 25)

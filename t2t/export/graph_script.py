@@ -1,0 +1,200 @@
+"""Runs the graphs in this folder: a line in, a line out, as `t2t-decoder --decode_method=greedy` writes it.
+
+Nothing is forbidden or penalised in outputs: min_output_length, eos_penalty and no_repeat_ngram_size do not count.
+
+    python translate.py < lines > outputs
+
+It needs numpy, onnxruntime or ai-edge-litert as `config.json` says, and `t2t.text` for the vocabularies, which loads no
+TensorFlow. Exports hold this file as `translate.py` and are compared with their run by it. In Python:
+`Model(folder).translate("a text")`.
+
+Legend: V vocabulary, P positions, C classes.
+"""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+BEGIN, STEP, MODEL = "begin", "step", "model"
+GRAPHS, CONFIG = "graphs.json", "config.json"
+LITERT_FILE = "model.tflite"
+
+Output = tuple[tuple[int, ...], float]
+"""Ids, end of sequence included, and their log-probability."""
+Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
+"""Gives the outputs of a graph by name, of its inputs by name, which may hold more than it reads."""
+
+
+def open_onnx(content: bytes) -> Any:
+    """Returns the `onnxruntime.InferenceSession` of a graph."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def load_onnx(folder: Path, names: Sequence[str]) -> list[Run]:
+    """Returns graphs of ONNX, each in a file of its own."""
+
+    def load(name: str) -> Run:
+        session = open_onnx((folder / f"{name}.onnx").read_bytes())
+        read = {one.name for one in session.get_inputs()}  # inputs that no operation reads are left out
+        outputs = [one.name for one in session.get_outputs()]
+
+        def run(given):
+            found = session.run(outputs, {name: value for name, value in given.items() if name in read})
+            return dict(zip(outputs, found, strict=True))
+
+        return run
+
+    return [load(name) for name in names]
+
+
+def load_litert(folder: Path, names: Sequence[str]) -> list[Run]:
+    """Returns graphs of LiteRT, signatures of one file."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(str(folder / LITERT_FILE))
+
+    def load(name: str) -> Run:
+        runner = interpreter.get_signature_runner(name)
+        read = runner.get_input_details()
+        return lambda given: runner(**{name: value for name, value in given.items() if name in read})
+
+    return [load(name) for name in names]
+
+
+RUNTIMES = {"onnx": load_onnx, "litert": load_litert}
+"""By what `config.json` names."""
+
+
+class Graph:
+    """A graph, loaded; `names` has its `inputs` and `outputs` in order."""
+
+    def __init__(self, run: Run, names: dict[str, list[str]]):
+        self._run, self._names = run, names
+
+    def __call__(self, *given: np.ndarray) -> list[np.ndarray]:
+        """Returns the outputs for inputs in the order of the names."""
+        found = self._run(dict(zip(self._names["inputs"], given, strict=True)))
+        return [found[name] for name in self._names["outputs"]]
+
+
+class Model:
+    """The graphs of a folder, with what its `config.json` says about them."""
+
+    def __init__(self, folder: Path | str):
+        self._folder = Path(folder)
+        self.config = json.loads((self._folder / CONFIG).read_text(encoding="utf-8"))
+        graphs = json.loads((self._folder / GRAPHS).read_text(encoding="utf-8"))
+        loaded = RUNTIMES[self.config["runtime"]](self._folder, list(graphs))
+        self._graphs = {name: Graph(run, names) for run, (name, names) in zip(loaded, graphs.items(), strict=True)}
+        self._vocabularies: dict[str, Any] = {}
+
+    def translate(self, text: str) -> str:
+        """Returns the likeliest output for a text as text; raises ValueError if the inputs are arrays."""
+        config = self.config
+        if not config["reads_text"]:
+            raise ValueError("the inputs of this model are arrays; call Model.answer with one")
+        if config["has_inputs"] and not text.strip():
+            return ""
+        ids = self._vocabulary("inputs" if config["has_inputs"] else "targets").encode(text)[: config["longest_input"]]
+        row = [*ids, config["eos_id"]] if config["has_inputs"] else ids
+        ((output, _),) = self.answer(row)
+        return config["classes"][output[0]] if config["classes"] else self._vocabulary("targets").decode(output)
+
+    def answer(self, row: Sequence[int] | np.ndarray, limit: int | None = None, count: int = 1) -> list[Output]:
+        """Returns the outputs for one input, best first: one by greedy search, or the likeliest `count` classes.
+
+        Args:
+            row: ids with end of sequence, the beginning of an output for a language model, or an array.
+            limit: most ids of an output; None for those of the input and `extra_length`.
+            count: how many classes.
+        """
+        if not self.config["autoregressive"]:
+            return self._answer_at_once(row, count)
+        limit = max(len(row) + self.config["extra_length"], 1) if limit is None else limit
+        limit = min(limit, self.config["longest_output"] or limit)
+        beginning = self._beginning(row)
+        return [self._search(row, beginning, len(beginning), limit)]
+
+    def score(self, row: Sequence[int] | np.ndarray, output: Sequence[int]) -> float:
+        """Returns the log-probability of an output, end of sequence included, or of a class."""
+        if self.config["autoregressive"]:
+            return self._search(row, output, len(self._beginning(row)), len(output))[1]
+        log_probs = self._log_probs_at_once(row)
+        found = log_probs[output[0]] if self.config["classes"] else log_probs[np.arange(len(output)), output].sum()
+        return float(found)
+
+    def _inputs(self, row: Sequence[int] | np.ndarray) -> np.ndarray:
+        return row[None] if isinstance(row, np.ndarray) else np.array([row or [self.config["pad_id"]]], np.int32)
+
+    def _beginning(self, row: Sequence[int] | np.ndarray) -> Sequence[int] | np.ndarray:
+        return () if self.config["has_inputs"] else row
+
+    def _search(
+        self, row: Sequence[int] | np.ndarray, given: Sequence[int] | np.ndarray, unscored: int, limit: int
+    ) -> Output:
+        """Continues ids by greedy search; of those given, the first `unscored` count as certain."""
+        pad, end = self.config["pad_id"], self.config["eos_id"]
+        state, ids, total = self._graphs[BEGIN](self._inputs(row), np.array(limit, np.int32)), [pad], 0.0
+        for position in range(limit):
+            logits, *cache = self._graphs[STEP](np.array(ids[-1:], np.int32), np.array(position, np.int32), *state)
+            state[len(state) - len(cache) :] = cache
+            log_probs_V = _log_softmax(logits[0])
+            log_probs_V[pad] = -np.inf
+            ids.append(int(given[position] if position < len(given) else log_probs_V.argmax()))
+            total += float(log_probs_V[ids[-1]]) if position >= unscored else 0.0
+            if ids[-1] == end and position >= len(given):
+                break
+        return tuple(ids[1:]), total
+
+    def _answer_at_once(self, row: Sequence[int] | np.ndarray, count: int) -> list[Output]:
+        log_probs = self._log_probs_at_once(row)
+        if self.config["classes"]:
+            likeliest = np.argsort(-log_probs, kind="stable")[:count]
+            return [((int(one),), float(log_probs[one])) for one in likeliest]
+        ids = log_probs.argmax(axis=1).tolist()
+        if self.config["eos_id"] in ids:
+            ids = ids[: ids.index(self.config["eos_id"]) + 1]
+        return [(tuple(ids), float(log_probs.max(axis=1)[: len(ids)].sum()))]
+
+    def _log_probs_at_once(self, row: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Returns log-probabilities (C,) of classes, or (P, V) of ids, of which padding is never taken."""
+        (logits,) = self._graphs[MODEL](self._inputs(row))
+        log_probs = _log_softmax(logits[0])
+        if self.config["classes"]:
+            return log_probs
+        log_probs_PV = log_probs[: len(row)] if self.config["reads_text"] else log_probs
+        log_probs_PV[:, self.config["pad_id"]] = -np.inf
+        return log_probs_PV
+
+    def _vocabulary(self, feature: str) -> Any:
+        from t2t.text.vocabulary_files import read_vocabulary
+
+        if feature not in self._vocabularies:
+            self._vocabularies[feature] = read_vocabulary(self._folder / self.config["vocabularies"][feature])
+        return self._vocabularies[feature]
+
+
+def _log_softmax(logits: np.ndarray) -> np.ndarray:
+    return logits - np.logaddexp.reduce(logits.astype(np.float64), axis=-1, keepdims=True)
+
+
+def main() -> None:
+    """Translates the lines of standard input."""
+    from t2t.files.lines import on_one_line, stream_lines
+
+    model = Model(Path(__file__).resolve().parent)
+    for line in stream_lines(sys.stdin.buffer, Counter(), "standard input"):
+        print(on_one_line(model.translate(line)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+"""A run as graphs for small runtimes: what is computed once, and one step of decoding; a script beside them searches.
+
+Legend: N rows decoded together, V vocabulary.
+"""
+
+import json
+import shlex
+import shutil
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from t2t.errors import UserError, one_line
+from t2t.export import graph_script
+from t2t.export.formats import FLOAT32, PROMISES
+from t2t.export.graph_script import BEGIN, CONFIG, GRAPHS, MODEL, STEP
+from t2t.export.job import Export, ExportJob, Trial
+from t2t.export.made_inputs import example_shape, example_text
+from t2t.export.parity import (
+    GREEDY,
+    Answer,
+    Parity,
+    ParityError,
+    answers_of_run,
+    compare,
+    compare_per_token,
+    difference_per_token,
+    largest_difference,
+)
+from t2t.files.paths import to_record
+from t2t.inference.batch_search import inputs_signature, unknown_sizes
+from t2t.inference.rows import Row, cut_rows, positions_in, reads_ids
+from t2t.inference.translator import Translator
+from t2t.layers.conversion import for_converters
+from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID
+from t2t.specs.features import FeatureKind
+from t2t.text.vocabulary_files import save_encoders
+
+SCRIPT = "translate.py"
+
+
+class Graph:
+    """What is converted.
+
+    Args:
+        signature: of its inputs, each with a name.
+        function: of tensors; returns a list of them.
+    """
+
+    def __init__(self, signature: Sequence[tf.TensorSpec], function: Callable):
+        def named(*given):
+            return {f"output_{n:03d}": tf.identity(one) for n, one in enumerate(function(*given))}
+
+        self.signature = list(signature)
+        self.traced = tf.function(named, input_signature=self.signature, autograph=False)
+        self.concrete = self.traced.get_concrete_function()
+
+    def names(self) -> dict[str, list[str]]:
+        """Returns the names of its inputs and outputs in their order."""
+        outputs = sorted(self.concrete.structured_outputs)
+        return {"inputs": [spec.name for spec in self.signature], "outputs": outputs}
+
+
+class GraphExport(Export):
+    """`begin` and `step` of a model that writes one id after the other, `model` of one that does not."""
+
+    format: ClassVar[str]
+    """Its name, which is also that of its runtime in the script."""
+    needs: ClassVar[str]
+    """The package of the runtime."""
+    others: ClassVar[str]
+    """Formats that hold what it cannot."""
+
+    def __init__(self, translator: Translator, job: ExportJob):
+        super().__init__(translator, job)
+        self._model = translator.model
+        if self._model.mask_predicts:
+            raise UserError(
+                f"--format={self.format}: its script searches token by token, and {type(self._model).__name__} is "
+                f"decoded by mask-predict; use saved_model"
+            )
+        given = inputs_signature(self._model)
+        self._inputs = tf.TensorSpec(given.shape, given.dtype, name=INPUTS)
+
+    @abstractmethod
+    def convert(self, graphs: Mapping[str, Graph], folder: Path) -> None:
+        """Writes graphs by name; raises UserError with `cannot_hold` if one cannot be converted."""
+
+    @abstractmethod
+    def describe_files(self) -> str:
+        """Describes the files of the graphs for the README, as the beginning of a sentence that ends with its names."""
+
+    def cannot_hold(self, what: str, reason: str) -> UserError:
+        """Returns the error that refuses a model."""
+        return UserError(
+            f"--format={self.format}: the converter does not manage {what} of {type(self._model).__name__}: "
+            f"{reason[:300]}; use {self.others}"
+        )
+
+    def write(self, folder: Path) -> None:
+        """Writes graphs, vocabularies, configuration and script; raises UserError if a graph cannot be converted."""
+        with for_converters():
+            graphs = self._graphs()
+            self.convert(graphs, folder)
+        names = {name: graph.names() for name, graph in graphs.items()}
+        for name, content in ((GRAPHS, names), (CONFIG, self._config(folder))):
+            (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        shutil.copyfile(graph_script.__file__, folder / SCRIPT)
+
+    def _config(self, folder: Path) -> dict[str, Any]:
+        """Writes the vocabularies; returns the configuration that the script reads."""
+        model, problem, targets = self._model, self.translator.problem, self._model.spec.targets
+        files, gives_classes = save_encoders(folder, problem.encoders), targets.kind == FeatureKind.LABEL
+        return {
+            "runtime": self.format,
+            "autoregressive": model.autoregressive,
+            "reads_text": reads_ids(model),
+            "has_inputs": self.translator.has_inputs,
+            "longest_input": self.translator.longest_input,
+            "longest_output": model.longest_sequence,
+            "extra_length": self.translator.hparams.extra_length,
+            "pad_id": PAD_ID,
+            "eos_id": EOS_ID,
+            "classes": [problem.decode_target(one) for one in range(targets.vocab_size)] if gives_classes else None,
+            "vocabularies": {name: file.file for name, file in files.items()},
+        }
+
+    # === Graphs ===
+
+    def _graphs(self) -> dict[str, Graph]:
+        if not self._model.autoregressive:
+            return {MODEL: Graph([self._inputs], lambda inputs: [self._model({INPUTS: inputs})])}
+        given = [self._inputs, tf.TensorSpec([], tf.int32, "length")]
+        start = tf.function(self._start_decode, input_signature=given, autograph=False)
+        state = start.get_concrete_function().structured_outputs
+        leaves = [unknown_sizes(leaf) for leaf in tf.nest.flatten(state)]
+        leaves = [tf.TensorSpec(leaf.shape, leaf.dtype, f"state_{n:03d}") for n, leaf in enumerate(leaves)]
+
+        def step(ids_N, position, *leaves):
+            encoded, cache = tf.nest.pack_sequence_as(state, leaves)
+            prepared = self._model.prepare_decode(encoded if self._model.spec.inputs else None)
+            logits_NV, cache = self._model.decode_step(ids_N, position, cache, prepared)
+            return [logits_NV, *tf.nest.flatten(cache)]
+
+        numbers = [tf.TensorSpec([None], tf.int32, "ids"), tf.TensorSpec([], tf.int32, "position")]
+        begin = Graph(given, lambda *given: tf.nest.flatten(self._start_decode(*given)))
+        return {BEGIN: begin, STEP: Graph([*numbers, *leaves], step)}
+
+    def _start_decode(self, inputs: tf.Tensor, length: tf.Tensor) -> tuple:
+        """Returns the encoded inputs and the initial decoding state, of the same sizes at each step."""
+        encoded = self._model.encode({INPUTS: inputs}) if self._model.spec.inputs else None
+        return () if encoded is None else encoded, self._model.init_cache(encoded, tf.shape(inputs)[0], length)
+
+    # === Comparison ===
+
+    def verify(self, folder: Path, trial: Trial) -> dict[str, Parity]:
+        """Compares the outputs of greedy search, or the answers of a model that is not autoregressive.
+
+        For rounded weights also the log-probabilities of the run's outputs.
+        """
+        if self._model.autoregressive:
+            what, expected = "greedy search", answers_of_run(self.translator, trial.rows, **GREEDY)
+        else:
+            what, expected = "answers", answers_of_run(self.translator, trial.rows, self.job.n_best)
+        promise, is_exact = PROMISES[self.job.quantization], self.job.quantization == FLOAT32
+        found = {}
+        answers, scores = self._answers(folder, trial.rows, [answers[0].ids or () for answers in expected])
+        if not is_exact:
+            of = "log-probability of the run's output of each line, nats per token"
+            found[of] = compare_per_token([answers[0] for answers in expected], scores).demand(of, promise)
+        measure = largest_difference if is_exact else difference_per_token
+        return found | {what: compare(expected, answers, measure).demand(what, promise)}
+
+    def _answers(
+        self, folder: Path, rows: Sequence[Row], outputs: Sequence[Sequence[int]]
+    ) -> tuple[list[list[Answer]], list[float]]:
+        """Returns the answers of the graphs, and log-probabilities of outputs, as the script beside them gives them.
+
+        Raises:
+            ParityError: a graph fails.
+        """
+        size_of, extra_length = positions_in(self._model), self.translator.hparams.extra_length
+        rows = cut_rows(self._model, rows, self.translator.hparams)
+        try:
+            model = graph_script.Model(folder)
+            answers = [model.answer(row, max(size_of(row) + extra_length, 1), self.job.n_best) for row in rows]
+            is_exact = self.job.quantization == FLOAT32
+            scores = [] if is_exact else [model.score(row, ids) for row, ids in zip(rows, outputs, strict=True)]
+        except Exception as error:  # of any class of the runtime
+            said = f"{type(error).__name__}: {one_line(error)[:300]}"
+            raise ParityError(f"it fails where the run answers ({said}); the export is not kept") from error
+        return [[Answer(ids, log_prob) for ids, log_prob in found] for found in answers], scores
+
+    # === README ===
+
+    def usage(self) -> str:
+        """See the base class."""
+        example = self._text_example() if reads_ids(self._model) else self._array_example()
+        ended = f"ids, each row ended by {EOS_ID}, zero padded" if self.translator.has_inputs else "ids, zero padded"
+        given = ended if reads_ids(self._model) else f"{self._inputs.dtype.name}, {self._inputs.shape}"
+        files = self.describe_files()
+        if not self._model.autoregressive:
+            return f"{example}\n{files} `{MODEL}`: it gives the logits of `{INPUTS}` ({given}).\n"
+        return f"""{example}
+{files} `{BEGIN}` and `{STEP}`; `{GRAPHS}` names their inputs and outputs in order.
+
+1. `{BEGIN}` is given `{INPUTS}` ({given}) and `length`, the most ids of an output, and gives the
+   state.
+2. `{STEP}` is given `ids` (the last id of each row, {PAD_ID} at first), `position` (0, 1, ...) and the state. It gives
+   the logits of the next id, and what the last tensors of the state are from then on; the ones before stay as they are.
+
+Id {PAD_ID} is never taken, id {EOS_ID} ends an output.
+"""
+
+    def _text_example(self) -> str:
+        script = shlex.quote(str(self.job.folder.resolve() / SCRIPT))
+        return f"""
+`{SCRIPT}` writes an output for each line that it reads, by greedy search. It needs numpy, {self.needs} and t2t, for
+the vocabularies alone; it loads no TensorFlow.
+
+```bash
+echo {shlex.quote(example_text(self.translator))} | python {script}
+```
+"""
+
+    def _array_example(self) -> str:
+        shape, dtype = example_shape(self._model), self._inputs.dtype.name
+        limit = ""
+        if self._model.autoregressive:
+            limit = f", limit={positions_in(self._model)(np.zeros(shape)) + self.translator.hparams.extra_length}"
+        return f"""
+`{SCRIPT}` answers one input at a time; it needs numpy and {self.needs}. `limit` is the most ids of an output.
+
+```python
+import sys
+
+import numpy as np
+
+folder = {to_record(self.job.folder)!r}  # change this if you move the folder
+sys.path.insert(0, folder)
+from translate import Model
+
+((ids, log_prob),) = Model(folder).answer(np.zeros({shape}, "{dtype}"){limit})
+print(ids, log_prob)
+```
+"""

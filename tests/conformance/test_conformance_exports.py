@@ -1,0 +1,16 @@
+"""Every registered model has its graphs of ONNX and LiteRT, and they answer as it does; others are refused by name."""
+
+import pytest
+
+from benchmarks import parity
+from t2t.registry import MODELS
+
+pytestmark = pytest.mark.exhaustive
+
+
+@pytest.mark.parametrize("name", MODELS.names())
+def test_graphs_answer_as_the_model(name, capsys):
+    assert parity.main([f"--models={name}", "--formats=onnx,litert", "--lines=5"]) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith(f"| `{name}`")]
+    verdict = "no | no" if MODELS.get(name).mask_predicts else "yes | yes"
+    assert [row for row in rows if not row.endswith(f"| {verdict} |")] == []

@@ -1,0 +1,193 @@
+"""Graphs of ONNX and LiteRT write what the run writes, as their README says; what cannot be converted is named."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t.errors import UserError
+from t2t.export.exporting import EXPORTS
+from t2t.export.formats import FLOAT32, PROMISES
+from t2t.export.graph_script import Model
+from t2t.export.job import ExportJob, Trial
+from t2t.export.made_inputs import make_inputs
+from t2t.export.parity import ParityError
+from t2t.hparams.byte_net import ByteNetHParams
+from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams
+from t2t.hparams.slice_net import SliceNetHParams
+from t2t.inference.rows import cut_rows
+from t2t.models.byte_net import ByteNet
+from t2t.models.lstm import LstmSeq2seq, LstmSeq2seqAttention
+from t2t.models.slice_net import SliceNet
+from t2t.models.transformer_encoder import TransformerEncoder
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
+from tests.readme import blocks, execute
+
+SMALL = {"hidden_size": 8, "num_hidden_layers": 1}
+MODERN = {
+    "positions": "rotary", "num_kv_heads": 1, "gated_feed_forward": True, "norm_type": "rms", "norm_position": "pre",
+}  # fmt: skip
+T5 = {
+    "positions": "relative_bias", "relative_bias_buckets": 8, "relative_bias_max_distance": 5, "target_start": "pad",
+    "feed_forward_bias": False, "activation": "gelu_tanh",
+}  # fmt: skip
+MODELS = {
+    "a Transformer": lambda: translator_of(letters(), norm_position="pre", positions="learned"),
+    "a decoder of SSRU": lambda: translator_of(letters(), decoder_layer="ssru"),
+    "a language model": lambda: translator_of(letters_alone()),
+    "one head": lambda: translator_of(letters(), num_heads=1),
+    "relative positions": lambda: translator_of(letters(), positions="relative", max_relative_position=2),
+    "T5": lambda: translator_of(letters(), **T5),
+    "rotary positions, shared keys, gates, other norms": lambda: translator_of(letters(), **MODERN),
+    "LSTM and attention": lambda: translator_of(letters(), LstmSeq2seqAttention, LstmAttentionHParams(**SMALL)),
+    "ByteNet": lambda: translator_of(letters(), ByteNet, ByteNetHParams(**SMALL | {"num_hidden_layers": 3})),
+    "SliceNet": lambda: translator_of(letters(), SliceNet, SliceNetHParams(**SMALL)),
+}
+FORMATS = ("onnx", "litert")
+
+
+def written(translator, folder, format="onnx", n_best=1, quantization=FLOAT32):
+    if format == "litert":
+        pytest.importorskip("ai_edge_litert")
+    job = ExportJob(folder=folder, format=format, n_best=n_best, quantization=quantization)
+    made = EXPORTS[format](translator, job)
+    made.write(folder)
+    return made, Trial(translator.encode(TEXTS), TEXTS)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_recurrent_model_writes_as_the_run(format, tmp_path):
+    check_steps(translator_of(letters(), LstmSeq2seq, LstmHParams(**SMALL)), format, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("build", MODELS.values(), ids=MODELS)
+def test_steps_search_as_the_run(build, format, tmp_path):
+    check_steps(build(), format, tmp_path)
+
+
+def check_steps(translator, format, folder):
+    made, trial = written(translator, folder, format)
+    assert made.verify(folder, trial)["greedy search"].identical == len(TEXTS)
+    graphs = json.loads((folder / "graphs.json").read_text())
+    assert graphs["begin"]["inputs"] == ["inputs", "length"]
+    assert graphs["step"]["inputs"][:2] == ["ids", "position"]
+    script = Model(folder)
+    expected = translator.translate(TEXTS, decode_method="greedy")
+    assert [script.translate(text) for text in TEXTS] == [found.text for (found,) in expected]
+    assert script.translate(" ") == "" or not translator.has_inputs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("quantization", ["float16", "int8"])
+def test_rounded_weights_are_smaller_and_score_about_the_same(quantization, tmp_path):
+    translator = translator_of(letters(), hidden_size=64, filter_size=256, norm_position="pre")
+    exact, rounded = tmp_path / FLOAT32, tmp_path / quantization
+    for folder in (exact, rounded):
+        folder.mkdir()
+        made, trial = written(translator, folder, "litert", quantization=folder.name)
+    sizes = [(folder / "model.tflite").stat().st_size for folder in (exact, rounded)]
+    assert sizes[1] < sizes[0] * {"float16": 0.65, "int8": 0.45}[quantization]
+    expected = [found for (found,) in translator.translate(TEXTS, decode_method="greedy", alpha=0.0)]
+    rows, promise = cut_rows(translator.model, trial.rows, translator.hparams), PROMISES[quantization].score_difference
+    for folder, most in ((exact, 1e-4), (rounded, promise)):
+        model = Model(folder)
+        scores = [model.score(row, found.ids) for row, found in zip(rows, expected, strict=True)]
+        pairs = zip(expected, scores, strict=True)
+        assert max(abs(found.log_prob - score) / len(found.ids) for found, score in pairs) <= most
+    compared = made.verify(rounded, trial)
+    assert compared["log-probability of the run's output of each line, nats per token"].largest_difference <= promise
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", FORMATS)
+def test_classes_are_those_of_the_run(format, tmp_path):
+    translator = translator_of(moods(), TransformerEncoder)
+    made, trial = written(translator, tmp_path, format, n_best=3)
+    assert made.verify(tmp_path, trial)["answers"].identical == len(TEXTS)
+    assert [Model(tmp_path).translate(text) for text in TEXTS] == [
+        found.text for (found,) in translator.translate(TEXTS)
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", FORMATS)
+def test_images_are_answered_as_the_readme_shows(format, tmp_path):
+    targets = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=WORDS.vocab_size)
+    image = FeatureSpec(kind=FeatureKind.IMAGE, shape=(3, 4, 1))
+    translator = translator_of(letters(), spec=ProblemSpec(name="l", features={"inputs": image, "targets": targets}))
+    made, _ = written(translator, tmp_path, format)
+    made.verify(tmp_path, Trial(make_inputs(translator, 2), None))
+    readme = tmp_path / "README.md"
+    readme.write_text(made.usage())
+    (shown,) = blocks(readme)
+    (tmp_path / "elsewhere").mkdir()
+    done = execute(shown.language, shown.text, tmp_path / "elsewhere")
+    assert done.returncode == 0, done.stderr
+    ((found,),) = translator.translate_ids([np.zeros((3, 4, 1), np.uint8)], decode_method="greedy", alpha=0.0)
+    assert done.stdout.startswith(f"{found.ids} ")
+    with pytest.raises(ValueError, match="the inputs of this model are arrays"):
+        Model(tmp_path).translate("a")
+
+
+@pytest.mark.exhaustive
+def test_weights_that_are_not_the_runs_are_found_out(tmp_path):
+    translator = translator_of(letters())
+    made, trial = written(translator, tmp_path)
+    table = translator.model.target_embedding.table
+    table.assign(table.numpy()[::-1])
+    with pytest.raises(ParityError, match=r"greedy search: . of 6 outputs are those of the run"):
+        made.verify(tmp_path, trial)
+
+
+@pytest.mark.slow
+def test_what_the_converter_does_not_manage_is_said_by_name(tmp_path, monkeypatch):
+    import tf2onnx
+
+    def fails(*arguments, **settings):
+        raise ValueError("Tensorflow op\n [Odd: Odd] is not supported")
+
+    monkeypatch.setattr(tf2onnx.convert, "from_function", fails)
+    with pytest.raises(UserError) as raised:
+        written(translator_of(letters()), tmp_path)
+    assert str(raised.value) == (
+        "--format=onnx: the converter does not manage begin.onnx of Transformer: ValueError: Tensorflow op [Odd: Odd] "
+        "is not supported; use saved_model"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("format", "said"),
+    [
+        (
+            "onnx",
+            r"--format=onnx: .* does not manage model.onnx of TransformerEncoder: .*Betainc.*; use saved_model$",
+        ),
+        ("litert", r"manage the graphs of TransformerEncoder: its runtime has no Betainc.*; use saved_model or onnx$"),
+    ],
+)
+def test_operations_that_a_runtime_lacks_are_named_before_anything_is_kept(format, said, tmp_path, monkeypatch):
+    translator, call = translator_of(moods(), TransformerEncoder), TransformerEncoder.call
+
+    def odd_call(self, features, seed=None):
+        logits = call(self, features, seed=seed)
+        return tf.math.betainc(tf.abs(logits), tf.abs(logits), tf.sigmoid(logits))
+
+    monkeypatch.setattr(TransformerEncoder, "call", odd_call)
+    with pytest.raises(UserError, match=said):
+        written(translator, tmp_path, format)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.exhaustive
+def test_a_graph_that_fails_is_no_answer(tmp_path):
+    made, trial = written(translator_of(letters()), tmp_path)
+    graphs = json.loads((tmp_path / "graphs.json").read_text())
+    graphs["begin"]["outputs"][0] = "nothing"
+    (tmp_path / "graphs.json").write_text(json.dumps(graphs))
+    with pytest.raises(ParityError, match=r"it fails where the run answers \(.*nothing.*\); the export is not kept"):
+        made.verify(tmp_path, trial)
