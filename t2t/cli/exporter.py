@@ -26,6 +26,7 @@ Makes of a run a model for other programs. It is kept only if it answers a few h
     %s --output_dir=run --export_dir=served/1 --parity_file=lines.txt
     %s --output_dir=run --export_dir=fast --format=ctranslate2 --quantization=int8
     %s --output_dir=run --export_dir=graphs --format=onnx
+    %s --output_dir=run --export_dir=marian --format=marian
 
 With {FLOAT32}, {PROMISES[FLOAT32]}.
 

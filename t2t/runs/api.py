@@ -287,7 +287,7 @@ def export_model(
     Args:
         output_dir: folder of the run.
         export_dir: folder to make; must not be there yet.
-        format: `saved_model`, `ctranslate2` or `onnx`.
+        format: `saved_model`, `ctranslate2`, `marian` or `onnx`.
         data_dir: where the dev split is, on which it is tried; empty for the default folder if it has the run's data,
             else random texts made of the run's vocabulary.
         checkpoint: see `load`.
