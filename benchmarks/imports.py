@@ -63,6 +63,11 @@ def main(argv: list[str]) -> int:
     for case in CASES:
         with tempfile.TemporaryDirectory() as folder:
             rows += compare(case, Path(folder), arguments.peers_home.expanduser().absolute(), arguments.lines)
+    for norms, activation in (("post", "relu"), ("pre", "swish")):
+        with tempfile.TemporaryDirectory() as folder:
+            options = {"norms": norms, "activation": activation, "inner": 2 * SIZES["width"]}
+            home = arguments.peers_home.expanduser().absolute()
+            rows += compare_with_marian(options, Path(folder), home, arguments.lines)
     print_table(rows)
     return 0 if all(row["ok"] for row in rows) else 1
 
@@ -84,6 +89,24 @@ def compare(case: Case, folder: Path, home: Path, lines: int) -> Iterator[Row]:
     rows += [_same_weights(folder, model_dir, name, loaded) for name in ("zip", "stream")]
     for row in rows:
         yield {**row, "check": f"{case.name}: {row['check']}"}
+
+
+def compare_with_marian(options: Mapping[str, Any], folder: Path, home: Path, lines: int) -> Iterator[Row]:
+    """Yields the comparisons with what Marian's engine writes with a model of its own format."""
+    (model_dir := folder / "model").mkdir()
+    pairs = _pairs("", lines)
+    texts = [source.removesuffix("数").strip() for source, _ in pairs]
+    ids = {"eos_id": 0, "unk_id": 1, "bos_id": -1}
+    (model_dir / "vocab.spm").write_bytes(_learn([*texts, *(target for _, target in pairs)], **ids))
+    job = {"folder": str(model_dir), **SIZES, **SEARCH, **options, "sources": texts}
+    side = Side("marian_import", interpreter_of(ENVIRONMENTS["marian"], home), "benchmarks.peers.marian_import")
+    theirs = run(side, job, folder / "job", Conditions(threads=1, timeout=_SECONDS))
+    import_run(ImportRequest(format="marian", model_dir=model_dir, output_dir=folder / "run"))
+    translator = load(str(folder / "run")).translator()
+    for name, beam_size in (("greedy", 1), ("beam", SEARCH["beam_size"])):
+        ours = translator.translate(texts, beam_size=beam_size, alpha=0.0, extra_length=200)
+        what = f"Marian's own, {options['norms']}-norm: outputs of {name} search"
+        yield _agreement(what, [text.strip() for text in theirs[name]], [best[0].text for best in ours])
 
 
 def compare_answers(loaded: LoadedRun, theirs: dict[str, Any], pairs: Sequence[tuple[str, str]]) -> Iterator[Row]:

@@ -2,13 +2,14 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen, decoder, exporter, importer, trainer
 from t2t.text.subword import SubwordEncoder
 from tests.readme import ROOT, block, execute
-from tests.reference import marian
+from tests.reference import fairseq, marian, marian_native
 from tests.reference import tensor2tensor as theirs
 
 pytestmark = pytest.mark.slow
@@ -86,6 +87,31 @@ def test_the_walk_through_of_a_marian_translator(tmp_path, capsys):
     asked = ["t2t-exporter", run, f"--export_dir={tmp_path / 'served'}"]
     assert exporter.main(asked) == 0
     assert re.search(r"serving_default: (\d+) of \1 outputs are those of the run", capsys.readouterr().out)
+
+
+def test_the_walk_through_of_a_fairseq_translator(tmp_path, monkeypatch):
+    fairseq.write_model(tmp_path / "wmt_en_de", monkeypatch)
+    (tmp_path / "dev.src").write_text("the dog runs\ncat\n\n")
+    done = execute("bash", block("import-fairseq", page=ROOT / "docs/importing.md"), tmp_path)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert len((tmp_path / "dev.tgt").read_text().split("\n")) == 4
+    kinds = sorted(path.name for path in (tmp_path / "imported/vocab").iterdir())
+    assert kinds == ["vocab.inputs.bpe.bpe", "vocab.targets.bpe.bpe"]
+
+
+def test_the_walk_through_of_marians_own_translator_and_back(tmp_path):
+    values = marian_native.settings([len(marian_native.WORDS)] * 2)
+    arrays = marian_native.random_arrays(values)
+    marian_native.write_model(tmp_path / "marian_en_de", values, arrays)
+    marian_native.write_vocabulary(tmp_path / "marian_en_de/vocab.yml", marian_native.WORDS)
+    (tmp_path / "dev.src").write_text("the dog runs\na small house\n")
+    done = execute("bash", block("import-marian-native", page=ROOT / "docs/importing.md"), tmp_path)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert len((tmp_path / "dev.tgt").read_text().split("\n")) == 3
+    with np.load(tmp_path / "back/model.npz") as archive:  # padding is its first row, the others are as they were
+        for name, array in arrays.items():
+            rows = archive[name].T[1:].T if name.endswith("logit_out_b") else archive[name]
+            np.testing.assert_array_equal(rows[1:] if name == "Wemb" else rows, array)
 
 
 def test_flags_of_another_format_are_refused(tmp_path, capsys):

@@ -80,14 +80,18 @@ class Network:
     def log_probs(self, source, target):
         """Returns (T, V) for foreign ids, both with end of sequence: each position sees the targets before it."""
         start = self.values["decoder_start_token_id"]
-        memory = self._stack("encoder", self._embed(source), None)
-        hidden = self._stack("decoder", self._embed([start, *target[:-1]]), memory)
-        logits = hidden @ self.tensors["model.shared.weight"].T + self.tensors["final_logits_bias"][0]
+        memory = self._stack("encoder", self._embed("encoder", source), None)
+        hidden = self._stack("decoder", self._embed("decoder", [start, *target[:-1]]), memory)
+        logits = hidden @ self._table("decoder").T + self.tensors["final_logits_bias"][0]
         return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
-    def _embed(self, ids):
+    def _table(self, side):
+        is_shared = self.values.get("share_encoder_decoder_embeddings", True)
+        return self.tensors["model.shared.weight" if is_shared else f"model.{side}.embed_tokens.weight"]
+
+    def _embed(self, side, ids):
         width = self.values["d_model"]
-        return self.tensors["model.shared.weight"][ids] * np.sqrt(width) + positions(len(ids), width)
+        return self._table(side)[ids] * np.sqrt(width) + positions(len(ids), width)
 
     def _stack(self, side, x, memory):
         for number in range(self.values[f"{side}_layers"]):

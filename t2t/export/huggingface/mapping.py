@@ -38,7 +38,6 @@ class Part(NamedTuple):
 MARIAN_ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
 MARIAN_FIXED = {
     "scale_embedding": True,
-    "share_encoder_decoder_embeddings": True,
     "tie_word_embeddings": True,
     "normalize_before": False,
     "normalize_embedding": False,
@@ -90,12 +89,15 @@ def backwards(names: Mapping[str, Any]) -> dict[Any, str]:
     return {value: name for name, value in reversed(names.items())}
 
 
-def marian_parts(encoder_layers: int, decoder_layers: int) -> Iterator[Part]:
-    """Yields the modules of the layers of a `MarianMTModel`."""
+def transformer_parts(encoder_layers: int, decoder_layers: int, prefix: str = "model.") -> Iterator[Part]:
+    """Yields the modules of the layers of a Transformer as fairseq names them, and transformers after it.
+
+    `prefix` is what names begin with: `model.` in `MarianMTModel` and its relatives.
+    """
     attentions = {"self_attn": "self_attention", "encoder_attn": "encdec_attention"}
     for side, layers in (("encoder", encoder_layers), ("decoder", decoder_layers)):
         for number in range(layers):
-            name, path = f"model.{side}.layers.{number}", f"{side}/layer_{number}"
+            name, path = f"{prefix}{side}.layers.{number}", f"{side}/layer_{number}"
             yield Part(f"{name}.fc1", f"{path}/ffn/inner/", Kind.READS)
             yield Part(f"{name}.fc2", f"{path}/ffn/outer/", Kind.WRITES)
             yield Part(f"{name}.final_layer_norm", f"{path}/ffn_residual/norm", Kind.NORM)

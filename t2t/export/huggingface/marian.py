@@ -24,7 +24,7 @@ from t2t.export.huggingface.mapping import (
     Kind,
     Part,
     backwards,
-    marian_parts,
+    transformer_parts,
 )
 from t2t.export.huggingface.network import Network, complaints, part_tensors, weights_of
 from t2t.hparams.transformer import TransformerHParams
@@ -56,7 +56,7 @@ def marian_complaints(hparams: TransformerHParams) -> list[str]:
 def marian_network(model: Transformer) -> Network:
     """Returns the configuration and tensors of a model that has no complaints."""
     hparams, weights = model.hparams, weights_of(model)
-    parts = list(marian_parts(hparams.encoder_layers, hparams.decoder_layers))
+    parts = list(transformer_parts(hparams.encoder_layers, hparams.decoder_layers))
     tensors, order = part_tensors(parts, weights), _order(hparams)
     for part in parts:
         _fill_bias(part, tensors)
@@ -88,6 +88,7 @@ def _config(hparams: TransformerHParams, vocab_size: int, start: int) -> dict:
         **{theirs: getattr(hparams, ours) for theirs, (ours, _) in MARIAN_RATES.items()},
         "activation_function": backwards(MARIAN_ACTIVATIONS)[hparams.activation],
         **MARIAN_FIXED,
+        "share_encoder_decoder_embeddings": True,
         "pad_token_id": PAD_ID,
         "eos_token_id": EOS_ID,
         "bos_token_id": None,

@@ -12,6 +12,7 @@ import numpy as np
 
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
+from t2t.export.huggingface.mapping import transformer_parts
 from t2t.hparams.base import HParams
 from t2t.hparams.transformer import transformer_base
 from t2t.importing.fairseq import dictionary
@@ -20,7 +21,7 @@ from t2t.importing.fairseq.tensors import with_todays_names
 from t2t.importing.formats import ImportRequest
 from t2t.importing.ids import our_order
 from t2t.importing.known_values import unknown_values
-from t2t.importing.pytorch_layers import layer_weights
+from t2t.importing.parts import take_parts
 from t2t.importing.run import ForeignRun
 from t2t.importing.tensors import Tensors
 from t2t.runs.names import get_text_problem
@@ -130,9 +131,9 @@ def _hparams(checkpoint: Checkpoint) -> HParams:
 def _weights(tensors: Tensors, checkpoint: Checkpoint, hparams: Any, *sizes: int) -> Arrays:
     """Returns the weights by our paths; names what is not needed."""
     weights = _tables(tensors, checkpoint, hparams, *sizes) | _positions(tensors, checkpoint, hparams)
+    weights |= take_parts(tensors, transformer_parts(hparams.encoder_layers, hparams.decoder_layers, prefix=""))
     for side, layers in (("encoder", hparams.encoder_layers), ("decoder", hparams.decoder_layers)):
         for number in range(layers):
-            weights |= layer_weights(tensors, f"{side}.layers.{number}", f"{side}/layer_{number}", side == "decoder")
             for copy in _COPIES:
                 tensors.drop(f"{side}.layers.{number}.{copy}", "fairseq fills it with others when it loads")
         if hparams.norm_position == "pre":

@@ -25,9 +25,9 @@ from t2t.hparams.transformer_t5 import t5_small
 from t2t.importing.formats import ImportRequest
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.huggingface.marian import marian_encoders
-from t2t.importing.huggingface.parts import take_parts
 from t2t.importing.huggingface.settings import check_settings, need
 from t2t.importing.ids import pieces_by_id
+from t2t.importing.parts import take_parts
 from t2t.importing.run import ForeignRun
 from t2t.importing.tensors import Tensors
 from t2t.runs.names import get_text_problem
@@ -124,7 +124,7 @@ def _encoders(folder: ModelFolder, rows: int) -> dict[str, TextEncoder]:
             f"{folder.path}: the table has {rows} rows, vocab.json {len(pieces)} ids, of which {UNK_ID} is "
             f"{pieces[UNK_ID : UNK_ID + 1]}; there must be as many, and {UNK_ID} be <unk>; get both again"
         )
-    return marian_encoders(folder, pieces)
+    return marian_encoders(folder, pieces, pieces)
 
 
 def _pieces(folder: ModelFolder, rows: int) -> list[str]:

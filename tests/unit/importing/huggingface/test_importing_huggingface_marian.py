@@ -75,6 +75,40 @@ def test_targets_have_the_same_probabilities(imported):
     np.testing.assert_allclose(scored_T, expected_TV[range(len(target)), target], atol=1e-5)
 
 
+def test_two_vocabularies_have_a_table_each(request_of):
+    """That of targets has fewer pieces in another order; padding has one number in both."""
+
+    def edit(values, tensors):
+        table = json.loads((request_of.model_dir / "vocab.json").read_text())
+        pieces = ["</s>", "<unk>", *list(table)[2:-1][::-1][:20]]
+        pieces += [f"rare {number}" for number in range(len(table) - len(pieces) + 2)]
+        pieces[table["<pad>"]] = "<pad>"
+        targets = {piece: number for number, piece in enumerate(pieces)}
+        (request_of.model_dir / "target_vocab.json").write_text(json.dumps(targets))
+        values |= {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": len(pieces)}
+        shared = tensors.pop("model.shared.weight")
+        tensors["model.encoder.embed_tokens.weight"] = shared
+        rng, shape = np.random.default_rng(7), (len(pieces), shared.shape[1])
+        tensors["model.decoder.embed_tokens.weight"] = rng.normal(size=shape).astype(np.float32)
+        tensors["model.decoder.embed_tokens.weight"][table["<pad>"]] = 0.0
+        tensors["lm_head.weight"] = tensors["model.decoder.embed_tokens.weight"]
+        tensors["final_logits_bias"] = rng.normal(size=(1, len(pieces))).astype(np.float32)
+
+    values, tensors = marian.write_model(request_of.model_dir, edit)
+    import_run(request_of)
+    loaded = load(request_of.output_dir)
+    pad, source, target = values["pad_token_id"], [5, 9, 3, 0], [4, 7, 21, 0]
+    renumbered = lambda ids: [{pad: 0, 0: 1, 1: 2}.get(n, n + 1 if n < pad else n) for n in ids]  # noqa: E731
+    expected_TV = marian.Network(values, tensors).log_probs(source, target)
+    batch = {"inputs": np.array([renumbered(source)], np.int32), "targets": np.array([renumbered(target)], np.int32)}
+    logits_TV = numpy(loaded.model(batch))[0].astype(np.float64)
+    found_TV = logits_TV - np.log(np.exp(logits_TV).sum(-1, keepdims=True))
+    np.testing.assert_allclose(found_TV[:, renumbered(range(expected_TV.shape[1]))], expected_TV, atol=1e-5)
+    encoders = loaded.problem.encoders
+    assert not loaded.problem.spec().shared_vocabulary
+    assert encoders["targets"].vocab_size == values["decoder_vocab_size"] != encoders["inputs"].vocab_size
+
+
 def test_greedy_outputs_are_the_same(imported):
     folder, values, tensors, *_ = imported
     theirs, tokenizer = marian.Network(values, tensors), marian.Tokenizer(folder / "model")
@@ -166,7 +200,10 @@ def setting(**changes):
             put("model.encoder.layers.0.fc1.bias", [1]),
             r"1 of another shape: encoder/layer_0/ffn/inner/bias \(\(1,\)",
         ),
-        (put("final_logits_bias", [[1]]), r"tokens and 1 biases; vocab.json has \d+ ids; get all files again"),
+        (
+            put("final_logits_bias", [[1]]),
+            r"tokens in model.shared.weight and 1 biases; the vocabularies have \d+ ids, and",
+        ),
         (setting(activation_function="tanh"), r"activation_function='tanh' \(known: 'swish', 'silu', 'relu', 'gelu'\)"),
         (setting(scale_embedding=False, normalize_before=True), r"scale_embedding=False .*; normalize_before=True "),
         (setting(decoder_ffn_dim=3), r"has encoder_ffn_dim=12 and decoder_ffn_dim=3; the models here have one value"),

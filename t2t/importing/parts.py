@@ -1,4 +1,4 @@
-"""Takes the tensors of the modules that a model of transformers and the Transformer here have in common."""
+"""Takes the tensors of the modules that a foreign model and the Transformer here have in common."""
 
 from collections.abc import Iterable
 

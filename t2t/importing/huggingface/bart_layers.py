@@ -1,0 +1,50 @@
+"""The network of BART, which Marian's translators, M2M-100 and mBART have, too: settings and layers by its names."""
+
+from t2t.checkpoints.arrays import Arrays
+from t2t.export.huggingface.mapping import (
+    MARIAN_ACTIVATIONS,
+    MARIAN_EQUAL,
+    MARIAN_RATES,
+    MARIAN_SIZES,
+    transformer_parts,
+)
+from t2t.hparams.transformer import TransformerHParams
+from t2t.importing.huggingface.folder import ModelFolder
+from t2t.importing.huggingface.settings import check_equal, need, number_of
+from t2t.importing.parts import take_parts
+from t2t.importing.tensors import Tensors
+
+
+def with_sizes(folder: ModelFolder, hparams: TransformerHParams) -> TransformerHParams:
+    """Returns hparams with the sizes, dropout and search of a folder's settings.
+
+    Raises:
+        UserError: a setting is missing or of another type, or encoder and decoder differ in heads or widths.
+    """
+    for theirs, same in MARIAN_EQUAL.items():
+        check_equal(folder, same, theirs)
+    config, search = folder.config, folder.generation_config
+    sizes = {ours: need(folder, theirs) for theirs, ours in MARIAN_SIZES.items()}
+    rates = {ours: number_of(folder, config, theirs, usual) for theirs, (ours, usual) in MARIAN_RATES.items()}
+    return hparams.replace(
+        **sizes,
+        **rates,
+        activation=MARIAN_ACTIVATIONS[need(folder, "activation_function", str)],
+        beam_size=int(number_of(folder, search, "num_beams", 1)),
+        alpha=number_of(folder, search, "length_penalty", 1.0),
+    )
+
+
+def stacks(tensors: Tensors, hparams: TransformerHParams, target_table: str = "model.shared.weight") -> Arrays:
+    """Returns the weights of the layers of encoder and decoder by our paths, with the norm at the end of each stack.
+
+    Copies of the tables of embeddings are marked as not needed; `target_table` is the name of that of targets.
+    """
+    weights = take_parts(tensors, transformer_parts(hparams.encoder_layers, hparams.decoder_layers))
+    for side in ("encoder", "decoder"):
+        if hparams.norm_position == "pre":
+            weights |= tensors.norm(f"model.{side}.layer_norm", f"{side}/final_norm")
+        if hparams.shared_embedding:
+            tensors.drop_copy(f"model.{side}.embed_tokens.weight", "model.shared.weight")
+    tensors.drop_copy("lm_head.weight", target_table)
+    return weights
