@@ -32,10 +32,7 @@ def test_the_commands_of_the_page(tmp_path):
     marian.write_model(tmp_path / "opus")
     shown = block("export-huggingface", page=ROOT / "docs/exporting.md")
     shown = shown.replace("--format=huggingface", "--format=huggingface --parity_lines=12")
-    begin = (
-        with_transformers(tmp_path / "path") + "t2t-import --from=huggingface --model_dir=opus --output_dir=imported\n"
-    )
-    done = execute("bash", begin + shown, tmp_path)
+    done = execute("bash", with_transformers(tmp_path / "path") + IMPORT + shown, tmp_path)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     parity = json.loads((tmp_path / "translator/t2t_export.json").read_text())["parity"]
     assert parity["ids of texts"]["identical"] == parity["greedy search"]["identical"] == 12
