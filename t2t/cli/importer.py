@@ -41,6 +41,9 @@ def build_flags(values: flags.FlagValues) -> None:
         define.integer("step", None, "tensor2tensor: step of the checkpoint; unset for the latest.")
         define.integer("target_space_id", None, "tensor2tensor: row of the table of target spaces; unset for the one "
                        "of the problem's target.", lower_bound=0)  # fmt: skip
+        define.string("source_language", "", "huggingface: code of the language of inputs, of M2M-100, NLLB and mBART, "
+                      "such as en, eng_Latn or en_XX; empty for that of the files.")  # fmt: skip
+        define.string("target_language", "", "huggingface: code of the language of outputs.")
     define_plugin_flags(values)
 
 
@@ -75,6 +78,8 @@ def _request(values: flags.FlagValues, form: Format) -> ImportRequest:
         vocab_file=local_path(values.vocab_file) if values.vocab_file else None,
         step=values.step,
         target_space_id=values.target_space_id,
+        source_language=values.source_language,
+        target_language=values.target_language,
     )
 
 

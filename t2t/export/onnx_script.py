@@ -65,8 +65,9 @@ class Model:
             raise ValueError("the inputs of this model are arrays; call Model.answer with one")
         if config["has_inputs"] and not text.strip():
             return ""
-        ids = self._vocabulary("inputs" if config["has_inputs"] else "targets").encode(text)[: config["longest_input"]]
-        row = [*ids, config["eos_id"]] if config["has_inputs"] else ids
+        ids = self._vocabulary("inputs" if config["has_inputs"] else "targets").encode(text)
+        ids = [*config["input_start"], *ids][: config["longest_input"]]
+        row = [*ids, config["eos_id"], *config["input_end"]] if config["has_inputs"] else ids
         ((output, _),) = self.answer(row)
         return config["classes"][output[0]] if config["classes"] else self._vocabulary("targets").decode(output)
 
@@ -74,7 +75,8 @@ class Model:
         """Returns the outputs for one input, best first: one by greedy search, or the likeliest `count` classes.
 
         Args:
-            row: ids with end of sequence, the beginning of an output for a language model, or an array.
+            row: ids with end of sequence and language codes, the beginning of an output for a language model, or an
+                array.
             limit: most ids of an output; None for those of the input and `extra_length`.
             count: how many classes.
         """
@@ -83,7 +85,8 @@ class Model:
             return self._answer_at_once(inputs, len(row), count)
         limit = max(len(row) + self.config["extra_length"], 1) if limit is None else limit
         limit = min(limit, self.config["longest_output"] or limit)
-        return [self._search(inputs, () if self.config["has_inputs"] else row, limit)]
+        start = self.config["output_start"]
+        return [self._search(inputs, start if self.config["has_inputs"] else row, max(limit, len(start) + 1))]
 
     def _search(self, inputs: np.ndarray, beginning: Sequence[int] | np.ndarray, limit: int) -> Output:
         """Continues a prefix by greedy search."""

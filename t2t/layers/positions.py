@@ -10,18 +10,19 @@ from keras import ops
 from t2t.layers.cache import StepCache
 
 
-def sinusoids(length: int, width: int, layout: str = "interleaved") -> np.ndarray:
+def sinusoids(length: int, width: int, layout: str = "interleaved", first: int = 0) -> np.ndarray:
     """Returns sines and cosines of each position, (length, width) float32.
 
     Args:
-        length: number of positions, from 0.
+        length: number of positions.
         width: number of channels D, even.
         layout: `interleaved`, section 3.5 of the paper: PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) the cosine
             of the same. `halves`, Marian's: the same waves, all sines before all cosines. `split`, Tensor2Tensor's:
             PE(pos, i) = sin(pos / 10000^(i/(D/2-1))) for i < D/2, PE(pos, D/2+i) the cosine, whose slowest waves are
             10000 times as long as the fastest; the paper's are a little shorter.
+        first: the number of the first position.
     """
-    angles = np.arange(length, dtype=np.float64)[:, None] * wave_frequencies(width, layout)[None, :]
+    angles = np.arange(first, first + length, dtype=np.float64)[:, None] * wave_frequencies(width, layout)[None, :]
     waves = [np.sin(angles), np.cos(angles)]
     table = np.stack(waves, axis=-1) if layout == "interleaved" else np.stack(waves, axis=-2)
     return table.reshape(length, width).astype(np.float32)
@@ -61,15 +62,18 @@ def _sinusoids_at(position_T, width: int, layout: str):
 
 
 class SinusoidalPositions(Positions):
-    """Adds the sinusoids of a layout to embeddings; sequences may be longer than any seen in training."""
+    """Adds the sinusoids of a layout to embeddings; sequences may be longer than any seen in training.
 
-    def __init__(self, width: int, layout: str = "interleaved", **kwargs):
+    The first position of a sequence has the sinusoids of position `first`.
+    """
+
+    def __init__(self, width: int, layout: str = "interleaved", first: int = 0, **kwargs):
         super().__init__(**kwargs)
-        self.width, self.layout = width, layout
+        self.width, self.layout, self.first = width, layout, first
 
     def vectors(self, position_T):
         """Returns the sinusoids of positions, (T, D) float32."""
-        return _sinusoids_at(position_T, self.width, self.layout)
+        return _sinusoids_at(position_T + self.first, self.width, self.layout)
 
 
 class LearnedPositions(Positions):
@@ -138,10 +142,12 @@ class ClipPositions(Positions):
         return ops.concatenate(waves, axis=-1)
 
 
-def build_positions(kind: str, length: int, width: int, layout: str = "interleaved", **kwargs) -> Positions | None:
-    """Returns the layer of a kind: `sinusoidal` (in a layout, see `sinusoids`) or `learned`; None for all others."""
+def build_positions(
+    kind: str, length: int, width: int, layout: str = "interleaved", first: int = 0, **kwargs
+) -> Positions | None:
+    """Returns the layer of a kind: `sinusoidal` (see `SinusoidalPositions`) or `learned`; None for all others."""
     if kind == "sinusoidal":
-        return SinusoidalPositions(width, layout, **kwargs)
+        return SinusoidalPositions(width, layout, first, **kwargs)
     if kind == "learned":
         return LearnedPositions(length, width, **kwargs)
     return None

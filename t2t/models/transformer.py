@@ -110,8 +110,12 @@ class Transformer(EncoderDecoder):
         x_BSD = self.source_embedding(inputs, seed=seed)
         if self.target_space is not None:
             x_BSD = x_BSD + ops.cast(self.target_space, x_BSD.dtype)
-        x_BSD = self.positions(x_BSD, position_BS) if self.positions is not None else x_BSD
+        x_BSD = self.place_source(x_BSD, position_BS)
         return self.source_dropout(x_BSD, seed=seed), self.source_embedding.keep(inputs)
+
+    def place_source(self, x_BSD, position_BS=None):
+        """Returns embedded inputs (B, S, D) with their positions; a variant may have others than of targets."""
+        return self.positions(x_BSD, position_BS) if self.positions is not None else x_BSD
 
     def decode(
         self, ids, encoded: Source | None, keep_BT=None, cache: StepCache | None = None, seed=None, position_BT=None

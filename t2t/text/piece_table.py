@@ -2,19 +2,22 @@
 
 Marian's translators have a SentencePiece model for each language and one table of ids for the pieces of both. Tags such
 as `>>de<<` at the beginning of a text, which name a language, are pieces of the table that no model has. So are T5's
-sentinels, `<extra_id_0>` and so on, which stand anywhere in a text.
+sentinels, `<extra_id_0>` and so on, which stand anywhere in a text. Language codes such as `deu_Latn` are pieces of the
+table that no text spells.
 """
 
+import dataclasses
 import json
 import re
 from collections.abc import Iterable, Sequence
-from typing import Self
+from typing import Any, Self
 
 import sentencepiece
 
 from t2t.errors import UserError, one_line
 from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
 from t2t.text.encoder import TextEncoder, fingerprint_of
+from t2t.text.language_codes import LanguageCodes
 from t2t.text.sentencepiece import PIECE_MARKER
 
 HEADER = b'{"pieces": ['
@@ -34,11 +37,12 @@ class PieceTableEncoder(TextEncoder):
     Args:
         model: a SentencePiece model file's content, with any ids of its own.
         pieces: by id, those of padding, end of sequence and unknown first.
-        sentinels: whether texts may hold the sentinels of the table, as T5's; otherwise they may begin with a tag, as
+        sentinels: whether texts may hold the sentinels of the table, as T5's.
+        languages: the codes that stand beside texts; without sentinels and codes, texts may begin with a tag, as
             Marian's.
 
     Raises:
-        UserError: the model is damaged, or a piece is listed twice.
+        UserError: the model is damaged, a piece is listed twice, or a code is none of the pieces.
     """
 
     kind = "piece_table"
@@ -46,15 +50,23 @@ class PieceTableEncoder(TextEncoder):
     lossless = False
     unknown_id = UNK_ID
 
-    def __init__(self, model: bytes, pieces: Sequence[str], sentinels: bool = False):
+    def __init__(
+        self, model: bytes, pieces: Sequence[str], sentinels: bool = False, languages: LanguageCodes | None = None
+    ):
         self._model, self._pieces, self._has_sentinels = bytes(model), tuple(pieces), sentinels
+        self.languages, self._codes = languages, frozenset(languages.ids.values() if languages else ())
         self._ids = {piece: token_id for token_id, piece in enumerate(self._pieces)}
         if len(self._ids) < len(self._pieces) or len(self._pieces) <= len(_RESERVED):
             raise UserError(
                 f"piece table: it has {len(self._pieces)} pieces, {len(self._ids)} of them different; each has one id, "
                 f"and three are reserved"
             )
-        for token_id in _RESERVED:  # no text may spell them
+        if wrong := [code for code in self._codes if not len(_RESERVED) <= code < len(self._pieces)]:
+            raise UserError(
+                f"piece table: a language has id {min(wrong)}, and pieces have ids {len(_RESERVED)} to "
+                f"{len(self._pieces) - 1}"
+            )
+        for token_id in (*_RESERVED, *self._codes):  # no text may spell them
             del self._ids[self._pieces[token_id]]
         self._processor = _load(self._model)
 
@@ -72,7 +84,7 @@ class PieceTableEncoder(TextEncoder):
         """Returns the ids of the tag or the sentinels of a text, and of the pieces of the rest."""
         if self._has_sentinels:
             return self._encode_with_sentinels(text)
-        tag = _TAG.match(text)
+        tag = None if self.languages else _TAG.match(text)
         pieces = self._processor.encode(text[tag.end() :] if tag else text, out_type=str)
         return [self._ids.get(piece, UNK_ID) for piece in ([tag[0], *pieces] if tag else pieces)]
 
@@ -88,9 +100,10 @@ class PieceTableEncoder(TextEncoder):
         return ids
 
     def decode_ids(self, ids: list[int]) -> str:
-        """Returns the text of the pieces; white space at both ends is none of it."""
+        """Returns the text of the pieces that are no codes of languages; white space at both ends is none of it."""
         unknown = self._processor.id_to_piece(self._processor.unk_id())
-        pieces = [unknown if token_id == UNK_ID else self._pieces[token_id] for token_id in ids]
+        spoken = [token_id for token_id in ids if token_id not in self._codes]
+        pieces = [unknown if token_id == UNK_ID else self._pieces[token_id] for token_id in spoken]
         text: str = self._processor.decode_pieces(pieces)
         return text.replace(PIECE_MARKER, " ").strip()
 
@@ -100,7 +113,9 @@ class PieceTableEncoder(TextEncoder):
 
     def to_bytes(self) -> bytes:
         """Returns the table as a line of JSON, and the model."""
-        return json.dumps({"pieces": self._pieces, "sentinels": self._has_sentinels}).encode() + b"\n" + self._model
+        table: dict[str, Any] = {"pieces": self._pieces, "sentinels": self._has_sentinels}
+        table |= {"languages": dataclasses.asdict(self.languages)} if self.languages else {}
+        return json.dumps(table).encode() + b"\n" + self._model
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
@@ -111,9 +126,12 @@ class PieceTableEncoder(TextEncoder):
             pieces, sentinels = table["pieces"], bool(table.get("sentinels", False))
             if not all(isinstance(piece, str) for piece in pieces):
                 raise ValueError("a piece is no text")
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            languages = LanguageCodes(**table["languages"]) if "languages" in table else None
+            if languages and not all(type(code) is int for code in languages.ids.values()):
+                raise ValueError("a language has no id")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(f"piece table: the file's table is damaged ({one_line(error)}); get it again") from None
-        return cls(model, pieces, sentinels)
+        return cls(model, pieces, sentinels, languages)
 
     @classmethod
     def build(cls, lines: Iterable[str], size: int) -> Self:

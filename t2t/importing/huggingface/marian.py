@@ -15,8 +15,9 @@ from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.hparams.transformer_marian import transformer_marian
 from t2t.importing.formats import ImportRequest
+from t2t.importing.huggingface.bart_layers import ACTIVATIONS, stacks, with_sizes
 from t2t.importing.huggingface.folder import ModelFolder
-from t2t.importing.huggingface.settings import check_equal, check_settings, need, number_of
+from t2t.importing.huggingface.settings import check_settings, need
 from t2t.importing.ids import in_our_order, our_order, pieces_by_id
 from t2t.importing.run import ForeignRun
 from t2t.importing.tensors import Tensors
@@ -24,9 +25,8 @@ from t2t.runs.names import get_text_problem
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.text.piece_table import PieceTableEncoder
 
-_ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
 _ALLOWED: dict[str, tuple[Any, ...]] = {
-    "activation_function": tuple(_ACTIVATIONS),
+    "activation_function": tuple(ACTIVATIONS),
     "scale_embedding": (True,),
     "share_encoder_decoder_embeddings": (True,),
     "tie_word_embeddings": (True,),
@@ -36,7 +36,6 @@ _ALLOWED: dict[str, tuple[Any, ...]] = {
     "static_position_embeddings": (True,),
 }
 _POSITIONS = "sinusoids, which are computed here"
-_SUBLAYERS = {"self_attn": "self_attention", "encoder_attn": "encdec_attention"}
 
 
 def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
@@ -72,23 +71,7 @@ def _hparams(folder: ModelFolder) -> HParams:
     """Returns the hparams of the network; those of training are of `transformer_marian`."""
     need(folder, "scale_embedding", bool)  # its default is none of those allowed
     check_settings(folder, _ALLOWED)
-    check_equal(folder, "encoder_attention_heads", "decoder_attention_heads")
-    check_equal(folder, "encoder_ffn_dim", "decoder_ffn_dim")
-    config, search = folder.config, folder.generation_config
-    return transformer_marian().replace(
-        hidden_size=need(folder, "d_model"),
-        num_encoder_layers=need(folder, "encoder_layers"),
-        num_decoder_layers=need(folder, "decoder_layers"),
-        num_heads=need(folder, "encoder_attention_heads"),
-        filter_size=need(folder, "encoder_ffn_dim"),
-        activation=_ACTIVATIONS[need(folder, "activation_function", str)],
-        max_length=need(folder, "max_position_embeddings"),
-        layer_prepostprocess_dropout=number_of(folder, config, "dropout", 0.1),
-        attention_dropout=number_of(folder, config, "attention_dropout", 0.0),
-        relu_dropout=number_of(folder, config, "activation_dropout", 0.0),
-        beam_size=int(number_of(folder, search, "num_beams", 1)),
-        alpha=number_of(folder, search, "length_penalty", 1.0),
-    )
+    return with_sizes(folder, transformer_marian())
 
 
 def _vocabulary(folder: ModelFolder) -> tuple[np.ndarray, list[str]]:
@@ -125,23 +108,7 @@ def _weights(tensors: Tensors, hparams: Any, order: np.ndarray) -> Arrays:
             "zeros, so it cannot be imported"
         )
     weights = {"target_embedding/table": table_VD[order], "output_embedding/bias": bias_V[order]}
-    for side, layers in (("encoder", hparams.encoder_layers), ("decoder", hparams.decoder_layers)):
-        for number in range(layers):
-            weights |= _layer(tensors, f"model.{side}.layers.{number}", f"{side}/layer_{number}", side == "decoder")
+    weights |= stacks(tensors, hparams)
+    for side in ("encoder", "decoder"):
         tensors.drop(f"model.{side}.embed_positions.weight", _POSITIONS)
-        tensors.drop_copy(f"model.{side}.embed_tokens.weight", "model.shared.weight")
-    tensors.drop_copy("lm_head.weight", "model.shared.weight")
-    return weights
-
-
-def _layer(tensors: Tensors, name: str, path: str, is_decoder: bool) -> Arrays:
-    """Returns the weights of a layer."""
-    weights = tensors.linear(f"{name}.fc1", f"{path}/ffn/inner/") | tensors.linear(f"{name}.fc2", f"{path}/ffn/outer/")
-    weights |= tensors.norm(f"{name}.final_layer_norm", f"{path}/ffn_residual/norm")
-    for attention in ("self_attn", "encoder_attn") if is_decoder else ("self_attn",):
-        ours = f"{path}/{_SUBLAYERS[attention]}"
-        for letter, part in (("q", "query"), ("k", "key"), ("v", "value")):
-            weights |= tensors.linear(f"{name}.{attention}.{letter}_proj", f"{ours}/project/{part}_")
-        weights |= tensors.linear(f"{name}.{attention}.out_proj", f"{ours}/output/")
-        weights |= tensors.norm(f"{name}.{attention}_layer_norm", f"{ours}_residual/norm")
     return weights

@@ -8,6 +8,7 @@ from typing import Self
 from t2t.inference.rows import Row
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.text.encoder import TextEncoder
+from t2t.text.language_codes import END
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,15 +17,18 @@ class TokenLists:
 
     source: list[str]
     target: list[str]
+    adds_end: bool = True
+    """Whether CTranslate2 ends inputs: not where a language's code stands behind their end."""
 
     @classmethod
     def of_encoders(cls, encoders: Mapping[str, TextEncoder]) -> Self:
         """Returns those of the vocabularies of inputs and targets."""
-        return cls(*(tokens_of(encoders[name]) for name in (INPUTS, TARGETS)))
+        languages = encoders[INPUTS].languages
+        return cls(*(tokens_of(encoders[name]) for name in (INPUTS, TARGETS)), not languages or languages.source != END)
 
     def source_of(self, row: Row) -> list[str]:
-        """Returns the tokens of an input without its end of sequence, which CTranslate2 adds."""
-        return [self.source[token_id] for token_id in row[:-1]]
+        """Returns the tokens of an input, without its end of sequence where CTranslate2 adds that."""
+        return [self.source[token_id] for token_id in (row[:-1] if self.adds_end else row)]
 
     def target_of(self, row: Row) -> list[str]:
         """Returns the tokens of an output without its end of sequence."""
