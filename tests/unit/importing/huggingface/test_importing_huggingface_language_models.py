@@ -7,7 +7,6 @@ import json
 
 import numpy as np
 import pytest
-from tests.reference.language_models import english, german
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError
@@ -16,6 +15,8 @@ from t2t.importing.run import import_run
 from t2t.runs.loading import load
 from tests.builders import numpy
 from tests.reference import language_models as theirs
+from tests.reference import marian
+from tests.reference.language_models import english, german
 
 TEXTS = ["the small dog runs", "", "  two  spaces ", "zebra \u4e2d", "a </s> <pad> b", ">>deu<< a dog", "en_XX de"]
 
@@ -48,7 +49,7 @@ def test_inputs_and_targets_have_the_same_ids(imported):
     assert rows == [ours(tokenizer.source(text, english(kind))) for text in texts]
     begun = [] if kind == "mbart" else tokenizer.start(german(kind))[1:]
     for ids, text in zip(translator.encode_targets(texts), texts, strict=True):
-        assert [*ids, 1] == ours([*begun, *tokenizer.target(text, german(kind))])
+        assert [*ids, 1] == ours([*begun, *tokenizer.target(text)])
         assert translator.problem.decode_target(ids) == translator.problem.decode_target(ours(tokenizer.text(text)))
     assert translator.problem.decode_target(translator.encode_targets(theirs.CORPUS)[0]) == theirs.CORPUS[0]
 
@@ -60,10 +61,10 @@ def test_targets_have_the_same_probabilities_in_any_direction(imported):
     for read, written in directions[kind == "mbart" :]:
         loaded = load(folder / "run").with_languages(read, written)
         start = tokenizer.start(written)
-        foreign_read = [*start, *tokenizer.target(target, written)[:-1]]
+        foreign_read = [*start, *tokenizer.target(target)[:-1]]
         network = theirs.Network(kind, values, tensors)
         expected_TV = network.log_probs(tokenizer.source(source, read), foreign_read)
-        outputs = [*start[1:], *tokenizer.target(target, written)]
+        outputs = [*start[1:], *tokenizer.target(target)]
         batch = {
             "inputs": np.array([[*ours(tokenizer.source(source, read)), 0, 0]], np.int32),
             "targets": np.array([[*ours(outputs), 0]], np.int32),
@@ -111,7 +112,7 @@ def test_given_beginnings_follow_the_language(imported):
 
 
 def test_the_report_and_the_record_say_what_was_imported(imported):
-    kind, folder, values, tensors, tokenizer, report = imported
+    kind, folder, _, tensors, tokenizer, report = imported
     assert report.lines() == [
         "problem text2text_files, model transformer_bart, update 0, without Adam's moments: training starts with empty "
         "ones",
@@ -269,8 +270,6 @@ def test_mbart_needs_the_language_that_its_decoder_begins_with(tmp_path):
 
 
 def test_models_without_codes_take_no_languages(tmp_path):
-    from tests.reference import marian
-
     marian.write_model(tmp_path / "model")
     with pytest.raises(UserError, match=r"--target_language: a model of model_type='marian' has no codes of languages"):
         import_run(request_for(tmp_path, "nllb", target_language="de"))
