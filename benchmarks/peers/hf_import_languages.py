@@ -8,7 +8,7 @@ import transformers
 from benchmarks.harness.child import read_job, write_result
 from benchmarks.peers.hf_import import END_BIAS, answers
 
-END_WEIGHT = 0.5
+END_WEIGHT = 0.03
 """How far the vector of end of sequence goes along a direction that all states share, so that outputs end."""
 TOKENIZERS = {"nllb": "NllbTokenizer", "mbart": "MBartTokenizer", "mbart50": "MBart50Tokenizer"}
 
@@ -20,6 +20,8 @@ def open_tokenizer(job, folder):
         files = [str(folder / name) for name in ("vocab.json", "sentencepiece.bpe.model")]
         tokenizer = transformers.M2M100Tokenizer(*files, **languages)
     else:
+        if job["kind"] == "nllb":  # its languages are not in its SentencePiece model
+            languages["extra_special_tokens"] = ["ace_Arab", "deu_Latn", "eng_Latn", "zul_Latn"]
         tokenizer = getattr(transformers, TOKENIZERS[job["kind"]]).from_pretrained(folder, **languages)
     tokenizer.save_pretrained(folder)
     return tokenizer
@@ -43,7 +45,8 @@ def build(job, tokenizer):
     target = code_of(tokenizer, job["target_language"])
     model = model_class(
         config_class(
-            vocab_size=len(tokenizer) + 12, d_model=job["width"], **sizes, **heads, max_position_embeddings=512,
+            vocab_size=max(len(tokenizer), target) + 120, d_model=job["width"], **sizes, **heads,
+            max_position_embeddings=512,
             activation_function="gelu" if is_mbart else "relu", scale_embedding=True, forced_eos_token_id=None,
             decoder_start_token_id=target if job["kind"] == "mbart" else 2,
         )
@@ -52,12 +55,13 @@ def build(job, tokenizer):
     with torch.no_grad():
         for name, weight in model.named_parameters():
             weight.normal_(1.0 if "norm" in name and name.endswith("weight") else 0.0, job["deviation"])
-        direction = torch.randn(job["width"])
-        model.model.decoder.layer_norm.bias.add_(direction)
-        model.model.shared.weight[2].add_(END_WEIGHT * direction)
         if is_mbart:
             model.final_logits_bias.normal_(0.0, 1.0)
             model.final_logits_bias[0, 2] += END_BIAS
+        else:
+            direction = torch.randn(job["width"])
+            model.model.decoder.layer_norm.bias.add_(direction)
+            model.model.shared.weight[2].add_(END_WEIGHT * direction)
     if job["kind"] != "mbart":
         model.generation_config.forced_bos_token_id = target
     return model.eval()

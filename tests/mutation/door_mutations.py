@@ -90,12 +90,34 @@ DOOR_MUTATIONS = (
     ),
     Mutation(
         name="queries of a Marian translator as keys",
-        file="t2t/importing/huggingface/marian.py",
+        file="t2t/importing/huggingface/bart_layers.py",
         original='(("q", "query"), ("k", "key"), ("v", "value"))',
         broken='(("k", "query"), ("q", "key"), ("v", "value"))',
         breaks="Queries and keys of imported attention are exchanged.",
         tests=(
             "tests/unit/importing/huggingface/test_importing_huggingface_marian.py::test_targets_have_the_same_probabilities",
+        ),
+    ),
+    Mutation(
+        name="rows of padding among positions",
+        file="t2t/importing/huggingface/language_models.py",
+        original="_FIRST_POSITION = 2",
+        broken="_FIRST_POSITION = 1",
+        breaks="An imported mBART reads the vectors of other positions.",
+        tests=(
+            "tests/unit/importing/huggingface/test_importing_huggingface_language_models.py::"
+            "test_targets_have_the_same_probabilities_in_any_direction",
+        ),
+    ),
+    Mutation(
+        name="ids of language codes",
+        file="t2t/importing/huggingface/language_vocabulary.py",
+        original="return {piece: first + number for",
+        broken="return {piece: first + number + 1 for",
+        breaks="An imported model is asked for the language next to the one that is named.",
+        tests=(
+            "tests/unit/importing/huggingface/test_importing_huggingface_language_models.py::"
+            "test_codes_are_found_in_other_files",
         ),
     ),
     Mutation(

@@ -1,7 +1,7 @@
 """M2M-100, NLLB, mBART and mBART-50 in plain numpy, float64, under the names of transformers, and folders of them.
 
 The network is Marian's reference with norms in front, and with positions and norms of embeddings as the papers' code
-has them (Liu et al. 2020, Fan et al. 2021). The tokenizer follows the descriptions of ids and of the tokens around texts
+has them (Liu et al. 2020, Fan et al. 2021). The tokenizer follows the descriptions of ids and of tokens around texts
 in the documentation of transformers, so that it shares nothing with the library.
 
 Legend: S source length, T target length, D width, V vocabulary.
@@ -149,7 +149,7 @@ def write_model(folder, kind, edit=None, seed=0, listed="tokens", **settings):
     """Writes a folder as save_pretrained does; returns (config, tensors, tokenizer). `edit` may change the first two.
 
     `listed` says which file has the codes: `tokens` (added_tokens_decoder), `map` (special_tokens_map.json, which has
-    no ids) or `whole` (tokenizer.json).
+    no ids), or tokenizer.json: `whole` (its added tokens), `table` and `entries` (its own, of two kinds).
     """
     folder.mkdir(parents=True, exist_ok=True)
     content = io.BytesIO()
@@ -171,6 +171,11 @@ def write_model(folder, kind, edit=None, seed=0, listed="tokens", **settings):
     elif listed == "whole":
         added = [{"id": number, "content": piece} for piece, number in named.items()]
         (folder / "tokenizer.json").write_text(json.dumps({"added_tokens": added}))
+    elif listed == "table":
+        (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": {"xx_XX": 4, **named}}}))
+    elif listed == "entries":
+        entries = [["xx_XX", 0.0]] * min(named.values()) + [[piece, 0.0] for piece in named]
+        (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": entries}}))
     else:
         (folder / "special_tokens_map.json").write_text(json.dumps({"additional_special_tokens": list(named)}))
     (folder / "tokenizer_config.json").write_text(json.dumps(own))

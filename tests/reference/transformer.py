@@ -35,6 +35,7 @@ class Architecture:
     buckets: int = 0
     bucket_distance: int = 0
     start: str = "zero"
+    start_id: int = 1
 
 
 def sinusoid(position, width):
@@ -142,7 +143,7 @@ class Transformer:
 
     def decode(self, target, memory):
         """Returns the decoder's output, a list of T vectors."""
-        start = self.embed("target_embedding", 0)
+        start = self.embed("target_embedding", self.shape.start_id if self.shape.start == "id" else 0)
         start = np.zeros_like(start) if self.shape.start == "zero" else start
         before = [start] + [self.embed("target_embedding", token) for token in target[:-1]]
         states = [self.place(x, position) for position, x in enumerate(before)]

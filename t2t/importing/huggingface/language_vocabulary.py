@@ -31,6 +31,15 @@ _PLACES = {"M2M100": (BEGIN, BEGIN), "Nllb": (BEGIN, BEGIN), "MBart50": (BEGIN, 
 """Where the codes of inputs and outputs stand, by the beginning of the tokenizer's class."""
 
 
+_M2M_LANGUAGES = {
+    "m2m100": "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr "
+    "ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps "
+    "pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu",
+    "wmt21": "en ha is ja cs ru zh de",
+}
+"""By `language_codes` of M2M-100's tokenizers, whose files need not list them: in the order of their ids."""
+
+
 @dataclass(frozen=True)
 class Vocabulary:
     """What the tokenizer of a folder has."""
@@ -102,8 +111,7 @@ def _codes(folder: ModelFolder, settings: Mapping[str, Any], first: int) -> dict
         listed += [(token.get("content"), int(number)) for number, token in decoder.items() if isinstance(token, dict)]
     if folder.has(_ADDED):
         listed += folder.read_json(_ADDED).items()
-    if folder.has(_WHOLE) and isinstance(added := folder.read_json(_WHOLE).get("added_tokens"), list):
-        listed += [(token.get("content"), token.get("id")) for token in added if isinstance(token, dict)]
+    listed += _tokens_of_whole(folder, first) if folder.has(_WHOLE) else []
     codes = {piece: number for piece, number in listed if isinstance(piece, str) and _CODE.fullmatch(piece)}
     if codes:
         return codes
@@ -114,7 +122,22 @@ def _codes(folder: ModelFolder, settings: Mapping[str, Any], first: int) -> dict
             tokens = [token.get("content") if isinstance(token, dict) else token for token in given or ()]
             if pieces := [token for token in tokens if isinstance(token, str) and _CODE.fullmatch(token)]:
                 return {piece: first + number for number, piece in enumerate(dict.fromkeys(pieces))}
-    return {}
+    known = _M2M_LANGUAGES.get(str(settings.get("language_codes") or "m2m100")) if folder.has("vocab.json") else None
+    return {f"__{language}__": first + number for number, language in enumerate((known or "").split())}
+
+
+def _tokens_of_whole(folder: ModelFolder, first: int) -> list[tuple[Any, Any]]:
+    """Returns tokens of tokenizer.json with their ids: those that it calls added, and of its table those from `first`."""
+    content = folder.read_json(_WHOLE)
+    added, model = content.get("added_tokens"), content.get("model")
+    tokens = added if isinstance(added, list) else []
+    listed = [(token.get("content"), token.get("id")) for token in tokens if isinstance(token, dict)]
+    table = model.get("vocab") if isinstance(model, dict) else None
+    if isinstance(table, dict):
+        return listed + [(piece, number) for piece, number in table.items() if type(number) is int and number >= first]
+    entries = table[first:] if isinstance(table, list) else []
+    pieces = [entry[0] if isinstance(entry, list) and entry else None for entry in entries]
+    return listed + [(piece, first + number) for number, piece in enumerate(pieces)]
 
 
 def _all_pieces(folder: ModelFolder, table: list[str], codes: Mapping[str, int], rows: int) -> list[str]:

@@ -62,6 +62,8 @@ CASES = {
     "T5, version 1.1": {
         **T5, "activation": "gelu_tanh", "gated_feed_forward": True, "shared_embedding_and_softmax_weights": False,
     },
+    "the end of sequence before the first target": {"target_start": "id"},
+    "another id before the first target": {"target_start": "id", "target_start_id": 5, "norm_position": "pre"},
     "relative positions, other channels, a window": {
         "positions": "relative", "max_relative_position": 1, "self_attention_window": 6, "attention_value_channels": 12,
     },
@@ -94,6 +96,7 @@ def reference_of(model):
             buckets=hparams.relative_bias_buckets,
             bucket_distance=hparams.relative_bias_max_distance,
             start=hparams.target_start,
+            start_id=hparams.target_start_id,
         ),
     )
 

@@ -132,13 +132,30 @@ def test_the_report_and_the_record_say_what_was_imported(imported):
 
 
 @pytest.mark.parametrize("kind", theirs.KINDS)
-@pytest.mark.parametrize("listed", ["map", "whole"])
+@pytest.mark.parametrize("listed", ["map", "whole", "table", "entries"])
 def test_codes_are_found_in_other_files(tmp_path, kind, listed):
     *_, tokenizer = theirs.write_model(tmp_path / "model", kind, listed=listed)
     import_run(request_for(tmp_path, kind))
     encoder = load(tmp_path / "run").problem.encoders["inputs"]
     assert encoder.languages.ids == tokenizer.codes
     assert encoder.piece(tokenizer.codes[german(kind)]) == theirs.piece_of(kind, german(kind))
+
+
+@pytest.mark.parametrize(("named", "languages"), [("m2m100", ["af", "am"]), ("wmt21", ["en", "ha"])])
+def test_m2m_knows_its_languages_where_no_file_lists_them(tmp_path, named, languages):
+    def edit(values, tensors):
+        values["vocab_size"] += 100
+        table = tensors["model.shared.weight"]
+        tensors["model.shared.weight"] = np.concatenate([table, np.ones((100, table.shape[1]), np.float32)])
+
+    *_, tokenizer = theirs.write_model(tmp_path / "model", "m2m", edit)
+    settings = {"tokenizer_class": "M2M100Tokenizer", "language_codes": named}
+    (tmp_path / "model/tokenizer_config.json").write_text(json.dumps(settings))
+    import_run(request_for(tmp_path, "m2m", source_language="de", target_language="en"))
+    codes = load(tmp_path / "run").problem.encoders["inputs"].languages.ids
+    assert list(codes)[:2] == languages
+    assert codes[languages[1]] == codes[languages[0]] + 1 == len(tokenizer.table) + 1
+    assert len(codes) == {"m2m100": 100, "wmt21": 8}[named]
 
 
 def test_nllb_in_its_legacy_form_has_the_language_behind_the_end(tmp_path):
