@@ -127,7 +127,7 @@ def _codes(folder: ModelFolder, settings: Mapping[str, Any], first: int) -> dict
 
 
 def _tokens_of_whole(folder: ModelFolder, first: int) -> list[tuple[Any, Any]]:
-    """Returns tokens of tokenizer.json with their ids: those that it calls added, and of its table those from `first`."""
+    """Returns tokens of tokenizer.json with their ids: the added ones, and those of its table from `first` on."""
     content = folder.read_json(_WHOLE)
     added, model = content.get("added_tokens"), content.get("model")
     tokens = added if isinstance(added, list) else []

@@ -67,7 +67,8 @@ def test_data_is_read_with_codes_around_texts(raw, source, target):
     for reader in opened.readers.values():
         assert rows(reader, "inputs") == [en + row if source == "begin" else row + en for row in stored["source"]]
         assert rows(reader, "targets") == [(de if target == "begin" else []) + row for row in stored["target"]]
-    back = open_data(request, VariantProblem(get_problem("text2text_files", options), "_rev"))
+    request = Request(problem="text2text_files_rev", problem_options=options, data_dir=str(raw / "data"))
+    back = open_data(request, get_problem("text2text_files_rev", options))
     marks = back.problem.language_marks()
     assert marks.output_start == (tuple(en) if target == "begin" else ())
     assert (marks.input_start or marks.input_end) == tuple(de)
