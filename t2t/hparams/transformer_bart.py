@@ -7,7 +7,7 @@ Source of the networks: Lewis et al. 2020 (arXiv:1910.13461), section 2.1; Liu e
 from dataclasses import dataclass
 
 from t2t.hparams.field import UsedWhen, param
-from t2t.hparams.transformer import TransformerHParams, transformer_big
+from t2t.hparams.transformer import TransformerHParams, transformer_base
 from t2t.registry import register_hparams
 
 
@@ -37,7 +37,10 @@ def transformer_m2m() -> TransformerBartHParams:
 
 
 def _fine_tuned(**network) -> TransformerBartHParams:
-    hparams = transformer_big().replace(
+    hparams = transformer_base().replace(
+        hidden_size=1024,
+        filter_size=4096,
+        num_heads=16,
         norm_position="pre",
         attention_bias=True,
         norm_epsilon=1e-5,
