@@ -83,6 +83,8 @@ class CTranslate2Export(Export):
         is_shared = self._tokens.source == self._tokens.target
         lists = ["shared_vocabulary.json"] * 2 if is_shared else ["source_vocabulary.json", "target_vocabulary.json"]
         files, extra = describe_encoders(encoders), hparams.extra_length + self._tokens.adds_end
+        limit, most = f"len(pieces) + {extra}", self.translator.model.longest_sequence
+        limit = f"min({limit}, {most})" if most else limit  # learned positions end there
         start = ", ".join(f"target_tokens[{token_id}]" for token_id in self._marks.output_start)
         prefix = f"\n    target_prefix=[[{start}]]," if start else ""
         return f"""
@@ -106,7 +108,7 @@ translator = ctranslate2.Translator(str(folder), compute_type="{self.job.quantiz
 pieces = [source_tokens[token_id] for token_id in {self._encoded(example_text(self.translator))}]
 found = translator.translate_batch(
     [pieces], beam_size={hparams.beam_size}, length_penalty={penalty}, max_input_length={self._inputs},
-    min_decoding_length=0, max_decoding_length=len(pieces) + {extra},
+    min_decoding_length=0, max_decoding_length={limit},
     suppress_sequences=[[target_tokens[{PAD_ID}]]],{prefix}
 )
 print(target.decode(target_tokens.index(token) for token in found[0].hypotheses[0]))
