@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import functools
 import io
 import json
 import random
@@ -24,6 +25,7 @@ from t2t.export.job import ExportJob, Trial
 from t2t.export.parity import ParityError
 from t2t.importing.formats import ImportRequest
 from t2t.importing.run import import_run
+from t2t.inference.translator import Translator
 from t2t.problems.source import Source
 from t2t.runs.loading import LoadedRun, load
 from t2t.runs.names import get_problem
@@ -35,6 +37,7 @@ SEARCH = {"beam_size": 4, "extra_length": 10}
 TOLERANCE = 1e-5
 """Largest difference of log-probabilities, nats."""
 _PIECES = 300
+_LANGUAGES = ("source_language", "target_language")
 _SECONDS = 1800
 
 
@@ -51,6 +54,8 @@ class Case:
     """What half of the inputs begin with."""
     options: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """What its job says besides."""
+    languages: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """What inputs and targets are said to be in."""
 
 
 def main(argv: list[str]) -> int:
@@ -78,15 +83,14 @@ def compare(case: Case, folder: Path, home: Path, lines: int) -> Iterator[Row]:
     pairs = _pairs(case.tag, lines)
     case.learn(model_dir, [(source.removeprefix(case.tag).removesuffix("数"), target) for source, target in pairs])
     texts = dict(zip(("sources", "targets"), zip(*pairs, strict=True), strict=True))
-    job = {"folder": str(model_dir), **SIZES, **SEARCH, **texts, **case.options}
+    job = {"folder": str(model_dir), **SIZES, **SEARCH, **texts, **case.options, **case.languages}
     interpreter = interpreter_of(ENVIRONMENTS["huggingface_text"], home)
     side = Side(case.module, interpreter, f"benchmarks.peers.{case.module}")
     theirs = run(side, job, folder / "job", Conditions(threads=1, timeout=_SECONDS))
-    import_run(ImportRequest(format="huggingface", model_dir=model_dir, output_dir=folder / "run"))
-    loaded = load(str(folder / "run"))
-    rows = [_exported(loaded, folder / "export", str(interpreter), texts["sources"])]
+    loaded = _import(case, model_dir, folder / "run")
+    rows = [] if case.languages else [_exported(loaded, folder / "export", str(interpreter), texts["sources"])]
     rows += [*compare_answers(loaded, theirs, pairs)]
-    rows += [_same_weights(folder, model_dir, name, loaded) for name in ("zip", "stream")]
+    rows += [_same_weights(case, folder, model_dir, name, loaded) for name in ("zip", "stream")]
     for row in rows:
         yield {**row, "check": f"{case.name}: {row['check']}"}
 
@@ -112,8 +116,10 @@ def compare_with_marian(options: Mapping[str, Any], folder: Path, home: Path, li
 def compare_answers(loaded: LoadedRun, theirs: dict[str, Any], pairs: Sequence[tuple[str, str]]) -> Iterator[Row]:
     """Yields the comparisons of what a run and the other program answer."""
     ours = _renumbered(loaded.problem.encoders["inputs"].vocab_size, theirs["special"])
-    encoders = [loaded.problem.encoders[name] for name in ("inputs", "targets")]
-    found = [[[*encoder.encode(text), 1] for encoder, text in zip(encoders, pair, strict=True)] for pair in pairs]
+    sources, targets = zip(*pairs, strict=True)
+    translator = loaded.translator()
+    rows, outputs = translator.input_rows(translator.encode(sources)), translator.encode_targets(targets)
+    found = [[list(row), [*ids, 1]] for row, ids in zip(rows, outputs, strict=True)]
     wanted = [[[ours[n] for n in ids] for ids in both] for both in theirs["ids"]]
     yield _agreement("ids of inputs and targets", wanted, found)
     scores = [_log_probs(loaded, source, target) for source, target in found]
@@ -122,8 +128,8 @@ def compare_answers(loaded: LoadedRun, theirs: dict[str, Any], pairs: Sequence[t
     yield Row(check="difference of log-probabilities", expected=f"< {TOLERANCE:.0e}", found=f"{worst:.1e}", ok=is_near)
     inputs = [source for source, _ in found]
     greedy, beam = ([[ours[n] for n in ids] for ids in theirs[name]] for name in ("greedy", "beam"))
-    yield _agreement("outputs of greedy search", greedy, _outputs(loaded, inputs, beam_size=1))
-    yield _beam_row(loaded, inputs, beam, _outputs(loaded, inputs, beam_size=SEARCH["beam_size"]))
+    yield _agreement("outputs of greedy search", greedy, _outputs(translator, sources, beam_size=1))
+    yield _beam_row(loaded, inputs, beam, _outputs(translator, sources, beam_size=SEARCH["beam_size"]))
 
 
 def _exported(loaded: LoadedRun, folder: Path, interpreter: str, texts: Sequence[str]) -> Row:
@@ -141,9 +147,9 @@ def _exported(loaded: LoadedRun, folder: Path, interpreter: str, texts: Sequence
     return Row(check=check, expected="all the same", found=said, ok=True)
 
 
-def _outputs(loaded: LoadedRun, inputs: Sequence[list[int]], beam_size: int) -> list[list[int]]:
+def _outputs(translator: Translator, texts: Sequence[str], beam_size: int) -> list[list[int]]:
     settings: dict[str, Any] = {"beam_size": beam_size, "alpha": 0.0, "extra_length": SEARCH["extra_length"]}
-    return [list(best[0].ids) for best in loaded.translator().translate_ids([ids[:-1] for ids in inputs], **settings)]
+    return [list(best[0].ids) for best in translator.translate_ids(translator.encode(texts), **settings)]
 
 
 def _beam_row(
@@ -172,7 +178,7 @@ def _pairs(tag: str, lines: int) -> list[tuple[str, str]]:
     samples = problem.generate_samples("train", Source(tmp_dir=Path("."), rng=random.Random(1)))
     found = []
     for number, sample in zip(range(lines), samples, strict=False):
-        source = f"{tag} {sample['inputs']}" if number % 2 else sample["inputs"]
+        source = f"{tag} {sample['inputs']}" if tag and number % 2 else sample["inputs"]
         found.append((f"{source} 数" if number % 5 == 0 else source, sample["targets"]))
     return found
 
@@ -195,11 +201,25 @@ def learn_of_t5(folder: Path, pairs: Sequence[tuple[str, str]]) -> None:
     (folder / "spiece.model").write_bytes(_learn([text for pair in pairs for text in pair], **ids))
 
 
-def _learn(texts: Sequence[str], **ids: int) -> bytes:
+def learn_with_languages(folder: Path, pairs: Sequence[tuple[str, str]], model_type: str = "unigram") -> None:
+    """Writes `sentencepiece.bpe.model` as fairseq's models have it: `<unk>`, `<s>` and `</s>` come first."""
+    content = _learn([text for pair in pairs for text in pair], model_type=model_type)
+    (folder / "sentencepiece.bpe.model").write_bytes(content)
+
+
+def learn_of_m2m(folder: Path, pairs: Sequence[tuple[str, str]]) -> None:
+    """Writes `vocab.json` besides, as M2M-100 has it."""
+    learn_with_languages(folder, pairs)
+    model = sentencepiece.SentencePieceProcessor(model_file=str(folder / "sentencepiece.bpe.model"))
+    table = ["<s>", "<pad>", "</s>", "<unk>", *(model.id_to_piece(number) for number in range(3, len(model)))]
+    (folder / "vocab.json").write_text(json.dumps({piece: number for number, piece in enumerate(table)}))
+
+
+def _learn(texts: Sequence[str], **settings: Any) -> bytes:
     content = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(texts), model_writer=content, vocab_size=_PIECES, hard_vocab_limit=False, minloglevel=2,
-        **ids,
+        sentence_iterator=iter(texts), model_writer=content, vocab_size=_PIECES, minloglevel=2,
+        **{"hard_vocab_limit": False} if settings.get("model_type") != "bpe" else {}, **settings,
     )  # fmt: skip
     return content.getvalue()
 
@@ -208,6 +228,15 @@ CASES = (
     Case("Marian", "hf_import", learn_of_marian, TAG),
     *(Case(f"T5 {n}", "hf_import_t5", learn_of_t5, SENTINEL, {"version": n}) for n in ("1.0", "1.1")),
     Case("mT5", "hf_import_t5", learn_of_t5, SENTINEL, {"version": "mT5"}),
+    *(
+        Case(name, "hf_import_languages", learn, "", {"kind": kind}, dict(zip(_LANGUAGES, languages, strict=True)))
+        for name, kind, learn, languages in (
+            ("M2M-100", "m2m", learn_of_m2m, ("en", "de")),
+            ("NLLB", "nllb", functools.partial(learn_with_languages, model_type="bpe"), ("eng_Latn", "deu_Latn")),
+            ("mBART", "mbart", learn_with_languages, ("en_XX", "de_DE")),
+            ("mBART-50", "mbart50", learn_with_languages, ("en_XX", "de_DE")),
+        )
+    ),
 )
 
 
@@ -227,12 +256,17 @@ def _agreement(check: str, expected: Sequence[Any], found: Sequence[Any]) -> Row
     return Row(check=check, expected=f"{total} the same", found=f"{same} of {total}", ok=same == total)
 
 
-def _same_weights(folder: Path, model_dir: Path, name: str, loaded: LoadedRun) -> Row:
+def _import(case: Case, model_dir: Path, output_dir: Path) -> LoadedRun:
+    import_run(ImportRequest(format="huggingface", model_dir=model_dir, output_dir=output_dir, **case.languages))
+    return load(str(output_dir))
+
+
+def _same_weights(case: Case, folder: Path, model_dir: Path, name: str, loaded: LoadedRun) -> Row:
     """Imports PyTorch's file of a kind and compares every weight."""
     other = folder / name
     shutil.copytree(model_dir, other, ignore=shutil.ignore_patterns("*.safetensors", "*.bin"))
     shutil.copy(model_dir / f"{name}.bin", other / "pytorch_model.bin")
-    import_run(ImportRequest(format="huggingface", model_dir=other, output_dir=folder / f"run_{name}"))
-    pairs = zip(loaded.model.variables, load(str(folder / f"run_{name}")).model.variables, strict=True)
+    found = _import(case, other, folder / f"run_{name}")
+    pairs = zip(loaded.model.variables, found.model.variables, strict=True)
     return _agreement(f"weights of pytorch_model.bin ({name})", [True] * len(loaded.model.variables),
                       [bool(np.array_equal(np.asarray(a), np.asarray(b))) for a, b in pairs])  # fmt: skip

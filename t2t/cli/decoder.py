@@ -27,13 +27,15 @@ from t2t.cli.flags import (
     define_device_flags,
     define_engine_flags,
     define_ensemble_flag,
+    define_language_flags,
     define_search_flags,
     define_trained_flags,
     define_word_flags,
+    languages_of,
     load_runs,
     open_trained_runs,
 )
-from t2t.cli.help import ACTION, DECODING, flag_group
+from t2t.cli.help import ACTION, flag_group
 from t2t.cli.sharding import check_shard_flags, command_of_shard, define_shard_flags
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
@@ -108,9 +110,7 @@ def build_flags(values: flags.FlagValues) -> None:
                       "line of --decode_from_file or standard input, source or source TAB target.")  # fmt: skip
         define.enum("decode_split", None, (DEV, TEST), "Decodes a split of the run's problem and prints its score.")
         define.string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data, for --decode_split.")
-    with flag_group(values, DECODING) as define:
-        define.string("target_language", "", "Code of the language to write, for runs with --language_tags: also for a "
-                      "direction that was not trained; empty for that of the problem.")  # fmt: skip
+    define_language_flags(values)
     define_shard_flags(values)
     define_output_flags(values)
     define_word_flags(values)
@@ -146,7 +146,7 @@ def main(values: flags.FlagValues) -> int:
         return 0
     # Of a file or a split there are lines enough to search several batches at a time.
     loaded = load_runs(values, runs, problem, many_rows=bool(values.decode_from_file or split))
-    loaded = loaded.with_dictionary(dictionary).with_target_language(values.target_language)
+    loaded = loaded.with_dictionary(dictionary).with_languages(*languages_of(values))
     output_options, target = output_options_of(values), values.decode_to_file
     if values.attention_to_html:
         draw_attention(loaded, values.decode_from_file, values.attention_to_html)
@@ -201,7 +201,8 @@ def _check(values: flags.FlagValues) -> None:
     check_shard_flags(values)
     checked_beam_options(values)
     if values.beam_options:
-        refuse_flags(values, ("target_language",), "workers of --beam_options write the language of the problem")
+        languages = ("source_language", "target_language")
+        refuse_flags(values, languages, "workers of --beam_options read and write the languages of the problem")
     _refuse_unread(values)
     if values.output_format == PHARAOH:
         values.alignments = True

@@ -6,7 +6,14 @@ from pathlib import Path
 from absl import flags
 
 from t2t.cli.common import command, command_flags
-from t2t.cli.flags import define_search_flags, define_trained_flags, load_run, open_trained_run
+from t2t.cli.flags import (
+    define_language_flags,
+    define_search_flags,
+    define_trained_flags,
+    languages_of,
+    load_run,
+    open_trained_run,
+)
 from t2t.cli.help import flag_group
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
@@ -51,6 +58,7 @@ def build_flags(values: flags.FlagValues) -> None:
         define.enum("quantization", FLOAT32, tuple(PROMISES), f"How weights are stored and multiplied; "
                     f"{describe_quantizations()}.")  # fmt: skip
         define.integer("n_best", None, "Outputs for each input, best first; unset: 1, or all classes.", lower_bound=1)
+    define_language_flags(values)
     define_search_flags(values)
     with flag_group(values, "Comparison") as define:
         define.string("parity_file", "", "Lines to compare on instead of the dev split.")
@@ -65,7 +73,7 @@ def main(values: flags.FlagValues) -> int:
     folder = _check_early(values)
     exporting = import_quietly("t2t.runs.exporting")
     options = ("format", "n_best", "quantization", "parity_file", "parity_lines", "data_dir")
-    loaded = load_run(values, values.output_dir, values.problem)
+    loaded = load_run(values, values.output_dir, values.problem).with_languages(*languages_of(values))
     parities = exporting.export_run(loaded, folder, **{name: values[name].value for name in options})
     for what, parity in parities.items():
         print(f"{what}: {parity}")

@@ -310,6 +310,21 @@ def define_ensemble_flag(values: flags.FlagValues) -> None:
                     "a,b,c, for each token.")  # fmt: skip
 
 
+def define_language_flags(values: flags.FlagValues) -> None:
+    """Which languages a run reads and writes."""
+    with flag_group(values, DECODING) as define:
+        define.string("source_language", "", "Code of the language of inputs, for runs whose vocabulary has codes of "
+                      "languages; empty for that of the problem.")  # fmt: skip
+        define.string("target_language", "", "Code of the language to write, for these runs and those with "
+                      "--language_tags: also for a direction that was not trained; empty for that of the problem."
+                      )  # fmt: skip
+
+
+def languages_of(values: flags.FlagValues) -> tuple[str, str]:
+    """Returns the arguments of `LoadedRun.with_languages`."""
+    return values.source_language, values.target_language
+
+
 def open_trained_runs(values: flags.FlagValues) -> list[RunDir]:
     """Does as `open_trained_run` with each of the runs that --output_dir names, separated by commas."""
     return _open_trained_runs(values, split_folders(values.output_dir))

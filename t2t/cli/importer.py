@@ -40,12 +40,15 @@ def build_flags(values: flags.FlagValues) -> None:
         define_alias("problems", "problem", flag_values=values)
         define.string("vocab_file", "", "tensor2tensor: vocabulary of the run, from its --data_dir: "
                       "vocab.<problem>.<size>.subwords or the like.")  # fmt: skip
-        define.string("sentencepiece_model", "", "ctranslate2, opennmt, sockeye: SentencePiece model that cuts texts into"
-                      " the model's tokens, or one for inputs and one for targets, separated by a comma; empty where "
+        define.string("sentencepiece_model", "", "ctranslate2, opennmt, sockeye: SentencePiece model that cuts texts"
+                      " into the model's tokens, or one for inputs and one for targets, separated by a comma; empty where "
                       "texts are tokens with spaces between them.")  # fmt: skip
         define.integer("step", None, "tensor2tensor: step of the checkpoint; unset for the latest.")
         define.integer("target_space_id", None, "tensor2tensor: row of the table of target spaces; unset for the one "
                        "of the problem's target.", lower_bound=0)  # fmt: skip
+        define.string("source_language", "", "huggingface: code of the language of inputs, of M2M-100, NLLB and mBART, "
+                      "such as en, eng_Latn or en_XX; empty for that of the files.")  # fmt: skip
+        define.string("target_language", "", "huggingface: code of the language of outputs.")
     define_plugin_flags(values)
 
 
@@ -81,6 +84,8 @@ def _request(values: flags.FlagValues, form: Format) -> ImportRequest:
         sentencepiece_models=_sentencepiece_models(values.sentencepiece_model),
         step=values.step,
         target_space_id=values.target_space_id,
+        source_language=values.source_language,
+        target_language=values.target_language,
     )
 
 

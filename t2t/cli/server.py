@@ -13,8 +13,10 @@ from t2t.cli.flags import (
     define_device_flags,
     define_engine_flags,
     define_ensemble_flag,
+    define_language_flags,
     define_search_flags,
     define_usr_dir_flag,
+    languages_of,
     load_run,
     load_runs,
     open_run,
@@ -77,6 +79,7 @@ def define_server_flags(values: flags.FlagValues) -> None:
         define.integer("request_bytes", 1 << 20, "Most bytes of a request's body.", 1)
         define.float("request_seconds", 60.0, "Longest time that a request takes.", 0.001)
         define.float("grace_seconds", 30.0, "Time that requests have to be answered when the service ends.", 1.0)
+    define_language_flags(values)
     define_search_flags(values, decodes_only=True)
     define_engine_flags(values)
     define_ensemble_flag(values)
@@ -193,12 +196,14 @@ def _build_model(values: flags.FlagValues, name: str, folder: str):
     else:
         run, checkpoint = run_and_checkpoint(folder)
         loaded = load_run(values, run, values.problem, checkpoint, many_rows=True)
+    loaded = loaded.with_languages(*languages_of(values))
     return models.ServedModel(name, loaded.translator(), loaded.checkpoint.step, values.n_best, limits)
 
 
 def _check_fixed(values: flags.FlagValues, folder: str) -> None:
     """Raises UserError for flags that an export cannot follow."""
-    fixed = [flag for flag in ("problem", "t2t_usr_dir") if values[flag].value]
+    names = ("problem", "t2t_usr_dir", "source_language", "target_language")
+    fixed = [flag for flag in names if values[flag].value]
     if values.checkpoint != values["checkpoint"].default:
         fixed.append("checkpoint")
     if fixed or trained_overrides(values):

@@ -1,4 +1,9 @@
-"""Reads a split with a language tag in front of each input; the stored data has none."""
+"""Reads a split with language tags or codes around texts; the stored data has none.
+
+Legend: N examples.
+"""
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -6,28 +11,38 @@ from t2t.data.reader import SplitReader
 
 
 class TaggedReader(SplitReader):
-    """A split in which one stored feature begins with a tag, so that lengths count it.
+    """A split in which one stored feature has ids before and behind each sequence, so that lengths count them.
 
     Args:
         reader: of the split.
         feature: stored name.
-        tag_id: id of the tag.
+        before: ids in front of each sequence.
+        behind: ids behind it and its end of sequence.
     """
 
-    def __init__(self, reader: SplitReader, feature: str, tag_id: int):
+    def __init__(self, reader: SplitReader, feature: str, before: Sequence[int], behind: Sequence[int] = ()):
         vars(self).update(vars(reader))  # the same files and what they hold
-        self._untagged, self._tagged, self._tag_id = reader, feature, tag_id
-        self.longest = {**reader.longest, feature: reader.longest[feature] + 1}
+        self._untagged, self._tagged = reader, feature
+        self._before, self._behind = list(before), list(behind)
+        self._added = len(self._before) + len(self._behind)
+        self.longest = {**reader.longest, feature: reader.longest[feature] + self._added}
 
     def lengths(self, feature: str, indices: np.ndarray | None = None) -> np.ndarray:
         """Returns the lengths, (N,) int32, of the examples asked for, or of all."""
         lengths = self._untagged.lengths(feature, indices)
-        return lengths + 1 if feature == self._tagged else lengths
+        return lengths + self._added if feature == self._tagged else lengths
 
     def read(self, indices: np.ndarray, feature: str) -> tuple[np.ndarray, np.ndarray]:
         """Reads examples, see `SplitReader.read`."""
         values, lengths = self._untagged.read(indices, feature)
         if feature != self._tagged:
             return values, lengths
-        starts = np.cumsum(lengths, dtype=np.int64) - lengths
-        return np.insert(values, starts, self._tag_id), lengths + 1
+        widened = lengths + self._added
+        start_N, first = np.cumsum(widened, dtype=np.int64) - widened, len(self._before)
+        marked = np.empty(len(values) + len(lengths) * self._added, values.dtype)
+        marked[np.arange(len(values)) + np.repeat(np.arange(len(lengths)) * self._added + first, lengths)] = values
+        for place, token_id in enumerate(self._before):
+            marked[start_N + place] = token_id
+        for place, token_id in enumerate(self._behind):
+            marked[start_N + first + lengths + place] = token_id
+        return marked, widened

@@ -23,7 +23,7 @@ from t2t.inference.ctranslate2.engine import CTranslate2Engine
 from t2t.inference.ctranslate2.tokens import TokenLists
 from t2t.inference.rows import max_sequence_ids
 from t2t.inference.translator import Translator
-from t2t.specs.constants import INPUTS, PAD_ID, TARGETS
+from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.text.vocabulary_files import describe_encoders, save_encoders
 
 _PROBABILITIES = "log-probability of the run's output of each line, nats per token"
@@ -41,6 +41,7 @@ class CTranslate2Export(Export):
         self._tokens = TokenLists.of_encoders(
             translator.problem.encoders, getattr(translator.hparams, "input_end", True)
         )
+        self._marks = translator.problem.language_marks()
 
     def write(self, folder: Path) -> None:
         """See the base class."""
@@ -69,8 +70,13 @@ class CTranslate2Export(Export):
         return found | {what: beams.demand(what, None)}
 
     def _engine(self, folder: Path) -> CTranslate2Engine:
-        most_tokens = self.translator.model.longest_sequence
-        return CTranslate2Engine(folder, self._tokens, self._longest, most_tokens, self.job.quantization)
+        most_tokens, start = self.translator.model.longest_sequence, self._marks.output_start
+        return CTranslate2Engine(folder, self._tokens, self._longest, most_tokens, self.job.quantization, start)
+
+    def _encoded(self, text: str) -> str:
+        """Returns the Python expression of the ids of a text, as CTranslate2 is given them."""
+        encoded, behind = f"source.encode({text!r})", [] if self._tokens.adds_end else [EOS_ID, *self._marks.input_end]
+        return f"[*{list(self._marks.input_start)}, *{encoded}, *{behind}]" if any(self._marks[:2]) else encoded
 
     def usage(self) -> str:
         """See the base class."""
@@ -78,7 +84,11 @@ class CTranslate2Export(Export):
         penalty = hparams.alpha if hparams.length_penalty == "power" else 0
         is_shared = self._tokens.source == self._tokens.target
         lists = ["shared_vocabulary.json"] * 2 if is_shared else ["source_vocabulary.json", "target_vocabulary.json"]
-        files = describe_encoders(encoders)
+        files, extra = describe_encoders(encoders), hparams.extra_length + self._tokens.adds_end
+        limit, most = f"len(pieces) + {extra}", self.translator.model.longest_sequence
+        limit = f"min({limit}, {most})" if most else limit  # learned positions end there
+        start = ", ".join(f"target_tokens[{token_id}]" for token_id in self._marks.output_start)
+        prefix = f"\n    target_prefix=[[{start}]]," if start else ""
         return f"""
 A CTranslate2 model, weights in {self.job.quantization}. Its vocabularies are those of the run, `{files[INPUTS].file}`
 and `{files[TARGETS].file}`; `t2t.text` reads them and loads no TensorFlow. It needs ctranslate2 and t2t.
@@ -97,11 +107,11 @@ source_tokens = json.loads((folder / "{lists[0]}").read_text(encoding="utf-8"))
 target_tokens = json.loads((folder / "{lists[1]}").read_text(encoding="utf-8"))
 translator = ctranslate2.Translator(str(folder), compute_type="{self.job.quantization}")
 
-pieces = [source_tokens[token_id] for token_id in source.encode({example_text(self.translator)!r})]
+pieces = [source_tokens[token_id] for token_id in {self._encoded(example_text(self.translator))}]
 found = translator.translate_batch(
     [pieces], beam_size={hparams.beam_size}, length_penalty={penalty}, max_input_length={self._inputs},
-    min_decoding_length=0, max_decoding_length=len(pieces) + 1 + {hparams.extra_length},
-    suppress_sequences=[[target_tokens[{PAD_ID}]]],
+    min_decoding_length=0, max_decoding_length={limit},
+    suppress_sequences=[[target_tokens[{PAD_ID}]]],{prefix}
 )
 print(target.decode(target_tokens.index(token) for token in found[0].hypotheses[0]))
 ```

@@ -104,8 +104,9 @@ class Model:
             raise ValueError("the inputs of this model are arrays; call Model.answer with one")
         if config["has_inputs"] and not text.strip():
             return ""
-        ids = self._vocabulary("inputs" if config["has_inputs"] else "targets").encode(text)[: config["longest_input"]]
-        row = [*ids, config["eos_id"]] if config["has_inputs"] else ids
+        ids = self._vocabulary("inputs" if config["has_inputs"] else "targets").encode(text)
+        ids = [*config["input_start"], *ids][: config["longest_input"]]
+        row = [*ids, config["eos_id"], *config["input_end"]] if config["has_inputs"] else ids
         ((output, _),) = self.answer(row)
         return config["classes"][output[0]] if config["classes"] else self._vocabulary("targets").decode(output)
 
@@ -113,7 +114,8 @@ class Model:
         """Returns the outputs for one input, best first: one by greedy search, or the likeliest `count` classes.
 
         Args:
-            row: ids with end of sequence, the beginning of an output for a language model, or an array.
+            row: ids with end of sequence and language codes, the beginning of an output for a language model, or an
+                array.
             limit: most ids of an output; None for those of the input and `extra_length`.
             count: how many classes.
         """
@@ -122,6 +124,7 @@ class Model:
         limit = max(len(row) + self.config["extra_length"], 1) if limit is None else limit
         limit = min(limit, self.config["longest_output"] or limit)
         beginning = self._beginning(row)
+        limit = max(limit, len(beginning) + 1) if self.config["has_inputs"] else limit
         return [self._search(row, beginning, len(beginning), limit)]
 
     def score(self, row: Sequence[int] | np.ndarray, output: Sequence[int]) -> float:
@@ -136,7 +139,7 @@ class Model:
         return row[None] if isinstance(row, np.ndarray) else np.array([row or [self.config["pad_id"]]], np.int32)
 
     def _beginning(self, row: Sequence[int] | np.ndarray) -> Sequence[int] | np.ndarray:
-        return () if self.config["has_inputs"] else row
+        return self.config["output_start"] if self.config["has_inputs"] else row
 
     def _search(
         self, row: Sequence[int] | np.ndarray, given: Sequence[int] | np.ndarray, unscored: int, limit: int

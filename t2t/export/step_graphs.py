@@ -33,7 +33,7 @@ from t2t.export.parity import (
 )
 from t2t.files.paths import to_record
 from t2t.inference.batch_search import inputs_signature, unknown_sizes
-from t2t.inference.rows import Row, cut_rows, positions_in, reads_ids
+from t2t.inference.rows import Row, positions_in, reads_ids
 from t2t.inference.translator import Translator
 from t2t.layers.conversion import for_converters
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID
@@ -125,6 +125,7 @@ class GraphExport(Export):
             "extra_length": self.translator.hparams.extra_length,
             "pad_id": PAD_ID,
             "eos_id": EOS_ID,
+            **problem.language_marks()._asdict(),
             "classes": [problem.decode_target(one) for one in range(targets.vocab_size)] if gives_classes else None,
             "vocabularies": {name: file.file for name, file in files.items()},
         }
@@ -184,7 +185,7 @@ class GraphExport(Export):
             ParityError: a graph fails.
         """
         size_of, extra_length = positions_in(self._model), self.translator.hparams.extra_length
-        rows = cut_rows(self._model, rows, self.translator.hparams)
+        rows = self.translator.input_rows(rows)
         try:
             model = graph_script.Model(folder)
             answers = [model.answer(row, max(size_of(row) + extra_length, 1), self.job.n_best) for row in rows]

@@ -43,7 +43,11 @@ class EveryModelHParams:
     )
     target_start: str = param(
         "zero", "Vector before the first target: zero, as in Tensor2Tensor; pad: the embedding of padding, as in T5; "
-        "eos: that of the end of sequence, as in fairseq.", choices=("zero", "pad", "eos"),
+        "id: that of target_start_id, as in fairseq and BART.", choices=("zero", "pad", "id"),
+    )  # fmt: skip
+    target_start_id: int = param(
+        1, "Id whose embedding comes before the first target; 1 = end of sequence.", minimum=1,
+        used_when=UsedWhen("target_start", ("id",)),
     )  # fmt: skip
     shared_embedding: bool = param(True, "Whether inputs and targets use one embedding table, vocabularies permitting.")
     shared_embedding_and_softmax_weights: bool = param(

@@ -83,9 +83,8 @@ class TransformerHParams(HParams):
     sinusoid_layout: str = param(
         "interleaved",
         "Order of sines and cosines: in turn, the paper's (interleaved), or sines first: of the same waves, as "
-        "transformers has them (halves), or of slightly longer ones, Tensor2Tensor's and Marian's (split), or those "
-        "counted from position 2 on, fairseq's (split_from_2).",
-        choices=("interleaved", "halves", "split", "split_from_2"), used_when=UsedWhen("positions", ("sinusoidal",)),
+        "transformers has them (halves), or of slightly longer ones, Tensor2Tensor's and Marian's (split).",
+        choices=("interleaved", "halves", "split"), used_when=UsedWhen("positions", ("sinusoidal",)),
     )  # fmt: skip
     target_space_embedding: bool = param(
         False, "Whether a learned vector is added to every source position, as Tensor2Tensor does to name the target."

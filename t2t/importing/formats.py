@@ -41,6 +41,7 @@ FORMATS = {
     "huggingface": Format(
         module="t2t.importing.huggingface.run",
         folder="a model's folder as save_pretrained of transformers writes it",
+        takes=("source_language", "target_language"),
     ),
     "ctranslate2": Format(
         module="t2t.importing.ctranslate2.run",
@@ -81,3 +82,7 @@ class ImportRequest:
     """Step of the checkpoint."""
     target_space_id: int | None = None
     """Row of Tensor2Tensor's table of target spaces."""
+    source_language: str = ""
+    """Language of inputs, of models with language codes."""
+    target_language: str = ""
+    """Language of outputs, of models with language codes."""

@@ -127,17 +127,18 @@ class WordAligner:
             hparams: the layer and head, and the size of batches.
         """
         encoders = self._problem.encoders
-        first = 0 if self._problem.input_tag() is None else 1  # a language tag is no word of the input
+        marks = self._problem.language_marks()  # which are no words
+        first, begun = len(marks.input_start), len(marks.output_start)
         found: list[Links] = [()] * len(rows)
         for number, weights_TS in self._weights(rows, outputs, hparams):
             source_words = word_numbers(encoders[INPUTS], rows[number][first:])
-            target_words = word_numbers(encoders[TARGETS], outputs[number], join)
-            found[number] = word_links(weights_TS[:, first:], source_words, target_words)
+            target_words = word_numbers(encoders[TARGETS], outputs[number][begun:], join)
+            found[number] = word_links(weights_TS[begun:, first:], source_words, target_words)
         return found
 
     def _read_source(self, row: Row) -> str:
         """Returns the text of an input without its language tag."""
-        return self._problem.encoders[INPUTS].decode(row if self._problem.input_tag() is None else row[1:])
+        return self._problem.encoders[INPUTS].decode(row[len(self._problem.language_marks().input_start) :])
 
     def _unknown_words(self, ids: Sequence[int]) -> set[int]:
         """Returns the numbers of the words of an output that hold the unknown token."""

@@ -14,7 +14,7 @@ from t2t.decoding.result import exists
 from t2t.errors import UserError
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.prefixes import check_prefix
-from t2t.inference.rows import Row, cut_rows, padded
+from t2t.inference.rows import Row, padded
 from t2t.inference.translator import Translator
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 
@@ -120,7 +120,7 @@ class _Start:
     written: list[int]
     """All ids that the output begins with."""
     free: int
-    """How many of them, the first ones, cost nothing."""
+    """How many of them, the first ones, cost nothing: the input of a model of one text, a language's code."""
 
 
 def log_prob_of(translator: Translator, source: str, ids: Sequence[int]) -> float:
@@ -152,9 +152,11 @@ def _start(translator: Translator, source: str, prefix: Sequence[int]) -> _Start
     check_prefix(translator.facts, translator.hparams, prefix)
     (ids,) = translator.encode([source])
     if translator.has_inputs:
-        (row,) = cut_rows(translator.model, [ids], translator.hparams)
-        return _Start(row, list(prefix), list(prefix), 0)
-    (row,) = cut_rows(translator.model, [[*ids, *prefix]], translator.hparams)
+        (row,) = translator.input_rows([ids])
+        start = translator.problem.language_marks().output_start  # nodes have it, and so have prefixes made of them
+        forced = list(prefix) if tuple(prefix[: len(start)]) == start else [*start, *prefix]
+        return _Start(row, forced, forced, len(start))
+    (row,) = translator.input_rows([[*ids, *prefix]])
     return _Start(row, [], list(row), min(len(ids), len(row)))
 
 

@@ -113,7 +113,9 @@ class FallbackEngine(Engine):
             chosen = _spread(len(rows))
             some = [rows[i] for i in chosen]
             scored = dataclasses.replace(settings, scored=True)  # they are compared
-            answers = (engine.decode(some, places[chosen], scored, hparams) for engine in (self._full(), self._fast))
+            begun = None if prefixes is None else [prefixes[i] for i in chosen]
+            engines = (self._full(), self._fast)
+            answers = (engine.decode(some, places[chosen], scored, hparams, begun) for engine in engines)
             return _compare(*map(_best, answers))
 
         refusal = self._fast.refusal(rows, settings, hparams, prefixes)

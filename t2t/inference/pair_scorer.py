@@ -7,7 +7,7 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.files.pharaoh import Links
-from t2t.inference.rows import NOT_FINITE, check_lengths, cut_rows
+from t2t.inference.rows import NOT_FINITE, check_lengths
 from t2t.inference.text_model import TextModel
 from t2t.inference.texts import as_pairs, as_texts, check_row_pairs
 from t2t.specs.constants import EOS_ID, TARGETS
@@ -18,9 +18,15 @@ class PairScorer(TextModel):
     """A model that says of given outputs how probable they are, and which words of the inputs theirs belong to."""
 
     def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
-        """Returns the ids of outputs, without end of sequence."""
+        """Returns the ids of outputs, without end of sequence, with what `language_marks` puts in front."""
         self._check_scores()
-        return self.problem.encoders[TARGETS].encode_batch(as_texts(texts))
+        rows, start = self.problem.encoders[TARGETS].encode_batch(as_texts(texts)), self._output_start
+        return [[*start, *row] for row in rows] if start else rows
+
+    @property
+    def _output_start(self) -> tuple[int, ...]:
+        """Ids that each output begins with."""
+        return self.problem.language_marks().output_start
 
     def score(self, pairs: Iterable[tuple[str, str]]) -> list[float]:
         """Returns ln p(target | source), end of sequence included, of each (source, target) pair.
@@ -58,7 +64,7 @@ class PairScorer(TextModel):
         if not len(targets):
             return []
         check_lengths(self.facts, targets, self.hparams)
-        rows = cut_rows(self.facts, sources, self.hparams) if self.has_inputs else [()] * len(targets)
+        rows = self.input_rows(sources) if self.has_inputs else [()] * len(targets)
         scores = np.zeros(len(targets), np.float64)
         for numbers, found in self.engine.score(rows, [[*ids, EOS_ID] for ids in targets], self.hparams):
             scores[numbers] = found
@@ -101,7 +107,7 @@ class PairScorer(TextModel):
         _, hparams = self.settings(alignments=True, **changes)
         check_row_pairs(sources, targets)
         check_lengths(self.facts, targets, self.hparams)
-        rows = cut_rows(self.facts, sources, self.hparams)
+        rows = self.input_rows(sources)
         ended = [[*ids, EOS_ID] for ids in targets]
         found = self.aligner.links(rows, ended, str, hparams) if rows else []
         if on_done is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from t2t.decoding.beam_search import BeamProgress
 from t2t.decoding.result import exists
 from t2t.inference.batch_search import BatchSearch
-from t2t.inference.rows import cut_rows, memory_errors, padded
+from t2t.inference.rows import memory_errors, padded
 from t2t.inference.tensorflow_engine import TensorFlowEngine
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.problems.base import Problem
@@ -51,13 +51,14 @@ def partial_outputs(
     """
     settings, hparams = translator.settings(n_best, **changes)
     (ids,) = translator.encode([text])
-    (row,) = cut_rows(translator.model, [ids], hparams)
+    (row,) = translator.input_rows([ids], hparams)
+    (prefix,) = translator.forced(None, 1) or [()]
     assert isinstance(translator.engine, TensorFlowEngine), "has_partial_outputs"
     search = translator.engine.search(settings, hparams.extra_length, hparams.shortlist)
     assert isinstance(search, BatchSearch), "has_partial_outputs"
     encoder = translator.problem.encoders[TARGETS]
     with memory_errors(padded([row]), settings.rows_per_sentence):
-        for state in search.steps(row, place=place):
+        for state in search.steps(row, prefix, place=place):
             # After every step, also where no text is new: only then can the consumer end the search.
             yield PartialOutputs([encoder.certain_text(ids) for ids in _certain_ids(state.progress)], None)
     hypotheses = translator.hypotheses(search.result(state), 0, n_best, ids, text)

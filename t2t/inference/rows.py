@@ -63,21 +63,23 @@ Batched = tuple[np.ndarray, np.ndarray]
 """Numbers of rows, and the rows, padded."""
 
 
-def cut_rows(model: ModelFacts, sentences: Sequence[Row], hparams: DecodeHParams) -> list[Row]:
+def cut_rows(
+    model: ModelFacts, sentences: Sequence[Row], hparams: DecodeHParams, behind: Sequence[int] = ()
+) -> list[Row]:
     """Returns inputs cut to what the model takes and ended, with a warning; beginnings of outputs do not end.
 
-    What is no text stays as it is.
+    What is no text stays as it is; `behind` are ids behind the end of each input.
     """
     if not reads_ids(model):
         return list(sentences)
-    longest = max_sequence_ids(model, hparams) - 1
+    longest = max_sequence_ids(model, hparams) - 1 - len(behind)
     too_long = sum(len(ids) > longest for ids in sentences)
     if too_long:
         log.warning(
             "%d of %d inputs were cut to %s, end of sequence included",
             too_long, len(sentences), describe_max_ids(model, hparams),
         )  # fmt: skip
-    end = [] if model.spec.inputs is None else [EOS_ID]
+    end = [] if model.spec.inputs is None else [EOS_ID, *behind]
     return [[*ids[:longest], *end] for ids in sentences]
 
 

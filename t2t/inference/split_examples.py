@@ -47,7 +47,8 @@ class SplitExamples:
     def inputs(self) -> list[Row]:
         """Returns the inputs: ids without end of sequence, or arrays."""
         if self._reader.features[self._stored(INPUTS)].kind == FeatureKind.TOKENS:
-            return [ids[:-1].tolist() for ids in self.arrays(INPUTS)]
+            end = 1 + len(self._problem.language_marks().input_end)
+            return [ids[:-end].tolist() for ids in self.arrays(INPUTS)]
         return list(self.arrays(INPUTS))
 
     def texts(self, feature: str = INPUTS) -> list[str]:
@@ -55,7 +56,7 @@ class SplitExamples:
         texts = self._reader.texts(self._stored(feature), self.limit)
         if texts is not None:
             return texts[self.first :]
-        first = 1 if feature == INPUTS and self._problem.input_tag() is not None else 0
+        first = len(self._problem.language_marks().input_start) if feature == INPUTS else 0
         return [self._problem.encoders[feature].decode(ids[first:].tolist()) for ids in self.arrays(feature)]
 
     @property

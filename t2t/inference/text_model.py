@@ -2,7 +2,7 @@
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +13,7 @@ from t2t.errors import UserError
 from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
 from t2t.inference.engine import Engine
 from t2t.inference.model_facts import LazyModel, ModelFacts, max_answers
-from t2t.inference.rows import describe_max_ids, max_sequence_ids, reads_ids
+from t2t.inference.rows import Row, cut_rows, describe_max_ids, max_sequence_ids, reads_ids
 from t2t.inference.settings import search_settings
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.inference.texts import as_texts
@@ -114,8 +114,8 @@ class TextModel:
 
     @property
     def longest_input(self) -> int:
-        """Most ids of an input, without end of sequence; longer ones are cut. Targets to score have the same limit."""
-        return max_sequence_ids(self.facts, self.hparams) - 1
+        """Most ids of an input, without its end; longer ones are cut. Targets to score have about the same limit."""
+        return max_sequence_ids(self.facts, self.hparams) - 1 - len(self.problem.language_marks().input_end)
 
     @property
     def most_ids(self) -> str:
@@ -130,8 +130,8 @@ class TextModel:
         digest = hashlib.sha256(made_by.encode())
         for name, encoder in sorted(self.problem.encoders.items()):
             digest.update(f"\0{name} {encoder.fingerprint}".encode())
-        if (tag := self.problem.input_tag()) is not None:
-            digest.update(f"\0tag {tag}".encode())
+        if any(marks := self.problem.language_marks()):
+            digest.update(f"\0marks {[list(ids) for ids in marks]}".encode())
         if self.hparams.shortlist:
             digest.update(f"\0shortlist {self.tensorflow.shortlist.fingerprint}".encode())
         if self.unknown_dictionary:
@@ -152,15 +152,19 @@ class TextModel:
     def encode(self, texts: Iterable[str]) -> list[list[int]]:
         """Returns the ids of inputs (of beginnings of outputs, for a language model), without end of sequence.
 
-        They begin with the language tag where the problem has one.
+        They begin with a language's tag or code where the problem has one there.
         """
         texts = as_texts(texts)
         if not self.reads_text:
             kind = self.facts.spec.inputs.kind if self.facts.spec.inputs else "absent"
             raise UserError(f"inputs of {self.problem.name} are {kind}, not text; give arrays of them to translate_ids")
         rows = self.problem.encoders[INPUTS if self.has_inputs else TARGETS].encode_batch(texts)
-        tag = self.problem.input_tag()
-        return rows if tag is None else [[tag, *row] for row in rows]
+        start = self.problem.language_marks().input_start
+        return [[*start, *row] for row in rows] if start else rows
+
+    def input_rows(self, sentences: Sequence[Row], hparams: DecodeHParams | None = None) -> list[Row]:
+        """Returns inputs, ids as `encode` gives them or arrays, as the model reads them: cut, ended, with a warning."""
+        return cut_rows(self.facts, sentences, hparams or self.hparams, self.problem.language_marks().input_end)
 
     def is_blank(self, text: str) -> bool:
         """Returns whether an input has nothing to translate: its output is empty, without asking the model."""

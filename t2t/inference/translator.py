@@ -15,7 +15,7 @@ from t2t.inference.engine import Prefixes
 from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.pair_scorer import PairScorer
 from t2t.inference.prefixes import check_prefixes, check_takes_prefixes
-from t2t.inference.rows import NOT_FINITE, Row, check_lengths, cut_rows
+from t2t.inference.rows import NOT_FINITE, Row, check_lengths
 from t2t.inference.texts import as_texts, check_rows
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
@@ -34,6 +34,16 @@ class Translator(PairScorer):
         """Returns the ids of beginnings of outputs; raises UserError where outputs cannot begin with what is given."""
         check_takes_prefixes(self.facts)
         return self.problem.encoders[TARGETS].encode_batch(as_texts(texts, "prefixes"))
+
+    def forced(self, prefixes: Prefixes | None, count: int) -> Prefixes | None:
+        """Returns what the outputs of `count` inputs begin with: a language's code, if one begins them, and prefixes.
+
+        A model that answers at once is given nothing.
+        """
+        start = self._output_start
+        if not start or not self.facts.autoregressive:
+            return prefixes
+        return [[*start, *prefix] for prefix in ([()] * count if prefixes is None else prefixes)]
 
     def translate(
         self, texts: Iterable[str], n_best: int = 1, *, prefixes: Iterable[str] | None = None, **changes
@@ -89,7 +99,8 @@ class Translator(PairScorer):
             return []
         if prefixes is not None:
             check_prefixes(self.facts, hparams, prefixes, len(sentences))
-        rows = cut_rows(self.facts, sentences, hparams)
+        prefixes = self.forced(prefixes, len(sentences))
+        rows = self.input_rows(sentences, hparams)
         seeds = np.arange(len(rows)) if places is None else np.asarray(places)
         results: list[list[Hypothesis]] = [[] for _ in rows]
         settings = dataclasses.replace(settings, scored=scored)
@@ -126,7 +137,7 @@ class Translator(PairScorer):
     def warm_up(self, sentences: Sequence[Row], n_best: int = 1) -> None:
         """Decodes the batches of ids (see `translate_ids`) that need most memory, as many as are decoded at a time."""
         settings, hparams = self.settings(n_best)
-        rows = cut_rows(self.facts, sentences, hparams)
+        rows = self.input_rows(sentences, hparams)
         self.engine.warm_up(rows, settings, hparams)
 
     def attend(self, source: str, target: str | Sequence[int] | None = None, **changes) -> "Attention":
@@ -151,7 +162,7 @@ class Translator(PairScorer):
         else:
             text, written = self.problem.decode_target(target), tuple(target)
             check_lengths(self.facts, [written[:-1]], self.hparams)
-        (row,) = cut_rows(self.facts, [ids], self.hparams)
+        (row,) = self.input_rows([ids])
         model = self.model  # first, as in `tensorflow`
         from t2t.inference.attention import Attention, attention_maps
 

@@ -9,23 +9,20 @@ from keras import ops
 
 from t2t.layers.cache import StepCache
 
-_FIRST = {"split_from_2": 2.0}
-"""What the first position counts as, by layout, where it is not 0."""
 
-
-def sinusoids(length: int, width: int, layout: str = "interleaved") -> np.ndarray:
+def sinusoids(length: int, width: int, layout: str = "interleaved", first: int = 0) -> np.ndarray:
     """Returns sines and cosines of each position, (length, width) float32.
 
     Args:
-        length: number of positions, from 0.
+        length: number of positions.
         width: number of channels D, even.
         layout: `interleaved`, section 3.5 of the paper: PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) the cosine
             of the same. `halves`, that of transformers: the same waves, all sines before all cosines. `split`, that of
             Tensor2Tensor and Marian: PE(pos, i) = sin(pos / 10000^(i/(D/2-1))) for i < D/2, PE(pos, D/2+i) the cosine,
             whose slowest waves are 10000 times as long as the fastest; the paper's are a little shorter.
-            `split_from_2`, fairseq's: the same of pos + 2.
+        first: the number of the first position.
     """
-    angles = (np.arange(length) + _FIRST.get(layout, 0.0))[:, None] * wave_frequencies(width, layout)[None, :]
+    angles = np.arange(first, first + length, dtype=np.float64)[:, None] * wave_frequencies(width, layout)[None, :]
     waves = [np.sin(angles), np.cos(angles)]
     table = np.stack(waves, axis=-1) if layout == "interleaved" else np.stack(waves, axis=-2)
     return table.reshape(length, width).astype(np.float32)
@@ -34,7 +31,7 @@ def sinusoids(length: int, width: int, layout: str = "interleaved") -> np.ndarra
 def wave_frequencies(width: int, layout: str) -> np.ndarray:
     """Returns by how much each of D/2 angles grows from one position to the next, float64."""
     pairs = width // 2
-    steps = max(pairs - 1, 1) if layout.startswith("split") else pairs
+    steps = max(pairs - 1, 1) if layout == "split" else pairs
     return np.power(10000.0, -np.arange(pairs, dtype=np.float64) / steps)
 
 
@@ -59,22 +56,24 @@ class Positions(keras.layers.Layer):
 
 def _sinusoids_at(position_T, width: int, layout: str):
     """Returns the sinusoids of positions, (T, width) float32."""
-    counted_T = ops.cast(position_T, "float32") + _FIRST.get(layout, 0.0)
-    angles = counted_T[:, None] * wave_frequencies(width, layout).astype(np.float32)[None, :]
+    angles = ops.cast(position_T, "float32")[:, None] * wave_frequencies(width, layout).astype(np.float32)[None, :]
     encoding = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1 if layout == "interleaved" else -2)
     return ops.reshape(encoding, (-1, width))
 
 
 class SinusoidalPositions(Positions):
-    """Adds the sinusoids of a layout to embeddings; sequences may be longer than any seen in training."""
+    """Adds the sinusoids of a layout to embeddings; sequences may be longer than any seen in training.
 
-    def __init__(self, width: int, layout: str = "interleaved", **kwargs):
+    The first position of a sequence has the sinusoids of position `first`.
+    """
+
+    def __init__(self, width: int, layout: str = "interleaved", first: int = 0, **kwargs):
         super().__init__(**kwargs)
-        self.width, self.layout = width, layout
+        self.width, self.layout, self.first = width, layout, first
 
     def vectors(self, position_T):
         """Returns the sinusoids of positions, (T, D) float32."""
-        return _sinusoids_at(position_T, self.width, self.layout)
+        return _sinusoids_at(position_T + self.first, self.width, self.layout)
 
 
 class LearnedPositions(Positions):
@@ -143,10 +142,12 @@ class ClipPositions(Positions):
         return ops.concatenate(waves, axis=-1)
 
 
-def build_positions(kind: str, length: int, width: int, layout: str = "interleaved", **kwargs) -> Positions | None:
-    """Returns the layer of a kind: `sinusoidal` (in a layout, see `sinusoids`) or `learned`; None for all others."""
+def build_positions(
+    kind: str, length: int, width: int, layout: str = "interleaved", first: int = 0, **kwargs
+) -> Positions | None:
+    """Returns the layer of a kind: `sinusoidal` (see `SinusoidalPositions`) or `learned`; None for all others."""
     if kind == "sinusoidal":
-        return SinusoidalPositions(width, layout, **kwargs)
+        return SinusoidalPositions(width, layout, first, **kwargs)
     if kind == "learned":
         return LearnedPositions(length, width, **kwargs)
     return None

@@ -110,10 +110,14 @@ class Transformer(EncoderDecoder):
         x_BSD = self.source_embedding(inputs, seed=seed)
         if self.target_space is not None:
             x_BSD = x_BSD + ops.cast(self.target_space, x_BSD.dtype)
-        x_BSD = self.positions(x_BSD, position_BS) if self.positions is not None else x_BSD
+        x_BSD = self.place_source(x_BSD, position_BS)
         reads_words = not self.hparams.input_end and self.spec.inputs.kind == FeatureKind.TOKENS
         keep_BS = words_keep(inputs) if reads_words else self.source_embedding.keep(inputs)
         return self.source_dropout(x_BSD, seed=seed), keep_BS
+
+    def place_source(self, x_BSD, position_BS=None):
+        """Returns embedded inputs (B, S, D) with their positions; a variant may have others than of targets."""
+        return self.positions(x_BSD, position_BS) if self.positions is not None else x_BSD
 
     def decode(
         self, ids, encoded: Source | None, keep_BT=None, cache: StepCache | None = None, seed=None, position_BT=None

@@ -16,14 +16,14 @@ import numpy as np
 from t2t.errors import UnknownNameError, UserError, did_you_mean
 from t2t.problems.filters.duplicates import DuplicateKey
 from t2t.problems.filters.sample_filter import SampleFilter
+from t2t.problems.languages import Languages
 from t2t.problems.masking import TokenMasking
 from t2t.problems.options import ProblemOptions
 from t2t.problems.preprocessors import Preprocessor
 from t2t.problems.source import Source
-from t2t.specs.constants import DEV, INPUTS, TEST, TRAIN
+from t2t.specs.constants import DEV, TEST, TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.text.encoder import TextEncoder
-from t2t.text.tags import find_tag
 
 Sample = dict[str, Any]
 """One example as a person would write it: feature name to string, number or array."""
@@ -38,7 +38,7 @@ class Finished:
     """Whether the output was not what it should be and had to be made so, e.g. a tree with an open bracket."""
 
 
-class Problem(ABC):
+class Problem(Languages, ABC):
     """One problem. Subclasses declare; they override `generate_samples` and little else."""
 
     name: str = ""
@@ -47,10 +47,6 @@ class Problem(ABC):
     """The splits that `generate_samples` can make."""
     metrics: tuple[str, ...] = ()
     """Names of the metrics of its decodes, the first of them choosing `best`; see `t2t.metrics`."""
-    source_language: str = ""
-    """Code of the language of `inputs`, e.g. `en`; empty where it is not known, or they are no text."""
-    target_language: str = ""
-    """Code of the language of `targets`; metrics that split words go by it."""
     continuation_mark: str = ""
     """What ends a word that goes on in the next one, e.g. `@@`; outputs and references are read as joined words."""
     max_length: int = 256
@@ -60,8 +56,6 @@ class Problem(ABC):
     """Samples that are encoded together, few where they are large, since some chunks are in memory at a time; 0 for as
     many as is usual."""
     options_class: ClassVar[type[ProblemOptions]] = ProblemOptions
-    encoders: Mapping[str, TextEncoder]
-    """By feature name; set by `with_encoders` once the vocabularies exist."""
 
     def __init__(self, **options: Any):
         known = [field.name for field in dataclasses.fields(self.options_class)]
@@ -189,43 +183,6 @@ class Problem(ABC):
         """Gives the problem its vocabularies and returns it."""
         self.encoders = dict(encoders)
         return self
-
-    _output_language: str = ""
-    """Replaces `target_language` in `input_tag`."""
-
-    def write_language(self, language: str) -> None:
-        """Makes inputs ask for outputs in another language than `target_language`, by its tag.
-
-        Raises:
-            UserError: inputs have no tags, or the vocabulary has none of that language.
-        """
-        if not getattr(self.options, "language_tags", ""):
-            raise UserError(
-                f"--target_language={language}: inputs of {self.name} have no language tags; leave it out, or train a "
-                f"run with --language_tags"
-            )
-        find_tag(self.encoders[INPUTS], language, f"--target_language={language}")
-        self._output_language = language
-
-    def input_tag(self) -> int | None:
-        """Returns the id that each input begins with, the tag of the language of outputs; None for no tags.
-
-        Raises:
-            UserError: the problem has no inputs of text or no target language, or the vocabulary no tag of that.
-        """
-        tags = getattr(self.options, "language_tags", "")
-        return self.find_input_tag(tags, self.encoders) if tags else None
-
-    def find_input_tag(self, tags: str, encoders: Mapping[str, TextEncoder]) -> int:
-        """Returns the id of the tag of the outputs' language; `tags` is the option. Raises as `input_tag`."""
-        language = self._output_language or self.target_language
-        if not language or INPUTS not in encoders:
-            what = "has no inputs of text" if language else "does not say its target language"
-            raise UserError(
-                f"--language_tags={tags}: problem {self.name} {what}; leave the tags out, or name the language with "
-                f"--target_language where the problem has that option"
-            )
-        return find_tag(encoders[INPUTS], language, f"--language_tags={tags}: problem {self.name}")
 
     def decode_target(self, ids: Any) -> str:
         """Returns what a person reads for a model's output."""

@@ -118,8 +118,7 @@ class TextProblem(Problem):
             groups = [self.text_features] if self.shared_vocabulary else [(name,) for name in self.text_features]
             for names in groups:
                 encoders |= dict.fromkeys(names, self._learn(names, source.fork()))
-        if tags := getattr(self.options, "language_tags", ""):
-            self.find_input_tag(tags, encoders)
+        self.language_marks(encoders)  # says now what is missing
         return encoders
 
     def _known_encoders(self, features: Sequence[str]) -> dict[str, TextEncoder]:

@@ -210,6 +210,7 @@ def load(
     engine: str = "tensorflow",
     compute_type: str = "float32",
     ensemble_average: str = "probabilities",
+    source_language: str = "",
     target_language: str = "",
 ) -> Translator:
     """Loads a run directory and returns its translator.
@@ -233,8 +234,10 @@ def load(
             can hold the model and gives the same outputs for some inputs.
         compute_type: in which numbers CTranslate2 multiplies: `float32`, `int8`, `int16` or `bfloat16`.
         ensemble_average: what is averaged of several runs for each token: `probabilities` or `log_probabilities`.
-        target_language: code of the language to write, for runs with language tags, also in a direction that was not
-            trained; empty for that of the problem.
+        source_language: code of the language of inputs, for runs whose vocabulary has codes of languages; empty for
+            that of the problem.
+        target_language: code of the language to write, for these runs and those with language tags, also in a
+            direction that was not trained; empty for that of the problem.
 
     Raises:
         ArgumentError: an argument of another type.
@@ -245,8 +248,8 @@ def load(
     choice = EngineChoice(as_text("engine", engine), as_text("compute_type", compute_type))
     choice.check()
 
-    language = as_text("target_language", target_language)
-    if language:
+    languages = as_text("source_language", source_language), as_text("target_language", target_language)
+    if language := languages[1]:
         _load_plugins(as_path("usr_dir", usr_dir))
     from t2t.checkpoints.run_dir import RunDir
     from t2t.runs.run_checks import select_problem
@@ -259,11 +262,11 @@ def load(
         [output_dir] if isinstance(output_dir, str | bytes) or not isinstance(output_dir, Sequence) else output_dir
     )
     if len(folders) == 1:
-        return load_one(folders[0], choice).with_target_language(language).translator()
+        return load_one(folders[0], choice).with_languages(*languages).translator()
     from t2t.runs.ensembles import load_ensemble
 
     average = as_text("ensemble_average", ensemble_average)
-    return load_ensemble(folders, load_one, average, choice).with_target_language(language).translator()
+    return load_ensemble(folders, load_one, average, choice).with_languages(*languages).translator()
 
 
 @checks_arguments()

@@ -24,7 +24,7 @@ from t2t.files.remote.mirror import exists, publish
 from t2t.problems.base import Problem, Source
 from t2t.problems.text_problems import TextProblem
 from t2t.runs.names import Request, get_problem, problems_of, split_request
-from t2t.specs.constants import DATA_SEED, INPUTS
+from t2t.specs.constants import DATA_SEED, INPUTS, TARGETS
 from t2t.specs.features import ProblemSpec
 
 log = logging.getLogger("t2t")
@@ -176,9 +176,13 @@ def open_data(
     readers: dict[str, SplitReader] = {split: SplitReader(folder, manifest, split) for split in opened}
     for reader in readers.values() if verify else ():
         reader.verify()
-    if (tag := problem.input_tag()) is not None:
-        inputs = (problem.columns or {}).get(INPUTS, INPUTS)
-        readers = {split: TaggedReader(reader, inputs, tag) for split, reader in readers.items()}
+    marks, columns = problem.language_marks(), problem.columns or {}
+    if marks.input_start or marks.input_end:
+        around = (columns.get(INPUTS, INPUTS), marks.input_start, marks.input_end)
+        readers = {split: TaggedReader(reader, *around) for split, reader in readers.items()}
+    if marks.output_start:
+        around = (columns.get(TARGETS, TARGETS), marks.output_start)
+        readers = {split: TaggedReader(reader, *around) for split, reader in readers.items()}
     return OpenData(problem, manifest, readers, *fingerprints)
 
 

@@ -93,7 +93,8 @@ def _ctranslate2(
         write_model(folder, model, tokens, longest)
 
     with conversion.opened(ConvertedModel(longest, facts.longest_sequence), write) as folder:
-        fast = CTranslate2Engine(folder, tokens, longest, facts.longest_sequence, compute_type)
+        start = translator.problem.language_marks().output_start
+        fast = CTranslate2Engine(folder, tokens, longest, facts.longest_sequence, compute_type, start)
     return FallbackEngine(fast, lambda: translator.tensorflow, demand, conversion)
 
 

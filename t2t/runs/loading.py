@@ -73,10 +73,9 @@ class LoadedRun:
             raise UserError("--unknown_dictionary: nothing reads it without --replace_unknown; add that")
         return dataclasses.replace(self, unknown_dictionary=dictionary)
 
-    def with_target_language(self, language: str) -> "LoadedRun":
-        """Returns the run, whose inputs ask for a language where one is named; raises as `Problem.write_language`."""
-        if language:
-            self.problem.write_language(language)
+    def with_languages(self, source: str = "", target: str = "") -> "LoadedRun":
+        """Returns the run, which reads and writes other languages where they are named; see `Problem.use_languages`."""
+        self.problem.use_languages(source, target)
         return self
 
     def translator(self) -> Translator:

@@ -217,10 +217,10 @@ def _matching(pattern: str) -> list[str]:
     return found
 
 
-def get_text_problem(name: str) -> Problem:
-    """Returns the text problem of an imported run; raises UserError for any other."""
+def get_text_problem(name: str, options: Mapping[str, Any] | None = None) -> Problem:
+    """Returns the text problem of an imported run, with options; raises UserError for any other."""
     try:
-        problem = get_problem(name)
+        problem = get_problem(name, options)
     except UnknownNameError as error:
         raise UserError(f"{error}; for an import, name a text problem of the same kind with --problem") from error
     if not isinstance(problem.stored, TextProblem):

@@ -15,6 +15,7 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.text.language_codes import LanguageCodes
 
 
 class TextEncoder(ABC):
@@ -28,6 +29,8 @@ class TextEncoder(ABC):
     """Whether `decode(encode(text)) == text` for every valid Unicode text."""
     unknown_id: int | None = None
     """Id of words that the vocabulary lacks; None where it can spell every text."""
+    languages: LanguageCodes | None = None
+    """Codes that stand beside texts, where the vocabulary has some; no text spells them, and they are no text."""
 
     @property
     @abstractmethod

@@ -2,19 +2,22 @@
 
 Marian's translators have a SentencePiece model for each language and one table of ids for the pieces of both. Tags such
 as `>>de<<` at the beginning of a text, which name a language, are pieces of the table that no model has. So are T5's
-sentinels, `<extra_id_0>` and so on, which may be anywhere in a text.
+sentinels, `<extra_id_0>` and so on, which may be anywhere in a text. Language codes such as `deu_Latn` are pieces of
+the table that no text spells.
 """
 
+import dataclasses
 import json
 import re
 from collections.abc import Iterable, Sequence
-from typing import Self
+from typing import Any, Self
 
 import sentencepiece
 
 from t2t.errors import UserError, one_line
 from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
 from t2t.text.encoder import TextEncoder, fingerprint_of
+from t2t.text.language_codes import LanguageCodes
 from t2t.text.sentencepiece import PIECE_MARKER
 
 HEADER = b'{"pieces": ['
@@ -36,9 +39,10 @@ class PieceTableEncoder(TextEncoder):
         pieces: by id, those of padding, end of sequence and unknown first.
         sentinels: whether texts may hold the sentinels of the table, as T5's.
         tags: whether they may begin with a tag instead, as those of Marian's translators.
+        languages: the codes that are put around texts; such texts begin with no tags.
 
     Raises:
-        UserError: the model is damaged, or a piece is listed twice.
+        UserError: the model is damaged, a piece is listed twice, or a code is none of the pieces.
     """
 
     kind = "piece_table"
@@ -46,16 +50,29 @@ class PieceTableEncoder(TextEncoder):
     lossless = False
     unknown_id = UNK_ID
 
-    def __init__(self, model: bytes, pieces: Sequence[str], sentinels: bool = False, tags: bool = True):
-        self.model, self.has_sentinels, self.has_tags = bytes(model), sentinels, tags
+    def __init__(
+        self,
+        model: bytes,
+        pieces: Sequence[str],
+        sentinels: bool = False,
+        tags: bool = True,
+        languages: LanguageCodes | None = None,
+    ):
+        self.model, self.has_sentinels, self.has_tags = bytes(model), sentinels, tags and not languages
         self._pieces = tuple(pieces)
+        self.languages, self.codes = languages, frozenset(languages.ids.values() if languages else ())
         self._ids = {piece: token_id for token_id, piece in enumerate(self._pieces)}
         if len(self._ids) < len(self._pieces) or len(self._pieces) <= len(_RESERVED):
             raise UserError(
                 f"piece table: it has {len(self._pieces)} pieces, {len(self._ids)} of them different; each has one id, "
                 f"and three are reserved"
             )
-        for token_id in _RESERVED:  # no text may spell them
+        if wrong := [code for code in self.codes if not len(_RESERVED) <= code < len(self._pieces)]:
+            raise UserError(
+                f"piece table: a language has id {min(wrong)}, and pieces have ids {len(_RESERVED)} to "
+                f"{len(self._pieces) - 1}"
+            )
+        for token_id in (*_RESERVED, *self.codes):  # no text may spell them
             del self._ids[self._pieces[token_id]]
         self._processor = _load(self.model)
 
@@ -89,8 +106,9 @@ class PieceTableEncoder(TextEncoder):
         return ids
 
     def decode_ids(self, ids: list[int]) -> str:
-        """Returns the text of the pieces; white space at both ends is none of it."""
-        pieces = [self.unknown_piece if token_id == UNK_ID else self._pieces[token_id] for token_id in ids]
+        """Returns the text of the pieces that are no codes of languages; white space at both ends is none of it."""
+        spoken = [token_id for token_id in ids if token_id not in self.codes]
+        pieces = [self.unknown_piece if token_id == UNK_ID else self._pieces[token_id] for token_id in spoken]
         text: str = self._processor.decode_pieces(pieces)
         return text.replace(PIECE_MARKER, " ").strip()
 
@@ -105,8 +123,11 @@ class PieceTableEncoder(TextEncoder):
 
     def to_bytes(self) -> bytes:
         """Returns the table as a line of JSON, and the model."""
-        header = {"pieces": self._pieces, "sentinels": self.has_sentinels}
-        header |= {} if self.has_tags else {"tags": False}  # a key of its own, so that older files stay as they are
+        header: dict[str, Any] = {"pieces": self._pieces, "sentinels": self.has_sentinels}
+        if self.languages:  # keys of their own, so that older files stay as they are
+            header["languages"] = dataclasses.asdict(self.languages)
+        elif not self.has_tags:
+            header["tags"] = False
         return json.dumps(header).encode() + b"\n" + self.model
 
     @classmethod
@@ -119,9 +140,12 @@ class PieceTableEncoder(TextEncoder):
             tags = bool(table.get("tags", True))
             if not all(isinstance(piece, str) for piece in pieces):
                 raise ValueError("a piece is no text")
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            languages = LanguageCodes(**table["languages"]) if "languages" in table else None
+            if languages and not all(type(code) is int for code in languages.ids.values()):
+                raise ValueError("a language has no id")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(f"piece table: the file's table is damaged ({one_line(error)}); get it again") from None
-        return cls(model, pieces, sentinels, tags)
+        return cls(model, pieces, sentinels, tags, languages)
 
     @classmethod
     def build(cls, lines: Iterable[str], size: int) -> Self:

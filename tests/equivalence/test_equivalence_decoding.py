@@ -23,7 +23,7 @@ CONFIGURATIONS = {
     "rotary positions": {"positions": "rotary"},
     "relative biases": {"positions": "relative_bias", "relative_bias_buckets": 8, "relative_bias_max_distance": 5},
     "padding before the first target": {"target_start": "pad"},
-    "the end of sequence before the first target": {"target_start": "eos", "sinusoid_layout": "split_from_2"},
+    "the end of sequence before the first target": {"target_start": "id", "sinusoid_layout": "split"},
     "shared heads of keys and values": {"num_heads": 4, "num_kv_heads": 2},
 }
 

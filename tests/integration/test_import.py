@@ -5,11 +5,13 @@ import re
 import numpy as np
 import pytest
 
+import t2t
+from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen, decoder, exporter, importer, trainer
 from t2t.text.subword import SubwordEncoder
-from tests.readme import ROOT, block, execute
-from tests.reference import fairseq, marian, marian_native
+from tests.readme import ROOT, block, blocks, execute
+from tests.reference import fairseq, language_models, marian, marian_native
 from tests.reference import tensor2tensor as theirs
 
 pytestmark = pytest.mark.slow
@@ -66,11 +68,7 @@ def test_flags_that_are_missing_or_lead_nowhere(tmp_path, capsys):
 def test_the_walk_through_of_a_marian_translator(tmp_path, capsys):
     """The commands of docs/importing.md, with few updates of a small model."""
     marian.write_model(tmp_path / "opus-mt-en-de")
-    for split in ("train", "dev"):
-        for side, suffix in (("source", "src"), ("target", "tgt")):
-            (tmp_path / f"{split}.{suffix}").write_text("\n".join(marian.CORPUS[side] * 4) + "\n")
-    pairs = zip(marian.CORPUS["source"], marian.CORPUS["target"], strict=True)
-    (tmp_path / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+    write_corpus(tmp_path)
     shown = block("import-marian", page=ROOT / "docs/importing.md")
     commands = shown.replace("--train_steps=2000", "--train_steps=6 --local_eval_frequency=3")
     done = execute("bash", commands, tmp_path)
@@ -112,6 +110,72 @@ def test_the_walk_through_of_marians_own_translator_and_back(tmp_path):
         for name, array in arrays.items():
             rows = archive[name].T[1:].T if name.endswith("logit_out_b") else archive[name]
             np.testing.assert_array_equal(rows[1:] if name == "Wemb" else rows, array)
+
+
+def write_corpus(folder):
+    for split in ("train", "dev"):
+        for side, suffix in (("source", "src"), ("target", "tgt")):
+            (folder / f"{split}.{suffix}").write_text("\n".join(marian.CORPUS[side] * 4) + "\n")
+    pairs = zip(marian.CORPUS["source"], marian.CORPUS["target"], strict=True)
+    (folder / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+
+
+def test_the_walk_through_of_nllb(tmp_path):
+    """The commands of docs/importing.md, with few updates of a small model."""
+    language_models.write_model(tmp_path / "nllb-200-distilled-600M", "nllb")
+    write_corpus(tmp_path)
+    shown = block("import-nllb", page=ROOT / "docs/importing.md")
+    commands = shown.replace("--train_steps=2000", "--train_steps=6 --local_eval_frequency=3")
+    done = execute("bash", commands, tmp_path)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert CheckpointStore(tmp_path / "imported/checkpoints").load().step == 6
+    lines = len(marian.CORPUS["source"]) * 4
+    for name in ("before.tgt", "back.src"):
+        assert len((tmp_path / name).read_text().splitlines()) == lines
+    assert len((tmp_path / "scores.txt").read_text().splitlines()) == len(marian.CORPUS["source"])
+    # The script beside the graphs reads and writes the languages of the run.
+    translator = t2t.load(tmp_path / "imported", target_language="deu_Latn")
+    (expected,) = translator.translate(["the small dog"], decode_method="greedy")[0]
+    found = execute("bash", "echo the small dog | python exported/translate.py", tmp_path)
+    assert found.stdout.rstrip("\n") == expected.text, found.stderr
+
+
+@pytest.mark.parametrize("kind", ["m2m", "mbart"])
+def test_a_model_with_languages_is_adapted_and_exported(tmp_path, kind):
+    languages = {"source_language": language_models.english(kind), "target_language": language_models.german(kind)}
+    flags = [f"--{name}={language}" for name, language in languages.items()]
+    language_models.write_model(tmp_path / "model", kind)
+    write_corpus(tmp_path)
+    run, data = tmp_path / "run", f"--data_dir={tmp_path / 'data'}"
+    asked = ["t2t-import", "--from=huggingface", f"--model_dir={tmp_path / 'model'}", f"--output_dir={run}", *flags]
+    assert importer.main(asked) == 0
+    sides = [("source", "src"), ("target", "tgt")]
+    raw = [f"--{split}_{side}={tmp_path / split}.{suffix}" for split in ("train", "dev") for side, suffix in sides]
+    (vocabulary,) = (run / "vocab").glob("*.pieces")
+    problem = ["--problem=text2text_files", f"--vocab_file={vocabulary}", *flags, data]
+    assert datagen.main(["t2t-datagen", *problem, *raw]) == 0
+    # Adapters need the hparams of the network, of which a run of mBART has the language that it begins with.
+    overrides = RunDir.open(run).record.overrides
+    train = [
+        "t2t-trainer", data, f"--output_dir={tmp_path / 'adapted'}", f"--warm_start_from={run}",
+        "--model=transformer_bart", f"--hparams_set={'transformer_mbart' if kind == 'mbart' else 'transformer_m2m'}",
+        "--problem=text2text_files", f"--hparams={overrides},lora_rank=2", "--train_steps=3", "--eval_steps=0",
+        "--worker_cpu=1", *flags,
+    ]  # fmt: skip
+    assert trainer.main(train) == 0
+    adapted = t2t.load(tmp_path / "adapted")
+    assert adapted.problem.language_marks() == t2t.load(run).problem.language_marks()
+    lines = tmp_path / "lines"
+    lines.write_text("\n".join(marian.CORPUS["source"][:4]) + "\n")
+    export = ["t2t-exporter", f"--output_dir={tmp_path / 'adapted'}", f"--parity_file={lines}", "--data_dir="]
+    assert exporter.main([*export, f"--export_dir={tmp_path / 'fast'}", "--format=ctranslate2"]) == 0
+    # What the README shows writes what the run writes, but for its beam search.
+    (shown,) = [one.text for one in blocks(tmp_path / "fast/README.md") if one.language == "python"]
+    done = execute("python", re.sub(r"beam_size=\d+", "beam_size=1", shown), tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = re.search(r"source.encode\('(.*?)'\)", shown)[1]
+    ((best,),) = adapted.translate([text], decode_method="greedy")
+    assert done.stdout.rstrip("\n") == best.text
 
 
 def test_flags_of_another_format_are_refused(tmp_path, capsys):

@@ -17,13 +17,29 @@ DATA_MUTATIONS = (
     Mutation(
         name="the tag stands behind the first piece",
         file="t2t/data/tagged.py",
-        original="np.insert(values, starts, self._tag_id)",
-        broken="np.insert(values, starts + 1, self._tag_id)",
+        original="marked[start_N + place] = token_id",
+        broken="marked[start_N + place], marked[start_N + place + 1] = marked[start_N + place + 1], token_id",
         breaks="Training reads the language tag in another place than decoding writes it.",
         tests=(
             "tests/unit/problems/test_problems_language_tags.py::"
             "test_inputs_begin_with_the_tag_of_the_target_language_in_both_directions",
         ),
+    ),
+    Mutation(
+        name="outputs without the code of their language",
+        file="t2t/problems/languages.py",
+        original="if target and target.target == BEGIN:",
+        broken="if target and target.target == NONE:",
+        breaks="An imported translator writes whatever language it begins with.",
+        tests=("tests/unit/problems/test_problems_languages.py",),
+    ),
+    Mutation(
+        name="codes of languages as text",
+        file="t2t/text/piece_table.py",
+        original="[token_id for token_id in ids if token_id not in self._codes]",
+        broken="list(ids)",
+        breaks="Outputs begin with the code of their language.",
+        tests=("tests/unit/text/test_text_piece_table.py",),
     ),
     Mutation(
         name="a problem twice in a mixture",

@@ -117,8 +117,8 @@ DOOR_MUTATIONS = (
     Mutation(
         name="the first position of fairseq",
         file="t2t/importing/fairseq/run.py",
-        original='"split_from_2" if positions == "sinusoidal"',
-        broken='"split" if positions == "sinusoidal"',
+        original="first_position=_FIRST_POSITION if",
+        broken="first_position=0 if",
         breaks="Positions of imported translators count from 0 on, not from 2.",
         tests=("tests/unit/importing/fairseq/test_importing_fairseq.py::test_targets_have_the_same_probabilities",),
     ),
@@ -155,6 +155,28 @@ DOOR_MUTATIONS = (
         broken="best = max(pairwise(pieces)",
         breaks="Words are cut into other pieces than the model knows.",
         tests=("tests/unit/text/test_text_bpe.py::test_words_are_cut_by_the_first_merges",),
+    ),
+    Mutation(
+        name="rows of padding among positions",
+        file="t2t/importing/huggingface/language_models.py",
+        original="_FIRST_POSITION = 2",
+        broken="_FIRST_POSITION = 1",
+        breaks="An imported mBART reads the vectors of other positions.",
+        tests=(
+            "tests/unit/importing/huggingface/test_importing_huggingface_language_models.py::"
+            "test_targets_have_the_same_probabilities_in_any_direction",
+        ),
+    ),
+    Mutation(
+        name="ids of language codes",
+        file="t2t/importing/huggingface/language_vocabulary.py",
+        original="return {piece: first + number for",
+        broken="return {piece: first + number + 1 for",
+        breaks="An imported model is asked for the language next to the one that is named.",
+        tests=(
+            "tests/unit/importing/huggingface/test_importing_huggingface_language_models.py::"
+            "test_codes_are_found_in_other_files",
+        ),
     ),
     Mutation(
         name="the order of imported ids",

@@ -119,6 +119,7 @@ class Network:
         x = self.tensors[f"{side}.embed_tokens.weight"][ids]
         x = x if self.values["no_scale_embedding"] else x * math.sqrt(x.shape[1])
         x = x + np.array([self.position(side, place, x.shape[1]) for place in range(len(ids))])
+        x = self.norm(f"{side}.layernorm_embedding", x) if self.values["layernorm_embedding"] else x
         before = self.values[f"{side}_normalize_before"]
         for number in range(self.values[f"{side}_layers"]):
             layer = f"{side}.layers.{number}"

@@ -35,6 +35,7 @@ class Architecture:
     buckets: int = 0
     bucket_distance: int = 0
     start: str = "zero"
+    start_id: int = 1
 
 
 def sinusoid(position, width):
@@ -60,14 +61,7 @@ def halved_sinusoid(position, width):
     return np.concatenate([turned[0::2], turned[1::2]])
 
 
-def late_sinusoid(position, width):
-    """fairseq's: Tensor2Tensor's, where the first token of a sequence, after padding's own number 1, has position 2."""
-    return split_sinusoid(position + 2, width)
-
-
-LAYOUTS = {
-    "interleaved": sinusoid, "split": split_sinusoid, "halves": halved_sinusoid, "split_from_2": late_sinusoid,
-}  # fmt: skip
+LAYOUTS = {"interleaved": sinusoid, "split": split_sinusoid, "halves": halved_sinusoid}
 
 
 def softmax(x):
@@ -151,7 +145,7 @@ class Transformer:
 
     def decode(self, target, memory):
         """Returns the decoder's output, a list of T vectors."""
-        start = self.embed("target_embedding", 1 if self.shape.start == "eos" else 0)
+        start = self.embed("target_embedding", self.shape.start_id if self.shape.start == "id" else 0)
         start = np.zeros_like(start) if self.shape.start == "zero" else start
         before = [start] + [self.embed("target_embedding", token) for token in target[:-1]]
         states = [self.place(x, position) for position, x in enumerate(before)]

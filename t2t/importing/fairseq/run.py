@@ -1,7 +1,8 @@
 """Translators of fairseq: the architectures `transformer*`.
 
-The network is the paper's Transformer with biases in attention, Tensor2Tensor's sinusoids counted from position 2 on,
-and a decoder that begins with the end of sequence. Norms, tables, activation and depths are settings.
+The network is that of `transformer_bart`: the paper's Transformer with biases in attention, Tensor2Tensor's sinusoids
+counted from position 2 on, or learned positions, and a decoder that begins with the end of sequence. Norms, tables,
+activation and depths are settings.
 
 Legend: D width, V vocabulary, L positions.
 """
@@ -13,8 +14,7 @@ import numpy as np
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
 from t2t.export.huggingface.mapping import transformer_parts
-from t2t.hparams.base import HParams
-from t2t.hparams.transformer import transformer_base
+from t2t.hparams.transformer_bart import TransformerBartHParams, transformer_m2m
 from t2t.importing.fairseq import dictionary
 from t2t.importing.fairseq.files import Checkpoint, read_checkpoint, read_vocabularies
 from t2t.importing.fairseq.tensors import with_todays_names
@@ -34,7 +34,7 @@ _FALSE = (False, None, 0)
 _KNOWN: dict[str, tuple[Any, ...]] = {
     "task": ("translation", None),
     "activation_fn": (*_ACTIVATIONS, None),
-    "layernorm_embedding": _FALSE, "adaptive_input": _FALSE, "adaptive_softmax_cutoff": (None, "", []),
+    "adaptive_input": _FALSE, "adaptive_softmax_cutoff": (None, "", []),
     "character_embeddings": _FALSE, "char_inputs": _FALSE, "no_cross_attention": _FALSE, "cross_self_attention": _FALSE,
     "no_decoder_final_norm": _FALSE, "base_layers": _FALSE, "encoder_layers_to_keep": (None, ""),
     "decoder_layers_to_keep": (None, ""), "alternate_decoder_ffn_embed_dim": _FALSE,
@@ -65,7 +65,9 @@ def read(request: ImportRequest) -> ForeignRun:
     weights = _weights(tensors, checkpoint, hparams, *sizes)
     return ForeignRun(
         problem=problem,
+        model="transformer_bart",
         hparams=hparams,
+        hparams_set="transformer_m2m",
         weights=weights,
         unused=tensors.finish(),
         tensors=tensors.taken,
@@ -80,8 +82,8 @@ def read(request: ImportRequest) -> ForeignRun:
     )
 
 
-def _hparams(checkpoint: Checkpoint) -> HParams:
-    """Returns the hparams of the network; those of training are of `transformer_base`."""
+def _hparams(checkpoint: Checkpoint) -> TransformerBartHParams:
+    """Returns the hparams of the network; those of training are of `transformer_m2m`."""
     settings, arch = checkpoint.settings, checkpoint.settings.get("arch")
     if not isinstance(arch, str) or not arch.startswith("transformer") or "_lm" in arch:
         raise UserError(f"{checkpoint.path}: its architecture is {arch!r}; translators of transformer* can be imported")
@@ -102,7 +104,7 @@ def _hparams(checkpoint: Checkpoint) -> HParams:
     positions = "none" if settings.get("no_token_positional_embeddings") else positions
     lengths = [checkpoint.need(f"max_{side}_positions") for side in ("source", "target")]
     is_tied = settings.get("share_all_embeddings") or settings.get("share_decoder_input_output_embed")
-    return transformer_base().replace(
+    return transformer_m2m().replace(
         hidden_size=checkpoint.need("encoder_embed_dim"),
         num_encoder_layers=checkpoint.need("encoder_layers"),
         num_decoder_layers=checkpoint.need("decoder_layers"),
@@ -113,8 +115,10 @@ def _hparams(checkpoint: Checkpoint) -> HParams:
         norm_epsilon=1e-5,
         attention_bias=True,
         positions=positions,
-        sinusoid_layout="split_from_2" if positions == "sinusoidal" else "interleaved",
-        target_start="eos",
+        sinusoid_layout="split" if positions == "sinusoidal" else "interleaved",
+        first_position=_FIRST_POSITION if positions == "sinusoidal" else 0,
+        embedding_norm=bool(settings.get("layernorm_embedding")),
+        target_start="id",
         shared_embedding=bool(settings.get("share_all_embeddings")),
         shared_embedding_and_softmax_weights=bool(is_tied) and not settings.get("no_scale_embedding"),
         max_length=min(lengths),
@@ -128,9 +132,9 @@ def _hparams(checkpoint: Checkpoint) -> HParams:
     )
 
 
-def _weights(tensors: Tensors, checkpoint: Checkpoint, hparams: Any, *sizes: int) -> Arrays:
+def _weights(tensors: Tensors, checkpoint: Checkpoint, hparams: TransformerBartHParams, *sizes: int) -> Arrays:
     """Returns the weights by our paths; names what is not needed."""
-    weights = _tables(tensors, checkpoint, hparams, *sizes) | _positions(tensors, checkpoint, hparams)
+    weights = _tables(tensors, checkpoint, hparams, *sizes) | _positions(tensors, hparams)
     weights |= take_parts(tensors, transformer_parts(hparams.encoder_layers, hparams.decoder_layers, prefix=""))
     for side, layers in (("encoder", hparams.encoder_layers), ("decoder", hparams.decoder_layers)):
         for number in range(layers):
@@ -173,20 +177,18 @@ def _tables(tensors: Tensors, checkpoint: Checkpoint, hparams: Any, source_size:
     return tables
 
 
-def _positions(tensors: Tensors, checkpoint: Checkpoint, hparams: Any) -> Arrays:
-    """Returns the table of learned positions, (L, D); nothing of sinusoids, which are computed here."""
-    for side in ("encoder", "decoder"):
+def _positions(tensors: Tensors, hparams: TransformerBartHParams) -> Arrays:
+    """Returns tables of learned positions, (L, D), and norms of embeddings; nothing of sinusoids, computed here."""
+    weights: Arrays = {}
+    for side, path in (("encoder", "source_positions"), ("decoder", "target_positions")):
         for buffer in ("_float_tensor", "weights"):
             tensors.drop(f"{side}.embed_positions.{buffer}", "sinusoids, which are computed here")
-    if hparams.positions != "learned":
-        return {}
-    source_LD, target_LD = (tensors.take(f"{side}.embed_positions.weight") for side in ("encoder", "decoder"))
-    if not np.array_equal(source_LD, target_LD):
-        raise UserError(
-            f"{checkpoint.path} has learned positions of the encoder and others of the decoder; the models here have "
-            f"one table for both, so it cannot be imported"
-        )
-    return {"positions/table": source_LD[_FIRST_POSITION:]}
+        if hparams.positions == "learned":
+            table_LD = tensors.take(f"{side}.embed_positions.weight")[_FIRST_POSITION:]
+            weights[f"{path}/positions/table"] = table_LD[: hparams.max_length]
+        if hparams.embedding_norm:
+            weights |= tensors.norm(f"{side}.layernorm_embedding", f"{path}/norm")
+    return weights
 
 
 def _check_version(tensors: Tensors, checkpoint: Checkpoint, side: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from t2t.errors import UserError
 from t2t.importing.formats import ImportRequest
-from t2t.importing.huggingface import marian, t5
+from t2t.importing.huggingface import language_models, marian, t5
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.run import ForeignRun
 
@@ -12,8 +12,11 @@ MODEL_TYPES: dict[str, Callable[[ModelFolder, ImportRequest], ForeignRun]] = {
     "marian": marian.read,
     "t5": t5.read,
     "mt5": t5.read,
+    "m2m_100": language_models.read,
+    "mbart": language_models.read,
 }
 """By `model_type` of config.json."""
+_WITH_LANGUAGES = ("m2m_100", "mbart")
 
 
 def read(request: ImportRequest) -> ForeignRun:
@@ -28,5 +31,10 @@ def read(request: ImportRequest) -> ForeignRun:
         raise UserError(
             f"--model_dir={folder.path}: config.json has model_type={model_type!r}; models that can be imported are "
             f"{', '.join(MODEL_TYPES)}"
+        )
+    languages = {"--source_language": request.source_language, "--target_language": request.target_language}
+    if model_type not in _WITH_LANGUAGES and (asked := [flag for flag, given in languages.items() if given]):
+        raise UserError(
+            f"{', '.join(asked)}: a model of model_type={model_type!r} has no codes of languages; leave that out"
         )
     return MODEL_TYPES[model_type](folder, request)

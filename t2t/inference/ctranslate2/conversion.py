@@ -54,20 +54,26 @@ def write_model(folder: Path, model: Transformer, tokens: TokenLists, longest: i
     weights = {v.path.partition("/")[2]: np.asarray(v) for v in model.variables} | _embedding_tables(model)
     if not all(np.isfinite(weight).all() for weight in weights.values()):  # an output without scores would not show it
         raise UserError(NOT_FINITE)
-    spec = build_spec(model.hparams, weights, _positions(model, weights, longest), tokens.source, tokens.target)
+    positions = _positions(model, weights, longest)
+    spec = build_spec(model.hparams, weights, positions, tokens.source, tokens.target, tokens.adds_end)
     spec.validate()
     spec.optimize(quantization=None if weights_in == FLOAT32 else weights_in)
     spec.save(str(folder))
 
 
-def _positions(model: Transformer, weights: Mapping[str, np.ndarray], longest: int) -> np.ndarray:
-    """Returns what is added at each position of inputs and outputs, (L, D)."""
-    hparams = model.hparams
+def _positions(model: Transformer, weights: Mapping[str, np.ndarray], longest: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns what is added at each position of inputs, and of outputs, (L, D) each."""
+    hparams, table = model.hparams, "positions/table"
     if hparams.positions == "learned":
-        return weights["positions/table"]
+        if table in weights:
+            return weights[table], weights[table]
+        return weights[f"source_positions/{table}"], weights[f"target_positions/{table}"]
     if hparams.positions in ("relative", "relative_bias", "rotary", "none"):
-        return np.zeros((longest, hparams.hidden_size), np.float32)
-    return sinusoids(longest, hparams.hidden_size, hparams.sinusoid_layout)
+        zeros_LD = np.zeros((longest, hparams.hidden_size), np.float32)
+        return zeros_LD, zeros_LD
+    first = getattr(hparams, "first_position", 0)
+    waves_LD = sinusoids(longest, hparams.hidden_size, hparams.sinusoid_layout, first)
+    return waves_LD, waves_LD
 
 
 def _embedding_tables(model: Transformer) -> dict[str, np.ndarray]:

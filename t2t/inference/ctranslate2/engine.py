@@ -49,6 +49,7 @@ class CTranslate2Engine(PartialEngine):
         longest: positions that it has.
         most_tokens: of an output, whatever the length of its input; None for any number.
         compute_type: one of COMPUTE_TYPES.
+        start: ids that each output begins with.
 
     Raises:
         UserError: the processor cannot compute so.
@@ -61,6 +62,7 @@ class CTranslate2Engine(PartialEngine):
         longest: int,
         most_tokens: int | None = None,
         compute_type: str = "float32",
+        start: Sequence[int] = (),
     ):
         import ctranslate2
 
@@ -70,6 +72,7 @@ class CTranslate2Engine(PartialEngine):
             raise UserError(f"--compute_type={compute_type}: on this processor there are {there_are}; ask for one")
         self._tokens, self._longest, self._most_tokens = tokens, longest, most_tokens
         self._padding, self._end = tokens.target[PAD_ID], tokens.target[EOS_ID]
+        self._start = tuple(start)
         self.name = f"CTranslate2 {ctranslate2.__version__} in {compute_type}"
         _use_avx512()
         self._workers = len(os.sched_getaffinity(0))
@@ -85,7 +88,7 @@ class CTranslate2Engine(PartialEngine):
             return "it draws random numbers of its own, so that a seed would not name a sample"
         if settings.counts_coverage:
             return "it has another coverage penalty"
-        if prefixes is not None:
+        if prefixes is not None and any(tuple(prefix) != self._start for prefix in prefixes):
             return "it has another log-probability of what goes on from a given beginning"
         if settings.constrains_output:
             return "it gives the probability of what may not be written to other ids"
@@ -197,6 +200,9 @@ class CTranslate2Engine(PartialEngine):
             max_decoding_length=max(limits[n] for n in numbers),
             min_decoding_length=0, max_input_length=0, max_batch_size=0,
             suppress_sequences=[[suppressed]] if suppressed else None,
+            target_prefix=[[self._tokens.target[token_id] for token_id in self._start]] * len(numbers)
+            if self._start
+            else None,
             return_end_token=True, return_scores=settings.scored or beam > 1, asynchronous=True,
         )  # fmt: skip
 
@@ -210,7 +216,8 @@ class CTranslate2Engine(PartialEngine):
         source = self._tokens.source_of(rows[number])
         scored = self._model.score_batch([source] * len(targets), targets, max_input_length=0)
         return [
-            (tokens, float(sum(one.log_probs[: len(tokens)]))) for tokens, one in zip(hypotheses, scored, strict=True)
+            (tokens, float(sum(one.log_probs[len(self._start) : len(tokens)])))
+            for tokens, one in zip(hypotheses, scored, strict=True)
         ]
 
     def _result(self, found: Sequence[Sequence[_Found]], settings: SearchSettings) -> SearchResult:

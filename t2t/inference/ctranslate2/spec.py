@@ -34,26 +34,29 @@ def complaints(hparams: TransformerHParams) -> list[str]:
 def build_spec(
     hparams: TransformerHParams,
     weights: Mapping[str, np.ndarray],
-    positions_LD: np.ndarray,
+    positions_LD: tuple[np.ndarray, np.ndarray],
     source_tokens: Sequence[str],
     target_tokens: Sequence[str],
+    adds_end: bool = True,
 ) -> Any:
     """Returns a `ctranslate2.specs.TransformerSpec`, filled; it has no `complaints`.
 
     Args:
         hparams: of the model.
         weights: by variable path, without the model's name.
-        positions_LD: what is added to embeddings at each position, (L, D) float32; with relative or rotary ones zeros.
+        positions_LD: what is added to embeddings at each position of inputs, and of outputs, (L, D) float32 each; with
+            relative or rotary ones zeros.
         source_tokens: V unique strings, by id.
         target_tokens: V unique strings, by id.
+        adds_end: whether CTranslate2 ends inputs, or is given them with their ends.
     """
     spec = _empty_spec(hparams)
     spec.register_source_vocabulary(list(source_tokens))
     spec.register_target_vocabulary(list(target_tokens))
     spec.config.bos_token = spec.config.eos_token = target_tokens[EOS_ID]
-    start = EOS_ID if hparams.target_start == "eos" else PAD_ID
+    start = hparams.target_start_id if hparams.target_start == "id" else PAD_ID
     spec.config.unk_token, spec.config.decoder_start_token = target_tokens[UNK_ID], target_tokens[start]
-    spec.config.add_source_eos = hparams.input_end
+    spec.config.add_source_eos = adds_end
     spec.config.layer_norm_epsilon = hparams.norm_epsilon
     _fill_modalities(spec, weights, positions_LD)
     spec.decoder.start_from_zero_embedding = hparams.target_start == "zero"
@@ -64,6 +67,9 @@ def build_spec(
                 _fill_relative_bias(layer.self_attention, weights, name, hparams.relative_bias_max_distance)
         if stack.pre_norm:
             _fill_norm(stack.layer_norm, weights, f"{name}/final_norm")
+        if hasattr(stack, "layernorm_embedding"):
+            side = "source" if name == "encoder" else "target"
+            _fill_norm(stack.layernorm_embedding, weights, f"{side}_positions/norm")
     return spec
 
 
@@ -73,6 +79,7 @@ def _empty_spec(hparams: TransformerHParams) -> Any:
 
     settings = {
         "pre_norm": hparams.norm_position == "pre",
+        "layernorm_embedding": getattr(hparams, "embedding_norm", False),
         "activation": common_spec.Activation[_ACTIVATIONS[hparams.activation]],
         "num_heads_kv": hparams.num_kv_heads or None,
         "ffn_glu": hparams.gated_feed_forward,
@@ -87,7 +94,7 @@ def _empty_spec(hparams: TransformerHParams) -> Any:
     return TransformerSpec(encoder, decoder)
 
 
-def _fill_modalities(spec: Any, weights: Mapping[str, np.ndarray], positions_LD: np.ndarray) -> None:
+def _fill_modalities(spec: Any, weights: Mapping[str, np.ndarray], positions_LD: tuple[np.ndarray, np.ndarray]) -> None:
     """Fills embeddings, positions and the output layer; tables that are one stay one in the file."""
     target_VD = weights["target_embedding/table"]
     (source,) = spec.encoder.embeddings
@@ -99,8 +106,9 @@ def _fill_modalities(spec: Any, weights: Mapping[str, np.ndarray], positions_LD:
     # What names the target is added to every source position, as positions are; else to every vector of the table.
     target_space = weights.get("target_space", np.float32(0.0))
     if hasattr(spec.decoder, "position_encodings"):
-        spec.decoder.position_encodings.encodings = positions_LD
-        spec.encoder.position_encodings.encodings = positions_LD + target_space
+        source_LD, target_LD = positions_LD
+        spec.decoder.position_encodings.encodings = target_LD
+        spec.encoder.position_encodings.encodings = source_LD + target_space
     elif "target_space" in weights:
         source.weight = source.weight + target_space * np.float32(target_VD.shape[1] ** -0.5)
 

@@ -8,6 +8,7 @@ from typing import Self
 from t2t.inference.rows import Row
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.text.encoder import TextEncoder
+from t2t.text.language_codes import END
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,15 +19,24 @@ class TokenLists:
     target: list[str]
     input_end: bool = True
     """Whether the model looks at the end of sequence of an input."""
+    codes_follow_end: bool = False
+    """Whether the code of a language comes after the end of an input, which is then given as it is."""
 
     @classmethod
     def of_encoders(cls, encoders: Mapping[str, TextEncoder], input_end: bool = True) -> Self:
         """Returns those of the vocabularies of inputs and targets."""
-        return cls(*(tokens_of(encoders[name]) for name in (INPUTS, TARGETS)), input_end)
+        languages = encoders[INPUTS].languages
+        follows = bool(languages) and languages.source == END
+        return cls(*(tokens_of(encoders[name]) for name in (INPUTS, TARGETS)), input_end, follows)
+
+    @property
+    def adds_end(self) -> bool:
+        """Whether CTranslate2 ends inputs."""
+        return self.input_end and not self.codes_follow_end
 
     def source_of(self, row: Row) -> list[str]:
-        """Returns the tokens of an input without its end of sequence, which CTranslate2 adds where it is read."""
-        return [self.source[token_id] for token_id in row[:-1]]
+        """Returns the tokens of an input, without its end where CTranslate2 adds that or nothing reads it."""
+        return [self.source[token_id] for token_id in (row if self.codes_follow_end else row[:-1])]
 
     def target_of(self, row: Row) -> list[str]:
         """Returns the tokens of an output without its end of sequence."""

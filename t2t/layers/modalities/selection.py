@@ -3,7 +3,7 @@
 Legend: D width.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import keras
 
@@ -88,7 +88,7 @@ def build_modalities(
         UserError: a modality is named for a kind of feature that it does not take.
     """
     width, source, target = hparams.hidden_size, None, None
-    of_tokens: dict[str, Any] = {"symbol_dropout": hparams.symbol_dropout, "target_start": hparams.target_start}
+    of_tokens = {name: getattr(hparams, name) for name in ("symbol_dropout", "target_start", "target_start_id")}
     bottom = _modality(Bottom, hparams.input_modality, spec.inputs) if spec.inputs else None
     shared = hparams.shared_embedding and spec.shared_vocabulary and bottom is TokenEmbedding
     if spec.targets.kind == FeatureKind.TOKENS:

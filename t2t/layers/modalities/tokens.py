@@ -6,6 +6,7 @@ Legend: B batch, T length, D width, V vocabulary.
 import keras
 from keras import ops
 
+from t2t.errors import UserError
 from t2t.layers.dropout import Dropout, random_keep
 from t2t.layers.losses import token_weights
 from t2t.layers.masks import padding_keep
@@ -39,15 +40,27 @@ class TokenEmbedding(Bottom):
     """Tokens: a table of vectors, read scaled by sqrt(D).
 
     In training, a fraction `symbol_dropout` of the tokens has vectors of zeros, and the others are not scaled for it.
-    `target_start` says what comes before the first target: `zero`, a vector of zeros; `pad`, that of padding; or
-    `eos`, that of the end of sequence.
+    `target_start` says what comes before the first target: `zero`, a vector of zeros, `pad`, that of padding, or `id`,
+    that of `target_start_id`.
     """
 
     kinds = frozenset({FeatureKind.TOKENS})
 
-    def __init__(self, spec, width: int, symbol_dropout: float = 0.0, target_start: str = "zero", **kwargs):
+    def __init__(
+        self,
+        spec,
+        width: int,
+        symbol_dropout: float = 0.0,
+        target_start: str = "zero",
+        target_start_id: int = EOS_ID,
+        **kwargs,
+    ):
         super().__init__(spec, width, **kwargs)
-        self.target_start = target_start
+        if target_start == "id" and target_start_id >= spec.vocab_size:
+            raise UserError(
+                f"hparam target_start_id={target_start_id}: the vocabulary has ids 0 to {spec.vocab_size - 1}; name one"
+            )
+        self.target_start, self.target_start_id = target_start, target_start_id
         # One for each side: a table that both share would drop the same places of both.
         self.source_dropout, self.target_dropout = (
             SymbolDropout(symbol_dropout, dtype=self.dtype_policy, name=f"{side}_symbol_dropout")
@@ -76,8 +89,8 @@ class TokenEmbedding(Bottom):
 
         There the vector is what `target_start` says.
         """
-        if self.target_start == "eos":
-            ids = ops.where(padding_keep(ids), ids, EOS_ID)
+        if self.target_start == "id":
+            ids = ops.where(padding_keep(ids), ids, self.target_start_id)
         x = self._vectors(ids)
         if self.target_start == "zero":
             x = x * ops.cast(padding_keep(ids), x.dtype)[..., None]

@@ -36,7 +36,7 @@ FORMS = {
         "sinusoid_layout": "halves", "output_bias": True, "attention_bias": True, "activation": "silu",
     },
     "as fairseq's translators": {
-        "sinusoid_layout": "split_from_2", "target_start": "eos", "attention_bias": True, "activation": "gelu_sigmoid",
+        "sinusoid_layout": "split", "target_start": "id", "attention_bias": True, "activation": "gelu_sigmoid",
     },
     "relative positions, a target space": {
         "positions": "relative", "max_relative_position": 3, "target_space_embedding": True,

@@ -148,7 +148,7 @@ def test_an_export_is_kept_with_its_report_or_not_at_all(tmp_path):
         ({"positions": "rotary", "sinusoid_layout": "interleaved"}, r"positions=rotary \(Marian has sinusoidal\)"),
         ({"activation": "gelu"}, r"activation=gelu \(Marian has relu, silu, gelu_sigmoid\)"),
         ({"norm_epsilon": 1e-5}, r"norm_epsilon=1e-05 \(Marian has 1e-06\)"),
-        ({"target_start": "eos"}, r"target_start=eos \(Marian has zero\)"),
+        ({"target_start": "id"}, r"target_start=id \(Marian has zero\)"),
         ({"num_kv_heads": 1}, r"num_kv_heads=1: its heads have keys and values each"),
         ({"attention_key_channels": 32}, r"attention channels other than hidden_size=8; use ctranslate2 or onnx"),
         ({"decoder_layer": "ssru"}, r"decoder_layer=ssru \(Marian has self_attention\)"),

@@ -107,9 +107,9 @@ def test_sinusoids_in_tensor2tensors_layout_by_hand():
     found = SinusoidalPositions(6, "split")(np.zeros((1, 8, 6), np.float32))
     np.testing.assert_allclose(found[0], sinusoids(8, 6, "split"), atol=1e-6)
     np.testing.assert_allclose(sinusoids(2, 2, "split")[1], [math.sin(1), math.cos(1)], atol=1e-6)
-    np.testing.assert_allclose(sinusoids(6, 6, "split_from_2")[5], expected[1], atol=1e-6)
-    late = SinusoidalPositions(6, "split_from_2")(np.zeros((1, 6, 6), np.float32))
-    np.testing.assert_allclose(late[0], sinusoids(6, 6, "split_from_2"), atol=1e-6)
+    np.testing.assert_allclose(sinusoids(6, 6, "split", first=2)[5], expected[1], atol=1e-6)
+    late = SinusoidalPositions(6, "split", first=2)(np.zeros((1, 6, 6), np.float32))
+    np.testing.assert_allclose(late[0], sinusoids(6, 6, "split", first=2), atol=1e-6)
 
 
 def test_sinusoids_of_far_positions():

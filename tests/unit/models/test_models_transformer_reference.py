@@ -35,8 +35,8 @@ CASES = {
     "four heads, large epsilon": {"num_heads": 4, "norm_epsilon": 0.3},
     "gelu": {"activation": "gelu"},
     "gelu by a sigmoid": {"activation": "gelu_sigmoid"},
-    "as fairseq's: positions from 2 on, the end of sequence before the first target": {
-        "sinusoid_layout": "split_from_2", "target_start": "eos", "attention_bias": True,
+    "the end of sequence before the first target": {
+        "sinusoid_layout": "split", "target_start": "id", "attention_bias": True,
     },
     "two positions to each side": {"self_attention_window": 4},
     "a decoder of SSRU": {"decoder_layer": "ssru"},
@@ -66,6 +66,7 @@ CASES = {
     "T5, version 1.1": {
         **T5, "activation": "gelu_tanh", "gated_feed_forward": True, "shared_embedding_and_softmax_weights": False,
     },
+    "another id before the first target": {"target_start": "id", "target_start_id": 5, "norm_position": "pre"},
     "relative positions, other channels, a window": {
         "positions": "relative", "max_relative_position": 1, "self_attention_window": 6, "attention_value_channels": 12,
     },
@@ -98,6 +99,7 @@ def reference_of(model):
             buckets=hparams.relative_bias_buckets,
             bucket_distance=hparams.relative_bias_max_distance,
             start=hparams.target_start,
+            start_id=hparams.target_start_id,
         ),
     )
 

@@ -105,14 +105,17 @@ def test_another_language_is_asked_for_by_its_tag(raw, names):
     generate(TagEnde(**TAGS), raw / "data", raw, workers=1)
     problem = opened(raw / "data", get_problem("tag_ende", TAGS), **TAGS).problem
     tags = tagged_languages(problem.encoders["inputs"])
-    assert problem.input_tag() == tags["de"]
-    problem.write_language("fr")
-    assert problem.input_tag() == tags["fr"]
+    assert problem.language_marks() == ((tags["de"],), (), ())
+    problem.use_languages(target="fr")
+    assert problem.language_marks() == ((tags["fr"],), (), ())
     with pytest.raises(UserError, match=r"--target_language=it: the vocabulary, .* has no tag <2it>; it has <2en>"):
-        problem.write_language("it")
+        problem.use_languages(target="it")
+    with pytest.raises(UserError, match=r"--source_language=en: inputs of tag_ende do not say their own language; lea"):
+        problem.use_languages("en")
+    assert problem.language_marks().input_start == (tags["fr"],)
     plain = get_problem("tag_ende")
     with pytest.raises(UserError) as error:
-        plain.write_language("fr")
+        plain.use_languages(target="fr")
     assert str(error.value) == (
         "--target_language=fr: inputs of tag_ende have no language tags; leave it out, or train a run with "
         "--language_tags"

@@ -7,6 +7,7 @@ import sentencepiece
 
 from t2t.errors import UserError
 from t2t.problems.text_files import Text2TextFiles
+from t2t.text.language_codes import LanguageCodes
 from t2t.text.piece_table import PieceTableEncoder
 from t2t.text.vocabulary_files import describe_encoders, read_encoders, read_vocabulary, save_encoders
 
@@ -68,6 +69,22 @@ def test_sentinels_stand_anywhere_and_are_kept_in_the_file():
     assert found.fingerprint == encoder.fingerprint != PieceTableEncoder(MODEL, [*PIECES, "<extra_id_0>"]).fingerprint
 
 
+def test_codes_of_languages_are_no_text_and_no_text_spells_them():
+    codes = LanguageCodes({"xx": len(PIECES), "yy": len(PIECES) + 1}, source="end", target="none")
+    encoder = PieceTableEncoder(MODEL, [*PIECES, "the", "YY"], languages=codes)
+    dog = encoder.encode("the dog")
+    assert not {len(PIECES), len(PIECES) + 1} & set(encoder.encode("the yy_YY dog"))
+    assert encoder.encode(">>yy<< dog")[0] != encoder.unknown_id  # of tags it has none, and the text is cut as it is
+    assert encoder.decode([len(PIECES), *dog, len(PIECES) + 1, 1, 4]) == "the dog"
+    assert encoder.certain_text([len(PIECES)]) == ""
+    found = PieceTableEncoder.from_bytes(encoder.to_bytes())
+    assert found.languages == codes
+    assert found.fingerprint == encoder.fingerprint != PieceTableEncoder(MODEL, encoder._pieces).fingerprint
+    assert PieceTableEncoder(MODEL, PIECES).languages is None
+    with pytest.raises(UserError, match=r"piece table: a language has id 1, and pieces have ids 3 to "):
+        PieceTableEncoder(MODEL, PIECES, languages=LanguageCodes({"xx": 1}))
+
+
 def test_two_models_over_one_table_have_the_same_ids_but_are_not_the_same():
     one, other = PieceTableEncoder(MODEL, PIECES), PieceTableEncoder(OTHER, PIECES)
     assert one.ids_fingerprint == other.ids_fingerprint != PieceTableEncoder(MODEL, PIECES[:-1]).ids_fingerprint
@@ -79,6 +96,8 @@ def test_two_models_over_one_table_have_the_same_ids_but_are_not_the_same():
     [
         (b'{"pieces": ["a"', r"the file's table is damaged"),
         (b'{"pieces": [1]}\n', r"the file's table is damaged \(a piece is no text\)"),
+        (b'{"pieces": ["a"], "languages": {"ids": {"de": "x"}}}\n', r"table is damaged \(a language has no id\)"),
+        (b'{"pieces": ["a"], "languages": {"codes": {}}}\n', r"the file's table is damaged \(.*codes"),
         (b'{"pieces": ["a", "b", "c", "d"]}\nmodel', r"its SentencePiece model of 5 bytes is damaged"),
         (b'{"pieces": ["a", "b", "c", "a"]}\n' + MODEL, r"it has 4 pieces, 3 of them different"),
     ],

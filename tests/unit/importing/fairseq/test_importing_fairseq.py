@@ -21,11 +21,17 @@ from tests.builders import numpy
 from tests.reference import fairseq as theirs
 from tests.reference.marian import pytorch_file
 
-POSITIONS = np.random.default_rng(3).normal(size=(34, 8)).astype(np.float32)
+POSITIONS = np.random.default_rng(3).normal(size=(2, 34, 8)).astype(np.float32)
 
 
 def learned(values, tensors):
-    tensors |= {f"{side}.embed_positions.weight": POSITIONS for side in ("encoder", "decoder")}
+    for side, table in zip(("encoder", "decoder"), POSITIONS, strict=True):
+        tensors[f"{side}.embed_positions.weight"] = table
+
+
+def normalised(values, tensors):
+    for side, vectors in zip(("encoder", "decoder"), POSITIONS, strict=True):
+        tensors |= {f"{side}.layernorm_embedding.{name}": vectors[row] for row, name in enumerate(("weight", "bias"))}
 
 
 FORMS = {
@@ -42,6 +48,7 @@ FORMS = {
     ),
     "one table, no positions": ({"share_all_embeddings": True, "no_token_positional_embeddings": True}, None),
     "learned positions": ({"encoder_learned_pos": True, "decoder_learned_pos": True}, learned),
+    "norms of embeddings": ({"layernorm_embedding": True}, normalised),
 }  # fmt: skip
 
 
@@ -221,8 +228,8 @@ PRE = {"encoder_normalize_before": True, "decoder_normalize_before": True}
         ({}, setting(task="translation_lev"), r"another network than the models here: task='translation_lev' \(known"),
         (
             {},
-            setting(layernorm_embedding=True, activation_fn="tanh"),
-            r"activation_fn='tanh' .*; layernorm_embedding=T",
+            setting(adaptive_input=True, activation_fn="tanh"),
+            r"activation_fn='tanh' .*; adaptive_input=T",
         ),
         ({}, setting(decoder_embed_dim=16), r"encoder_embed_dim=8 and decoder_embed_dim=16 \(known: equal ones\)"),
         ({}, setting(encoder_normalize_before=True), r"encoder_normalize_before=True and decoder_normalize_before=Fal"),
@@ -238,11 +245,6 @@ PRE = {"encoder_normalize_before": True, "decoder_normalize_before": True}
             r"output_projection.weight is not",
         ),
         (PRE, put("decoder.version", [2]), r"decoder.version is 2, of which fairseq leaves out the norm at the end"),
-        (
-            {"encoder_learned_pos": True, "decoder_learned_pos": True},
-            lambda v, t: (learned(v, t), t.update({"decoder.embed_positions.weight": POSITIONS + 1})),
-            r"learned positions of the encoder and others of the decoder; the models here have one table for both",
-        ),
     ],
 )
 def test_another_network_is_refused(request_of, monkeypatch, changes, edit, said):

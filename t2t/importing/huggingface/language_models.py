@@ -1,0 +1,126 @@
+"""M2M-100, NLLB and mBART as transformers has them: `M2M100ForConditionalGeneration`, `MBartForConditionalGeneration`.
+
+Fan et al. 2021 (arXiv:2010.11125); NLLB Team 2022 (arXiv:2207.04672), its dense models; Liu et al. 2020
+(arXiv:2001.08210) and Tang et al. 2020 (arXiv:2008.00401). Positions count from 2, since fairseq keeps those up to the
+id of padding, 1, for padding: M2M-100's are sinusoids of these numbers; two rows of mBART's tables are never read.
+
+Legend: D width, L positions, V vocabulary.
+"""
+
+from typing import Any
+
+from t2t.checkpoints.arrays import Arrays
+from t2t.errors import UserError
+from t2t.export.huggingface.mapping import MARIAN_ACTIVATIONS
+from t2t.hparams.transformer_bart import TransformerBartHParams, transformer_m2m, transformer_mbart
+from t2t.importing.formats import ImportRequest
+from t2t.importing.huggingface.bart_layers import stacks, with_sizes
+from t2t.importing.huggingface.folder import ModelFolder
+from t2t.importing.huggingface.language_vocabulary import Vocabulary, read_vocabulary
+from t2t.importing.huggingface.settings import check_settings, need
+from t2t.importing.run import ForeignRun
+from t2t.importing.tensors import Tensors
+from t2t.problems.base import Problem
+from t2t.runs.names import get_text_problem
+from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
+from t2t.text.language_codes import NONE
+
+_ALLOWED: dict[str, tuple[Any, ...]] = {
+    "activation_function": tuple(MARIAN_ACTIVATIONS),
+    "scale_embedding": (True,),
+    "tie_word_embeddings": (True,),
+    "is_encoder_decoder": (True,),
+    "is_decoder": (False,),
+    "normalize_before": (True,),
+    "normalize_embedding": (True,),
+    "add_final_layer_norm": (True,),
+    "add_bias_logits": (False,),
+    "static_position_embeddings": (False,),
+}
+_TABLE = "model.shared.weight"
+_FIRST_POSITION = 2
+
+
+def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
+    """Reads the folder of a model and its tokenizer.
+
+    Raises:
+        UserError: a file is missing or damaged, the network is another than the Transformer here, or mBART's language
+            of outputs is not known.
+    """
+    need(folder, "scale_embedding", bool)  # one of the two has a default that is not allowed
+    check_settings(folder, _ALLOWED)
+    is_mbart = folder.config["model_type"] == "mbart"
+    tensors = folder.read_tensors()
+    vocabulary = read_vocabulary(folder, len(tensors.take(_TABLE)))
+    problem = _problem(request, vocabulary)
+    hparams = with_sizes(folder, transformer_mbart() if is_mbart else transformer_m2m())
+    hparams = hparams.replace(target_start_id=_target_start(folder, vocabulary, problem))
+    weights = {"target_embedding/table": tensors.take(_TABLE)[vocabulary.order], **stacks(tensors, hparams)}
+    weights |= _mbart_weights(tensors, hparams, vocabulary) if is_mbart else {}
+    for side in ("encoder", "decoder"):
+        tensors.drop(f"model.{side}.embed_positions.weights", "sinusoids, which are computed here")
+    languages = vocabulary.encoder.languages
+    assert languages is not None, "its codes have been found"
+    return ForeignRun(
+        problem=problem,
+        model="transformer_bart",
+        hparams=hparams,
+        hparams_set="transformer_mbart" if is_mbart else "transformer_m2m",
+        weights=weights,
+        unused=tensors.finish(),
+        tensors=tensors.taken,
+        origin=f"the model in {folder.path}",
+        settings="its config.json",
+        notes=(
+            f"ids: padding {vocabulary.order[0]}, end of sequence {vocabulary.order[1]} and unknown "
+            f"{vocabulary.order[2]} became 0, 1 and 2",
+            f"{len(languages.ids)} languages; source {problem.source_language or 'to be named'}, target "
+            f"{problem.target_language or 'to be named'}",
+        ),
+    )
+
+
+def _problem(request: ImportRequest, vocabulary: Vocabulary) -> Problem:
+    """Returns the problem with the vocabulary on both sides and the languages that are asked for, or of the folder."""
+    name = request.problem or "text2text_files"
+    asked = {"source_language": request.source_language, "target_language": request.target_language}
+    options = {name: language for name, language in asked.items() if language}
+    if name == "text2text_files":
+        options = {**vocabulary.languages, **options}
+    problem = get_text_problem(name, options).with_encoders(dict.fromkeys((INPUTS, TARGETS), vocabulary.encoder))
+    languages = vocabulary.encoder.languages
+    assert languages is not None, "its codes have been found"
+    for side in asked:
+        if language := getattr(problem, side):
+            languages.find(language, f"--{side}={language}")
+    return problem
+
+
+def _target_start(folder: ModelFolder, vocabulary: Vocabulary, problem: Problem) -> int:
+    """Returns our id of what the decoder begins with: end of sequence, or mBART's language of outputs."""
+    languages = vocabulary.encoder.languages
+    assert languages is not None, "its codes have been found"
+    if languages.target == NONE:
+        if not problem.target_language:
+            raise UserError(
+                f"--model_dir={folder.path}: the model begins outputs with the code of their language, and its files "
+                f"name none; name it with --target_language, such as {sorted(languages.ids)[0]}"
+            )
+        return languages.find(problem.target_language, f"--target_language={problem.target_language}")
+    if (start := need(folder, "decoder_start_token_id")) != vocabulary.order[EOS_ID]:
+        raise UserError(
+            f"{folder.path / 'config.json'} has decoder_start_token_id={start} and eos_token_id="
+            f"{vocabulary.order[EOS_ID]}; such a model begins with end of sequence, and another cannot be imported"
+        )
+    return EOS_ID
+
+
+def _mbart_weights(tensors: Tensors, hparams: TransformerBartHParams, vocabulary: Vocabulary) -> Arrays:
+    """Returns what M2M-100 does not have: tables of positions (L, D), norms of embeddings, biases of logits (V,)."""
+    weights = {"output_embedding/bias": tensors.take("final_logits_bias").reshape(-1)[vocabulary.order]}
+    for side, path in (("encoder", "source_positions"), ("decoder", "target_positions")):
+        table_LD = tensors.take(f"model.{side}.embed_positions.weight")[_FIRST_POSITION:]
+        weights |= {f"{path}/positions/table": table_LD}
+        weights |= tensors.norm(f"model.{side}.layernorm_embedding", f"{path}/norm")
+    return weights

@@ -1,0 +1,190 @@
+"""Vocabularies with language codes as transformers' tokenizers of M2M-100, NLLB, mBART and mBART-50 have them.
+
+A SentencePiece model cuts texts. Ids are fairseq's: `<s>`, `<pad>`, `</s>` and `<unk>`, then the model's pieces;
+M2M-100 has a table of its own for them, `vocab.json`. The codes stand behind the pieces, and behind them `<mask>` and
+rows of the embedding that nothing uses.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from t2t.errors import UserError
+from t2t.importing.huggingface.folder import ModelFolder
+from t2t.importing.huggingface.settings import need
+from t2t.importing.ids import in_our_order, our_order, pieces_by_id
+from t2t.text.language_codes import BEGIN, END, NONE, LanguageCodes
+from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
+
+SENTENCEPIECE = "sentencepiece.bpe.model"
+_TOKENIZER, _SPECIAL, _ADDED, _WHOLE = (
+    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "tokenizer.json",
+)  # fmt: skip
+_FIRST = ("<s>", "<pad>", "</s>", "<unk>")
+_OF_SENTENCEPIECE = 3
+"""Pieces that a model has of these: all but padding."""
+_CODE = re.compile(r"__([A-Za-z][\w-]*)__|([a-z]{2,3}_[A-Z][A-Za-z]{1,3})")
+_PLACES = {"M2M100": (BEGIN, BEGIN), "Nllb": (BEGIN, BEGIN), "MBart50": (BEGIN, BEGIN), "MBart": (END, NONE)}
+"""Where the codes of inputs and outputs stand, by the beginning of the tokenizer's class."""
+
+
+_M2M_LANGUAGES = {
+    "m2m100": "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr "
+    "ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps "
+    "pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu",
+    "wmt21": "en ha is ja cs ru zh de",
+}
+"""By `language_codes` of M2M-100's tokenizers, whose files need not list them: in the order of their ids."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What the tokenizer of a folder has."""
+
+    encoder: PieceTableEncoder
+    order: np.ndarray
+    """The foreign id of each of our ids, (V,) int."""
+    languages: Mapping[str, str]
+    """The languages that a text is in by default, `source_language` and `target_language`, as far as they are known."""
+
+
+def read_vocabulary(folder: ModelFolder, rows: int) -> Vocabulary:
+    """Reads a tokenizer with language codes.
+
+    Args:
+        folder: of the model.
+        rows: of the table of embeddings.
+
+    Raises:
+        UserError: a file is missing, damaged, or of another tokenizer or model.
+    """
+    model = folder.read(SENTENCEPIECE)
+    settings = folder.read_json(_TOKENIZER) if folder.has(_TOKENIZER) else {}
+    table = _pieces(folder, model)
+    codes = _codes(folder, settings, len(table))
+    if not codes:
+        raise UserError(
+            f"--model_dir={folder.path}: none of {_TOKENIZER}, {_SPECIAL}, {_ADDED} and {_WHOLE} lists codes of "
+            f"languages; copy all files of the model"
+        )
+    pieces = _all_pieces(folder, table, codes, rows)
+    pad, eos = (need(folder, name) for name in ("pad_token_id", "eos_token_id"))
+    if need(folder, "vocab_size") != rows or (pieces[pad : pad + 1], pieces[eos : eos + 1]) != (["<pad>"], ["</s>"]):
+        raise UserError(
+            f"{folder.path / 'config.json'} has vocab_size={folder.config['vocab_size']}, pad_token_id={pad} and "
+            f"eos_token_id={eos}; the table of the model has {rows} rows, and its tokenizer <pad> at "
+            f"{pieces.index('<pad>')} and </s> at {pieces.index('</s>')}; copy the files of one model"
+        )
+    order = our_order(rows, pad, eos, pieces.index("<unk>"))
+    ours = {int(foreign): number for number, foreign in enumerate(order)}
+    source, target = _places(folder, settings)
+    languages = LanguageCodes({_language(piece): ours[number] for piece, number in codes.items()}, source, target)
+    encoder = PieceTableEncoder(model, in_our_order(pieces, order), languages=languages)
+    by_id = {number: _language(piece) for piece, number in codes.items()}
+    return Vocabulary(encoder, order, _default_languages(folder, settings, by_id))
+
+
+def _pieces(folder: ModelFolder, model: bytes) -> list[str]:
+    """Returns the pieces that stand in front of the codes, by foreign id."""
+    if folder.has("vocab.json"):
+        pieces = pieces_by_id(folder.read_json("vocab.json"), str(folder.path / "vocab.json"))
+    else:
+        own = pieces_of_model(model)[0]
+        if sorted(own[:_OF_SENTENCEPIECE]) != ["</s>", "<s>", "<unk>"]:
+            raise UserError(
+                f"{folder.path / SENTENCEPIECE} begins with {own[:_OF_SENTENCEPIECE]}; that of mBART and NLLB begins "
+                f"with <unk>, <s> and </s>, and another cannot be imported"
+            )
+        pieces = [*_FIRST, *own[_OF_SENTENCEPIECE:]]
+    if missing := [piece for piece in _FIRST if piece not in pieces]:
+        raise UserError(f"{folder.path}: its tokenizer has no {', '.join(missing)}; copy all files of the model")
+    return pieces
+
+
+def _codes(folder: ModelFolder, settings: Mapping[str, Any], first: int) -> dict[str, int]:
+    """Returns the pieces of languages with their ids: those of a file, else one after the other from `first` on."""
+    listed: list[tuple[Any, Any]] = []
+    if isinstance(decoder := settings.get("added_tokens_decoder"), dict):
+        listed += [(token.get("content"), int(number)) for number, token in decoder.items() if isinstance(token, dict)]
+    if folder.has(_ADDED):
+        listed += folder.read_json(_ADDED).items()
+    listed += _tokens_of_whole(folder, first) if folder.has(_WHOLE) else []
+    codes = {piece: number for piece, number in listed if isinstance(piece, str) and _CODE.fullmatch(piece)}
+    if codes:
+        return codes
+    special = folder.read_json(_SPECIAL) if folder.has(_SPECIAL) else {}
+    for values in (settings, special):
+        for name in ("extra_special_tokens", "additional_special_tokens"):
+            given = values.get(name)
+            tokens = [token.get("content") if isinstance(token, dict) else token for token in given or ()]
+            if pieces := [token for token in tokens if isinstance(token, str) and _CODE.fullmatch(token)]:
+                return {piece: first + number for number, piece in enumerate(dict.fromkeys(pieces))}
+    known = _M2M_LANGUAGES.get(str(settings.get("language_codes") or "m2m100")) if folder.has("vocab.json") else None
+    return {f"__{language}__": first + number for number, language in enumerate((known or "").split())}
+
+
+def _tokens_of_whole(folder: ModelFolder, first: int) -> list[tuple[Any, Any]]:
+    """Returns tokens of tokenizer.json with their ids: the added ones, and those of its table from `first` on."""
+    content = folder.read_json(_WHOLE)
+    added, model = content.get("added_tokens"), content.get("model")
+    tokens = added if isinstance(added, list) else []
+    listed = [(token.get("content"), token.get("id")) for token in tokens if isinstance(token, dict)]
+    table = model.get("vocab") if isinstance(model, dict) else None
+    if isinstance(table, dict):
+        return listed + [(piece, number) for piece, number in table.items() if type(number) is int and number >= first]
+    entries = table[first:] if isinstance(table, list) else []
+    pieces = [entry[0] if isinstance(entry, list) and entry else None for entry in entries]
+    return listed + [(piece, first + number) for number, piece in enumerate(pieces)]
+
+
+def _all_pieces(folder: ModelFolder, table: list[str], codes: Mapping[str, int], rows: int) -> list[str]:
+    """Returns the piece of each row of the table: those in front of the codes, the codes, and what stands behind."""
+    wrong = [piece for piece, number in codes.items() if type(number) is not int or not len(table) <= number < rows]
+    if wrong or len(set(codes.values())) < len(codes):
+        listed = ", ".join(f"{piece} at {codes[piece]}" for piece in wrong[:3]) or "two languages with one id"
+        raise UserError(
+            f"{folder.path}: the tokenizer has {listed}; codes have ids of their own from {len(table)}, behind the "
+            f"pieces, to {rows - 1}, the last row of the model; copy the files of one model"
+        )
+    by_id = {number: piece for piece, number in codes.items()}
+    if (mask := max(by_id) + 1) < rows and "<mask>" not in table and not folder.has("vocab.json"):
+        by_id[mask] = "<mask>"
+    return [*table, *(by_id.get(number, f"<row {number}>") for number in range(len(table), rows))]
+
+
+def _places(folder: ModelFolder, settings: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns where the codes of inputs and of outputs stand."""
+    name = str(settings.get("tokenizer_class") or "")
+    if not name:
+        is_mbart = folder.config.get("model_type") == "mbart"
+        starts_with_code = folder.config.get("decoder_start_token_id") != folder.config.get("eos_token_id")
+        name = ("MBart" if starts_with_code else "MBart50") if is_mbart else "Nllb"
+    kind = next((kind for kind in _PLACES if name in (f"{kind}Tokenizer", f"{kind}TokenizerFast", kind)), None)
+    if kind is None:
+        raise UserError(
+            f"{folder.path / _TOKENIZER} has tokenizer_class={name!r}; tokenizers that can be imported with this model "
+            f"are {', '.join(f'{kind}Tokenizer' for kind in _PLACES)}"
+        )
+    source, target = _PLACES[kind]
+    return END if kind == "Nllb" and settings.get("legacy_behaviour") else source, target
+
+
+def _language(piece: str) -> str:
+    """Returns the name of a language by its piece: `de` for `__de__`, `deu_Latn` for itself."""
+    found = _CODE.fullmatch(piece)
+    return (found[1] or found[2]) if found else piece
+
+
+def _default_languages(folder: ModelFolder, settings: Mapping[str, Any], by_id: Mapping[int, str]) -> dict[str, str]:
+    """Returns the languages that the folder names, those that a decoder begins with before those of the tokenizer."""
+    started = [folder.generation_config.get("forced_bos_token_id"), folder.config.get("decoder_start_token_id")]
+    begun = [by_id[number] for number in started if type(number) is int and number in by_id]
+    named = {
+        "source_language": settings.get("src_lang"),
+        "target_language": next(iter(begun), settings.get("tgt_lang")),
+    }
+    known = set(by_id.values())
+    return {name: language for name, language in named.items() if isinstance(language, str) and language in known}

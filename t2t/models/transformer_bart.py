@@ -1,0 +1,62 @@
+"""The Transformer of BART (Lewis et al. 2020, arXiv:1910.13461) and of translators like it, such as mBART and M2M-100.
+
+Legend: B batch, T length, D width. In a step of decoding: N rows of one position each.
+"""
+
+from typing import Any
+
+import keras
+
+from t2t.hparams.transformer_bart import TransformerBartHParams
+from t2t.layers.cache import StepCache
+from t2t.layers.norm import build_norm
+from t2t.layers.positions import Positions, build_positions
+from t2t.layers.residual import build_all
+from t2t.models.transformer import Transformer
+from t2t.registry import register_model
+
+
+@register_model
+class TransformerBart(Transformer):
+    """The Transformer with positions of each side, and with norms of embeddings where the hparams say so."""
+
+    hparams_class = TransformerBartHParams
+
+    def create_positions(self, **named: Any) -> "PlacedEmbeddings":
+        """Returns the unbuilt layer of the targets, and makes that of the inputs."""
+        named.pop("name")
+        if self.spec.inputs:
+            self.source_positions = PlacedEmbeddings(self.hparams, name="source_positions", **named)
+        return PlacedEmbeddings(self.hparams, name="target_positions", **named)
+
+    def build(self, input_shape=None):
+        """Creates every weight."""
+        super().build()
+        if self.encoder is not None:
+            build_all((self.source_positions,), (None, None, self.hparams.hidden_size))
+
+    def place_source(self, x_BSD, position_BS=None):
+        """Returns embedded inputs (B, S, D) with their positions."""
+        return self.source_positions(x_BSD, position_BS)
+
+
+class PlacedEmbeddings(keras.layers.Layer):
+    """Adds positions to embeddings and normalises the sums, as far as the hparams ask for it."""
+
+    def __init__(self, hparams: TransformerBartHParams, **kwargs):
+        super().__init__(**kwargs)
+        sizes = (hparams.max_length, hparams.hidden_size, hparams.sinusoid_layout, hparams.first_position)
+        policy = self.dtype_policy
+        self.positions: Positions | None = build_positions(hparams.positions, *sizes, dtype=policy, name="positions")
+        self.norm = None
+        if hparams.embedding_norm:
+            self.norm = build_norm(hparams.norm_type, hparams.norm_epsilon, dtype=policy, name="norm")
+
+    def build(self, input_shape):
+        """Builds the parts that there are."""
+        build_all((self.positions, self.norm), input_shape)
+
+    def call(self, x, position_BT=None, cache: StepCache | None = None):
+        """Returns what `Positions` does of `x`, (B, T, D), or with a cache (N, D), normalised."""
+        x = self.positions(x, position_BT, cache=cache) if self.positions is not None else x
+        return self.norm(x) if self.norm is not None else x

@@ -1,0 +1,62 @@
+"""Language codes of a vocabulary: tokens beside a text that say which language it is in, as imported translators read.
+
+Liu et al. 2020 (arXiv:2001.08210), section 2.2, put the code of a text at its end; Fan et al. 2021 (arXiv:2010.11125),
+section 2.2, and NLLB at its beginning. A decoder begins with the code of the language that it writes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from t2t.errors import UserError, did_you_mean, first_few
+
+BEGIN, END, NONE = "begin", "end", "none"
+_PLACES = {"source": (BEGIN, END), "target": (BEGIN, NONE)}
+
+
+class LanguageMarks(NamedTuple):
+    """Ids that stand around the ids of a text."""
+
+    input_start: tuple[int, ...] = ()
+    """In front of an input."""
+    input_end: tuple[int, ...] = ()
+    """Behind the end of sequence of an input."""
+    output_start: tuple[int, ...] = ()
+    """What each output begins with, in training too; a search is given it."""
+
+
+@dataclass(frozen=True)
+class LanguageCodes:
+    """The codes of a vocabulary, and where they stand.
+
+    Raises:
+        UserError: a place where none can stand.
+    """
+
+    ids: Mapping[str, int]
+    """Language, as a user names it -> id of its code."""
+    source: str = BEGIN
+    """Where the code of an input's language stands: `begin`, or `end`, behind end of sequence."""
+    target: str = BEGIN
+    """Where that of an output's stands: `begin`, or `none`: the model itself begins with one language."""
+
+    def __post_init__(self) -> None:
+        for side, places in _PLACES.items():
+            if getattr(self, side) not in places:
+                raise UserError(
+                    f"language codes: those of the {side} stand at {getattr(self, side)!r}; they may stand at "
+                    f"{' or '.join(places)}"
+                )
+
+    def find(self, language: str, asked: str) -> int:
+        """Returns the id of the code of a language.
+
+        Raises:
+            UserError: there is none; `asked` begins the message, and says for what it is looked up.
+        """
+        if language not in self.ids:
+            raise UserError(
+                f"{asked}: the vocabulary has no code of that language; {did_you_mean(language, self.ids)}it has "
+                f"{first_few(sorted(self.ids), ', ')}"
+            )
+        return self.ids[language]

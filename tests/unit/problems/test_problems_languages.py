@@ -1,0 +1,115 @@
+"""What stands around texts whose vocabulary has codes of languages, in data as in decoding."""
+
+import io
+
+import numpy as np
+import pytest
+import sentencepiece
+
+from t2t.data.generate import generate
+from t2t.errors import UserError
+from t2t.problems.text_files import Text2TextFiles
+from t2t.problems.variants import VariantProblem
+from t2t.runs.data import open_data
+from t2t.runs.names import Request, get_problem
+from t2t.text.language_codes import LanguageCodes
+from t2t.text.piece_table import PieceTableEncoder
+
+LINES = {"source": ["one two", "three", "two two one"], "target": ["eins zwei", "drei", "zwei zwei eins"]}
+SIDES = {"inputs": "source", "targets": "target"}
+
+
+def encoder_of(**places):
+    content = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([line for lines in LINES.values() for line in lines] * 5), model_writer=content,
+        vocab_size=40, hard_vocab_limit=False, minloglevel=2,
+    )  # fmt: skip
+    model = sentencepiece.SentencePieceProcessor(model_proto=content.getvalue())
+    pieces = ["<pad>", "</s>", "<unk>", *(model.id_to_piece(n) for n in range(3, len(model))), "deu_Latn", "eng_Latn"]
+    codes = {"deu_Latn": len(pieces) - 2, "eng_Latn": len(pieces) - 1}
+    return PieceTableEncoder(content.getvalue(), pieces, languages=LanguageCodes(codes, **places))
+
+
+@pytest.fixture
+def raw(tmp_path):
+    """Files of pairs and vocabularies."""
+    for split in ("train", "dev"):
+        for side, lines in LINES.items():
+            (tmp_path / f"{split}.{side}").write_text("".join(f"{line}\n" for line in lines))
+    return tmp_path
+
+
+def options_of(raw, encoder, **languages):
+    encoder.save(raw / "codes.pieces")
+    files = {f"{split}_{side}": str(raw / f"{split}.{side}") for split in ("train", "dev") for side in LINES}
+    return files | {"vocab_file": str(raw / "codes.pieces")} | languages
+
+
+def rows(reader, feature):
+    values, lengths = reader.read(np.arange(len(reader)), feature)
+    assert lengths.tolist() == reader.lengths(feature).tolist()
+    assert reader.longest[feature] == lengths.max()
+    return [row.tolist() for row in np.split(values, np.cumsum(lengths)[:-1])]
+
+
+@pytest.mark.parametrize(("source", "target"), [("begin", "begin"), ("end", "begin"), ("end", "none")])
+def test_data_is_read_with_codes_around_texts(raw, source, target):
+    encoder = encoder_of(source=source, target=target)
+    codes = encoder.languages.ids
+    options = options_of(raw, encoder, source_language="eng_Latn", target_language="deu_Latn")
+    problem = Text2TextFiles(**options)
+    generate(problem, raw / "data", raw, workers=1)
+    request = Request(problem="text2text_files", problem_options=options, data_dir=str(raw / "data"))
+    opened = open_data(request, get_problem("text2text_files", options))
+    stored = {side: [[*encoder.encode(line), 1] for line in lines] for side, lines in LINES.items()}
+    en, de = [codes["eng_Latn"]], [codes["deu_Latn"]]
+    for reader in opened.readers.values():
+        assert rows(reader, "inputs") == [en + row if source == "begin" else row + en for row in stored["source"]]
+        assert rows(reader, "targets") == [(de if target == "begin" else []) + row for row in stored["target"]]
+    request = Request(problem="text2text_files_rev", problem_options=options, data_dir=str(raw / "data"))
+    back = open_data(request, get_problem("text2text_files_rev", options))
+    marks = back.problem.language_marks()
+    assert marks.output_start == (tuple(en) if target == "begin" else ())
+    assert (marks.input_start or marks.input_end) == tuple(de)
+    one_side = VariantProblem(get_problem("text2text_files", options), "_copy").with_encoders(
+        {"inputs": encoder, "targets": encoder}
+    )
+    with pytest.raises(UserError, match=r"text2text_files_copy: its vocabulary has codes of languages, which differ"):
+        one_side.language_marks()
+
+
+def test_data_without_languages_is_not_made(raw):
+    options = options_of(raw, encoder_of(), target_language="deu_Latn")
+    with pytest.raises(UserError) as error:
+        generate(Text2TextFiles(**options), raw / "data", raw, workers=1)
+    assert str(error.value) == (
+        "problem text2text_files does not say its source language, of which the vocabulary has codes; name it with "
+        "--source_language"
+    )
+    assert not (raw / "data/text2text_files").exists()
+    options |= {"source_language": "en"}
+    with pytest.raises(UserError, match=r"--source_language=en: the vocabulary has no code of that language; it has d"):
+        generate(Text2TextFiles(**options), raw / "data", raw, workers=1)
+
+
+def test_other_languages_are_asked_for():
+    encoder = encoder_of()
+    codes = encoder.languages.ids
+    problem = Text2TextFiles(source_language="eng_Latn", target_language="deu_Latn")
+    problem.with_encoders({"inputs": encoder, "targets": encoder})
+    assert problem.language_marks() == ((codes["eng_Latn"],), (), (codes["deu_Latn"],))
+    problem.use_languages("deu_Latn", "eng_Latn")
+    assert problem.language_marks() == ((codes["deu_Latn"],), (), (codes["eng_Latn"],))
+    problem.use_languages()
+    assert problem.language_marks() == ((codes["eng_Latn"],), (), (codes["deu_Latn"],))
+
+
+def test_a_model_that_begins_with_one_language_writes_no_other():
+    encoder = encoder_of(source="end", target="none")
+    problem = Text2TextFiles(source_language="eng_Latn", target_language="deu_Latn")
+    problem.with_encoders({"inputs": encoder, "targets": encoder})
+    assert problem.language_marks() == ((), (encoder.languages.ids["eng_Latn"],), ())
+    problem.use_languages("deu_Latn", "deu_Latn")
+    with pytest.raises(UserError, match=r"--target_language=eng_Latn: the model itself begins outputs with one langua"):
+        problem.use_languages(target="eng_Latn")
