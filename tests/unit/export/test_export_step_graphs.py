@@ -48,13 +48,17 @@ MODELS = {
 FORMATS = ("onnx", "litert")
 
 
-def written(translator, folder, format="onnx", n_best=1, quantization=FLOAT32):
+def exported(translator, folder, format="onnx", n_best=1, quantization=FLOAT32):
     if format == "litert":
         pytest.importorskip("ai_edge_litert")
     job = ExportJob(folder=folder, format=format, n_best=n_best, quantization=quantization)
     made = EXPORTS[format](translator, job)
     made.write(folder)
-    return made, Trial(translator.encode(TEXTS), TEXTS)
+    return made
+
+
+def written(translator, folder, *asked, **more):
+    return exported(translator, folder, *asked, **more), Trial(translator.encode(TEXTS), TEXTS)
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -119,7 +123,7 @@ def test_images_are_answered_as_the_readme_shows(format, tmp_path):
     targets = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=WORDS.vocab_size)
     image = FeatureSpec(kind=FeatureKind.IMAGE, shape=(3, 4, 1))
     translator = translator_of(letters(), spec=ProblemSpec(name="l", features={"inputs": image, "targets": targets}))
-    made, _ = written(translator, tmp_path, format)
+    made = exported(translator, tmp_path, format)
     made.verify(tmp_path, Trial(make_inputs(translator, 2), None))
     readme = tmp_path / "README.md"
     readme.write_text(made.usage())
