@@ -38,7 +38,7 @@ def main() -> None:
 
 def _outputs(model: Any, tokenizer: Any, job: dict[str, Any], beams: int) -> list[Output]:
     """Returns the outputs of a search, row by row."""
-    found = {}
+    found: dict[int, Output] = {}
     for numbers in _alike(job):
         rows, limit = [job["rows"][number] for number in numbers], job["limits"][numbers[0]]
         found |= dict(zip(numbers, _search(model, tokenizer, rows, limit, beams), strict=True))

@@ -86,7 +86,7 @@ _LETTERS = {"q": "query", "k": "key", "v": "value"}
 
 def backwards(names: Mapping[str, Any]) -> dict[Any, str]:
     """Returns the keys of a table by value, the first of those that have the same."""
-    return {value: name for name, value in reversed(names.items())}
+    return {value: name for name, value in reversed(list(names.items()))}
 
 
 def transformer_parts(encoder_layers: int, decoder_layers: int, prefix: str = "model.") -> Iterator[Part]:

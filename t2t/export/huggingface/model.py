@@ -13,7 +13,7 @@ import numpy as np
 
 from t2t.checkpoints.arrays import write_arrays
 from t2t.errors import UserError, one_line
-from t2t.export.formats import PROMISES
+from t2t.export.formats import PROMISES, Promise
 from t2t.export.huggingface.card import describe, front_matter, scores_of
 from t2t.export.huggingface.marian import marian_complaints, marian_network
 from t2t.export.huggingface.network import Network, model_complaints
@@ -110,7 +110,7 @@ class HuggingFaceExport(Export):
             given = [[Answer(tuple(ids), 0.0)] for ids in theirs["ids"]]
             found[what] = compare(ours, given).demand(what, promise)
         beam = {"decode_method": "beam", "coverage_penalty": 0.0, **UNCONSTRAINED}
-        searches = {1: ("greedy search", GREEDY, promise)}
+        searches: dict[int, tuple[str, dict[str, Any], Promise | None]] = {1: ("greedy search", GREEDY, promise)}
         if self._beams > 1:
             searches[self._beams] = (f"beam search of {self._beams}", beam, None)
         cut = [row[:-1] for row in rows]

@@ -64,6 +64,7 @@ def part_tensors(parts: Iterable[Part], weights: Arrays) -> Arrays:
     """Returns the tensors of modules; biases only where there are some here."""
     tensors: Arrays = {}
     for part in parts:
+        found: dict[str, np.ndarray | None]
         if part.kind == Kind.TABLE:
             found = {"weight": weights[part.ours]}
         elif part.kind == Kind.NORM:
