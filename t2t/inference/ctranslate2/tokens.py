@@ -24,7 +24,8 @@ class TokenLists:
     def of_encoders(cls, encoders: Mapping[str, TextEncoder]) -> Self:
         """Returns those of the vocabularies of inputs and targets."""
         languages = encoders[INPUTS].languages
-        return cls(*(tokens_of(encoders[name]) for name in (INPUTS, TARGETS)), not languages or languages.source != END)
+        source, target = (tokens_of(encoders[name]) for name in (INPUTS, TARGETS))
+        return cls(source, target, not languages or languages.source != END)
 
     def source_of(self, row: Row) -> list[str]:
         """Returns the tokens of an input, without its end of sequence where CTranslate2 adds that."""
