@@ -5,6 +5,7 @@ Source of the networks: Lewis et al. 2020 (arXiv:1910.13461), section 2.1; Liu e
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from t2t.hparams.field import UsedWhen, param
 from t2t.hparams.transformer import TransformerHParams, transformer_base
@@ -36,7 +37,7 @@ def transformer_m2m() -> TransformerBartHParams:
     return _fine_tuned(sinusoid_layout="split", first_position=2, target_start="id")
 
 
-def _fine_tuned(**network) -> TransformerBartHParams:
+def _fine_tuned(**network: Any) -> TransformerBartHParams:
     hparams = transformer_base().replace(
         hidden_size=1024,
         filter_size=4096,

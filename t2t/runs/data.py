@@ -178,11 +178,12 @@ def open_data(
         reader.verify()
     marks, columns = problem.language_marks(), problem.columns or {}
     if marks.input_start or marks.input_end:
-        around = (columns.get(INPUTS, INPUTS), marks.input_start, marks.input_end)
-        readers = {split: TaggedReader(reader, *around) for split, reader in readers.items()}
+        inputs = columns.get(INPUTS, INPUTS)
+        around = marks.input_start, marks.input_end
+        readers = {split: TaggedReader(reader, inputs, *around) for split, reader in readers.items()}
     if marks.output_start:
-        around = (columns.get(TARGETS, TARGETS), marks.output_start)
-        readers = {split: TaggedReader(reader, *around) for split, reader in readers.items()}
+        targets = columns.get(TARGETS, TARGETS)
+        readers = {split: TaggedReader(reader, targets, marks.output_start) for split, reader in readers.items()}
     return OpenData(problem, manifest, readers, *fingerprints)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
 from t2t.export.huggingface.mapping import MARIAN_ACTIVATIONS
-from t2t.hparams.transformer_bart import TransformerBartHParams, transformer_m2m, transformer_mbart
+from t2t.hparams.transformer_bart import transformer_m2m, transformer_mbart
 from t2t.importing.formats import ImportRequest
 from t2t.importing.huggingface.bart_layers import stacks, with_sizes
 from t2t.importing.huggingface.folder import ModelFolder
@@ -57,7 +57,7 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
     hparams = with_sizes(folder, transformer_mbart() if is_mbart else transformer_m2m())
     hparams = hparams.replace(target_start_id=_target_start(folder, vocabulary, problem))
     weights = {"target_embedding/table": tensors.take(_TABLE)[vocabulary.order], **stacks(tensors, hparams)}
-    weights |= _mbart_weights(tensors, hparams, vocabulary) if is_mbart else {}
+    weights |= _mbart_weights(tensors, vocabulary) if is_mbart else {}
     for side in ("encoder", "decoder"):
         tensors.drop(f"model.{side}.embed_positions.weights", "sinusoids, which are computed here")
     languages = vocabulary.encoder.languages
@@ -116,7 +116,7 @@ def _target_start(folder: ModelFolder, vocabulary: Vocabulary, problem: Problem)
     return EOS_ID
 
 
-def _mbart_weights(tensors: Tensors, hparams: TransformerBartHParams, vocabulary: Vocabulary) -> Arrays:
+def _mbart_weights(tensors: Tensors, vocabulary: Vocabulary) -> Arrays:
     """Returns what M2M-100 does not have: tables of positions (L, D), norms of embeddings, biases of logits (V,)."""
     weights = {"output_embedding/bias": tensors.take("final_logits_bias").reshape(-1)[vocabulary.order]}
     for side, path in (("encoder", "source_positions"), ("decoder", "target_positions")):

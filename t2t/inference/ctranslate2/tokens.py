@@ -26,8 +26,9 @@ class TokenLists:
     def of_encoders(cls, encoders: Mapping[str, TextEncoder], input_end: bool = True) -> Self:
         """Returns those of the vocabularies of inputs and targets."""
         languages = encoders[INPUTS].languages
-        follows = bool(languages) and languages.source == END
-        return cls(*(tokens_of(encoders[name]) for name in (INPUTS, TARGETS)), input_end, follows)
+        follows = languages is not None and languages.source == END
+        source, target = (tokens_of(encoders[name]) for name in (INPUTS, TARGETS))
+        return cls(source, target, input_end, follows)
 
     @property
     def adds_end(self) -> bool:
