@@ -94,8 +94,8 @@ def _positions(tensors: Tensors, attributes: Attributes, attentions: list[str], 
     if not any(name in tensors for name in tables):
         if not found:
             raise UserError(
-                f"{origin} has no table of positions: they are computed and begin with 1, those here with 0; it cannot be "
-                f"imported"
+                f"{origin} has no table of positions: they are computed and begin with 1, those here with 0; it cannot "
+                f"be imported"
             )
         return found
     of_table = settings_of(one_table(*map(tensors.take, tables), origin))
