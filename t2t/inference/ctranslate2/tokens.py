@@ -22,7 +22,7 @@ class TokenLists:
     @classmethod
     def of_encoders(cls, encoders: Mapping[str, TextEncoder], input_end: bool = True) -> Self:
         """Returns those of the vocabularies of inputs and targets."""
-        return cls(*(tokens_of(encoders[name]) for name in (INPUTS, TARGETS)), input_end)
+        return cls(tokens_of(encoders[INPUTS]), tokens_of(encoders[TARGETS]), input_end)
 
     def source_of(self, row: Row) -> list[str]:
         """Returns the tokens of an input without its end of sequence, which CTranslate2 adds where it is read."""
