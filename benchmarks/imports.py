@@ -58,21 +58,37 @@ class Case:
     """What inputs and targets are said to be in."""
 
 
+@dataclasses.dataclass(frozen=True)
+class TokenCase:
+    """A model of a toolkit that reads tokens."""
+
+    name: str
+    format: str
+    """As `--from` has it."""
+    environment: str
+    module: str
+    """Module of `benchmarks.peers` that makes it and says what it answers."""
+    options: Mapping[str, Any]
+    """What its job says besides."""
+
+
 def main(argv: list[str]) -> int:
     """Prints a table of the comparisons; returns 1 where any fails, else 0."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks imports", description=__doc__)
     parser.add_argument("--lines", type=int, default=200, help="inputs that are encoded, scored and decoded")
     parser.add_argument("--peers_home", type=Path, default=peers_home(), help="folder of the peers' environments")
     arguments = parser.parse_args(argv)
-    rows = []
+    rows, home = [], arguments.peers_home.expanduser().absolute()
     for case in CASES:
         with tempfile.TemporaryDirectory() as folder:
-            rows += compare(case, Path(folder), arguments.peers_home.expanduser().absolute(), arguments.lines)
+            rows += compare(case, Path(folder), home, arguments.lines)
     for norms, activation in (("post", "relu"), ("pre", "swish")):
         with tempfile.TemporaryDirectory() as folder:
             options = {"norms": norms, "activation": activation, "inner": 2 * SIZES["width"]}
-            home = arguments.peers_home.expanduser().absolute()
             rows += compare_with_marian(options, Path(folder), home, arguments.lines)
+    for token_case in TOKEN_CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            rows += compare_tokens(token_case, Path(folder), home, arguments.lines)
     print_table(rows)
     return 0 if all(row["ok"] for row in rows) else 1
 
@@ -111,6 +127,30 @@ def compare_with_marian(options: Mapping[str, Any], folder: Path, home: Path, li
         ours = translator.translate(texts, beam_size=beam_size, alpha=0.0, extra_length=200)
         what = f"Marian's own, {options['norms']}-norm: outputs of {name} search"
         yield _agreement(what, [text.strip() for text in theirs[name]], [best[0].text for best in ours])
+
+
+def compare_tokens(case: TokenCase, folder: Path, home: Path, lines: int) -> Iterator[Row]:
+    """Yields the comparisons with a model of a toolkit that reads tokens."""
+    (model_dir := folder / "model").mkdir()
+    pairs = _pairs("", lines)
+    texts = dict(zip(("sources", "targets"), zip(*pairs, strict=True), strict=True))
+    job = {"folder": str(model_dir), **SIZES, **SEARCH, **texts, **case.options}
+    side = Side(case.module, interpreter_of(ENVIRONMENTS[case.environment], home), f"benchmarks.peers.{case.module}")
+    theirs = run(side, job, folder / "job", Conditions(threads=1, timeout=_SECONDS))
+    import_run(ImportRequest(format=case.format, model_dir=model_dir, output_dir=folder / "run"))
+    loaded = load(str(folder / "run"))
+    encoders = [loaded.problem.encoders[name] for name in ("inputs", "targets")]
+    ids = [[[*encoder.encode(text), 1] for encoder, text in zip(encoders, pair, strict=True)] for pair in pairs]
+    scores = [_log_probs(loaded, source, target) for source, target in ids]
+    worst = max(np.abs(np.array(a) - b).max() for a, b in zip(theirs["log_probs"], scores, strict=True))
+    is_near = bool(worst < TOLERANCE)
+    check, expected = f"{case.name}: difference of log-probabilities", f"< {TOLERANCE:.0e}"
+    yield Row(check=check, expected=expected, found=f"{worst:.1e}", ok=is_near)
+    ours = _renumbered(encoders[1].vocab_size, theirs["special"])
+    wanted = [[ours[token] for token in written] for written in theirs["greedy"]]
+    outputs = _outputs(loaded.translator(), texts["sources"], beam_size=1)
+    found = [[token for token in written if token != 1] for written in outputs]
+    yield {**_agreement("outputs of greedy search", wanted, found), "check": f"{case.name}: outputs of greedy search"}
 
 
 def compare_answers(loaded: LoadedRun, theirs: dict[str, Any], pairs: Sequence[tuple[str, str]]) -> Iterator[Row]:
@@ -238,6 +278,18 @@ CASES = (
         )
     ),
 )
+
+
+TOKEN_CASES = (
+    TokenCase("Sockeye", "sockeye", "sockeye", "sockeye_import", {"decoder_type": "transformer", "stack": {}}),
+    TokenCase("Sockeye's SSRU", "sockeye", "sockeye", "sockeye_import",
+              {"deviation": 0.1, "decoder_type": "ssru_transformer", "stack": {"use_glu": True, "act_type": "swish1"}}),
+    TokenCase("OpenNMT-py", "opennmt", "opennmt_py", "opennmt_py_import", {"flags": ["-position_encoding"]}),
+    TokenCase("OpenNMT-py, relative positions", "opennmt", "opennmt_py", "opennmt_py_import",
+              {"flags": ["-max_relative_positions", "5", "-pos_ffn_activation_fn", "gelu", "-add_qkvbias"]}),
+    TokenCase("Eole", "opennmt", "opennmt_py", "eole_import",
+              {"model": {"mlp_activation_fn": "gated-silu", "layer_norm": "rms"}}),
+)  # fmt: skip
 
 
 def _renumbered(size: int, first: Sequence[int]) -> dict[int, int]:

@@ -40,6 +40,18 @@ ENVIRONMENTS = {
             ("3.11", "3.12"),
             ((_TORCH, _NUMPY, "transformers==5.23.0", "sentencepiece==0.2.3", "protobuf==7.36.2"),),
         ),
+        Environment(
+            "sockeye", ("3.11", "3.12"), ((_TORCH, _NUMPY, "pyyaml==6.0.3"), ("--no-deps", "sockeye==3.1.34")),
+        ),
+        Environment(
+            "opennmt_py",
+            ("3.11", "3.12"),
+            (
+                (_TORCH, _NUMPY, "pyyaml==6.0.3", "configargparse", "flask", "waitress", "pydantic", "safetensors",
+                 "sacrebleu", "sentencepiece==0.2.3"),
+                ("--no-deps", "pyonmttok==1.38.1", "OpenNMT-py==3.5.1", "eole==0.6.4"),
+            ),
+        ),
         Environment("ctranslate2", ("3.11", "3.12"), (("ctranslate2==4.8.5", _NUMPY),)),
         Environment(
             "marian", ("3.10", "3.9"), (("bergamot==0.4.5", "numpy==1.26.4", "pyyaml==6.0.2", "sentencepiece==0.2.1"),)

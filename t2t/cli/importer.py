@@ -41,8 +41,8 @@ def build_flags(values: flags.FlagValues) -> None:
         define.string("vocab_file", "", "tensor2tensor: vocabulary of the run, from its --data_dir: "
                       "vocab.<problem>.<size>.subwords or the like.")  # fmt: skip
         define.string("sentencepiece_model", "", "ctranslate2, opennmt, sockeye: SentencePiece model that cuts texts "
-                      "into the model's tokens, or one for inputs and one for targets, with a comma between; empty "
-                      "where texts are tokens with spaces between them.")  # fmt: skip
+                      "into the model's tokens, or two with a comma, of inputs and of targets; empty where texts are "
+                      "tokens with spaces between them.")  # fmt: skip
         define.integer("step", None, "tensor2tensor: step of the checkpoint; unset for the latest.")
         define.integer("target_space_id", None, "tensor2tensor: row of the table of target spaces; unset for the one "
                        "of the problem's target.", lower_bound=0)  # fmt: skip

@@ -28,9 +28,9 @@ def token_weights(
     Raises:
         UserError: a table has other rows than its vocabulary.
     """
-    names = ("its table of inputs", "its table of targets", "its output layer")
-    sides = (source, target, target)
-    inputs, targets, outputs = (side.rows(*pair) for side, *pair in zip(sides, tables, names, strict=True))
+    inputs = source.rows(tables[0], "its table of inputs")
+    targets = target.rows(tables[1], "its table of targets")
+    outputs = target.rows(tables[2], "its output layer")
     weights = {"target_embedding/table": targets}
     is_shared = source is target and np.array_equal(inputs, targets)
     is_tied = np.array_equal(outputs, targets)

@@ -111,8 +111,9 @@ class Transformer(EncoderDecoder):
         if self.target_space is not None:
             x_BSD = x_BSD + ops.cast(self.target_space, x_BSD.dtype)
         x_BSD = self.place_source(x_BSD, position_BS)
-        reads_words = not self.hparams.input_end and self.spec.inputs.kind == FeatureKind.TOKENS
-        keep_BS = words_keep(inputs) if reads_words else self.source_embedding.keep(inputs)
+        has_tokens = self.spec.inputs is not None and self.spec.inputs.kind == FeatureKind.TOKENS
+        reads_end = self.hparams.input_end or not has_tokens
+        keep_BS = self.source_embedding.keep(inputs) if reads_end else words_keep(inputs)
         return self.source_dropout(x_BSD, seed=seed), keep_BS
 
     def place_source(self, x_BSD, position_BS=None):

@@ -1,5 +1,6 @@
 """`t2t-import`: models that other toolkits left, decoded and trained on by the commands a user types."""
 
+import json
 import re
 
 import numpy as np
@@ -9,10 +10,12 @@ import t2t
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen, decoder, exporter, importer, trainer
+from t2t.layers.positions import sinusoids
 from t2t.text.subword import SubwordEncoder
 from tests.readme import ROOT, block, blocks, execute
 from tests.reference import fairseq, language_models, marian, marian_native
 from tests.reference import tensor2tensor as theirs
+from tests.reference.encoder_decoder import SOURCE, SPECIAL, TARGET, Network, write_opennmt_py, write_sockeye
 
 pytestmark = pytest.mark.slow
 
@@ -176,6 +179,40 @@ def test_a_model_with_languages_is_adapted_and_exported(tmp_path, kind):
     text = re.search(r"source.encode\('(.*?)'\)", shown)[1]
     ((best,),) = adapted.translate([text], decode_method="greedy")
     assert done.stdout.rstrip("\n") == best.text
+
+
+def test_the_walk_through_of_a_model_of_ctranslate2(tmp_path, capsys):
+    theirs = pytest.importorskip("tests.reference.ctranslate2", exc_type=ImportError)
+    marian.learn_vocabulary(tmp_path)
+    tokens = ["<blank>", "<s>", *json.loads((tmp_path / "vocab.json").read_text())]
+    spec = theirs.random_spec(tokens, tokens, tied=True, encodings=sinusoids(theirs.POSITIONS, theirs.WIDTH))
+    theirs.write(spec, tmp_path / "ende_ct2")
+    (tmp_path / "dev.src").write_text("\n".join(marian.CORPUS["source"]) + "\n")
+    done = execute("bash", block("import-ctranslate2", page=ROOT / "docs/importing.md"), tmp_path)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert len((tmp_path / "dev.out").read_text().splitlines()) == len(marian.CORPUS["source"])
+    asked = ["t2t-import", "--from=ctranslate2", f"--model_dir={tmp_path}/ende_ct2", f"--output_dir={tmp_path}/other"]
+    assert importer.main([*asked, "--sentencepiece_model=a,b,c"]) == 2
+    assert "3 files are named; name one, or one for each side" in capsys.readouterr().err
+    assert importer.main([*asked, f"--sentencepiece_model={tmp_path}/none.spm"]) == 2
+    assert f"there is no file {tmp_path}/none.spm; name the model of the tokens" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("toolkit", ["opennmt", "sockeye"])
+def test_the_walk_through_of_models_of_tokens(tmp_path, monkeypatch, toolkit):
+    special = SPECIAL if toolkit == "opennmt" else ["<pad>", "<unk>", "<s>", "</s>"]
+    tokens = ([*special, *SOURCE], [*special, *TARGET])
+    network = Network(tuple(map(len, tokens)), attention_bias=False, positions="halves")
+    if toolkit == "opennmt":
+        write_opennmt_py(tmp_path / "ende_onmt", network, monkeypatch, tokens)
+    else:
+        write_sockeye(tmp_path / "ende_sockeye", network, monkeypatch, tokens)
+    (tmp_path / "dev.tok").write_text("the old dog runs\n\na zebra sees\n")
+    done = execute("bash", block(f"import-{toolkit}", page=ROOT / "docs/importing.md"), tmp_path)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    outputs = (tmp_path / "dev.out").read_text().splitlines()
+    assert len(outputs) == 3
+    assert {word for line in outputs for word in line.split()} <= {*TARGET, "<unk>", "<blank>", "<row_0>"}
 
 
 def test_flags_of_another_format_are_refused(tmp_path, capsys):

@@ -1,6 +1,6 @@
 """The hparams of a network of CTranslate2: what its file says in attributes, in names and in shapes.
 
-Legend: D width.
+Legend: L positions, D width.
 """
 
 from collections.abc import Mapping
@@ -98,7 +98,8 @@ def _positions(tensors: Tensors, attributes: Attributes, attentions: list[str], 
                 f"be imported"
             )
         return found
-    of_table = settings_of(one_table(*map(tensors.take, tables), origin))
+    encoder_LD, decoder_LD = (tensors.take(name) for name in tables)
+    of_table = settings_of(one_table(encoder_LD, decoder_LD, origin))
     if found and of_table["positions"] != "none":
         raise UserError(f"{origin} has positions={found['positions']} and a table of them; models here have one kind")
     return found or of_table

@@ -64,7 +64,7 @@ def read_vocabularies(
         "input_end": adds_end or _OPENNMT not in tokens[INPUTS],
     }
     if own := _own_encoders(folder, tokens):
-        source, target = (ForeignVocabulary.of(tokens[name], *tokens[name][:3], where) for name in (INPUTS, TARGETS))
+        source, target = (_own_vocabulary(tokens[name], where) for name in (INPUTS, TARGETS))
         source = target if tokens[INPUTS] == tokens[TARGETS] else source
         return Vocabularies(source, target, own, hparams | {"input_end": adds_end})
     pads = {name: next((token for token in _PADDING if token in tokens[name]), None) for name in tokens}
@@ -81,6 +81,12 @@ def read_vocabularies(
     if not adds_end and hparams["input_end"]:
         notes += (f"inputs end with {eos}, as the tokenizers of transformers write them",)
     return Vocabularies(source, target, encoders, hparams, notes, warnings)
+
+
+def _own_vocabulary(tokens: Sequence[str], where: str) -> ForeignVocabulary:
+    """Returns a vocabulary that is in our order already."""
+    pad, eos, unknown = tokens[:3]
+    return ForeignVocabulary.of(tokens, pad, eos, unknown, where)
 
 
 def _read_tokens(folder: ModelFolder) -> dict[str, list[str]]:

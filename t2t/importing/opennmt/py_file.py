@@ -23,6 +23,7 @@ _KNOWN: Mapping[str, tuple[Any, ...]] = {
     "lora_layers": ([],), "quant_layers": ([],), "multiquery": (False,),
 }  # fmt: skip
 """Values of settings under which the network is the one here; those that a file lacks had one meaning before."""
+_TABLE = "{}.embeddings.make_embedding.emb_luts.0.weight"
 _PARTS = ("model", "generator", "vocab", "opt")
 
 
@@ -44,7 +45,7 @@ def read_file(path: Path) -> ForeignModel:
         )
     return ForeignModel(
         names=OPENNMT_PY,
-        tables=(*(f"{side}.embeddings.make_embedding.emb_luts.0.weight" for side in ("encoder", "decoder")), OUTPUT),
+        tables=(_TABLE.format("encoder"), _TABLE.format("decoder"), OUTPUT),
         origin=str(path),
         arrays={**state["model"], **{_generator_name(name): array for name, array in state["generator"].items()}},
         tokens=_tokens(state["vocab"], path),
@@ -102,7 +103,7 @@ def _number(opt: Mapping[str, Any], name: str, path: Path) -> int:
 
 def _dropouts(opt: Mapping[str, Any]) -> dict[str, float]:
     """Returns hparams of training; there are several of each, for steps of training, of which the first is taken."""
-    found = {}
+    found: dict[str, float] = {}
     for theirs, ours in (
         ("dropout", ("layer_prepostprocess_dropout", "relu_dropout")), ("attention_dropout", ("attention_dropout",))
     ):  # fmt: skip

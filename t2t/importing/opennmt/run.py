@@ -145,8 +145,8 @@ def _positions(model: ForeignModel, tensors: Tensors) -> dict[str, Any]:
     if not model.scales_embeddings:
         return {"positions": "none"}
     names_of = tuple(names.positions.values())
-    table = one_table(*(_flat(tensors.take(name)) for name in names_of), model.origin)
-    found = settings_of(table)
+    encoder_LD, decoder_LD = (_flat(tensors.take(name)) for name in names_of)
+    found = settings_of(one_table(encoder_LD, decoder_LD, model.origin))
     for name in names_of[found["positions"] == "learned" :]:
         tensors.drop(name, "positions, which are computed here or are one table")
     return found

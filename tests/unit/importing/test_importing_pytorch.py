@@ -1,11 +1,13 @@
 """Files of PyTorch: tensors come out, nothing in them is executed."""
 
+import argparse
+import fractions
 import pickle
 
 import numpy as np
 import pytest
 
-from t2t.importing.pytorch import parse_pytorch
+from t2t.importing.pytorch import parse_pytorch, parse_pytorch_values
 from tests.reference.marian import pytorch_file
 
 STATE = {
@@ -43,6 +45,35 @@ def test_a_pickle_that_calls_something_is_refused_and_calls_nothing(monkeypatch,
     with pytest.raises(ValueError, match=r"nothing of it was executed"):
         parse_pytorch(pickle.dumps(Malicious(tmp_path / "made")))
     assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["zip", "stream"])
+def test_values_come_as_plain_ones(monkeypatch, stream):
+    settings = argparse.Namespace(heads=8, dropout=[0.1], name="a", seed=None)
+    state = {"model": {"table": STATE["table"]}, "opt": settings, "vocab": {"src": ["a", "b"]}, "betas": (0.9, 0.98)}
+    found = parse_pytorch_values(pytorch_file(state, monkeypatch, stream=stream))
+    np.testing.assert_array_equal(found.pop("model").pop("table"), STATE["table"])
+    assert found == {
+        "opt": {"heads": 8, "dropout": [0.1], "name": "a", "seed": None},
+        "vocab": {"src": ["a", "b"]},
+        "betas": [0.9, 0.98],
+    }
+    with pytest.raises(ValueError, match=r"entry 'opt' is no tensor; save the model's state_dict alone"):
+        parse_pytorch(pytorch_file({"opt": settings}, monkeypatch, stream=stream))
+
+
+def test_values_that_call_something_or_are_no_data_are_refused(monkeypatch, tmp_path):
+    with pytest.raises(ValueError, match=r"it asks for _?io\.open, which no file of tensors needs; nothing of"):
+        parse_pytorch_values(pytorch_file({"opt": {"a": Malicious(tmp_path / "made")}}, monkeypatch))
+    assert not (tmp_path / "made").exists()
+    with pytest.raises(ValueError, match=r"it asks for fractions\.Fraction, which no file"):
+        parse_pytorch_values(pytorch_file({"lr": fractions.Fraction(1, 2)}, monkeypatch))
+    with pytest.raises(ValueError, match="it holds a type, which is no data"):
+        parse_pytorch_values(pytorch_file({"opt": argparse.Namespace}, monkeypatch))
+    inner = argparse.Namespace()
+    inner.own = inner
+    with pytest.raises(ValueError, match="it holds itself; it is damaged"):
+        parse_pytorch_values(pytorch_file({"opt": inner}, monkeypatch))
 
 
 def test_entries_that_are_no_tensors_are_named(monkeypatch):

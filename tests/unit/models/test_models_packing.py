@@ -32,6 +32,7 @@ VARIANTS = {
     },
     "rotary": {"positions": "rotary", "num_kv_heads": 1, "norm_position": "pre"},
     "a window": {"self_attention_window": 3},
+    "inputs whose end is not read": {"input_end": False},
 }
 
 

@@ -114,8 +114,8 @@ def test_outputs_and_exports_are_the_same_though_inputs_have_no_end(tmp_path):
     check_greedy(tmp_path, loaded, hidden="<s>")
     (tmp_path / "again").mkdir()
     tokens = TokenLists.of_encoders(loaded.problem.encoders, input_end=False)
-    write_model(tmp_path / "again", loaded.model, tokens, theirs.POSITIONS)
-    engine = CTranslate2Engine(tmp_path / "again", tokens, theirs.POSITIONS)
+    write_model(tmp_path / "again", loaded.model, tokens, 2 * theirs.POSITIONS)
+    engine = CTranslate2Engine(tmp_path / "again", tokens, 2 * theirs.POSITIONS)
     ours, fast = loaded.translator(), Translator(loaded.problem, loaded.model, loaded.hparams, engine=engine)
     assert [best.ids for (best,) in fast.translate(SOURCES)] == [best.ids for (best,) in ours.translate(SOURCES)]
     settings, hparams = ours.settings(1)
