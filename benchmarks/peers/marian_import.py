@@ -15,11 +15,6 @@ from benchmarks.peers.marian import ARCHITECTURE, load_engine
 END_BIAS = 4.0
 """Added to the logit of end of sequence, so that outputs end."""
 
-NORMS = {
-    "post": {},
-    "pre": {"transformer-preprocess": "n", "transformer-postprocess": "da", "transformer-postprocess-top": "n"},
-}
-
 
 def main():
     """Writes the model, and the outputs of both searches."""
@@ -51,17 +46,12 @@ def options(job, path, beam):
 def write_model(job, path, size):
     """Writes tensors under Marian's names, with its description of the network."""
     rng = np.random.default_rng(job["seed"])
-    norms = {**ARCHITECTURE, **NORMS[job["norms"]]}
-    suffix = "_pre" if norms["transformer-preprocess"] else ""
 
     def normal(*shape, mean=0.0):
         return rng.normal(mean, job["deviation"], shape).astype(np.float32)
 
     def norm(name):
-        return {
-            f"{name}_ln_scale{suffix}": normal(1, job["width"], mean=1.0),
-            f"{name}_ln_bias{suffix}": normal(1, job["width"]),
-        }
+        return {f"{name}_ln_scale": normal(1, job["width"], mean=1.0), f"{name}_ln_bias": normal(1, job["width"])}
 
     arrays = {"Wemb": normal(size, job["width"]), "decoder_ff_logit_out_b": normal(1, size)}
     arrays["decoder_ff_logit_out_b"][0, 0] += END_BIAS
@@ -77,10 +67,8 @@ def write_model(job, path, size):
                 arrays[f"{layer}_ffn_W{digit}"] = normal(inputs, outputs)
                 arrays[f"{layer}_ffn_b{digit}"] = normal(1, outputs)
             arrays.update(norm(f"{layer}_ffn_ffn"))
-        if suffix:
-            arrays.update({name.replace("_pre", ""): array for name, array in norm(f"{stack}_top").items()})
     network = {
-        **norms, "dim-vocabs": [size, size], "dim-emb": job["width"], "enc-depth": job["layers"],
+        **ARCHITECTURE, "dim-vocabs": [size, size], "dim-emb": job["width"], "enc-depth": job["layers"],
         "dec-depth": job["layers"], "transformer-heads": job["heads"], "transformer-dim-ffn": job["inner"],
         "transformer-decoder-dim-ffn": job["inner"], "transformer-ffn-activation": job["activation"],
     }  # fmt: skip

@@ -7,6 +7,7 @@ Machine Translation in C++*, and its code, `models/transformer.h`.
 Legend: D width, V vocabulary, L positions.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,6 +42,8 @@ _KNOWN: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 _FORMS = {("", "a{}", ""): "post", ("{}", "a", "{}"): "pre"}
 """What stands before and after sub-layers and after a stack, dropout left out -> `norm_position`."""
+_NORMS_KEYS = (1, 11)
+"""Version from which on self-attention with norms in front norms all that it reads."""
 
 
 def read(request: ImportRequest) -> ForeignRun:
@@ -106,6 +109,8 @@ def _hparams(files: ModelFiles) -> HParams:
             f"{where} describes another network than the models here: {'; '.join(wrong)}; it cannot be imported"
         )
     norm_position, norm_type = forms[tuple(steps)]
+    if norm_position == "pre":
+        _check_version(files)
     is_all = bool(settings.get("tied-embeddings-all"))
     is_source, is_output = (is_all or bool(settings.get(f"tied-embeddings{part}")) for part in ("-src", ""))
     learned = files.archive.get("Wpos")
@@ -129,6 +134,17 @@ def _hparams(files: ModelFiles) -> HParams:
         **{name: type(default)(search[name]) for name, default in (("beam_size", 1), ("alpha", 1.0))
            if type(search[name]) in (int, float)},
     )  # fmt: skip
+
+
+def _check_version(files: ModelFiles) -> None:
+    """Raises UserError unless a pre-norm model is of a version that norms keys and values of self-attention, too."""
+    version = str(files.settings.get("version"))
+    numbers = re.match(r"v?(\d+)\.(\d+)", version)
+    if numbers is None or (int(numbers[1]), int(numbers[2])) < _NORMS_KEYS:
+        raise UserError(
+            f"{files.folder / files.model}: it has norms before sub-layers and is of version {version}; before 1.11 "
+            f"Marian did not norm keys and values of self-attention, as the models here do, so it cannot be imported"
+        )
 
 
 def _norms() -> Sequence[tuple[str, str]]:
