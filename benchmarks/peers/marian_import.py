@@ -17,7 +17,7 @@ END_BIAS = 4.0
 
 
 def main():
-    """Writes the model, and the outputs of both searches."""
+    """Writes the model, and the outputs of greedy search."""
     job = read_job()
     path = job["folder"] + "/model.npz"
     size = sentencepiece.SentencePieceProcessor(model_file=job["folder"] + "/vocab.spm").get_piece_size()
@@ -25,18 +25,15 @@ def main():
     engine = load_engine()
     service = engine.Service(engine.ServiceConfig(numWorkers=1, cacheSize=0, logLevel="warn"))
     how = engine.ResponseOptions(qualityScores=False, alignment=False, HTML=False)
-    found = {}
-    for name, beam in (("greedy", 1), ("beam", job["beam_size"])):
-        model = service.modelFromConfig(yaml.safe_dump(options(job, path, beam)))
-        responses = service.translate(model, engine.VectorString(job["sources"]), how)
-        found[name] = [response.target.text for response in responses]
-    write_result(job, **found)
+    model = service.modelFromConfig(yaml.safe_dump(options(job, path)))
+    responses = service.translate(model, engine.VectorString(job["sources"]), how)
+    write_result(job, greedy=[response.target.text for response in responses])
 
 
-def options(job, path, beam):
+def options(job, path):
     """Returns how the model is searched."""
     return {
-        "models": [path], "vocabs": [job["folder"] + "/vocab.spm"] * 2, "beam-size": beam, "normalize": 0,
+        "models": [path], "vocabs": [job["folder"] + "/vocab.spm"] * 2, "beam-size": 1, "normalize": 0,
         "word-penalty": 0, "max-length-factor": 6.0, "skip-cost": False, "gemm-precision": "float32",
         "mini-batch-words": 1024, "max-length-break": 128, "workspace": 128, "cpu-threads": 0,
         "ssplit-mode": "sentence", "quiet": True, "quiet-translation": True,
