@@ -84,7 +84,8 @@ def write_model(folder: Path, model: Transformer) -> None:
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise UserError(NOT_FINITE)
     described = np.frombuffer(format_settings(_settings(model)).encode() + b"\0", np.int8)
-    np.savez(folder / MODEL, **{SETTINGS: described, **arrays})
+    entries: dict[str, Any] = {SETTINGS: described, **arrays}
+    np.savez(folder / MODEL, **entries)
 
 
 def write_vocabularies(folder: Path, encoders: Mapping[str, TextEncoder]) -> list[str]:

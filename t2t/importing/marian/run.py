@@ -69,7 +69,7 @@ def read(request: ImportRequest) -> ForeignRun:
     problem = get_text_problem(request.problem or "text2text_files").with_encoders(
         {INPUTS: source.encoder, TARGETS: target.encoder}
     )
-    weights = _weights(tensors, hparams, source, target)
+    weights = _weights(tensors, hparams, source, target, _is_tied(files))
     tensors.drop("decoder_c_tt", "not used by Transformers")
     return ForeignRun(
         problem=problem,
@@ -111,11 +111,10 @@ def _hparams(files: ModelFiles) -> HParams:
     norm_position, norm_type = forms[tuple(steps)]
     if norm_position == "pre":
         _check_version(files)
-    is_all = bool(settings.get("tied-embeddings-all"))
-    is_source, is_output = (is_all or bool(settings.get(f"tied-embeddings{part}")) for part in ("-src", ""))
+    is_source = bool(settings.get("tied-embeddings-all") or settings.get("tied-embeddings-src"))
     learned = files.archive.get("Wpos")
-    search = {"beam_size": files.decoder.get("beam-size"), "alpha": files.decoder.get("normalize")}
-    return transformer_marian().replace(
+    recipe = transformer_marian()
+    return recipe.replace(
         hidden_size=_need(files, "dim-emb"),
         num_encoder_layers=_need(files, "enc-depth"),
         num_decoder_layers=_need(files, "dec-depth"),
@@ -129,11 +128,22 @@ def _hparams(files: ModelFiles) -> HParams:
         sinusoid_layout="split" if learned is None else "interleaved",
         output_bias=True,
         shared_embedding=is_source,
-        shared_embedding_and_softmax_weights=is_output and learned is None,
-        max_length=transformer_marian().max_length if learned is None else len(learned),
-        **{name: type(default)(search[name]) for name, default in (("beam_size", 1), ("alpha", 1.0))
-           if type(search[name]) in (int, float)},
-    )  # fmt: skip
+        shared_embedding_and_softmax_weights=_is_tied(files) and learned is None,
+        max_length=recipe.max_length if learned is None else len(learned),
+        beam_size=int(_search_number(files, "beam-size", recipe.beam_size)),
+        alpha=_search_number(files, "normalize", recipe.alpha),
+    )
+
+
+def _is_tied(files: ModelFiles) -> bool:
+    """Returns whether the output layer is the table of targets."""
+    return bool(files.settings.get("tied-embeddings-all") or files.settings.get("tied-embeddings"))
+
+
+def _search_number(files: ModelFiles, name: str, default: float) -> float:
+    """Returns a number of decoder.yml, the default where there is none."""
+    value: Any = files.decoder.get(name)
+    return float(value) if type(value) in (int, float) else default
 
 
 def _check_version(files: ModelFiles) -> None:
@@ -170,10 +180,9 @@ def _table_names(hparams: Any) -> dict[str, str]:
     return {"source_embedding": "encoder_Wemb", "target_embedding": "decoder_Wemb"}
 
 
-def _weights(tensors: Tensors, hparams: Any, source: Vocabulary, target: Vocabulary) -> Arrays:
+def _weights(tensors: Tensors, hparams: Any, source: Vocabulary, target: Vocabulary, is_tied: bool) -> Arrays:
     """Returns the weights by our paths."""
     names = _table_names(hparams)
-    is_tied = f"{OUTPUT}_W" not in tensors and f"{OUTPUT}_Wt" not in tensors
     learned = hparams.positions == "learned"
     # Marian scales embeddings where sinusoids are added, and only there; what reads tables here always does.
     scale = np.float32(hparams.hidden_size**-0.5 if learned else 1.0)

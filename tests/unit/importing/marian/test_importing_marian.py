@@ -167,6 +167,10 @@ def setting(**changes):
         (setting(transformer_decoder_dim_ffn=5), r"transformer-decoder-dim-ffn=5 \(known: 0, 12\)"),
         (setting(lemma_dim_emb=4), r"lemma-dim-emb=4"),
         (setting(enc_depth="x"), r"its settings have enc-depth='x'; it must be a whole number"),
+        (
+            setting(tied_embeddings_all=False, tied_embeddings_src=True),
+            r"it has no tensor decoder_ff_logit_out_Wt among",
+        ),
         (lambda _, a: a.pop("encoder_l2_ffn_W1"), r"it has no tensor encoder_l2_ffn_W1 among its "),
         (lambda _, a: a.update(extra=np.ones(2, "f")), r"1 tensors that the model here has no place for: extra; this"),
         (lambda _, a: a.update(Wemb=np.ones((4, 8), "f")), r"vocab.yml has 19 words, the table 4 rows; give one mod"),
