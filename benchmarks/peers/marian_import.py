@@ -15,14 +15,9 @@ from benchmarks.peers.marian import ARCHITECTURE, load_engine
 END_BIAS = 4.0
 """Added to the logit of end of sequence, so that outputs end."""
 
-NORMS = {
-    "post": {},
-    "pre": {"transformer-preprocess": "n", "transformer-postprocess": "da", "transformer-postprocess-top": "n"},
-}
-
 
 def main():
-    """Writes the model, and the outputs of both searches."""
+    """Writes the model, and the outputs of greedy search."""
     job = read_job()
     path = job["folder"] + "/model.npz"
     size = sentencepiece.SentencePieceProcessor(model_file=job["folder"] + "/vocab.spm").get_piece_size()
@@ -30,18 +25,15 @@ def main():
     engine = load_engine()
     service = engine.Service(engine.ServiceConfig(numWorkers=1, cacheSize=0, logLevel="warn"))
     how = engine.ResponseOptions(qualityScores=False, alignment=False, HTML=False)
-    found = {}
-    for name, beam in (("greedy", 1), ("beam", job["beam_size"])):
-        model = service.modelFromConfig(yaml.safe_dump(options(job, path, beam)))
-        responses = service.translate(model, engine.VectorString(job["sources"]), how)
-        found[name] = [response.target.text for response in responses]
-    write_result(job, **found)
+    model = service.modelFromConfig(yaml.safe_dump(options(job, path)))
+    responses = service.translate(model, engine.VectorString(job["sources"]), how)
+    write_result(job, greedy=[response.target.text for response in responses])
 
 
-def options(job, path, beam):
+def options(job, path):
     """Returns how the model is searched."""
     return {
-        "models": [path], "vocabs": [job["folder"] + "/vocab.spm"] * 2, "beam-size": beam, "normalize": 0,
+        "models": [path], "vocabs": [job["folder"] + "/vocab.spm"] * 2, "beam-size": 1, "normalize": 0,
         "word-penalty": 0, "max-length-factor": 6.0, "skip-cost": False, "gemm-precision": "float32",
         "mini-batch-words": 1024, "max-length-break": 128, "workspace": 128, "cpu-threads": 0,
         "ssplit-mode": "sentence", "quiet": True, "quiet-translation": True,
@@ -51,17 +43,12 @@ def options(job, path, beam):
 def write_model(job, path, size):
     """Writes tensors under Marian's names, with its description of the network."""
     rng = np.random.default_rng(job["seed"])
-    norms = {**ARCHITECTURE, **NORMS[job["norms"]]}
-    suffix = "_pre" if norms["transformer-preprocess"] else ""
 
     def normal(*shape, mean=0.0):
         return rng.normal(mean, job["deviation"], shape).astype(np.float32)
 
     def norm(name):
-        return {
-            f"{name}_ln_scale{suffix}": normal(1, job["width"], mean=1.0),
-            f"{name}_ln_bias{suffix}": normal(1, job["width"]),
-        }
+        return {f"{name}_ln_scale": normal(1, job["width"], mean=1.0), f"{name}_ln_bias": normal(1, job["width"])}
 
     arrays = {"Wemb": normal(size, job["width"]), "decoder_ff_logit_out_b": normal(1, size)}
     arrays["decoder_ff_logit_out_b"][0, 0] += END_BIAS
@@ -77,10 +64,8 @@ def write_model(job, path, size):
                 arrays[f"{layer}_ffn_W{digit}"] = normal(inputs, outputs)
                 arrays[f"{layer}_ffn_b{digit}"] = normal(1, outputs)
             arrays.update(norm(f"{layer}_ffn_ffn"))
-        if suffix:
-            arrays.update({name.replace("_pre", ""): array for name, array in norm(f"{stack}_top").items()})
     network = {
-        **norms, "dim-vocabs": [size, size], "dim-emb": job["width"], "enc-depth": job["layers"],
+        **ARCHITECTURE, "dim-vocabs": [size, size], "dim-emb": job["width"], "enc-depth": job["layers"],
         "dec-depth": job["layers"], "transformer-heads": job["heads"], "transformer-dim-ffn": job["inner"],
         "transformer-decoder-dim-ffn": job["inner"], "transformer-ffn-activation": job["activation"],
     }  # fmt: skip

@@ -21,6 +21,8 @@ Reads a model of another toolkit into a run directory, which t2t-decoder decodes
     %s --from=huggingface --model_dir=opus-mt-en-de --output_dir=run
     t2t-decoder --output_dir=run --decode_from_file=test.en --decode_to_file=test.de
 
+Translators of fairseq and Marian come with their vocabularies, --from=fairseq and --from=marian.
+
 A run of Tensor2Tensor (hparams.json, model.ckpt-*) comes with its vocabulary:
 
     %s --t2t_dir=their_run --output_dir=run \\

@@ -141,12 +141,12 @@ DOOR_MUTATIONS = (
         ),
     ),
     Mutation(
-        name="norms of a Marian export",
+        name="norms in front of Marian's sub-layers",
         file="t2t/export/marian/names.py",
         original='suffix = "_pre" if hparams.norm_position == "pre" else ""',
         broken='suffix = ""',
-        breaks="Marian does not find the norms of a pre-norm model.",
-        tests=("tests/unit/export/test_export_marian.py::test_every_form_is_read_as_it_was",),
+        breaks="The norms of a pre-norm model are not found.",
+        tests=("tests/unit/importing/marian/test_importing_marian.py::test_targets_have_the_same_probabilities",),
     ),
     Mutation(
         name="which merge of BPE codes comes first",

@@ -28,11 +28,12 @@ MODEL, DECODER = "model.npz", "decoder.yml"
 
 _SIDES = {INPUTS: "source", TARGETS: "target"}
 _NEEDED: Mapping[str, tuple[Any, ...]] = {
-    "positions": ("sinusoidal",), "sinusoid_layout": ("split",), "activation": tuple(ACTIVATIONS.values()),
+    "norm_position": ("post",), "positions": ("sinusoidal",), "sinusoid_layout": ("split",),
+    "activation": tuple(ACTIVATIONS.values()),
     "gated_feed_forward": (False,), "self_attention_window": (0,), "decoder_layer": ("self_attention",),
     "norm_epsilon": (EPSILON,), "target_start": ("zero",), "target_space_embedding": (False,),
 }  # fmt: skip
-"""Hparams -> the values that Marian has."""
+"""Hparams -> the values that Marian has; with norms in front its decoder reads keys that have not been normed."""
 _FIXED: Mapping[str, Any] = {
     "type": "transformer", "version": "v1.9.0", "input-types": [], "skip": False, "right-left": False,
     "layer-normalization": False, "lemma-dim-emb": 0, "output-omit-bias": False, "transformer-postprocess-emb": "d",
@@ -83,7 +84,8 @@ def write_model(folder: Path, model: Transformer) -> None:
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise UserError(NOT_FINITE)
     described = np.frombuffer(format_settings(_settings(model)).encode() + b"\0", np.int8)
-    np.savez(folder / MODEL, **{SETTINGS: described, **arrays})
+    entries: dict[str, Any] = {SETTINGS: described, **arrays}
+    np.savez(folder / MODEL, **entries)
 
 
 def write_vocabularies(folder: Path, encoders: Mapping[str, TextEncoder]) -> list[str]:
@@ -143,7 +145,6 @@ def _settings(model: Transformer) -> dict[str, Any]:
     hparams, letter = model.hparams, NORM_LETTERS[model.hparams.norm_type]
     is_shared = model.source_embedding is model.target_embedding
     is_tied = model.top.embedding is not None
-    is_pre = hparams.norm_position == "pre"
     assert model.spec.inputs is not None, "a model without inputs has been refused"
     return {
         **_FIXED,
@@ -154,9 +155,9 @@ def _settings(model: Transformer) -> dict[str, Any]:
         "transformer-heads": hparams.num_heads,
         "transformer-dim-ffn": hparams.filter_size,
         "transformer-ffn-activation": next(n for n, ours in ACTIVATIONS.items() if ours == hparams.activation),
-        "transformer-preprocess": letter if is_pre else "",
-        "transformer-postprocess": "da" if is_pre else f"da{letter}",
-        "transformer-postprocess-top": letter if is_pre else "",
+        "transformer-preprocess": "",
+        "transformer-postprocess": f"da{letter}",
+        "transformer-postprocess-top": "",
         "tied-embeddings-all": is_shared and is_tied,
         "tied-embeddings-src": is_shared and not is_tied,
         "tied-embeddings": is_tied and not is_shared,

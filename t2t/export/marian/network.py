@@ -56,13 +56,12 @@ class MarianNetwork:
             if memory_SD is not None:
                 x_TD = self._attend(f"{layer}_context", x_TD, memory_SD, False)
             x_TD = self._feed_forward(f"{layer}_ffn", x_TD)
-        return self._process("transformer-postprocess-top", f"{side}_top", x_TD, None, "")
+        return x_TD
 
     def _attend(self, name: str, x_TD: np.ndarray, memory_SD: np.ndarray | None, is_causal: bool) -> np.ndarray:
-        """Returns the output of an attention with what stands before and after it."""
-        query_TD = self._process("transformer-preprocess", f"{name}_Wo", x_TD, None, "_pre")
-        keys_SD = query_TD if memory_SD is None else memory_SD
-        q, k, v = (self._affine(name, letter, x) for letter, x in zip("qkv", (query_TD, keys_SD, keys_SD), strict=True))
+        """Returns the output of an attention with what stands after it."""
+        keys_SD = x_TD if memory_SD is None else memory_SD
+        q, k, v = (self._affine(name, letter, x) for letter, x in zip("qkv", (x_TD, keys_SD, keys_SD), strict=True))
         heads = []
         for q_TK, k_SK, v_SK in zip(
             *(np.split(x, self._settings["transformer-heads"], axis=1) for x in (q, k, v)), strict=True
@@ -73,32 +72,29 @@ class MarianNetwork:
             weights_TS = np.exp(scores_TS - scores_TS.max(-1, keepdims=True))
             heads.append(weights_TS / weights_TS.sum(-1, keepdims=True) @ v_SK)
         output_TD = self._affine(name, "o", np.concatenate(heads, axis=1))
-        return self._process("transformer-postprocess", f"{name}_Wo", output_TD, x_TD, "")
+        return self._process(f"{name}_Wo", output_TD, x_TD)
 
     def _feed_forward(self, name: str, x_TD: np.ndarray) -> np.ndarray:
-        inner_TF = self._affine(name, "1", self._process("transformer-preprocess", f"{name}_ffn", x_TD, None, "_pre"))
+        inner_TF = self._affine(name, "1", x_TD)
         kind = self._settings["transformer-ffn-activation"]
         if kind == "relu":
             inner_TF = np.maximum(inner_TF, 0.0)
         else:
             inner_TF = inner_TF / (1.0 + np.exp(-inner_TF * (1.702 if kind == "gelu" else 1.0)))
-        return self._process("transformer-postprocess", f"{name}_ffn", self._affine(name, "2", inner_TF), x_TD, "")
+        return self._process(f"{name}_ffn", self._affine(name, "2", inner_TF), x_TD)
 
-    def _process(
-        self, setting: str, name: str, x_TD: np.ndarray, before_TD: np.ndarray | None, suffix: str
-    ) -> np.ndarray:
-        """Returns `x_TD` after the operations of a string of letters: d dropout, a addition, n and r norms."""
-        for letter in self._settings[setting] or "":
+    def _process(self, name: str, x_TD: np.ndarray, before_TD: np.ndarray) -> np.ndarray:
+        """Returns the output of a sub-layer after its operations: d dropout, a addition, n and r norms."""
+        for letter in self._settings["transformer-postprocess"]:
             if letter == "a":
-                assert before_TD is not None, "nothing is added there"
                 x_TD = x_TD + before_TD
             elif letter == "n":
                 centred_TD = x_TD - x_TD.mean(-1, keepdims=True)
                 unit_TD = centred_TD / np.sqrt((centred_TD**2).mean(-1, keepdims=True) + EPSILON)
-                x_TD = unit_TD * self._arrays[f"{name}_ln_scale{suffix}"] + self._arrays[f"{name}_ln_bias{suffix}"]
+                x_TD = unit_TD * self._arrays[f"{name}_ln_scale"] + self._arrays[f"{name}_ln_bias"]
             elif letter == "r":
                 unit_TD = x_TD / np.sqrt((x_TD**2).mean(-1, keepdims=True) + EPSILON)
-                x_TD = unit_TD * self._arrays[f"{name}_rms_scale{suffix}"]
+                x_TD = unit_TD * self._arrays[f"{name}_rms_scale"]
         return x_TD
 
     def _affine(self, name: str, suffix: str, x: np.ndarray) -> np.ndarray:

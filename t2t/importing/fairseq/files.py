@@ -104,7 +104,7 @@ def read_vocabularies(folder: Path, checkpoint: Checkpoint) -> Vocabularies:
     kind = "BPE codes" if codes else "SentencePiece model" if models else ""
     names = " and ".join(dict.fromkeys(path.name for path in cutters))
     described = f"cut by the {kind} {names}" if kind else "words as they stand, since no codes are there"
-    return Vocabularies(*encoders, described, _warnings(checkpoint.settings, bool(kind)))
+    return Vocabularies(encoders[0], encoders[1], described, _warnings(checkpoint.settings, bool(kind)))
 
 
 def _encoder(pieces: list[str], cutter: bytes, is_codes: bool, is_model: bool) -> TextEncoder:

@@ -7,6 +7,7 @@ Machine Translation in C++*, and its code, `models/transformer.h`.
 Legend: D width, V vocabulary, L positions.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,6 +42,8 @@ _KNOWN: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 _FORMS = {("", "a{}", ""): "post", ("{}", "a", "{}"): "pre"}
 """What stands before and after sub-layers and after a stack, dropout left out -> `norm_position`."""
+_NORMS_KEYS = (1, 11)
+"""Version from which on self-attention with norms in front norms all that it reads."""
 
 
 def read(request: ImportRequest) -> ForeignRun:
@@ -66,7 +69,7 @@ def read(request: ImportRequest) -> ForeignRun:
     problem = get_text_problem(request.problem or "text2text_files").with_encoders(
         {INPUTS: source.encoder, TARGETS: target.encoder}
     )
-    weights = _weights(tensors, hparams, source, target)
+    weights = _weights(tensors, hparams, source, target, _is_tied(files))
     tensors.drop("decoder_c_tt", "not used by Transformers")
     return ForeignRun(
         problem=problem,
@@ -106,11 +109,12 @@ def _hparams(files: ModelFiles) -> HParams:
             f"{where} describes another network than the models here: {'; '.join(wrong)}; it cannot be imported"
         )
     norm_position, norm_type = forms[tuple(steps)]
-    is_all = bool(settings.get("tied-embeddings-all"))
-    is_source, is_output = (is_all or bool(settings.get(f"tied-embeddings{part}")) for part in ("-src", ""))
+    if norm_position == "pre":
+        _check_version(files)
+    is_source = bool(settings.get("tied-embeddings-all") or settings.get("tied-embeddings-src"))
     learned = files.archive.get("Wpos")
-    search = {"beam_size": files.decoder.get("beam-size"), "alpha": files.decoder.get("normalize")}
-    return transformer_marian().replace(
+    recipe = transformer_marian()
+    return recipe.replace(
         hidden_size=_need(files, "dim-emb"),
         num_encoder_layers=_need(files, "enc-depth"),
         num_decoder_layers=_need(files, "dec-depth"),
@@ -124,11 +128,33 @@ def _hparams(files: ModelFiles) -> HParams:
         sinusoid_layout="split" if learned is None else "interleaved",
         output_bias=True,
         shared_embedding=is_source,
-        shared_embedding_and_softmax_weights=is_output and learned is None,
-        max_length=transformer_marian().max_length if learned is None else len(learned),
-        **{name: type(default)(search[name]) for name, default in (("beam_size", 1), ("alpha", 1.0))
-           if type(search[name]) in (int, float)},
-    )  # fmt: skip
+        shared_embedding_and_softmax_weights=_is_tied(files) and learned is None,
+        max_length=recipe.max_length if learned is None else len(learned),
+        beam_size=int(_search_number(files, "beam-size", recipe.beam_size)),
+        alpha=_search_number(files, "normalize", recipe.alpha),
+    )
+
+
+def _is_tied(files: ModelFiles) -> bool:
+    """Returns whether the output layer is the table of targets."""
+    return bool(files.settings.get("tied-embeddings-all") or files.settings.get("tied-embeddings"))
+
+
+def _search_number(files: ModelFiles, name: str, default: float) -> float:
+    """Returns a number of decoder.yml, the default where there is none."""
+    value: Any = files.decoder.get(name)
+    return float(value) if type(value) in (int, float) else default
+
+
+def _check_version(files: ModelFiles) -> None:
+    """Raises UserError unless a pre-norm model is of a version that norms keys and values of self-attention, too."""
+    version = str(files.settings.get("version"))
+    numbers = re.match(r"v?(\d+)\.(\d+)", version)
+    if numbers is None or (int(numbers[1]), int(numbers[2])) < _NORMS_KEYS:
+        raise UserError(
+            f"{files.folder / files.model}: it has norms before sub-layers and is of version {version}; before 1.11 "
+            f"Marian did not norm keys and values of self-attention, as the models here do, so it cannot be imported"
+        )
 
 
 def _norms() -> Sequence[tuple[str, str]]:
@@ -154,10 +180,9 @@ def _table_names(hparams: Any) -> dict[str, str]:
     return {"source_embedding": "encoder_Wemb", "target_embedding": "decoder_Wemb"}
 
 
-def _weights(tensors: Tensors, hparams: Any, source: Vocabulary, target: Vocabulary) -> Arrays:
+def _weights(tensors: Tensors, hparams: Any, source: Vocabulary, target: Vocabulary, is_tied: bool) -> Arrays:
     """Returns the weights by our paths."""
     names = _table_names(hparams)
-    is_tied = f"{OUTPUT}_W" not in tensors and f"{OUTPUT}_Wt" not in tensors
     learned = hparams.positions == "learned"
     # Marian scales embeddings where sinusoids are added, and only there; what reads tables here always does.
     scale = np.float32(hparams.hidden_size**-0.5 if learned else 1.0)

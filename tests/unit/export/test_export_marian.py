@@ -27,8 +27,8 @@ from tests.reference import marian_native as theirs
 
 FORMS = {
     "one table": {},
-    "pre-norm, tables of their own, silu": {
-        "norm_position": "pre", "shared_embedding": False, "shared_embedding_and_softmax_weights": False,
+    "tables of their own, silu": {
+        "shared_embedding": False, "shared_embedding_and_softmax_weights": False,
         "activation": "silu", "attention_bias": True, "num_encoder_layers": 3, "num_decoder_layers": 1,
     },
     "rms norms, a table for embeddings, biases of logits, gelu": {
@@ -146,6 +146,7 @@ def test_an_export_is_kept_with_its_report_or_not_at_all(tmp_path):
             r"cannot hold this model: sinusoid_layout=interleaved \(Marian has split\)",
         ),
         ({"positions": "rotary", "sinusoid_layout": "interleaved"}, r"positions=rotary \(Marian has sinusoidal\)"),
+        ({"norm_position": "pre"}, r"norm_position=pre \(Marian has post\)"),
         ({"activation": "gelu"}, r"activation=gelu \(Marian has relu, silu, gelu_sigmoid\)"),
         ({"norm_epsilon": 1e-5}, r"norm_epsilon=1e-05 \(Marian has 1e-06\)"),
         ({"target_start": "id"}, r"target_start=id \(Marian has zero\)"),

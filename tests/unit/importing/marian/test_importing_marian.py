@@ -154,10 +154,23 @@ def setting(**changes):
         (setting(transformer_decoder_autoreg="rnn"), r"transformer-decoder-autoreg='rnn' \(known: 'self-attention'\)"),
         (setting(transformer_postprocess="dah"), r"-postprocess and -postprocess-top are '', 'ah', '' without dropout"),
         (setting(transformer_preprocess="n"), r"are 'n', 'an', '' without dropout; it cannot be imported"),
+        (
+            setting(
+                transformer_preprocess="n",
+                transformer_postprocess="da",
+                transformer_postprocess_top="n",
+                version="v1.9.5 abc",
+            ),
+            r"it has norms before sub-layers and is of version v1.9.5 abc; before 1.11 Marian did not norm keys and va",
+        ),
         (setting(transformer_postprocess_emb="n"), r"transformer-postprocess-emb='n'"),
         (setting(transformer_decoder_dim_ffn=5), r"transformer-decoder-dim-ffn=5 \(known: 0, 12\)"),
         (setting(lemma_dim_emb=4), r"lemma-dim-emb=4"),
         (setting(enc_depth="x"), r"its settings have enc-depth='x'; it must be a whole number"),
+        (
+            setting(tied_embeddings_all=False, tied_embeddings_src=True),
+            r"it has no tensor decoder_ff_logit_out_Wt among",
+        ),
         (lambda _, a: a.pop("encoder_l2_ffn_W1"), r"it has no tensor encoder_l2_ffn_W1 among its "),
         (lambda _, a: a.update(extra=np.ones(2, "f")), r"1 tensors that the model here has no place for: extra; this"),
         (lambda _, a: a.update(Wemb=np.ones((4, 8), "f")), r"vocab.yml has 19 words, the table 4 rows; give one mod"),
