@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 
 BEGIN, STEP, MODEL = "begin", "step", "model"
+LENGTH = "length"
+"""Input of `begin` that says how many ids an output has at most, where the state has room for them."""
 GRAPHS, CONFIG = "graphs.json", "config.json"
 LITERT_FILE = "model.tflite"
 
@@ -78,12 +80,12 @@ class Graph:
     """A graph, loaded; `names` has its `inputs` and `outputs` in order."""
 
     def __init__(self, run: Run, names: dict[str, list[str]]):
-        self._run, self._names = run, names
+        self._run, self.inputs, self.outputs = run, names["inputs"], names["outputs"]
 
     def __call__(self, *given: np.ndarray) -> list[np.ndarray]:
         """Returns the outputs for inputs in the order of the names."""
-        found = self._run(dict(zip(self._names["inputs"], given, strict=True)))
-        return [found[name] for name in self._names["outputs"]]
+        found = self._run(dict(zip(self.inputs, given, strict=True)))
+        return [found[name] for name in self.outputs]
 
 
 class Model:
@@ -146,7 +148,8 @@ class Model:
     ) -> Output:
         """Continues ids by greedy search; of those given, the first `unscored` count as certain."""
         pad, end = self.config["pad_id"], self.config["eos_id"]
-        state, ids, total = self._graphs[BEGIN](self._inputs(row), np.array(limit, np.int32)), [pad], 0.0
+        begin, ids, total = self._graphs[BEGIN], [pad], 0.0
+        state = begin(self._inputs(row), *([np.array(limit, np.int32)] if LENGTH in begin.inputs else []))
         for position in range(limit):
             logits, *cache = self._graphs[STEP](np.array(ids[-1:], np.int32), np.array(position, np.int32), *state)
             state[len(state) - len(cache) :] = cache

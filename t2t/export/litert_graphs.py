@@ -25,6 +25,7 @@ class LiteRtExport(GraphExport):
     """
 
     format, needs, others = "litert", "ai-edge-litert", "saved_model or onnx"
+    grows = False  # its runtime hands out no tensors of size 0, with which a state that grows begins
 
     def convert(self, graphs: Mapping[str, Graph], folder: Path) -> None:
         """Writes one file of all graphs, which share their weights; see the base class."""

@@ -3,6 +3,9 @@
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from t2t.errors import one_line
 from t2t.export.graph_script import open_onnx
@@ -15,6 +18,7 @@ class OnnxExport(GraphExport):
     """`begin.onnx` and `step.onnx`, or `model.onnx`."""
 
     format, needs, others = "onnx", "onnxruntime", "saved_model"
+    grows = True
 
     def convert(self, graphs: Mapping[str, Graph], folder: Path) -> None:
         """Writes a file for each graph; see the base class."""
@@ -24,7 +28,10 @@ class OnnxExport(GraphExport):
         for name, graph in graphs.items():
             file = folder / f"{name}.onnx"
             try:
-                converted, _ = tf2onnx.convert.from_function(graph.traced, graph.signature, opset=OPSET)
+                handlers = {"Erfc": (_convert_erfc, [])}
+                converted, _ = tf2onnx.convert.from_function(
+                    graph.traced, graph.signature, opset=OPSET, custom_op_handlers=handlers
+                )
                 open_onnx(converted.SerializeToString())  # the converter keeps unknown operations
             except Exception as error:  # whatever the converter says, or the runtime of what it has left
                 raise self.cannot_hold(file.name, f"{type(error).__name__}: {one_line(error)}") from error
@@ -33,3 +40,13 @@ class OnnxExport(GraphExport):
     def describe_files(self) -> str:
         """See the base class."""
         return f"The `.onnx` files hold graphs of ONNX, opset {OPSET},"
+
+
+def _convert_erfc(graph: Any, node: Any, name: str, _: Any) -> None:
+    """Replaces 1 - erf(x), of which GELU is made and which tf2onnx does not know, by what its name says."""
+    kind, shape = graph.get_dtype(node.output[0]), graph.get_shape(node.output[0])
+    graph.remove_node(node.name)
+    one = graph.make_const(f"{name}/one", np.array(1.0, np.float32))
+    erf = graph.make_node("Erf", [node.input[0]], name=f"{name}/erf", shapes=[shape], dtypes=[kind])
+    both = [one.output[0], erf.output[0]]
+    graph.make_node("Sub", both, name=name, outputs=node.output, shapes=[shape], dtypes=[kind])

@@ -17,7 +17,7 @@ import tensorflow as tf
 from t2t.errors import UserError, one_line
 from t2t.export import graph_script
 from t2t.export.formats import FLOAT32, PROMISES
-from t2t.export.graph_script import BEGIN, CONFIG, GRAPHS, MODEL, STEP
+from t2t.export.graph_script import BEGIN, CONFIG, GRAPHS, LENGTH, MODEL, STEP
 from t2t.export.job import Export, ExportJob, Trial
 from t2t.export.made_inputs import example_shape, example_text
 from t2t.export.parity import (
@@ -72,6 +72,8 @@ class GraphExport(Export):
     """Its name, which is also that of its runtime in the script."""
     needs: ClassVar[str]
     """The package of the runtime."""
+    grows: ClassVar[bool]
+    """Whether the state grows at each step, which computes less; else it has room for `length` ids from the start."""
     others: ClassVar[str]
     """Formats that hold what it cannot."""
 
@@ -135,7 +137,7 @@ class GraphExport(Export):
     def _graphs(self) -> dict[str, Graph]:
         if not self._model.autoregressive:
             return {MODEL: Graph([self._inputs], lambda inputs: [self._model({INPUTS: inputs})])}
-        given = [self._inputs, tf.TensorSpec([], tf.int32, "length")]
+        given = [self._inputs] if self.grows else [self._inputs, tf.TensorSpec([], tf.int32, LENGTH)]
         start = tf.function(self._start_decode, input_signature=given, autograph=False)
         state = start.get_concrete_function().structured_outputs
         leaves = [unknown_sizes(leaf) for leaf in tf.nest.flatten(state)]
@@ -151,8 +153,8 @@ class GraphExport(Export):
         begin = Graph(given, lambda *given: tf.nest.flatten(self._start_decode(*given)))
         return {BEGIN: begin, STEP: Graph([*numbers, *leaves], step)}
 
-    def _start_decode(self, inputs: tf.Tensor, length: tf.Tensor) -> tuple:
-        """Returns the encoded inputs and the initial decoding state, of the same sizes at each step."""
+    def _start_decode(self, inputs: tf.Tensor, length: tf.Tensor | None = None) -> tuple:
+        """Returns the encoded inputs and the initial decoding state; with a length it stays as large as it is."""
         encoded = self._model.encode({INPUTS: inputs}) if self._model.spec.inputs else None
         return () if encoded is None else encoded, self._model.init_cache(encoded, tf.shape(inputs)[0], length)
 
@@ -203,14 +205,13 @@ class GraphExport(Export):
         example = self._text_example() if reads_ids(self._model) else self._array_example()
         ended = f"ids, each row ended by {EOS_ID}, zero padded" if self.translator.has_inputs else "ids, zero padded"
         given = ended if reads_ids(self._model) else f"{self._inputs.dtype.name}, {self._inputs.shape}"
-        files = self.describe_files()
+        files, length = self.describe_files(), "" if self.grows else f", and `{LENGTH}`, the most ids of an output,"
         if not self._model.autoregressive:
             return f"{example}\n{files} `{MODEL}`: it gives the logits of `{INPUTS}` ({given}).\n"
         return f"""{example}
 {files} `{BEGIN}` and `{STEP}`; `{GRAPHS}` names their inputs and outputs in order.
 
-1. `{BEGIN}` is given `{INPUTS}` ({given}) and `length`, the most ids of an output, and gives the
-   state.
+1. `{BEGIN}` is given `{INPUTS}` ({given}){length} and gives the state.
 2. `{STEP}` is given `ids` (the last id of each row, {PAD_ID} at first), `position` (0, 1, ...) and the state. It gives
    the logits of the next id, and what the last tensors of the state are from then on; the ones before stay as they are.
 
