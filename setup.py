@@ -8,7 +8,7 @@ from setuptools import find_packages, setup
 ROOT = Path(__file__).parent
 COMMANDS = (
     "trainer", "datagen", "decoder", "eval", "bleu", "evalb", "aer", "vocab", "avg_all", "exporter", "distill",
-    "shortlist", "tune", "server", "insight", "translate_all", "query_server", "make_tf_configs",
+    "shortlist", "tune", "runs", "server", "insight", "translate_all", "query_server", "make_tf_configs",
 )  # fmt: skip
 SERVE = ["starlette>=1.0,<2", "uvicorn>=0.40,<1", "prometheus_client>=0.22,<1", "matplotlib>=3.9,<4"]
 CTRANSLATE2 = ["ctranslate2>=4.8,<5"]

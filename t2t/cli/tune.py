@@ -1,5 +1,7 @@
 """`t2t-tune`: searches for hparams by many trials, each an ordinary run."""
 
+import dataclasses
+
 from absl import flags
 
 from t2t.cli.common import command, command_flags, define_alias
@@ -78,7 +80,7 @@ def main(values: flags.FlagValues) -> int:
         searching = import_quietly("t2t.tuning.searching")
     folder = local_path(values.study)
     _fill_from_study(values, import_quietly("t2t.tuning.study").recorded_arguments(folder))
-    request = request_of(values)
+    request = dataclasses.replace(request_of(values), train_steps=values.train_steps)
     names = [name for group in SETTINGS_FLAGS.values() for name in group if name in values]
     found = searching.search(
         searching.StudyRequest(

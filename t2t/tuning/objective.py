@@ -66,18 +66,17 @@ def resolve_objective(asked: str, problems: Sequence[Problem], hparams: HParams,
     owners = [MEAN, *(one.name for one in problems)] if several else []
     owner, name = (owner, rest) if owner in owners else (MEAN, name)
     default = "loss" if several else next(iter(problems[0].metrics), "loss")
-    figure, is_higher = _full_name(asked, name or hparams.best_metric or default)
-    chosen = _full_name(asked, hparams.best_metric)[0] if hparams.best_metric else ""
+    picked = _full_name(asked, hparams.best_metric or default)[0]
+    figure, is_higher = _full_name(asked, name or picked)
     if not several:
-        if "best_metric" in assigned_names(overrides) and figure not in (chosen, *problems[0].metrics):
+        is_given = "best_metric" in assigned_names(overrides)
+        if is_given and figure not in (picked, *problems[0].metrics):
             raise UserError(
-                f"--objective={asked}: --hparams=best_metric={hparams.best_metric} picks checkpoints by "
-                f"another figure; leave that out, and they are picked by the objective"
+                f"--objective={asked}: --hparams=best_metric={hparams.best_metric} picks checkpoints by another "
+                f"figure; leave that out, and they are picked by the objective"
             )
-        return Objective(
-            figure, is_higher, "" if "best_metric" in assigned_names(overrides) else f"best_metric={figure}"
-        )
-    reported = {MEAN: (chosen or f"{LABEL}loss",), **{one.name: one.metrics for one in problems}}[owner]
+        return Objective(figure, is_higher, "" if is_given or figure == picked else f"best_metric={figure}")
+    reported = {MEAN: (picked,), **{one.name: one.metrics for one in problems}}[owner]
     if figure not in reported and not (owner != MEAN and figure.startswith(LABEL)):
         raise UserError(
             f"--objective={asked}: of {owner} evaluations report {', '.join(reported)}; choose one of these, "

@@ -75,7 +75,8 @@ class Study:
         seed: int,
         last_update: int,
     ):
-        self.folder, self.settings, self.objective, self.ranged = folder, settings, objective, ranged
+        self.folder = folder.absolute()  # by which other machines tell whose trials are whose
+        self.settings, self.objective, self.ranged = settings, objective, ranged
         self._first, self._seed, self._last_update = first, seed, last_update
         self._grid = grid(ranged, seed) if settings.sampler == "grid" else []
         self.last = min(settings.trials, len(self._grid)) if self._grid else settings.trials

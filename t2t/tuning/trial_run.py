@@ -11,7 +11,7 @@ from pathlib import Path
 import t2t
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
-from t2t.files.atomic import LockedError, exclusive_lock, open_locked, os_errors_as_machine_errors
+from t2t.files.atomic import LockedError, exclusive_lock, is_locked, open_locked, os_errors_as_machine_errors
 
 FINISHED, FAILED, STOPPED = "finished", "failed", "stopped"
 """How a run ends: trained, by an error, by `stop`."""
@@ -130,10 +130,8 @@ class TrialRun:
 
     def _found_pid(self) -> int:
         """Returns the number of a process that another tuner has started and that lives; 0 for none, -1 if unknown."""
-        try:
-            open_locked(self._process_lock).close()
+        if not is_locked(self._process_lock):
             return 0
-        except LockedError:
-            with contextlib.suppress(OSError, ValueError):
-                return int(self._process_lock.read_text())
-            return -1
+        with contextlib.suppress(OSError, ValueError):
+            return int(self._process_lock.read_text())
+        return -1

@@ -173,9 +173,11 @@ class Tuner:
                     if how := run.poll():
                         running.remove((share, run))
                         run.release()
-                        log.info(
-                            "%s %s%s", run.folder.name, how, f": {run.describe_failure()}" if how == FAILED else ""
-                        )
+                        objective = self._study.objective
+                        best = objective.best(objective.values(run.folder))
+                        said = f": {objective.figure} {best[1]:.4g} at update {best[0]}" if best else ""
+                        said = f": {run.describe_failure()}" if how == FAILED else said
+                        log.info("%s %s%s", run.folder.name, how, said)
                         yield run
                 time.sleep(_SECONDS_BETWEEN_LOOKS if running else 0)
         finally:
