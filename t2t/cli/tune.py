@@ -24,10 +24,10 @@ USAGE = """
 Searches for hparams: trials with other values of a range are trained, those that fall behind are stopped, and the best
 are shown. Each trial is a run in the folder of the study, which all other commands take.
 
-    %s --study=study --hparams_range=transformer_quickstart_range --problem=translate_ende_numbers \\
-      --model=transformer --hparams_set=transformer_quickstart --data_dir=data --train_steps=300 \\
-      --local_eval_frequency=50 --trials=20 --parallel=2
-    %s --study=study                (goes on with the study that is there, and shows its results)
+    %s --study=study --hparams_range=transformer_quickstart_range --data_dir=data \\
+      --problem=translate_ende_numbers --model=transformer --hparams_set=transformer_quickstart \\
+      --train_steps=300 --local_eval_frequency=50 --trials=20 --parallel=2
+    %s --study=study                (goes on with the study that is there)
     %s --study=study --trials=40 --repeats=3 --best=2
     %s --registry_help=range        (all ranges)
 
@@ -72,7 +72,7 @@ def build_flags(values: flags.FlagValues) -> None:
             define_alias(theirs, name, flag_values=values)
     values["keep_checkpoint_max"].default = 1
     values["keep_checkpoint_max"].value = 1
-    define_unused_flags(values, {**_UNUSED, **RUN_FLAGS})
+    define_unused_flags(values, {**RUN_FLAGS, **_UNUSED})
 
 
 @command(build_flags, USAGE)

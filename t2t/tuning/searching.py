@@ -113,7 +113,7 @@ def get_range(name: str, overrides: str) -> RangedHParams:
         UserError: no such range, or nothing is left of it.
     """
     if not name:
-        raise UserError("--hparams_range: not given; name one; list what there is with --registry_help=range")
+        raise UserError("--hparams_range: not given; name one; list what there is with --registry_help")
     ranged = RangedHParams()
     HPARAMS_RANGES.get(name)(ranged)
     for field in sorted(assigned_names(overrides) & ranged.ranges.keys()):
