@@ -106,8 +106,8 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path):
 
 
 def test_what_is_printed_is_the_same_run(config, tmp_path, capsys):
-    arguments = [f"--config={config}", "--hparams=num_heads=4,beam_size=3", "--worker_cpu=2", "--train_source=a b.en"]
-    arguments[0:0] = ["--problem=text2text_files", "--decode_alpha=0.7"]
+    arguments = [f"--config={config}", "--hparams=num_heads=4,beam_size=3", "--worker_cpu=2", "--vocab_size=500"]
+    arguments += ["--decode_alpha=0.7", '--tmp_dir=a "b" \\ c']
     assert trainer.main(["t2t-trainer", *arguments, "--print_config"]) == 0
     printed = tmp_path / "printed.toml"
     printed.write_text(capsys.readouterr().out)
@@ -117,6 +117,7 @@ def test_what_is_printed_is_the_same_run(config, tmp_path, capsys):
     one, other = request_of(first), request_of(again)
     assert {*one.overrides.split(",")} == {*other.overrides.split(",")}
     assert (one.problem, one.problem_options) == (other.problem, other.problem_options)
+    assert first.tmp_dir == again.tmp_dir == 'a "b" \\ c'
     assert (first.worker_cpu, first.random_seed) == (again.worker_cpu, again.random_seed) == (2, 7)
 
 
