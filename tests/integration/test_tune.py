@@ -1,6 +1,5 @@
 """`t2t-tune`: whole studies; a small program stands for the trainer where a test needs many runs."""
 
-import contextlib
 import json
 import os
 import re
@@ -9,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -23,6 +21,7 @@ from tests.integration.conftest import TINY, write_digits
 from tests.readme import ROOT, blocks, execute, shortened
 from tests.registrations import forgotten
 
+SHORT = "train_steps=6, eval_every=2"
 FAKE = "import sys; from tests.fake_trainer import main; sys.exit(main(sys.argv[1:]))"
 PLUGIN = """
 from t2t import register_ranged_hparams
@@ -261,14 +260,17 @@ def test_trials_are_ordinary_runs(given, tmp_path, capsys):
 @pytest.mark.slow
 def test_the_commands_of_the_page_run(tmp_path):
     """With six updates a trial, and two trials."""
-    with contextlib.suppress(FileExistsError):
-        (tmp_path / "examples").symlink_to(Path(ROOT) / "examples", target_is_directory=True)
-    for one in blocks(ROOT / "docs/tuning.md"):
+    page = ROOT / "docs/tuning.md"
+    for one in blocks(page):
         if one.kind == "write":
             (tmp_path / one.name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / one.name).write_text(one.text)
-        elif one.kind == "run":
-            text = re.sub(r"--trials=\d+", "--trials=2", shortened(one.text) if one.language == "bash" else one.text)
-            done = execute(one.language, text, tmp_path)
+    for one in blocks(page):
+        text = (
+            shortened(one.text) if one.language == "bash" else re.sub("train_steps=300, eval_every=75", SHORT, one.text)
+        )
+        if one.kind == "run":
+            done = execute(one.language, text.replace("trials=20", "trials=2"), tmp_path)
             assert done.returncode == 0, f"{one.name}:\n{done.stdout}\n{done.stderr}"
-    assert len(json.loads((tmp_path / "study/results.json").read_text())["trials"]) == 2
+    for study in ("study", "own", "from_python"):
+        assert len(json.loads((tmp_path / study / "results.json").read_text())["trials"]) == 2
