@@ -1,0 +1,116 @@
+"""`t2t-tune`: searches for hparams by many trials, each an ordinary run."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from absl import flags
+
+from t2t.cli.common import command, command_flags, define_alias
+from t2t.cli.config import fill_from_file, format_config, given_flags
+from t2t.cli.flags import define_field_flag, lists_registry, request_of, search_overrides
+from t2t.cli.help import NAMES, RUN, flag_group
+from t2t.cli.tensor2tensor import RUN_FLAGS, UnusedFlag, define_unused_flags
+from t2t.cli.trainer import SETTINGS_FLAGS, define_trainer_flags
+from t2t.errors import UserError, needs_extra
+from t2t.files.paths import local_path
+from t2t.hparams.override import join_overrides
+from t2t.runs.arguments import RENAMED
+from t2t.runs.settings import Settings
+from t2t.runs.startup import import_quietly
+from t2t.tuning.settings import RECORD_FILE, TuneSettings
+
+USAGE = """
+Searches for hparams: trials with other values of a range are trained, those that fall behind are stopped, and the best
+are shown. Each trial is a run in the folder of the study, which all other commands take.
+
+    %s --study=study --hparams_range=transformer_quickstart_range --data_dir=data \\
+      --problem=translate_ende_numbers --model=transformer --hparams_set=transformer_quickstart \\
+      --train_steps=300 --local_eval_frequency=50 --trials=20 --parallel=2
+    %s --study=study                (goes on with the study that is there)
+    %s --study=study --trials=40 --repeats=3 --best=2
+    %s --registry_help=range        (all ranges)
+
+All flags of the trainer are those of the trials. The first trial has the values of --hparams_set itself. After a crash
+of this command, of a trial or of the machine, the same command goes on with the same trials. Results are also written
+to the folder: results.tsv, results.json, and best_set.py, which registers the best values as a set.
+"""
+
+_TUNE = "Search"
+_TUNE_FLAGS = (
+    "objective", "trials", "parallel", "sampler", "pruner", "startup_trials", "repeats", "best", "storage",
+    "study_name", "trial_gpus",
+)  # fmt: skip
+_NOT_FOR_TRIALS = (
+    "output_dir", "schedule", "dry_run", "decode_from_file", "decode_to_file", "decode_interactive", "decode_reference",
+    "worker_hosts", "worker_index", "hparams_range", "print_config",
+)  # fmt: skip
+_NOT_OF_TRIALS = ("study", "hparams_range", "random_seed", "generate_data", *_TUNE_FLAGS)
+"""Flags of this command alone."""
+_AUTOTUNE = {"objective": "autotune_objective", "trials": "autotune_max_trials", "parallel": "autotune_parallel_trials"}
+"""Flags by their names in Tensor2Tensor."""
+_UNUSED = {
+    "autotune": UnusedFlag("this command always searches", "false"),
+    "autotune_maximize": UnusedFlag("a figure tells itself whether more of it is better", "true"),
+}
+
+
+@command_flags
+def build_flags(values: flags.FlagValues) -> None:
+    define_trainer_flags(values)
+    for name in (*_NOT_FOR_TRIALS, *_UNUSED, *_AUTOTUNE.values()):
+        delattr(values, name)
+    with flag_group(values, RUN) as define:
+        define.string("study", "", "Folder of the study, in which its runs are.")
+        define_alias("output_dir", "study", flag_values=values)
+    with flag_group(values, NAMES) as define:
+        define.string("hparams_range", "", "Name of the range of hparams to search.")
+    with flag_group(values, _TUNE):
+        for name in _TUNE_FLAGS:
+            define_field_flag(values, name, TuneSettings)
+        for name, theirs in _AUTOTUNE.items():
+            define_alias(theirs, name, flag_values=values)
+    values["keep_checkpoint_max"].default = 1
+    values["keep_checkpoint_max"].value = 1
+    define_unused_flags(values, {**RUN_FLAGS, **_UNUSED})
+
+
+@command(build_flags, USAGE)
+def main(values: flags.FlagValues) -> int:
+    folder = local_path(values.study)
+    if values.study and (folder / RECORD_FILE).is_file():
+        fill_from_file(values, folder / RECORD_FILE)
+    if lists_registry(values):
+        return 0
+    if not values.study:
+        raise UserError("--study: not given; name the folder of the study, new or begun")
+    with needs_extra("tune", "t2t-tune"):
+        searching = import_quietly("t2t.tuning.searching")
+    request = dataclasses.replace(request_of(values), train_steps=values.train_steps)
+    of_trials = {**given_flags(values, _NOT_OF_TRIALS), "keep_checkpoint_max": values.keep_checkpoint_max}
+    record = given_flags(values, ("study", "generate_data")) | ({"hparams": values.hparams} if values.hparams else {})
+    names = [name for group in SETTINGS_FLAGS.values() for name in group if name in values]
+    found = searching.search(
+        searching.StudyRequest(
+            folder=folder,
+            hparams_range=values.hparams_range,
+            request=request,
+            settings=Settings(
+                seed=values.random_seed or 0, **{RENAMED.get(name, name): values[name].value for name in names}
+            ),
+            tune=TuneSettings(**{name: values[name].value for name in _TUNE_FLAGS}),
+            arguments=_arguments(of_trials),
+            hparams=join_overrides(values.hparams),
+            decode=search_overrides(values),
+            record=format_config(record, {}),
+            generates=values.generate_data,
+        )
+    )
+    print(found.table())
+    return 0
+
+
+def _arguments(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns flags as arguments."""
+    values = {name: value if isinstance(value, list) else [value] for name, value in given.items()}
+    return tuple(f"--{name}={one}" for name, several in values.items() for one in several)
