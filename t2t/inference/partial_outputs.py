@@ -11,6 +11,7 @@ import numpy as np
 from t2t.decoding.beam_search import BeamProgress
 from t2t.decoding.result import exists
 from t2t.inference.batch_search import BatchSearch
+from t2t.inference.output_constraints import constraints_of
 from t2t.inference.rows import cut_rows, memory_errors, padded
 from t2t.inference.tensorflow_engine import TensorFlowEngine
 from t2t.inference.translator import Hypothesis, Translator
@@ -56,8 +57,9 @@ def partial_outputs(
     search = translator.engine.search(settings, hparams.extra_length, hparams.shortlist)
     assert isinstance(search, BatchSearch), "has_partial_outputs"
     encoder = translator.problem.encoders[TARGETS]
+    constraints = constraints_of(translator.problem, translator.facts, settings, hparams, [ids], [text])
     with memory_errors(padded([row]), settings.rows_per_sentence):
-        for state in search.steps(row, place=place):
+        for state in search.steps(row, place=place, constraints=constraints):
             # After every step, also where no text is new: only then can the consumer end the search.
             yield PartialOutputs([encoder.certain_text(ids) for ids in _certain_ids(state.progress)], None)
     hypotheses = translator.hypotheses(search.result(state), 0, n_best, ids, text)

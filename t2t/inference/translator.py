@@ -13,6 +13,7 @@ from t2t.files.lines import without_surrogates
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.engine import Prefixes
 from t2t.inference.hypothesis import Hypothesis
+from t2t.inference.output_constraints import constraints_of
 from t2t.inference.pair_scorer import PairScorer
 from t2t.inference.prefixes import check_prefixes, check_takes_prefixes
 from t2t.inference.rows import NOT_FINITE, Row, check_lengths, cut_rows
@@ -90,11 +91,12 @@ class Translator(PairScorer):
         if prefixes is not None:
             check_prefixes(self.facts, hparams, prefixes, len(sentences))
         rows = cut_rows(self.facts, sentences, hparams)
+        constraints = constraints_of(self.problem, self.facts, settings, hparams, sentences, sources, prefixes)
         seeds = np.arange(len(rows)) if places is None else np.asarray(places)
         results: list[list[Hypothesis]] = [[] for _ in rows]
         settings = dataclasses.replace(settings, scored=scored)
         texts: Sequence[str | None] = [None] * len(rows) if sources is None else sources
-        for numbers, found in self.engine.decode(rows, seeds, settings, hparams, prefixes):
+        for numbers, found in self.engine.decode(rows, seeds, settings, hparams, prefixes, constraints):
             outputs = [self.hypotheses(found, i, n_best, sentences[n], texts[n]) for i, n in enumerate(numbers)]
             if hparams.alignments or hparams.replace_unknown:
                 read = [(rows[n], texts[n]) for n in numbers]
@@ -127,7 +129,8 @@ class Translator(PairScorer):
         """Decodes the batches of ids (see `translate_ids`) that need most memory, as many as are decoded at a time."""
         settings, hparams = self.settings(n_best)
         rows = cut_rows(self.facts, sentences, hparams)
-        self.engine.warm_up(rows, settings, hparams)
+        constraints = constraints_of(self.problem, self.facts, settings, hparams, sentences)
+        self.engine.warm_up(rows, settings, hparams, constraints)
 
     def attend(self, source: str, target: str | Sequence[int] | None = None, **changes) -> "Attention":
         """Returns the attention weights of an input and its output.

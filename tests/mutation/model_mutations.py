@@ -243,7 +243,7 @@ MODEL_MUTATIONS = (
     ),
     Mutation(
         name="n-grams repeated once more",
-        file="t2t/decoding/constraints.py",
+        file="t2t/decoding/constraints/token_rules.py",
         original="starts_T + size <= position",
         broken="starts_T + size < position",
         breaks="An n-gram may be repeated at once after itself.",

@@ -1,0 +1,75 @@
+"""What a search asks before it chooses a token, and does after.
+
+Legend: B sentences, K hypotheses of each, N = B * K rows, S numbers of a state, T room for tokens.
+"""
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+from t2t.decoding.constraints.automaton import Automaton, keep_to
+from t2t.decoding.constraints.token_rules import (
+    as_log_probs,
+    delay_end,
+    forbid_repeats,
+    force_prefix,
+    penalise_end,
+)
+from t2t.decoding.settings import SearchSettings
+from t2t.decoding.step import NextToken
+
+
+class Constraint(NamedTuple):
+    """What the settings forbid and penalise, what an automaton allows, and what a prefix prescribes whatever they say.
+
+    See `constraint_of`.
+    """
+
+    settings: SearchSettings
+    vocab_size: int
+    limits: Any
+    """(B,) int32: most tokens of each sentence, end of sequence included."""
+    automaton: Automaton | None = None
+    """Outputs are among those that it accepts; None for any."""
+    prefix: Any = None
+    """(N, P) int32, zero padded; None for nothing."""
+
+    def restrict(self, found: NextToken, ids_NT: Any, position: Any, states_NS: Any) -> NextToken:
+        """Returns what the model says of the next token as far as it may be written.
+
+        Args:
+            found: what the model says.
+            ids_NT: (N, T) int32, the tokens of each row so far.
+            position: () int32, their number.
+            states_NS: (N, S) int32, states of the automaton; () without one.
+        """
+        settings = self.settings
+        if settings.constrains_output:
+            found = as_log_probs(found, self.vocab_size)
+        if self.automaton is not None:
+            room_N = ops.repeat(self.limits, settings.rows_per_sentence, axis=0) - position
+            found = keep_to(found, self.automaton, states_NS, room_N, self.vocab_size)
+        if settings.eos_penalty:
+            found = penalise_end(found, settings.eos_penalty)
+        if settings.no_repeat_ngram:
+            found = forbid_repeats(found, ids_NT, position, settings.no_repeat_ngram, self.vocab_size)
+        if settings.min_length:  # last of these: where nothing else may be written, an output ends
+            found = delay_end(found, position, settings.min_length)
+        return force_prefix(found, self.prefix, position)
+
+    def advance(self, states_NS: Any, tokens_N: Any) -> Any:
+        """Returns the states of the automaton after another token of each row, (N,) int32; () without one."""
+        return () if self.automaton is None else self.automaton.advance(states_NS, tokens_N)
+
+
+def constraint_of(
+    settings: SearchSettings,
+    vocab_size: int,
+    limits: Any,
+    prefix: Any = None,
+    automaton: Automaton | None = None,
+) -> Constraint | None:
+    """Returns what a search has to ask, see `t2t.decoding.search.rules`; None where anything may be written."""
+    if prefix is None and automaton is None and not settings.constrains_output:
+        return None
+    return Constraint(settings, vocab_size, limits, automaton, prefix)
