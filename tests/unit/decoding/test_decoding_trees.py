@@ -78,7 +78,8 @@ def searched(rows, words, limits, prefixes=None, **changes):
     return [hypotheses(result, sentence) for sentence in range(len(words))]
 
 
-def ranked(rows, allowed, penalty=gnmt(0.6)):
+def ranked(rows, allowed):
+    penalty = gnmt(0.6)
     scored = [(sum(log_probs_of(rows, ids)) / penalty(len(ids)), ids) for ids in allowed]
     return sorted(scored, reverse=True)
 
