@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from t2t.decoding.banks import expand_all, places_by_bank
 from t2t.decoding.constraints.constraint import Constraint
 from t2t.decoding.penalties import LengthPenalty
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult, exists
@@ -135,17 +136,33 @@ class BeamSearch(NamedTuple):
         if self.constraint is not None:
             ids_NT, states_NS = keras.tree.map_structure(_rows, (active.ids, active.constraint))
             found = self.constraint.restrict(found, ids_NT, step, states_NS)
-        candidates = expand(active.log_probs, found, self.vocab_size)
+        candidates = self._candidates(active, found)
         complete_BC = is_complete(candidates.tokens, step, self.limits)
         finished = extend_finished(
             finished, active, candidates, complete_BC, step, self.penalty, found.coverage, self.eos_penalty
         )
-        active, beams_BK = extend_active(active, candidates, complete_BC, step)
+        active, beams_BK = extend_active(active, candidates, complete_BC, step, self._chooser(active, candidates))
         if self.constraint is not None:
             active = active._replace(constraint=self._advanced(active))
         done_B = is_done(active.log_probs, finished.scores, self.limits, self.penalty, self.stop_early)
         state = restore_shapes(self.reorder(new_state, beams_BK), like=state)
         return BeamProgress(step + 1, deactivate(active, done_B), finished, state)
+
+    def _candidates(self, active: ActiveBeams, found: NextToken) -> Candidates:
+        """Returns the continuations that compete."""
+        if self.constraint is None or not self.constraint.has_banks:
+            return expand(active.log_probs, found, self.vocab_size)
+        ids_NE = self.constraint.phrase_ids(_rows(active.constraint))
+        return expand_all(active.log_probs, found, self.vocab_size, ids_NE)
+
+    def _chooser(self, active: ActiveBeams, candidates: Candidates) -> Callable[[Any], Any] | None:
+        """Returns what chooses the candidates that go on, see `extend_active`; None for the likeliest."""
+        if self.constraint is None or not self.constraint.has_banks:
+            return None
+        states_BCS = gather_beams(active.constraint, candidates.beams)
+        needed_N = self.constraint.needed_after(_rows(states_BCS), _rows(candidates.tokens))
+        needed_BC = ops.reshape(needed_N, ops.shape(candidates.tokens))
+        return lambda log_probs_BC: places_by_bank(log_probs_BC, needed_BC, self.beam_size)
 
     def _advanced(self, active: ActiveBeams) -> Any:
         """Returns the states of the constraint after the last tokens."""
@@ -184,11 +201,21 @@ def is_complete(tokens_BC: Any, step: Any, limits_B: Any) -> Any:
     return ops.logical_or(ops.equal(tokens_BC, EOS_ID), ops.expand_dims(step + 1 >= limits_B, 1))
 
 
-def extend_active(active: ActiveBeams, candidates: Candidates, complete_BC: Any, step: Any) -> tuple[ActiveBeams, Any]:
-    """Returns the K best unfinished candidates, and the beam that each continues, (B, K) int32."""
+def extend_active(
+    active: ActiveBeams,
+    candidates: Candidates,
+    complete_BC: Any,
+    step: Any,
+    choose: Callable[[Any], Any] | None = None,
+) -> tuple[ActiveBeams, Any]:
+    """Returns K unfinished candidates, best first, and the beam that each continues, (B, K) int32.
+
+    `choose` returns their places, (B, K) int32, among log-probabilities (B, C), best first; None for the likeliest.
+    """
     beam_size = active.log_probs.shape[1]
     open_BC = ops.where(complete_BC, NO_HYPOTHESIS, candidates.log_probs)
-    log_probs_BK, chosen_BK = top_k(open_BC, beam_size)
+    chosen_BK = top_k(open_BC, beam_size)[1] if choose is None else choose(open_BC)
+    log_probs_BK = gather_beams(open_BC, chosen_BK)
     beams_BK = gather_beams(candidates.beams, chosen_BK)
     tokens_BK = gather_beams(candidates.tokens, chosen_BK)
     ids_BKT = write_column(gather_beams(active.ids, beams_BK), step, tokens_BK)

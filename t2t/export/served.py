@@ -17,7 +17,7 @@ from t2t.inference.rows import max_sequence_ids, reads_ids
 from t2t.inference.tensorflow_engine import build_search
 from t2t.inference.translator import Translator
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
-from t2t.specs.constraints import TreeConstraint
+from t2t.specs.constraints.trees import TreeConstraint
 from t2t.specs.features import FeatureKind
 
 TEXT, IDS, SCORE = "serving_default", "ids", "score"

@@ -9,7 +9,7 @@ from t2t.decoding.result import SearchResult
 from t2t.decoding.settings import SearchSettings
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.rows import Row
-from t2t.specs.constraints import OutputConstraint
+from t2t.specs.constraints.constraint import OutputConstraint
 
 Prefixes = Sequence[Sequence[int]]
 """Ids that the output of each row begins with, without end of sequence; some may be empty."""

@@ -21,7 +21,7 @@ from t2t.problems.options import ProblemOptions
 from t2t.problems.preprocessors import Preprocessor
 from t2t.problems.source import Source
 from t2t.specs.constants import DEV, INPUTS, TEST, TRAIN
-from t2t.specs.constraints import OutputConstraint
+from t2t.specs.constraints.constraint import OutputConstraint
 from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.text.encoder import TextEncoder
 from t2t.text.tags import find_tag

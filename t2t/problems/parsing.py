@@ -28,7 +28,7 @@ from t2t.problems.treebank.linearisation import is_end, restored, words_of
 from t2t.problems.treebank.reading import read_samples
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN, UNK_ID
-from t2t.specs.constraints import TreeConstraint, TreeLabels
+from t2t.specs.constraints.trees import TreeConstraint, TreeLabels
 from t2t.text.encoder import TextEncoder
 from t2t.text.token import TokenEncoder
 

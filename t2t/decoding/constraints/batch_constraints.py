@@ -9,8 +9,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from t2t.decoding.constraints.automaton import Automaton
+from t2t.decoding.constraints.finite_automaton import FiniteAutomaton, PhraseAutomaton
 from t2t.decoding.constraints.tree_automaton import tree_automaton
-from t2t.specs.constraints import OutputConstraint, TreeConstraint
+from t2t.specs.constraints.constraint import OutputConstraint
+from t2t.specs.constraints.finite import FiniteConstraint
+from t2t.specs.constraints.trees import TreeConstraint
 
 
 class BatchConstraints(NamedTuple):
@@ -37,9 +40,7 @@ class BatchConstraints(NamedTuple):
             vocab_size: of the outputs.
             prefixes: what the output of each begins with, and can; None for nothing.
         """
-        trees = [constraint for constraint in constraints if isinstance(constraint, TreeConstraint)]
-        assert len(trees) == len(constraints), "there are no other constraints"
-        automaton, states_BS = tree_automaton(trees, vocab_size)
+        automaton, states_BS = _automaton_of(constraints, vocab_size)
         given = prefixes or [()] * len(constraints)
         shortest = [one.shortest(prefix) for one, prefix in zip(constraints, given, strict=True)]
         return cls(automaton, states_BS, np.array(shortest, np.int32))
@@ -47,3 +48,14 @@ class BatchConstraints(NamedTuple):
     def select(self, numbers: Any) -> Self:
         """Returns those of some of the sentences, by number."""
         return self._replace(first_states=self.first_states[numbers], shortest=self.shortest[numbers])
+
+
+def _automaton_of(constraints: Sequence[OutputConstraint], vocab_size: int) -> tuple[Automaton, np.ndarray]:
+    """Returns the automaton of some constraints, of numpy arrays, and the first state of each, (B, S) int32."""
+    trees = [constraint for constraint in constraints if isinstance(constraint, TreeConstraint)]
+    if len(trees) == len(constraints):
+        return tree_automaton(trees, vocab_size)
+    finite = [constraint for constraint in constraints if isinstance(constraint, FiniteConstraint)]
+    assert len(finite) == len(constraints), "constraints of a batch are of one class"
+    has_banks = any(constraint.rewards_progress for constraint in finite)
+    return (PhraseAutomaton if has_banks else FiniteAutomaton).of_constraints(finite)

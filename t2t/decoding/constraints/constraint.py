@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from t2t.decoding.constraints.automaton import Automaton, keep_to
+from t2t.decoding.constraints.finite_automaton import PhraseAutomaton
 from t2t.decoding.constraints.token_rules import (
     as_log_probs,
     delay_end,
@@ -60,6 +61,21 @@ class Constraint(NamedTuple):
     def advance(self, states_NS: Any, tokens_N: Any) -> Any:
         """Returns the states of the automaton after another token of each row, (N,) int32; () without one."""
         return () if self.automaton is None else self.automaton.advance(states_NS, tokens_N)
+
+    @property
+    def has_banks(self) -> bool:
+        """Whether beams are shared out by what is missing, see `t2t.decoding.banks`."""
+        return isinstance(self.automaton, PhraseAutomaton)
+
+    def phrase_ids(self, states_NS: Any) -> Any:
+        """Returns the ids that go on with a phrase, (N, E) int32; -1 for none. There are banks."""
+        assert isinstance(self.automaton, PhraseAutomaton)
+        return self.automaton.edge_ids_of(states_NS)
+
+    def needed_after(self, states_NS: Any, tokens_N: Any) -> Any:
+        """Returns how many ids outputs still need after another one, (N,) int32. There are banks."""
+        assert isinstance(self.automaton, PhraseAutomaton)
+        return self.automaton.needed_in(self.automaton.advance(states_NS, tokens_N))
 
 
 def constraint_of(

@@ -5,22 +5,18 @@ import itertools
 
 import numpy as np
 import pytest
-from decoding_tables import hypotheses
+from decoding_tables import node_log_probs, node_ranking, node_search, node_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
 
-from t2t.decoding.constraints.batch_constraints import BatchConstraints
 from t2t.decoding.constraints.tree_automaton import TreeAutomaton, first_states
-from t2t.decoding.penalties import gnmt
-from t2t.decoding.settings import SearchSettings
 from t2t.problems.treebank.linearisation import restored
-from t2t.specs.constraints import MAX_DEPTH, TreeConstraint, TreeLabels
-from tests.searches import decode
+from t2t.specs.constraints.trees import MAX_DEPTH, TreeConstraint, TreeLabels
 
 PIECES = ("<pad>", "</s>", "<unk>", "NN", "NP", "/NP", "DT", "VP", "/VP")
 LABELS = TreeLabels(tags=(3, 6), phrases=((4, 5), (7, 8)))
-V, EOS, NODES = len(PIECES), 1, 9973
+V, EOS = len(PIECES), 1
 
 
 @functools.cache
@@ -46,45 +42,11 @@ def outputs(words, limit):
     return {(*ids, EOS) for ids in forests(words, limit - 1)}
 
 
-def table(seed):
-    """Log-probabilities (NODES, V) of a model that knows which of so many nodes it is in."""
-    logits = np.random.default_rng(seed).normal(0, 2, (NODES, V))
-    return (logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)).astype(np.float32)
-
-
-def next_node(node, token):
-    return (node * V + token + 1) % NODES
-
-
-def log_probs_of(rows, ids):
-    nodes = list(itertools.accumulate(ids, next_node, initial=0))
-    return [float(rows[node, token]) for node, token in zip(nodes, ids, strict=False)]
-
-
 def searched(rows, words, limits, prefixes=None, **changes):
-    """The outputs of each sentence, all sentences having the same model."""
-    how = SearchSettings(**changes)
-    constraints = BatchConstraints.build([TreeConstraint(LABELS, count) for count in words], V)
-
-    def step(ids, position, node):
-        node = ops.where(ops.equal(position, 0), node, next_node(node, ids))
-        return ops.take(ops.convert_to_tensor(rows), node, axis=0), node
-
-    start = np.zeros(len(words) * how.rows_per_sentence, np.int32)
-    result = decode(
-        step, start, how, batch_size=len(words), vocab_size=V, max_steps=np.asarray(limits, np.int32),
-        constraints=constraints, prefix=prefixes,
-    )  # fmt: skip
-    return [hypotheses(result, sentence) for sentence in range(len(words))]
+    return node_search(rows, [TreeConstraint(LABELS, count) for count in words], limits, prefixes, **changes)
 
 
-def ranked(rows, allowed):
-    penalty = gnmt(0.6)
-    scored = [(sum(log_probs_of(rows, ids)) / penalty(len(ids)), ids) for ids in allowed]
-    return sorted(scored, reverse=True)
-
-
-@pytest.mark.parametrize(("words", "longest"), [(1, 6), (2, 6), (3, 5)])
+@pytest.mark.parametrize(("words", "longest"), [(1, 5), (2, 5), (3, 5)])
 def test_the_lists_are_those_of_outputs_that_need_no_mending(words, longest):
     """The reference is the way back from labels to trees, which the searches know nothing of."""
 
@@ -98,17 +60,17 @@ def test_the_lists_are_those_of_outputs_that_need_no_mending(words, longest):
 
 
 def test_a_wide_beam_ranks_trees_as_enumeration_does():
-    rows, words, limits = table(1), [1, 2, 2, 3, 3], [6, 3, 7, 4, 6]
+    rows, words, limits = node_table(V, 1), [1, 2, 2, 3, 3], [6, 3, 7, 4, 6]
     for sentence, found in enumerate(searched(rows, words, limits, beam_size=400, stop_early=False)):
-        expected = ranked(rows, outputs(words[sentence], limits[sentence]))[:400]
+        expected = node_ranking(rows, outputs(words[sentence], limits[sentence]))[:400]
         assert [ids for _, _, ids in found] == [ids for _, ids in expected]
         np.testing.assert_allclose([score for score, _, _ in found], [score for score, _ in expected], rtol=1e-4)
 
 
 def test_the_best_alone_is_the_first_of_them():
-    rows, words, limits = table(2), [2, 2, 3], [3, 7, 6]
+    rows, words, limits = node_table(V, 2), [2, 2, 3], [3, 7, 6]
     for sentence, found in enumerate(searched(rows, words, limits, beam_size=400)):
-        assert found[0][2] == ranked(rows, outputs(words[sentence], limits[sentence]))[0][1]
+        assert found[0][2] == node_ranking(rows, outputs(words[sentence], limits[sentence]))[0][1]
 
 
 @given(
@@ -123,34 +85,34 @@ def test_the_best_alone_is_the_first_of_them():
 @settings(max_examples=15, deadline=None)
 def test_whatever_the_search_it_gives_trees_and_always_one(seed, sizes, changes):
     """Also where there is room for the words alone; log-probabilities are the model's."""
-    rows, words = table(seed % 20), [count for count, _ in sizes]
+    rows, words = node_table(V, seed % 20), [count for count, _ in sizes]
     limits = [count + 1 + more for count, more in sizes]
     for sentence, found in enumerate(searched(rows, words, limits, **changes)):
         assert len(found) == changes.get("samples", len(found) or 1)
         allowed = outputs(words[sentence], limits[sentence])
         for _, log_prob, ids in found:
             assert ids in allowed
-            assert log_prob == pytest.approx(sum(log_probs_of(rows, ids)), rel=1e-4, abs=1e-5)
+            assert log_prob == pytest.approx(sum(node_log_probs(rows, ids)), rel=1e-4, abs=1e-5)
 
 
 def test_greedy_search_takes_the_likeliest_label_that_can_still_become_a_tree():
-    rows, words, limits = table(5), [2, 3, 4], [7, 6, 7]
+    rows, words, limits = node_table(V, 5), [2, 3, 4], [7, 6, 7]
     for sentence, ((_, _, found),) in enumerate(searched(rows, words, limits, method="greedy", alpha=0.0)):
         allowed = outputs(words[sentence], limits[sentence])
         for length in range(len(found)):
             after = {ids[length] for ids in allowed if ids[:length] == found[:length]}
-            log_probs = {token: log_probs_of(rows, (*found[:length], token))[-1] for token in after}
+            log_probs = {token: node_log_probs(rows, (*found[:length], token))[-1] for token in after}
             assert found[length] == max(log_probs, key=log_probs.__getitem__)
 
 
 def test_a_prefix_is_gone_on_with_to_a_tree():
-    rows, prefix = table(6), np.array([[4, 3, 0], [7, 4, 6]], np.int32)
+    rows, prefix = node_table(V, 6), np.array([[4, 3, 0], [7, 4, 6]], np.int32)
     whole = searched(rows, [2, 2], [7, 7], np.repeat(prefix, 60, axis=0), beam_size=60, stop_early=False)
     for begin, found in zip(((4, 3), (7, 4, 6)), whole, strict=True):
         expected = {ids for ids in outputs(2, 7) if ids[: len(begin)] == begin}
         assert {ids for _, _, ids in found} == expected
         for _, log_prob, ids in found:
-            assert log_prob == pytest.approx(sum(log_probs_of(rows, ids)[len(begin) :]), rel=1e-4, abs=1e-5)
+            assert log_prob == pytest.approx(sum(node_log_probs(rows, ids)[len(begin) :]), rel=1e-4, abs=1e-5)
 
 
 @pytest.mark.parametrize("words", [0, 1, 2])

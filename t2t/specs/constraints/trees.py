@@ -1,22 +1,10 @@
-"""What the output for an input may be, as plain data: problems say it, searches keep to it."""
+"""Trees over a given number of words."""
 
 import dataclasses
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Self
 
-
-class OutputConstraint(ABC):
-    """A set of outputs; constraints of one class are searched in one batch, whatever their fields."""
-
-    @abstractmethod
-    def shortest(self, prefix: Sequence[int] = ()) -> int | None:
-        """Returns the length of the shortest output that begins with a prefix, in ids with end of sequence; or None."""
-
-    @abstractmethod
-    def fitted(self, longest: int) -> Self:
-        """Returns what can be kept to within `longest` ids, end of sequence included, at least 1."""
-
+from t2t.specs.constraints.constraint import OutputConstraint
 
 MAX_DEPTH = 64
 """Phrases that may be open at a time in a tree. Treebanks have up to about 40."""
