@@ -44,19 +44,29 @@ def expand_all(log_probs_BK: Any, found: NextToken, vocab_size: int, ids_NE: Any
     return Candidates(log_probs_BC, places_BC // (count // beam_size), gather_beams(tokens_BC, places_BC))
 
 
-def places_by_bank(log_probs_BC: Any, needed_BC: Any, beam_size: int) -> Any:
+def keep_best(candidates: Candidates, count: int, of_all: Any) -> Candidates:
+    """Returns candidates, of which only the first `count` exist, or all in the sentences `of_all`, (B,) bool.
+
+    So a sentence without forced phrases is searched as it is among others without.
+    """
+    order_C = ops.arange(ops.shape(candidates.log_probs)[1], dtype="int32")
+    kept_BC = ops.logical_or(of_all[:, None], order_C[None, :] < count)
+    return candidates._replace(log_probs=ops.where(kept_BC, candidates.log_probs, NO_HYPOTHESIS))
+
+
+def places_by_bank(log_probs_BC: Any, banks_BC: Any, beam_size: int) -> Any:
     """Returns the places of the K candidates that go on, (B, K) int32, best first.
 
     The best of each bank comes before the second of any, and so on.
 
     Args:
         log_probs_BC: float32, best first; NO_HYPOTHESIS for what is none.
-        needed_BC: int32, ids that each still needs: its bank.
+        banks_BC: int32, ids that each still needs: its bank.
         beam_size: K.
     """
     count = ops.shape(log_probs_BC)[1]
     order_C, exists_BC = ops.arange(count, dtype="int32"), exists(log_probs_BC)
-    in_bank_BCM = ops.one_hot(ops.minimum(needed_BC, MOST_BANKS - 1), MOST_BANKS, dtype="int32")
+    in_bank_BCM = ops.one_hot(ops.minimum(banks_BC, MOST_BANKS - 1), MOST_BANKS, dtype="int32")
     in_bank_BCM = ops.where(exists_BC[:, :, None], in_bank_BCM, 0)
     # How many better ones stand in the same bank: those before it.
     ranks_BC = ops.sum((ops.cumsum(in_bank_BCM, axis=1) - in_bank_BCM) * in_bank_BCM, axis=2)

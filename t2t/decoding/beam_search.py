@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from t2t.decoding.banks import expand_all, places_by_bank
+from t2t.decoding.banks import expand_all, keep_best, places_by_bank
 from t2t.decoding.constraints.constraint import Constraint
 from t2t.decoding.penalties import LengthPenalty
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult, exists
@@ -152,17 +152,19 @@ class BeamSearch(NamedTuple):
         """Returns the continuations that compete."""
         if self.constraint is None or not self.constraint.has_banks:
             return expand(active.log_probs, found, self.vocab_size)
-        ids_NE = self.constraint.phrase_ids(_rows(active.constraint))
-        return expand_all(active.log_probs, found, self.vocab_size, ids_NE)
+        states_NS = _rows(active.constraint)
+        candidates = expand_all(active.log_probs, found, self.vocab_size, self.constraint.phrase_ids(states_NS))
+        shared_B = ops.any(ops.reshape(self.constraint.shared(states_NS), ops.shape(active.tokens)), axis=1)
+        return keep_best(candidates, 2 * self.beam_size, of_all=shared_B)
 
     def _chooser(self, active: ActiveBeams, candidates: Candidates) -> Callable[[Any], Any] | None:
         """Returns what chooses the candidates that go on, see `extend_active`; None for the likeliest."""
         if self.constraint is None or not self.constraint.has_banks:
             return None
         states_BCS = gather_beams(active.constraint, candidates.beams)
-        needed_N = self.constraint.needed_after(_rows(states_BCS), _rows(candidates.tokens))
-        needed_BC = ops.reshape(needed_N, ops.shape(candidates.tokens))
-        return lambda log_probs_BC: places_by_bank(log_probs_BC, needed_BC, self.beam_size)
+        banks_N = self.constraint.banks_after(_rows(states_BCS), _rows(candidates.tokens))
+        banks_BC = ops.reshape(banks_N, ops.shape(candidates.tokens))
+        return lambda log_probs_BC: places_by_bank(log_probs_BC, banks_BC, self.beam_size)
 
     def _advanced(self, active: ActiveBeams) -> Any:
         """Returns the states of the constraint after the last tokens."""

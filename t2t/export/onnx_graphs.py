@@ -22,8 +22,8 @@ from t2t.export.made_inputs import example_shape, example_text
 from t2t.export.onnx_script import BEGIN, CONFIG, GRAPHS, MODEL, STEP, open_session
 from t2t.export.parity import GREEDY, Answer, Parity, ParityError, answers_of_run, compare
 from t2t.files.paths import to_record
-from t2t.inference.batch_search import inputs_signature, unknown_sizes
 from t2t.inference.rows import Row, cut_rows, positions_in, reads_ids
+from t2t.inference.search_signatures import inputs_signature, unknown_sizes
 from t2t.inference.translator import Translator
 from t2t.layers.attention import without_blockwise_attention
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID

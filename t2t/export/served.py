@@ -12,12 +12,12 @@ from t2t.decoding.constraints.tree_automaton import TreeAutomaton, first_states
 from t2t.decoding.result import NO_HYPOTHESIS
 from t2t.export.in_graph import graph_vocabulary
 from t2t.export.in_graph.base import cleaned, is_blank
-from t2t.inference.batch_search import inputs_signature
 from t2t.inference.rows import max_sequence_ids, reads_ids
+from t2t.inference.search_signatures import inputs_signature
 from t2t.inference.tensorflow_engine import build_search
 from t2t.inference.translator import Translator
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
-from t2t.specs.constraints.trees import TreeConstraint
+from t2t.specs.constraints.trees import TreeConstraint, TreeLabels
 from t2t.specs.features import FeatureKind
 
 TEXT, IDS, SCORE = "serving_default", "ids", "score"
@@ -112,15 +112,15 @@ class Served:
     def _search_batch(self, inputs, text=None):
         more = [tf.range(tf.shape(inputs)[0])] if self._model.autoregressive else []
         if self._labels is not None:
-            more.append(self._trees(text))
+            more.append(self._trees(self._labels, text))
         result = self._search.search_batch(inputs, *more)
         return type(result)(*(field[:, : self._n_best] for field in result))
 
-    def _trees(self, text) -> BatchConstraints:
+    def _trees(self, labels: TreeLabels, text) -> BatchConstraints:
         """Returns that outputs are trees over the words of texts, as `TreeConstraint.fitted` has it."""
         words_B = tf.cast(tf.strings.split(text).row_lengths(), tf.int32)
         words_B = tf.minimum(words_B, self._longest - 1)
-        automaton = TreeAutomaton.of_labels(self._labels, self._model.spec.targets.vocab_size)
+        automaton = TreeAutomaton.of_labels(labels, self._model.spec.targets.vocab_size)
         return BatchConstraints(automaton, first_states(words_B), words_B + 1)
 
     def _as_ids(self, result):

@@ -14,7 +14,6 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from t2t.data.columns import SEQUENCES, batch_dtype, item_shape
 from t2t.decoding.constraints.batch_constraints import BatchConstraints
 from t2t.decoding.constraints.token_rules import forbid_padding
 from t2t.decoding.coverage import covering, reorder_covered, start_coverage
@@ -26,15 +25,8 @@ from t2t.decoding.step import NextToken
 from t2t.inference.devices import ModelFunction, traced
 from t2t.inference.engine import BatchHypotheses, Constraints
 from t2t.inference.rows import padded
-from t2t.inference.search_batch import (
-    Batch,
-    SearchState,
-    automaton_of,
-    constraint_states,
-    prefix_of,
-    select_from_batch,
-    with_constraint_states,
-)
+from t2t.inference.search_batch import Batch, SearchState, automaton_of, prefix_of, select_from_batch
+from t2t.inference.search_signatures import inputs_signature, signature_like, unknown_sizes
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import INPUTS, PAD_ID
@@ -208,16 +200,8 @@ class BatchSearch:
         with self._tracing:
             if kind not in self._programs:
                 with tf.init_scope():  # functions of their own, also where they are called in a graph
-                    self._programs[kind] = self._build_programs(self._signature_of(state))
+                    self._programs[kind] = self._build_programs(signature_like(state, self._batch))
         return self._programs[kind]
-
-    def _signature_of(self, state: SearchState) -> SearchState:
-        """Returns the TensorSpecs of states like one in its initial state, at any step."""
-        prefix = () if prefix_of(state) is None else tf.TensorSpec([None, None], tf.int32)
-        tables = tf.nest.map_structure(_table_signature, state.automaton)
-        states = tf.nest.map_structure(unknown_sizes, constraint_states(state.progress))
-        progress = with_constraint_states(self._batch.progress, states)
-        return self._batch._replace(prefix=prefix, automaton=tables, progress=progress)
 
     def _build_programs(self, batch: SearchState) -> _Programs:
         return _Programs(
@@ -333,23 +317,3 @@ def _select_active(active: np.ndarray, min_active: int) -> np.ndarray:
 def _max_size_below(count: int) -> int:
     """Returns the largest size of batches that is not above `count`; 0 where there is none."""
     return count // SIZE_STEP * SIZE_STEP or max((size for size in SMALL_SIZES if size <= count), default=0)
-
-
-def inputs_signature(model: SequenceModel) -> tf.TensorSpec:
-    """Returns the TensorSpec of a batch of inputs, or of prefixes where a model has no inputs."""
-    spec = model.spec.inputs or model.spec.targets
-    lengths = [None] if spec.kind in SEQUENCES else []
-    return tf.TensorSpec([None, *lengths, *item_shape(spec)], tf.as_dtype(batch_dtype(spec)))
-
-
-def _table_signature(table: tf.Tensor) -> tf.TensorSpec:
-    return tf.TensorSpec([None] * len(table.shape), table.dtype)
-
-
-def unknown_sizes(spec: tf.TensorSpec | tf.Tensor) -> tf.TensorSpec:
-    """Returns the TensorSpec of a state's tensor at any step, from that of the initial state, or from itself.
-
-    The number of sentences changes, and so does an axis that begins with size 0.
-    """
-    sizes = [None if axis == 0 or size == 0 else size for axis, size in enumerate(spec.shape)]
-    return tf.TensorSpec(sizes, spec.dtype)

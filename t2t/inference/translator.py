@@ -14,6 +14,7 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.inference.engine import Prefixes
 from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.output_constraints import constraints_of
+from t2t.inference.output_terms import OutputTerms, read_all_terms
 from t2t.inference.pair_scorer import PairScorer
 from t2t.inference.prefixes import check_prefixes, check_takes_prefixes
 from t2t.inference.rows import NOT_FINITE, Row, check_lengths, cut_rows
@@ -37,7 +38,13 @@ class Translator(PairScorer):
         return self.problem.encoders[TARGETS].encode_batch(as_texts(texts, "prefixes"))
 
     def translate(
-        self, texts: Iterable[str], n_best: int = 1, *, prefixes: Iterable[str] | None = None, **changes
+        self,
+        texts: Iterable[str],
+        n_best: int = 1,
+        *,
+        prefixes: Iterable[str] | None = None,
+        constraints: Sequence[Any] | None = None,
+        **changes,
     ) -> list[list[Hypothesis]]:
         """Returns the `n_best` best outputs of each text, best first, in the order of the texts.
 
@@ -48,6 +55,8 @@ class Translator(PairScorer):
             texts: any strings. Half of a surrogate pair is read as U+FFFD.
             n_best: hypotheses for each text, at most the beam.
             prefixes: what the output of each text begins with, whole words; empty for nothing.
+            constraints: what is asked of the words of each output, lists of texts by the names of
+                `t2t.inference.output_terms.OutputTerms`, e.g. `{"constraints": ["Haus"]}`; None for nothing.
             changes: fields of the decode hparams to change, e.g. `beam_size=1`, and `seed` for sampling.
 
         Raises:
@@ -56,7 +65,9 @@ class Translator(PairScorer):
         """
         texts = as_texts(texts)
         given = None if prefixes is None else self.encode_prefixes(prefixes)
-        return self.translate_ids(self.encode(texts), n_best, sources=texts, prefixes=given, **changes)
+        return self.translate_ids(
+            self.encode(texts), n_best, sources=texts, prefixes=given, constraints=constraints, **changes
+        )
 
     def translate_ids(
         self,
@@ -66,6 +77,7 @@ class Translator(PairScorer):
         places: Sequence[int] | None = None,
         sources: Sequence[str] | None = None,
         prefixes: Prefixes | None = None,
+        constraints: Sequence[Any] | None = None,
         scored: bool = True,
         on_done: Callable[[int], Any] | None = None,
         **changes,
@@ -80,6 +92,7 @@ class Translator(PairScorer):
             sources: the inputs as text, for problems that finish outputs by them and for `replace_unknown`; read back
                 from the ids by default.
             prefixes: ids that the output of each sentence begins with, without end of sequence.
+            constraints: see `translate`.
             scored: whether scores and probabilities are read; without them an engine may be faster.
             on_done: called after each batch with the number of sentences in it.
             changes: see `translate`.
@@ -91,12 +104,13 @@ class Translator(PairScorer):
         if prefixes is not None:
             check_prefixes(self.facts, hparams, prefixes, len(sentences))
         rows = cut_rows(self.facts, sentences, hparams)
-        constraints = constraints_of(self.problem, self.facts, settings, hparams, sentences, sources, prefixes)
+        terms = None if constraints is None else read_all_terms(constraints, len(sentences))
+        kept_to = constraints_of(self.problem, self.facts, settings, hparams, sentences, sources, prefixes, terms)
         seeds = np.arange(len(rows)) if places is None else np.asarray(places)
         results: list[list[Hypothesis]] = [[] for _ in rows]
         settings = dataclasses.replace(settings, scored=scored)
         texts: Sequence[str | None] = [None] * len(rows) if sources is None else sources
-        for numbers, found in self.engine.decode(rows, seeds, settings, hparams, prefixes, constraints):
+        for numbers, found in self.engine.decode(rows, seeds, settings, hparams, prefixes, kept_to):
             outputs = [self.hypotheses(found, i, n_best, sentences[n], texts[n]) for i, n in enumerate(numbers)]
             if hparams.alignments or hparams.replace_unknown:
                 read = [(rows[n], texts[n]) for n in numbers]
@@ -108,6 +122,11 @@ class Translator(PairScorer):
             if on_done is not None:
                 on_done(len(numbers))
         return results
+
+    def check_terms(self, terms: OutputTerms, n_best: int = 1, **changes) -> None:
+        """Raises UserError where no output keeps to these terms; see `translate`."""
+        settings, hparams = self.settings(n_best, **changes)
+        constraints_of(self.problem, self.facts, settings, hparams, [], terms=[terms])
 
     def _with_token_scores(
         self, rows: Sequence[Row], outputs: Sequence[Sequence[Hypothesis]], hparams: DecodeHParams

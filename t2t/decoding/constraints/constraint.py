@@ -72,10 +72,15 @@ class Constraint(NamedTuple):
         assert isinstance(self.automaton, PhraseAutomaton)
         return self.automaton.edge_ids_of(states_NS)
 
-    def needed_after(self, states_NS: Any, tokens_N: Any) -> Any:
-        """Returns how many ids outputs still need after another one, (N,) int32. There are banks."""
+    def shared(self, states_NS: Any) -> Any:
+        """Returns which rows share out their beams, (N,) bool. There are banks."""
         assert isinstance(self.automaton, PhraseAutomaton)
-        return self.automaton.needed_in(self.automaton.advance(states_NS, tokens_N))
+        return self.automaton.shared(states_NS)
+
+    def banks_after(self, states_NS: Any, tokens_N: Any) -> Any:
+        """Returns the bank of each row after another token, (N,) int32. There are banks."""
+        assert isinstance(self.automaton, PhraseAutomaton)
+        return self.automaton.banks(self.automaton.advance(states_NS, tokens_N))
 
 
 def constraint_of(

@@ -9,8 +9,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from keras import ops
 
+from t2t.errors import UserError
 from t2t.specs.constants import EOS_ID, PAD_ID
 from t2t.specs.constraints.finite import DEAD, FiniteConstraint
+
+MOST_CELLS = 2**26
+"""States times edges of the table of a call: 512 MiB."""
 
 _NEVER = 2**30
 """Ids that an output still needs where it cannot end."""
@@ -24,9 +28,11 @@ class _Tables(NamedTuple):
     default_states: Any
     """(S,) int32: the next state after any other id."""
     needed: Any
-    """(S,) int32: ids that an output needs at least, end of sequence included; 1 where it may end."""
+    """(S,) int32: ids that an output needs at least before it may end, or be cut at its limit."""
     is_final: Any
     """(S,) bool."""
+    shares_beams: Any
+    """(S,) bool: whether beams are shared out by what is missing, see `t2t.decoding.banks`."""
 
 
 class FiniteAutomaton(_Tables):
@@ -42,20 +48,26 @@ class FiniteAutomaton(_Tables):
         sizes = [len(constraint.edges) for constraint in unique]
         starts = np.cumsum([1, *sizes])
         most = max(len(edges) for constraint in unique for edges in constraint.edges)
+        if starts[-1] * most > MOST_CELLS:
+            raise UserError(
+                f"constraints of {len(constraints):,} outputs take {starts[-1] * most:,} cells, more than "
+                f"{MOST_CELLS:,}; ask for fewer outputs at once (decode_window), or for shorter lists"
+            )
         edge_ids = np.full((starts[-1], most), -1, np.int32)
         edge_states, default_states = np.zeros_like(edge_ids), np.zeros(starts[-1], np.int32)
-        needed, is_final = np.full(starts[-1], _NEVER, np.int32), np.zeros(starts[-1], bool)
+        needed, (is_final, shares) = np.full(starts[-1], _NEVER, np.int32), np.zeros((2, starts[-1]), bool)
         for constraint, start in zip(unique, starts[:-1], strict=True):
             for state, edges in enumerate(constraint.edges, start=start):
                 edge_ids[state, : len(edges)] = list(edges)
                 edge_states[state, : len(edges)] = [0 if s == DEAD else start + s for s in edges.values()]
             rows = slice(start, start + len(constraint.edges))
             default_states[rows] = [0 if s == DEAD else start + s for s in constraint.defaults]
-            needed[rows] = [_NEVER if count is None else count for count in constraint.needed]
+            needed[rows] = [_NEVER if count is None else count - 1 for count in constraint.needed]
             is_final[start + np.array(sorted(constraint.final), int)] = True
+            shares[rows] = constraint.rewards_progress
         first = {id(constraint): start for constraint, start in zip(unique, starts[:-1], strict=True)}
         first_states = np.array([[first[id(constraint)]] for constraint in constraints], np.int32)
-        return cls(edge_ids, edge_states, default_states, needed, is_final), first_states
+        return cls(edge_ids, edge_states, default_states, needed, is_final, shares), first_states
 
     def allowed(self, states: Any, room: Any, ids: Any) -> Any:
         """See the base class."""
@@ -82,13 +94,17 @@ class FiniteAutomaton(_Tables):
         """Returns the ids that have a next state of their own in each state, (N, E) int32; -1 for none."""
         return ops.take(self.edge_ids, states[:, 0], axis=0)
 
-    def needed_in(self, states: Any) -> Any:
-        """Returns how many ids outputs still need in states (..., 1), (...) int32."""
-        return ops.take(self.needed, states[..., 0])
-
 
 class PhraseAutomaton(FiniteAutomaton):
-    """One whose outputs are improbable: beams are shared out by what is missing, see `t2t.decoding.banks`."""
+    """One of sentences some of which share out their beams."""
+
+    def shared(self, states: Any) -> Any:
+        """Returns which rows share out beams, (N,) bool."""
+        return ops.take(self.shares_beams, states[:, 0])
+
+    def banks(self, states: Any) -> Any:
+        """Returns how many ids outputs still need, (N,) int32; 0 where beams are not shared out."""
+        return ops.where(self.shared(states), ops.take(self.needed, states[:, 0]), 0)
 
 
 def _with_ids(values_NV: Any, ids_NE: Any, new_NE: Any) -> Any:

@@ -91,7 +91,7 @@ class CTranslate2Engine(PartialEngine):
         if prefixes is not None:
             return "it has another log-probability of what goes on from a given beginning"
         if constraints is not None:
-            return "it cannot keep outputs to what the problem allows (constrain_output)"
+            return "it cannot keep outputs to constraints"
         if settings.constrains_output:
             return "it gives the probability of what may not be written to other ids"
         if hparams.shortlist:

@@ -11,8 +11,8 @@ from t2t.specs.constraints.constraint import OutputConstraint
 DEAD = -1
 """The state after an id that may not come."""
 
-MOST_STATES = 4096
-"""States of the automaton of one output, at most."""
+MOST_STATES, MOST_EDGES = 4096, 2**18
+"""States of the automaton of one output, and edges that these have together, at most."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,10 +29,7 @@ class FiniteConstraint(OutputConstraint):
     """Whether beams are shared out by how much is missing, since what has to be written is improbable."""
 
     def __post_init__(self) -> None:
-        if len(self.edges) > MOST_STATES:
-            raise UserError(
-                f"a constraint on outputs that takes more than {MOST_STATES:,} states: give fewer or shorter phrases"
-            )
+        check_size(self.edges)
 
     @functools.cached_property
     def needed(self) -> tuple[int | None, ...]:
@@ -63,6 +60,15 @@ class FiniteConstraint(OutputConstraint):
     def fitted(self, longest: int) -> Self:
         """Returns the constraint as it is: nothing of it can be left out."""
         return self
+
+
+def check_size(edges: Sequence[Mapping[int, int]]) -> None:
+    """Raises UserError for edges of more states than an automaton may have, or for too many edges."""
+    if len(edges) > MOST_STATES or sum(map(len, edges)) > MOST_EDGES:
+        raise UserError(
+            f"a constraint on outputs that takes more than {MOST_STATES:,} states or {MOST_EDGES:,} edges between "
+            f"them; give fewer or shorter phrases"
+        )
 
 
 ANYTHING = FiniteConstraint(({},), (0,), frozenset({0}))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from t2t.specs.constants import EOS_ID, PAD_ID
-from t2t.specs.constraints.finite import DEAD, MOST_STATES, FiniteConstraint
+from t2t.specs.constraints.finite import DEAD, FiniteConstraint, check_size
 
 Phrase = Sequence[int]
 
@@ -26,6 +26,9 @@ def phrase_constraint(forced: Sequence[Phrase], forbidden: Sequence[Phrase], voc
         UserError: there are too many.
     """
     matcher = _Matcher.of_phrases([*forced, *forbidden])
+    check_size(matcher.children)
+    alphabet = {token for children in matcher.children for token in children}
+    has_others = vocab_size > len(alphabet | {PAD_ID, EOS_ID})
     all_met = (1 << len(forced)) - 1
     numbers: dict[tuple[int, int], int] = {(0, 0): 0}
     queue, edges, defaults, final = deque(numbers), list[dict[int, int]](), list[int](), set[int]()
@@ -41,15 +44,16 @@ def phrase_constraint(forced: Sequence[Phrase], forbidden: Sequence[Phrase], voc
             queue.append(state)
         return numbers[state]
 
-    while queue and len(edges) <= MOST_STATES:
+    while queue:
+        if not len(edges) % 256:
+            check_size(edges)
         node, met = queue.popleft()
         default = number_of(0, met)
-        after = {token: number_of(matcher.step(node, token), met) for token in matcher.alphabet}
+        after = {token: number_of(matched, met) for token, matched in matcher.steps(node).items()}
         if met == all_met:
             final.add(len(edges))
         edges.append({token: state for token, state in after.items() if state != default})
-        has_others = vocab_size > len({*matcher.alphabet, PAD_ID, EOS_ID})
-        defaults.append(default if has_others or len(edges[-1]) < len(after) else DEAD)
+        defaults.append(default if has_others or len(edges[-1]) < len(alphabet) else DEAD)
     return FiniteConstraint(tuple(edges), tuple(defaults), frozenset(final), rewards_progress=bool(forced))
 
 
@@ -89,10 +93,11 @@ class _Matcher:
             node = self.children[node][token]
         self.found[node] |= bit
 
-    @property
-    def alphabet(self) -> list[int]:
-        """The ids of all phrases, rising."""
-        return sorted({token for children in self.children for token in children})
+    def steps(self, node: int) -> dict[int, int]:
+        """Returns the nodes after the ids that lead to another one than the empty beginning."""
+        if not node:
+            return self.children[0]
+        return self.steps(self.shorter[node]) | self.children[node]
 
     def step(self, node: int, token: int) -> int:
         """Returns the node after another id."""
