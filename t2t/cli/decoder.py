@@ -70,7 +70,7 @@ parts are there, the same command with --merge in place of --shard joins them to
 follows.
 
 --constraints_file says of each output which phrases it holds and which not, {"constraints": ["Haus"], "avoid":
-["Heim"]}, or a list that it is from, {"choices": ["ja", "nein"]}; an empty line asks for nothing.
+["Heim"]}, a list that it is from, {"choices": ["ja", "nein"]}, or {"regex": "[0-9]+"}; an empty line asks for nothing.
 
 --alignments adds to each output which word of the input each of its words looks at most: after " ||| " in the Pharaoh
 format, 0-0 1-2 (word of the input, word of the output, from 0), in a column or a field; --output_format=pharaoh writes

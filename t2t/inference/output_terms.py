@@ -9,6 +9,7 @@ from t2t.errors import ArgumentError, UserError
 from t2t.specs.constraints.finite import ANYTHING, FiniteConstraint, answers_constraint
 from t2t.specs.constraints.phrases import phrase_constraint
 from t2t.text.encoder import TextEncoder
+from t2t.text.regular_expressions.lifting import regex_constraint
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,16 +22,21 @@ class OutputTerms:
     """Phrases that it does not hold."""
     choices: tuple[str, ...] = ()
     """Outputs that it is one of; then there are no other terms."""
+    regex: str = ""
+    """Regular expression that it matches as a whole; then there are no other terms."""
 
 
-KEYS = tuple(field.name for field in dataclasses.fields(OutputTerms))
+_LISTS = ("constraints", "avoid", "choices")
+KEYS = (*_LISTS, "regex")
+REQUEST_KEYS = _LISTS
+"""Those of requests to a server, which nobody may keep busy with large automata."""
 
 
 def read_terms(value: Any, what: str) -> OutputTerms | None:
     """Returns the terms of a mapping, None where it asks for nothing.
 
     Args:
-        value: lists of texts by the names of `OutputTerms`; or `OutputTerms`, or None.
+        value: texts by the names of `OutputTerms`; or `OutputTerms`, or None.
         what: names it in messages.
 
     Raises:
@@ -44,16 +50,21 @@ def read_terms(value: Any, what: str) -> OutputTerms | None:
         )
     if unknown := sorted(map(str, set(value) - set(KEYS))):
         raise UserError(f"{what}: {unknown[0]!r} is no constraint; there are {', '.join(KEYS)}")
-    found = {}
-    for name, texts in value.items():
+    found: dict[str, tuple[str, ...]] = {}
+    regex = value.get("regex", "")
+    if not isinstance(regex, str):
+        raise UserError(f"{what}: regex {regex!r:.60}: a text is wanted")
+    for name in set(value) - {"regex"}:
+        texts = value[name]
         is_list = isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts)
         if not is_list or not all(text.strip() for text in texts):
             raise UserError(f"{what}: {name} {texts!r:.60}: a list of texts is wanted, none of them empty")
         found[name] = tuple(texts)
-    terms = OutputTerms(**found)
-    if terms.choices and (terms.constraints or terms.avoid):
-        raise UserError(f"{what}: choices leave no room for other constraints; give choices alone")
-    return terms if any(found.values()) else None
+    terms = OutputTerms(**found, regex=regex)
+    for name, is_given in (("choices", terms.choices), ("regex", terms.regex)):
+        if is_given and sum(map(bool, dataclasses.astuple(terms))) > 1:
+            raise UserError(f"{what}: {name} leaves no room for other constraints; give {name} alone")
+    return None if terms == OutputTerms() else terms
 
 
 def read_all_terms(values: Sequence[Any], count: int) -> list[OutputTerms | None]:
@@ -88,6 +99,8 @@ def constraints_of_terms(terms: Sequence[OutputTerms | None], encoder: TextEncod
 
 
 def _constraint_of(terms: OutputTerms, encoder: TextEncoder) -> FiniteConstraint:
+    if terms.regex:
+        return _regex(terms.regex, encoder)
     if terms.choices:
         return answers_constraint(_spelled(terms.choices, encoder))
     forced, forbidden = (_spelled(texts, encoder) for texts in (terms.constraints, terms.avoid))
@@ -96,6 +109,15 @@ def _constraint_of(terms: OutputTerms, encoder: TextEncoder) -> FiniteConstraint
         raise UserError(
             f"constraints {', '.join(map(repr, terms.constraints))}: an output with them holds what it has to avoid, "
             f"{', '.join(map(repr, terms.avoid))}; leave one out"
+        )
+    return found
+
+
+def _regex(pattern: str, encoder: TextEncoder) -> FiniteConstraint:
+    found = regex_constraint(pattern, encoder)
+    if found.shortest() is None:
+        raise UserError(
+            f"regex {pattern!r:.80}: no text that the vocabulary of outputs spells matches it; give another"
         )
     return found
 

@@ -1,5 +1,7 @@
 """Words that single outputs hold, avoid or are from: what is read, what is refused, what translators write."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -12,11 +14,13 @@ from t2t.problems.parsing import ParsingTrees
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.constraints.finite import ANYTHING
 from t2t.text.token import TokenEncoder
-from tests.letters import TEXTS, WORDS, letters, letters_alone, translator_of
+from tests.letters import TEXTS as LINES
+from tests.letters import WORDS, letters, letters_alone, translator_of
 
+TEXTS = [*LINES, "b c"]
 TERMS = [
     {"constraints": ["g h", "c"]}, None, {"avoid": ["a", "b c"]}, {"choices": ["a b", "h"]},
-    {"constraints": ["d d"], "avoid": ["e", "f"]}, {},
+    {"constraints": ["d d"], "avoid": ["e", "f"]}, {}, {"regex": "([a-c] )+h( .*)?"},
 ]  # fmt: skip
 
 
@@ -32,6 +36,7 @@ def keeps_to(text, terms):
         all(f" {phrase} " in padded for phrase in terms.get("constraints", ()))
         and not any(f" {phrase} " in padded for phrase in terms.get("avoid", ()))
         and ("choices" not in terms or text in terms["choices"])
+        and ("regex" not in terms or re.fullmatch(terms["regex"], text))
     )
 
 
@@ -59,7 +64,9 @@ def test_what_is_free_beside_others_is_what_it_is_alone(translator):
     for n in (1, 5):
         assert found[n][0].ids == free[n][0].ids
         assert found[n][0].score == pytest.approx(free[n][0].score, rel=1e-4)
-    assert [one.ids for (one,) in translator.translate(TEXTS, constraints=[None] * 6)] == [one.ids for (one,) in free]
+    assert [one.ids for (one,) in translator.translate(TEXTS, constraints=[None] * len(TEXTS))] == [
+        one.ids for (one,) in free
+    ]
 
 
 def test_a_prefix_counts_towards_what_is_held(translator):
@@ -83,11 +90,13 @@ def test_while_an_output_is_written_it_keeps_to_its_terms(translator):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (["Haus"], r"here: \['Haus'\] is of type list; give an object with constraints, avoid, choices"),
-        ({"forced": ["x"]}, r"here: 'forced' is no constraint; there are constraints, avoid, choices"),
+        (["Haus"], r"here: \['Haus'\] is of type list; give an object with constraints, avoid, choices, regex"),
+        ({"forced": ["x"]}, r"here: 'forced' is no constraint; there are constraints, avoid, choices, regex"),
         ({"avoid": "x"}, r"here: avoid 'x': a list of texts is wanted, none of them empty"),
         ({"avoid": ["x", " "]}, r"here: avoid \['x', ' '\]: a list of texts is wanted, none of them empty"),
-        ({"choices": ["x"], "avoid": ["y"]}, r"here: choices leave no room for other constraints; give choices alone"),
+        ({"regex": 3}, "here: regex 3: a text is wanted"),
+        ({"regex": "x", "avoid": ["y"]}, "here: regex leaves no room for other constraints; give regex alone"),
+        ({"choices": ["x"], "avoid": ["y"]}, r"here: choices leaves no room for other constraints; give choices alone"),
     ],
 )
 def test_terms_that_make_no_sense_are_refused(value, message):
@@ -100,7 +109,7 @@ def test_terms_as_they_are_read():
     assert terms_of_line(' {"constraints": ["a b"]}\n', "here") == OutputTerms(constraints=("a b",))
     assert terms_of_line(" \n", "here") is terms_of_line("{}", "here") is None
     with pytest.raises(
-        UserError, match=r"here: no JSON \(.*\); give an object with constraints, avoid, choices, or an"
+        UserError, match=r"here: no JSON \(.*\); give an object with constraints, avoid, choices, regex, or an"
     ):
         terms_of_line("{a}", "here")
     with pytest.raises(ArgumentError, match=r"constraints for 2 inputs: give a list with an object for each"):
