@@ -10,13 +10,16 @@ import tensorflow as tf
 from t2t.decoding.constraints.batch_constraints import BatchConstraints
 from t2t.decoding.constraints.tree_automaton import TreeAutomaton, first_states
 from t2t.decoding.result import NO_HYPOTHESIS
+from t2t.errors import UserError
 from t2t.export.in_graph import graph_vocabulary
 from t2t.export.in_graph.base import cleaned, is_blank
+from t2t.inference.output_constraints import constraints_of
 from t2t.inference.rows import max_sequence_ids, reads_ids
 from t2t.inference.search_signatures import inputs_signature
 from t2t.inference.tensorflow_engine import build_search
 from t2t.inference.translator import Translator
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
+from t2t.specs.constraints.constraint import OutputConstraint
 from t2t.specs.constraints.trees import TreeConstraint, TreeLabels
 from t2t.specs.features import FeatureKind
 
@@ -36,10 +39,8 @@ class Served:
         self._search = build_search(self._model, settings, hparams.extra_length)
         encoders, source = translator.problem.encoders, INPUTS if spec.inputs else TARGETS
         self._source = graph_vocabulary(encoders[source]) if reads_ids(self._model) else None
-        self._labels = None
-        if hparams.constrain_output and self._model.autoregressive and INPUTS in encoders:
-            constraint = translator.problem.constraint("")
-            self._labels = constraint.labels if isinstance(constraint, TreeConstraint) else None
+        kept_to = constraints_of(translator.problem, self._model, settings, hparams, [()], [""])
+        self._labels = None if kept_to is None else _labels_of(kept_to[0], translator.problem.name)
         self._target = None
         if self._gives_classes:
             self._classes = [translator.problem.decode_target(label) for label in range(spec.targets.vocab_size)]
@@ -143,6 +144,16 @@ class Served:
         if self._gives_classes:
             return {"classes": texts_BK, "scores": scores_BK, "probabilities": tf.exp(log_probs_BK)}
         return {"outputs": texts_BK, "scores": scores_BK}
+
+
+def _labels_of(constraint: OutputConstraint, problem: str) -> TreeLabels:
+    """Returns the labels of trees; raises UserError for other constraints, which are made by the problem's own code."""
+    if not isinstance(constraint, TreeConstraint):
+        raise UserError(
+            f"a graph of {problem}: its outputs are kept to constraints that only Python can make; train the run with "
+            f"constrain_output=false, or decode it with t2t-decoder"
+        )
+    return constraint.labels
 
 
 def _traced(function: Callable, spec: tf.TensorSpec) -> Callable:
