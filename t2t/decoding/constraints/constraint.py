@@ -18,6 +18,7 @@ from t2t.decoding.constraints.token_rules import (
 )
 from t2t.decoding.settings import SearchSettings
 from t2t.decoding.step import NextToken
+from t2t.specs.constants import EOS_ID
 
 
 class Constraint(NamedTuple):
@@ -49,7 +50,10 @@ class Constraint(NamedTuple):
             found = as_log_probs(found, self.vocab_size)
         if self.automaton is not None:
             room_N = ops.repeat(self.limits, settings.rows_per_sentence, axis=0) - position
-            found = keep_to(found, self.automaton, states_NS, room_N, self.vocab_size)
+            free = as_log_probs(found, self.vocab_size)
+            found = keep_to(free, self.automaton, states_NS, room_N, self.vocab_size)
+            if isinstance(self.automaton, PhraseAutomaton) and not settings.uses_beam_search:
+                found = _complete_at_end(found, free, self.automaton.nearer(states_NS, found.columns))
         if settings.eos_penalty:
             found = penalise_end(found, settings.eos_penalty)
         if settings.no_repeat_ngram:
@@ -81,6 +85,18 @@ class Constraint(NamedTuple):
         """Returns the bank of each row after another token, (N,) int32. There are banks."""
         assert isinstance(self.automaton, PhraseAutomaton)
         return self.automaton.banks(self.automaton.advance(states_NS, tokens_N))
+
+
+def _complete_at_end(found: NextToken, free: NextToken, nearer_NV: Any) -> NextToken:
+    """Keeps rows to ids that bring them nearer to where they may end, if the model would end them now.
+
+    Without beams, phrases would otherwise be put off until there is no other room.
+    """
+    ends_N = ops.equal(ops.take(free.columns, ops.argmax(free.scores, axis=1)), EOS_ID)
+    nearer_NV = ops.where(nearer_NV, found.scores, -float("inf"))
+    is_possible_N = ops.any(nearer_NV > -float("inf"), axis=1)
+    completed_N1 = ops.logical_and(ends_N, is_possible_N)[:, None]
+    return found._replace(scores=ops.where(completed_N1, nearer_NV, found.scores))
 
 
 def constraint_of(

@@ -102,6 +102,12 @@ class PhraseAutomaton(FiniteAutomaton):
         """Returns which rows share out beams, (N,) bool."""
         return ops.take(self.shares_beams, states[:, 0])
 
+    def nearer(self, states: Any, ids: Any) -> Any:
+        """Returns which ids bring an output nearer to where it may end, (N, V) bool."""
+        after_NE = ops.take(self.needed, ops.take(self.edge_states, states[:, 0], axis=0))
+        none_NV = ops.zeros((ops.shape(states)[0], ops.shape(ids)[0]), "bool")
+        return _with_ids(none_NV, self.edge_ids_of(states), after_NE < ops.take(self.needed, states[:, 0])[:, None])
+
     def banks(self, states: Any) -> Any:
         """Returns how many ids outputs still need, (N,) int32; 0 where beams are not shared out."""
         return ops.where(self.shared(states), ops.take(self.needed, states[:, 0]), 0)

@@ -85,6 +85,17 @@ def test_shared_out_beams_find_better_outputs_than_likeliest_ones():
     assert np.sum(np.array(gains) > 0) >= 12
 
 
+@pytest.mark.parametrize("changes", [{"method": "greedy"}, {"method": "sample", "samples": 3}], ids=str)
+def test_without_beams_what_is_missing_is_written_when_the_model_would_end(changes):
+    rows = node_table(12, 5)
+    rows[:, EOS] += 20
+    rows -= np.logaddexp.reduce(rows, axis=1, keepdims=True)
+    constraints = [phrase_constraint([(2, 3), (4,)], [], 12), phrase_constraint([], [(5,)], 12)]
+    first, second = node_search(rows, constraints, [20, 20], **changes)
+    assert {ids for _, _, ids in first} <= {(2, 3, 4, EOS), (4, 2, 3, EOS)}
+    assert {ids for _, _, ids in second} == {(EOS,)}
+
+
 def test_banks_take_turns_by_hand():
     log_probs = np.array([[-1, -2, -3, -4, -5, -1e9], [-1, -2, -3, -1e9, -1e9, -1e9]], np.float32)
     needed = np.array([[3, 3, 3, 2, 1, 0], [500, 600, 2, 1, 1, 1]], np.int32)
