@@ -78,16 +78,17 @@ def node_log_probs(rows, ids):
     return [float(rows[node, token]) for node, token in zip(nodes, ids, strict=False)]
 
 
-def node_search(rows, constraints, limits, prefixes=None, **changes):
-    """The hypotheses of each sentence under its constraint, all sentences having the same model."""
+def node_search(rows, constraints, limits, prefixes=None, starts=None, **changes):
+    """The hypotheses of each sentence under its constraint; all sentences have one model, and begin in node 0."""
     settings, vocab_size = SearchSettings(**changes), rows.shape[1]
 
     def step(ids, position, node):
         node = ops.where(ops.equal(position, 0), node, (node * vocab_size + ids + 1) % NODES)
         return ops.take(ops.convert_to_tensor(rows), node, axis=0), node
 
+    start = np.zeros(len(limits), np.int32) if starts is None else np.array(starts, np.int32)
     result = decode(
-        step, np.zeros(len(limits) * settings.rows_per_sentence, np.int32), settings, batch_size=len(limits),
+        step, np.repeat(start, settings.rows_per_sentence), settings, batch_size=len(limits),
         vocab_size=vocab_size, max_steps=np.asarray(limits, np.int32), prefix=prefixes,
         constraints=BatchConstraints.build(constraints, vocab_size),
     )  # fmt: skip
