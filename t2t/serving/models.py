@@ -246,10 +246,10 @@ class ServedModel:
         for (n_best, changes), numbers in groups.items():
             texts, places = zip(*((questions[i].text, questions[i].place) for i in numbers), strict=True)
             ids = self.translator.encode(texts)
-            terms = [questions[i].terms for i in numbers]
-            outputs = self.translator.translate_ids(
-                ids, n_best, places=places, sources=texts, constraints=terms, **dict(changes)
-            )
+            how: dict[str, Any] = dict(changes)
+            if any(questions[i].terms for i in numbers):
+                how["constraints"] = [questions[i].terms for i in numbers]
+            outputs = self.translator.translate_ids(ids, n_best, places=places, sources=texts, **how)
             longest = self.translator.longest_input
             for i, row, output in zip(numbers, ids, outputs, strict=True):
                 found[i] = Answer(output, len(row) > longest, min(len(row), longest))

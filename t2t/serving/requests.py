@@ -92,7 +92,7 @@ def translation_request(data: dict[str, Any]) -> TranslationRequest:
     Raises:
         UserError: an unknown key, or a value of another type.
     """
-    allowed = (TEXT, "model", "n_best", STREAM, *REQUEST_KEYS, *SEARCH_KEYS)
+    allowed = (TEXT, "model", "n_best", STREAM, *SEARCH_KEYS, *REQUEST_KEYS)
     if unknown := sorted(set(data) - set(allowed)):
         raise UserError(f"{unknown[0]!r} is no part of a request; there are {', '.join(allowed)}")
     text = data.get(TEXT)
