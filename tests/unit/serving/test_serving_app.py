@@ -89,9 +89,10 @@ def test_outputs_hold_what_a_request_asks_for(client, translator):
     assert [one["outputs"][0]["text"] for one in found] == [best.text for best, *_ in expected]
     assert all("h g" in best.text and "a" not in best.text for best, *_ in expected)
     for asked, message in (
-        ({"constraints": ["z"]}, "the vocabulary of outputs cannot spell it"), ({"regex": "a"}, "is no part of a request"),
+        ({"constraints": ["z"]}, "the vocabulary of outputs cannot spell it"),
+        ({"regex": "a"}, "is no part of a request"),
         ({"avoid": "a"}, "a list of texts is wanted"),
-    ):  # fmt: skip
+    ):
         answer = client.post("/translate", json={"text": "a b", **asked})
         assert answer.status_code == 400
         assert message in answer.text
