@@ -17,7 +17,9 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
-_NAMES = ("exporting", "fine_tuning", "insight", "paper", "parsing", "serving", "speech", "speed", "video")
+_NAMES = (
+    "constraints", "exporting", "fine_tuning", "insight", "paper", "parsing", "serving", "speech", "speed", "video",
+)  # fmt: skip
 GUIDES = (README, *(ROOT / f"docs/{name}.md" for name in _NAMES))
 """README and the pages that go on from it: each name of a block stands once in all of them."""
 PAGES = (README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")))

@@ -14,10 +14,12 @@ def limits_of(max_steps, batch_size):
     return ops.broadcast_to(ops.cast(ops.convert_to_tensor(max_steps), "int32"), (batch_size,))
 
 
-def searched(search, step_fn, state, width=None):
-    """Runs a `BeamSearch` or a `RollOut` from beginning to end."""
+def searched(search, step_fn, state, width=None, first_states=None):
+    """Runs a `BeamSearch` or a `RollOut` from beginning to end; `first_states` are those of its automaton."""
     width = ops.max(search.limits) if width is None else width
-    return search.result(search.advance(step_fn, search.start(state, width), width))
+    start = search.start(state, width)
+    start = start if first_states is None else search.constrain(start, first_states)
+    return search.result(search.advance(step_fn, start, width))
 
 
 def beam_search(
@@ -46,10 +48,14 @@ def sample(
 
 def decode(
     step_fn, state, settings, *, batch_size, vocab_size, max_steps, sentence_seeds=None, reorder=reorder_rows,
-    prefix=None,
+    prefix=None, constraints=None,
 ):  # fmt: skip
-    """Searches as settings say."""
+    """Searches as settings say; `constraints` are `BatchConstraints`."""
     seeds = ops.arange(batch_size, dtype="int32") if sentence_seeds is None else sentence_seeds
     limits = limits_of(max_steps, batch_size)
-    search = rules(settings, vocab_size=vocab_size, limits=limits, sentence_seeds=seeds, reorder=reorder, prefix=prefix)
-    return searched(search, step_fn, state)
+    automaton, first_states = (None, None) if constraints is None else constraints[:2]
+    search = rules(
+        settings, vocab_size=vocab_size, limits=limits, sentence_seeds=seeds, reorder=reorder, prefix=prefix,
+        automaton=automaton,
+    )  # fmt: skip
+    return searched(search, step_fn, state, first_states=first_states)

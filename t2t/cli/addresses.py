@@ -15,8 +15,8 @@ _CORPORA = tuple(
 )
 """Read where data is generated, and not before."""
 _INPUT_FILES = (
-    "decode_from_file", "score_file", "align_file", "target_prefix_file", "unknown_dictionary", "parity_file",
-    "vocab_file", "translation", "reference", "decode_reference", "source", "gold", "test", "param_file",
+    "decode_from_file", "score_file", "align_file", "target_prefix_file", "constraints_file", "unknown_dictionary",
+    "parity_file", "vocab_file", "translation", "reference", "decode_reference", "source", "gold", "test", "param_file",
 )  # fmt: skip
 _OUTPUT_FILES = ("decode_to_file",)
 _WEB = ("server", "storage")

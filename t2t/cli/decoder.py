@@ -72,6 +72,9 @@ parts are there, the same command with --merge in place of --shard joins them to
 --target_prefix_file gives the beginning of each output: an empty line prescribes nothing, and the score is that of what
 follows.
 
+--constraints_file says of each output which phrases it holds and which not, {"constraints": ["Haus"], "avoid":
+["Heim"]}, a list that it is from, {"choices": ["ja", "nein"]}, or {"regex": "[0-9]+"}; an empty line asks for nothing.
+
 --alignments adds to each output which word of the input each of its words looks at most: after " ||| " in the Pharaoh
 format, 0-0 1-2 (word of the input, word of the output, from 0), in a column or a field; --output_format=pharaoh writes
 nothing else. --replace_unknown puts that word of the input, or its translation in --unknown_dictionary, in the place of
@@ -90,6 +93,9 @@ source TAB target, in one file of HTML that needs no network; of parsing problem
 probabilities.
 """
 
+_SIDE_FILES = {"target_prefix_file": "begin with", "constraints_file": "hold, avoid or are"}
+"""Flags of files beside the input, and what these say of outputs."""
+
 
 @command_flags
 def build_flags(values: flags.FlagValues) -> None:
@@ -104,6 +110,8 @@ def build_flags(values: flags.FlagValues) -> None:
         define.string("decode_reference", "", "Scores what is decoded against this file of references: prints BLEU.")
         define.string("target_prefix_file", "", "What the outputs of --decode_from_file begin with, a line for each of "
                       "its lines, empty for anything; whole words.")  # fmt: skip
+        define.string("constraints_file", "", "What the outputs of --decode_from_file hold, avoid or are, an object of "
+                      "JSON for each of its lines, empty for anything.")  # fmt: skip
         define.string("score_file", "", "Scores the lines of this file, source TAB target; plain or gzip, - for "
                       "standard input.")  # fmt: skip
         define.string("align_file", "", "Aligns the words of the lines of this file, source TAB target, in the Pharaoh "
@@ -176,7 +184,7 @@ def _check(values: flags.FlagValues) -> None:
         raise UserError(f"{' and '.join(exclusive)} are given; the command does one thing at a time: keep one of them")
     if values.attention_to_html:
         why = "--attention_to_html draws the best output of each line"
-        unread = ("n_best", "output_format", "decode_to_file", "decode_window", "target_prefix_file")
+        unread = ("n_best", "output_format", "decode_to_file", "decode_window", *_SIDE_FILES)
         refuse_flags(values, (*unread, *WORD_FLAGS, "unknown_dictionary"), why)
         check_output(values.attention_to_html)
     if values.decode_to_file and given in ([], ["--decode_interactive"]):
@@ -195,10 +203,9 @@ def _check(values: flags.FlagValues) -> None:
         raise UserError(
             f"--token_scores: --output_format={values.output_format} has no place for them; add --output_format=jsonl"
         )
-    if values.target_prefix_file and given != ["--decode_from_file"]:
-        raise UserError(
-            "--target_prefix_file: it says what the outputs of --decode_from_file begin with; give that alone with it"
-        )
+    for name, what in _SIDE_FILES.items():
+        if values[name].value and given != ["--decode_from_file"]:
+            raise UserError(f"--{name}: it says what the outputs of --decode_from_file {what}; give that alone with it")
     check_reference(values)
     check_shard_flags(values)
     checked_beam_options(values)

@@ -42,6 +42,7 @@ class OutputOptions:
     window: int = WINDOW
     seed: int = 0
     prefixes: str = ""
+    constraints: str = ""
     shard: Shard | None = None
 
 
@@ -69,6 +70,7 @@ def output_options_of(values: flags.FlagValues) -> OutputOptions:
         window=values.decode_window,
         seed=values.random_seed,
         prefixes=values.target_prefix_file,
+        constraints=values.constraints_file,
         shard=parse_shard(values.shard) if values.shard else None,
     )
 
@@ -145,7 +147,9 @@ def decode_file(
 
 def decoding_fields(output_options: OutputOptions) -> dict[str, Any]:
     """Returns the fields of a `t2t.inference.files.job.Job` that say how lines are decoded and written."""
-    how = {name: getattr(output_options, name) for name in ("output_format", "n_best", "window", "prefixes")}
+    how = {
+        name: getattr(output_options, name) for name in ("output_format", "n_best", "window", "prefixes", "constraints")
+    }
     return how | {"changes": {"seed": output_options.seed}}
 
 

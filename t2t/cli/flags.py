@@ -142,7 +142,7 @@ _SEARCH_FLAGS = ("decode_beam_size", "decode_alpha", "decode_extra_length")
 _MACHINE_FLAGS = ("decode_batch_size", "max_input_length")
 _ALL_SEARCH_FLAGS = (
     *_SEARCH_FLAGS, "decode_method", "decode_length_penalty", "decode_coverage_penalty", "shortlist", *_MACHINE_FLAGS,
-    "min_output_length", "eos_penalty", "no_repeat_ngram_size",
+    "min_output_length", "eos_penalty", "no_repeat_ngram_size", "constrain_output",
     "sampling_temperature", "sampling_top_k", "sampling_top_p", "mask_predict_iterations", "length_candidates",
 )  # fmt: skip
 OUTPUT_FLAGS = tuple(name for name in _ALL_SEARCH_FLAGS if name not in _MACHINE_FLAGS)

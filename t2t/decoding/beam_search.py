@@ -18,9 +18,11 @@ Legend: B sentences, K beams, N = B * K rows, V vocabulary, T longest allowed le
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import keras
 from keras import ops
 
-from t2t.decoding.constraints import Constraint
+from t2t.decoding.banks import expand_all, keep_best, places_by_bank
+from t2t.decoding.constraints.constraint import Constraint
 from t2t.decoding.penalties import LengthPenalty
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult, exists
 from t2t.decoding.state import advance_while_active, as_tensors, restore_shapes
@@ -46,6 +48,8 @@ class ActiveBeams(NamedTuple):
     """(B, K) int32: the last token, at first PAD_ID."""
     log_probs: Any
     """(B, K) float32."""
+    constraint: Any = ()
+    """(B, K, S) int32: the state of the constraint; () where it has none."""
 
 
 class BeamProgress(NamedTuple):
@@ -93,6 +97,11 @@ class BeamSearch(NamedTuple):
             as_tensors(state),
         )
 
+    def constrain(self, progress: BeamProgress, states_BS: Any) -> BeamProgress:
+        """Returns the beginning of a search with the first states of its constraint, (B, S) int32."""
+        states_BKS = ops.repeat(ops.expand_dims(states_BS, 1), self.beam_size, axis=1)
+        return progress._replace(active=progress.active._replace(constraint=states_BKS))
+
     def active_sentences(self, progress: BeamProgress) -> Any:
         """Returns which sentences are unfinished, (B,) bool."""
         return ops.any(exists(progress.active.log_probs), axis=1)
@@ -125,17 +134,49 @@ class BeamSearch(NamedTuple):
         found, new_state = step_fn(ops.reshape(active.tokens, (-1,)), step, state)
         found = as_next_token(found)
         if self.constraint is not None:
-            ids_NT = ops.reshape(active.ids, (-1, ops.shape(active.ids)[-1]))
-            found = self.constraint(found, ids_NT, step)
-        candidates = expand(active.log_probs, found, self.vocab_size)
+            ids_NT, states_NS = keras.tree.map_structure(_rows, (active.ids, active.constraint))
+            found = self.constraint.restrict(found, ids_NT, step, states_NS)
+        candidates = self._candidates(active, found)
         complete_BC = is_complete(candidates.tokens, step, self.limits)
         finished = extend_finished(
             finished, active, candidates, complete_BC, step, self.penalty, found.coverage, self.eos_penalty
         )
-        active, beams_BK = extend_active(active, candidates, complete_BC, step)
+        active, beams_BK = extend_active(active, candidates, complete_BC, step, self._chooser(active, candidates))
+        if self.constraint is not None:
+            active = active._replace(constraint=self._advanced(active))
         done_B = is_done(active.log_probs, finished.scores, self.limits, self.penalty, self.stop_early)
         state = restore_shapes(self.reorder(new_state, beams_BK), like=state)
         return BeamProgress(step + 1, deactivate(active, done_B), finished, state)
+
+    def _candidates(self, active: ActiveBeams, found: NextToken) -> Candidates:
+        """Returns the continuations that compete."""
+        if self.constraint is None or not self.constraint.has_banks:
+            return expand(active.log_probs, found, self.vocab_size)
+        states_NS = _rows(active.constraint)
+        candidates = expand_all(active.log_probs, found, self.vocab_size, self.constraint.phrase_ids(states_NS))
+        shared_B = ops.any(ops.reshape(self.constraint.shared(states_NS), ops.shape(active.tokens)), axis=1)
+        return keep_best(candidates, 2 * self.beam_size, of_all=shared_B)
+
+    def _chooser(self, active: ActiveBeams, candidates: Candidates) -> Callable[[Any], Any] | None:
+        """Returns what chooses the candidates that go on, see `extend_active`; None for the likeliest."""
+        if self.constraint is None or not self.constraint.has_banks:
+            return None
+        states_BCS = gather_beams(active.constraint, candidates.beams)
+        banks_N = self.constraint.banks_after(_rows(states_BCS), _rows(candidates.tokens))
+        banks_BC = ops.reshape(banks_N, ops.shape(candidates.tokens))
+        return lambda log_probs_BC: places_by_bank(log_probs_BC, banks_BC, self.beam_size)
+
+    def _advanced(self, active: ActiveBeams) -> Any:
+        """Returns the states of the constraint after the last tokens."""
+        assert self.constraint is not None, "asked for where there is one"
+        states_NS, tokens_N = keras.tree.map_structure(_rows, (active.constraint, active.tokens))
+        return restore_shapes(self.constraint.advance(states_NS, tokens_N), like=active.constraint)
+
+
+def _rows(leaf_BK: Any) -> Any:
+    """Returns (N, ...) of (B, K, ...)."""
+    shape = ops.shape(leaf_BK)
+    return ops.reshape(leaf_BK, (shape[0] * shape[1], *shape[2:]))
 
 
 def initial_beams(batch_size: Any, beam_size: int, width: Any) -> ActiveBeams:
@@ -162,15 +203,26 @@ def is_complete(tokens_BC: Any, step: Any, limits_B: Any) -> Any:
     return ops.logical_or(ops.equal(tokens_BC, EOS_ID), ops.expand_dims(step + 1 >= limits_B, 1))
 
 
-def extend_active(active: ActiveBeams, candidates: Candidates, complete_BC: Any, step: Any) -> tuple[ActiveBeams, Any]:
-    """Returns the K best unfinished candidates, and the beam that each continues, (B, K) int32."""
+def extend_active(
+    active: ActiveBeams,
+    candidates: Candidates,
+    complete_BC: Any,
+    step: Any,
+    choose: Callable[[Any], Any] | None = None,
+) -> tuple[ActiveBeams, Any]:
+    """Returns K unfinished candidates, best first, and the beam that each continues, (B, K) int32.
+
+    `choose` returns their places, (B, K) int32, among log-probabilities (B, C), best first; None for the likeliest.
+    """
     beam_size = active.log_probs.shape[1]
     open_BC = ops.where(complete_BC, NO_HYPOTHESIS, candidates.log_probs)
-    log_probs_BK, chosen_BK = top_k(open_BC, beam_size)
+    chosen_BK = top_k(open_BC, beam_size)[1] if choose is None else choose(open_BC)
+    log_probs_BK = gather_beams(open_BC, chosen_BK)
     beams_BK = gather_beams(candidates.beams, chosen_BK)
     tokens_BK = gather_beams(candidates.tokens, chosen_BK)
     ids_BKT = write_column(gather_beams(active.ids, beams_BK), step, tokens_BK)
-    return ActiveBeams(ids_BKT, tokens_BK, log_probs_BK), beams_BK
+    states_BKS = keras.tree.map_structure(lambda leaf: gather_beams(leaf, beams_BK), active.constraint)
+    return ActiveBeams(ids_BKT, tokens_BK, log_probs_BK, states_BKS), beams_BK
 
 
 def extend_finished(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from t2t.decoding.constraints import forbid_padding
+from t2t.decoding.constraints.token_rules import forbid_padding
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult
 from t2t.decoding.step import NextToken, best_log_probs
 from t2t.decoding.topk import top_k

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from t2t.decoding.constraints import Constraint
+from t2t.decoding.constraints.constraint import Constraint
 from t2t.decoding.noise import uniform
 from t2t.decoding.penalties import LengthPenalty
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult
@@ -42,6 +42,8 @@ class _RollOutRows(NamedTuple):
     """(N,) int32."""
     active: Any
     """(N,) bool: has neither ended nor reached its limit."""
+    constraint: Any = ()
+    """(N, S) int32: the state of the constraint; () where it has none."""
 
 
 def greedy_chooser(vocab_size: int) -> Chooser:
@@ -150,6 +152,11 @@ class RollOut(NamedTuple):
         )
         return RollOutProgress(ops.zeros((), "int32"), rows, as_tensors(state))
 
+    def constrain(self, progress: RollOutProgress, states_BS: Any) -> RollOutProgress:
+        """Returns the beginning of a roll-out with the first states of its constraint, (B, S) int32."""
+        states_NS = ops.repeat(states_BS, self.rows_per_sentence, axis=0)
+        return progress._replace(rows=progress.rows._replace(constraint=states_NS))
+
     def active_sentences(self, progress: RollOutProgress) -> Any:
         """Returns which sentences are unfinished, (B,) bool."""
         return ops.any(ops.reshape(progress.rows.active, (-1, self.rows_per_sentence)), axis=1)
@@ -162,17 +169,21 @@ class RollOut(NamedTuple):
             found, new_state = step_fn(rows.tokens, step, state)
             found = as_next_token(found)
             if self.constraint is not None:
-                found = self.constraint(found, rows.ids, step)
+                found = self.constraint.restrict(found, rows.ids, step, rows.constraint)
             chosen_N, log_probs_N = self.choose(found, step)
             tokens_N = ops.where(rows.active, chosen_N, PAD_ID)  # finished rows get padding at no cost
             ended_N = ops.logical_or(ops.equal(tokens_N, EOS_ID), step + 1 >= limits_N)
             gained_N = ops.where(rows.active, log_probs_N, 0.0)
+            states_NS = rows.constraint
+            if self.constraint is not None:
+                states_NS = restore_shapes(self.constraint.advance(states_NS, tokens_N), like=states_NS)
             rows = _RollOutRows(
                 ids=write_column(rows.ids, step, tokens_N),
                 tokens=tokens_N,
                 log_probs=ops.maximum(rows.log_probs + gained_N, NO_HYPOTHESIS),
                 lengths=rows.lengths + ops.cast(rows.active, "int32"),
                 active=ops.logical_and(rows.active, ops.logical_not(ended_N)),
+                constraint=states_NS,
             )
             return RollOutProgress(step + 1, rows, restore_shapes(new_state, like=state))
 

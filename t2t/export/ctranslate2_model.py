@@ -118,7 +118,7 @@ print(target.decode(target_tokens.index(token) for token in found[0].hypotheses[
 
 The network is the run's own; beam search is CTranslate2's, which knows the length penalty n^alpha (`length_penalty`)
 and not ((5+n)/6)^alpha, and stops by rules of its own. It is given no coverage penalty, and none of
-`min_output_length`, `eos_penalty` and `no_repeat_ngram_size`.
+`min_output_length`, `eos_penalty`, `no_repeat_ngram_size` and `constrain_output`.
 """
 
 

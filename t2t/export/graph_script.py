@@ -1,6 +1,7 @@
 """Runs the graphs in this folder: a line in, a line out, as `t2t-decoder --decode_method=greedy` writes it.
 
-Nothing is forbidden or penalised in outputs: min_output_length, eos_penalty and no_repeat_ngram_size do not count.
+Nothing is forbidden or penalised in outputs: min_output_length, eos_penalty, no_repeat_ngram_size and
+constrain_output do not count.
 
     python translate.py < lines > outputs
 

@@ -10,7 +10,9 @@ from t2t.export.formats import Promise, finite_or_inf, relative_difference
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.specs.constants import TARGETS
 
-UNCONSTRAINED: dict[str, Any] = {"min_output_length": 0, "eos_penalty": 0.0, "no_repeat_ngram_size": 0}
+UNCONSTRAINED: dict[str, Any] = {
+    "min_output_length": 0, "eos_penalty": 0.0, "no_repeat_ngram_size": 0, "constrain_output": False,
+}  # fmt: skip
 """Changes of the decode hparams under which anything may be written."""
 
 GREEDY: dict[str, Any] = {"decode_method": "greedy", "alpha": 0.0, **UNCONSTRAINED}

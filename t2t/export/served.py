@@ -7,14 +7,20 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from t2t.decoding.constraints.batch_constraints import BatchConstraints
+from t2t.decoding.constraints.tree_automaton import TreeAutomaton, first_states
 from t2t.decoding.result import NO_HYPOTHESIS
+from t2t.errors import UserError
 from t2t.export.in_graph import graph_vocabulary
 from t2t.export.in_graph.base import cleaned, is_blank
-from t2t.inference.batch_search import inputs_signature
+from t2t.inference.output_constraints import constraints_of
 from t2t.inference.rows import max_sequence_ids, reads_ids
+from t2t.inference.search_signatures import inputs_signature
 from t2t.inference.tensorflow_engine import build_search
 from t2t.inference.translator import Translator
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
+from t2t.specs.constraints.constraint import OutputConstraint
+from t2t.specs.constraints.trees import TreeConstraint, TreeLabels
 from t2t.specs.features import FeatureKind
 
 TEXT, IDS, SCORE = "serving_default", "ids", "score"
@@ -33,6 +39,8 @@ class Served:
         self._search = build_search(self._model, settings, hparams.extra_length)
         encoders, source = translator.problem.encoders, INPUTS if spec.inputs else TARGETS
         self._source = graph_vocabulary(encoders[source]) if reads_ids(self._model) else None
+        kept_to = constraints_of(translator.problem, self._model, settings, hparams, [()], [""])
+        self._labels = None if kept_to is None else _labels_of(kept_to[0], translator.problem.name)
         self._target = None
         if self._gives_classes:
             self._classes = [translator.problem.decode_target(label) for label in range(spec.targets.vocab_size)]
@@ -64,11 +72,13 @@ class Served:
 
     def _texts_of_texts(self, text):
         text = cleaned(text)
-        result = self._search_batch(self._rows(self._source.encode(text)))
+        result = self._search_batch(self._rows(self._source.encode(text)), text)
         return self._as_text(result, is_blank(text) if self._model.spec.inputs else None)
 
     def _ids_of_ids(self, inputs):
-        return self._as_ids(self._search_batch(self._rows(tf.RaggedTensor.from_tensor(inputs, padding=PAD_ID))))
+        ids_BS = tf.RaggedTensor.from_tensor(inputs, padding=PAD_ID)
+        text = None if self._labels is None else self._source.decode(ids_BS)
+        return self._as_ids(self._search_batch(self._rows(ids_BS), text))
 
     def _texts_of_arrays(self, inputs):
         return self._as_text(self._search_batch(inputs))
@@ -100,10 +110,19 @@ class Served:
         ids_BS = ids_BS.to_tensor(PAD_ID)
         return tf.pad(ids_BS, [[0, 0], [0, tf.maximum(1 - tf.shape(ids_BS)[1], 0)]])
 
-    def _search_batch(self, inputs):
-        places = [tf.range(tf.shape(inputs)[0])] if self._model.autoregressive else []
-        result = self._search.search_batch(inputs, *places)
+    def _search_batch(self, inputs, text=None):
+        more = [tf.range(tf.shape(inputs)[0])] if self._model.autoregressive else []
+        if self._labels is not None:
+            more.append(self._trees(self._labels, text))
+        result = self._search.search_batch(inputs, *more)
         return type(result)(*(field[:, : self._n_best] for field in result))
+
+    def _trees(self, labels: TreeLabels, text) -> BatchConstraints:
+        """Returns that outputs are trees over the words of texts, as `TreeConstraint.fitted` has it."""
+        words_B = tf.cast(tf.strings.split(text).row_lengths(), tf.int32)
+        words_B = tf.minimum(words_B, self._longest - 1)
+        automaton = TreeAutomaton.of_labels(labels, self._model.spec.targets.vocab_size)
+        return BatchConstraints(automaton, first_states(words_B), words_B + 1)
 
     def _as_ids(self, result):
         return {"ids": result.ids, "lengths": result.lengths, "scores": result.scores, "log_probs": result.log_probs}
@@ -125,6 +144,16 @@ class Served:
         if self._gives_classes:
             return {"classes": texts_BK, "scores": scores_BK, "probabilities": tf.exp(log_probs_BK)}
         return {"outputs": texts_BK, "scores": scores_BK}
+
+
+def _labels_of(constraint: OutputConstraint, problem: str) -> TreeLabels:
+    """Returns the labels of trees; raises UserError for other constraints, which are made by the problem's own code."""
+    if not isinstance(constraint, TreeConstraint):
+        raise UserError(
+            f"a graph of {problem}: its outputs are kept to constraints that only Python can make; train the run with "
+            f"constrain_output=false, or decode it with t2t-decoder"
+        )
+    return constraint.labels
 
 
 def _traced(function: Callable, spec: tf.TensorSpec) -> Callable:

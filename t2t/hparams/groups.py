@@ -303,6 +303,10 @@ class DecodeHParams:
         minimum=0,
         used_when=_TOKEN_BY_TOKEN,
     )
+    constrain_output: bool = param(
+        True, "Whether outputs are searched among those alone that the problem allows for an input, such as trees over "
+        "exactly its words.", used_when=_TOKEN_BY_TOKEN,
+    )  # fmt: skip
     mask_predict_iterations: int = param(
         10, "Times that masked tokens are predicted: T, from all of them in the first to one in T of them in the last.",
         minimum=1, maximum=10_000, used_when=_MASK_PREDICT,

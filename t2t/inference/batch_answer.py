@@ -8,8 +8,8 @@ import tensorflow as tf
 from keras import ops
 
 from t2t.decoding.result import SearchResult
-from t2t.inference.batch_search import inputs_signature
 from t2t.inference.devices import ModelFunction
+from t2t.inference.search_signatures import inputs_signature
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID
 from t2t.specs.features import FeatureKind

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from t2t.decoding.constraints.batch_constraints import BatchConstraints
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.engine import BatchHypotheses
 from t2t.inference.rows import Batched
@@ -33,7 +34,11 @@ class BatchQueue:
         """By the number of tokens searched."""
 
     def run(
-        self, batches: Sequence[Batched], places: np.ndarray, prefixes: Sequence[Sequence[int]] | None = None
+        self,
+        batches: Sequence[Batched],
+        places: np.ndarray,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        constraints: BatchConstraints | None = None,
     ) -> Iterator[list[BatchHypotheses]]:
         """Yields, after each advance of a batch, numbers of rows with their hypotheses, as they finish.
 
@@ -41,10 +46,12 @@ class BatchQueue:
             batches: numbers of rows, and the rows.
             places: of each row, what names it when sampling.
             prefixes: of each row, the ids that its output begins with; None for none.
+            constraints: what the output of each row may be; None for anything.
         """
         for numbers, rows in batches:
             own = None if prefixes is None else [prefixes[number] for number in numbers]
-            yield self._advance(self._search.start(numbers, rows, places[numbers], own))
+            limited = None if constraints is None else constraints.select(numbers)
+            yield self._advance(self._search.start(numbers, rows, places[numbers], own, limited))
             yield from self._advance_ready()
         while self._unfinished:
             self._ready.append(self._unfinished.pop(min(self._unfinished)))

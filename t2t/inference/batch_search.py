@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from t2t.data.columns import SEQUENCES, batch_dtype, item_shape
-from t2t.decoding.constraints import forbid_padding
+from t2t.decoding.constraints.batch_constraints import BatchConstraints
+from t2t.decoding.constraints.token_rules import forbid_padding
 from t2t.decoding.coverage import covering, reorder_covered, start_coverage
 from t2t.decoding.result import SearchResult, exists
 from t2t.decoding.search import rules
@@ -23,9 +23,10 @@ from t2t.decoding.settings import SearchNumbers, SearchSettings
 from t2t.decoding.state import repeat_for_beams
 from t2t.decoding.step import NextToken
 from t2t.inference.devices import ModelFunction, traced
-from t2t.inference.engine import BatchHypotheses
+from t2t.inference.engine import BatchHypotheses, Constraints
 from t2t.inference.rows import padded
-from t2t.inference.search_batch import Batch, SearchState, prefix_of, select_from_batch
+from t2t.inference.search_batch import Batch, SearchState, automaton_of, prefix_of, select_from_batch
+from t2t.inference.search_signatures import inputs_signature, signature_like, unknown_sizes
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import INPUTS, PAD_ID
@@ -83,7 +84,7 @@ class BatchSearch:
         sources = (inputs_signature(model), tf.TensorSpec([None], tf.int32), _NUMBERS, _NUMBER, candidates)
         self._start = ModelFunction(model, self._initial_state, sources)
         self._batch = tf.nest.map_structure(unknown_sizes, self._start.structured_outputs)
-        self._programs = {not self._has_inputs: self._build_programs(self._batch)}
+        self._programs: dict[tuple[bool, type], _Programs] = {}
         self._tracing = threading.Lock()
 
     def with_settings(self, settings: SearchSettings, extra_length: int) -> Self:
@@ -98,6 +99,7 @@ class BatchSearch:
         ids_BS: np.ndarray,
         places_B: np.ndarray,
         prefixes: Sequence[Sequence[int]] | None = None,
+        constraints: BatchConstraints | None = None,
     ) -> Batch:
         """Returns a batch in its initial state.
 
@@ -107,9 +109,12 @@ class BatchSearch:
                 text as `t2t.data.batch_arrays` gives them.
             places_B: (B,) int32, what names each sentence when sampling.
             prefixes: B lists of ids that outputs begin with, where the model has inputs; None for none.
+            constraints: what outputs may be, of B sentences; None for anything.
         """
         state = self._start_state(ids_BS, places_B)
-        return Batch(numbers_B, 0, state if prefixes is None else self._begin_with(state, prefixes))
+        if prefixes is not None:
+            state = self._begin_with(state, prefixes)
+        return Batch(numbers_B, 0, state if constraints is None else self.constrain(state, constraints))
 
     def advance(self, batch: Batch) -> tuple[list[BatchHypotheses], Batch | None]:
         """Searches TOKENS_PER_CALL more tokens. Returns finished hypotheses and the batch of unfinished sentences.
@@ -138,7 +143,12 @@ class BatchSearch:
                 return found, Batch(numbers, tokens, state)
 
     def steps(
-        self, ids: Sequence[int] | np.ndarray, prefix: Sequence[int] = (), log_prob: float = 0.0, place: int = 0
+        self,
+        ids: Sequence[int] | np.ndarray,
+        prefix: Sequence[int] = (),
+        log_prob: float = 0.0,
+        place: int = 0,
+        constraints: Constraints | None = None,
     ) -> Iterator[SearchState]:
         """Searches one sentence and yields the state after each step.
 
@@ -147,6 +157,7 @@ class BatchSearch:
             prefix: of its output, where the model has inputs.
             log_prob: of the prefix, added to all log-probabilities of a beam; the search itself takes it as certain.
             place: what names the sentence when sampling.
+            constraints: one, what the output may be; None for anything.
         """
         state = self._start_state(np.array([ids], np.int32), np.array([place]))
         if log_prob:
@@ -155,6 +166,9 @@ class BatchSearch:
             state = state._replace(progress=state.progress._replace(active=active))
         if len(prefix):
             state = self._begin_with(state, [prefix])
+        if constraints is not None:
+            built = BatchConstraints.build(constraints, self._vocab_size, [prefix])
+            state = self.constrain(state, built)
         for room in itertools.count(1):
             state, active = self._programs_of(state).advance(state, tf.constant(room), tf.constant(0))
             yield state
@@ -172,14 +186,22 @@ class BatchSearch:
         rows = self._settings.rows_per_sentence
         return state._replace(prefix=repeat_for_beams(prefix_BP, rows), limits=limits_B)
 
+    def constrain(self, state: SearchState, constraints: BatchConstraints) -> SearchState:
+        """Returns the initial state of a search of outputs that keep to constraints."""
+        automaton = tf.nest.map_structure(tf.convert_to_tensor, constraints.automaton)
+        limits_B = ops.maximum(state.limits, constraints.shortest)
+        states_BS = tf.convert_to_tensor(constraints.first_states)
+        progress = self._rules(state).constrain(state.progress, states_BS)
+        return state._replace(automaton=automaton, limits=limits_B, progress=progress)
+
     def _programs_of(self, state: SearchState) -> _Programs:
-        """Returns the compiled functions for states with prefixes, or without."""
-        has_prefix = prefix_of(state) is not None
+        """Returns the compiled functions for states with prefixes, or without, and of one kind of automaton or none."""
+        kind = prefix_of(state) is not None, type(state.automaton)
         with self._tracing:
-            if has_prefix not in self._programs:
-                prefix = tf.TensorSpec([None, None], tf.int32) if has_prefix else ()
-                self._programs[has_prefix] = self._build_programs(self._batch._replace(prefix=prefix))
-        return self._programs[has_prefix]
+            if kind not in self._programs:
+                with tf.init_scope():  # functions of their own, also where they are called in a graph
+                    self._programs[kind] = self._build_programs(signature_like(state, self._batch))
+        return self._programs[kind]
 
     def _build_programs(self, batch: SearchState) -> _Programs:
         return _Programs(
@@ -188,9 +210,11 @@ class BatchSearch:
             result=traced(lambda state: self._rules(state).result(state.progress), (batch,)),
         )
 
-    def search_batch(self, ids_BS, places_B) -> SearchResult:
+    def search_batch(self, ids_BS, places_B, constraints: BatchConstraints | None = None) -> SearchResult:
         """Searches to the end inside one graph and returns the same hypotheses as tensors."""
         state = self._started(ids_BS, places_B)
+        if constraints is not None:
+            state = self.constrain(state, constraints)
         programs = self._programs_of(state)
         state, _ = programs.advance(state, ops.max(state.limits), tf.constant(0))
         return programs.result(state)
@@ -220,7 +244,7 @@ class BatchSearch:
         prefix = () if self._has_inputs else repeat_for_beams(ids_BS, rows)
         # Programs take structures of tensors, in which () is what there is none of, as a memory without attention.
         kept = tf.nest.map_structure(lambda part: () if part is None else part, encoded)
-        state = SearchState(numbers, kept, prefix, limits_B, places_B, candidates_BV, ())
+        state = SearchState(numbers, (), kept, prefix, limits_B, places_B, candidates_BV, ())
         return state._replace(progress=self._rules(state).start(cache, width=0))
 
     def _search_until(self, state: SearchState, room, min_active) -> tuple[SearchState, Any]:
@@ -261,6 +285,7 @@ class BatchSearch:
             numbers=state.numbers,
             reorder=reorder_covered(reorder) if self._settings.counts_coverage else reorder,
             prefix=prefix_of(state),
+            automaton=automaton_of(state),
         )
 
 
@@ -292,19 +317,3 @@ def _select_active(active: np.ndarray, min_active: int) -> np.ndarray:
 def _max_size_below(count: int) -> int:
     """Returns the largest size of batches that is not above `count`; 0 where there is none."""
     return count // SIZE_STEP * SIZE_STEP or max((size for size in SMALL_SIZES if size <= count), default=0)
-
-
-def inputs_signature(model: SequenceModel) -> tf.TensorSpec:
-    """Returns the TensorSpec of a batch of inputs, or of prefixes where a model has no inputs."""
-    spec = model.spec.inputs or model.spec.targets
-    lengths = [None] if spec.kind in SEQUENCES else []
-    return tf.TensorSpec([None, *lengths, *item_shape(spec)], tf.as_dtype(batch_dtype(spec)))
-
-
-def unknown_sizes(spec: tf.TensorSpec) -> tf.TensorSpec:
-    """Returns the TensorSpec of a state's tensor at any step, from that of the initial state.
-
-    The number of sentences changes, and so does an axis that begins with size 0.
-    """
-    sizes = [None if axis == 0 or size == 0 else size for axis, size in enumerate(spec.shape)]
-    return tf.TensorSpec(sizes, spec.dtype)

@@ -13,6 +13,7 @@ from keras import ops
 from t2t.decoding.result import exists
 from t2t.errors import UserError
 from t2t.inference.batch_search import BatchSearch
+from t2t.inference.output_constraints import constraints_of
 from t2t.inference.prefixes import check_prefix
 from t2t.inference.rows import Row, padded
 from t2t.inference.translator import Translator
@@ -65,7 +66,10 @@ def beam_tree(translator: Translator, source: str, prefix: Sequence[int] = (), *
     step = 0
     search = translator.tensorflow.search(settings, hparams.extra_length, hparams.shortlist)
     assert isinstance(search, BatchSearch), "a model that writes searches"
-    for step, state in enumerate(search.steps(start.row, start.prefix, costs[-1]), start=1):
+    kept_to = (translator.problem, translator.facts, settings, hparams)
+    constraints = constraints_of(*kept_to, [start.row], [source], [start.prefix])
+    steps = search.steps(start.row, start.prefix, costs[-1], constraints=constraints)
+    for step, state in enumerate(steps, start=1):
         progress = state.progress
         finished = dict(_finished(progress))
         for ids, (log_prob, score) in finished.items():

@@ -9,9 +9,13 @@ from t2t.decoding.result import SearchResult
 from t2t.decoding.settings import SearchSettings
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.rows import Row
+from t2t.specs.constraints.constraint import OutputConstraint
 
 Prefixes = Sequence[Sequence[int]]
 """Ids that the output of each row begins with, without end of sequence; some may be empty."""
+
+Constraints = Sequence[OutputConstraint]
+"""What the output of each row may be."""
 
 BatchHypotheses = tuple[np.ndarray, SearchResult]
 """Numbers of rows and their hypotheses, numpy arrays."""
@@ -31,6 +35,7 @@ class Engine(ABC):
         settings: SearchSettings,
         hparams: DecodeHParams,
         prefixes: Prefixes | None = None,
+        constraints: Constraints | None = None,
     ) -> Iterator[BatchHypotheses]:
         """Yields numbers of rows with what was found for them, in any order.
 
@@ -40,6 +45,7 @@ class Engine(ABC):
             settings: how to search.
             hparams: the sizes of batches, and by how much an output may be longer than its input.
             prefixes: what outputs begin with, at no cost, where the model has inputs; None for nothing.
+            constraints: what outputs may be, of one class; the prefixes keep to them. None for anything.
         """
 
     def score(
@@ -67,5 +73,11 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def warm_up(self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams) -> None:
+    def warm_up(
+        self,
+        rows: Sequence[Row],
+        settings: SearchSettings,
+        hparams: DecodeHParams,
+        constraints: Constraints | None = None,
+    ) -> None:
         """Decodes the batches of rows that need most memory, as many as are decoded at a time."""

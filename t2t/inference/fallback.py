@@ -13,7 +13,7 @@ import numpy as np
 
 from t2t.decoding.settings import SearchSettings
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.engine import BatchHypotheses, Engine, Prefixes
+from t2t.inference.engine import BatchHypotheses, Constraints, Engine, Prefixes
 from t2t.inference.rows import Row
 
 log = logging.getLogger("t2t")
@@ -27,7 +27,12 @@ class PartialEngine(Engine):
 
     @abstractmethod
     def refusal(
-        self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams, prefixes: Prefixes | None = None
+        self,
+        rows: Sequence[Row],
+        settings: SearchSettings,
+        hparams: DecodeHParams,
+        prefixes: Prefixes | None = None,
+        constraints: Constraints | None = None,
     ) -> str:
         """Returns why it cannot decode as asked; an empty text where it can."""
 
@@ -94,9 +99,15 @@ class FallbackEngine(Engine):
         self._notified: set[str] = set()
         self.name = fast.name
 
-    def refusal(self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams) -> str:
+    def refusal(
+        self,
+        rows: Sequence[Row],
+        settings: SearchSettings,
+        hparams: DecodeHParams,
+        constraints: Constraints | None = None,
+    ) -> str:
         """Returns why `full` decodes instead; an empty text where `fast` does."""
-        return self._fast.refusal(rows, settings, hparams)
+        return self._fast.refusal(rows, settings, hparams, None, constraints)
 
     def decode(
         self,
@@ -105,6 +116,7 @@ class FallbackEngine(Engine):
         settings: SearchSettings,
         hparams: DecodeHParams,
         prefixes: Prefixes | None = None,
+        constraints: Constraints | None = None,
     ) -> Iterator[BatchHypotheses]:
         """See the base class."""
         what = " ".join(map(str, (self.name, *_decisive(settings))))
@@ -118,8 +130,9 @@ class FallbackEngine(Engine):
             answers = (engine.decode(some, places[chosen], scored, hparams, begun) for engine in engines)
             return _compare(*map(_best, answers))
 
-        refusal = self._fast.refusal(rows, settings, hparams, prefixes)
-        return self._engine(refusal, what, len(rows), try_both).decode(rows, places, settings, hparams, prefixes)
+        refusal = self._fast.refusal(rows, settings, hparams, prefixes, constraints)
+        engine = self._engine(refusal, what, len(rows), try_both)
+        return engine.decode(rows, places, settings, hparams, prefixes, constraints)
 
     def score_tokens(
         self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
@@ -140,10 +153,16 @@ class FallbackEngine(Engine):
             self._fast.score_refusal(sources, targets), f"{self.name} scores", len(targets), try_both
         ).score_tokens(sources, targets, hparams)
 
-    def warm_up(self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams) -> None:
+    def warm_up(
+        self,
+        rows: Sequence[Row],
+        settings: SearchSettings,
+        hparams: DecodeHParams,
+        constraints: Constraints | None = None,
+    ) -> None:
         """See the base class."""
-        engine = self._full() if self._fast.refusal(rows, settings, hparams) else self._fast
-        engine.warm_up(rows, settings, hparams)
+        engine = self._full() if self.refusal(rows, settings, hparams, constraints) else self._fast
+        engine.warm_up(rows, settings, hparams, constraints)
 
     def _engine(self, refusal: str, what: str, rows: int, try_both: Callable[[], Agreement]) -> Engine:
         reason = refusal or self._disagreement(what, rows, try_both)

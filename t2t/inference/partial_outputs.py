@@ -11,6 +11,8 @@ import numpy as np
 from t2t.decoding.beam_search import BeamProgress
 from t2t.decoding.result import exists
 from t2t.inference.batch_search import BatchSearch
+from t2t.inference.output_constraints import constraints_of
+from t2t.inference.output_terms import OutputTerms
 from t2t.inference.rows import memory_errors, padded
 from t2t.inference.tensorflow_engine import TensorFlowEngine
 from t2t.inference.translator import Hypothesis, Translator
@@ -35,7 +37,13 @@ def has_partial_outputs(translator: Translator) -> bool:
 
 
 def partial_outputs(
-    translator: Translator, text: str, n_best: int = 1, *, place: int = 0, **changes: Any
+    translator: Translator,
+    text: str,
+    n_best: int = 1,
+    *,
+    place: int = 0,
+    terms: OutputTerms | None = None,
+    **changes: Any,
 ) -> Iterator[PartialOutputs]:
     """Yields the outputs of a text after each step of the search, and at last the whole.
 
@@ -44,6 +52,7 @@ def partial_outputs(
         text: the input, see `Translator.translate`.
         n_best: outputs.
         place: what names the text when sampling.
+        terms: what is asked of the words of the output; None for nothing.
         changes: fields of the decode hparams to change, and `seed`.
 
     Raises:
@@ -57,8 +66,10 @@ def partial_outputs(
     search = translator.engine.search(settings, hparams.extra_length, hparams.shortlist)
     assert isinstance(search, BatchSearch), "has_partial_outputs"
     encoder = translator.problem.encoders[TARGETS]
+    kept_to = (translator.problem, translator.facts, settings, hparams)
+    constraints = constraints_of(*kept_to, [ids], [text], [prefix], [terms])
     with memory_errors(padded([row]), settings.rows_per_sentence):
-        for state in search.steps(row, prefix, place=place):
+        for state in search.steps(row, prefix, place=place, constraints=constraints):
             # After every step, also where no text is new: only then can the consumer end the search.
             yield PartialOutputs([encoder.certain_text(ids) for ids in _certain_ids(state.progress)], None)
     hypotheses = translator.hypotheses(search.result(state), 0, n_best, ids, text)

@@ -10,10 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.batch_search import inputs_signature
 from t2t.inference.devices import ModelFunction
 from t2t.inference.parallel import Jobs
 from t2t.inference.rows import Batched, Row, batches_of, memory_errors, padded, weights_of
+from t2t.inference.search_signatures import inputs_signature
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import INPUTS, TARGETS
 

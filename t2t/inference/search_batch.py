@@ -11,15 +11,17 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from t2t.decoding.constraints.automaton import Automaton
 from t2t.decoding.state import select_sentences
 
 
 class SearchState(NamedTuple):
-    """State of the search of a batch; all but numbers and step have sentences, or their rows, as the first axis."""
+    """State of the search of a batch; all but numbers, automaton and step have sentences, or rows, as first axis."""
 
     numbers: Any
     """`SearchNumbers`."""
-
+    automaton: Any
+    """`Automaton` of what may be written; () for anything."""
     encoded: Any
     prefix: Any
     """(N, P) int32, zero padded: beginnings of outputs; () where there are none."""
@@ -47,6 +49,21 @@ def prefix_of(state: SearchState) -> Any:
     return None if isinstance(state.prefix, tuple) else state.prefix
 
 
+def automaton_of(state: SearchState) -> Automaton | None:
+    """Returns the automaton of what may be written, or None."""
+    return state.automaton or None
+
+
+def constraint_states(progress: Any) -> Any:
+    """Returns the states of the automaton that the hypotheses of a progress are in, or () where there is none."""
+    return progress[1].constraint
+
+
+def with_constraint_states(progress: Any, states: Any) -> Any:
+    """Returns a progress whose hypotheses are in these states."""
+    return progress._replace(**{progress._fields[1]: progress[1]._replace(constraint=states)})
+
+
 def select_from_batch(state: SearchState, chosen_J) -> SearchState:
     """Returns the state of some of the sentences, `chosen_J` (J,) int32, in this order."""
     batch_size = ops.shape(state.limits)[0]
@@ -54,10 +71,11 @@ def select_from_batch(state: SearchState, chosen_J) -> SearchState:
 
 
 def _map_sentences(function: Callable, *states: SearchState) -> SearchState:
-    """Returns a function's result for what has sentences as its first axis, with the numbers and step of the first."""
-    numbers, progress = states[0].numbers, states[0].progress
-    found = function(*(state._replace(numbers=(), progress=state.progress[1:]) for state in states))
-    return found._replace(numbers=numbers, progress=type(progress)(progress[0], *found.progress))
+    """Returns a function's result for what has sentences as its first axis, with what else the first state has."""
+    first, progress = states[0], states[0].progress
+    found = function(*(state._replace(numbers=(), automaton=(), progress=state.progress[1:]) for state in states))
+    whole = type(progress)(progress[0], *found.progress)
+    return found._replace(numbers=first.numbers, automaton=first.automaton, progress=whole)
 
 
 def concat_batches(batches: list[Batch]) -> Batch:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from t2t.decoding.constraints.batch_constraints import BatchConstraints
 from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
@@ -15,7 +16,7 @@ from t2t.inference.batch_answer import BatchAnswer
 from t2t.inference.batch_mask_predict import BatchMaskPredict
 from t2t.inference.batch_queue import BatchQueue
 from t2t.inference.batch_search import BatchSearch
-from t2t.inference.engine import BatchHypotheses, Engine, Prefixes
+from t2t.inference.engine import BatchHypotheses, Constraints, Engine, Prefixes
 from t2t.inference.parallel import Jobs, Sharing, batch_share, queues_of
 from t2t.inference.rows import Batched, Row, batches_of, memory_errors, positions_in, weights_of
 from t2t.inference.scoring import Scorer
@@ -70,13 +71,20 @@ class TensorFlowEngine(Engine):
         settings: SearchSettings,
         hparams: DecodeHParams,
         prefixes: Prefixes | None = None,
+        constraints: Constraints | None = None,
     ) -> Iterator[BatchHypotheses]:
         """See the base class."""
-        return self._decode(rows, places, settings, hparams, prefixes)
+        return self._decode(rows, places, settings, hparams, prefixes, constraints)
 
-    def warm_up(self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams) -> None:
+    def warm_up(
+        self,
+        rows: Sequence[Row],
+        settings: SearchSettings,
+        hparams: DecodeHParams,
+        constraints: Constraints | None = None,
+    ) -> None:
         """See the base class."""
-        list(self._decode(rows, np.arange(len(rows)), settings, hparams, rehearses=True))
+        list(self._decode(rows, np.arange(len(rows)), settings, hparams, None, constraints, rehearses=True))
 
     def score_tokens(
         self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
@@ -117,6 +125,7 @@ class TensorFlowEngine(Engine):
         settings: SearchSettings,
         hparams: DecodeHParams,
         prefixes: Prefixes | None = None,
+        constraints: Constraints | None = None,
         rehearses: bool = False,
     ) -> Iterator[BatchHypotheses]:
         """Yields what `decode` does, or `rehearses` with as many batches as run at a time."""
@@ -127,10 +136,13 @@ class TensorFlowEngine(Engine):
         if rehearses:  # the longest come first
             run, queues = self._jobs.run_alone, [[batch] for batch in batches[: self._jobs.searches]]
         search = self.search(settings, hparams.extra_length, hparams.shortlist)
+        built = None
+        if constraints is not None:
+            built = BatchConstraints.build(constraints, self._model.spec.targets.vocab_size, prefixes)
 
         def decode(queue: Sequence[Batched]) -> Iterator[list[BatchHypotheses]]:
             if isinstance(search, BatchSearch):
-                return BatchQueue(search, weights, most).run(queue, places, prefixes)
+                return BatchQueue(search, weights, most).run(queue, places, prefixes, built)
             return ([(numbers, search(batch))] for numbers, batch in queue)
 
         with memory_errors(batches[0][1], settings.rows_per_sentence):

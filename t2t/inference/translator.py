@@ -13,6 +13,8 @@ from t2t.files.lines import without_surrogates
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.engine import Prefixes
 from t2t.inference.hypothesis import Hypothesis
+from t2t.inference.output_constraints import constraints_of
+from t2t.inference.output_terms import OutputTerms, read_all_terms
 from t2t.inference.pair_scorer import PairScorer
 from t2t.inference.prefixes import check_prefixes, check_takes_prefixes
 from t2t.inference.rows import NOT_FINITE, Row, check_lengths
@@ -46,7 +48,13 @@ class Translator(PairScorer):
         return [[*start, *prefix] for prefix in ([()] * count if prefixes is None else prefixes)]
 
     def translate(
-        self, texts: Iterable[str], n_best: int = 1, *, prefixes: Iterable[str] | None = None, **changes
+        self,
+        texts: Iterable[str],
+        n_best: int = 1,
+        *,
+        prefixes: Iterable[str] | None = None,
+        constraints: Sequence[Any] | None = None,
+        **changes,
     ) -> list[list[Hypothesis]]:
         """Returns the `n_best` best outputs of each text, best first, in the order of the texts.
 
@@ -57,6 +65,8 @@ class Translator(PairScorer):
             texts: any strings. Half of a surrogate pair is read as U+FFFD.
             n_best: hypotheses for each text, at most the beam.
             prefixes: what the output of each text begins with, whole words; empty for nothing.
+            constraints: what is asked of the words of each output, lists of texts by the names of
+                `t2t.inference.output_terms.OutputTerms`, e.g. `{"constraints": ["Haus"]}`; None for nothing.
             changes: fields of the decode hparams to change, e.g. `beam_size=1`, and `seed` for sampling.
 
         Raises:
@@ -65,7 +75,9 @@ class Translator(PairScorer):
         """
         texts = as_texts(texts)
         given = None if prefixes is None else self.encode_prefixes(prefixes)
-        return self.translate_ids(self.encode(texts), n_best, sources=texts, prefixes=given, **changes)
+        return self.translate_ids(
+            self.encode(texts), n_best, sources=texts, prefixes=given, constraints=constraints, **changes
+        )
 
     def translate_ids(
         self,
@@ -75,6 +87,7 @@ class Translator(PairScorer):
         places: Sequence[int] | None = None,
         sources: Sequence[str] | None = None,
         prefixes: Prefixes | None = None,
+        constraints: Sequence[Any] | None = None,
         scored: bool = True,
         on_done: Callable[[int], Any] | None = None,
         **changes,
@@ -89,6 +102,7 @@ class Translator(PairScorer):
             sources: the inputs as text, for problems that finish outputs by them and for `replace_unknown`; read back
                 from the ids by default.
             prefixes: ids that the output of each sentence begins with, without end of sequence.
+            constraints: see `translate`.
             scored: whether scores and probabilities are read; without them an engine may be faster.
             on_done: called after each batch with the number of sentences in it.
             changes: see `translate`.
@@ -99,13 +113,15 @@ class Translator(PairScorer):
             return []
         if prefixes is not None:
             check_prefixes(self.facts, hparams, prefixes, len(sentences))
+        terms = None if constraints is None else read_all_terms(constraints, len(sentences))
         prefixes = self.forced(prefixes, len(sentences))
         rows = self.input_rows(sentences, hparams)
+        kept_to = constraints_of(self.problem, self.facts, settings, hparams, sentences, sources, prefixes, terms)
         seeds = np.arange(len(rows)) if places is None else np.asarray(places)
         results: list[list[Hypothesis]] = [[] for _ in rows]
         settings = dataclasses.replace(settings, scored=scored)
         texts: Sequence[str | None] = [None] * len(rows) if sources is None else sources
-        for numbers, found in self.engine.decode(rows, seeds, settings, hparams, prefixes):
+        for numbers, found in self.engine.decode(rows, seeds, settings, hparams, prefixes, kept_to):
             outputs = [self.hypotheses(found, i, n_best, sentences[n], texts[n]) for i, n in enumerate(numbers)]
             if hparams.alignments or hparams.replace_unknown:
                 read = [(rows[n], texts[n]) for n in numbers]
@@ -117,6 +133,11 @@ class Translator(PairScorer):
             if on_done is not None:
                 on_done(len(numbers))
         return results
+
+    def check_terms(self, terms: OutputTerms, n_best: int = 1, **changes) -> None:
+        """Raises UserError where no output keeps to these terms; see `translate`."""
+        settings, hparams = self.settings(n_best, **changes)
+        constraints_of(self.problem, self.facts, settings, hparams, [], terms=[terms])
 
     def _with_token_scores(
         self, rows: Sequence[Row], outputs: Sequence[Sequence[Hypothesis]], hparams: DecodeHParams
@@ -138,7 +159,8 @@ class Translator(PairScorer):
         """Decodes the batches of ids (see `translate_ids`) that need most memory, as many as are decoded at a time."""
         settings, hparams = self.settings(n_best)
         rows = self.input_rows(sentences, hparams)
-        self.engine.warm_up(rows, settings, hparams)
+        constraints = constraints_of(self.problem, self.facts, settings, hparams, sentences)
+        self.engine.warm_up(rows, settings, hparams, constraints)
 
     def attend(self, source: str, target: str | Sequence[int] | None = None, **changes) -> "Attention":
         """Returns the attention weights of an input and its output.

@@ -111,7 +111,7 @@ def answer_file(
         MachineError: the same; or a worker died, or the pipeline failed otherwise.
     """
     check_job(FileJob(source=job["source"], target=job["target"], window=job["window"], shard=Shard(0, 1)))
-    paths = {name: _absolute(job[name]) for name in ("source", "target", "prefixes") if job.get(name)}
+    paths = {name: _absolute(job[name]) for name in ("source", "target", "prefixes", "constraints") if job.get(name)}
     usr_dir = loading.get("usr_dir")
     for _, checkpoint in runs:
         if count_of_best(checkpoint) is not None:

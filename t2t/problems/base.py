@@ -22,6 +22,7 @@ from t2t.problems.options import ProblemOptions
 from t2t.problems.preprocessors import Preprocessor
 from t2t.problems.source import Source
 from t2t.specs.constants import DEV, TEST, TRAIN
+from t2t.specs.constraints.constraint import OutputConstraint
 from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.text.encoder import TextEncoder
 
@@ -203,6 +204,16 @@ class Problem(Languages, ABC):
             output: the output as `decode_target` gives it.
         """
         return Finished(output)
+
+    def constraint(self, source: str) -> OutputConstraint | None:
+        """Returns what the output for an input may be, see `docs/constraints.md`; None for anything.
+
+        It says so for all inputs or for none.
+
+        Args:
+            source: the input as text.
+        """
+        return None
 
     output_suffix: ClassVar[str] = ""
     """Ending of the file that an output can be written as, with its dot, e.g. `.wav`; empty where it is text alone."""

@@ -14,6 +14,7 @@ What a model writes becomes a tree over exactly the words of its input, and it i
 
 import contextlib
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,10 +24,11 @@ from t2t.errors import UserError
 from t2t.problems.base import Finished, Sample, Source
 from t2t.problems.options import file_option
 from t2t.problems.text_problems import TextOptions, TextProblem
-from t2t.problems.treebank.linearisation import restored, words_of
+from t2t.problems.treebank.linearisation import is_end, restored, words_of
 from t2t.problems.treebank.reading import read_samples
 from t2t.registry import register_problem
-from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN, UNK_ID
+from t2t.specs.constraints.trees import TreeConstraint, TreeLabels
 from t2t.text.encoder import TextEncoder
 from t2t.text.token import TokenEncoder
 
@@ -110,14 +112,23 @@ class Parsing(TextProblem):
         words = words_of(source)
         if not words:
             return Finished("")
-        tree = restored(words, output, self._phrases())
+        encoder = self.encoders[TARGETS]
+        phrases = {encoder.piece(begin) for begin, _ in tree_labels(encoder).phrases}
+        tree = restored(words, output, phrases)
         return Finished(str(tree), tree.mended)
 
-    def _phrases(self) -> frozenset[str]:
-        """Returns the labels whose end is in the vocabulary: those of phrases."""
-        encoder = self.encoders[TARGETS]
-        pieces = (encoder.piece(number) for number in range(encoder.vocab_size))
-        return frozenset(piece[1:] for piece in pieces if piece.startswith("/") and len(piece) > 1)
+    def constraint(self, source: str) -> TreeConstraint:
+        """Returns that the output is the labels of a tree over exactly the words of the source."""
+        return TreeConstraint(tree_labels(self.encoders[TARGETS]), len(words_of(source)))
+
+
+@functools.lru_cache(maxsize=8)
+def tree_labels(encoder: TextEncoder) -> TreeLabels:
+    """Returns the labels of a vocabulary: those of phrases have an end in it, the others are tags."""
+    ids = {encoder.piece(number): number for number in range(UNK_ID + 1, encoder.vocab_size)}
+    phrases = {ids[piece[1:]]: number for piece, number in ids.items() if is_end(piece) and piece[1:] in ids}
+    others = {number for piece, number in ids.items() if is_end(piece)} | phrases.keys()
+    return TreeLabels(tuple(number for number in ids.values() if number not in others), tuple(phrases.items()))
 
 
 @register_problem

@@ -7,6 +7,7 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.inference.fallback import FallbackEngine
+from t2t.inference.output_constraints import constraints_of
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Translator
 from t2t.metrics import Score
@@ -43,7 +44,8 @@ def compare_engines(translator: Translator, examples: SplitExamples) -> EngineCo
     settings, hparams = translator.settings()
     rows: list[Any] = examples.inputs()
     cut, engine = translator.input_rows(rows, hparams), translator.engine
-    if isinstance(engine, FallbackEngine) and (why := engine.refusal(cut, settings, hparams)):
+    constraints = constraints_of(translator.problem, translator.facts, settings, hparams, rows)
+    if isinstance(engine, FallbackEngine) and (why := engine.refusal(cut, settings, hparams, constraints)):
         raise UserError(f"--compare_engine: CTranslate2 leaves this search to TensorFlow: {why}; ask for another")
     full = Translator(translator.problem, translator.model, translator.hparams, engine=translator.tensorflow)
     both = (translator, full)

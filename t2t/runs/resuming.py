@@ -13,9 +13,9 @@ from t2t.runs.names import Request, build_hparams
 MAY_CHANGE_ON_RESUME = (
     "train_steps", "xla", "best_metric", "early_stopping_steps", "decode_method", "beam_size", "alpha",
     "length_penalty", "coverage_penalty", "shortlist", "min_output_length", "eos_penalty", "no_repeat_ngram_size",
-    "mask_predict_iterations", "length_candidates", "extra_length", "max_input_length", "decode_batch_size",
-    "sampling_temperature", "sampling_top_k", "sampling_top_p", "alignments", "replace_unknown", "token_scores",
-    "alignment_layer", "alignment_head",
+    "constrain_output", "mask_predict_iterations", "length_candidates", "extra_length", "max_input_length",
+    "decode_batch_size", "sampling_temperature", "sampling_top_k", "sampling_top_p", "alignments", "replace_unknown",
+    "token_scores", "alignment_layer", "alignment_head",
 )  # fmt: skip
 """Hparams that a resumed run may change; `train_steps` also shapes the schedules `linear` and `cosine`."""
 

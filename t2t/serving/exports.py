@@ -14,6 +14,7 @@ from t2t.export.served import SCORE, TEXT
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import fetch_folder
 from t2t.files.trust import read_sealed
+from t2t.inference.output_terms import OutputTerms
 from t2t.inference.translator import Hypothesis
 from t2t.serving.checked_export import load_checked
 from t2t.serving.models import Answer, BatchLimits, Question, ServedModel
@@ -67,6 +68,7 @@ class ServedExport(ServedModel):
         n_best: int | None = None,
         changes: Mapping[str, Any] | None = None,
         most_tokens: int | None = None,
+        terms: OutputTerms | None = None,
     ) -> list[Question]:
         """Returns the questions of a request; raises UserError for more outputs than the export has, and changes."""
         n_best = n_best or self.n_best
@@ -76,6 +78,7 @@ class ServedExport(ServedModel):
                 f"with --n_best={n_best}"
             )
         fixed = [*(changes or ()), *([] if most_tokens is None else ["max_tokens"])]
+        fixed += [] if terms is None else ["constraints"]
         if fixed:
             raise UserError(
                 f"{', '.join(fixed)}: model {self.name!r} is an export, which answers as it was made; leave that out "

@@ -15,6 +15,7 @@ import numpy as np
 from t2t.decoding.settings import SAMPLE
 from t2t.errors import UserError
 from t2t.inference.files.job import NOTHING
+from t2t.inference.output_terms import OutputTerms
 from t2t.inference.settings import SEED
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.serving.batcher import Batcher
@@ -39,6 +40,8 @@ class Question:
     """Of the run's search, by name, see `t2t.serving.search_changes`."""
     place: int = 0
     """What names the text when sampling."""
+    terms: OutputTerms | None = None
+    """What is asked of the words of outputs; None for nothing."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,6 +209,7 @@ class ServedModel:
         n_best: int | None = None,
         changes: Mapping[str, Any] | None = None,
         most_tokens: int | None = None,
+        terms: OutputTerms | None = None,
     ) -> list[Question]:
         """Returns the questions of a request; samples without a seed are other ones each time.
 
@@ -214,12 +218,15 @@ class ServedModel:
             n_best: outputs for each; None for what the model gives by itself.
             changes: of the search.
             most_tokens: longest output, without the text that it continues; None for what the search allows.
+            terms: what is asked of the words of each output; None for nothing.
 
         Raises:
-            UserError: see `check_changes`; or an output cannot be kept to that length.
+            UserError: see `check_changes`; or an output cannot be kept to that length, or to these terms.
         """
         n_best, changes = n_best or self.n_best, changes or {}
         settings = check_changes(self.translator, n_best, changes, self.most_rows)
+        if terms is not None:
+            self.translator.check_terms(terms, n_best, **changes)
         places: Sequence[int] = range(len(texts))
         if settings.method == SAMPLE and SEED not in changes:
             places = [secrets.randbits(31) for _ in texts]
@@ -227,7 +234,7 @@ class ServedModel:
         if most_tokens is not None:
             limits = [limit_tokens(self.translator, text, changes, most_tokens) for text in texts]
         keys = [tuple(sorted({**changes, **limit}.items())) for limit in limits]
-        return [Question(text, n_best, key, place) for text, key, place in zip(texts, keys, places, strict=True)]
+        return [Question(text, n_best, key, place, terms) for text, key, place in zip(texts, keys, places, strict=True)]
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Returns the answers; questions of equal settings are searched together."""
@@ -239,7 +246,10 @@ class ServedModel:
         for (n_best, changes), numbers in groups.items():
             texts, places = zip(*((questions[i].text, questions[i].place) for i in numbers), strict=True)
             ids = self.translator.encode(texts)
-            outputs = self.translator.translate_ids(ids, n_best, places=places, sources=texts, **dict(changes))
+            how: dict[str, Any] = dict(changes)
+            if any(questions[i].terms for i in numbers):
+                how["constraints"] = [questions[i].terms for i in numbers]
+            outputs = self.translator.translate_ids(ids, n_best, places=places, sources=texts, **how)
             longest = self.translator.longest_input
             for i, row, output in zip(numbers, ids, outputs, strict=True):
                 found[i] = Answer(output, len(row) > longest, min(len(row), longest))
@@ -256,7 +266,12 @@ class ServedModel:
 
         with _use_device(*next(self._rotation)):
             for texts, hypotheses in partial_outputs(
-                self.translator, question.text, question.n_best, place=question.place, **dict(question.changes)
+                self.translator,
+                question.text,
+                question.n_best,
+                place=question.place,
+                terms=question.terms,
+                **dict(question.changes),
             ):
                 whole = hypotheses and Answer(hypotheses, len(ids) > longest, min(len(ids), longest))
                 yield PartialAnswer(texts, whole or None)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from t2t.errors import UserError
 from t2t.files.lines import clean_line
+from t2t.inference.output_terms import REQUEST_KEYS, OutputTerms, read_terms
 from t2t.serving.models import Answer
 from t2t.serving.search_changes import SEARCH_KEYS
 
@@ -81,6 +82,8 @@ class TranslationRequest(NamedTuple):
     """Of the search; not checked, see `t2t.serving.search_changes`."""
     is_stream: bool
     """Whether the answer is wanted as it is written."""
+    terms: OutputTerms | None
+    """What is asked of the words of each output."""
 
 
 def translation_request(data: dict[str, Any]) -> TranslationRequest:
@@ -89,13 +92,14 @@ def translation_request(data: dict[str, Any]) -> TranslationRequest:
     Raises:
         UserError: an unknown key, or a value of another type.
     """
-    allowed = (TEXT, "model", "n_best", STREAM, *SEARCH_KEYS)
+    allowed = (TEXT, "model", "n_best", STREAM, *SEARCH_KEYS, *REQUEST_KEYS)
     if unknown := sorted(set(data) - set(allowed)):
         raise UserError(f"{unknown[0]!r} is no part of a request; there are {', '.join(allowed)}")
     text = data.get(TEXT)
     is_one = isinstance(text, str)
     texts = texts_of([text] if is_one else text, TEXT)
-    return TranslationRequest(texts, is_one, positive(data, "n_best"), search_changes(data), stream_option(data))
+    terms = read_terms({name: data[name] for name in REQUEST_KEYS if data.get(name) is not None}, "the request")
+    return TranslationRequest(texts, is_one, positive(data, "n_best"), search_changes(data), stream_option(data), terms)
 
 
 def search_changes(data: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from t2t.hparams.groups import DecodeHParams
+from t2t.inference.output_terms import REQUEST_KEYS
 from t2t.inference.settings import SEED
 from t2t.serving.address import Schema
 from t2t.serving.openai_requests import IGNORED, NEUTRAL
@@ -117,7 +118,7 @@ def translation_request(texts: int, models: Iterable[str]) -> Schema:
     """Returns the schema of a plain request."""
     properties = {
         "text": one_or_several(texts), "model": nullable(model_name(models)), "n_best": nullable(COUNT),
-        "stream": nullable(BOOLEAN), **SEARCH,
+        "stream": nullable(BOOLEAN), **{name: nullable(list_of(STRING)) for name in REQUEST_KEYS}, **SEARCH,
     }  # fmt: skip
     return object_of(properties, optional=set(properties) - {"text"})
 

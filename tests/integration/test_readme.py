@@ -114,6 +114,15 @@ def test_serve(with_run):
 
 
 @pytest.mark.slow
+def test_constrain(with_run):
+    run(with_run, "constrain")
+    first, second = lines_of(with_run / "cats.de")
+    assert "zwei" in first
+    assert second in ("eine Katze", "zwei Katzen")
+    run(with_run, "constrain_python")
+
+
+@pytest.mark.slow
 def test_look(with_run):
     assert "train/loss" in run(with_run, "look")
     assert '"source": "twenty-one cats"' in (with_run / "look.html").read_text(encoding="utf-8")

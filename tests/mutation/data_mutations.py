@@ -120,6 +120,14 @@ DATA_MUTATIONS = (
         tests=("tests/unit/text/test_text_certain.py",),
     ),
     Mutation(
+        name="ranges of one character are lost",
+        file="t2t/text/regular_expressions/automaton.py",
+        original="if first <= min(last, end):",
+        broken="if first < min(last, end):",
+        breaks="A regular expression with a single character in it matches nothing.",
+        tests=("tests/unit/text/test_text_regular_expressions.py::test_ranges_of_characters_are_spelled_once",),
+    ),
+    Mutation(
         name="underscore not escaped",
         file="t2t/text/subword_tokens.py",
         original=r'ord("_"): "\\u"',

@@ -22,7 +22,7 @@ from t2t.decoding.settings import SAMPLE, SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.ctranslate2.tokens import TokenLists
-from t2t.inference.engine import BatchHypotheses, Prefixes
+from t2t.inference.engine import BatchHypotheses, Constraints, Prefixes
 from t2t.inference.engine_choice import COMPUTE_TYPES
 from t2t.inference.fallback import PartialEngine
 from t2t.inference.rows import Row
@@ -81,7 +81,12 @@ class CTranslate2Engine(PartialEngine):
         )
 
     def refusal(
-        self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams, prefixes: Prefixes | None = None
+        self,
+        rows: Sequence[Row],
+        settings: SearchSettings,
+        hparams: DecodeHParams,
+        prefixes: Prefixes | None = None,
+        constraints: Constraints | None = None,
     ) -> str:
         """See the base class."""
         if settings.method == SAMPLE:
@@ -90,6 +95,8 @@ class CTranslate2Engine(PartialEngine):
             return "it has another coverage penalty"
         if prefixes is not None and any(tuple(prefix) != self._start for prefix in prefixes):
             return "it has another log-probability of what goes on from a given beginning"
+        if constraints is not None:
+            return "it cannot keep outputs to constraints"
         if settings.constrains_output:
             return "it gives the probability of what may not be written to other ids"
         if hparams.shortlist:
@@ -114,6 +121,7 @@ class CTranslate2Engine(PartialEngine):
         settings: SearchSettings,
         hparams: DecodeHParams,
         prefixes: Prefixes | None = None,
+        constraints: Constraints | None = None,
     ) -> Iterator[BatchHypotheses]:
         """See the base class; there is no `refusal`."""
         limits = self._limits(rows, hparams)
@@ -157,7 +165,13 @@ class CTranslate2Engine(PartialEngine):
             # It scores the end of sequence, too, which a target that was cut does not have.
             yield np.array(numbers), [row_T[: len(targets[n])] for n, row_T in zip(numbers, found, strict=True)]
 
-    def warm_up(self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams) -> None:
+    def warm_up(
+        self,
+        rows: Sequence[Row],
+        settings: SearchSettings,
+        hparams: DecodeHParams,
+        constraints: Constraints | None = None,
+    ) -> None:
         """See the base class."""
         longest = sorted(rows, key=len, reverse=True)[: self._workers * BATCH_ROWS]
         list(self.decode(longest, np.arange(len(longest)), settings, hparams))

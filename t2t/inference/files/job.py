@@ -3,14 +3,15 @@
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.formats import FILES, PHARAOH, TEXT
 from t2t.inference.files.output_files import job_renderer
-from t2t.inference.files.prefix_lines import PrefixLines, prefix_lines
 from t2t.inference.files.report import Report
+from t2t.inference.files.side_lines import SideLines, side_lines
 from t2t.inference.files.windows import FileJob, answer_lines, check_job
+from t2t.inference.output_terms import OutputTerms, terms_of_line
 from t2t.inference.translator import Hypothesis, Translator
 
 NOTHING = Hypothesis(text="", ids=(), score=0.0, log_prob=0.0)
@@ -35,6 +36,27 @@ class Job(FileJob):
     """See `Translator.translate`; inputs are cut at the translator's own `max_input_length`."""
     prefixes: str = ""
     """A file with the beginning of the output of each line; empty for none."""
+    constraints: str = ""
+    """A file with what is asked of the words of the output of each line, in JSON; empty for nothing."""
+
+
+class _Sides(NamedTuple):
+    """The files beside the input."""
+
+    prefixes: SideLines | None
+    constraints: SideLines | None
+
+    @property
+    def sha256(self) -> list[str]:
+        """Of those that there are, with what they say."""
+        return [f"{name} {lines.sha256}" for name, lines in self._asdict().items() if lines is not None]
+
+    def terms(self, start: int, count: int) -> list[OutputTerms | None] | None:
+        """Returns what is asked of `count` outputs after the first `start`; None for nothing of all."""
+        if self.constraints is None:
+            return None
+        lines = enumerate(self.constraints.of_lines(start, count), start=start + 1)
+        return [terms_of_line(line, f"{self.constraints.name}, line {number:,}") for number, line in lines]
 
 
 def decode_file(translator: Translator, job: Job) -> Report:
@@ -49,21 +71,21 @@ def decode_file(translator: Translator, job: Job) -> Report:
     translator.settings(job.n_best, **job.changes)
     job_renderer(job.output_format, translator.problem, job.target)
     check_job(job)
-    prefixes = None
+    prefixes = constraints = None
     if job.prefixes:
         translator.encode_prefixes([])  # says at once where outputs cannot begin with what is given
-        prefixes = prefix_lines(job.prefixes, job)
-    answer = functools.partial(_answer, translator, job, prefixes)
-    made_by = functools.partial(_identity, translator, job, prefixes)
+        prefixes = side_lines("target_prefix_file", "prefixes", job.prefixes, job)
+    if job.constraints:
+        constraints = side_lines("constraints_file", "constraints", job.constraints, job)
+    sides = _Sides(prefixes, constraints)
+    answer = functools.partial(_answer, translator, job, sides)
+    made_by = functools.partial(_identity, translator, job, sides)
     return answer_lines(job, answer, made_by, Report())
 
 
-def _answer(
-    translator: Translator, job: Job, prefixes: PrefixLines | None, texts: list[str], report: Report, progress
-) -> list[str]:
+def _answer(translator: Translator, job: Job, sides: _Sides, texts: list[str], report: Report, progress) -> list[str]:
     render, written = job_renderer(job.output_format, translator.problem, job.target), []
-    given = None if prefixes is None else prefixes.of_lines(report.lines, len(texts))
-    found = _translate(translator, job, texts, given, report, progress)
+    found = _translate(translator, job, texts, sides, report, progress)
     for number, hypotheses in enumerate(found, start=report.lines + 1):
         line, replaced = render(number, hypotheses, job.n_best)
         written.append(line)
@@ -74,9 +96,11 @@ def _answer(
 
 
 def _translate(
-    translator: Translator, job: Job, texts: list[str], given: list[str] | None, report: Report, progress
+    translator: Translator, job: Job, texts: list[str], sides: _Sides, report: Report, progress
 ) -> list[list[Hypothesis]]:
-    """Returns the hypotheses of each line of a window, which begin as is `given`."""
+    """Returns the hypotheses of each line of a window, as the files beside it want them."""
+    given = None if sides.prefixes is None else sides.prefixes.of_lines(report.lines, len(texts))
+    terms = sides.terms(report.lines, len(texts))
     asked = [row for row, text in enumerate(texts) if not translator.is_blank(text)]
     longest = translator.longest_input
     sentences = []
@@ -92,6 +116,7 @@ def _translate(
         places=places,
         sources=[texts[row] for row in asked],
         prefixes=None if given is None else translator.encode_prefixes([given[row] for row in asked]),
+        **({} if terms is None else {"constraints": [terms[row] for row in asked]}),
         scored=job.output_format not in (TEXT, FILES, PHARAOH),
         on_done=progress.add,
         **job.changes,
@@ -103,9 +128,9 @@ def _translate(
     return found
 
 
-def _identity(translator: Translator, job: Job, prefixes: PrefixLines | None) -> list[Any]:
+def _identity(translator: Translator, job: Job, sides: _Sides) -> list[Any]:
     settings, hparams = translator.settings(job.n_best, **job.changes)
     return [
         "decoding", translator.fingerprint(), job.output_format, job.n_best, dataclasses.asdict(settings),
-        dataclasses.asdict(hparams), *([] if prefixes is None else [prefixes.sha256]),
+        dataclasses.asdict(hparams), *sides.sha256,
     ]  # fmt: skip

@@ -62,6 +62,10 @@ def parse_shard(text: str) -> Shard:
     return Shard(int(found[1]), int(found[2]))
 
 
+SIDES = ("prefixes", "constraints")
+"""What files beside the input hold: beginnings of outputs, and constraints on them."""
+
+
 def check_sharded(source: str, target: str) -> None:
     """Refuses what cannot be divided, and outputs without a place for parts.
 
@@ -82,11 +86,11 @@ def source_index(source: str, target: str) -> LineIndex:
     return kept_index(source, index_paths(target)[0])
 
 
-def prefix_index(prefixes: str, target: str) -> LineIndex:
-    """Returns the index of a file of beginnings of outputs, see `source_index`."""
-    return kept_index(prefixes, index_paths(target)[1])
+def side_index(side: str, path: str, target: str) -> LineIndex:
+    """Returns the index of a file beside the input, `side` being one of SIDES; see `source_index`."""
+    return kept_index(path, index_paths(target)[1 + SIDES.index(side)])
 
 
-def index_paths(target: str) -> tuple[Path, Path]:
-    """Returns where the indexes of the input and of the beginnings of outputs are kept."""
-    return Path(f"{target}.lines.json"), Path(f"{target}.prefixes.json")
+def index_paths(target: str) -> tuple[Path, ...]:
+    """Returns where the indexes of the input and of the files of SIDES are kept."""
+    return tuple(Path(f"{target}.{name}.json") for name in ("lines", *SIDES))

@@ -66,12 +66,12 @@ def restored(words: Sequence[str], text: str, phrases: Container[str] = ()) -> R
     There is at least one word. Labels of phrases are `phrases` and all whose end is in the text.
     """
     tokens = text.split()
-    ends = {token[1:] for token in tokens if _is_end(token)}
+    ends = {token[1:] for token in tokens if is_end(token)}
     opened = {token for token in set(tokens) if token in ends or token in phrases}
-    tags = [token for token in tokens if token not in opened and not _is_end(token)]
+    tags = [token for token in tokens if token not in opened and not is_end(token)]
     builder, place = _Builder(words), iter(places(tags, words))
     for token in tokens:
-        if _is_end(token):
+        if is_end(token):
             builder.close(token[1:])
         elif token in opened:
             builder.open(token)
@@ -80,7 +80,8 @@ def restored(words: Sequence[str], text: str, phrases: Container[str] = ()) -> R
     return builder.finish()
 
 
-def _is_end(token: str) -> bool:
+def is_end(token: str) -> bool:
+    """Returns whether a label ends a phrase."""
     return token.startswith("/") and len(token) > 1
 
 

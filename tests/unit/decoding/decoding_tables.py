@@ -4,8 +4,15 @@ The state of a row is the number of its prefix in the tree of all prefixes, so a
 another would read the log-probabilities of another prefix.
 """
 
+import itertools
+
 import numpy as np
 from keras import ops
+
+from t2t.decoding.constraints.batch_constraints import BatchConstraints
+from t2t.decoding.penalties import gnmt
+from t2t.decoding.settings import SearchSettings
+from tests.searches import decode
 
 
 def tree_step_fn(tables, vocab_size, depth, rows_per_sentence):
@@ -53,3 +60,42 @@ def assert_same_hypotheses(found, expected):
     assert [tokens for _, _, tokens in found] == [tuple(tokens) for _, _, tokens in expected]
     for column in (0, 1):
         np.testing.assert_allclose([h[column] for h in found], [h[column] for h in expected], rtol=1e-5, atol=1e-6)
+
+
+NODES = 9973
+"""A model of outputs of any length knows in which of so many nodes it is, which depends on all tokens so far."""
+
+
+def node_table(vocab_size, seed):
+    """Log-probabilities (NODES, V) float32 of such a model."""
+    logits_NV = np.random.default_rng(seed).normal(0, 2, (NODES, vocab_size))
+    return (logits_NV - np.logaddexp.reduce(logits_NV, axis=1, keepdims=True)).astype(np.float32)
+
+
+def node_log_probs(rows, ids):
+    """The log-probability of each token of an output."""
+    nodes = itertools.accumulate(ids, lambda node, token: (node * rows.shape[1] + token + 1) % NODES, initial=0)
+    return [float(rows[node, token]) for node, token in zip(nodes, ids, strict=False)]
+
+
+def node_search(rows, constraints, limits, prefixes=None, starts=None, **changes):
+    """The hypotheses of each sentence under its constraint; all sentences have one model, and begin in node 0."""
+    settings, vocab_size = SearchSettings(**changes), rows.shape[1]
+
+    def step(ids, position, node):
+        node = ops.where(ops.equal(position, 0), node, (node * vocab_size + ids + 1) % NODES)
+        return ops.take(ops.convert_to_tensor(rows), node, axis=0), node
+
+    start = np.zeros(len(limits), np.int32) if starts is None else np.array(starts, np.int32)
+    result = decode(
+        step, np.repeat(start, settings.rows_per_sentence), settings, batch_size=len(limits),
+        vocab_size=vocab_size, max_steps=np.asarray(limits, np.int32), prefix=prefixes,
+        constraints=BatchConstraints.build(constraints, vocab_size),
+    )  # fmt: skip
+    return [hypotheses(result, sentence) for sentence in range(len(limits))]
+
+
+def node_ranking(rows, outputs, alpha=0.6):
+    """Outputs with their scores, best first."""
+    scored = [(sum(node_log_probs(rows, ids)) / gnmt(alpha)(len(ids)), ids) for ids in outputs]
+    return sorted(scored, reverse=True)

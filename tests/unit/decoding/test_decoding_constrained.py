@@ -7,7 +7,7 @@ import pytest
 from decoding_tables import assert_same_hypotheses, hypotheses, tree_state, tree_step_fn
 from keras import ops
 
-from t2t.decoding.constraints import forbid_repeats
+from t2t.decoding.constraints.token_rules import forbid_repeats
 from t2t.decoding.penalties import gnmt
 from t2t.decoding.settings import SearchSettings
 from t2t.decoding.step import NextToken

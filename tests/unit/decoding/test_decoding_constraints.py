@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from t2t.decoding.constraints import forbid_padding, force_prefix
+from t2t.decoding.constraints.token_rules import forbid_padding, force_prefix
 from t2t.decoding.step import NextToken, all_log_probs, best_log_probs
 
 LOG_PROBS_NV = np.log(np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1]], np.float32))

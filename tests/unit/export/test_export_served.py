@@ -14,7 +14,10 @@ from t2t.export.saved_model import SavedModelExport
 from t2t.export.served import Served
 from t2t.inference.rows import padded
 from t2t.models.transformer_encoder import TransformerEncoder
+from t2t.problems.parsing import ParsingTrees
+from t2t.specs.constraints.finite import ANYTHING
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.text.token import TokenEncoder
 from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
 
 pytestmark = pytest.mark.slow
@@ -151,3 +154,20 @@ def test_what_cannot_be_served_is_refused(translator, tmp_path, hparams, n_best,
     asked = translator_of(translator.problem, decoding=hparams)
     with pytest.raises(UserError, match=said):
         SavedModelExport(asked, ExportJob(folder=tmp_path, format="saved_model", n_best=n_best))
+
+
+def test_outputs_that_a_problem_keeps_to_trees_are_trees(monkeypatch):
+    problem = ParsingTrees()
+    labels = TokenEncoder(["NP", "/NP", "NN", "S", "/S"])
+    translator = translator_of(problem.with_encoders({"inputs": WORDS, "targets": labels}), decoding=DECODING)
+    found = Served(translator, 2).signatures()
+    texts = ["a", "b  c d ", "a b c d e f g h", "never seen"]
+    expected = [[labels.decode(one.ids) for one in row] for row in translator.translate(texts, 2)]
+    assert strings(found["serving_default"](text=tf.constant(texts))["outputs"]) == expected
+    for text, outputs in zip(texts[:2], expected, strict=False):
+        assert not any(problem.finish(text, output).mended for output in outputs)
+    ids = found["ids"](inputs=padded(translator.encode(texts)))["ids"].numpy()
+    assert [[labels.decode(row.tolist()) for row in rows] for rows in ids] == expected
+    monkeypatch.setattr(ParsingTrees, "constraint", lambda self, source: ANYTHING)
+    with pytest.raises(UserError, match="its outputs are kept to constraints that only Python can make; train the run"):
+        Served(translator, 2)

@@ -17,7 +17,7 @@ class TwoSteps:
         self.second = []
         """Numbers of the rows of each batch of the second step."""
 
-    def start(self, numbers, rows, places, prefixes=None):
+    def start(self, numbers, rows, places, prefixes=None, constraints=None):
         return Batch(numbers, 0, None)
 
     def advance(self, batch):

@@ -9,7 +9,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from t2t.decoding.constraints import forbid_padding
+from t2t.decoding.constraints.token_rules import forbid_padding
 from t2t.decoding.settings import SearchSettings
 from t2t.decoding.step import NextToken
 from t2t.hparams.transformer import TransformerHParams
@@ -125,7 +125,7 @@ def test_batches_wait_for_others_until_they_are_one_batchs_worth(monkeypatch):
     begun, together_with = [], []
 
     class Search:
-        def start(self, numbers, ids, places, prefixes=None):
+        def start(self, numbers, ids, places, prefixes=None, constraints=None):
             return Batch(numbers, 0, None)
 
         def advance(self, batch):

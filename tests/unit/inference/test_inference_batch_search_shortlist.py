@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from t2t.decoding.constraints import forbid_padding
+from t2t.decoding.constraints.token_rules import forbid_padding
 from t2t.decoding.settings import SearchSettings
 from t2t.decoding.step import NextToken
 from t2t.errors import UserError

@@ -82,6 +82,22 @@ def test_a_plain_request_of_one_text_or_several(client, translator):
     assert "text" not in many
 
 
+def test_outputs_hold_what_a_request_asks_for(client, translator):
+    terms = {"constraints": ["h g"], "avoid": ["a"]}
+    found = client.post("/translate", json={"text": ["a b c", "d"], **terms, "choices": None}).json()["translations"]
+    expected = translator.translate(["a b c", "d"], constraints=[terms, terms])
+    assert [one["outputs"][0]["text"] for one in found] == [best.text for best, *_ in expected]
+    assert all("h g" in best.text and "a" not in best.text for best, *_ in expected)
+    for asked, message in (
+        ({"constraints": ["z"]}, "the vocabulary of outputs cannot spell it"),
+        ({"regex": "a"}, "is no part of a request"),
+        ({"avoid": "a"}, "a list of texts is wanted"),
+    ):
+        answer = client.post("/translate", json={"text": "a b", **asked})
+        assert answer.status_code == 400
+        assert message in answer.text
+
+
 def test_lines_of_plain_text_give_lines(client, translator):
     expected = [translator.translate([text])[0][0].text if text else "" for text in TEXTS]
     plain = {"content-type": "text/plain; charset=utf-8"}

@@ -1,9 +1,8 @@
-"""Constraints on the next token: no padding, no early end, no repeated n-grams, given prefixes.
+"""Rules on the next token: no padding, no early end, no repeated n-grams, given prefixes.
 
 Legend: N rows, P prefix length, T room for tokens, V vocabulary.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from keras import ops
@@ -12,12 +11,6 @@ from t2t.decoding.step import NextToken, all_log_probs
 from t2t.specs.constants import EOS_ID, PAD_ID
 
 _FORBIDDEN = -1e9
-
-Constraint = Callable[[NextToken, Any, Any], NextToken]
-"""`constraint(found, ids, position) -> found`, applied by a search to what the model says.
-
-- ids: (N, T) int32, the tokens of each row so far, `position` () int32 of them.
-"""
 
 
 def forbid_padding(found: NextToken) -> NextToken:

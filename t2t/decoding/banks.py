@@ -1,0 +1,75 @@
+"""Beams shared out by how much of what has to be written is there: dynamic beam allocation.
+
+Post and Vilar 2018 (aclanthology.org/N18-1119), section 4. Hypotheses with more of the forced phrases are less
+probable, and would lose against those that put them off. So a bank holds the hypotheses that still need equally many
+ids, and all banks get equally many of the K places; what a bank has no use for goes to the others. Besides the best
+continuations of each hypothesis, all those are considered that go on with a phrase.
+
+Legend: B sentences, K beams, N = B * K rows, V vocabulary, J best continuations of a row, E ids of phrases,
+C candidates of a sentence, M banks.
+"""
+
+from typing import Any
+
+from keras import ops
+
+from t2t.decoding.result import NO_HYPOTHESIS, exists
+from t2t.decoding.step import NextToken, best_log_probs
+from t2t.decoding.topk import Candidates, top_k
+from t2t.layers.beams import gather_beams
+
+MOST_BANKS = 64
+"""Hypotheses that still need as many ids or more share a bank."""
+
+
+def expand_all(log_probs_BK: Any, found: NextToken, vocab_size: int, ids_NE: Any) -> Candidates:
+    """Returns the best continuations of every hypothesis, and those by some ids, best first: C = K * (2K + E).
+
+    Args:
+        log_probs_BK: float32, of the hypotheses.
+        found: log-probabilities of all tokens.
+        vocab_size: V.
+        ids_NE: int32, each once; -1 for none.
+    """
+    beam_size = log_probs_BK.shape[1]
+    best_NJ, tokens_NJ = best_log_probs(found, vocab_size, 2 * beam_size)
+    more_NE = ops.take_along_axis(found.scores, ops.maximum(ids_NE, 0), axis=1)
+    is_new_NE = ops.logical_not(ops.any(ops.equal(ids_NE[:, :, None], tokens_NJ[:, None, :]), axis=2))
+    more_NE = ops.where(ops.logical_and(ids_NE >= 0, is_new_NE), more_NE, -float("inf"))
+    totals_N = ops.concatenate([best_NJ, more_NE], axis=1) + ops.reshape(log_probs_BK, (-1, 1))
+    totals_BC = ops.reshape(ops.maximum(totals_N, NO_HYPOTHESIS), (ops.shape(log_probs_BK)[0], -1))
+    tokens_BC = ops.reshape(ops.concatenate([tokens_NJ, ids_NE], axis=1), ops.shape(totals_BC))
+    count = ops.shape(totals_BC)[1]
+    log_probs_BC, places_BC = top_k(totals_BC, count)
+    return Candidates(log_probs_BC, places_BC // (count // beam_size), gather_beams(tokens_BC, places_BC))
+
+
+def keep_best(candidates: Candidates, count: int, of_all: Any) -> Candidates:
+    """Returns candidates, of which only the first `count` exist, or all in the sentences `of_all`, (B,) bool.
+
+    So a sentence without forced phrases is searched as it is among others without.
+    """
+    order_C = ops.arange(ops.shape(candidates.log_probs)[1], dtype="int32")
+    kept_BC = ops.logical_or(of_all[:, None], order_C[None, :] < count)
+    return candidates._replace(log_probs=ops.where(kept_BC, candidates.log_probs, NO_HYPOTHESIS))
+
+
+def places_by_bank(log_probs_BC: Any, banks_BC: Any, beam_size: int) -> Any:
+    """Returns the places of the K candidates that go on, (B, K) int32, best first.
+
+    The best of each bank comes before the second of any, and so on.
+
+    Args:
+        log_probs_BC: float32, best first; NO_HYPOTHESIS for what is none.
+        banks_BC: int32, ids that each still needs: its bank.
+        beam_size: K.
+    """
+    count = ops.shape(log_probs_BC)[1]
+    order_C, exists_BC = ops.arange(count, dtype="int32"), exists(log_probs_BC)
+    in_bank_BCM = ops.one_hot(ops.minimum(banks_BC, MOST_BANKS - 1), MOST_BANKS, dtype="int32")
+    in_bank_BCM = ops.where(exists_BC[:, :, None], in_bank_BCM, 0)
+    # How many better ones stand in the same bank: those before it.
+    ranks_BC = ops.sum((ops.cumsum(in_bank_BCM, axis=1) - in_bank_BCM) * in_bank_BCM, axis=2)
+    ranks_BC = ops.where(exists_BC, ranks_BC, count)
+    _, chosen_BK = top_k(-ops.cast(ranks_BC * count + order_C, "float32"), beam_size)
+    return ops.sort(chosen_BK, axis=1)

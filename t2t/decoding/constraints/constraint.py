@@ -1,0 +1,112 @@
+"""What a search asks before it chooses a token, and does after.
+
+Legend: B sentences, K hypotheses of each, N = B * K rows, S numbers of a state, T room for tokens.
+"""
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+from t2t.decoding.constraints.automaton import Automaton, keep_to
+from t2t.decoding.constraints.finite_automaton import PhraseAutomaton
+from t2t.decoding.constraints.token_rules import (
+    as_log_probs,
+    delay_end,
+    forbid_repeats,
+    force_prefix,
+    penalise_end,
+)
+from t2t.decoding.settings import SearchSettings
+from t2t.decoding.step import NextToken
+from t2t.specs.constants import EOS_ID
+
+
+class Constraint(NamedTuple):
+    """What the settings forbid and penalise, what an automaton allows, and what a prefix prescribes whatever they say.
+
+    See `constraint_of`.
+    """
+
+    settings: SearchSettings
+    vocab_size: int
+    limits: Any
+    """(B,) int32: most tokens of each sentence, end of sequence included."""
+    automaton: Automaton | None = None
+    """Outputs are among those that it accepts; None for any."""
+    prefix: Any = None
+    """(N, P) int32, zero padded; None for nothing."""
+
+    def restrict(self, found: NextToken, ids_NT: Any, position: Any, states_NS: Any) -> NextToken:
+        """Returns what the model says of the next token as far as it may be written.
+
+        Args:
+            found: what the model says.
+            ids_NT: (N, T) int32, the tokens of each row so far.
+            position: () int32, their number.
+            states_NS: (N, S) int32, states of the automaton; () without one.
+        """
+        settings = self.settings
+        if settings.constrains_output:
+            found = as_log_probs(found, self.vocab_size)
+        if self.automaton is not None:
+            room_N = ops.repeat(self.limits, settings.rows_per_sentence, axis=0) - position
+            free = as_log_probs(found, self.vocab_size)
+            found = keep_to(free, self.automaton, states_NS, room_N, self.vocab_size)
+            if isinstance(self.automaton, PhraseAutomaton) and not settings.uses_beam_search:
+                found = _complete_at_end(found, free, self.automaton.nearer(states_NS, found.columns))
+        if settings.eos_penalty:
+            found = penalise_end(found, settings.eos_penalty)
+        if settings.no_repeat_ngram:
+            found = forbid_repeats(found, ids_NT, position, settings.no_repeat_ngram, self.vocab_size)
+        if settings.min_length:  # last of these: where nothing else may be written, an output ends
+            found = delay_end(found, position, settings.min_length)
+        return force_prefix(found, self.prefix, position)
+
+    def advance(self, states_NS: Any, tokens_N: Any) -> Any:
+        """Returns the states of the automaton after another token of each row, (N,) int32; () without one."""
+        return () if self.automaton is None else self.automaton.advance(states_NS, tokens_N)
+
+    @property
+    def has_banks(self) -> bool:
+        """Whether beams are shared out by what is missing, see `t2t.decoding.banks`."""
+        return isinstance(self.automaton, PhraseAutomaton)
+
+    def phrase_ids(self, states_NS: Any) -> Any:
+        """Returns the ids that go on with a phrase, (N, E) int32; -1 for none. There are banks."""
+        assert isinstance(self.automaton, PhraseAutomaton)
+        return self.automaton.edge_ids_of(states_NS)
+
+    def shared(self, states_NS: Any) -> Any:
+        """Returns which rows share out their beams, (N,) bool. There are banks."""
+        assert isinstance(self.automaton, PhraseAutomaton)
+        return self.automaton.shared(states_NS)
+
+    def banks_after(self, states_NS: Any, tokens_N: Any) -> Any:
+        """Returns the bank of each row after another token, (N,) int32. There are banks."""
+        assert isinstance(self.automaton, PhraseAutomaton)
+        return self.automaton.banks(self.automaton.advance(states_NS, tokens_N))
+
+
+def _complete_at_end(found: NextToken, free: NextToken, nearer_NV: Any) -> NextToken:
+    """Keeps rows to ids that bring them nearer to where they may end, if the model would end them now.
+
+    Without beams, phrases would otherwise be put off until there is no other room.
+    """
+    ends_N = ops.equal(ops.take(free.columns, ops.argmax(free.scores, axis=1)), EOS_ID)
+    nearer_NV = ops.where(nearer_NV, found.scores, -float("inf"))
+    is_possible_N = ops.any(nearer_NV > -float("inf"), axis=1)
+    completed_N1 = ops.logical_and(ends_N, is_possible_N)[:, None]
+    return found._replace(scores=ops.where(completed_N1, nearer_NV, found.scores))
+
+
+def constraint_of(
+    settings: SearchSettings,
+    vocab_size: int,
+    limits: Any,
+    prefix: Any = None,
+    automaton: Automaton | None = None,
+) -> Constraint | None:
+    """Returns what a search has to ask, see `t2t.decoding.search.rules`; None where anything may be written."""
+    if prefix is None and automaton is None and not settings.constrains_output:
+        return None
+    return Constraint(settings, vocab_size, limits, automaton, prefix)

@@ -1,0 +1,78 @@
+"""What the outputs for some inputs may be."""
+
+from collections.abc import Sequence
+
+from t2t.decoding.settings import SearchSettings
+from t2t.errors import UserError
+from t2t.files.lines import without_surrogates
+from t2t.hparams.groups import DecodeHParams
+from t2t.inference.engine import Constraints, Prefixes
+from t2t.inference.model_facts import ModelFacts
+from t2t.inference.output_terms import OutputTerms, constraints_of_terms
+from t2t.inference.rows import Row, max_sequence_ids
+from t2t.problems.base import Problem
+from t2t.specs.constants import INPUTS, TARGETS
+
+
+def constraints_of(
+    problem: Problem,
+    model: ModelFacts,
+    settings: SearchSettings,
+    hparams: DecodeHParams,
+    sentences: Sequence[Row],
+    texts: Sequence[str] | None = None,
+    prefixes: Prefixes | None = None,
+    terms: Sequence[OutputTerms | None] | None = None,
+) -> Constraints | None:
+    """Returns what the problem allows for each input, or what is asked of each output; None for anything.
+
+    Args:
+        problem: with its encoders.
+        model: what decodes.
+        settings: how it searches.
+        hparams: whether the problem is asked, and lengths.
+        sentences: ids of the inputs.
+        texts: the same as text; None to read it from the ids.
+        prefixes: ids that outputs begin with; None for nothing.
+        terms: of each output, None for none; None for none of all.
+
+    Raises:
+        UserError: outputs that there cannot be, or a search that could leave none.
+    """
+    asked = terms is not None and any(one is not None for one in terms)
+    found = _of_problem(problem, model, hparams, sentences, texts)
+    if terms is not None and asked:
+        if found is not None or model.spec.inputs is None or not model.autoregressive:
+            why = "allows some outputs only" if found is not None else "writes no outputs piece by piece for inputs"
+            raise UserError(f"constraints: {problem.name} with this model {why}; leave them out")
+        found = constraints_of_terms(terms, problem.encoders[TARGETS])
+    if found is None:
+        return None
+    for name, value in (("no_repeat_ngram_size", settings.no_repeat_ngram), ("shortlist", hparams.shortlist)):
+        if value:
+            cure = "" if asked else ", or ask for constrain_output=false"
+            raise UserError(f"{name}={value}: it may forbid all that constraints of outputs allow; leave it out{cure}")
+    longest = max_sequence_ids(model, hparams)
+    fitted = [constraint.fitted(longest) for constraint in found]
+    for number, (constraint, prefix) in enumerate(zip(fitted, prefixes or [()] * len(fitted), strict=True), start=1):
+        needed = constraint.shortest(prefix)
+        if needed is None or needed > longest:
+            begun = f" that begins with the {len(prefix)} ids that are given" if prefix else ""
+            raise UserError(
+                f"input {number} of {len(fitted)}: no output{begun} keeps to its constraints within {longest} ids; "
+                f"give other ones"
+            )
+    return fitted
+
+
+def _of_problem(
+    problem: Problem, model: ModelFacts, hparams: DecodeHParams, sentences: Sequence[Row], texts: Sequence[str] | None
+) -> Constraints | None:
+    says_nothing = type(problem).constraint is Problem.constraint
+    if says_nothing or not hparams.constrain_output or not model.autoregressive or model.spec.inputs is None:
+        return None
+    if texts is None:
+        texts = [problem.encoders[INPUTS].decode(ids) for ids in sentences]
+    found = [problem.constraint(without_surrogates(text)) for text in texts]
+    constraints = [constraint for constraint in found if constraint is not None]
+    return constraints if len(constraints) == len(found) else None

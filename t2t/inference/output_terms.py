@@ -1,0 +1,131 @@
+"""What is asked of the words of single outputs: phrases that they hold or lack, or a list that they are from."""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from t2t.errors import ArgumentError, UserError
+from t2t.specs.constraints.finite import ANYTHING, FiniteConstraint, answers_constraint
+from t2t.specs.constraints.phrases import phrase_constraint
+from t2t.text.encoder import TextEncoder
+from t2t.text.regular_expressions.lifting import regex_constraint
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputTerms:
+    """What is asked of one output; its fields are the keys in files, requests and arguments."""
+
+    constraints: tuple[str, ...] = ()
+    """Phrases that it holds, in any order."""
+    avoid: tuple[str, ...] = ()
+    """Phrases that it does not hold."""
+    choices: tuple[str, ...] = ()
+    """Outputs that it is one of; then there are no other terms."""
+    regex: str = ""
+    """Regular expression that it matches as a whole; then there are no other terms."""
+
+
+_LISTS = ("constraints", "avoid", "choices")
+KEYS = (*_LISTS, "regex")
+REQUEST_KEYS = _LISTS
+"""Those of requests to a server, which nobody may keep busy with large automata."""
+
+
+def read_terms(value: Any, what: str) -> OutputTerms | None:
+    """Returns the terms of a mapping, None where it asks for nothing.
+
+    Args:
+        value: texts by the names of `OutputTerms`; or `OutputTerms`, or None.
+        what: names it in messages.
+
+    Raises:
+        UserError: anything else.
+    """
+    if value is None or isinstance(value, OutputTerms):
+        return value
+    if not isinstance(value, Mapping):
+        raise UserError(
+            f"{what}: {value!r:.60} is of type {type(value).__name__}; give an object with {', '.join(KEYS)}"
+        )
+    if unknown := sorted(map(str, set(value) - set(KEYS))):
+        raise UserError(f"{what}: {unknown[0]!r} is no constraint; there are {', '.join(KEYS)}")
+    found: dict[str, tuple[str, ...]] = {}
+    regex = value.get("regex", "")
+    if not isinstance(regex, str):
+        raise UserError(f"{what}: regex {regex!r:.60}: a text is wanted")
+    for name in set(value) - {"regex"}:
+        texts = value[name]
+        is_list = isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts)
+        if not is_list or not all(text.strip() for text in texts):
+            raise UserError(f"{what}: {name} {texts!r:.60}: a list of texts is wanted, none of them empty")
+        found[name] = tuple(texts)
+    terms = OutputTerms(**found, regex=regex)
+    for name, is_given in (("choices", terms.choices), ("regex", terms.regex)):
+        if is_given and sum(map(bool, dataclasses.astuple(terms))) > 1:
+            raise UserError(f"{what}: {name} leaves no room for other constraints; give {name} alone")
+    return None if terms == OutputTerms() else terms
+
+
+def read_all_terms(values: Sequence[Any], count: int) -> list[OutputTerms | None]:
+    """Returns the terms of each of `count` inputs; raises ArgumentError for another number, else as `read_terms`."""
+    if isinstance(values, Mapping | str) or len(values) != count:
+        raise ArgumentError(f"constraints for {count} inputs: give a list with an object for each, None for nothing")
+    return [read_terms(value, f"constraints of input {number}") for number, value in enumerate(values, start=1)]
+
+
+def terms_of_line(line: str, what: str) -> OutputTerms | None:
+    """Returns the terms of a line of JSON, None for a blank one; raises UserError as `read_terms`."""
+    if not line.strip():
+        return None
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{what}: no JSON ({error}); give an object with {', '.join(KEYS)}, or an empty line") from None
+    return read_terms(value, what)
+
+
+def constraints_of_terms(terms: Sequence[OutputTerms | None], encoder: TextEncoder) -> list[FiniteConstraint]:
+    """Returns the constraint of each output, in ids; equal terms share one.
+
+    Raises:
+        UserError: text that the vocabulary cannot spell, or more than an automaton has states for.
+    """
+    made: dict[OutputTerms | None, FiniteConstraint] = {None: ANYTHING}
+    for one in terms:
+        if one is not None and one not in made:
+            made[one] = _constraint_of(one, encoder)
+    return [made[one] for one in terms]
+
+
+def _constraint_of(terms: OutputTerms, encoder: TextEncoder) -> FiniteConstraint:
+    if terms.regex:
+        return _regex(terms.regex, encoder)
+    if terms.choices:
+        return answers_constraint(_spelled(terms.choices, encoder))
+    forced, forbidden = (_spelled(texts, encoder) for texts in (terms.constraints, terms.avoid))
+    found = phrase_constraint(forced, forbidden, encoder.vocab_size)
+    if found.shortest() is None:
+        raise UserError(
+            f"constraints {', '.join(map(repr, terms.constraints))}: an output with them holds what it has to avoid, "
+            f"{', '.join(map(repr, terms.avoid))}; leave one out"
+        )
+    return found
+
+
+def _regex(pattern: str, encoder: TextEncoder) -> FiniteConstraint:
+    found = regex_constraint(pattern, encoder)
+    if found.shortest() is None:
+        raise UserError(
+            f"regex {pattern!r:.80}: no text that the vocabulary of outputs spells matches it; give another"
+        )
+    return found
+
+
+def _spelled(texts: Sequence[str], encoder: TextEncoder) -> list[tuple[int, ...]]:
+    found = []
+    for text, ids in zip(texts, encoder.encode_batch(texts), strict=True):
+        if not ids or encoder.unknown_id in ids:
+            raise UserError(f"constraint {text!r:.80}: the vocabulary of outputs cannot spell it; give other words")
+        found.append(tuple(ids))
+    return list(dict.fromkeys(found))

@@ -1,0 +1,94 @@
+"""Sets of outputs that a finite automaton accepts."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+from t2t.errors import UserError
+from t2t.specs.constraints.constraint import OutputConstraint
+
+DEAD = -1
+"""The state after an id that may not come."""
+
+MOST_STATES, MOST_EDGES = 4096, 2**18
+"""States of the automaton of one output, and edges that these have together, at most."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FiniteConstraint(OutputConstraint):
+    """A deterministic automaton over ids, without end of sequence; it begins in state 0."""
+
+    edges: tuple[Mapping[int, int], ...]
+    """Of each state, the next state by id."""
+    defaults: tuple[int, ...]
+    """Of each state, the next one after any other id; DEAD where no other may come."""
+    final: frozenset[int]
+    """States in which an output may end."""
+    rewards_progress: bool = False
+    """Whether beams are shared out by how much is missing, since what has to be written is improbable."""
+
+    def __post_init__(self) -> None:
+        check_size(self.edges)
+
+    @functools.cached_property
+    def needed(self) -> tuple[int | None, ...]:
+        """The ids that an output needs at least from each state on, with end of sequence; None where it cannot end."""
+        before: list[set[int]] = [set() for _ in self.edges]
+        for state, (edges, default) in enumerate(zip(self.edges, self.defaults, strict=True)):
+            for after in {*edges.values(), default} - {DEAD}:
+                before[after].add(state)
+        found: list[int | None] = [None] * len(self.edges)
+        states, count = set(self.final), 1
+        while states:
+            for state in states:
+                found[state] = count
+            states = {state for after in states for state in before[after] if found[state] is None}
+            count += 1
+        return tuple(found)
+
+    def shortest(self, prefix: Sequence[int] = ()) -> int | None:
+        """See the base class."""
+        state = 0
+        for token in prefix:
+            state = self.edges[state].get(token, self.defaults[state])
+            if state == DEAD:
+                return None
+        needed = self.needed[state]
+        return None if needed is None else len(prefix) + needed
+
+    def fitted(self, longest: int) -> Self:
+        """Returns the constraint as it is: nothing of it can be left out."""
+        return self
+
+
+def check_size(edges: Sequence[Mapping[int, int]]) -> None:
+    """Raises UserError for edges of more states than an automaton may have, or for too many edges."""
+    if len(edges) > MOST_STATES or sum(map(len, edges)) > MOST_EDGES:
+        raise UserError(
+            f"a constraint on outputs that takes more than {MOST_STATES:,} states or {MOST_EDGES:,} edges between "
+            f"them; give fewer or shorter phrases"
+        )
+
+
+ANYTHING = FiniteConstraint(({},), (0,), frozenset({0}))
+"""Allows every output."""
+
+
+def answers_constraint(answers: Sequence[Sequence[int]]) -> FiniteConstraint:
+    """Returns the constraint to one of some outputs, as a trie.
+
+    Raises:
+        UserError: there are too many.
+    """
+    edges: list[dict[int, int]] = [{}]
+    final = set()
+    for answer in answers:
+        state = 0
+        for token in answer:
+            if token not in edges[state]:
+                edges.append({})
+                edges[state][token] = len(edges) - 1
+            state = edges[state][token]
+        final.add(state)
+    return FiniteConstraint(tuple(edges), (DEAD,) * len(edges), frozenset(final))

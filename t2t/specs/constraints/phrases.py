@@ -1,0 +1,106 @@
+"""Outputs that hold some phrases and lack others.
+
+The automaton of Aho and Corasick 1975 ("Efficient string matching") knows after each id the longest beginning of a
+phrase that the output ends in. Beside it stands which of the forced phrases have come, in any order; they may overlap.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Self
+
+from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs.constraints.finite import DEAD, FiniteConstraint, check_size
+
+Phrase = Sequence[int]
+
+
+def phrase_constraint(forced: Sequence[Phrase], forbidden: Sequence[Phrase], vocab_size: int) -> FiniteConstraint:
+    """Returns the constraint to outputs that hold all forced phrases and no forbidden one.
+
+    Args:
+        forced: ids of each phrase, at least one.
+        forbidden: likewise.
+        vocab_size: of the outputs.
+
+    Raises:
+        UserError: there are too many.
+    """
+    matcher = _Matcher.of_phrases([*forced, *forbidden])
+    check_size(matcher.children)
+    alphabet = {token for children in matcher.children for token in children}
+    has_others = vocab_size > len(alphabet | {PAD_ID, EOS_ID})
+    all_met = (1 << len(forced)) - 1
+    numbers: dict[tuple[int, int], int] = {(0, 0): 0}
+    queue, edges, defaults, final = deque(numbers), list[dict[int, int]](), list[int](), set[int]()
+
+    def number_of(node: int, met: int) -> int:
+        found = matcher.found[node]
+        if found >> len(forced):
+            return DEAD
+        # With nothing left to look for, one state is enough.
+        state = (node if forbidden or met | found != all_met else 0, met | found)
+        if state not in numbers:
+            numbers[state] = len(numbers)
+            queue.append(state)
+        return numbers[state]
+
+    while queue:
+        if not len(edges) % 256:
+            check_size(edges)
+        node, met = queue.popleft()
+        default = number_of(0, met)
+        after = {token: number_of(matched, met) for token, matched in matcher.steps(node).items()}
+        if met == all_met:
+            final.add(len(edges))
+        edges.append({token: state for token, state in after.items() if state != default})
+        defaults.append(default if has_others or len(edges[-1]) < len(alphabet) else DEAD)
+    return FiniteConstraint(tuple(edges), tuple(defaults), frozenset(final), rewards_progress=bool(forced))
+
+
+class _Matcher:
+    """The automaton of Aho and Corasick: nodes are beginnings of phrases, 0 the empty one."""
+
+    def __init__(self) -> None:
+        self.children: list[dict[int, int]] = [{}]
+        self.found = [0]
+        """Of each node, the phrases that end there, as bits."""
+        self.shorter = [0]
+        """Of each node, that of its longest end that is another node."""
+
+    @classmethod
+    def of_phrases(cls, phrases: Sequence[Phrase]) -> Self:
+        """Returns the matcher of some phrases."""
+        self = cls()
+        for number, phrase in enumerate(phrases):
+            self._add(phrase, 1 << number)
+        queue = deque(self.children[0].values())
+        while queue:
+            node = queue.popleft()
+            self.found[node] |= self.found[self.shorter[node]]
+            for token, child in self.children[node].items():
+                self.shorter[child] = self.step(self.shorter[node], token)
+                queue.append(child)
+        return self
+
+    def _add(self, phrase: Phrase, bit: int) -> None:
+        node = 0
+        for token in phrase:
+            if token not in self.children[node]:
+                self.children.append({})
+                self.found.append(0)
+                self.shorter.append(0)
+                self.children[node][token] = len(self.children) - 1
+            node = self.children[node][token]
+        self.found[node] |= bit
+
+    def steps(self, node: int) -> dict[int, int]:
+        """Returns the nodes after the ids that lead to another one than the empty beginning."""
+        if not node:
+            return self.children[0]
+        return self.steps(self.shorter[node]) | self.children[node]
+
+    def step(self, node: int, token: int) -> int:
+        """Returns the node after another id."""
+        while node and token not in self.children[node]:
+            node = self.shorter[node]
+        return self.children[node].get(token, 0)

@@ -1,0 +1,139 @@
+"""Searches of outputs that hold phrases, lack phrases or are on a list, against lists of all. Legend: V vocabulary."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+from decoding_tables import node_log_probs, node_ranking, node_search, node_table
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from keras import ops
+
+from t2t.decoding.banks import MOST_BANKS, places_by_bank
+from t2t.errors import UserError
+from t2t.specs.constraints.finite import ANYTHING, MOST_STATES, answers_constraint
+from t2t.specs.constraints.phrases import phrase_constraint
+
+V, EOS = 5, 1
+ORDINARY = range(2, V)
+LONGEST = 6
+EVERY = list(itertools.chain.from_iterable(itertools.product(ORDINARY, repeat=n) for n in range(LONGEST + 1)))
+"""All outputs without end of sequence."""
+
+phrases = st.lists(st.lists(st.sampled_from(ORDINARY), min_size=1, max_size=3).map(tuple), max_size=3)
+
+
+def holds(ids, phrase):
+    return any(ids[at : at + len(phrase)] == phrase for at in range(len(ids) - len(phrase) + 1))
+
+
+def allowed(forced, forbidden, limit=LONGEST):
+    """The outputs by the definition, with end of sequence or cut at the limit."""
+    return [
+        (*ids, EOS)[:limit]
+        for ids in EVERY
+        if len(ids) <= limit
+        if all(holds(ids, phrase) for phrase in forced) and not any(holds(ids, phrase) for phrase in forbidden)
+    ]
+
+
+SEARCHES = [
+    {"beam_size": 2}, {"beam_size": 3, "stop_early": False}, {"beam_size": 8}, {"method": "greedy"},
+    {"method": "sample", "samples": 3}, {"method": "sample", "samples": 2, "top_k": 1},
+]  # fmt: skip
+
+
+@given(st.lists(st.tuples(phrases, phrases), min_size=1, max_size=4), st.integers(0, 20), st.sampled_from(SEARCHES))
+@settings(max_examples=25, deadline=None)
+def test_whatever_the_search_outputs_keep_to_the_phrases_of_their_sentence(sentences, seed, changes):
+    rows, wanted = node_table(V, seed), [(tuple(f), tuple(b)) for f, b in sentences]
+    wanted = [(f, b) for f, b in wanted if allowed(f, b)] or [((), ())]
+    constraints = [phrase_constraint(f, b, V) for f, b in wanted]
+    limits = [constraint.shortest() for constraint in constraints]
+    limits = [shortest + (n + seed) % 3 for n, shortest in enumerate(limits)]
+    limits = [min(limit, LONGEST) for limit in limits]
+    results = node_search(rows, constraints, limits, **changes)
+    for (forced, forbidden), limit, found in zip(wanted, limits, results, strict=True):
+        assert len(found) == changes.get("samples", len(found) or 1)
+        for _, log_prob, ids in found:
+            assert ids in allowed(forced, forbidden, limit)
+            assert log_prob == pytest.approx(sum(node_log_probs(rows, ids)), rel=1e-4, abs=1e-5)
+
+
+def test_a_wide_beam_ranks_them_as_enumeration_does():
+    rows = node_table(V, 1)
+    wanted = [(((2, 3), (4,)), ()), (((2, 2, 3),), ((3, 4), (4, 4))), ((), ((2,),)), ((), ())]
+    constraints = [phrase_constraint(forced, forbidden, V) for forced, forbidden in wanted]
+    results = node_search(rows, constraints, [6, 6, 5, 4], beam_size=400, stop_early=False)
+    for (forced, forbidden), limit, found in zip(wanted, [6, 6, 5, 4], results, strict=True):
+        expected = node_ranking(rows, allowed(forced, forbidden, limit))[:400]
+        assert [ids for _, _, ids in found] == [ids for _, ids in expected]
+        np.testing.assert_allclose([score for score, _, _ in found], [score for score, _ in expected], rtol=1e-4)
+
+
+def test_shared_out_beams_find_better_outputs_than_likeliest_ones():
+    """What the paper is for: with a small beam, phrases are put where they fit, not where there is no other room."""
+    with_banks = phrase_constraint([(2, 3, 4), (5, 6)], [], 30)
+    without = dataclasses.replace(with_banks, rewards_progress=False)
+    rows, starts = node_table(30, 1), np.arange(16) * 37
+    ours, theirs = (
+        np.array([found[0][0] for found in node_search(rows, [one] * 16, [14] * 16, starts=starts, beam_size=8)])
+        for one in (with_banks, without)
+    )
+    assert np.mean(ours - theirs) > 1
+    assert np.sum(ours > theirs) >= 12
+
+
+@pytest.mark.parametrize("changes", [{"method": "greedy"}, {"method": "sample", "samples": 3}], ids=str)
+def test_without_beams_what_is_missing_is_written_when_the_model_would_end(changes):
+    rows = node_table(12, 5)
+    rows[:, EOS] += 20
+    rows -= np.logaddexp.reduce(rows, axis=1, keepdims=True)
+    constraints = [phrase_constraint([(2, 3), (4,)], [], 12), phrase_constraint([], [(5,)], 12)]
+    first, second = node_search(rows, constraints, [20, 20], **changes)
+    assert {ids for _, _, ids in first} <= {(2, 3, 4, EOS), (4, 2, 3, EOS)}
+    assert {ids for _, _, ids in second} == {(EOS,)}
+
+
+def test_banks_take_turns_by_hand():
+    log_probs = np.array([[-1, -2, -3, -4, -5, -1e9], [-1, -2, -3, -1e9, -1e9, -1e9]], np.float32)
+    needed = np.array([[3, 3, 3, 2, 1, 0], [500, 600, 2, 1, 1, 1]], np.int32)
+    chosen = [
+        np.asarray(places_by_bank(ops.convert_to_tensor(log_probs), ops.convert_to_tensor(needed), k)) for k in (3, 4)
+    ]
+    np.testing.assert_array_equal(chosen[0], [[0, 3, 4], [0, 1, 2]])
+    np.testing.assert_array_equal(chosen[1], [[0, 1, 3, 4], [0, 1, 2, 3]])
+    assert needed[1, :2].min() >= MOST_BANKS, "they share one, and there is room for both"
+
+
+def test_one_of_a_list_is_written_whatever_the_model_says():
+    rows = node_table(V, 3)
+    lists = [[(2, 3), (2, 3, 4), (4,)], [(3, 3, 3)], [(), (2,)]]
+    constraints = [answers_constraint(answers) for answers in lists]
+    for changes in (*SEARCHES, {"beam_size": 9, "stop_early": False}):
+        for answers, found in zip(lists, node_search(rows, constraints, [4, 4, 2], **changes), strict=True):
+            assert {ids[:-1] for _, _, ids in found} <= set(answers)
+            if changes.get("beam_size") == 9:
+                expected = node_ranking(rows, [(*answer, EOS) for answer in answers])
+                assert [ids for _, _, ids in found] == [ids for _, ids in expected]
+
+
+def test_a_sentence_without_a_constraint_is_searched_as_ever():
+    rows = node_table(V, 4)
+    alone = node_search(rows, [ANYTHING], [5], beam_size=3)
+    mixed = node_search(rows, [answers_constraint([(2,)]), ANYTHING], [5, 5], beam_size=3)
+    assert mixed[1] == alone[0]
+
+
+@given(phrases, phrases, st.lists(st.sampled_from(ORDINARY), max_size=3).map(tuple))
+@settings(max_examples=150, deadline=None)
+def test_the_shortest_output_with_a_prefix_is_that_of_the_list(forced, forbidden, prefix):
+    lengths = [len(ids) for ids in allowed(forced, forbidden, LONGEST + 1) if ids[: len(prefix)] == prefix]
+    shortest = phrase_constraint(forced, forbidden, V).shortest(prefix)
+    assert min(lengths, default=None) == (None if shortest is None or shortest > LONGEST + 1 else shortest)
+
+
+def test_too_many_phrases_are_refused():
+    with pytest.raises(UserError, match=f"more than {MOST_STATES:,} states or .*; give fewer or shorter phrases"):
+        phrase_constraint([(2, n, 3) for n in range(20)], [], 99)

@@ -1,0 +1,131 @@
+"""What a problem allows, kept to by translators: trees over exactly the words of an input, from random weights."""
+
+import random
+
+import pytest
+
+from t2t.errors import UserError
+from t2t.inference.batch_search import BatchSearch
+from t2t.inference.beam_trace import FINISHED, beam_tree
+from t2t.inference.output_constraints import constraints_of
+from t2t.problems.parsing import ParsingTrees, tree_labels
+from t2t.problems.treebank.trees import parse_tree
+from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
+from t2t.specs.constraints.trees import TreeConstraint
+from t2t.text.token import TokenEncoder
+from tests.letters import WORDS, letters, translator_of
+
+LABELS = TokenEncoder(["NP", "/NP", "NN", "S", "/S", "DT", "/X", "/", ","])
+SENTENCES = ["a", "a b c d e f g h", "b ( c )", "h g", "a b\tc  d", "never seen", "a b c d e f g h a b c d e f g h"]
+
+
+def parsing():
+    problem = ParsingTrees()
+    problem.name = "parsing_trees"
+    return problem.with_encoders({INPUTS: WORDS, TARGETS: LABELS})
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return translator_of(parsing())
+
+
+def words_in(text):
+    return text.replace("(", "-LRB-").replace(")", "-RRB-").split()
+
+
+def test_the_labels_of_a_vocabulary():
+    found = tree_labels(LABELS)
+    ids = {LABELS.piece(number): number for number in range(LABELS.vocab_size)}
+    assert {LABELS.piece(tag) for tag in found.tags} == {"NN", "DT", "/", ","}, "/X ends no phrase that can begin"
+    assert dict(found.phrases) == {ids["NP"]: ids["/NP"], ids["S"]: ids["/S"]}
+    assert parsing().constraint(" a  b\t") == TreeConstraint(found, 2)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"n_best": 3}, {"n_best": 2, "extra_length": 0}, {"decode_method": "greedy"}, {"extra_length": 3},
+        {"n_best": 3, "decode_method": "sample", "decode_batch_size": 1}, {"min_output_length": 9},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_every_output_is_a_tree_over_exactly_the_words(translator, changes):
+    """Also where there is room for nothing but tags, and where batches hold one sentence."""
+    for source, found in zip(SENTENCES, translator.translate(SENTENCES, **changes), strict=True):
+        assert found
+        for hypothesis in found:
+            assert not hypothesis.mended
+            assert hypothesis.ids[-1] == EOS_ID
+            assert parse_tree(hypothesis.text).words() == words_in(source)
+
+
+def test_without_it_outputs_have_to_be_mended(translator):
+    free = translator.translate(SENTENCES, constrain_output=False, extra_length=0)
+    assert all(best.mended for best, *_ in free)
+    assert [parse_tree(best.text).words() for best, *_ in free] == list(map(words_in, SENTENCES))
+
+
+def test_a_batch_of_n_is_n_batches_of_one(translator):
+    together = translator.translate(SENTENCES, 2)
+    assert [[one.ids for one in found] for found in together] == [
+        [one.ids for one in translator.translate([source], 2)[0]] for source in SENTENCES
+    ]
+    from_ids = translator.translate_ids(translator.encode(SENTENCES[:2]), 2)
+    assert [[one.text for one in found] for found in from_ids] == [
+        [one.text for one in found] for found in together[:2]
+    ]
+
+
+def test_a_constrained_search_compiles_no_other(translator, monkeypatch):
+    kinds = []
+    build = BatchSearch._build_programs
+    monkeypatch.setattr(
+        BatchSearch, "_build_programs", lambda self, batch: (kinds.append(type(batch.automaton)), build(self, batch))[1]
+    )
+    fresh = translator_of(parsing())
+    fresh.warm_up(fresh.encode(SENTENCES))
+    fresh.translate(SENTENCES)
+    assert len(kinds) == 1
+
+
+def test_words_beyond_the_longest_output_are_added_and_said_to_be(translator):
+    ((best,),) = translator.translate(["a b c d e f g h"], max_input_length=6)
+    assert best.mended
+    assert parse_tree(best.text).words() == list("abcdefgh")
+
+
+def test_a_prefix_is_kept_and_gone_on_with(translator):
+    for found in translator.translate(["a b c", "h g"], 3, prefixes=["S NP", "NN"]):
+        assert not any(one.mended for one in found)
+    first, second = translator.translate(["a b c", "h g"], 3, prefixes=["S NP", "NN"])
+    assert {LABELS.decode(one.ids[:2]) for one in first} == {"S NP"}
+    assert {LABELS.decode(one.ids[:1]) for one in second} == {"NN"}
+    with pytest.raises(UserError, match=r"a beginning with 2 ids: no output that parsing_trees allows begins so"):
+        translator.translate(["a"], prefixes=["NN NN"])
+
+
+@pytest.mark.parametrize("changes", [{"no_repeat_ngram_size": 2}, {"shortlist": True}], ids=str)
+def test_what_could_leave_no_output_is_refused(translator, changes):
+    with pytest.raises(UserError, match=r"may leave no output; leave it out, or ask for constrain_output=false"):
+        translator.translate(["a b"], **changes)
+
+
+def test_the_tree_of_a_beam_has_what_is_allowed_alone(translator):
+    nodes = beam_tree(translator, "a b c", extra_length=3)
+    whole = [node for node in nodes if node.state == FINISHED]
+    assert whole
+    assert not any(translator.problem.finish("a b c", LABELS.decode(node.ids)).mended for node in whole)
+
+
+def test_problems_that_say_nothing_cost_nothing():
+    translator = translator_of(letters())
+    settings, hparams = translator.settings()
+    assert constraints_of(translator.problem, translator.facts, settings, hparams, [[5]], None) is None
+
+
+def test_many_made_up_sentences(translator):
+    rng = random.Random(3)
+    sentences = [" ".join(rng.choices("abcdefgh", k=rng.randint(1, 12))) for _ in range(40)]
+    found = translator.translate(sentences, beam_size=2, extra_length=rng.randint(0, 6))
+    assert not any(best.mended for best, *_ in found)
