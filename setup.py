@@ -8,7 +8,7 @@ from setuptools import find_packages, setup
 ROOT = Path(__file__).parent
 COMMANDS = (
     "trainer", "datagen", "decoder", "eval", "bleu", "evalb", "aer", "vocab", "avg_all", "exporter", "distill",
-    "shortlist", "server", "insight", "translate_all", "query_server", "make_tf_configs",
+    "shortlist", "tune", "runs", "server", "insight", "translate_all", "query_server", "make_tf_configs",
 )  # fmt: skip
 SERVE = ["starlette>=1.0,<2", "uvicorn>=0.40,<1", "prometheus_client>=0.22,<1", "matplotlib>=3.9,<4"]
 CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
@@ -24,6 +24,7 @@ LANGUAGE = ["py3langid>=0.4,<0.5"]
 ROUGE = ["rouge-score>=0.1.2,<0.2"]
 BEAM = ["apache-beam>=2.72,<3"]
 S3 = ["s3fs>=2025.3"]
+TUNE = ["optuna>=4.5,<6"]
 ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.18", "onnxruntime>=1.22"]
 
 setup(
@@ -78,8 +79,9 @@ setup(
         "gs": ["gcsfs>=2025.3"],
         "hdfs": ["pyarrow>=15"],
         "onnx": ONNX,
+        "tune": TUNE,
         "docs": DOCS,
-        "test": [*TEST, *ALGEBRA, *AUDIO, *SERVE, *CTRANSLATE2, *ROUGE, *ONNX, *BEAM, *LANGUAGE, *S3],
+        "test": [*TEST, *ALGEBRA, *AUDIO, *SERVE, *CTRANSLATE2, *ROUGE, *ONNX, *BEAM, *LANGUAGE, *S3, *TUNE],
     },
     entry_points={
         "console_scripts": [

@@ -39,9 +39,11 @@ if TYPE_CHECKING:
     from t2t.registry import register_modality as register_modality
     from t2t.registry import register_model as register_model
     from t2t.registry import register_problem as register_problem
+    from t2t.registry import register_ranged_hparams as register_ranged_hparams
     from t2t.specs.constants import DEV as DEV
     from t2t.specs.constants import TEST as TEST
     from t2t.specs.constants import TRAIN as TRAIN
+    from t2t.tuning.api import tune as tune
 
 __version__ = "0.1.0"
 
@@ -62,7 +64,9 @@ _MODULES = {
     "t2t.problems.text_problems": ("Text2Class", "Text2Self", "Text2Text"),
     "t2t.registry": (
         "register_hparams", "register_metric", "register_modality", "register_model", "register_problem",
+        "register_ranged_hparams",
     ),
+    "t2t.tuning.api": ("tune",),
 }  # fmt: skip
 """Module to the names that come from it; the block above says the same to type checkers."""
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

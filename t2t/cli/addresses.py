@@ -19,8 +19,8 @@ _INPUT_FILES = (
     "vocab_file", "translation", "reference", "decode_reference", "source", "gold", "test", "param_file",
 )  # fmt: skip
 _OUTPUT_FILES = ("decode_to_file",)
-_WEB = ("server",)
-"""No paths."""
+_WEB = ("server", "storage")
+"""Not in an object store: a web address, the URL of a database."""
 _SHARED = ("data_dir", *_OUTPUT_FILES)
 """What several processes make together."""
 

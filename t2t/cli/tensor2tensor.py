@@ -35,7 +35,7 @@ _PLACED = "TensorFlow places operations by itself"
 _TRAINER = "only t2t-trainer reads it"
 _SAVED = "a checkpoint is written at every evaluation, see --local_eval_frequency"
 _PROFILE = "no profile is taken; --dry_run prints memory and training cost, and the log the speed"
-_SEARCH = "run t2t-trainer once for each choice, each with its own --hparams and --output_dir"
+_SEARCH = "t2t-tune searches a range, with the same flags and --study=FOLDER --hparams_range=NAME --trials=20"
 _STOP = "stopping early is an hparam: --hparams=early_stopping_steps=5000,best_metric=..."
 _SEVERAL_RUNS = "several machines train together with --worker_hosts and --worker_index"
 

@@ -45,8 +45,8 @@ Trains a model on a problem; resumes exactly where --output_dir holds a run that
 """
 
 
-@command_flags
-def build_flags(values: flags.FlagValues) -> None:
+def define_trainer_flags(values: flags.FlagValues) -> None:
+    """All flags of the trainer, which `t2t-tune` also takes."""
     define_problem_flags(values, goes_on=True)
     with flag_group(values, NAMES) as define:
         define.string("model", "", "Name of the model.")
@@ -65,7 +65,12 @@ def build_flags(values: flags.FlagValues) -> None:
     define_unused_flags(values, RUN_FLAGS)
 
 
-_SETTINGS_FLAGS = {
+@command_flags
+def build_flags(values: flags.FlagValues) -> None:
+    define_trainer_flags(values)
+
+
+SETTINGS_FLAGS = {
     TRAINING: (
         "eval_steps",
         "local_eval_frequency",
@@ -91,7 +96,7 @@ def _define_training_flags(values: flags.FlagValues) -> None:
         define_field_flag(values, "random_seed", Settings, default=None, more=more)
         define.boolean("dry_run", False, "Prints what would run, its parameters, memory and training cost, and stops; "
                        "needs no data and makes nothing.")  # fmt: skip
-    for heading, names in _SETTINGS_FLAGS.items():
+    for heading, names in SETTINGS_FLAGS.items():
         with flag_group(values, heading):
             for name in names:
                 more = ", all of it with --schedule=evaluate" if name == "eval_steps" else ""
@@ -160,7 +165,7 @@ def _settings(values: flags.FlagValues, request: Request) -> Settings:
     return Settings(
         seed=recorded_seed(request.output_folder, values.random_seed),
         evaluates=values.schedule == TRAIN_AND_EVALUATE,
-        **{RENAMED.get(name, name): values[name].value for names in _SETTINGS_FLAGS.values() for name in names},
+        **{RENAMED.get(name, name): values[name].value for names in SETTINGS_FLAGS.values() for name in names},
     )
 
 

@@ -272,6 +272,18 @@ def open_locked(path: Path) -> BinaryIO:
         file.close()  # another process was done with it, and moved it away, between our opening and our locking it
 
 
+def is_locked(path: Path) -> bool:
+    """Returns whether another process holds a lock file; makes none."""
+    try:
+        with open(path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # there is none, it may not be read, or the file system has no locks
+        return False
+    return False
+
+
 def _close_inherited_locks() -> None:
     for file in _held:
         file.close()

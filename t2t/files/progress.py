@@ -5,7 +5,10 @@ A line that cannot be shown, since the terminal is gone or the disk of the log i
 
 import contextlib
 import functools
+import itertools
 import logging
+import math
+import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +20,7 @@ log = logging.getLogger("t2t")
 SECONDS_BETWEEN_LINES = 30.0
 _SHORTEST_BAR = 6
 """Columns of the bar itself, below which something else is left out of its line."""
+_SPARKS = "▁▂▃▄▅▆▇█"
 
 
 class Progress:
@@ -148,6 +152,22 @@ def clock(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}"
+
+
+def spark_line(values: Sequence[float], width: int) -> str:
+    """Returns a curve of a character a value, ▁ for the least and █ for the largest, ▁ where all are equal.
+
+    Of more than `width` values, each character is the mean of some that follow each other. Those that are not finite
+    are left out.
+    """
+    finite = [value for value in values if math.isfinite(value)]
+    count = min(width, len(finite))
+    cuts = [len(finite) * place // count for place in range(count + 1)] if count else []
+    means = [statistics.fmean(finite[first:last]) for first, last in itertools.pairwise(cuts)]
+    if not means:
+        return ""
+    least, spread = min(means), max(means) - min(means)
+    return "".join(_SPARKS[round((value - least) / spread * (len(_SPARKS) - 1)) if spread else 0] for value in means)
 
 
 def write_line(text: str, out: TextIO) -> None:

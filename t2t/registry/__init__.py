@@ -1,7 +1,8 @@
-"""Names of problems, models, hparams sets, modalities and metrics; plug-ins. Start with `registry`."""
+"""Names of problems, models, hparams sets and ranges, modalities and metrics; plug-ins. Start with `registry`."""
 
 from t2t.registry.registry import (
     HPARAMS,
+    HPARAMS_RANGES,
     METRICS,
     MODALITIES,
     MODELS,
@@ -16,11 +17,13 @@ from t2t.registry.registry import (
     register_modality,
     register_model,
     register_problem,
+    register_ranged_hparams,
     snake_case,
 )
 
 __all__ = [
     "HPARAMS",
+    "HPARAMS_RANGES",
     "METRICS",
     "MODALITIES",
     "MODELS",
@@ -35,5 +38,6 @@ __all__ = [
     "register_modality",
     "register_model",
     "register_problem",
+    "register_ranged_hparams",
     "snake_case",
 ]

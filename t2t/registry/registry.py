@@ -352,12 +352,14 @@ HPARAMS: Registry[Any] = Registry(
     aliases=tensor2tensor.hparams.ALIASES,
     missing=tensor2tensor.hparams.MISSING,
 )
+HPARAMS_RANGES: Registry[Any] = Registry("hparams_range", "t2t.hparams", missing=tensor2tensor.hparams.MISSING_RANGES)
 MODALITIES: Registry[Any] = Registry("modality", "t2t.layers.modalities", read_source=True)
 METRICS: Registry[Any] = Registry("metric", "t2t.metrics", read_source=True)
-REGISTRIES = (PROBLEMS, MODELS, HPARAMS, MODALITIES, METRICS)
+REGISTRIES = (PROBLEMS, MODELS, HPARAMS, HPARAMS_RANGES, MODALITIES, METRICS)
 
 register_problem = PROBLEMS.register
 register_model = MODELS.register
 register_hparams = HPARAMS.register
+register_ranged_hparams = HPARAMS_RANGES.register
 register_modality = MODALITIES.register
 register_metric = METRICS.register

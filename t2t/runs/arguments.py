@@ -25,6 +25,7 @@ FUNCTIONS = {
     "t2t-exporter": "t2t.export_model",
     "t2t-shortlist": "t2t.learn_shortlist",
     "t2t-distill": "t2t.distill",
+    "t2t-tune": "t2t.tune",
 }
 """Command to function."""
 

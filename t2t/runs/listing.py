@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS, Entry
+from t2t.registry import HPARAMS, HPARAMS_RANGES, MODALITIES, MODELS, PROBLEMS, Entry
 from t2t.runs.names import get_hparams
 
 _MANY = 8
@@ -17,7 +17,10 @@ def registry_listing(containing: str = "") -> str:
     Without a text, names that are equal but for numbers share a line. `hparams` also lists the fields of sets.
     """
     lines = []
-    kinds = {"Models": MODELS, "HParams": HPARAMS, "Modalities": MODALITIES, "Problems": PROBLEMS}
+    kinds = {
+        "Models": MODELS, "HParams": HPARAMS, "HParams ranges": HPARAMS_RANGES, "Modalities": MODALITIES,
+        "Problems": PROBLEMS,
+    }  # fmt: skip
     for title, registry in kinds.items():
         rows = [(entry.name, entry.summary) for entry in registry.entries(containing)]
         if not containing:

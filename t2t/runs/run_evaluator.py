@@ -15,10 +15,8 @@ from t2t.metrics import LABEL, higher_is_better
 from t2t.runs.evaluation import build_evaluator
 from t2t.runs.parts import Part
 from t2t.specs.constants import DEV
+from t2t.specs.mixture import MEAN
 from t2t.training.callbacks.best import BestTracker
-
-MEAN = "mean"
-"""Prefix of the mean over several problems."""
 
 
 class RunEvaluator:

@@ -10,6 +10,9 @@ from t2t.errors import UserError
 
 T = TypeVar("T")
 
+MEAN = "mean"
+"""Beginning of the names of figures that are means over the problems."""
+
 
 def split_mixture(name: str) -> tuple[str, ...]:
     """Returns the names of the problems, in order; of a single problem, its own.

@@ -42,7 +42,8 @@ _WITHOUT_ADVICE = """
     transformer_wikitext103_l4k_v0
 """
 _NO_TPU = "sets for TPUs do not exist here; use --hparams_set={}"
-_RANGED = "ranged sets do not exist here; run t2t-trainer once for each choice of --hparams"
+_RANGED = "it is a range, not a set: t2t-tune searches it with --hparams_range"
+_NO_TPU_RANGE = "ranges for TPUs do not exist here; use --hparams_range=transformer_base_range"
 
 MISSING = {
     **dict.fromkeys(_WITHOUT_ADVICE.split(), ""),
@@ -62,7 +63,8 @@ MISSING = {
             "transformer_tpu_bf16_activation": "transformer_base",
         }.items()
     },
-    **dict.fromkeys(("transformer_base_range", "transformer_tiny_tpu_range", "transformer_tpu_range"), _RANGED),
+    "transformer_base_range": _RANGED,
+    **dict.fromkeys(("transformer_tiny_tpu_range", "transformer_tpu_range"), _NO_TPU_RANGE),
     "multimodel_base": "the set of the paper's sizes is multi_model",
     "multimodel_tiny": "a small set is multi_model_tiny",
     "transformer_base_multistep8": "use --hparams_set=transformer_base_single_gpu, which accumulates gradients",
@@ -71,3 +73,6 @@ MISSING = {
     "transformer_single_gpu": "transformer_base_single_gpu has the paper's updates on one device",
 }
 """Name of Tensor2Tensor to what to use instead, empty where there is nothing near."""
+
+MISSING_RANGES = dict.fromkeys(("transformer_tiny_tpu_range", "transformer_tpu_range"), _NO_TPU_RANGE)
+"""The same for ranges of hparams."""

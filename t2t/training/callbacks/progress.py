@@ -6,18 +6,24 @@ from typing import TextIO
 
 import keras
 
-from t2t.files.progress import Progress, write_line
+from t2t.files.progress import Progress, spark_line, write_line
 from t2t.metrics.token import LABEL
+from t2t.specs.mixture import MEAN
 from t2t.training.trainer import Trainer
+
+_SPARKS = 10
+"""Characters of the curve of losses."""
 
 
 class ShowProgress(keras.callbacks.Callback):
-    """Shows loss, tokens per second, learning rate and time left."""
+    """Shows loss, tokens per second, learning rate and time left; on a terminal also the last score and a curve."""
 
     def __init__(self, trainer: Trainer, out: TextIO | None = None):
         super().__init__()
         self._trainer, self._out = trainer, out or sys.stderr
         self._progress: Progress | None = None
+        self._losses: list[float] = []
+        self._score = ""
 
     def on_train_begin(self, logs=None):
         """Begins to count, unless there is nothing left to do."""
@@ -49,6 +55,8 @@ class ShowProgress(keras.callbacks.Callback):
         for name, value in figures.items():
             group = "teacher-forced" if name.startswith(LABEL) else "real decodes"
             groups[group].append(f"{name.removeprefix(LABEL)} {value:.4g}")
+        if not problem or problem == MEAN:
+            self._score = next((f"dev {texts[0]}" for texts in groups.values() if texts), "")
         parts = [f"{', '.join(texts)} ({group})" for group, texts in groups.items() if texts]
         self.line(f"dev at update {update}{f', {problem}' if problem else ''}: {'; '.join(parts)}")
 
@@ -56,7 +64,11 @@ class ShowProgress(keras.callbacks.Callback):
         progress = self._progress
         assert progress is not None, "training has begun"
         if progress.on_terminal:
-            progress.show_figures(_figures(logs))
+            self._losses.append(logs["loss"])
+            loss, *others = _figures(logs)
+            takes_any = "utf" in (getattr(self._out, "encoding", None) or "").lower()
+            curve = spark_line(self._losses, _SPARKS) if takes_any else ""
+            progress.show_figures([f"{loss} {curve}".rstrip(), *filter(None, [self._score]), *others])
             return
         update, last = self._trainer.update, self._trainer.plan.train_steps
         self.line(f"update {update}/{last}  {'  '.join(_figures(logs))}  {progress.time_left() or 'unknown time'} left")

@@ -1,0 +1,116 @@
+"""`t2t-runs`: a table of all runs below a folder."""
+
+import dataclasses
+import datetime
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from absl import flags
+
+from t2t.cli.common import command, command_flags
+from t2t.cli.help import ACTION, OUTPUT, flag_group
+from t2t.errors import UnknownNameError, UserError, did_you_mean
+from t2t.files.paths import local_path
+from t2t.files.progress import clock
+from t2t.files.tables import aligned, to_tsv
+from t2t.runs.overview import FIELDS, RunOverview, overview
+
+USAGE = """
+Shows all runs below a folder, also those that train now: what they train, how far they are, how good they are.
+
+    %s --folder=~/t2t_train
+    %s --folder=study --sort=-best
+    %s --folder=runs --filter=state=training,problem=translate --format=tsv
+
+--folder= may be left out.
+"""
+
+_SHOWN = {
+    "run": "run", "state": "state", "problem": "problem", "model": "model", "hparams_set": "set", "changes": "changes",
+    "step": "step", "of": "of", "tokens_per_second": "tokens/s", "seconds_left": "left", "metric": "metric",
+    "best": "best", "at_step": "at", "updated": "updated", "error": "error",
+}  # fmt: skip
+"""Field to its title in the table for a screen."""
+_LONGEST = 60
+"""Characters of a text in that table."""
+
+
+@command_flags
+def build_flags(values: flags.FlagValues) -> None:
+    with flag_group(values, ACTION) as define:
+        define.string("folder", "", "Folder below which the runs are.")
+        define.string(
+            "filter", "", f"Only runs that hold a text: name=text,name=text with names of {', '.join(FIELDS)}."
+        )
+        define.string("sort", "run", "By which of these names the runs are sorted; with - in front, the largest first.")
+    with flag_group(values, OUTPUT) as define:
+        define.enum(
+            "format", "table", ("table", "tsv", "json"), "What is printed; tsv and json have all names and digits."
+        )
+
+
+@command(build_flags, USAGE, positional=("folder",))
+def main(values: flags.FlagValues) -> int:
+    if not values.folder:
+        raise UserError("--folder: not given; name the folder below which the runs are")
+    criteria = _criteria(values.filter)
+    name = _known("--sort", values.sort.removeprefix("-"))
+    runs = [one for one in overview(local_path(values.folder)) if _fits(one, criteria)]
+    records = [dataclasses.asdict(one) for one in _sorted(runs, name, descending=values.sort.startswith("-"))]
+    if values.format == "json":
+        print(json.dumps(records, indent=2))
+    elif values.format == "tsv":
+        print(to_tsv(records) or "\t".join(FIELDS) + "\n", end="")
+    else:
+        print(_table(records) or f"no such run below {values.folder}")
+    return 0
+
+
+def _criteria(text: str) -> list[tuple[str, str]]:
+    found = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, wanted = part.partition("=")
+        if not equals:
+            raise UserError(f"--filter={text}: {part!r} is no name=text; write such as problem=translate")
+        found.append((_known("--filter", name), wanted))
+    return found
+
+
+def _known(flag: str, name: str) -> str:
+    if name not in FIELDS:
+        raise UnknownNameError(
+            f"{flag}: there is no {name!r}; {did_you_mean(name, FIELDS)}names are {', '.join(FIELDS)}"
+        )
+    return name
+
+
+def _fits(one: RunOverview, criteria: Sequence[tuple[str, str]]) -> bool:
+    return all(wanted in str(getattr(one, name)) for name, wanted in criteria)
+
+
+def _sorted(runs: Sequence[RunOverview], name: str, descending: bool) -> list[RunOverview]:
+    """Returns the runs by a field; those without it come last."""
+    known = [one for one in runs if getattr(one, name) is not None]
+    known.sort(key=lambda one: getattr(one, name), reverse=descending)
+    return [*known, *(one for one in runs if getattr(one, name) is None)]
+
+
+def _table(records: Sequence[dict[str, Any]]) -> str:
+    """Returns the table for a screen, without columns that are empty everywhere."""
+    used = [name for name in FIELDS if any(one[name] not in (None, "") for one in records)]
+    return aligned([{_SHOWN[name]: _shown(name, one[name]) for name in used} for one in records])
+
+
+def _shown(name: str, value: Any) -> Any:
+    if value is None:
+        return value
+    if name == "updated":
+        return datetime.datetime.fromtimestamp(value).strftime("%Y-%m-%d %H:%M:%S")
+    if name == "seconds_left":
+        return clock(value)
+    if name == "tokens_per_second":
+        return round(value)
+    return (
+        value[: _LONGEST - 3] + "..." if isinstance(value, str) and name != "run" and len(value) > _LONGEST else value
+    )

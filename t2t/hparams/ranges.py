@@ -1,0 +1,116 @@
+"""Ranges of hparams that a search chooses from, made in Tensor2Tensor's words.
+
+@register_ranged_hparams
+def my_range(rhp):
+    rhp.set_float("learning_rate", 0.01, 0.1, scale=rhp.LOG_SCALE)
+    rhp.set_discrete("num_heads", [2, 4, 8])
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from t2t.errors import UserError
+from t2t.hparams.base import HParams
+from t2t.hparams.field import coerce, complaint
+
+FLOAT, INT, DISCRETE, CATEGORICAL = "float", "int", "discrete", "categorical"
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """What one hparam may be."""
+
+    name: str
+    kind: str
+    """`float`, `int`, `discrete` or `categorical`."""
+    values: tuple[Any, ...]
+    """Smallest and largest value of `float` and `int`; all values of the others."""
+    scale: int
+    """How `float` and `int` are spread: one of `RangedHParams`."""
+
+    @property
+    def is_interval(self) -> bool:
+        """Whether it is all numbers between two."""
+        return self.kind in (FLOAT, INT)
+
+    def holds(self, value: Any) -> bool:
+        """Returns whether a value is in the range."""
+        return self.values[0] <= value <= self.values[1] if self.is_interval else value in self.values
+
+    def __str__(self) -> str:
+        if not self.is_interval:
+            return f"{self.name} of {', '.join(map(str, self.values))}"
+        scale = {RangedHParams.LOG_SCALE: ", log scale", RangedHParams.REVERSE_LOG_SCALE: ", reverse log scale"}
+        return f"{self.name} from {self.values[0]} to {self.values[1]}{scale.get(self.scale, '')}"
+
+
+class RangedHParams:
+    """Ranges by name of hparam; each is set once."""
+
+    LINEAR_SCALE, LOG_SCALE, REVERSE_LOG_SCALE = 1, 2, 3
+    """Evenly spread; evenly in the logarithm; with small steps at the upper end instead of the lower one."""
+
+    def __init__(self) -> None:
+        self.ranges: dict[str, Range] = {}
+
+    def set_float(self, name: str, min_val: float, max_val: float, scale: int | None = None) -> None:
+        """Sets a range of real numbers, both ends included."""
+        self._add_interval(FLOAT, name, float(min_val), float(max_val), scale)
+
+    def set_int(self, name: str, min_val: int, max_val: int, scale: int | None = None) -> None:
+        """Sets a range of whole numbers, both ends included."""
+        if not (type(min_val) is int and type(max_val) is int):
+            raise UserError(f"range of {name}: {min_val} to {max_val} are not whole numbers; use set_float")
+        self._add_interval(INT, name, min_val, max_val, scale)
+
+    def set_discrete(self, name: str, feasible_points: Sequence[float]) -> None:
+        """Sets a range of a few numbers."""
+        wrong = [point for point in feasible_points if isinstance(point, bool | str)]
+        if wrong:
+            raise UserError(f"range of {name}: {wrong[0]!r} is not a number; use set_categorical")
+        self._add(Range(name, DISCRETE, tuple(sorted(feasible_points)), self.LINEAR_SCALE))
+
+    def set_categorical(self, name: str, categories: Sequence[Any]) -> None:
+        """Sets a range of a few values that have no order: text, true and false, numbers."""
+        self._add(Range(name, CATEGORICAL, tuple(categories), self.LINEAR_SCALE))
+
+    def check(self, hparams: HParams) -> None:
+        """Raises UserError where a set does not have one of the hparams, or one may not have what its range holds."""
+        if not self.ranges:
+            raise UserError("the range of hparams is empty; set one, e.g. by rhp.set_float")
+        for one in self.ranges.values():
+            field = hparams.field_of(one.name)
+            condition = field.metadata["used_when"]
+            if condition and condition.field not in self.ranges and not condition.holds(hparams):
+                raise UserError(
+                    f"range of {one}: nothing reads it while {condition.field}="
+                    f"{getattr(hparams, condition.field)}; it is read with {condition}"
+                )
+            wrong = [complaint(field, coerce(field, value)) for value in one.values]
+            if text := "; ".join(filter(None, wrong)):
+                raise UserError(f"range of {one}: {text}")
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Returns name -> kind, values and scale, as plain JSON."""
+        return {one.name: [one.kind, list(one.values), one.scale] for one in self.ranges.values()}
+
+    def _add_interval(self, kind: str, name: str, smallest: Any, largest: Any, scale: int | None) -> None:
+        scale = scale or self.LINEAR_SCALE
+        if scale not in (self.LINEAR_SCALE, self.LOG_SCALE, self.REVERSE_LOG_SCALE):
+            raise UserError(
+                f"range of {name}: there is no scale {scale!r}; use rhp.LINEAR_SCALE, LOG_SCALE or REVERSE_LOG_SCALE"
+            )
+        if not (smallest < largest and math.isfinite(smallest) and math.isfinite(largest)):
+            raise UserError(f"range of {name}: from {smallest} to {largest} holds nothing; put the smaller one first")
+        if scale != self.LINEAR_SCALE and smallest <= 0:
+            raise UserError(f"range of {name}: on a logarithmic scale it begins above 0, not at {smallest}")
+        self._add(Range(name, kind, (smallest, largest), scale))
+
+    def _add(self, one: Range) -> None:
+        if one.name in self.ranges:
+            raise UserError(f"range of {one.name} is set twice; keep one")
+        if not one.values or len(set(one.values)) < len(one.values):
+            raise UserError(f"range of {one.name}: {list(one.values)}: give values, each once")
+        self.ranges[one.name] = one

@@ -1,0 +1,130 @@
+"""All runs below a folder: what each trains, how far it is, how good it is. Nothing of them is loaded."""
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from t2t.checkpoints.run_dir import RECORD_FILE, RunDir
+from t2t.checkpoints.store import CheckpointStore
+from t2t.errors import T2TError, UserError, one_line
+from t2t.files.atomic import is_locked
+
+TRAINING, STOPPED, FINISHED, DAMAGED = "training", "stopped", "finished", "damaged"
+
+_SPEED = "train/tokens_per_second"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunOverview:
+    """A run at the moment when it was looked at; None and empty where something is not known."""
+
+    run: str
+    """Path below the folder."""
+    state: str
+    """`training` now, `finished`, `stopped` before its last update, or `damaged`."""
+    problem: str = ""
+    model: str = ""
+    hparams_set: str = ""
+    changes: str = ""
+    """What differs from the set: value of `--hparams`."""
+    step: int | None = None
+    """Last update that was reported."""
+    of: int | None = None
+    """Last update there will be."""
+    tokens_per_second: float | None = None
+    """Target tokens, at the last report."""
+    seconds_left: float | None = None
+    """Of training, at the pace of the last reports; None where it does not train."""
+    metric: str = ""
+    """Figure that picks the best checkpoint."""
+    best: float | None = None
+    """Its best value."""
+    at_step: int | None = None
+    """Update of the best checkpoint."""
+    updated: float | None = None
+    """When it was reported last, in seconds since 1970."""
+    error: str = ""
+    """Why it cannot be read."""
+
+
+FIELDS = tuple(field.name for field in dataclasses.fields(RunOverview))
+
+
+def find_runs(folder: Path) -> Iterator[Path]:
+    """Yields the folders of runs below a folder and itself, sorted; links are not followed."""
+    for path, folders, files in os.walk(folder):
+        if RECORD_FILE in files:
+            yield Path(path)
+            folders.clear()
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+
+
+def overview(folder: Path) -> list[RunOverview]:
+    """Returns all runs below a folder; one that cannot be read is among them, with the reason.
+
+    Raises:
+        UserError: there is no such folder.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder}: there is no such folder; name one with runs in it")
+    return [overview_of(run, os.path.relpath(run, folder)) for run in find_runs(folder)]
+
+
+def overview_of(folder: Path, name: str) -> RunOverview:
+    """Returns what is known of the run in a folder, under a name."""
+    try:
+        return _read(RunDir.open(folder), name)
+    except T2TError as error:
+        return RunOverview(run=name, state=DAMAGED, error=one_line(error))
+
+
+def _read(run: RunDir, name: str) -> RunOverview:
+    record, lines = run.record, _Reports(run)
+    of = record.hparams.get("train", {}).get("train_steps")
+    is_training = is_locked(run.path / "lock")
+    step = lines.step
+    state = TRAINING if is_training else FINISHED if of is not None and step is not None and step >= of else STOPPED
+    best = None
+    with contextlib.suppress(T2TError):  # a damaged pointer
+        best = CheckpointStore(run.checkpoints_folder).best()
+    left = None
+    if is_training and lines.seconds_per_update is not None and of is not None and step is not None:
+        left = max(0, of - step) * lines.seconds_per_update
+    return RunOverview(
+        run=name,
+        state=state,
+        problem=record.problem,
+        model=record.model,
+        hparams_set=record.hparams_set,
+        changes=record.overrides,
+        step=step,
+        of=of,
+        tokens_per_second=lines.tokens_per_second,
+        seconds_left=left,
+        metric=best.metric if best else "",
+        best=best.value if best else None,
+        at_step=best.step if best else None,
+        updated=lines.time,
+    )
+
+
+class _Reports:
+    """What the lines of figures of a run say of its pace."""
+
+    def __init__(self, run: RunDir):
+        self.step: int | None = None
+        self.time: float | None = None
+        self.tokens_per_second: float | None = None
+        self.seconds_per_update: float | None = None
+        before: dict[str, Any] = {}
+        for line in run.metrics():
+            self.step, self.time = line["step"], line.get("time", self.time)
+            if _SPEED in line:
+                self.tokens_per_second = line[_SPEED]
+                updates = line["step"] - before.get("step", line["step"])
+                if updates > 0 and "time" in line and "time" in before:  # a resumed run goes back
+                    self.seconds_per_update = (line["time"] - before["time"]) / updates
+                before = line

@@ -1,0 +1,140 @@
+"""`t2t.tune`: a study as a Python function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from t2t.errors import needs_extra
+from t2t.files.paths import check_local, local_path
+from t2t.runs.api import StrPath
+from t2t.runs.arguments import (
+    RENAMED,
+    as_integer,
+    as_options,
+    as_overrides,
+    as_path,
+    as_text,
+    checks_arguments,
+)
+from t2t.runs.settings import Settings
+from t2t.tuning.settings import TuneSettings
+
+if TYPE_CHECKING:
+    from t2t.runs.names import Request
+    from t2t.tuning.results import StudyResult
+
+_FLAGS = {argument: flag for flag, argument in RENAMED.items()}
+
+
+@checks_arguments(settings=Settings)
+def tune(
+    problem: str,
+    model: str,
+    hparams_set: str,
+    study: StrPath,
+    hparams_range: str,
+    *,
+    objective: str = "",
+    trials: int = 20,
+    parallel: int = 1,
+    sampler: str = "tpe",
+    pruner: str = "median",
+    startup_trials: int = 5,
+    repeats: int = 0,
+    best: int = 1,
+    storage: str = "",
+    study_name: str = "",
+    trial_gpus: int = 0,
+    data_dir: StrPath = "",
+    hparams: str | Mapping[str, Any] = "",
+    train_steps: int | None = None,
+    usr_dir: StrPath | None = None,
+    problem_options: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> StudyResult:
+    """Searches for hparams on data that has been generated, as `t2t-tune` does; goes on with the study that is there.
+
+    Trials are processes of their own, so that what they train must be registered by a plug-in or be built in.
+
+    Args:
+        problem: what to learn.
+        model: what learns it.
+        hparams_set: with which values, where none are searched.
+        study: folder of the study; each of its trials is a run in it.
+        hparams_range: name of what is searched.
+        objective: figure to search for, such as `dev/bleu`; empty for the one that picks the best checkpoint.
+        trials: of the study, those that are done included.
+        parallel: trials that train at the same time.
+        sampler: what chooses hparams: `tpe`, `random` or `grid`.
+        pruner: what stops trials early: `median`, `hyperband` or `none`.
+        startup_trials: trials by which nothing is chosen or stopped yet; the first has the set's own values.
+        repeats: other seeds with which the best trials are trained again.
+        best: how many of the best trials are.
+        storage: URL of a database that machines share; empty for a file in the folder.
+        study_name: name of the study in the database.
+        trial_gpus: GPUs of each trial; 0 = all for every trial.
+        data_dir: where the data is; empty for `~/t2t_data`.
+        hparams: changes of the set for all trials.
+        train_steps: number of the last update; None for the set's.
+        usr_dir: folder of the plug-in that has what is named.
+        problem_options: of the problem, where its data was generated with any.
+        settings: fields of `t2t.runs.settings.Settings`, e.g. `eval_every=100`.
+
+    Returns:
+        the results: `best.report.hparams`, `table()`, `records()`.
+
+    Raises:
+        ArgumentError: an argument of another type.
+        UserError: an unknown name or value, no data, another study in the folder, or trials that all fail.
+        MachineError: the folder cannot be written.
+        KeyboardInterrupt: Ctrl-C came; trials have saved, and the same call goes on.
+    """
+    from t2t.registry.plugins import load_plugins
+    from t2t.runs.names import Request, resolve_aliases
+    from t2t.runs.startup import quietly
+
+    folder = as_path("study", study, "the folder of the study")
+    check_local(folder, "--study")
+    chosen = TuneSettings(
+        objective=objective, trials=trials, parallel=parallel, sampler=sampler, pruner=pruner,
+        startup_trials=startup_trials, repeats=repeats, best=best, storage=storage, study_name=study_name,
+        trial_gpus=trial_gpus,
+    )  # fmt: skip
+    settings.setdefault("keep_checkpoint_max", 1)
+    request = Request(
+        problem=as_text("problem", problem),
+        model=as_text("model", model),
+        hparams_set=as_text("hparams_set", hparams_set),
+        train_steps=None if train_steps is None else as_integer("train_steps", train_steps),
+        problem_options=as_options("problem_options", problem_options),
+        data_dir=as_path("data_dir", data_dir),
+        usr_dir=as_path("usr_dir", usr_dir),
+    )
+    with quietly():
+        load_plugins(request.usr_dir or None)
+        with needs_extra("tune", "t2t.tune"):
+            from t2t.tuning.searching import StudyRequest, search
+
+    return search(
+        StudyRequest(
+            folder=local_path(folder),
+            hparams_range=as_text("hparams_range", hparams_range),
+            request=resolve_aliases(request),
+            settings=Settings(**settings),
+            tune=chosen,
+            arguments=_arguments(request, settings),
+            hparams=as_overrides(hparams),
+        )
+    )
+
+
+def _arguments(request: Request, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns a request and settings as flags of `t2t-trainer`."""
+    given = {
+        "problem": request.problem, "model": request.model, "hparams_set": request.hparams_set,
+        "data_dir": request.data_dir, "t2t_usr_dir": request.usr_dir, "train_steps": request.train_steps,
+        **request.problem_options,
+        **{_FLAGS.get(name, name): value for name, value in settings.items() if name not in ("seed", "evaluates")},
+    }  # fmt: skip
+    return tuple(f"--{name}={value}" for name, value in given.items() if value not in (None, ""))

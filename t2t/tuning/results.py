@@ -1,0 +1,137 @@
+"""What a study has found: a table, the same as TSV and JSON, and the best hparams as a set to paste."""
+
+import dataclasses
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.files.tables import aligned, to_tsv
+from t2t.hparams.base import HParams
+from t2t.tuning.objective import Objective
+from t2t.tuning.settings import TuneSettings
+from t2t.tuning.study import TrialReport
+from t2t.tuning.tuner import repeat_folders
+
+TSV_FILE, JSON_FILE, SET_FILE = "results.tsv", "results.json", "best_set.py"
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A trial and its repeats with other seeds."""
+
+    report: TrialReport
+    repeats: tuple[float, ...] = ()
+    """Best value of each."""
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over the other seeds; the trial's own, by which it was chosen, is not among them."""
+        return statistics.fmean(self.repeats) if self.repeats else None
+
+    @property
+    def deviation(self) -> float | None:
+        """Sample standard deviation over the other seeds."""
+        return statistics.stdev(self.repeats) if len(self.repeats) > 1 else None
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyResult:
+    """What a study has found."""
+
+    study: Path
+    """Folder of its runs and of the files with these results."""
+    objective: Objective
+    rows: tuple[Row, ...]
+    """The best first: by the mean of the repeats where several trials have any."""
+    hparams_set: str
+    """The set that trials begin with."""
+    overrides: str
+    """Changes of it that all trials have in common."""
+
+    @property
+    def best(self) -> Row | None:
+        """The best trial; None where none has a value."""
+        return next((row for row in self.rows if row.report.value is not None and row.report.state != "failed"), None)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Returns a row for each trial, with the same names."""
+        return [
+            {
+                "trial": row.report.number,
+                "state": row.report.state,
+                self.objective.figure: row.report.value,
+                "at_update": row.report.update,
+                "updates": row.report.updates,
+                "repeats": list(row.repeats),
+                "mean": row.mean,
+                "deviation": row.deviation,
+                **row.report.hparams,
+                "run": row.report.folder,
+                "error": row.report.error,
+            }
+            for row in self.rows
+        ]
+
+    def table(self) -> str:
+        """Returns the table for a screen; what is empty everywhere, and the paths, are left out."""
+        records = [{**one, "repeats": " ".join(f"{value:.4g}" for value in one["repeats"])} for one in self.records()]
+        hidden = {"run", *(name for name in records[0] if all(one[name] in (None, "") for one in records))}
+        return aligned([{name: value for name, value in one.items() if name not in hidden} for one in records])
+
+    def best_set(self, named_set: HParams, hparams: HParams) -> str:
+        """Returns a Python module that registers the best hparams as a set.
+
+        Args:
+            named_set: the set that trials begin with.
+            hparams: of the best trial.
+        """
+        assert self.best is not None, "there is a best trial"
+        report, name = self.best.report, f"{self.hparams_set}_tuned"
+        changes = {field: value for field, (_, value) in hparams.difference(named_set).items()}
+        lines = "".join(f"        {field}={value!r},\n" for field, value in changes.items())
+        replaced = f".replace(\n{lines}    )" if lines else ""
+        return (
+            "from t2t.registry import HPARAMS, register_hparams\n\n\n"
+            "@register_hparams\n"
+            f"def {name}():\n"
+            f'    """{self.hparams_set} with the best of {len(self.rows)} trials: {self.objective.key} '
+            f'{report.value:.4g} at update {report.update}."""\n'
+            f'    return HPARAMS.get("{self.hparams_set}")(){replaced}\n'
+        )
+
+    def write(self, named_set: HParams, hparams: HParams | None) -> None:
+        """Writes `results.tsv`, `results.json` and, where there is a best trial, `best_set.py` into the folder."""
+        found = {
+            "objective": self.objective.key,
+            "higher_is_better": self.objective.higher_is_better,
+            "hparams_set": self.hparams_set,
+            "hparams": self.overrides,
+            "trials": self.records(),
+        }
+        files = {TSV_FILE: to_tsv(self.records()), JSON_FILE: json.dumps(found, indent=2) + "\n"}
+        if hparams is not None:
+            files[SET_FILE] = self.best_set(named_set, hparams)
+        with os_errors_as_machine_errors(f"cannot write {self.study}"):
+            for name, text in files.items():
+                write_atomically(self.study / name, text.encode())
+
+
+def collect(
+    study: Path,
+    objective: Objective,
+    reports: list[TrialReport],
+    settings: TuneSettings,
+    hparams_set: str,
+    overrides: str,
+) -> StudyResult:
+    """Returns the results so far, with the repeats whose runs are there."""
+    rows = []
+    for report in reports:
+        found = [objective.best(objective.values(folder)) for folder in repeat_folders(report, settings)]
+        rows.append(Row(report, tuple(best[1] for best in found if best)))
+    repeated = [row for row in rows if row.mean is not None]
+    repeated.sort(key=lambda row: objective.cost(row.mean or 0.0))
+    rest = [row for row in rows if row.mean is None]
+    return StudyResult(study, objective, (*repeated, *rest), hparams_set, overrides)

@@ -1,0 +1,125 @@
+"""From what a user asks for to a study with its results."""
+
+import dataclasses
+import logging
+from pathlib import Path
+
+from t2t.errors import UserError
+from t2t.hparams.override import assigned_names, join_overrides, merge_overrides
+from t2t.hparams.ranges import RangedHParams
+from t2t.registry import HPARAMS_RANGES
+from t2t.runs.data import generate_all
+from t2t.runs.names import Request, build_hparams, check_names, problems_of
+from t2t.runs.run_checks import check_training
+from t2t.runs.settings import Settings
+from t2t.tuning.objective import resolve_objective
+from t2t.tuning.results import StudyResult, collect
+from t2t.tuning.settings import TuneSettings
+from t2t.tuning.space import own_values
+from t2t.tuning.study import Study
+from t2t.tuning.tuner import TrialCommand, Tuner
+
+log = logging.getLogger("t2t")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StudyRequest:
+    """What is searched, and how."""
+
+    folder: Path
+    """Where the study and its runs are, or will be."""
+    hparams_range: str
+    request: Request
+    """What a trial trains, but for what is searched; its `output_dir` is not read."""
+    settings: Settings
+    """How a trial is carried out."""
+    tune: TuneSettings
+    arguments: tuple[str, ...]
+    """The same for `t2t-trainer`, but for --output_dir, --hparams and --random_seed."""
+    hparams: str
+    """Value of `--hparams` of trials, before what is searched."""
+    decode: str = ""
+    """Changes of hparams that are in `arguments` as flags of their own."""
+    command: tuple[str, ...] = ()
+    """What `t2t-tune` was given, recorded so that `--study` alone goes on; empty where it was not a command."""
+    generates: bool = False
+    """Whether to generate the data first."""
+
+
+def search(asked: StudyRequest) -> StudyResult:
+    """Carries a study out, or goes on with it; returns its results, which are also in its folder.
+
+    Raises:
+        UserError: a wrong name, range or objective, no data, another study in the folder, or trials that all fail.
+        MachineError: the folder cannot be written.
+    """
+    request = dataclasses.replace(asked.request, overrides=join_overrides((asked.hparams, asked.decode)))
+    check_names(request)
+    hparams, named_set = build_hparams(request)
+    ranged = get_range(asked.hparams_range, request.overrides)
+    ranged.check(hparams)
+    if not asked.settings.evaluates_dev:
+        raise UserError("--eval_steps=0: trials are compared by their evaluations; leave it out")
+    if asked.settings.eval_every > hparams.train_steps:
+        log.warning(
+            "--local_eval_frequency=%d: trials of %d updates are evaluated at their end alone, so that none is "
+            "stopped early",
+            asked.settings.eval_every,
+            hparams.train_steps,
+        )
+    objective = resolve_objective(asked.tune.objective, problems_of(request), hparams, request.overrides)
+    common = join_overrides((asked.hparams, objective.change))
+    check_training(request, asked.settings, needs_data=not asked.generates, generates=asked.generates)
+
+    def check(overrides: str) -> None:
+        check_names(dataclasses.replace(request, overrides=join_overrides((overrides, asked.decode))))
+
+    identity = {
+        "problem": request.problem, "model": request.model, "hparams_set": request.hparams_set,
+        "hparams": request.overrides, "train_steps": hparams.train_steps, "problem options": request.problem_options,
+        "range": ranged.to_dict(), "objective": objective.key, "random_seed": asked.settings.seed,
+        "local_eval_frequency": asked.settings.eval_every,
+    }  # fmt: skip
+    study = Study(
+        asked.folder, asked.tune, objective, ranged, identity, own_values(ranged, hparams), asked.settings.seed,
+        hparams.train_steps,
+    )  # fmt: skip
+    if asked.command:
+        study.write_record(list(asked.command))
+    if asked.generates:
+        generate_all(request)
+    command = TrialCommand(asked.arguments, common, asked.settings.seed, check)
+
+    def results() -> StudyResult:
+        found = collect(asked.folder, objective, study.reports(), asked.tune, request.hparams_set, common)
+        best = found.best
+        tuned = None
+        if best is not None:
+            chosen = merge_overrides(asked.hparams, command.overrides_of(best.report.hparams))
+            tuned = build_hparams(dataclasses.replace(request, overrides=join_overrides((chosen, asked.decode))))[0]
+        found.write(named_set, tuned)
+        return found
+
+    Tuner(study, command, asked.tune).run(results)
+    return results()
+
+
+def get_range(name: str, overrides: str) -> RangedHParams:
+    """Returns the range of a name, without the hparams that `--hparams` sets.
+
+    Raises:
+        UserError: no such range, or nothing is left of it.
+    """
+    if not name:
+        raise UserError("--hparams_range: not given; name one; list what there is with --registry_help=range")
+    ranged = RangedHParams()
+    HPARAMS_RANGES.get(name)(ranged)
+    for field in sorted(assigned_names(overrides) & ranged.ranges.keys()):
+        log.info("%s is not searched: --hparams sets it", field)
+        del ranged.ranges[field]
+    if "train_steps" in ranged.ranges:
+        raise UserError(
+            f"--hparams_range={name}: it holds train_steps, and a trial that trains longer is better for that "
+            f"alone; leave it out"
+        )
+    return ranged

@@ -1,0 +1,55 @@
+"""How a study is carried out, apart from what its trials train."""
+
+import dataclasses
+
+from t2t.errors import UserError
+from t2t.hparams.field import check_values, param
+
+SAMPLERS = ("tpe", "random", "grid")
+PRUNERS = ("median", "hyperband", "none")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TuneSettings:
+    """What a study tries and when it stops; the flags of `t2t-tune` take help, defaults and bounds from here.
+
+    Raises:
+        UserError: a value of another type or out of bounds.
+    """
+
+    objective: str = param(
+        "", "Figure of the evaluations that is searched for, such as dev/bleu; empty for the one that picks the best "
+        "checkpoint.",
+    )  # fmt: skip
+    trials: int = param(20, "Trials of the study, those that are done included.", minimum=1)
+    parallel: int = param(1, "Trials that train at the same time, each a process.", minimum=1)
+    sampler: str = param(
+        "tpe", "What chooses hparams: tpe goes by earlier trials (Bergstra et al. 2011), random by chance, grid tries "
+        "all combinations.", choices=SAMPLERS,
+    )  # fmt: skip
+    pruner: str = param(
+        "median", "What stops trials early, at evaluations: median those below the median of earlier ones, hyperband "
+        "by brackets (Li et al. 2018), none nothing.", choices=PRUNERS,
+    )  # fmt: skip
+    startup_trials: int = param(
+        5, "Trials at the beginning by which nothing is chosen or stopped yet; the first has the set's own values.",
+        minimum=1,
+    )  # fmt: skip
+    repeats: int = param(0, "After all trials, the best ones are trained again with so many other seeds.", minimum=0)
+    best: int = param(1, "How many of the best trials --repeats trains again.", minimum=1)
+    storage: str = param(
+        "", "URL of a database that machines share, such as postgresql://host/db or sqlite:////path; empty for a file "
+        "in the folder of the study.",
+    )  # fmt: skip
+    study_name: str = param("", "Name of the study in the database; empty for that of its folder.")
+    trial_gpus: int = param(0, "GPUs of each trial, of those that are visible; 0 = all for every trial.", minimum=0)
+
+    def __post_init__(self):
+        check_values(self, "setting")
+        if self.storage and "://" not in self.storage:
+            raise UserError(
+                f"--storage={self.storage}: it is no URL; give one such as sqlite:////path/study.db, or "
+                f"leave it out for a file in the folder of the study"
+            )
+        if self.study_name and not self.storage:
+            raise UserError(f"--study_name={self.study_name}: it names a study in a database; give --storage too")

@@ -1,0 +1,94 @@
+"""What Optuna chooses from, made of ranges, and the hparams that its choices stand for."""
+
+import itertools
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler
+
+from t2t.errors import UserError
+from t2t.hparams.base import HParams
+from t2t.hparams.ranges import FLOAT, Range, RangedHParams
+
+_DIGITS = 4
+"""Significant digits of a real number that is chosen: more of them decide nothing, and are hard to read."""
+
+
+def suggest(trial: optuna.trial.Trial, ranged: RangedHParams) -> dict[str, Any]:
+    """Returns the hparams of a trial by name."""
+    return {one.name: _value_of(one, _suggest(trial, one)) for one in ranged.ranges.values()}
+
+
+def _suggest(trial: optuna.trial.Trial, one: Range) -> Any:
+    if not one.is_interval:
+        return trial.suggest_categorical(one.name, one.values)
+    smallest, largest = one.values
+    is_log = one.scale != RangedHParams.LINEAR_SCALE
+    if one.kind == FLOAT:
+        return trial.suggest_float(one.name, smallest, largest, log=is_log)
+    return trial.suggest_int(one.name, smallest, largest, log=is_log)
+
+
+def _value_of(one: Range, chosen: Any) -> Any:
+    """Returns the hparam that a choice of Optuna's stands for."""
+    if not one.is_interval:
+        return chosen
+    value = _mirrored(one, chosen)
+    if one.kind != FLOAT:
+        return value
+    return min(max(float(f"{value:.{_DIGITS}g}"), one.values[0]), one.values[1])
+
+
+def _mirrored(one: Range, value: Any) -> Any:
+    """Returns a value with both ends exchanged, where the scale has its small steps at the upper one."""
+    return sum(one.values) - value if one.scale == RangedHParams.REVERSE_LOG_SCALE else value
+
+
+class FixedSampler(BaseSampler):
+    """Chooses given values of hparams, by name, and by another sampler what is not given."""
+
+    def __init__(self, ranged: RangedHParams, values: Mapping[str, Any], other: BaseSampler):
+        self._chosen = {name: _mirrored(ranged.ranges[name], value) for name, value in values.items()}
+        self._other = other
+
+    def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, BaseDistribution]:
+        """Returns nothing: each hparam is chosen by itself."""
+        return {}
+
+    def sample_relative(self, study: Any, trial: Any, search_space: dict[str, BaseDistribution]) -> dict[str, Any]:
+        """Returns nothing, see `infer_relative_search_space`."""
+        return {}
+
+    def sample_independent(self, study: Any, trial: Any, param_name: str, param_distribution: BaseDistribution) -> Any:
+        """Returns the given value, or the other sampler's."""
+        if param_name in self._chosen:
+            return self._chosen[param_name]
+        return self._other.sample_independent(study, trial, param_name, param_distribution)
+
+
+def own_values(ranged: RangedHParams, hparams: HParams) -> dict[str, Any]:
+    """Returns the values of a set that lie in their ranges, by name."""
+    values = {name: getattr(hparams, name) for name in ranged.ranges}
+    return {name: value for name, value in values.items() if ranged.ranges[name].holds(value)}
+
+
+def grid(ranged: RangedHParams, seed: int) -> list[dict[str, Any]]:
+    """Returns all combinations, in an order that the seed decides.
+
+    Raises:
+        UserError: a range of real numbers, or of more than a thousand whole ones.
+    """
+    values = []
+    for one in ranged.ranges.values():
+        if one.kind == FLOAT or (one.is_interval and one.values[1] - one.values[0] >= 1000):
+            raise UserError(
+                f"--sampler=grid: {one} has too many values to try them all; give rhp.set_discrete a few, or "
+                f"choose another sampler"
+            )
+        values.append(range(one.values[0], one.values[1] + 1) if one.is_interval else one.values)
+    combinations = [dict(zip(ranged.ranges, chosen, strict=True)) for chosen in itertools.product(*values)]
+    random.Random(seed).shuffle(combinations)
+    return combinations

@@ -1,0 +1,272 @@
+"""A study: its folder, its record, and its trials in the storage of Optuna."""
+
+import contextlib
+import dataclasses
+import json
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.storages import BaseStorage, JournalStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from t2t.errors import MachineError, UserError, first_few, one_line
+from t2t.files.atomic import LockedError, exclusive_lock, os_errors_as_machine_errors, write_atomically
+from t2t.hparams.ranges import RangedHParams
+from t2t.tuning.objective import Objective
+from t2t.tuning.settings import TuneSettings
+from t2t.tuning.space import FixedSampler, grid, suggest
+
+_IDENTITY, _FOLDER, _HOST, _VALUES, _STOPPED_AT, _ERROR = "identity", "folder", "host", "hparams", "stopped_at", "error"
+RECORD_FILE = "study.json"
+"""The command of the study, by which the same study goes on without it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TrialReport:
+    """What is known of a trial."""
+
+    number: int
+    state: str
+    """`finished`, `stopped` early, `failed` or `training`."""
+    hparams: dict[str, Any]
+    value: float | None
+    """Best value of the objective so far."""
+    update: int | None
+    """Where that was."""
+    updates: int
+    """Of its last evaluation."""
+    folder: str
+    error: str = ""
+
+
+_STATES = {
+    TrialState.COMPLETE: "finished", TrialState.PRUNED: "stopped", TrialState.FAIL: "failed",
+    TrialState.RUNNING: "training",
+}  # fmt: skip
+
+
+class Study:
+    """The trials of a study; several processes and machines may work on one.
+
+    Args:
+        folder: where its runs are.
+        settings: how it is carried out.
+        objective: what is searched for.
+        ranged: where.
+        identity: what must be the same whoever goes on with it: plain JSON.
+        first: values of the first trial by hparam; others are chosen by chance.
+        seed: of all choices.
+        last_update: of a trial that is not stopped early.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: TuneSettings,
+        objective: Objective,
+        ranged: RangedHParams,
+        identity: dict[str, Any],
+        first: dict[str, Any],
+        seed: int,
+        last_update: int,
+    ):
+        self.folder = folder.absolute()  # by which other machines tell whose trials are whose
+        self.settings, self.objective, self.ranged = settings, objective, ranged
+        self._first, self._seed, self._last_update = first, seed, last_update
+        self._grid = grid(ranged, seed) if settings.sampler == "grid" else []
+        self.last = min(settings.trials, len(self._grid)) if self._grid else settings.trials
+        """How many trials there will be."""
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._study = self._open()
+        self._check_identity(json.loads(json.dumps(identity)))
+
+    def _open(self) -> optuna.Study:
+        with os_errors_as_machine_errors(f"cannot write {self.folder}"):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        direction = "maximize" if self.objective.higher_is_better else "minimize"
+        name = self.settings.study_name or self.folder.name
+        try:
+            return optuna.create_study(
+                storage=self._storage(), study_name=name, direction=direction, pruner=self._pruner(),
+                load_if_exists=True,
+            )  # fmt: skip
+        except ModuleNotFoundError as error:
+            raise UserError(f"--storage: this database needs the package {error.name}; pip install it") from error
+        except OSError as error:
+            raise MachineError(f"cannot write {self.folder}: {one_line(error)}") from error
+        except Exception as error:  # of SQLAlchemy or the driver of a database
+            raise UserError(f"--storage: the database of the study cannot be opened: {one_line(error)}") from error
+
+    def _storage(self) -> BaseStorage:
+        if self.settings.storage:
+            return RDBStorage(self.settings.storage)
+        return JournalStorage(JournalFileBackend(str(self.folder / "study.journal")))
+
+    def _pruner(self) -> optuna.pruners.BasePruner:
+        if self.settings.pruner == "median":
+            return optuna.pruners.MedianPruner(n_startup_trials=self.settings.startup_trials)
+        if self.settings.pruner == "hyperband":
+            smallest = max(1, self._last_update // 9)  # two rounds of the factor 3
+            return optuna.pruners.HyperbandPruner(smallest, self._last_update, reduction_factor=3)
+        return optuna.pruners.NopPruner()
+
+    def _check_identity(self, identity: dict[str, Any]) -> None:
+        """Raises UserError where the study was begun as another one."""
+        found = self._study.user_attrs.get(_IDENTITY)
+        if found is None:
+            self._study.set_user_attr(_IDENTITY, identity)
+            return
+        wrong = [
+            f"{name}: asked {identity.get(name)}, found {found.get(name)}"
+            for name in sorted({*identity, *found})
+            if identity.get(name) != found.get(name)
+        ]
+        if wrong:
+            raise UserError(
+                f"--study={self.folder} is another study: {first_few(wrong)}; go on with that, or use another --study"
+            )
+
+    def begin(self) -> tuple[Trial, dict[str, Any]] | None:
+        """Begins the next trial; returns it and its hparams, or None where there are enough."""
+        with self._alone():
+            trials = self._study.get_trials(deepcopy=False)
+            half = [one for one in trials if one.state == TrialState.RUNNING and _FOLDER not in one.user_attrs]
+            if half and not self.settings.storage:  # a tuner was killed while it chose
+                return self._choose(half[0].number, half[0])
+            if len(trials) - len(half) >= self.last:
+                return None
+            return self._choose(len(trials), None)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Waits until no other tuner of this folder begins a trial, and keeps them from it."""
+        while True:
+            try:
+                with exclusive_lock(self.folder / "begin.lock"):
+                    yield
+                    return
+            except LockedError:
+                time.sleep(0.1)
+
+    def _choose(self, number: int, half: FrozenTrial | None) -> tuple[Trial, dict[str, Any]]:
+        """Chooses the hparams of a trial: a function of the seed, its number and what is known of earlier ones."""
+        self._study.sampler = self._sampler(number)
+        trial = Trial(self._study, half._trial_id) if half else self._study.ask()
+        values = suggest(trial, self.ranged)
+        for name, value in ((_VALUES, values), (_HOST, socket.gethostname()), (_FOLDER, self._folder_of(trial.number))):
+            trial.set_user_attr(name, str(value) if isinstance(value, Path) else value)
+        return trial, values
+
+    def _sampler(self, number: int) -> optuna.samplers.BaseSampler:
+        seed = (self._seed * 1_000_003 + number) % 2**32
+        chance = optuna.samplers.RandomSampler(seed)
+        if self._grid:
+            return FixedSampler(self.ranged, self._grid[min(number, len(self._grid) - 1)], chance)
+        if number == 0:
+            return FixedSampler(self.ranged, self._first, chance)
+        if self.settings.sampler == "random":
+            return chance
+        return optuna.samplers.TPESampler(seed=seed, n_startup_trials=self.settings.startup_trials)
+
+    def _folder_of(self, number: int) -> Path:
+        return self.folder / f"trial_{number:04d}"
+
+    def interrupted(self) -> list[tuple[Trial, dict[str, Any]]]:
+        """Returns trials of this folder that are not done, with their hparams: their tuner may have been killed."""
+        found = []
+        for one in self._study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
+            attributes = one.user_attrs
+            place = (attributes.get(_HOST), attributes.get(_FOLDER))
+            if _FOLDER in attributes and (
+                not self.settings.storage or place == (socket.gethostname(), str(self._folder_of(one.number)))
+            ):
+                self._study.sampler = self._sampler(one.number)
+                found.append((Trial(self._study, one._trial_id), attributes[_VALUES]))
+        return found
+
+    def is_open(self, trial: Trial) -> bool:
+        """Returns whether nobody has ended a trial yet."""
+        return self._frozen(trial).state == TrialState.RUNNING
+
+    def _frozen(self, trial: Trial) -> FrozenTrial:
+        return self._study.get_trials(deepcopy=False)[trial.number]
+
+    def report(self, trial: Trial, values: dict[int, float]) -> bool:
+        """Takes the evaluations of a trial so far; returns whether to stop it early."""
+        if _STOPPED_AT in self._frozen(trial).user_attrs:
+            return True
+        known = self._frozen(trial).intermediate_values
+        for update, value in sorted(values.items()):
+            if update in known or value != value:
+                continue
+            trial.report(value, update)
+            if update < self._last_update and trial.should_prune():
+                trial.set_user_attr(_STOPPED_AT, update)  # decided, also where this process is killed now
+                return True
+        return False
+
+    def is_trained(self, folder: Path) -> bool:
+        """Returns whether a run has been evaluated at the last update."""
+        return self._last_update in self.objective.values(folder)
+
+    def end(self, trial: Trial, state: str, values: dict[int, float], error: str = "") -> None:
+        """Ends a trial: `finished`, `stopped` early or `failed`; one without a finite value has failed."""
+        best = self.objective.best(values)
+        if error:
+            trial.set_user_attr(_ERROR, error)
+        if state == _STATES[TrialState.COMPLETE] and best:
+            self._study.tell(trial, best[1])
+        else:
+            was_stopped = state == _STATES[TrialState.PRUNED] and best
+            self._study.tell(trial, state=TrialState.PRUNED if was_stopped else TrialState.FAIL)
+
+    def reports(self) -> list[TrialReport]:
+        """Returns all trials, the best first."""
+        found = [self._report_of(one) for one in self._study.get_trials(deepcopy=False) if _FOLDER in one.user_attrs]
+        return sorted(found, key=self._rank)
+
+    def _report_of(self, one: FrozenTrial) -> TrialReport:
+        best = self.objective.best(one.intermediate_values)
+        attributes = one.user_attrs
+        return TrialReport(
+            number=one.number,
+            state=_STATES[one.state],
+            hparams=attributes[_VALUES],
+            value=best[1] if best else None,
+            update=best[0] if best else None,
+            updates=max(one.intermediate_values, default=0),
+            folder=attributes[_FOLDER] if self.settings.storage else str(self._folder_of(one.number)),
+            error=attributes.get(_ERROR, ""),
+        )
+
+    def _rank(self, one: TrialReport) -> tuple[bool, bool, float, int]:
+        is_failed = one.state == _STATES[TrialState.FAIL]
+        return is_failed, one.value is None, 0.0 if one.value is None else self.objective.cost(one.value), one.number
+
+    def write_record(self, arguments: list[str]) -> None:
+        """Records the arguments of the command, by which `t2t-tune --study` alone goes on."""
+        with os_errors_as_machine_errors(f"cannot write {self.folder}"):
+            write_atomically(self.folder / RECORD_FILE, json.dumps({"arguments": arguments}, indent=2).encode())
+
+
+def recorded_arguments(folder: Path) -> list[str]:
+    """Returns the arguments that the study in a folder was begun with; none without a study.
+
+    Raises:
+        UserError: the record is damaged.
+    """
+    file = folder / RECORD_FILE
+    if not file.is_file():
+        return []
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))["arguments"]
+        if isinstance(found, list) and all(isinstance(one, str) for one in found):
+            return found
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise UserError(f"{file} is damaged; give the whole command of the study again, and remove that file")

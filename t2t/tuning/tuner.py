@@ -1,0 +1,233 @@
+"""Carries a study out: begins trials, looks at their evaluations, stops those that fall behind, repeats the best."""
+
+import dataclasses
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from optuna.trial import Trial
+
+from t2t.errors import UserError, one_line
+from t2t.hparams.override import format_overrides, merge_overrides
+from t2t.tuning.settings import TuneSettings
+from t2t.tuning.study import Study, TrialReport
+from t2t.tuning.trial_run import FAILED, FINISHED, STOPPED, TrialRun
+
+_SECONDS_BETWEEN_LOOKS = 0.5
+_MOST_FAILURES = 3
+"""Trials that may fail before any has succeeded: then it is the study that is wrong, and not their hparams."""
+
+log = logging.getLogger("t2t")
+
+
+@dataclasses.dataclass(frozen=True)
+class TrialCommand:
+    """What `t2t-trainer` is given for a trial."""
+
+    arguments: tuple[str, ...]
+    """But for --output_dir, --hparams and --random_seed."""
+    overrides: str
+    """Value of `--hparams` before what is searched."""
+    seed: int
+    check: Callable[[str], None]
+    """Raises UserError for hparams that do not fit together, given as a value of `--hparams`."""
+
+    def overrides_of(self, values: dict[str, Any]) -> str:
+        """Returns the value of `--hparams` of a trial."""
+        return merge_overrides(self.overrides, format_overrides(values))
+
+    def arguments_of(self, values: dict[str, Any], seed: int) -> list[str]:
+        """Returns all arguments of a trial but for --output_dir."""
+        return [*self.arguments, f"--hparams={self.overrides_of(values)}", f"--random_seed={seed}"]
+
+
+@dataclasses.dataclass
+class _Slot:
+    """A trial that trains."""
+
+    number: int
+    run: TrialRun
+    trial: Trial
+    gpus: int
+    """Which share of the GPUs it has."""
+    size: int = 0
+    """Bytes of figures that have been looked at."""
+
+
+class Tuner:
+    """Trains the trials of a study, `parallel` at a time; a killed one goes on with the same trials."""
+
+    def __init__(self, study: Study, command: TrialCommand, settings: TuneSettings):
+        self._study, self._command, self._settings = study, command, settings
+        self._slots: list[_Slot] = []
+        self._gpu_shares = gpu_shares(settings)
+        self._interrupted = study.interrupted()
+
+    def run(self, changed: Callable[[], None] = lambda: None) -> None:
+        """Trains until the study has all its trials, and then repeats the best; `changed` is called after each.
+
+        Raises:
+            UserError: the first trials have all failed.
+        """
+        try:
+            while self._fill() or self._slots:
+                for slot in list(self._slots):
+                    if self._look(slot):
+                        changed()
+                time.sleep(_SECONDS_BETWEEN_LOOKS)
+            for _ in self._repeat():
+                changed()
+        finally:
+            self._stop_all()
+
+    def _fill(self) -> bool:
+        """Begins trials while there are free slots; returns whether another may begin later."""
+        while len(self._slots) < self._settings.parallel:
+            if self._interrupted:
+                self._begin(*self._interrupted.pop(0), "goes on")
+                continue
+            begun = self._study.begin()
+            if begun is None:
+                return False
+            self._begin(*begun, "begins")
+        return True
+
+    def _begin(self, trial: Trial, values: dict[str, Any], how: str) -> None:
+        folder = self._study.folder / f"trial_{trial.number:04d}"
+        taken = {slot.gpus for slot in self._slots}
+        share = next(number for number in range(len(taken) + 1) if number not in taken)
+        gpus = self._gpu_shares[share % len(self._gpu_shares)] if self._gpu_shares else None
+        run = TrialRun(folder, self._command.arguments_of(values, self._command.seed), gpus)
+        if not run.take() or not self._study.is_open(trial):  # of another tuner
+            run.release()
+            return
+        log.info("trial %d %s: %s", trial.number, how, format_overrides(values))
+        try:
+            self._command.check(self._command.overrides_of(values))
+        except UserError as error:
+            self._end(_Slot(trial.number, run, trial, share), FAILED, one_line(error))
+            return
+        if self._study.report(trial, self._study.objective.values(folder)):  # decided before its tuner was killed
+            run.stop()
+        self._slots.append(_Slot(trial.number, run, trial, share))
+
+    def _look(self, slot: _Slot) -> bool:
+        """Takes what is new of a trial; returns whether it has ended."""
+        how = slot.run.poll()
+        size = _size(slot.run.folder / "metrics.jsonl")
+        if size != slot.size or how:
+            falls_behind = self._study.report(slot.trial, self._values(slot))
+            if falls_behind and not how:
+                slot.run.stop()
+            elif falls_behind and how == FINISHED:
+                how = STOPPED
+            slot.size = size
+        if not how:
+            return False
+        self._slots.remove(slot)
+        self._end(slot, how, slot.run.describe_failure() if how == FAILED else "")
+        return True
+
+    def _values(self, slot: _Slot) -> dict[int, float]:
+        return self._study.objective.values(slot.run.folder)
+
+    def _end(self, slot: _Slot, how: str, error: str = "") -> None:
+        self._study.end(slot.trial, how, self._values(slot), error)
+        slot.run.release()
+        reports, figure = self._study.reports(), self._study.objective.figure
+        own = next(one for one in reports if one.number == slot.number)
+        said = f": {figure} {own.value:.4g} at update {own.update}" if own.value is not None and not error else ""
+        leader = (
+            f"; best so far {reports[0].value:.4g}, trial {reports[0].number}" if reports[0].value is not None else ""
+        )
+        log.info("trial %d %s%s%s%s", slot.number, how, said, f": {error}" if error else "", leader)
+        done = [one for one in reports if one.state != "training"]
+        if how == FAILED and len(done) >= _MOST_FAILURES and all(one.state == FAILED for one in done):
+            raise UserError(
+                f"the first {len(done)} trials of --study={self._study.folder} failed, the last with: "
+                f"{error or 'no word'}; see {slot.run.log_file.parent}"
+            )
+
+    def _repeat(self) -> Iterator[TrialRun]:
+        """Trains the best trials with other seeds, and yields each run that has ended."""
+        waiting = [
+            TrialRun(folder, self._command.arguments_of(one.hparams, self._command.seed + seed))
+            for one in best_trials(self._study.reports(), self._settings)
+            for seed, folder in enumerate(repeat_folders(one, self._settings), start=1)
+            if not self._study.is_trained(folder)
+        ]
+        running: list[tuple[int, TrialRun]] = []
+        try:
+            while waiting or running:
+                while waiting and len(running) < self._settings.parallel:
+                    run = waiting.pop(0)
+                    if run.take():
+                        share = next(n for n in range(len(running) + 1) if n not in [taken for taken, _ in running])
+                        run.gpus = self._gpu_shares[share % len(self._gpu_shares)] if self._gpu_shares else None
+                        running.append((share, run))
+                        log.info("%s trains with another seed", run.folder.name)
+                for share, run in list(running):
+                    if how := run.poll():
+                        running.remove((share, run))
+                        run.release()
+                        objective = self._study.objective
+                        best = objective.best(objective.values(run.folder))
+                        said = f": {objective.figure} {best[1]:.4g} at update {best[0]}" if best else ""
+                        said = f": {run.describe_failure()}" if how == FAILED else said
+                        log.info("%s %s%s", run.folder.name, how, said)
+                        yield run
+                time.sleep(_SECONDS_BETWEEN_LOOKS if running else 0)
+        finally:
+            _stop([run for _, run in running])
+
+    def _stop_all(self) -> None:
+        """Ends the processes of trials; they save, and the same command goes on with them."""
+        _stop([slot.run for slot in self._slots])
+
+
+def _stop(runs: Sequence[TrialRun]) -> None:
+    for run in runs:
+        run.stop()
+    for run in runs:
+        run.wait()
+        run.release()
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def best_trials(reports: Sequence[TrialReport], settings: TuneSettings) -> list[TrialReport]:
+    """Returns the finished trials that are repeated, the best first."""
+    finished = [one for one in reports if one.state == FINISHED]
+    return finished[: settings.best] if settings.repeats else []
+
+
+def repeat_folders(one: TrialReport, settings: TuneSettings) -> list[Path]:
+    """Returns the folders of a trial with other seeds."""
+    return [Path(f"{one.folder}_seed_{seed}") for seed in range(1, settings.repeats + 1)]
+
+
+def gpu_shares(settings: TuneSettings) -> list[str]:
+    """Returns values of CUDA_VISIBLE_DEVICES, one for each trial at a time; none where all see all GPUs.
+
+    Raises:
+        UserError: fewer GPUs are visible than the trials need together.
+    """
+    each, needed = settings.trial_gpus, settings.trial_gpus * settings.parallel
+    if not each:
+        return []
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = [str(n) for n in range(needed)] if visible is None else [one for one in visible.split(",") if one]
+    if len(names) < needed:
+        raise UserError(
+            f"--parallel={settings.parallel} --trial_gpus={each}: that is {needed} GPUs, and "
+            f"CUDA_VISIBLE_DEVICES={visible} shows {len(names)}; lower one of them"
+        )
+    return [",".join(names[first : first + each]) for first in range(0, needed, each)]
