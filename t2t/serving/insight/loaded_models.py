@@ -1,6 +1,7 @@
 """Models of runs that are loaded when something is asked of them."""
 
 import logging
+import re
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -25,10 +26,12 @@ class LoadedModel(NamedTuple):
     translator: "Translator"
     step: int
     """Updates of the checkpoint."""
+    checkpoint: str | None = None
+    """By which a request names these weights whatever is trained meanwhile; None for what is always in memory."""
 
 
-Loader = Callable[[RunDir, str], LoadedModel]
-"""Loads a checkpoint of a run, named by its folder."""
+Loader = Callable[[RunDir, str], "tuple[Translator, int]"]
+"""Loads a checkpoint of a run, named by its folder: a translator and the step."""
 
 
 class LoadedModels:
@@ -55,9 +58,10 @@ class LoadedModels:
             while len(self._models) >= self._most:
                 (old, _), _ = self._models.popitem(last=False)
                 log.info("model of %s leaves the memory", old)
-            loaded = self._load(run, str(folder))
-            if not loaded.translator.reads_text:
+            translator, step = self._load(run, str(folder))
+            if not translator.reads_text:
                 raise UserError(f"run {run.path}: its inputs are no text, which is all that is asked here")
-            self._models[key] = loaded
+            number = re.fullmatch(r"step-0*(\d+)", folder.name)
+            self._models[key] = LoadedModel(translator, step, number[1] if number else folder.name)
         self._models.move_to_end(key)
         return self._models[key]

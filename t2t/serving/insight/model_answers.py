@@ -15,9 +15,12 @@ MOST_ALTERNATIVES, WIDEST_BEAM = 100, 32
 
 
 def load_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Loads a model; returns the step of its checkpoint and the language that it writes."""
-    translator, step = studio.model(data.get("model"), data.get("checkpoint"))
-    return {"step": step, "language": translator.problem.target_language}
+    """Loads a model; returns its step and its checkpoint, by which later questions mean the same weights, and language.
+
+    `checkpoint` is null for the model that is served all the time.
+    """
+    translator, step, checkpoint = studio.model(data.get("model"), data.get("checkpoint"))
+    return {"step": step, "checkpoint": checkpoint, "language": translator.problem.target_language}
 
 
 def figure_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:

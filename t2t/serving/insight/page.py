@@ -1,11 +1,13 @@
 """HTML of the pages: one that shows figures by itself, and those that ask a service. None asks other hosts."""
 
 import base64
+import functools
 import hashlib
 import html
 import importlib.metadata
 import importlib.util
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +21,9 @@ _SHARED_SCRIPTS = ("dom.js", "ask.js", "address.js", "palette.js", "shell.js")
 """Scripts of every page of a service."""
 PLOTLY = "plotly.min.js"
 """Draws charts; it comes with the Python package of its name."""
+
+
+_STYLE_NAME = re.compile(r'getElementById\("([0-9a-f]{64})"\)')
 
 
 class Page(NamedTuple):
@@ -38,7 +43,9 @@ PAGES = (
     Page("Playground", "/playground", (*FIGURE_SCRIPTS[1:], "beam.js", "system_choice.js", "playground.js")),
 )
 APP_FILES = tuple(
-    sorted({*_SHARED_SCRIPTS, *(name for page in PAGES for name in page.scripts), "insight.css", "plotly.css"} - {PLOTLY})
+    sorted(
+        {*_SHARED_SCRIPTS, *(name for page in PAGES for name in page.scripts), "insight.css", "plotly.css"} - {PLOTLY}
+    )
 )
 """Files of the pages of a service that are the project's own."""
 _START = 'document.addEventListener("DOMContentLoaded", window.insight.showFigures);'
@@ -67,8 +74,15 @@ def plotly_file() -> Path:
     with needs_extra("serve", "charts"):
         importlib.metadata.version("plotly")  # raises what an import would
     found = importlib.util.find_spec("plotly")
-    assert found is not None and found.submodule_search_locations
+    assert found is not None
+    assert found.submodule_search_locations is not None
     return Path(found.submodule_search_locations[0]) / "package_data" / PLOTLY
+
+
+@functools.cache
+def _plotly_style_names() -> list[str]:
+    """Returns the names of the style elements that Plotly's script adds for maps, unless there is one of that name."""
+    return sorted(set(_STYLE_NAME.findall(plotly_file().read_text(encoding="utf-8"))))
 
 
 def app_page(name: str, facts: Mapping[str, Any]) -> str:
@@ -80,9 +94,12 @@ def app_page(name: str, facts: Mapping[str, Any]) -> str:
     """
     (page,) = [one for one in PAGES if one.name == name]
     scripts = "\n".join(f'<script src="{_address(file)}" defer></script>' for file in (*_SHARED_SCRIPTS, *page.scripts))
+    # Plotly adds no styles, which the policy forbids, where it finds these names.
+    known = [f'<template id="{one}"></template>' for one in _plotly_style_names()] if PLOTLY in page.scripts else []
     head = f"""<link rel="stylesheet" href="{_address("insight.css")}">
 <link rel="icon" href="data:,">
 <link id="plotly.js-style-global" class="no-inline-styles" rel="stylesheet" href="{_address("plotly.css")}">
+{"".join(known)}
 {scripts}"""
     links = "\n".join(
         f'<a href="{one.path}"{" aria-current=page" if one is page else ""}>{one.name}</a>' for one in PAGES

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 
 from t2t.errors import UnknownNameError
+from t2t.runs.startup import import_quietly
 from t2t.serving.address import HTML, JSON, Address, Content
 from t2t.serving.insight import run_answers
 from t2t.serving.insight.page import APP_FILES, PAGES, PLOTLY, app_page, plotly_file, static
@@ -16,7 +17,6 @@ from t2t.serving.insight.studio import Studio
 from t2t.serving.requests import read_json
 from t2t.serving.schemas import ANY_OBJECT, INTEGER, STRING
 from t2t.serving.service import Service
-from t2t.runs.startup import import_quietly
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -67,9 +67,7 @@ def insight_addresses(studio: Studio) -> list[Address]:
     ):
         handler = functools.partial(_look, answer, studio)
         path = f"/insight/{name}"
-        addresses.append(
-            Address(method="GET", path=path, handler=handler, summary=summary, query=query, answers=plain)
-        )
+        addresses.append(Address(method="GET", path=path, handler=handler, summary=summary, query=query, answers=plain))
     for name, handler, summary in (
         ("curves", functools.partial(_ask_files, run_answers.curves_answer, studio), "Training curves of runs."),
         ("hparams", functools.partial(_ask_files, run_answers.hparams_answer, studio), "Hparams of runs side by side."),

@@ -1,12 +1,12 @@
 """Answers of the page about runs, which no model is needed for: their table, curves, hparams, checkpoints, examples."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from t2t.errors import UserError
 from t2t.serving.insight.curves import HOURS, UPDATES, CurveView, curves_json
 from t2t.serving.insight.hparams_table import hparams_json
-from t2t.serving.insight.run_row import run_row
 from t2t.serving.insight.studio import Studio
 from t2t.serving.insight.system_comparison import compare_systems
 from t2t.serving.requests import texts_of
@@ -20,9 +20,8 @@ _FEWEST_POINTS = 100
 
 
 def runs_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a row for each run."""
-    names = studio.runs.names()
-    return {"runs": [run_row(name, studio.runs.run(name).run) for name in names]}
+    """Returns a row for each run, with the size of its figures, which changes when there is something new."""
+    return {"runs": [dataclasses.asdict(one) | {"size": size} for one, size in studio.runs.overview()]}
 
 
 def curves_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,14 +40,16 @@ def curves_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
     }
     found = {}
     for name in names:
-        run, last_update = studio.runs.run(name)
-        found[name] = curves_json(run, studio.runs.figures(name), CurveView(**view, last_update=last_update))
+        last_update = studio.runs.place(name).last_update
+        found[name] = curves_json(
+            studio.runs.run(name), studio.runs.figures(name), CurveView(**view, last_update=last_update)
+        )
     return {"runs": found}
 
 
 def hparams_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the hparams of some runs side by side."""
-    return hparams_json({name: studio.runs.run(name).run.record for name in run_names(studio, data)})
+    return hparams_json({name: studio.runs.run(name).record for name in run_names(studio, data)})
 
 
 def checkpoints_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,7 +84,7 @@ def run_names(studio: Studio, data: Mapping[str, Any]) -> Sequence[str]:
     if not isinstance(names, list):
         raise UserError(f"runs {names!r}: a list of names of runs is wanted")
     for name in names:
-        studio.runs.run(name)
+        studio.runs.place(name)
     return list(dict.fromkeys(names))
 
 

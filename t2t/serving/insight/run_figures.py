@@ -1,6 +1,6 @@
 """The figures of a run as columns of numbers, read on while training writes them.
 
-Legend: P points of a figure.
+Legend: P points of a figure, N lines with the same names of figures, C columns of these.
 """
 
 import contextlib
@@ -34,20 +34,18 @@ class RunFigures:
 
     `read` takes up what has been added since the last time, without what is half-written, so that looking again at a
     run in training costs little.
-
-    Args:
-        file: of the figures.
-        tail: bytes at its end that are read at first; None for all of it.
     """
 
-    def __init__(self, file: Path, tail: int | None = None):
-        self._file, self._tail = file, tail
+    def __init__(self, file: Path):
+        self._file = file
         self._identity: tuple[int, int] | None = None
         self._forget()
 
     def _forget(self) -> None:
-        self._end = 0
-        self._lines: dict[str, list[tuple[int, float, float]]] = {}
+        self._end = self._count = 0
+        # Most lines have the names of others, and are a matrix together: a number, then the values by name.
+        self._rows: dict[tuple[str, ...], list[list[Any]]] = {}
+        self._matrices: dict[tuple[str, ...], np.ndarray] = {}
         self._points: dict[str, Points] = {}
 
     @property
@@ -74,48 +72,68 @@ class RunFigures:
                 if identity != self._identity or found.st_size < self._end:
                     self._forget()
                     self._identity = identity
-                    if self._tail is not None and found.st_size > self._tail:
-                        file.seek(found.st_size - self._tail)
-                        self._end = file.tell() + len(file.readline())
                 file.seek(self._end)
                 added = file.read()
         whole = added[: added.rfind(b"\n") + 1]
-        self._end += len(whole)
-        for values in _parse(whole):
-            self._add(values)
+        if whole:
+            self._end += len(whole)
+            for values in _parse(whole):
+                self._add(values)
+            self._points.clear()
 
     def _add(self, values: Any) -> None:
-        if not isinstance(values, dict) or type(values.get(STEP)) is not int:
+        if not isinstance(values, dict) or type(values.get(STEP)) is not int or TIME not in values:
             return
-        step, time = values[STEP], _number(values.get(TIME))
-        for name, value in values.items():
-            if name != STEP and name != TIME and (number := _number(value)) is not None:
-                self._lines.setdefault(name, []).append((step, time or 0.0, number))
-                self._points.pop(name, None)
+        names = tuple(values)
+        self._rows.setdefault(names, []).append([self._count, *values.values()])
+        self._count += 1
 
     def names(self) -> list[str]:
-        """Returns the names of the figures, sorted."""
-        return sorted(self._lines)
+        """Returns the names of the figures, sorted; one that was never finite has no points."""
+        return sorted({name for names in self._rows for name in names} - {STEP, TIME})
 
     def points(self, name: str) -> Points:
         """Returns the points of a figure of `names`."""
         if name not in self._points:
-            table = np.array(self._lines[name], np.float64)
-            order = np.argsort(table[:, 0], kind="stable")
-            steps = table[order, 0]
-            last = order[np.append(steps[1:] != steps[:-1], True)]
-            self._points[name] = Points(table[last, 0].astype(np.int64), table[last, 1], table[last, 2])
+            found = [self._columns(names, name) for names in self._rows if name in names]
+            table = np.concatenate(found)
+            table = table[np.isfinite(table[:, -1])]
+            order = np.lexsort((table[:, 0], table[:, 1]))  # by step, lines of equal steps as they were written
+            steps = table[order, 1]
+            last = order[np.append(steps[1:] != steps[:-1], True)] if len(order) else order
+            self._points[name] = Points(table[last, 1].astype(np.int64), table[last, 2], table[last, 3])
         return self._points[name]
 
+    def _columns(self, names: tuple[str, ...], name: str) -> np.ndarray:
+        """Returns (N, 4) numbers, steps, times and values of a figure in the lines of some names."""
+        matrix = self._matrix(names)
+        places = [0, 1 + names.index(STEP), 1 + names.index(TIME), 1 + names.index(name)]
+        return matrix[:, places]
+
+    def _matrix(self, names: tuple[str, ...]) -> np.ndarray:
+        """Returns (N, C) float64 of the lines of some names, NaN for what is no number."""
+        rows, known = self._rows[names], self._matrices.get(names)
+        done = 0 if known is None else len(known)
+        if known is None or done < len(rows):
+            added = _as_matrix(rows[done:])
+            known = self._matrices[names] = added if known is None else np.concatenate([known, added])
+            rows[:] = [[]] * len(rows)  # their numbers are in the matrix
+        return known
+
     def start(self) -> float:
-        """Returns the time of the earliest point in seconds since 1970; 0 for no figures."""
-        return min((float(self.points(name).times.min()) for name in self._lines), default=0.0)
+        """Returns the time of the first line in seconds since 1970; 0 for no figures."""
+        return min((float(self._matrix(names)[0, 1 + names.index(TIME)]) for names in self._rows), default=0.0)
 
 
-def _number(value: Any) -> float | None:
-    """Returns a finite number as float, None for anything else."""
-    is_number = type(value) in (int, float) and math.isfinite(value)
-    return float(value) if is_number else None
+def _as_matrix(rows: list[list[Any]]) -> np.ndarray:
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        return np.array(rows, np.float64)  # None becomes NaN
+    return np.array([[_number(value) for value in row] for row in rows], np.float64)
+
+
+def _number(value: Any) -> float:
+    is_number = type(value) in (int, float) and abs(value) < 1e300
+    return float(value) if is_number else math.nan
 
 
 def _parse(lines: bytes) -> list[Any]:

@@ -1,14 +1,16 @@
 """The runs that a page is about: those that were named, and those found below folders, however many."""
 
-import os
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from t2t.checkpoints.run_dir import RECORD_FILE, RunDir
-from t2t.errors import T2TError, UnknownNameError, did_you_mean
+from t2t.checkpoints.run_dir import METRICS_FILE, RECORD_FILE, RunDir
+from t2t.errors import UnknownNameError, did_you_mean
+from t2t.files.atomic import os_errors_as_machine_errors
+from t2t.runs.overview import RunOverview, find_runs, overview_of
 from t2t.serving.insight.run_figures import RunFigures
 
 LOOK_AGAIN_S = 5.0
@@ -18,16 +20,15 @@ LOOK_AGAIN_S = 5.0
 class NamedRun(NamedTuple):
     """A run that was named on the command line."""
 
-    run: RunDir
+    path: Path
     last_update: int | None = None
     """Where its curves end, of a run that was named by a checkpoint."""
 
 
 class RunFolders:
-    """Runs by name, with their figures; safe to use from several threads.
+    """Runs by name, with their figures; safe to use from several threads. Nothing is opened before it is asked for.
 
-    A run found below a folder is called by its path from there. One whose record cannot be read is left out until it
-    can.
+    A run found below a folder is called by its path from there.
 
     Args:
         named: name -> run.
@@ -42,80 +43,75 @@ class RunFolders:
         clock: Callable[[], float] = time.monotonic,
     ):
         self._named, self._folders, self._clock = dict(named), list(folders), clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._looked: float | None = None
-        self._paths: dict[str, Path] = {}
-        self._opened: dict[str, tuple[tuple[int, int], RunDir]] = {}
-        self._figures: dict[str, RunFigures] = {}
+        self._runs: dict[str, NamedRun] = dict(named)
+        self._opened: dict[Path, tuple[tuple[int, int], RunDir]] = {}
+        self._figures: dict[Path, RunFigures] = {}
 
     def names(self) -> list[str]:
         """Returns the names of all runs, those that were named first."""
         with self._lock:
             self._look()
-            return [*self._named, *self._opened]
+            return list(self._runs)
 
-    def run(self, name: object) -> NamedRun:
-        """Returns the run of a name, as its record is now; raises UnknownNameError."""
+    def place(self, name: object) -> NamedRun:
+        """Returns where the run of a name is; raises UnknownNameError."""
         with self._lock:
             self._look()
-            if isinstance(name, str) and name in self._named:
-                return self._named[name]
-            if isinstance(name, str) and name in self._opened:
-                return NamedRun(self._opened[name][1])
-            known = [*self._named, *self._opened]
-        near = did_you_mean(str(name)[:200], known)
-        raise UnknownNameError(f"run {str(name)[:200]!r} is not here; {near}there are {len(known)}; see the table of runs")
+            if isinstance(name, str) and name in self._runs:
+                return self._runs[name]
+            near = did_you_mean(str(name)[:200], self._runs)
+            raise UnknownNameError(f"run {str(name)[:200]!r} is not here; {near}{len(self._runs)} are, see the table")
+
+    def run(self, name: object) -> RunDir:
+        """Returns the run of a name, as its record is now; raises UnknownNameError, and as `RunDir.open`."""
+        path = self.place(name).path
+        file = path / RECORD_FILE
+        with self._lock, os_errors_as_machine_errors(f"cannot read {file}"):
+            found = file.stat()
+            identity = found.st_ino, found.st_mtime_ns
+            if path not in self._opened or self._opened[path][0] != identity:
+                self._opened[path] = identity, RunDir.open(path)
+            return self._opened[path][1]
 
     def figures(self, name: str) -> RunFigures:
-        """Returns the figures of a run, with all that has been written so far; raises as `run` and `RunFigures.read`."""
-        run = self.run(name).run
+        """Returns the figures of a run with all that has been written so far; raises as `run` and `RunFigures.read`."""
+        run = self.run(name)
         with self._lock:
-            figures = self._figures.setdefault(name, RunFigures(run.metrics_file))
+            figures = self._figures.setdefault(run.path, RunFigures(run.metrics_file))
             figures.read()
             return figures
+
+    def overview(self) -> list[tuple[RunOverview, int]]:
+        """Returns how far each run is and how well it does, with the bytes of its figures, which tell of new ones.
+
+        A run that cannot be read is among them.
+        """
+        paths = {name: self.place(name).path for name in self.names()}
+        return [(overview_of(path, name), _size(path / METRICS_FILE)) for name, path in paths.items()]
 
     def _look(self) -> None:
         """Searches the folders, unless that was done a moment ago."""
         now = self._clock()
-        if self._looked is not None and now - self._looked < LOOK_AGAIN_S:
-            return
-        self._looked = now
-        opened = {}
-        for name, path in _named_paths(self._folders, self._named).items():
-            found = _open(path, self._opened.get(name))
-            if found is not None:
-                opened[name] = found
-        self._opened = opened
+        if self._looked is None or now - self._looked >= LOOK_AGAIN_S:
+            self._looked = now
+            self._runs = self._named | _found_runs(self._folders, self._named)
 
 
-def _open(path: Path, before: tuple[tuple[int, int], RunDir] | None) -> tuple[tuple[int, int], RunDir] | None:
-    """Returns what tells a record from a later one, and the run; None where it cannot be read."""
-    try:
-        found = (path / RECORD_FILE).stat()
-        identity = found.st_ino, found.st_mtime_ns
-        if before is not None and before[0] == identity:
-            return before
-        return identity, RunDir.open(path)
-    except (T2TError, OSError):  # it has just gone or is damaged; other runs are shown all the same
-        return None
+def _size(file: Path) -> int:
+    with contextlib.suppress(OSError):
+        return file.stat().st_size
+    return 0
 
 
-def _named_paths(folders: Sequence[Path], taken: Mapping[str, NamedRun]) -> dict[str, Path]:
-    """Returns name -> path of the runs below folders, a run that is found twice once."""
-    found: dict[str, Path] = {}
+def _found_runs(folders: Sequence[Path], taken: Mapping[str, NamedRun]) -> dict[str, NamedRun]:
+    """Returns the runs at and below folders; one of two that would have the same name is called by its whole path."""
+    found: dict[str, NamedRun] = {}
     for folder in folders:
         for path in find_runs(folder):
             name = folder.name if path == folder else path.relative_to(folder).as_posix()
-            if name in taken or found.get(name, path) != path:
+            if name in taken or found.get(name, NamedRun(path)).path != path:
                 name = str(path)
-            found.setdefault(name, path)
+            found[name] = NamedRun(path)
     return found
-
-
-def find_runs(folder: Path) -> Iterator[Path]:
-    """Yields the folders of runs at or below a folder, in order of their names; links to folders are not followed."""
-    for place, folders, files in os.walk(folder):
-        folders.sort()
-        if RECORD_FILE in files:
-            folders.clear()
-            yield Path(place)

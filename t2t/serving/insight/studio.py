@@ -48,7 +48,7 @@ class Studio:
         """
         if name is None and (names := self.runs.names()):
             name = names[0]
-        run = self.runs.run(name).run
+        run = self.runs.run(name)
         if checkpoint is None and name in self._served:
             return self._served[name]
         if checkpoint is None:
@@ -61,7 +61,7 @@ class Studio:
 
     def checkpoints(self, name: Any) -> dict[str, Any]:
         """Returns the checkpoints of a run: all steps, named ones, the best and the latest."""
-        store = CheckpointStore(self.runs.run(name).run.checkpoints_folder)
+        store = CheckpointStore(self.runs.run(name).checkpoints_folder)
         steps = store.steps()
         best = store.best()
         return {
@@ -80,5 +80,5 @@ class Studio:
         """
         if self._examples is None:
             raise UserError("no data was named; start t2t-insight with --data_dir, or give lines of your own")
-        sources, references, total = self._examples(self.runs.run(name).run, str(split), count)
+        sources, references, total = self._examples(self.runs.run(name), str(split), count)
         return {"sources": sources, "references": references, "total": total}

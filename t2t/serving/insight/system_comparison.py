@@ -19,7 +19,7 @@ from t2t.serving.insight.word_changes import word_changes
 LENGTHS = (10, 20, 30, 40)
 """Longest references of the rows of lengths, in words; the last row is of longer ones."""
 FREQUENCIES = (1, 4)
-"""How often words of the rows of frequencies occur in all references, at most; the last row is of more frequent ones."""
+"""How often words of the rows of frequencies occur in all references; the last row is of more frequent ones."""
 
 
 def compare_systems(
@@ -87,9 +87,7 @@ def _place(number: int, bounds: Sequence[int]) -> int:
     return sum(number > bound for bound in bounds)
 
 
-def _by_length(
-    references: Sequence[str], systems: Iterable[Sequence[str]], language: str
-) -> list[dict[str, Any]]:
+def _by_length(references: Sequence[str], systems: Iterable[Sequence[str]], language: str) -> list[dict[str, Any]]:
     """Returns the BLEU of each system on the references of some length, for every length that occurs."""
     places = [_place(len(reference.split()), LENGTHS) for reference in references]
     systems, rows = list(systems), []
@@ -109,7 +107,7 @@ def _by_frequency(references: Sequence[str], systems: Iterable[Sequence[str]]) -
     expected = Counter(word for reference in references for word in reference.split())
     systems = list(systems)
     totals, rows = [0] * (len(FREQUENCIES) + 1), []
-    for word, count in expected.items():
+    for count in expected.values():
         totals[_place(count, FREQUENCIES)] += count
     right = [[0] * len(totals) for _ in systems]
     written = [[0] * len(totals) for _ in systems]

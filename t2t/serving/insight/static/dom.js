@@ -18,6 +18,9 @@
   // The same of a drawing.
   insight.shape = (tag, attributes, ...children) => filled(document.createElementNS(SVG, tag), attributes, children);
 
+  // Text that may be broken after underscores and commas.
+  insight.breakable = (text) => text.split(/(?<=[_,/])/).flatMap((part, place) => [place ? insight.element("wbr", {}) : null, part]);
+
   let names = 0;
   insight.fresh = (prefix) => `${prefix}-${++names}`;
 

@@ -4,38 +4,32 @@
   const { element, count, duration, number } = insight;
   const missing = (value) => value === null || value === undefined;
 
-  function state(run) {
-    if (run.training) return "training";
-    return run.steps && run.step >= run.steps ? "finished" : "stopped";
-  }
-
   function progress(run) {
-    if (!run.steps) return count(run.step);
-    const label = `${count(run.step)} of ${count(run.steps)}`;
-    return [label, element("progress", { max: run.steps, value: Math.min(run.step, run.steps), "aria-label": `${run.name}: updates` })];
+    if (!run.of) return count(run.step);
+    const label = `${count(run.step)} of ${count(run.of)}`;
+    const attributes = { max: run.of, value: Math.min(run.step, run.of), "aria-label": `${run.run}: updates done` };
+    return [label, element("progress", attributes)];
   }
 
-  const ago = (seconds) => `${duration(Math.max(Date.now() / 1000 - seconds, 0))} ago`;
+  const ago = (seconds) => `${duration(Math.max(Date.now() / 1000 - seconds, 0)).split(" ").slice(0, 2).join(" ")} ago`;
+  const state = (run) => element("span", { class: `state ${run.state}`, title: run.error || null }, run.state);
+  const best = (run) => element("span", {}, number(run.best), element("span", { class: "unit" }, " ", insight.breakable(run.metric), ` at ${count(run.at_step)}`));
 
-  // name: in the address; head: of the column; value: sorts; shown: what stands there, the value by default.
+  const text = (name) => (run) => insight.breakable(run[name]);
+
+  // name: a field of a run, and of the address; head: of the column; shown: what stands there.
   const COLUMNS = [
-    { name: "name", head: "Run", value: (run) => run.name },
-    { name: "state", head: "State", value: state, shown: (run) => element("span", { class: `state ${state(run)}` }, state(run)) },
-    { name: "problem", head: "Problem", value: (run) => run.problem },
-    { name: "model", head: "Model", value: (run) => run.model },
-    { name: "set", head: "Set", value: (run) => run.hparams_set },
-    { name: "differs", head: "Differs from the set", value: (run) => run.overrides },
-    { name: "step", head: "Updates", value: (run) => run.step, shown: progress, numeric: true },
-    {
-      name: "speed", head: "Tokens/s", value: (run) => run.tokens_per_second, numeric: true,
-      shown: (run) => count(run.tokens_per_second),
-    },
-    { name: "left", head: "Time left", value: (run) => run.seconds_left, shown: (run) => duration(run.seconds_left), numeric: true },
-    {
-      name: "best", head: "Best", value: (run) => run.best && run.best.value, numeric: true,
-      shown: (run) => [number(run.best.value), element("span", { class: "unit" }, ` ${run.best.metric} at ${count(run.best.step)}`)],
-    },
-    { name: "changed", head: "Last change", value: (run) => run.changed, shown: (run) => ago(run.changed), numeric: true },
+    { name: "run", shown: text("run"), head: "Run" },
+    { name: "state", head: "State", shown: state },
+    { name: "problem", shown: text("problem"), head: "Problem" },
+    { name: "model", shown: text("model"), head: "Model" },
+    { name: "hparams_set", shown: text("hparams_set"), head: "Set" },
+    { name: "changes", shown: text("changes"), head: "Differs from the set" },
+    { name: "step", head: "Updates", shown: progress, numeric: true },
+    { name: "tokens_per_second", head: "Tokens/s", shown: (run) => count(run.tokens_per_second), numeric: true },
+    { name: "seconds_left", head: "Time left", shown: (run) => duration(run.seconds_left), numeric: true },
+    { name: "best", head: "Best", shown: best, numeric: true },
+    { name: "updated", head: "Last report", shown: (run) => ago(run.updated), numeric: true },
   ];
 
   function compared(a, b) {
@@ -44,7 +38,7 @@
   }
 
   function matches(run, words) {
-    const text = COLUMNS.map((column) => column.value(run) ?? "").join(" ").toLowerCase();
+    const text = COLUMNS.map((column) => run[column.name] ?? "").join(" ").toLowerCase();
     return words.every((word) => text.includes(word));
   }
 
@@ -53,8 +47,8 @@
     const column = COLUMNS.find((one) => one.name === sort) || COLUMNS[0];
     const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
     const kept = runs.filter((run) => matches(run, words));
-    const [known, unknown] = [false, true].map((is) => kept.filter((run) => missing(column.value(run)) === is));
-    known.sort((a, b) => (isDown ? -1 : 1) * compared(column.value(a), column.value(b)));
+    const [known, unknown] = [false, true].map((is) => kept.filter((run) => missing(run[column.name]) === is));
+    known.sort((a, b) => (isDown ? -1 : 1) * compared(a[column.name], b[column.name]));
     return [...known, ...unknown];
   };
 
@@ -68,20 +62,20 @@
       return element("th", { scope: "col", role: "columnheader", "aria-sort": direction, class: column.numeric ? "numeric" : null }, button);
     };
     const all = element("input", { type: "checkbox", "aria-label": "Tick all that are shown", onchange: () => tickedAll(all.checked) });
-    all.checked = shownRuns.length > 0 && shownRuns.every((run) => ticks.has(run.name));
+    all.checked = shownRuns.length > 0 && shownRuns.every((run) => ticks.has(run.run));
 
     function row(run) {
       const box = element("input", {
-        type: "checkbox", "aria-label": `Tick ${run.name}`, "data-run": run.name, onchange: () => ticked(run.name, box.checked),
+        type: "checkbox", "aria-label": `Tick ${run.run}`, "data-run": run.run, onchange: () => ticked(run.run, box.checked),
       });
-      box.checked = ticks.has(run.name);
+      box.checked = ticks.has(run.run);
       const cell = (column, index) => {
-        const shown = missing(column.value(run)) || column.value(run) === "" ? "\u2013" : (column.shown || column.value)(run);
+        const shown = missing(run[column.name]) || run[column.name] === "" ? "\u2013" : column.shown(run);
         const attributes = { class: column.numeric ? "numeric" : null, "data-label": column.head, "data-column": column.name };
         if (index) return element("td", { ...attributes, role: "cell" }, shown);
         return element("th", { ...attributes, scope: "row", role: "rowheader" }, shown);
       };
-      return element("tr", { role: "row", "data-run": run.name }, element("td", { class: "tick", role: "cell" }, box), COLUMNS.map(cell));
+      return element("tr", { role: "row", "data-run": run.run }, element("td", { class: "tick", role: "cell" }, box), COLUMNS.map(cell));
     }
 
     return element(

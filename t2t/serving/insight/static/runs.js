@@ -17,7 +17,7 @@
 
     const handlers = {
       sorted(name) {
-        const isDown = address.get("sort", "name") === name && address.get("order") !== "down";
+        const isDown = address.get("sort", "run") === name && address.get("order") !== "down";
         changed({ sort: name, order: isDown ? "down" : null });
       },
       ticked(name, is) {
@@ -25,20 +25,20 @@
         changed({ run: [...ticks] });
       },
       tickedAll(is) {
-        for (const run of arranged()) is ? ticks.add(run.name) : ticks.delete(run.name);
+        for (const run of arranged()) is ? ticks.add(run.run) : ticks.delete(run.run);
         changed({ run: [...ticks] });
       },
     };
 
     const isDown = () => address.get("order") === "down";
-    const arranged = () => insight.arranged(runs, address.get("filter"), address.get("sort", "name"), isDown());
+    const arranged = () => insight.arranged(runs, address.get("filter"), address.get("sort", "run"), isDown());
 
     function draw() {
       const rows = arranged();
       const focused = insight.focusPath(place);
-      place.replaceChildren(insight.runTable(rows, ticks, address.get("sort", "name"), isDown(), handlers));
+      place.replaceChildren(insight.runTable(rows, ticks, address.get("sort", "run"), isDown(), handlers));
       insight.restoreFocus(place, focused);
-      const training = runs.filter((run) => run.training).length;
+      const training = runs.filter((run) => run.state === "training").length;
       const parts = [`${rows.length} of ${runs.length} runs`, `${training} training`, `${ticks.size} ticked`];
       const text = parts.join(", ");
       if (said.textContent !== text) said.textContent = text;

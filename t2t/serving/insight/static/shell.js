@@ -69,6 +69,6 @@
   // A figure as short as it may be.
   insight.number = function (value) {
     const isOdd = Math.abs(value) >= 1e6 || (value && Math.abs(value) < 1e-3);
-    return isOdd ? value.toExponential(2) : String(+value.toPrecision(5));
+    return isOdd ? value.toExponential(2) : String(+value.toPrecision(4));
   };
 })((window.insight = window.insight || {}));
