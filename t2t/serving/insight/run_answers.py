@@ -1,10 +1,15 @@
 """Answers of the page about runs, which no model is needed for: their table, curves, hparams, checkpoints, examples."""
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from t2t.checkpoints.run_dir import METRICS_FILE
+from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
+from t2t.runs.overview import DAMAGED, RunOverview
 from t2t.serving.insight.curves import HOURS, UPDATES, CurveView, curves_json
 from t2t.serving.insight.hparams_table import hparams_json
 from t2t.serving.insight.studio import Studio
@@ -21,7 +26,15 @@ _FEWEST_POINTS = 100
 
 def runs_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a row for each run, with the size of its figures, which changes when there is something new."""
-    return {"runs": [dataclasses.asdict(one) | {"size": size} for one, size in studio.runs.overview()]}
+    return {"runs": [_row(studio.runs.place(one.run).path, one) for one in studio.runs.overview()]}
+
+
+def _row(path: Path, overview: RunOverview) -> dict[str, Any]:
+    size = 0
+    with contextlib.suppress(OSError):
+        size = (path / METRICS_FILE).stat().st_size
+    has_checkpoints = overview.state != DAMAGED and bool(CheckpointStore(path / "checkpoints").steps())
+    return dataclasses.asdict(overview) | {"size": size, "has_checkpoints": has_checkpoints}
 
 
 def curves_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,13 +1,12 @@
 """The runs that a page is about: those that were named, and those found below folders, however many."""
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from t2t.checkpoints.run_dir import METRICS_FILE, RECORD_FILE, RunDir
+from t2t.checkpoints.run_dir import RECORD_FILE, RunDir
 from t2t.errors import UnknownNameError, did_you_mean
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.runs.overview import RunOverview, find_runs, overview_of
@@ -83,13 +82,9 @@ class RunFolders:
             figures.read()
             return figures
 
-    def overview(self) -> list[tuple[RunOverview, int]]:
-        """Returns how far each run is and how well it does, with the bytes of its figures, which tell of new ones.
-
-        A run that cannot be read is among them.
-        """
-        paths = {name: self.place(name).path for name in self.names()}
-        return [(overview_of(path, name), _size(path / METRICS_FILE)) for name, path in paths.items()]
+    def overview(self) -> list[RunOverview]:
+        """Returns how far each run is and how well it does; one that cannot be read is among them."""
+        return [overview_of(self.place(name).path, name) for name in self.names()]
 
     def _look(self) -> None:
         """Searches the folders, unless that was done a moment ago."""
@@ -97,12 +92,6 @@ class RunFolders:
         if self._looked is None or now - self._looked >= LOOK_AGAIN_S:
             self._looked = now
             self._runs = self._named | _found_runs(self._folders, self._named)
-
-
-def _size(file: Path) -> int:
-    with contextlib.suppress(OSError):
-        return file.stat().st_size
-    return 0
 
 
 def _found_runs(folders: Sequence[Path], taken: Mapping[str, NamedRun]) -> dict[str, NamedRun]:

@@ -52,8 +52,8 @@
     const result = element("div", {});
     content.append(said);
     try {
-      const runs = (await insight.ask("/insight/runs")).runs.filter((run) => run.state !== "damaged").map((run) => run.run);
-      if (!runs.length) throw new Error("there is no run yet");
+      const runs = (await insight.ask("/insight/runs")).runs.filter((run) => run.has_checkpoints).map((run) => run.run);
+      if (!runs.length) throw new Error("no run has a checkpoint yet");
       const [a, b] = address.get("a") ? [address.get("a"), address.get("b")] : await preset(runs);
       const changed = () => address.set({ a: first.text, b: second.text, shown: null });
       const first = new insight.SystemChoice("First system", runs, a, false, changed);

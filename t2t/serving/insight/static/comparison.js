@@ -3,7 +3,10 @@
 (function (insight) {
   const { element, count } = insight;
   const fixed = (value) => value.toFixed(1);
-  const signed = (value) => `${value > 0 ? "+" : value < 0 ? "\u2212" : "\u00b1"}${Math.abs(value).toFixed(1)}`;
+  const signed = function (value) {
+    const size = fixed(Math.abs(value));
+    return `${Number(size) === 0 ? "\u00b1" : value > 0 ? "+" : "\u2212"}${size}`;
+  };
   const ORDERS = ["largest gains first", "largest losses first", "as in the set"];
   const BY = ["chrf", "bleu"];
 

@@ -121,8 +121,8 @@
 
   async function show(content) {
     try {
-      const runs = (await insight.ask("/insight/runs")).runs.filter((run) => run.state !== "damaged").map((run) => run.run);
-      if (!runs.length) throw new Error("there is no run yet");
+      const runs = (await insight.ask("/insight/runs")).runs.filter((run) => run.has_checkpoints).map((run) => run.run);
+      if (!runs.length) throw new Error("no run has a checkpoint yet");
       const panels = element("div", { class: "panels-side-by-side", "aria-busy": "false" });
       const { node, run, source } = form(runs, panels);
       content.append(node, panels);

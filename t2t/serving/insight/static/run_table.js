@@ -24,7 +24,7 @@
     { name: "problem", shown: text("problem"), head: "Problem" },
     { name: "model", shown: text("model"), head: "Model" },
     { name: "hparams_set", shown: text("hparams_set"), head: "Set" },
-    { name: "changes", shown: text("changes"), head: "Differs from the set" },
+    { name: "changes", shown: (run) => run.changes.replaceAll(",", ", "), head: "Differs from the set" },
     { name: "step", head: "Updates", shown: progress, numeric: true },
     { name: "tokens_per_second", head: "Tokens/s", shown: (run) => count(run.tokens_per_second), numeric: true },
     { name: "seconds_left", head: "Time left", shown: (run) => duration(run.seconds_left), numeric: true },

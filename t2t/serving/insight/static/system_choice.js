@@ -75,7 +75,8 @@
           this.checkpoint = values[i][0];
           this.changed();
         };
-        this.place.replaceChildren(" ", insight.choice(`Checkpoint of ${this.label}`, values.map(([, shown]) => shown), index, chosen));
+        const label = ["Checkpoint", element("span", { class: "hidden" }, ` of ${this.label}`)];
+        this.place.replaceChildren(" ", insight.choice(label, values.map(([, shown]) => shown), index, chosen));
       } catch (error) {
         this.place.replaceChildren(" ", element("span", { class: "error" }, error.message));
       }
