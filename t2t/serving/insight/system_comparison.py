@@ -7,13 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sacrebleu.metrics import CHRF
-
 from t2t.metrics.base import check_lines
 from t2t.metrics.languages import bleu_tokenizer
 from t2t.metrics.paired import PairedScore, paired_bootstrap
 from t2t.metrics.sentence_bleu import SentenceBleu
-from t2t.metrics.text import bleu
+from t2t.metrics.text import SACREBLEU_METRICS, bleu, sacrebleu_metric
 from t2t.serving.insight.word_changes import word_changes
 
 LENGTHS = (10, 20, 30, 40)
@@ -61,7 +59,7 @@ def _score_json(score: PairedScore) -> dict[str, Any]:
 def _sentences(
     references: Sequence[str], first: Sequence[str], second: Sequence[str], language: str
 ) -> list[dict[str, Any]]:
-    sentence_bleu, chrf = SentenceBleu(language), CHRF()
+    sentence_bleu, chrf = SentenceBleu(language), sacrebleu_metric("chrf", SACREBLEU_METRICS["chrf"], {})
     found = []
     for reference, *outputs in zip(references, first, second, strict=True):
         found.append(
