@@ -14,7 +14,7 @@ from t2t.cli.server import SERVICE, define_server_flags, import_serving, named_r
 from t2t.errors import UserError
 from t2t.export.formats import is_export
 from t2t.files.output import check_output
-from t2t.files.paths import local_path
+from t2t.files.paths import address_of, local_path
 from t2t.inference.split_examples import SplitExamples
 from t2t.runs.data import check_split, open_run_data
 from t2t.runs.overview import find_runs
@@ -56,6 +56,9 @@ def main(values: flags.FlagValues) -> int:
     folders = [_folder(name) for name in values.runs]
     if not values.output_dir and not folders:
         raise UserError("no run is named; name runs, or folders with runs below them: t2t-insight RUN_OR_FOLDER")
+    data = local_path(values.data_dir)
+    if values.data_dir and not address_of(data) and not data.is_dir():
+        raise UserError(f"--data_dir={values.data_dir}: there is no such folder; name that of the generated data")
     if values.plot:
         return _plot(values, folders)
     named = named_runs(values.output_dir) if values.output_dir else {}

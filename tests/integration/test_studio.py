@@ -249,13 +249,18 @@ def test_a_checkpoint_is_looked_at_in_the_playground(page, studio):
 def test_pages_are_for_everybody_and_fit_a_phone(browser, studio, path, scheme, pair):
     """axe finds nothing against WCAG 2.2 A and AA, and at 390 pixels nothing is wider than the screen."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
-    query = f"?a={pair[0]}&b={pair[1]}&shown=1" if path == "/compare" else "?run=group_0/run_00&run=real"
-    ready = {"/": "table.runs tbody tr", "/curves": ".scatterlayer .trace", "/hparams": "table.hparams"}
+    query = {
+        "/compare": f"?a={pair[0]}&b={pair[1]}&shown=1", "/playground": f"?a={pair[0]}&text=1 2",
+    }.get(path, "?run=group_0/run_00&run=real")  # fmt: skip
+    ready = {
+        "/": "table.runs tbody tr", "/curves": ".scatterlayer .trace", "/hparams": "table.hparams",
+        "/compare": ".sentences li", "/playground": ".beam",
+    }[path]  # fmt: skip
     for width in (1300, 390):
         page = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
         page.set_default_timeout(180_000)
         page.goto(f"{studio}{path}{query}")
-        page.wait_for_selector(ready.get(path, ".sentences li" if path == "/compare" else "#go"))
+        page.wait_for_selector(ready)
         tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
         found = axe.Axe().run(page, options={"runOnly": tags, "resultTypes": ["violations"]})
         assert found.violations_count == 0, found.generate_report()

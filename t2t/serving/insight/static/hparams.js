@@ -8,7 +8,7 @@
 
   function table(found, onlyDiffering) {
     const rows = found.rows.filter((row) => row.differs || !onlyDiffering);
-    const head = (text) => element("th", { scope: "col" }, text);
+    const head = (text) => element("th", { scope: "col" }, insight.breakable(text));
     const body = [];
     let section = null;
     for (const row of rows) {
@@ -18,7 +18,7 @@
       }
       const mark = row.differs ? element("span", { class: "mark", title: "differs" }, "\u2260", element("span", { class: "hidden" }, "differs")) : null;
       const cell = (value) => element("td", { class: value === null ? "missing" : null }, written(value));
-      body.push(element("tr", { class: row.differs ? "differs" : null }, element("th", { scope: "row" }, row.name, " ", mark), row.values.map(cell)));
+      body.push(element("tr", { class: row.differs ? "differs" : null }, element("th", { scope: "row" }, insight.breakable(row.name), " ", mark), row.values.map(cell)));
     }
     const caption = `${rows.length} of ${found.rows.length}; \u2260 marks those that differ`;
     return element(
