@@ -26,7 +26,7 @@ def bleu(learning_rate: float, seed: int, update: int) -> float:
 def main(argv: list[str]) -> int:
     flags = dict(argument.removeprefix("--").partition("=")[::2] for argument in argv)
     folder = Path(flags["output_dir"])
-    known = {"learning_rate": 0.1, "num_heads": 2, "best_metric": "", "batch_size": 1}
+    known = {"learning_rate": 0.1, "num_heads": 2, "hidden_size": 0}
     chosen = {**known, **parse_overrides(flags["hparams"], known, known)}
     if chosen["num_heads"] == 3:
         print("t2t-trainer: error: three heads fail", file=sys.stderr)

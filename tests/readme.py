@@ -26,6 +26,7 @@ _BLOCK = re.compile(
     r"^(?:<!-- (?P<kind>\w+): (?P<name>\S+) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S
 )
 _LENGTH = re.compile(r" --(train_steps|local_eval_frequency)=\S+|\bbatch_size=\d+,")
+_TRIALS = re.compile(r"--trials=\d+")
 _SHORT = (
     "--train_steps=6 --local_eval_frequency=2 --eval_steps=1 --hparams=batch_size=256,extra_length=5,hidden_size=16"
 )
@@ -65,9 +66,10 @@ def shortened(commands: str) -> str:
     """Returns commands in which every training is six updates of a very small model, with three checkpoints."""
     lines = []
     for line in commands.splitlines():
-        if "t2t-trainer" in line and "--model=" in line:
-            small = _SHORT + (_NARROW if "--model=transformer" in line else "")
-            line = _LENGTH.sub("", line).replace("t2t-trainer", f"t2t-trainer {small}", 1)
+        command = next((name for name in ("t2t-trainer", "t2t-tune") if name in line), "")
+        if command and ("--model=" in line or "--config=" in line):
+            small = _SHORT + (_NARROW if "--model=transformer" in line or "--config=" in line else "")
+            line = _TRIALS.sub("--trials=2", _LENGTH.sub("", line)).replace(command, f"{command} {small}", 1)
         lines.append(line)
     return "\n".join(lines) + "\n"
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from absl import flags
 
 from t2t.cli.addresses import check_addresses, mirror_files
+from t2t.cli.config import apply_config
 from t2t.cli.decode_hparams import apply_decode_hparams
 from t2t.cli.help import help_text
 from t2t.cli.stopping import StoppedError, stoppable
@@ -134,6 +135,8 @@ def parse(
     except flags.Error as error:
         raise UserError(f"{one_line(error)}; see --help") from error
     _take_positional(values, rest, positional)
+    if "config" in values:
+        apply_config(values)
     _check_values(values)
     answer_unused_flags(values)
     if "decode_hparams" in values:

@@ -6,6 +6,7 @@ from absl import flags
 
 from t2t.cli.beam import checked_beam_options, define_beam_flag
 from t2t.cli.common import command, command_flags
+from t2t.cli.config import define_config_flag
 from t2t.cli.flags import define_problem_flags, lists_registry, request_of
 from t2t.cli.help import DATA, flag_group
 from t2t.cli.tensor2tensor import DATAGEN_FLAGS, define_unused_flags
@@ -43,6 +44,7 @@ def build_flags(values: flags.FlagValues) -> None:
         define.string("exclude_problems", "", "Problems of a pattern in --problem to leave out: a,b*.")
         define.boolean("only_list", False, "Lists the problems that --problem names, and stops.")
     define_beam_flag(values)
+    define_config_flag(values, besides=("random_seed",))
     define_unused_flags(values, DATAGEN_FLAGS)
 
 

@@ -6,6 +6,7 @@ from absl import flags
 
 from t2t.cli.beam import answer_by_beam, checked_beam_options, define_beam_flag
 from t2t.cli.common import command, command_flags
+from t2t.cli.config import define_config_flag
 from t2t.cli.decoding import (
     align_file,
     check_files,
@@ -91,6 +92,7 @@ probabilities.
 @command_flags
 def build_flags(values: flags.FlagValues) -> None:
     define_trained_flags(values)
+    define_config_flag(values, besides=("random_seed",))
     with flag_group(values, ACTION) as define:
         define.boolean("decode_interactive", False, "Translates what is typed.")
         define.string("decode_from_file", "", "Decodes this file, plain or gzip; - for standard input.")

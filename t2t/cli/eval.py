@@ -6,6 +6,7 @@ from absl import flags
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli.common import command, command_flags
+from t2t.cli.config import define_config_flag
 from t2t.cli.decoding import refuse_flags
 from t2t.cli.flags import (
     OUTPUT_FLAGS,
@@ -53,6 +54,7 @@ log = logging.getLogger("t2t")
 @command_flags
 def build_flags(values: flags.FlagValues) -> None:
     define_trained_flags(values)
+    define_config_flag(values, besides=("random_seed",))
     with flag_group(values, DATA) as define:
         define.string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data.")
         define.enum("split", DEV, SPLITS, "Which split to evaluate on.")

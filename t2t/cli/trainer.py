@@ -6,9 +6,11 @@ import sys
 from absl import flags
 
 from t2t.cli.common import command, command_flags
+from t2t.cli.config import define_config_flag, format_config, given_flags
 from t2t.cli.decoding import check_files, check_reference, decode_file, decode_interactively
 from t2t.cli.eval import evaluate
 from t2t.cli.flags import (
+    OUTPUT_FLAGS,
     define_field_flag,
     define_problem_flags,
     define_search_flags,
@@ -22,9 +24,10 @@ from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.progress import write_line
 from t2t.hparams.groups import TrainHParams
+from t2t.hparams.override import assigned_names
 from t2t.runs.arguments import RENAMED
 from t2t.runs.data import find_missing_data, generate_all, nominal_specs
-from t2t.runs.names import Request, check_names, resolve
+from t2t.runs.names import Request, build_hparams, check_names, resolve
 from t2t.runs.resuming import check_same_run, fill_from_run, recorded_seed
 from t2t.runs.run_checks import check_training
 from t2t.runs.settings import Settings
@@ -55,6 +58,9 @@ def define_trainer_flags(values: flags.FlagValues) -> None:
     with flag_group(values, RUN) as define:
         define.string("output_dir", "", f"Folder of the run; empty for "
                       f"{DEFAULT_TRAIN_DIR}/<problem>/<model>-<hparams_set>.")  # fmt: skip
+    define_config_flag(values)
+    with flag_group(values, RUN) as define:
+        define.boolean("print_config", False, "Prints what would be trained as a file for --config, and stops.")
     _define_training_flags(values)
     define_search_flags(values)
     with flag_group(values, DECODING) as define:
@@ -111,6 +117,9 @@ def main(values: flags.FlagValues) -> int:
     asked = dataclasses.replace(request_of(values), train_steps=values.train_steps)
     request = fill_from_run(asked, reads_data=not values.generate_data)
     check_names(request)
+    if values.print_config:
+        print(_config_of(values, request), end="")
+        return 0
     _check_files(values, request)
     is_dry, is_chief = values.dry_run, find_cluster(values.worker_hosts, values.worker_index).is_chief
     generates = values.generate_data and not is_dry
@@ -133,6 +142,18 @@ def main(values: flags.FlagValues) -> int:
     if values.decode_interactive or values.decode_from_file:
         _decode(values, request)
     return 0
+
+
+def _config_of(values: flags.FlagValues, request: Request) -> str:
+    """Returns the flags that were given, completed from the run in --output_dir, as a file for --config."""
+    names = ("problem", "model", "hparams_set", "data_dir", "output_dir", "train_steps")
+    found = {name: value for name in names if (value := getattr(request, name)) not in (None, "")}
+    if seed := recorded_seed(request.output_folder, values.random_seed):
+        found["random_seed"] = seed
+    hparams = build_hparams(request)[0]
+    changed = {name: value for name, value in hparams.items() if name in assigned_names(request.overrides)}
+    searched = (flag for flag in OUTPUT_FLAGS if flag in values)  # which are among the changes
+    return format_config({**found, **request.problem_options, **given_flags(values, (*found, *searched))}, changed)
 
 
 def _check_files(values: flags.FlagValues, request: Request) -> None:

@@ -5,6 +5,7 @@ import logging
 from pathlib import Path
 
 from t2t.errors import UserError
+from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.hparams.override import assigned_names, join_overrides, merge_overrides
 from t2t.hparams.ranges import RangedHParams
 from t2t.registry import HPARAMS_RANGES
@@ -14,7 +15,7 @@ from t2t.runs.run_checks import check_training
 from t2t.runs.settings import Settings
 from t2t.tuning.objective import resolve_objective
 from t2t.tuning.results import StudyResult, collect
-from t2t.tuning.settings import TuneSettings
+from t2t.tuning.settings import RECORD_FILE, TuneSettings
 from t2t.tuning.space import own_values
 from t2t.tuning.study import Study
 from t2t.tuning.tuner import TrialCommand, Tuner
@@ -40,8 +41,8 @@ class StudyRequest:
     """Value of `--hparams` of trials, before what is searched."""
     decode: str = ""
     """Changes of hparams that are in `arguments` as flags of their own."""
-    command: tuple[str, ...] = ()
-    """What `t2t-tune` was given, recorded so that `--study` alone goes on; empty where it was not a command."""
+    record: str = ""
+    """Content of the file by which `t2t-tune --study` alone goes on; empty where it was not a command."""
     generates: bool = False
     """Whether to generate the data first."""
 
@@ -84,8 +85,9 @@ def search(asked: StudyRequest) -> StudyResult:
         asked.folder, asked.tune, objective, ranged, identity, own_values(ranged, hparams), asked.settings.seed,
         hparams.train_steps,
     )  # fmt: skip
-    if asked.command:
-        study.write_record(list(asked.command))
+    if asked.record:
+        with os_errors_as_machine_errors(f"cannot write {asked.folder}"):
+            write_atomically(asked.folder / RECORD_FILE, asked.record.encode())
     if asked.generates:
         generate_all(request)
     command = TrialCommand(asked.arguments, common, asked.settings.seed, check)
@@ -111,7 +113,7 @@ def get_range(name: str, overrides: str) -> RangedHParams:
         UserError: no such range, or nothing is left of it.
     """
     if not name:
-        raise UserError("--hparams_range: not given; name one; list what there is with --registry_help=range")
+        raise UserError("--hparams_range: not given; name one; list what there is with --registry_help")
     ranged = RangedHParams()
     HPARAMS_RANGES.get(name)(ranged)
     for field in sorted(assigned_names(overrides) & ranged.ranges.keys()):

@@ -15,15 +15,13 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from t2t.errors import MachineError, UserError, first_few, one_line
-from t2t.files.atomic import LockedError, exclusive_lock, os_errors_as_machine_errors, write_atomically
+from t2t.files.atomic import LockedError, exclusive_lock, os_errors_as_machine_errors
 from t2t.hparams.ranges import RangedHParams
 from t2t.tuning.objective import Objective
 from t2t.tuning.settings import TuneSettings
 from t2t.tuning.space import FixedSampler, grid, suggest
 
 _IDENTITY, _FOLDER, _HOST, _VALUES, _STOPPED_AT, _ERROR = "identity", "folder", "host", "hparams", "stopped_at", "error"
-RECORD_FILE = "study.json"
-"""The command of the study, by which the same study goes on without it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,26 +245,3 @@ class Study:
     def _rank(self, one: TrialReport) -> tuple[bool, bool, float, int]:
         is_failed = one.state == _STATES[TrialState.FAIL]
         return is_failed, one.value is None, 0.0 if one.value is None else self.objective.cost(one.value), one.number
-
-    def write_record(self, arguments: list[str]) -> None:
-        """Records the arguments of the command, by which `t2t-tune --study` alone goes on."""
-        with os_errors_as_machine_errors(f"cannot write {self.folder}"):
-            write_atomically(self.folder / RECORD_FILE, json.dumps({"arguments": arguments}, indent=2).encode())
-
-
-def recorded_arguments(folder: Path) -> list[str]:
-    """Returns the arguments that the study in a folder was begun with; none without a study.
-
-    Raises:
-        UserError: the record is damaged.
-    """
-    file = folder / RECORD_FILE
-    if not file.is_file():
-        return []
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))["arguments"]
-        if isinstance(found, list) and all(isinstance(one, str) for one in found):
-            return found
-    except (ValueError, KeyError, TypeError):
-        pass
-    raise UserError(f"{file} is damaged; give the whole command of the study again, and remove that file")

@@ -243,6 +243,22 @@ DOOR_MUTATIONS = (
         tests=("tests/unit/cli/test_cli_mistakes.py::test_a_mistake_is_one_line_with_status_2",),
     ),
     Mutation(
+        name="the best trial is the worst",
+        file="t2t/tuning/objective.py",
+        original="return -value if self.higher_is_better else value",
+        broken="return value if self.higher_is_better else -value",
+        breaks="A study shows and repeats its worst trial.",
+        tests=("tests/unit/tuning/test_tuning_objective.py",),
+    ),
+    Mutation(
+        name="a trial that falls behind trains on",
+        file="t2t/tuning/study.py",
+        original="if update < self._last_update and trial.should_prune():",
+        broken="if update > self._last_update and trial.should_prune():",
+        breaks="No trial is stopped early, and a study takes several times as long.",
+        tests=("tests/unit/tuning/test_tuning_study.py::test_a_trial_below_the_median_is_stopped_and_stays_so",),
+    ),
+    Mutation(
         name="interrupted training looks finished",
         file="t2t/runs/api.py",
         original="    if stopped_by:\n",

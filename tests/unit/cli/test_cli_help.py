@@ -10,7 +10,7 @@ import pytest
 from t2t.cli.common import parse
 from t2t.cli.help import WIDTH
 from t2t.errors import UnknownNameError
-from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS
+from t2t.registry import HPARAMS, HPARAMS_RANGES, MODALITIES, MODELS, PROBLEMS
 from t2t.runs.names import get_hparams, get_problem, select_names
 from t2t.specs.mixture import split_mixture
 from tests.readme import PAGES, ROOT
@@ -21,8 +21,12 @@ COMMANDS = {
     )
     for door in sorted((ROOT / "bin").iterdir())
 }
-NAMES = {name for registry in (PROBLEMS, MODELS, HPARAMS, MODALITIES) for name in registry.names()}
-KINDS = {"problem": get_problem, "problems": get_problem, "model": MODELS.entry, "hparams_set": HPARAMS.entry}
+REGISTRIES = (PROBLEMS, MODELS, HPARAMS, HPARAMS_RANGES, MODALITIES)
+NAMES = {name for registry in REGISTRIES for name in registry.names()}
+KINDS = {
+    "problem": get_problem, "problems": get_problem, "model": MODELS.entry, "hparams_set": HPARAMS.entry,
+    "hparams_range": HPARAMS_RANGES.entry,
+}  # fmt: skip
 OTHERS = re.compile(r"my_|their_")
 """Names of a reader's own."""
 LOOK_ALIKE = {"image_shape", "image_fit", "multi_processing"}
@@ -132,7 +136,7 @@ def texts_for_users():
     for page in PAGES:
         if page.stem != "CHANGELOG":
             yield page.name, page.read_text(encoding="utf-8")
-    for registry in (PROBLEMS, MODELS, HPARAMS, MODALITIES):
+    for registry in REGISTRIES:
         for entry in registry.entries():
             yield entry.name, entry.summary
 

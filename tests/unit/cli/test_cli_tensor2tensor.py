@@ -60,8 +60,8 @@ def test_the_line_can_be_written_whatever_the_value_is(caplog):
 @pytest.mark.parametrize(
     ("command", "flag", "said"),
     [
-        (trainer, "--hparams_range=transformer_base_range", "run t2t-trainer once for each choice, each with its own"),
-        (trainer, "--autotune", "run t2t-trainer once for each choice"),
+        (trainer, "--hparams_range=transformer_base_range", "t2t-tune searches a range, with the same flags and"),
+        (trainer, "--autotune", "t2t-tune searches a range"),
         (trainer, "--worker_replicas=2", "several machines train together with --worker_hosts and --worker_index"),
         (trainer, "--eval_use_test_set", "evaluate the test split with t2t-eval --split=test"),
         (decoder, "--decode_shards=4", "part K of N is decoded by t2t-decoder --shard=K/N"),

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import io
 import logging
+import math
 import os
 import re
 import termios
@@ -11,7 +12,7 @@ import termios
 import pytest
 
 from t2t.files import progress
-from t2t.files.progress import Progress, clock, write_line
+from t2t.files.progress import Progress, clock, spark_line, write_line
 
 
 class Terminal(io.StringIO):
@@ -184,3 +185,18 @@ def test_figures_go_with_a_bar_only(lines):
 )
 def test_clock(seconds, text):
     assert clock(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ([8, 7, 6, 5, 4, 3, 2, 1], "█▇▆▅▄▃▂▁"),
+        ([0, 0, 10, 10, 0, 0], "▁█▁"),  # means of two each
+        ([1.5, 1.5], "▁▁"),
+        ([math.nan, 1, math.inf, 2], "▁█"),
+        ([], ""),
+        ([3], "▁"),
+    ],
+)
+def test_a_curve_in_a_line(values, line):
+    assert spark_line(values, 3 if len(values) == 6 else 8) == line

@@ -295,6 +295,25 @@ def test_a_bar_on_a_terminal():
     assert out.getvalue().endswith("a line after it\n")
 
 
+def test_the_bar_shows_the_curve_of_losses_and_the_last_score():
+    class Terminal(io.StringIO):
+        encoding = "utf-8"
+
+        def isatty(self):
+            return True
+
+    out, run = Terminal(), trainer(train_steps=4)
+    shown = ShowProgress(run, out)
+    shown.on_train_begin()
+    shown._progress._bar.ncols, shown._progress._bar.dynamic_ncols = 200, False
+    shown.show_evaluation(2, {"teacher_forced/loss": 1.25, "bleu": 30.126})
+    for update, loss in ((1, 4.0), (2, 3.0), (3, 1.0)):
+        logs = {"loss": loss, "tokens_per_second": 5.0, "learning_rate": 0.1, "tokens_per_update": 3.0}
+        shown.on_train_batch_end(update, logs)
+    last = out.getvalue().split("\r")[-1]
+    assert "loss 1.000 █▆▁, dev bleu 30.13, 5 target tokens/s" in last
+
+
 def test_figures_are_kept_as_lines_and_as_events(tmp_path):
     lines, run = [], trainer(train_steps=4)
     metrics = LogMetrics(lambda update, figures: lines.append((update, figures)), tmp_path)

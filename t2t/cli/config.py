@@ -1,0 +1,174 @@
+"""`--config`: a run described by a TOML file. Keys are flags, the table [hparams] is `--hparams`.
+
+problem = "translate_ende_numbers"
+train_steps = 1300
+
+[hparams]
+batch_size = 2048
+
+One file is for all commands that take --config: each passes over what only the others have. Flags on the command line
+come before the file, and hparams there change those of the file one by one.
+"""
+
+import importlib
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from absl import flags
+
+from t2t.cli.help import RUN, flag_group
+from t2t.cli.tensor2tensor import has_flag
+from t2t.errors import ArgumentError, UnknownNameError, UserError, did_you_mean, one_line
+from t2t.files.atomic import os_errors_as_machine_errors
+from t2t.files.paths import local_path
+from t2t.hparams.override import format_overrides, join_overrides, merge_overrides
+
+HPARAMS = "hparams"
+_COMMANDS = ("trainer", "tune", "datagen", "decoder", "eval")
+"""Modules of the commands that take --config."""
+_NEVER = ("config", "print_config", "help", "registry_help")
+"""Flags that no file sets."""
+_KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "bool": ((bool,), "true or false"),
+    "int": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+    "multi string": ((str, list), "text, or a list of texts"),
+}
+"""Kind of a flag to the types that its values have in TOML, and what these are called; text for all others."""
+
+
+def define_config_flag(values: flags.FlagValues, besides: tuple[str, ...] = ()) -> None:
+    """--config; flags in `besides` mean something else than the trainer's, and are not taken from files."""
+    with flag_group(values, RUN) as define:
+        define.string("config", "", "TOML file with flags, name = value, and a table [hparams]; the command line comes "
+                      "before it.")  # fmt: skip
+    values["config"].besides = besides
+
+
+def apply_config(values: flags.FlagValues) -> None:
+    """Gives flags that are not on the command line the values of the file that --config names.
+
+    Raises:
+        UserError: no such file, no TOML, an unknown key, or a value of another type.
+    """
+    if values.config:
+        fill_from_file(values, local_path(values.config), values["config"].besides)
+
+
+def fill_from_file(values: flags.FlagValues, path: Path, besides: tuple[str, ...] = ()) -> None:
+    """Does as `apply_config` with a file."""
+    text, found = _read(path)
+    given = {getattr(values[name], "alias_of", name) for name in values if values[name].present}
+    others: set[str] | None = None
+    for key, value in found.items():
+        if key in besides and key in values:
+            continue
+        if key in _NEVER or not has_flag(values, key) or hasattr(values[key], "alias_of"):
+            others = _all_flags() if others is None else others
+            if key not in others:
+                raise UnknownNameError(
+                    f"{_place(path, text, key)}: {key} is no flag; {did_you_mean(key, others)}keys are flags of "
+                    f"t2t-trainer and other commands, and the table [hparams]"
+                )
+        elif key == HPARAMS:
+            _fill_hparams(values, _place(path, text, key), value)
+        elif key not in given:
+            _fill(values[key], _place(path, text, key), value)
+
+
+def _read(path: Path) -> tuple[str, dict[str, Any]]:
+    if not path.is_file():
+        raise UserError(f"--config={path}: there is no such file; check the path")
+    try:
+        with os_errors_as_machine_errors(f"cannot read {path}"):
+            text = path.read_text(encoding="utf-8")
+        return text, tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # of TOML and of UTF-8
+        raise UserError(f"{path}: it is no TOML: {one_line(error)}; write name = value, text in quotes") from error
+
+
+def _place(path: Path, text: str, key: str) -> str:
+    """Returns the file and, where it is found, the line of a key."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if re.match(rf'\s*\[?\s*["\']?{re.escape(key)}["\']?\s*[=\].]', line):
+            return f"{path}, line {number}"
+    return str(path)
+
+
+def _all_flags() -> set[str]:
+    """Returns the flags of all commands that take --config, but for those without an effect."""
+    found: set[str] = set()
+    for module in _COMMANDS:
+        values = importlib.import_module(f"t2t.cli.{module}").build_flags()
+        found |= {name for name in values if has_flag(values, name) and not hasattr(values[name], "alias_of")}
+    return found.difference(_NEVER)
+
+
+def _fill(flag: flags.Flag, place: str, value: Any) -> None:
+    types, allowed = _KINDS.get(flag.flag_type(), ((str,), "text"))
+    elements = value if isinstance(value, list) else [value]
+    if type(value) not in types or any(type(element) not in types for element in elements):
+        found = json.dumps(value, default=str)
+        raise UserError(f"{place}: {flag.name} = {found}: it is not {allowed}; write {allowed}")
+    try:
+        for element in elements:
+            flag.parse(element)
+    except flags.Error as error:
+        raise UserError(f"{place}: {one_line(error)}") from error
+
+
+def _fill_hparams(values: flags.FlagValues, place: str, value: Any) -> None:
+    """Puts hparams of a file, a table or text, before those of the command line."""
+    try:
+        if isinstance(value, dict):
+            text = format_overrides(value)
+        else:
+            texts = value if isinstance(value, list) else [value]
+            if not all(isinstance(one, str) for one in texts):
+                raise ArgumentError(f"hparams = {value!r}: it is not a table; write [hparams] and name = value below")
+            text = join_overrides(texts)
+    except ArgumentError as error:
+        raise UserError(f"{place}: {error}") from error
+    values[HPARAMS].value = [merge_overrides(text, join_overrides(values.hparams))]
+
+
+def given_flags(values: flags.FlagValues, besides: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Returns the flags that differ from their defaults, but for those in `besides` and --hparams, by name."""
+    return {
+        name: values[name].value
+        for name in values
+        if values[name].name == name
+        and has_flag(values, name)
+        and not hasattr(values[name], "alias_of")
+        and name not in (*_NEVER, HPARAMS, "decode_hparams", *besides)  # which has become other flags
+        and values[name].value != values[name].default
+    }
+
+
+def format_config(found: Mapping[str, Any], hparams: Mapping[str, Any]) -> str:
+    """Returns flags and hparams as the text of a file for --config.
+
+    Raises:
+        UserError: text that is no Unicode, which TOML cannot hold.
+    """
+    lines = [f"{name} = {_toml(name, value)}" for name, value in found.items()]
+    if hparams:
+        lines += ["", f"[{HPARAMS}]", *(f"{name} = {_toml(name, value)}" for name, value in hparams.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_toml(name, element) for element in value)}]"
+    text = str(value)
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise UserError(f"--{name}={text!r}: it is no Unicode, which TOML cannot hold; use another name")
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

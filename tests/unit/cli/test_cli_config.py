@@ -1,0 +1,141 @@
+"""`--config`: files with flags and hparams; what is on the command line comes before them."""
+
+import tomllib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from t2t.cli import datagen, decoder, trainer, tune
+from t2t.cli.common import parse
+from t2t.cli.config import format_config
+from t2t.cli.flags import request_of
+from t2t.errors import UserError
+
+RUN = """
+problem = "translate_ende_numbers"   # a comment
+model = "transformer"
+hparams_set = "transformer_quickstart"
+data_dir = "data"
+output_dir = "none"
+train_steps = 40
+random_seed = 7
+filter_language = true
+filter_length_ratio = 2
+
+[hparams]
+learning_rate = 1e-3
+num_heads = 2
+precision = "float32"
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text(RUN)
+    return path
+
+
+def parsed(command, *arguments):
+    return parse(command.build_flags(), ["t2t", *arguments], "")
+
+
+def test_flags_and_hparams_of_a_file(config):
+    values = parsed(trainer, f"--config={config}")
+    request = request_of(values)
+    assert (request.problem, request.model, request.data_dir) == ("translate_ende_numbers", "transformer", "data")
+    assert (values.train_steps, values.random_seed, values.filter_language) == (40, 7, True)
+    assert request.overrides == "learning_rate=0.001,num_heads=2,precision=float32"
+
+
+def test_the_command_line_comes_before_the_file(config):
+    given = ("--train_steps=5", "--problems=algorithmic_reverse_decimal40", "--nofilter_language")
+    values = parsed(trainer, f"--config={config}", *given, "--hparams=num_heads=4", "--hparams=batch_size=9")
+    assert (values.train_steps, values.filter_language) == (5, False)
+    assert values.problem == "algorithmic_reverse_decimal40"
+    assert request_of(values).overrides == "learning_rate=0.001,precision=float32,num_heads=4,batch_size=9"
+
+
+def test_one_file_is_for_several_commands(config):
+    """Each passes over what only another has; a seed of data or of sampling is not the run's."""
+    values = parsed(datagen, f"--config={config}")
+    assert values.problem == "translate_ende_numbers"
+    assert values.random_seed != 7
+    assert parsed(decoder, f"--config={config}").output_dir == "none"
+    assert parsed(tune, f"--config={config}").train_steps == 40
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('train_steps = 1\ntrain_step = 3', "line 2: train_step is no flag; did you mean train_steps"),
+        ('train_steps = "3"', 'line 1: train_steps = "3": it is not a whole number'),
+        ("train_steps = true", "train_steps = true: it is not a whole number"),
+        ("train_steps = 3.0", "train_steps = 3.0: it is not a whole number"),
+        ("train_steps = [3]", "train_steps = [3]: it is not a whole number"),
+        ("data_dir = 3", "data_dir = 3: it is not text"),
+        ('filter_language = "yes"', "it is not true or false"),
+        ("train_steps = -3", "line 1: flag --train_steps=-3"),
+        ("filter_length_ratio = nan", "filter_length_ratio=nan: nan is not a finite number"),
+        ("model = 'a'\nmodel = 'b'", "it is no TOML: Cannot overwrite a value (at end of document"),
+        ("model = a", "it is no TOML: Invalid value (at line 1, column 9)"),
+        ("[hparam]\nx = 1", "line 1: hparam is no flag; did you mean hparams"),
+        ("config = 'b.toml'", "line 1: config is no flag"),
+        ("hparams = 3", "hparams = 3: it is not a table"),
+        ("[hparams]\nbatch_size = 2020-01-01", "hparam batch_size=datetime.date(2020, 1, 1): it is of type date"),
+        ("[hparams.a]\nx = 1", "line 1: hparam a={'x': 1}: it is of type dict"),
+        ("use_tpu = true", "line 1: use_tpu is no flag"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_file_is_one_line_with_its_place(text, said, tmp_path):
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(UserError) as error:
+        parsed(trainer, f"--config={path}")
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_files_that_cannot_be_read_are_one_line(tmp_path):
+    with pytest.raises(UserError, match=r"^--config=none.toml: there is no such file"):
+        parsed(trainer, "--config=none.toml")
+    (tmp_path / "bad.toml").write_bytes(b"\xff")
+    with pytest.raises(UserError, match=r"bad\.toml: it is no TOML"):
+        parsed(trainer, f"--config={tmp_path / 'bad.toml'}")
+
+
+def test_what_is_printed_is_the_same_run(config, tmp_path, capsys):
+    arguments = [f"--config={config}", "--hparams=num_heads=4,beam_size=3", "--worker_cpu=2", "--vocab_size=500"]
+    arguments += ["--decode_alpha=0.7", '--tmp_dir=a "b" \\ c']
+    assert trainer.main(["t2t-trainer", *arguments, "--print_config"]) == 0
+    printed = tmp_path / "printed.toml"
+    printed.write_text(capsys.readouterr().out)
+    again, first = (parsed(trainer, *given) for given in ([f"--config={printed}"], arguments))
+    assert trainer.main(["t2t-trainer", f"--config={printed}", "--print_config"]) == 0
+    assert capsys.readouterr().out == printed.read_text()
+    one, other = request_of(first), request_of(again)
+    assert {*one.overrides.split(",")} == {*other.overrides.split(",")}
+    assert (one.problem, one.problem_options) == (other.problem, other.problem_options)
+    assert first.tmp_dir == again.tmp_dir == 'a "b" \\ c'
+    assert (first.worker_cpu, first.random_seed) == (again.worker_cpu, again.random_seed) == (2, 7)
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+VALUES = st.one_of(
+    st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), TEXT,
+    st.lists(TEXT),
+)  # fmt: skip
+
+
+@settings(max_examples=50)
+@given(st.dictionaries(st.from_regex(r"[a-z_]+", fullmatch=True), VALUES), st.dictionaries(st.just("b"), VALUES))
+def test_every_value_is_read_as_it_was_written(found, hparams):
+    found.pop("hparams", None)
+    text = format_config(found, hparams)
+    assert tomllib.loads(text) == {**found, **({"hparams": hparams} if hparams else {})}
+
+
+def test_text_that_is_no_unicode_is_refused():
+    with pytest.raises(UserError, match="it is no Unicode, which TOML cannot hold"):
+        format_config({"data_dir": "\udcff"}, {})

@@ -1,0 +1,60 @@
+"""`t2t-runs`: the table of runs, sorted and filtered, for a screen and for programs."""
+
+import json
+
+import pytest
+
+from t2t.cli import runs
+from tests.unit.runs.test_runs_overview import make_run
+
+
+@pytest.fixture
+def folder(tmp_path):
+    make_run(tmp_path / "good", [(100, 1000.0, {"train/tokens_per_second": 1234.5})])
+    make_run(tmp_path / "sub/early", [(20, 2000.0, {"train/tokens_per_second": 99.0})])
+    make_run(tmp_path / "bad").path.joinpath("run.json").write_text("{")
+    return tmp_path
+
+
+def printed(capsys, *arguments):
+    assert runs.main(["t2t-runs", *map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_table_for_a_screen(folder, capsys):
+    head, *rows = printed(capsys, folder).splitlines()
+    assert head.split()[:8] == ["run", "state", "problem", "model", "set", "changes", "step", "of"]
+    assert [row.split()[:2] for row in rows] == [["bad", "damaged"], ["good", "finished"], ["sub/early", "stopped"]]
+    assert "1,234" in rows[1]
+    assert "num_heads=2" in rows[1]
+
+
+def test_sorting_and_filtering(folder, capsys):
+    found = json.loads(printed(capsys, folder, "--sort=-tokens_per_second", "--format=json"))
+    assert [one["run"] for one in found] == ["good", "sub/early", "bad"]  # what is not known comes last
+    found = json.loads(printed(capsys, folder, "--filter=state=stopped,problem=digits", "--format=json"))
+    assert [one["run"] for one in found] == ["sub/early"]
+    assert found[0]["step"] == 20
+    assert printed(capsys, folder, "--filter=state=training") == f"no such run below {folder}\n"
+    assert printed(capsys, folder, "--filter=state=training", "--format=json") == "[]\n"
+
+
+def test_tab_separated_values_have_every_name(folder, capsys):
+    head, *rows = printed(capsys, folder, "--format=tsv").splitlines()
+    assert len(rows) == 3
+    assert all(row.count("\t") == head.count("\t") for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--folder: not given"),
+        (["none"], "none: there is no such folder"),
+        ([".", "--sort=sped"], "--sort: there is no 'sped'"),
+        ([".", "--filter=stat=x"], "--filter: there is no 'stat'; did you mean state"),
+        ([".", "--filter=x"], "'x' is no name=text"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments, said, capsys):
+    assert runs.main(["t2t-runs", *arguments]) == 2
+    assert said in capsys.readouterr().err

@@ -1,0 +1,79 @@
+"""Ranges: what they hold, which they refuse, and that the built-in ones fit their sets."""
+
+import pytest
+
+from t2t.errors import UserError
+from t2t.hparams.ranges import RangedHParams
+from t2t.hparams.transformer import transformer_base, transformer_tiny
+from t2t.registry import HPARAMS, HPARAMS_RANGES, register_ranged_hparams
+from tests.registrations import forgotten
+
+
+def test_a_range_in_tensor2tensors_words():
+    with forgotten(HPARAMS_RANGES), HPARAMS_RANGES.open():
+
+        @register_ranged_hparams
+        def some_range(rhp):
+            """Some."""
+            rhp.set_float("learning_rate", 0.01, 0.1, scale=rhp.LOG_SCALE)
+            rhp.set_int("num_heads", 1, 8)
+            rhp.set_discrete("hidden_size", [256, 64])
+            rhp.set_categorical("norm_position", ["pre", "post"])
+
+        ranged = RangedHParams()
+        HPARAMS_RANGES.get("some_range")(ranged)
+    ranged.check(transformer_tiny())
+    assert [str(one) for one in ranged.ranges.values()] == [
+        "learning_rate from 0.01 to 0.1, log scale", "num_heads from 1 to 8", "hidden_size of 64, 256",
+        "norm_position of pre, post",
+    ]  # fmt: skip
+    held = ranged.ranges
+    assert held["learning_rate"].holds(0.1)
+    assert not held["learning_rate"].holds(0.2)
+    assert held["hidden_size"].holds(64)
+    assert not held["hidden_size"].holds(100)
+
+
+@pytest.mark.parametrize("name", HPARAMS_RANGES.names())
+def test_built_in_ranges_hold_what_their_set_takes(name):
+    ranged = RangedHParams()
+    HPARAMS_RANGES.get(name)(ranged)
+    hparams_set = HPARAMS.get(name.removesuffix("_range"))()
+    ranged.check(hparams_set)
+    assert all(one.holds(getattr(hparams_set, one.name)) for one in ranged.ranges.values())
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda rhp: None, "the range of hparams is empty"),
+        (lambda rhp: rhp.set_float("learning_rat", 0.1, 1.0), "hparam 'learning_rat' does not exist; did you mean"),
+        (lambda rhp: rhp.set_float("learning_rate", 1.0, 0.1), "from 1.0 to 0.1 holds nothing"),
+        (lambda rhp: rhp.set_float("learning_rate", 0.0, 0.1, scale=rhp.LOG_SCALE), "begins above 0, not at 0.0"),
+        (lambda rhp: rhp.set_float("learning_rate", 0.1, 1.0, scale=7), "there is no scale 7"),
+        (lambda rhp: rhp.set_int("num_heads", 1, 2.5), "are not whole numbers; use set_float"),
+        (lambda rhp: rhp.set_int("num_heads", 0, 4), "num_heads=0: it is at least 1"),
+        (lambda rhp: rhp.set_discrete("num_heads", [0.5, 1]), "num_heads=0.5: it is of type int"),
+        (lambda rhp: rhp.set_discrete("num_heads", ["1"]), "'1' is not a number; use set_categorical"),
+        (lambda rhp: rhp.set_discrete("num_heads", [2, 2]), "give values, each once"),
+        (lambda rhp: rhp.set_categorical("norm_position", ["middle"]), "use one of"),
+        (lambda rhp: (rhp.set_int("num_heads", 1, 2), rhp.set_int("num_heads", 1, 4)), "num_heads is set twice"),
+        (lambda rhp: rhp.set_float("weight_decay", 0.0, 0.1), "nothing reads it while optimizer=adam"),
+    ],
+)
+def test_a_range_that_cannot_be_searched_is_one_line(make, said):
+    def made():
+        ranged = RangedHParams()
+        make(ranged)
+        ranged.check(transformer_base())
+
+    with pytest.raises(UserError) as error:
+        made()
+    assert said in str(error.value)
+
+
+def test_what_another_range_switches_on_may_be_searched():
+    ranged = RangedHParams()
+    ranged.set_categorical("optimizer", ["adam", "adamw"])
+    ranged.set_float("weight_decay", 0.0, 0.1)
+    ranged.check(transformer_base())

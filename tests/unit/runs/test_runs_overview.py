@@ -1,0 +1,99 @@
+"""The collector of runs: which there are, how far they are, which train now."""
+
+import subprocess
+import sys
+
+import pytest
+
+from t2t.checkpoints.run_dir import RunDir, RunRecord, lock_run
+from t2t.checkpoints.store import CheckpointStore
+from t2t.errors import UserError
+from t2t.hparams.transformer import transformer_tiny
+from t2t.runs.overview import overview, overview_of
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+
+SPEC = ProblemSpec(name="digits", features={"targets": FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=5)})
+
+
+def make_run(path, lines=(), **hparams):
+    """Makes a run; `lines` are (update, seconds, figures)."""
+    values = transformer_tiny().replace(train_steps=100, **hparams)
+    record = RunRecord(
+        problem="digits", model="transformer", hparams_set="transformer_tiny", overrides="num_heads=2",
+        hparams=values.to_dict(), spec=SPEC,
+    )  # fmt: skip
+    run = RunDir.create(path, record, {})
+    text = "".join(
+        f'{{"step": {update}, "time": {time}, {", ".join(f"{name!r}: {value}" for name, value in figures.items())}}}\n'
+        for update, time, figures in lines
+    ).replace("'", '"')
+    run.metrics_file.write_text(text)
+    return run
+
+
+TRAINED = [
+    (10, 1000.0, {"train/tokens_per_second": 50.0}),
+    (20, 1020.0, {"train/tokens_per_second": 60.0}),
+    (20, 1025.0, {"dev/bleu": 3.0}),
+]
+
+
+def test_a_run_that_has_stopped(tmp_path):
+    run = make_run(tmp_path / "a", TRAINED)
+    store = CheckpointStore(run.checkpoints_folder)
+    store.save(20, model={}, optimizer={}, ema={}, state={})
+    store.mark_best(20, "bleu", 3.0)
+    found = overview_of(run.path, "a")
+    assert (found.state, found.step, found.of, found.seconds_left) == ("stopped", 20, 100, None)
+    assert (found.problem, found.model, found.hparams_set, found.changes) == (
+        "digits", "transformer", "transformer_tiny", "num_heads=2",
+    )  # fmt: skip
+    assert (found.metric, found.best, found.at_step) == ("bleu", 3.0, 20)
+    assert (found.tokens_per_second, found.updated) == (60.0, 1025.0)
+
+
+def test_a_run_that_trains_now_has_its_time_left(tmp_path):
+    """Eighty updates are left, of which ten took twenty seconds."""
+    run = make_run(tmp_path / "a", TRAINED)
+    with lock_run(run.path):
+        found = overview_of(run.path, "a")
+    assert (found.state, found.seconds_left) == ("training", 160.0)
+    assert overview_of(run.path, "a").state == "stopped"
+
+
+def test_a_run_that_another_process_trains_is_seen(tmp_path):
+    run = make_run(tmp_path / "a", TRAINED)
+    code = f"from t2t.checkpoints.run_dir import lock_run\nwith lock_run({str(run.path)!r}):\n    print(); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        assert overview_of(run.path, "a").state == "training"
+        process.kill()
+    assert overview_of(run.path, "a").state == "stopped"
+
+
+def test_a_run_that_went_back_has_no_pace_from_before(tmp_path):
+    lines = [*TRAINED, (15, 2000.0, {"train/tokens_per_second": 70.0}), (25, 2010.0, {"train/tokens_per_second": 80.0})]
+    run = make_run(tmp_path / "a", lines)
+    with lock_run(run.path):
+        assert overview_of(run.path, "a").seconds_left == 75.0
+
+
+def test_a_finished_run_and_a_damaged_one_and_no_run(tmp_path):
+    make_run(tmp_path / "b/done", [(100, 5.0, {"dev/bleu": 1.0})])
+    make_run(tmp_path / "b/bad").path.joinpath("run.json").write_text("{")
+    (tmp_path / "b/.hidden").mkdir()
+    make_run(tmp_path / "b/.hidden/run")
+    (tmp_path / "empty").mkdir()
+    found = overview(tmp_path)
+    assert [(one.run, one.state) for one in found] == [("b/bad", "damaged"), ("b/done", "finished")]
+    assert "run.json is damaged" in found[0].error
+    assert overview(tmp_path / "empty") == []
+    with pytest.raises(UserError, match="there is no such folder"):
+        overview(tmp_path / "gone")
+
+
+def test_links_are_not_followed(tmp_path):
+    make_run(tmp_path / "elsewhere/run")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/loop").symlink_to(tmp_path, target_is_directory=True)
+    assert overview(tmp_path / "here") == []

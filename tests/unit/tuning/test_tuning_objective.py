@@ -1,0 +1,60 @@
+"""The figure of a study: its name, its direction, and the change of hparams that makes evaluations report it."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from t2t.errors import UserError
+from t2t.hparams.transformer import transformer_tiny
+from t2t.tuning.objective import Objective, resolve_objective
+
+A = SimpleNamespace(name="a", metrics=("bleu", "chrf"))
+B = SimpleNamespace(name="b", metrics=("accuracy_per_sequence",))
+PLAIN = SimpleNamespace(name="lm", metrics=())
+
+
+def resolved(asked, *problems, overrides=""):
+    return resolve_objective(asked, problems, transformer_tiny().override(overrides), overrides)
+
+
+@pytest.mark.parametrize(
+    ("asked", "problems", "overrides", "objective"),
+    [
+        ("", (A,), "", Objective("bleu", True)),
+        ("dev/bleu", (A,), "", Objective("bleu", True)),
+        ("chrf", (A,), "", Objective("chrf", True, "best_metric=chrf")),
+        ("chrf", (A,), "best_metric=bleu", Objective("chrf", True)),
+        ("", (A,), "best_metric=loss", Objective("teacher_forced/loss", False)),
+        ("dev/loss", (A,), "", Objective("teacher_forced/loss", False, "best_metric=teacher_forced/loss")),
+        ("", (PLAIN,), "", Objective("teacher_forced/loss", False)),
+        ("", (A, B), "", Objective("mean/teacher_forced/loss", False)),
+        ("dev/mean/loss", (A, B), "", Objective("mean/teacher_forced/loss", False)),
+        ("b/accuracy_per_sequence", (A, B), "", Objective("b/accuracy_per_sequence", True)),
+        ("a/perplexity", (A, B), "", Objective("a/teacher_forced/perplexity", False)),
+    ],
+)
+def test_names(asked, problems, overrides, objective):
+    assert resolved(asked, *problems, overrides=overrides) == objective
+
+
+@pytest.mark.parametrize(
+    ("asked", "problems", "overrides", "said"),
+    [
+        ("bleau", (A,), "", "--objective=bleau: metric 'bleau' is not known; did you mean bleu"),
+        ("ter", (A,), "best_metric=bleu", "picks checkpoints by another figure"),
+        ("mean/bleu", (A, B), "", "of mean evaluations report teacher_forced/loss; choose one of these"),
+        ("b/bleu", (A, B), "", "of b evaluations report accuracy_per_sequence"),
+    ],
+)
+def test_what_no_evaluation_reports_is_refused(asked, problems, overrides, said):
+    with pytest.raises(UserError) as error:
+        resolved(asked, *problems, overrides=overrides)
+    assert said in str(error.value)
+
+
+def test_the_best_value_is_the_earliest_of_equals_and_finite():
+    values = {10: 3.0, 20: math.nan, 30: 5.0, 40: 5.0, 50: math.inf}
+    assert Objective("bleu", True).best(values) == (30, 5.0)
+    assert Objective("loss", False).best(values) == (10, 3.0)
+    assert Objective("loss", False).best({10: math.nan}) is None

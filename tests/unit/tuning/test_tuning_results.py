@@ -1,0 +1,74 @@
+"""What a study has found: order, table, files, and the set to paste, which a test executes."""
+
+import csv
+import json
+
+import pytest
+
+from t2t.hparams.transformer import transformer_tiny
+from t2t.registry import HPARAMS
+from t2t.tuning.objective import Objective
+from t2t.tuning.results import Row, StudyResult
+from t2t.tuning.study import TrialReport
+from tests.registrations import forgotten
+
+BLEU = Objective("bleu", True)
+
+
+def report(number, value, state="finished", **hparams):
+    return TrialReport(number, state, hparams, value, 40 if value is not None else None, 50, f"s/trial_{number}")
+
+
+@pytest.fixture
+def result(tmp_path):
+    rows = (
+        Row(report(1, 30.0, learning_rate=0.02, num_heads=2), (29.0, 31.0)),
+        Row(report(0, 20.5, learning_rate=0.01, num_heads=4)),
+        Row(report(2, None, "failed", learning_rate=0.9, num_heads=3)),
+    )
+    return StudyResult(tmp_path, BLEU, rows, "transformer_tiny", "")
+
+
+def test_the_repeats_have_mean_and_deviation(result):
+    assert result.best.report.number == 1
+    assert result.rows[0].mean == 30.0
+    assert result.rows[0].deviation == pytest.approx(2**0.5)
+    assert result.rows[1].mean is result.rows[1].deviation is None
+
+
+def test_the_table_has_a_line_for_each_trial_and_no_empty_column(result):
+    head, first, second, third = result.table().splitlines()
+    assert head.split() == [
+        "trial", "state", "bleu", "at_update", "updates", "repeats", "mean", "deviation", "learning_rate", "num_heads",
+    ]  # fmt: skip
+    assert first.split() == ["1", "finished", "30", "40", "50", "29", "31", "30", "1.414", "0.02", "2"]
+    assert second.split() == ["0", "finished", "20.5", "40", "50", "0.01", "4"]
+    assert third.split() == ["2", "failed", "50", "0.9", "3"]
+
+
+def test_files_hold_all_digits(result):
+    tuned = transformer_tiny().replace(learning_rate=0.02, num_heads=2)
+    result.write(transformer_tiny(), tuned)
+    (first, *_) = csv.DictReader((result.study / "results.tsv").read_text().splitlines(), delimiter="\t")
+    assert first["repeats"] == "29.0 31.0"
+    assert float(first["deviation"]) == 2**0.5
+    found = json.loads((result.study / "results.json").read_text())
+    assert found["objective"] == "dev/bleu"
+    assert [one["bleu"] for one in found["trials"]] == [30.0, 20.5, None]
+
+
+def test_the_set_to_paste_is_the_best_trials(result):
+    tuned = transformer_tiny().replace(learning_rate=0.02, num_heads=2, norm_position="pre", train_steps=50)
+    text = result.best_set(transformer_tiny(), tuned)
+    with forgotten(HPARAMS), HPARAMS.open():
+        exec(text, {"__name__": "pasted"})
+        made = HPARAMS.get("transformer_tiny_tuned")()
+    assert dict(made.items()) == dict(tuned.items())
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_a_study_without_a_value_has_no_best(tmp_path):
+    result = StudyResult(tmp_path, BLEU, (Row(report(0, None, "failed")),), "transformer_tiny", "")
+    assert result.best is None
+    result.write(transformer_tiny(), None)
+    assert not (tmp_path / "best_set.py").exists()

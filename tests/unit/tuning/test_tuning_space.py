@@ -1,0 +1,89 @@
+"""From choices of Optuna to hparams: bounds, scales, the first trial, the grid."""
+
+import math
+import statistics
+
+import optuna
+import pytest
+from optuna.samplers import RandomSampler
+
+from t2t.errors import UserError
+from t2t.hparams.ranges import RangedHParams
+from t2t.hparams.transformer import transformer_tiny
+from t2t.tuning.space import FixedSampler, grid, own_values, suggest
+
+
+@pytest.fixture
+def ranged():
+    found = RangedHParams()
+    found.set_float("learning_rate", 0.001, 1.0, scale=found.LOG_SCALE)
+    found.set_float("optimizer_adam_beta2", 0.9, 1.0, scale=found.REVERSE_LOG_SCALE)
+    found.set_float("layer_prepostprocess_dropout", 0.0, 0.5)
+    found.set_int("num_heads", 1, 8)
+    found.set_discrete("hidden_size", [64, 128])
+    found.set_categorical("norm_position", ["pre", "post"])
+    return found
+
+
+def chosen(ranged, count=300, seed=1):
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(sampler=RandomSampler(seed))
+    return [suggest(study.ask(), ranged) for _ in range(count)]
+
+
+def test_choices_lie_in_their_ranges_and_are_the_sets_to_hold(ranged):
+    for values in chosen(ranged, 50):
+        assert all(ranged.ranges[name].holds(value) for name, value in values.items())
+        transformer_tiny().replace(**values)
+
+
+def test_scales(ranged):
+    """A third of the decades has a third of the choices; uniform ones have their mean in the middle."""
+    found = chosen(ranged)
+    logs = [math.log10(values["learning_rate"]) for values in found]
+    assert statistics.fmean(logs) == pytest.approx(-1.5, abs=0.15)
+    dropouts = [values["layer_prepostprocess_dropout"] for values in found]
+    assert statistics.fmean(dropouts) == pytest.approx(0.25, abs=0.03)
+
+
+def test_the_reverse_scale_is_the_log_scale_from_the_other_end():
+    one = RangedHParams()
+    one.set_float("learning_rate", 0.001, 1.0, scale=one.LOG_SCALE)
+    other = RangedHParams()
+    other.set_float("learning_rate", 0.001, 1.0, scale=other.REVERSE_LOG_SCALE)
+    for a, b in zip(chosen(one, 20), chosen(other, 20), strict=True):
+        assert b["learning_rate"] == pytest.approx(1.001 - a["learning_rate"], rel=1e-3)
+
+
+def test_real_numbers_have_four_digits(ranged):
+    assert all(value["learning_rate"] == float(f"{value['learning_rate']:.4g}") for value in chosen(ranged, 50))
+
+
+def test_the_first_trial_has_the_sets_own_values_where_they_are_in_the_range(ranged):
+    hparams = transformer_tiny().replace(learning_rate=0.02, hidden_size=32, optimizer_adam_beta2=0.98)
+    own = own_values(ranged, hparams)
+    assert "hidden_size" not in own
+    study = optuna.create_study(sampler=FixedSampler(ranged, own, RandomSampler(1)))
+    values = suggest(study.ask(), ranged)
+    assert values["hidden_size"] in (64, 128)
+    assert {name: values[name] for name in own} == {
+        "learning_rate": 0.02, "optimizer_adam_beta2": 0.98, "layer_prepostprocess_dropout": 0.1, "num_heads": 4,
+        "norm_position": "post",
+    }  # fmt: skip
+
+
+def test_the_grid_has_all_combinations_once():
+    ranged = RangedHParams()
+    ranged.set_int("num_heads", 1, 3)
+    ranged.set_categorical("norm_position", ["pre", "post"])
+    found = grid(ranged, 0)
+    assert len(found) == 6
+    assert {(one["num_heads"], one["norm_position"]) for one in found} == {
+        (heads, position) for heads in (1, 2, 3) for position in ("pre", "post")
+    }
+    assert grid(ranged, 0) == found != grid(ranged, 1)
+
+
+def test_a_grid_of_real_numbers_is_refused(ranged):
+    with pytest.raises(UserError, match=r"^--sampler=grid: learning_rate from 0.001 to 1.0, log scale has too many"):
+        grid(ranged, 0)

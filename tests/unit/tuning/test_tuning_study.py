@@ -1,0 +1,196 @@
+"""A study in its storage: whose trials are whose, how many there are, which are chosen, when one is stopped."""
+
+import dataclasses
+import sqlite3
+
+import pytest
+
+from t2t.errors import UserError
+from t2t.hparams.ranges import RangedHParams
+from t2t.tuning.objective import Objective
+from t2t.tuning.settings import TuneSettings
+from t2t.tuning.study import Study
+
+BLEU = Objective("bleu", True)
+
+
+@pytest.fixture
+def ranged():
+    found = RangedHParams()
+    found.set_float("learning_rate", 0.001, 1.0, scale=found.LOG_SCALE)
+    found.set_discrete("num_heads", [1, 2, 4])
+    return found
+
+
+@pytest.fixture
+def open_study(tmp_path, ranged):
+    def opened(folder="study", seed=0, identity="one", objective=BLEU, **settings):
+        chosen = TuneSettings(**{"trials": 4, **settings})
+        first = {"learning_rate": 0.01, "num_heads": 2}
+        return Study(tmp_path / folder, chosen, objective, ranged, {"problem": identity}, first, seed, 50)
+
+    return opened
+
+
+def score(values):
+    return 10 * values["learning_rate"]
+
+
+def carry_out(study):
+    """Gives each trial one value; returns the hparams of all."""
+    found = []
+    while begun := study.begin():
+        trial, values = begun
+        found.append(values)
+        study.report(trial, {50: score(values)})
+        study.end(trial, "finished", {50: score(values)})
+    return found
+
+
+def test_there_are_as_many_trials_as_asked_for_and_the_first_has_the_sets_values(open_study):
+    found = carry_out(open_study())
+    assert len(found) == 4
+    assert found[0] == {"learning_rate": 0.01, "num_heads": 2}
+    assert open_study().begin() is None
+    assert len(carry_out(open_study(trials=6))) == 2
+
+
+def test_choices_are_a_function_of_seed_and_history(open_study):
+    whole = carry_out(open_study("a", trials=8))
+    assert carry_out(open_study("b", trials=8)) == whole
+    parts = [values for trials in range(1, 9) for values in carry_out(open_study("c", trials=trials))]
+    assert parts == whole
+    assert carry_out(open_study("d", trials=8, seed=1))[1:] != whole[1:]
+
+
+def test_the_sampler_goes_to_where_trials_were_good(open_study):
+    """After ten trials by chance, most of the next ten are nearer to the best rate than chance would be."""
+    found = carry_out(open_study(trials=30, startup_trials=10))
+    late = [values["learning_rate"] for values in found[20:]]
+    assert sum(rate > 0.1 for rate in late) >= 7  # a third of the range by chance
+
+
+def test_the_grid_ends_with_its_last_combination(tmp_path):
+    ranged = RangedHParams()
+    ranged.set_int("num_heads", 1, 3)
+    study = Study(tmp_path / "s", TuneSettings(sampler="grid"), BLEU, ranged, {}, {}, 0, 50)
+    found = []
+    while begun := study.begin():
+        found.append(begun[1]["num_heads"])
+        study.end(begun[0], "finished", {50: 1.0})
+    assert sorted(found) == [1, 2, 3]
+
+
+def test_a_trial_below_the_median_is_stopped_and_stays_so(open_study):
+    study = open_study(trials=6, startup_trials=2)
+    for value in (5.0, 6.0, 7.0):
+        trial, _ = study.begin()
+        assert not study.report(trial, {10: value, 50: value})
+        study.end(trial, "finished", {10: value, 50: value})
+    good, _ = study.begin()
+    assert not study.report(good, {10: 6.5})
+    bad, _ = study.begin()
+    assert study.report(bad, {10: 5.5, 20: 9.0})  # the later value came too late
+    assert open_study(trials=6).report(bad, {10: 5.5, 20: 9.0})
+    study.end(bad, "stopped", {10: 5.5})
+    states = {one.number: (one.state, one.value) for one in study.reports()}
+    assert states[bad.number] == ("stopped", 5.5)
+    assert states[good.number] == ("training", 6.5)
+
+
+def test_lower_may_be_better(open_study):
+    study = open_study(objective=Objective("wer", False))
+    carry_out(study)
+    values = [one.value for one in study.reports()]
+    assert values == sorted(values)
+
+
+def test_a_trial_without_a_finite_value_has_failed_and_comes_last(open_study):
+    study = open_study()
+    first, _ = study.begin()
+    study.report(first, {10: float("nan")})
+    study.end(first, "finished", {10: float("nan")})
+    second, _ = study.begin()
+    study.report(second, {10: 1.0})
+    study.end(second, "finished", {10: 1.0})
+    assert [(one.number, one.state) for one in study.reports()] == [(1, "finished"), (0, "failed")]
+
+
+def test_trials_that_nobody_ended_go_on(open_study):
+    study = open_study()
+    trial, values = study.begin()
+    study.report(trial, {10: 1.0})
+    ((again, same),) = open_study().interrupted()
+    assert (again.number, same) == (trial.number, values)
+    assert not open_study().report(again, {10: 1.0, 20: 2.0})  # the first one is known already
+    study.end(again, "finished", {10: 1.0, 20: 2.0})
+    assert open_study().interrupted() == []
+
+
+def test_a_trial_whose_tuner_was_killed_while_it_chose_is_the_one_it_would_have_been(open_study):
+    whole = carry_out(open_study("whole"))
+    study = open_study("half")
+    carry_out_one = study.begin()
+    study.report(carry_out_one[0], {50: score(whole[0])})
+    study.end(carry_out_one[0], "finished", {50: score(whole[0])})
+    study._study.ask()  # and no more
+    assert carry_out(open_study("half")) == whole[1:]
+
+
+def test_another_study_in_the_folder_is_refused_by_name(open_study):
+    open_study()
+    with pytest.raises(UserError, match=r"is another study: problem: asked two, found one; go on with that, or use"):
+        open_study(identity="two")
+
+
+def test_two_machines_share_a_database(open_study, tmp_path):
+    """Each has its own folder; numbers are given once, and each goes on with its own trials alone."""
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    one, other = (open_study(folder, storage=url, study_name="both") for folder in ("a", "b"))
+    begun = [study.begin()[0].number for study in (one, other, one, other)]
+    assert begun == [0, 1, 2, 3]
+    assert one.begin() is None
+    assert [trial.number for trial, _ in open_study("a", storage=url, study_name="both").interrupted()] == [0, 2]
+    assert {one.folder for one in other.reports()} == {
+        str(tmp_path / f"{folder}/trial_000{number}") for folder, number in ("a0", "b1", "a2", "b3")
+    }
+    rows = sqlite3.connect(tmp_path / "study.db").execute("select count(*) from trials").fetchone()
+    assert rows == (4,)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"storage": "study.db"}, "--storage=study.db: it is no URL"),
+        ({"study_name": "a"}, "--study_name=a: it names a study in a database"),
+        ({"storage": "nosuchdb://x/y"}, "--storage: the database of the study cannot be opened"),
+        ({"trials": 0}, "trials=0: it is at least 1"),
+        ({"sampler": "guess"}, "use one of tpe, random, grid"),
+    ],
+)
+def test_settings_that_cannot_work_are_one_line(open_study, settings, said):
+    with pytest.raises(UserError) as error:
+        open_study(**settings)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_hyperband_stops_trials_too(open_study):
+    study = open_study(trials=30, pruner="hyperband", startup_trials=1)
+    stopped = 0
+    while begun := study.begin():
+        trial, values = begun
+        curve = {update: score(values) + update / 1000 for update in (5, 15, 45, 50)}
+        seen, is_stopped = {}, False
+        for update, value in curve.items():
+            seen[update] = value
+            if is_stopped := study.report(trial, seen):
+                break
+        stopped += is_stopped
+        study.end(trial, "stopped" if is_stopped else "finished", seen)
+    assert 0 < stopped < 30
+
+
+def test_settings_say_what_they_are():
+    for field in dataclasses.fields(TuneSettings):
+        assert field.metadata["doc"].endswith(".")
