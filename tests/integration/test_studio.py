@@ -7,10 +7,12 @@ import shutil
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.harness.load import Server
 from t2t.checkpoints.run_dir import RunDir, lock_run
+from t2t.checkpoints.store import CheckpointStore
 from tests.many_runs import write_run, write_runs
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -18,7 +20,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 GOLDEN_RUN = Path(__file__).parents[1] / "golden/runs/0.1.0"
 IMAGES = Path(__file__).parents[2] / "docs/images"
 PATHS = ("/", "/curves", "/hparams", "/compare", "/playground")
-CLIP = {"x": 0, "y": 0, "width": 1200, "height": 640}
+WIDTH = 1200
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,16 @@ def folder(tmp_path_factory):
     write_run(folder / "live", 40, steps=1000)
     write_run(folder / "<img src=x onerror=alert(1)>", 2)
     shutil.copytree(GOLDEN_RUN / "run", folder / "real")
+    add_noise(CheckpointStore(folder / "real/checkpoints"))
     return folder
+
+
+def add_noise(store):
+    """Saves the weights with noise as `averaged-noisy`, a system that translates otherwise."""
+    loaded, rng = store.load(500), np.random.default_rng(0)
+    weights = {**loaded.model, **(loaded.ema or {})}
+    noisy = {name: w + 0.3 * w.std() * rng.normal(size=w.shape).astype(w.dtype) for name, w in weights.items()}
+    store.save_named("averaged-noisy", 500, model=noisy, state=loaded.state)
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +209,7 @@ def test_a_run_that_trains_is_drawn_on(page, studio, folder):
 @pytest.fixture(scope="module")
 def pair():
     """Two systems of the run with checkpoints."""
-    return "real@500", "real@averaged"
+    return "real@averaged-noisy", "real@500"
 
 
 def test_two_systems_are_compared_line_by_line(page, studio, pair):
@@ -212,6 +223,8 @@ def test_two_systems_are_compared_line_by_line(page, studio, pair):
     for line in page.locator(".sentences li").all():
         outputs = line.locator("dd").all_inner_texts()[2:]
         assert (outputs[0] == outputs[1]) == (line.locator("ins, del").count() == 0)
+    assert page.locator("ins").count() > 0
+    assert page.locator("del").count() > 0
     page.get_by_label("Order").select_option("as in the set")
     order = page.locator(".sentences li").evaluate_all("all => all.map(line => Number(line.dataset.line))")
     assert order == [1, 2, 3, 4, 5, 6]
@@ -288,15 +301,15 @@ def test_pictures_for_the_documentation_can_be_drawn(browser, studio, pair, tmp_
     """With T2T_IMAGES=docs it draws those that are in the documentation again."""
     target = IMAGES if os.environ.get("T2T_IMAGES") == "docs" else tmp_path
     shots = {
-        "curves.png": ("/curves?run=group_0/run_00&run=group_1/run_01&run=group_2/run_02", ".scatterlayer .trace"),
-        "compare.png": (f"/compare?a={pair[0]}&b={pair[1]}&shown=1", ".sentences li"),
+        "curves.png": ("/curves?run=group_0/run_00&run=group_1/run_01&run=group_2/run_02", ".scatterlayer .trace", 590),
+        "compare.png": (f"/compare?a={pair[0]}&b={pair[1]}&shown=1", ".sentences li", 960),
     }
-    for name, (path, ready) in shots.items():
-        page = browser.new_page(viewport={"width": CLIP["width"], "height": CLIP["height"]})
+    for name, (path, ready, height) in shots.items():
+        page = browser.new_page(viewport={"width": WIDTH, "height": height})
         page.set_default_timeout(180_000)
         page.goto(f"{studio}{path}")
         page.wait_for_selector(ready)
         page.wait_for_timeout(1500)
-        page.screenshot(path=target / name, clip=CLIP)
+        page.screenshot(path=target / name)
         page.close()
         assert math.isclose((target / name).stat().st_size, 60_000, abs_tol=58_000)

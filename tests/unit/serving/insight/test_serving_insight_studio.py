@@ -1,6 +1,8 @@
 """Runs found below folders, opened when they are asked for; models loaded when they are needed, few at a time."""
 
 import shutil
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +14,7 @@ from t2t.serving.insight.loaded_models import LoadedModel, LoadedModels
 from t2t.serving.insight.run_folders import LOOK_AGAIN_S, NamedRun, RunFolders
 from t2t.serving.insight.studio import Studio
 from tests.many_runs import write_run, write_runs
+from tests.readme import ROOT
 
 
 class Clock:
@@ -64,6 +67,14 @@ def test_a_record_that_changes_is_read_again_and_figures_go_on(tmp_path):
     write_run(run.path, 1, learning_rate=0.75)
     assert runs.run("run").record.overrides == "learning_rate=0.75"
     assert runs.figures("run").points("train/loss").updates.tolist() == [10]
+
+
+def test_pages_are_served_without_loading_what_models_need():
+    """So that a folder of many runs opens at once."""
+    look = "import sys; loaded = {'tensorflow', 'keras', 'plotly', 'matplotlib'} & set(sys.modules); print(*loaded)"
+    code = f"import t2t.cli.insight, t2t.serving.app, t2t.serving.insight.routes; {look}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
 
 
 def save(run, step):
