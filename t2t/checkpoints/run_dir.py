@@ -29,6 +29,7 @@ from t2t.errors import UserError, asked_and_found, first_few, one_line
 from t2t.files.atomic import (
     LockedError,
     append_line,
+    is_locked,
     made_folder,
     os_errors_as_machine_errors,
     write_atomically,
@@ -152,6 +153,11 @@ class RunDir:
     def has_checkpoints(self) -> bool:
         """Whether a checkpoint was ever saved, and some are left."""
         return _has_checkpoints(self.path)
+
+    @property
+    def is_training(self) -> bool:
+        """Whether a process trains here now."""
+        return is_locked(self.path / _LOCK_FILE)
 
     @staticmethod
     def exists(path: str | Path) -> bool:

@@ -50,7 +50,7 @@ def registered(kind: str = "problem", containing: str = "", usr_dir: StrPath | N
     """Returns registered names, also of plug-ins, with a summary: `{"translate_ende_numbers": "English numbers, ..."}`.
 
     Args:
-        kind: `problem`, `model`, `hparams`, `modality` or `metric`.
+        kind: `problem`, `model`, `hparams`, `hparams_range`, `modality` or `metric`.
         containing: only names with this text in them.
         usr_dir: folder of a plug-in whose names to list as well.
 

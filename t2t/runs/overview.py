@@ -10,7 +10,6 @@ from typing import Any
 from t2t.checkpoints.run_dir import RECORD_FILE, RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import T2TError, UserError, one_line
-from t2t.files.atomic import is_locked
 
 TRAINING, STOPPED, FINISHED, DAMAGED = "training", "stopped", "finished", "damaged"
 
@@ -86,8 +85,7 @@ def overview_of(folder: Path, name: str) -> RunOverview:
 def _read(run: RunDir, name: str) -> RunOverview:
     record, lines = run.record, _Reports(run)
     of = record.hparams.get("train", {}).get("train_steps")
-    is_training = is_locked(run.path / "lock")
-    step = lines.step
+    step, is_training = lines.step, run.is_training
     state = TRAINING if is_training else FINISHED if of is not None and step is not None and step >= of else STOPPED
     best = None
     with contextlib.suppress(T2TError):  # a damaged pointer

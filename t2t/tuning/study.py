@@ -86,7 +86,8 @@ class Study:
     def _open(self) -> optuna.Study:
         with os_errors_as_machine_errors(f"cannot write {self.folder}"):
             self.folder.mkdir(parents=True, exist_ok=True)
-        direction = "maximize" if self.objective.higher_is_better else "minimize"
+        directions = optuna.study.StudyDirection
+        direction = directions.MAXIMIZE if self.objective.higher_is_better else directions.MINIMIZE
         name = self.settings.study_name or self.folder.name
         try:
             return optuna.create_study(

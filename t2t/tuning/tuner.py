@@ -66,7 +66,7 @@ class Tuner:
         self._gpu_shares = gpu_shares(settings)
         self._interrupted = study.interrupted()
 
-    def run(self, changed: Callable[[], None] = lambda: None) -> None:
+    def run(self, changed: Callable[[], Any] = lambda: None) -> None:
         """Trains until the study has all its trials, and then repeats the best; `changed` is called after each.
 
         Raises:

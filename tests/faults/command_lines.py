@@ -22,8 +22,10 @@ from t2t.cli import (
     evalb,
     exporter,
     importer,
+    runs,
     shortlist,
     trainer,
+    tune,
     vocab,
 )
 from t2t.errors import T2TError, UserError
@@ -56,6 +58,8 @@ COMMANDS = {
     "t2t-vocab": (vocab, "--vocab_file=none"),
     "t2t-bleu": (bleu, "--translation=none", "--reference=none"),
     "t2t-evalb": (evalb, "--gold=none", "--test=none"),
+    "t2t-tune": (tune, "--study=none", "--data_dir=data", "--model=transformer"),
+    "t2t-runs": (runs, "--folder=none"),
     "t2t-aer": (aer, "--gold=none", "--test=none"),
 }  # fmt: skip
 

@@ -244,7 +244,8 @@ def command_module(command):
 def test_flags_exist(page):
     for words in commands_of(page):
         module = command_module(words[0])
-        parse(module.build_flags(), words, "")
+        given = [word for word in words if not word.startswith("--config=")]  # whose file a run of the page writes
+        parse(module.build_flags(), given, "")
 
 
 def test_flags_that_are_named_exist():

@@ -160,6 +160,7 @@ def test_a_killed_trial_goes_on_where_it_was(fake, tmp_path, monkeypatch):
     assert second >= 20
 
 
+@pytest.mark.slow
 def test_a_tuner_that_is_asked_to_stop_lets_its_trials_save(fake, given, tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_SECONDS", "0.2")
     study = tmp_path / "study"
@@ -179,6 +180,7 @@ def test_a_tuner_that_is_asked_to_stop_lets_its_trials_save(fake, given, tmp_pat
     assert starts_of(study / "trial_0000")[1] > 0
 
 
+@pytest.mark.slow
 def test_a_study_all_of_whose_trials_fail_ends_with_the_reason(fake, tmp_path, capsys):
     assert fake(tmp_path / "study", "--trials=9", "--hparams_range=three_heads_range", "--hparams=hidden_size=96") == 2
     error = capsys.readouterr().err.splitlines()[-1]
@@ -204,6 +206,14 @@ def test_a_mistake_is_one_line_before_anything_trains(fake, flags, said, tmp_pat
     assert fake(tmp_path / "study", *flags) == 2
     assert said in capsys.readouterr().err.splitlines()[-1]
     assert not list(tmp_path.glob("study/trial_*"))
+
+
+def test_without_optuna_a_line_says_what_to_install(given, tmp_path):
+    code = "import sys; sys.modules['optuna'] = None; from t2t.cli.tune import main; sys.exit(main(sys.argv))"
+    command = [sys.executable, "-c", code, f"--study={tmp_path / 'study'}", *given, "--hparams_range=rates_range"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 2
+    assert "t2t-tune: the package optuna is not installed; pip install 't2t-keras[tune]'" in done.stderr
 
 
 def test_each_trial_has_its_share_of_the_gpus(monkeypatch):
