@@ -295,3 +295,15 @@ def test_figures_have_the_limits_of_other_requests(jobs, client_with):
         foreign = client.post("/insight/figure", json={"source": "a"}, headers={"origin": "http://evil.example"})
         assert foreign.status_code == 403
         assert client.get("/", headers={"host": "evil.example"}).status_code == 400
+
+
+def test_a_service_of_runs_alone_translates_nothing_by_itself(tmp_path):
+    write_run(tmp_path / "run", 2)
+    studio = Studio(RunFolders({}, [tmp_path]), LoadedModels(None))
+    app = build_app(Service([]), ["127.0.0.1"], insight_addresses(studio))
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        assert client.get("/healthz").json() == {"status": "ok", "models": []}
+        answer = client.post("/translate", json={"text": "a"})
+        assert (answer.status_code, answer.json()["error"][:27]) == (404, "no model is served here all")
+        loaded = client.post("/insight/load", json={"model": "run"})
+        assert (loaded.status_code, "there is none" in loaded.json()["error"]) == (400, True)
