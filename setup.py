@@ -10,7 +10,9 @@ COMMANDS = (
     "trainer", "datagen", "decoder", "eval", "bleu", "evalb", "aer", "vocab", "avg_all", "exporter", "distill",
     "shortlist", "tune", "runs", "server", "insight", "translate_all", "query_server", "make_tf_configs",
 )  # fmt: skip
-SERVE = ["starlette>=1.0,<2", "uvicorn>=0.40,<1", "prometheus_client>=0.22,<1", "matplotlib>=3.9,<4"]
+SERVE = [
+    "starlette>=1.0,<2", "uvicorn>=0.40,<1", "prometheus_client>=0.22,<1", "matplotlib>=3.9,<4", "plotly>=6.1,<8",
+]  # fmt: skip
 CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
 NOTEBOOK = ["nbclient>=0.10", "nbformat>=5.10", "ipykernel>=6.29"]
 TEST = [
@@ -73,7 +75,7 @@ setup(
         "audio": AUDIO,
         "beam": BEAM,
         "serve": SERVE,
-        "browser": ["playwright>=1.50"],
+        "browser": ["playwright>=1.50", "axe-playwright-python>=0.1.8"],
         "ctranslate2": CTRANSLATE2,
         "rouge": ROUGE,
         "language": LANGUAGE,

@@ -18,6 +18,7 @@ import datetime
 import json
 import logging
 import math
+import os
 import time
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -44,9 +45,9 @@ from t2t.text.vocabulary_files import VocabularyFile, read_encoders, save_encode
 FORMAT = 1
 """Format of the records that this version writes; it reads all formats up to it."""
 
-RECORD_FILE, _VOCAB_FOLDER, _METRICS_FILE, _LOCK_FILE = "run.json", "vocab", "metrics.jsonl", "lock"
+RECORD_FILE, METRICS_FILE, _VOCAB_FOLDER, _LOCK_FILE = "run.json", "metrics.jsonl", "vocab", "lock"
 _CHECKPOINTS, _EVENTS = "checkpoints", "events"
-_OWN = (RECORD_FILE, _VOCAB_FOLDER, _CHECKPOINTS, _METRICS_FILE, _EVENTS, "shortlist", _LOCK_FILE)
+_OWN = (RECORD_FILE, _VOCAB_FOLDER, _CHECKPOINTS, METRICS_FILE, _EVENTS, "shortlist", _LOCK_FILE)
 """What is read and written in a run directory; none of it may be a link that leads out."""
 
 log = logging.getLogger("t2t")
@@ -146,7 +147,7 @@ class RunDir:
     @property
     def metrics_file(self) -> Path:
         """The figures of the run as JSON lines."""
-        return self.path / _METRICS_FILE
+        return self.path / METRICS_FILE
 
     @property
     def has_checkpoints(self) -> bool:
@@ -212,7 +213,7 @@ class RunDir:
                 reached = max(line["step"] for line in lines)
                 log.warning("the run in %s got to update %d and has no checkpoint; it starts again", path, reached)
             with os_errors_as_machine_errors(f"cannot begin a run in {path}"):
-                remove_file(path / _METRICS_FILE)
+                remove_file(path / METRICS_FILE)
                 remove_file(path / RECORD_FILE)
 
     @classmethod
@@ -321,13 +322,18 @@ class RunDir:
         with os_errors_as_machine_errors(f"cannot write {self.path}"):
             publish(*(path for path in files if path.is_file()))
 
-    def metrics(self) -> Iterator[dict[str, Any]]:
-        """Yields the lines of figures, oldest first, without what a crash has torn."""
+    def metrics(self, last_bytes: int | None = None) -> Iterator[dict[str, Any]]:
+        """Yields the lines of figures, oldest first, without what a crash has torn; all, or those in the last bytes."""
         with os_errors_as_machine_errors(f"cannot read {self.metrics_file}"):
             fetch(self.metrics_file)
         if not self.metrics_file.is_file():
             return
         with self.metrics_file.open("rb") as lines:
+            if last_bytes is not None and lines.seek(0, os.SEEK_END) > last_bytes:
+                lines.seek(-last_bytes, os.SEEK_END)
+                lines.readline()  # most likely a part of one
+            else:
+                lines.seek(0)
             for line in lines:
                 with contextlib.suppress(ValueError, RecursionError):
                     values = json.loads(line)
@@ -360,7 +366,7 @@ def lock_run(path: str | Path) -> Iterator[None]:
                     f"--output_dir={path}: process {error} is training there; "
                     f"wait for it, stop it or use another --output_dir"
                 ) from None
-            fetch(path / RECORD_FILE, path / _METRICS_FILE)
+            fetch(path / RECORD_FILE, path / METRICS_FILE)
         yield
 
 

@@ -158,7 +158,10 @@ def _check_values(values: flags.FlagValues) -> None:
 
 
 def _take_positional(values: flags.FlagValues, rest: Sequence[str], positional: tuple[str, ...]) -> None:
-    """Gives plain arguments to the flags they stand for."""
+    """Gives plain arguments to the flags they stand for; one that may be repeated takes all that are left."""
+    if positional and isinstance(values[positional[-1]], flags.MultiFlag):
+        several, first = values[positional[-1]], len(positional) - 1
+        several.value, rest = [*several.value, *rest[first:]], rest[:first]
     for name, argument in zip(positional, rest, strict=False):
         if values[name].present:
             raise UserError(f"argument {argument!r}: it stands for --{name}, which is given as well; keep one")

@@ -1,21 +1,37 @@
-"""`t2t-insight`: shows in a browser what trained runs do, and draws their training curves."""
+"""`t2t-insight`: shows in a browser how runs train and what they do, and draws their training curves."""
+
+import functools
+from pathlib import Path
 
 from absl import flags
 
+from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli.common import command, command_flags
-from t2t.cli.flags import open_run
-from t2t.cli.help import flag_group
+from t2t.cli.flags import check_run_loadable, load_run, open_run
+from t2t.cli.help import RUN, flag_group
 from t2t.cli.server import SERVICE, define_server_flags, import_serving, named_runs, run_and_checkpoint, run_server
 from t2t.errors import UserError
 from t2t.export.formats import is_export
 from t2t.files.output import check_output
+from t2t.files.paths import address_of, local_path
+from t2t.inference.split_examples import SplitExamples
+from t2t.runs.data import check_split, open_run_data
+from t2t.runs.overview import find_runs
+from t2t.runs.run_checks import select_problem
+from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.features import FeatureKind
 
 USAGE = """
-Shows what trained runs do, on a page of this machine for a browser: attention, beam, what else might have been written,
-two runs side by side, training curves. It is served as by t2t-server, with all its addresses.
+Shows on pages of this machine, for a browser, how runs train and what they do: a table of all runs below folders, also
+of those that train now, their curves over each other, hparams side by side, two systems compared line by line;
+attention, beam, what else might have been written. A model is loaded when something is asked of it.
 
-    %s --output_dir=run                         (then open http://127.0.0.1:8600)
+    %s runs                                     (then open http://127.0.0.1:8600)
+    %s run_a run_b --data_dir=data              (with the dev and test sets of their data)
+
+Runs in --output_dir are loaded at once, and served as by t2t-server, too, with all its addresses:
+
     %s --output_dir=a=run_a --output_dir=b=run_b
     %s --output_dir=run --output_dir=early=run/checkpoints/step-00001000
     %s --output_dir=run --plot=curves.png       (the training curves as a picture)
@@ -24,41 +40,96 @@ two runs side by side, training curves. It is served as by t2t-server, with all 
 
 @command_flags
 def build_flags(values: flags.FlagValues) -> None:
+    with flag_group(values, RUN) as define:
+        define.multi_string("runs", [], "Runs, and folders with runs below them, whose models are loaded when they are "
+                            "asked for; --runs= may be left out.")  # fmt: skip
+        define.string("data_dir", "", "Folder of generated data that the runs were trained from, whose dev and test "
+                      "splits can be compared on.")  # fmt: skip
     define_server_flags(values)
     with flag_group(values, SERVICE) as define:
         define.integer("port", 8600, "Where to listen; 0 for any that is free.", 0, 65535)
         define.string("plot", "", "Draws the training curves of the runs into this PNG and ends.")
 
 
-@command(build_flags, USAGE)
+@command(build_flags, USAGE, positional=("runs",))
 def main(values: flags.FlagValues) -> int:
+    folders = [_folder(name) for name in values.runs]
+    if not values.output_dir and not folders:
+        raise UserError("no run is named; name runs, or folders with runs below them: t2t-insight RUN_OR_FOLDER")
+    data = local_path(values.data_dir)
+    if values.data_dir and not address_of(data) and not data.is_dir():
+        raise UserError(f"--data_dir={values.data_dir}: there is no such folder; name that of the generated data")
     if values.plot:
-        return _plot(values)
-    if exports := [folder for folder in named_runs(values.output_dir).values() if is_export(folder)]:
+        return _plot(values, folders)
+    named = named_runs(values.output_dir) if values.output_dir else {}
+    if exports := [folder for folder in named.values() if is_export(folder)]:
         raise UserError(
             f"--output_dir={exports[0]}: an export has nothing to look into; name the run that it was made of"
         )
-    return run_server(values, _addresses)
+    return run_server(values, functools.partial(_addresses, values, folders), needs_runs=False)
 
 
-def _addresses(service, folders):
-    runs = {
-        name: (run, service.models[name].step if run_and_checkpoint(folder)[1] else None)
-        for name, (run, folder) in folders.items()
+def _folder(name: str) -> Path:
+    """Returns the folder of a run or of runs; raises UserError where there is none, or no run in it."""
+    path = local_path(name).resolve()
+    if not RunDir.exists(path):
+        if not path.is_dir():
+            raise UserError(f"{name}: there is no such folder; name a run, or a folder with runs below it")
+        if next(find_runs(path), None) is None:
+            raise UserError(f"{name}: there is no run below this folder; train one with t2t-trainer, or name another")
+    return path
+
+
+def _addresses(values: flags.FlagValues, folders: list[Path], service, loaded_folders):
+    studio, loaded_models, run_folders, routes = (
+        import_serving(f"t2t.serving.insight.{name}") for name in ("studio", "loaded_models", "run_folders", "routes")
+    )
+    named = {
+        name: run_folders.NamedRun(run.path, service.models[name].step if run_and_checkpoint(folder)[1] else None)
+        for name, (run, folder) in loaded_folders.items()
     }
-    return import_serving("t2t.serving.insight.routes").insight_addresses(runs)
+    served = {name: loaded_models.LoadedModel(model.translator, model.step) for name, model in service.models.items()}
+    return routes.insight_addresses(
+        studio.Studio(
+            run_folders.RunFolders(named, folders),
+            loaded_models.LoadedModels(functools.partial(_load, values)),
+            served,
+            values.checkpoint,
+            functools.partial(_examples, values) if values.data_dir else None,
+        )
+    )
 
 
-def _plot(values: flags.FlagValues) -> int:
+def _load(values: flags.FlagValues, run: RunDir, checkpoint: str):
+    """Returns the translator of a checkpoint and its step."""
+    check_run_loadable(run, values, checkpoint)
+    loaded = load_run(values, run.path, select_problem(run, values.problem), checkpoint, many_rows=True)
+    return loaded.translator(), loaded.checkpoint.step
+
+
+def _examples(values: flags.FlagValues, run: RunDir, split: str, count: int) -> tuple[list[str], list[str], int]:
+    """Returns the first inputs and references of a split, and the number of its examples."""
+    data = open_run_data(run, values.data_dir, select_problem(run, values.problem), split)
+    check_split(data, split)
+    reader = data.readers[split]
+    if INPUTS not in data.problem.encoders or reader.features[TARGETS].kind != FeatureKind.TOKENS:
+        raise UserError(f"{data.problem.name}: its inputs or targets are no text; give lines of your own")
+    examples = SplitExamples(data.problem, reader, count)
+    return examples.texts(), examples.references(), len(reader)
+
+
+def _plot(values: flags.FlagValues, folders: list[Path]) -> int:
     found = {}
-    for name, folder in named_runs(values.output_dir).items():
+    for name, folder in (named_runs(values.output_dir) if values.output_dir else {}).items():
         run_folder, checkpoint = run_and_checkpoint(folder)
         run, update = open_run(run_folder), None
         if checkpoint:
             update = CheckpointStore(run.checkpoints_folder).load(checkpoint, parts=()).step
         found[name] = run, update
     check_output(values.plot)
-    curves = import_serving("t2t.serving.insight.curves")
+    curves, run_folders = (import_serving(f"t2t.serving.insight.{name}") for name in ("curves", "run_folders"))
+    below = run_folders.RunFolders({}, folders)
+    found = {name: (below.run(name), None) for name in below.names()} | found
     drawn = {name: curves.curves_of(run, update) for name, (run, update) in found.items()}
     names = curves.plot_curves(drawn, values.plot)
     print(f"{len(names)} curves drawn: {', '.join(names)}")

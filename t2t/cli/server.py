@@ -91,16 +91,17 @@ def main(values: flags.FlagValues) -> int:
     return run_server(values)
 
 
-def run_server(values: flags.FlagValues, more_addresses=lambda service, folders: ()) -> int:
+def run_server(values: flags.FlagValues, more_addresses=lambda service, folders: (), needs_runs: bool = True) -> int:
     """Serves the runs that the flags of `define_server_flags` name.
 
-    `more_addresses(service, folders)` returns further addresses; folders: name -> run, and folder as given.
+    `more_addresses(service, folders)` returns further addresses; folders: name -> run, and folder as given. Without
+    `needs_runs` there may be none.
 
     Raises:
         UserError: no run, one that does not fit, or two of one name.
         MachineError: the address is not available.
     """
-    named = named_runs(values.output_dir)
+    named = named_runs(values.output_dir) if needs_runs or values.output_dir else {}
     runs = {name: folder for name, folder in named.items() if not is_export(folder)}
     folders = {name: (_checked_runs(values, folder)[0], folder) for name, folder in runs.items()}
     server, app, service = (import_serving(f"t2t.serving.{name}") for name in ("server", "app", "service"))

@@ -14,6 +14,8 @@ from t2t.errors import T2TError, UserError, one_line
 TRAINING, STOPPED, FINISHED, DAMAGED = "training", "stopped", "finished", "damaged"
 
 _SPEED = "train/tokens_per_second"
+_LAST_BYTES = 1 << 16
+"""Of the figures of a run, which hold its last reports."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,7 +120,7 @@ class _Reports:
         self.tokens_per_second: float | None = None
         self.seconds_per_update: float | None = None
         before: dict[str, Any] = {}
-        for line in run.metrics():
+        for line in run.metrics(_LAST_BYTES):
             self.step, self.time = line["step"], line.get("time", self.time)
             if _SPEED in line:
                 self.tokens_per_second = line[_SPEED]

@@ -36,7 +36,7 @@ class RequestLimits:
     seconds: float = 60.0
     """From the whole body to the answer."""
     waiting_jobs: int = 256
-    """Most jobs in their queue, see `Service.run`."""
+    """Most jobs in each of their queues, see `Service.run` and `Service.read`."""
     streams: int = 4
     """Most answers that are streamed at a time."""
 
@@ -55,7 +55,7 @@ class Measures:
         self.texts = Counter("texts", "Texts answered.", ["model"], **common)
         self.waiting_texts = Gauge("waiting_texts", "Texts in the queue.", ["model"], **common)
         self.streams = Gauge("streams", "Answers that are being streamed.", **common)
-        self.waiting_jobs = Gauge("waiting_jobs", "Figures and curves in their queue.", **common)
+        self.waiting_jobs = Gauge("waiting_jobs", "Figures and curves in their queues.", **common)
 
     def note_request(self, asked: str, status: int, seconds: float) -> None:
         """Counts a request."""
@@ -79,15 +79,19 @@ class Service:
                 functools.partial(getattr, model.queue, "waiting")
             )
         room = self.limits.waiting_jobs
-        self._jobs = Batcher(lambda jobs: [job() for job in jobs], most=1, wait_s=0.0, room=room)
-        self.measures.waiting_jobs.set_function(lambda: self._jobs.waiting)
+        self._jobs, self._reads = (
+            Batcher(lambda jobs: [job() for job in jobs], most=1, wait_s=0.0, room=room) for _ in range(2)
+        )
+        self.measures.waiting_jobs.set_function(lambda: self._jobs.waiting + self._reads.waiting)
         self.streams = Streams(self.limits.streams)
         self.measures.streams.set_function(lambda: self.streams.running)
 
     def model(self, name: Any) -> ServedModel:
         """Returns the model of a name, the first one for None; raises UnknownNameError."""
-        if name is None:
+        if name is None and self.models:
             return next(iter(self.models.values()))
+        if not self.models:
+            raise UnknownNameError("no model is served here all the time; name runs with --output_dir")
         if not isinstance(name, str) or name not in self.models:
             near = did_you_mean(str(name), self.models)
             raise UnknownNameError(f"model {name!r} is not served; {near}there are {', '.join(self.models)}")
@@ -158,6 +162,11 @@ class Service:
         (result,) = await self._results(self._jobs, [job])
         return result
 
+    async def read(self, job: Callable[[], Result]) -> Result:
+        """Does as `run` in a thread of its own, for what reads files, so that it need not wait for models."""
+        (result,) = await self._results(self._reads, [job])
+        return result
+
     async def _results(self, queue: Batcher, items: Sequence[Any]) -> list[Any]:
         try:
             futures = queue.submit(items)
@@ -175,7 +184,7 @@ class Service:
     def close(self) -> None:
         """Drains and closes the queues, and ends the streams."""
         self.streams.close()
-        for queue in (*(model.queue for model in self.models.values()), self._jobs):
+        for queue in (*(model.queue for model in self.models.values()), self._jobs, self._reads):
             queue.close()
 
 

@@ -1,7 +1,8 @@
-"""A small trained run that the tests of commands share."""
+"""What the tests of commands share: a small trained run, a browser."""
 
 import dataclasses
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ TINY = (
     "hidden_size=16,filter_size=32,num_heads=2,batch_size=256,max_length=24,learning_rate_schedule=constant,"
     "learning_rate=0.01,learning_rate_warmup_steps=5,extra_length=4,beam_size=2,layer_prepostprocess_dropout=0.0"
 )
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 SIZES = {"train": 300, "dev": 12, "test": 8}
 
 
@@ -58,3 +60,33 @@ def tiny_run(tmp_path_factory) -> TinyRun:
     )  # fmt: skip
     assert trainer.main(["t2t-trainer", *train_flags, f"--output_dir={output_dir}", "--train_steps=40"]) == 0
     return TinyRun(data_dir, output_dir, raw_dir, train_flags)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser test")
+    found = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if found is None:
+        pytest.skip(f"no browser: none of {', '.join(CHROMIUM)} is installed")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser):
+    """A page that asks nothing but this machine and whose scripts run without a complaint."""
+    context = browser.new_context(viewport={"width": 1300, "height": 1000})
+    context.set_default_timeout(180_000)  # machines may be slow
+    page = context.new_page()
+    wrong = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.on("dialog", lambda dialog: (wrong.append(f"a dialog: {dialog.message}"), dialog.dismiss()))
+    page.on(
+        "request", lambda r: None if r.url.startswith(("file:", "http://127.0.0.1:", "data:")) else wrong.append(r.url)
+    )
+    yield page
+    context.close()
+    assert wrong == []

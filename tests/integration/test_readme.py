@@ -122,6 +122,14 @@ def test_constrain(with_run):
     run(with_run, "constrain_python")
 
 
+def test_studio(folder, tiny_run):
+    shutil.copytree(tiny_run.output_dir, folder / "quickstart/run")
+    (folder / "quickstart/data").symlink_to(tiny_run.data_dir, target_is_directory=True)
+    health, runs = answers_in(run(folder, "studio"))
+    assert health == {"status": "ok", "models": []}
+    assert [(one["run"], one["state"], one["step"]) for one in runs["runs"]] == [("run", "finished", 40)]
+
+
 @pytest.mark.slow
 def test_look(with_run):
     assert "train/loss" in run(with_run, "look")

@@ -88,11 +88,21 @@ def test_a_signal_lets_requests_end_and_the_exit_is_clean(tiny_run, expected):
         assert one.process.wait(60) == 0
 
 
+def test_without_a_run_there_is_nothing_to_serve(tmp_path, capsys):
+    for main, flags, said in (
+        (server.main, [], "--output_dir: not given; name the folder of a run"),
+        (insight.main, [], "no run is named; name runs, or folders with runs below them"),
+        (insight.main, [f"{tmp_path}/none"], f"{tmp_path}/none: there is no such folder"),
+        (insight.main, [str(tmp_path)], f"{tmp_path}: there is no run below this folder"),
+    ):
+        assert main(["t2t", "--port=0", *flags]) == 2
+        assert said in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("main", [server.main, insight.main])
 @pytest.mark.parametrize(
     ("flags", "status", "message"),
     [
-        ([], 2, "--output_dir: not given; name the folder of a run"),
         (["--output_dir=a=/nowhere"], 2, "/nowhere"),
         (["--output_dir={run}", "--host=192.0.2.1"], 1, "cannot listen at 192.0.2.1:"),
         (["--output_dir=a/b={run}"], 2, "model name 'a/b': it is a part of addresses"),

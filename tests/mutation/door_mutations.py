@@ -317,6 +317,36 @@ DOOR_MUTATIONS = (
         tests=("tests/unit/serving/insight/test_serving_insight_figures.py::test_hostile_text_stays_text",),
     ),
     Mutation(
+        name="spikes are lost from curves",
+        file="t2t/serving/insight/thinning.py",
+        original="for pick in (np.argmin, np.argmax)]",
+        broken="for pick in (np.argmin,)]",
+        breaks="A loss that jumped for one update looks as if it had not.",
+        tests=("tests/unit/serving/insight/test_serving_insight_thinning.py::test_no_spike_is_lost_wherever_it_is",),
+    ),
+    Mutation(
+        name="half a line of figures is read",
+        file="t2t/serving/insight/run_figures.py",
+        original='whole = added[: added.rfind(b"\\n") + 1]',
+        broken="whole = added",
+        breaks="A point that was being written while the page looked is never drawn.",
+        tests=(
+            "tests/unit/serving/insight/test_serving_insight_run_figures.py::test_what_was_added_is_taken_up_and_a_torn_"
+            "line_waits_for_its_end",
+        ),
+    ),
+    Mutation(
+        name="a request names any checkpoint",
+        file="t2t/serving/insight/studio.py",
+        original="if str(checkpoint) not in known:",
+        broken="if not str(checkpoint):",
+        breaks="Who asks the service can have it read folders outside the runs.",
+        tests=(
+            "tests/unit/serving/insight/test_serving_insight_studio.py::test_a_checkpoint_that_is_not_there_is_refused_"
+            "and_no_path_is_read",
+        ),
+    ),
+    Mutation(
         name="mistakes have another exit status",
         file="t2t/cli/common.py",
         original="return error.exit_status",

@@ -1,14 +1,23 @@
 """Training curves of runs, as numbers and as a picture."""
 
+import base64
 import dataclasses
 import io
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.serving.insight.run_figures import Points, RunFigures
+from t2t.serving.insight.thinning import running_mean, thin
+
+UPDATES, HOURS = "updates", "hours"
+"""What curves are drawn by: updates, or hours since the first figure of the run."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,32 +30,91 @@ class Curves:
     """Name of a figure -> remark for comparisons."""
 
 
-_STEP, _TIME = "step", "time"
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CurveView:
+    """What of the curves is looked at."""
+
+    by: str = UPDATES
+    start: float | None = None
+    """Where it begins, in units of `by`; None for all."""
+    end: float | None = None
+    smoothing: int = 1
+    """Points of a running mean, which is taken before any are left out."""
+    most: int = 1000
+    """Points of a curve that are sent."""
+    last_update: int | None = None
+    """After which figures are left out."""
+
+
 _PANEL_INCHES = (4.6, 2.9)
 _COLUMNS = 3
 
 
 def curves_of(run: RunDir, last_update: int | None = None) -> Curves:
     """Returns the figures of a run up to `last_update`, the last of a repeated update; raises UserError for none."""
-    found: dict[str, dict[int, float]] = {}
-    for line in run.metrics():
-        update = int(line[_STEP])
-        for name, value in line.items() if last_update is None or update <= last_update else ():
-            if name not in (_STEP, _TIME) and isinstance(value, (int, float)) and math.isfinite(value):
-                found.setdefault(name, {})[update] = float(value)
+    figures = RunFigures(run.metrics_file)
+    figures.read()
+    found = {}
+    for name in figures.names():
+        points = _until(figures.points(name), last_update)
+        if len(points.updates):
+            found[name] = list(zip(points.updates.tolist(), points.values.tolist(), strict=True))
     if not found:
         until = "" if last_update is None else f" up to update {last_update:,}"
         raise UserError(
             f"{run.path} has no figures of its training{until} yet: {run.metrics_file.name} is missing or empty"
         )
-    return Curves({name: sorted(points.items()) for name, points in sorted(found.items())}, _notes(run, found))
+    return Curves(found, notes_of(run, found))
 
 
-def _notes(run: RunDir, names: Iterable[str]) -> dict[str, str]:
+def _until(points: Points, last_update: int | None) -> Points:
+    """Returns the points up to an update, all for None."""
+    if last_update is None:
+        return points
+    count = int(np.searchsorted(points.updates, last_update, side="right"))
+    return Points(*(column[:count] for column in points))
+
+
+def notes_of(run: RunDir, names: Iterable[str]) -> dict[str, str]:
     """Returns notes on training losses with label smoothing, which losses of dev do not have."""
     smoothing = run.record.hparams.get("model", {}).get("label_smoothing", 0.0)
     losses = [name for name in names if name.startswith("train/") and name.endswith("/loss")]
     return dict.fromkeys(losses, f"with label smoothing {smoothing:g}") if smoothing else {}
+
+
+def curves_json(run: RunDir, figures: RunFigures, view: CurveView) -> dict[str, Any]:
+    """Returns what the page draws of a run: for each figure x and y, how many points there are, and its last value.
+
+    `size` changes when there is something new.
+    """
+    start = figures.start()
+    found = {}
+    for name in figures.names():
+        points = _until(figures.points(name), view.last_update)
+        if len(points.updates):
+            found[name] = _curve(points, (points.times - start) / 3600, view)
+    return {"size": figures.size, "figures": found, "notes": notes_of(run, found)}
+
+
+def _curve(points: Points, hours: np.ndarray, view: CurveView) -> dict[str, Any]:
+    x = points.updates if view.by == UPDATES else hours
+    y = running_mean(points.values, view.smoothing)
+    first = 0 if view.start is None else int(np.searchsorted(x, view.start))
+    end = len(x) if view.end is None else int(np.searchsorted(x, view.end, side="right"))
+    shown = slice(max(first - 1, 0), end + 1)  # with a neighbour on each side, so that lines reach the edge
+    kept = thin(y[shown], view.most)
+    return {
+        "x": pack(x[shown][kept], "f8"),
+        "y": pack(y[shown][kept], "f8"),
+        "points": len(x),
+        "last": float(points.values[-1]),
+        "last_update": int(points.updates[-1]),
+    }
+
+
+def pack(numbers: np.ndarray, kind: str) -> dict[str, str]:
+    """Returns numbers as Plotly reads them fastest: little-endian bytes in base64, and their kind, such as f8."""
+    return {"dtype": kind, "bdata": base64.b64encode(numbers.astype(f"<{kind}").tobytes()).decode()}
 
 
 def plot_curves(runs: Mapping[str, Curves], path: Path | str) -> list[str]:

@@ -1,18 +1,53 @@
-"""HTML of the pages: one that shows figures by itself, and one that asks a service. Neither asks other hosts."""
+"""HTML of the pages: one that shows figures by itself, and those that ask a service. None asks other hosts."""
 
 import base64
+import functools
 import hashlib
 import html
+import importlib.metadata
+import importlib.util
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from t2t.errors import needs_extra
 
 STATIC = Path(__file__).parent / "static"
 FIGURE_SCRIPTS = ("dom.js", "lines.js", "heat_map.js", "attention.js", "outputs.js")
 """Scripts that draw figures, in order of execution."""
-APP_FILES = (*FIGURE_SCRIPTS, "beam.js", "curves.js", "app.js", "insight.css")
-"""Files of the page of a service."""
+_SHARED_SCRIPTS = ("dom.js", "ask.js", "address.js", "palette.js", "shell.js")
+"""Scripts of every page of a service."""
+PLOTLY = "plotly.min.js"
+"""Draws charts; it comes with the Python package of its name."""
+
+
+_STYLE_NAME = re.compile(r'getElementById\("([0-9a-f]{64})"\)')
+
+
+class Page(NamedTuple):
+    """One page of a service."""
+
+    name: str
+    path: str
+    scripts: tuple[str, ...]
+    """In order of execution, after the shared ones."""
+
+
+PAGES = (
+    Page("Runs", "/", ("run_table.js", "runs.js")),
+    Page("Curves", "/curves", (PLOTLY, "chart.js", "curves.js")),
+    Page("Hparams", "/hparams", ("hparams.js",)),
+    Page("Compare", "/compare", ("system_choice.js", "comparison.js", "compare.js")),
+    Page("Playground", "/playground", (*FIGURE_SCRIPTS[1:], "beam.js", "system_choice.js", "playground.js")),
+)
+APP_FILES = tuple(
+    sorted(
+        {*_SHARED_SCRIPTS, *(name for page in PAGES for name in page.scripts), "insight.css", "plotly.css"} - {PLOTLY}
+    )
+)
+"""Files of the pages of a service that are the project's own."""
 _START = 'document.addEventListener("DOMContentLoaded", window.insight.showFigures);'
 
 
@@ -34,18 +69,58 @@ def figures_page(title: str, figures: Sequence[dict[str, Any]]) -> str:
     return _page(title, head, "figures", figures, f"<script>{script}</script>\n")
 
 
-def app_page(models: Sequence[str]) -> str:
-    """Returns the page that asks its service for figures of these models."""
-    scripts = "\n".join(
-        f'<script src="/insight/files/{name}" defer></script>' for name in APP_FILES if name.endswith(".js")
-    )
-    head = f"""<link rel="stylesheet" href="/insight/files/insight.css">
+def plotly_file() -> Path:
+    """Returns the file of Plotly's script, without importing the package; raises UserError where it is missing."""
+    with needs_extra("serve", "charts"):
+        importlib.metadata.version("plotly")  # raises what an import would
+    found = importlib.util.find_spec("plotly")
+    assert found is not None
+    assert found.submodule_search_locations is not None
+    return Path(found.submodule_search_locations[0]) / "package_data" / PLOTLY
+
+
+@functools.cache
+def _plotly_style_names() -> list[str]:
+    """Returns the names of the style elements that Plotly's script adds for maps, unless there is one of that name."""
+    return sorted(set(_STYLE_NAME.findall(plotly_file().read_text(encoding="utf-8"))))
+
+
+def app_page(name: str, facts: Mapping[str, Any]) -> str:
+    """Returns a page that asks its service for what it shows.
+
+    Args:
+        name: of the page, see `PAGES`.
+        facts: what its scripts are to know.
+    """
+    (page,) = [one for one in PAGES if one.name == name]
+    scripts = "\n".join(f'<script src="{_address(file)}" defer></script>' for file in (*_SHARED_SCRIPTS, *page.scripts))
+    # Plotly adds no styles, which the policy forbids, where it finds these names.
+    known = [f'<template id="{one}"></template>' for one in _plotly_style_names()] if PLOTLY in page.scripts else []
+    head = f"""<link rel="stylesheet" href="{_address("insight.css")}">
 <link rel="icon" href="data:,">
+<link id="plotly.js-style-global" class="no-inline-styles" rel="stylesheet" href="{_address("plotly.css")}">
+{"".join(known)}
 {scripts}"""
-    return _page("t2t-insight", head, "models", list(models))
+    links = "\n".join(
+        f'<a href="{one.path}"{" aria-current=page" if one is page else ""}>{one.name}</a>' for one in PAGES
+    )
+    header = f"""<a class="skip" href="#content">To the content</a>
+<header class="bar"><a class="brand" href="/">t2t-insight</a>
+<nav aria-label="Pages">
+{links}
+</nav></header>
+"""
+    return _page(f"{name} - t2t-insight", head, "facts", facts, header=header, heading=name)
 
 
-def _page(title: str, head: str, data_id: str, data: Any, end: str = "") -> str:
+def _address(file: str) -> str:
+    version = f"?{importlib.metadata.version('plotly')}" if file == PLOTLY else ""
+    return f"/insight/files/{file}{version}"
+
+
+def _page(
+    title: str, head: str, data_id: str, data: Any, end: str = "", header: str = "", heading: str | None = None
+) -> str:
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -55,8 +130,9 @@ def _page(title: str, head: str, data_id: str, data: Any, end: str = "") -> str:
 <title>{html.escape(title)}</title>
 </head>
 <body>
-<h1>{html.escape(title)}</h1>
-<main><noscript>The pictures are drawn by this page's own scripts, which are turned off.</noscript></main>
+{header}<main id="content" tabindex="-1">
+<h1>{html.escape(title if heading is None else heading)}</h1>
+<noscript>The pictures are drawn by this page's own scripts, which are turned off.</noscript></main>
 <script type="application/json" id="{data_id}">{safe_json(data)}</script>
 {end}</body>
 </html>

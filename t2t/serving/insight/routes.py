@@ -1,133 +1,121 @@
-"""Routes of the page that asks a service for figures."""
+"""Addresses of the pages, and of what they ask a service for."""
 
-import dataclasses
 import functools
 import html
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 
-from t2t.checkpoints.run_dir import RunDir
-from t2t.errors import UnknownNameError, UserError
-from t2t.inference.translator import Translator
+from t2t.errors import UnknownNameError
+from t2t.runs.startup import import_quietly
 from t2t.serving.address import HTML, JSON, Address, Content
-from t2t.serving.insight.curves import curves_of
-from t2t.serving.insight.figures import alternatives_json, beam_json, figure_of
-from t2t.serving.insight.page import APP_FILES, app_page, static
-from t2t.serving.requests import read_json, texts_of
-from t2t.serving.schemas import ANY_OBJECT, STRING
+from t2t.serving.insight import run_answers
+from t2t.serving.insight.page import APP_FILES, PAGES, PLOTLY, app_page, plotly_file, static
+from t2t.serving.insight.studio import Studio
+from t2t.serving.requests import read_json
+from t2t.serving.schemas import ANY_OBJECT, INTEGER, STRING
 from t2t.serving.service import Service
-from t2t.specs.constants import EOS_ID, PAD_ID
 
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""The page may read its own scripts and ask its own server, nothing else."""
-
-MOST_ALTERNATIVES, WIDEST_BEAM = 100, 32
+"""The pages may read their own scripts and ask their own server, nothing else."""
 
 _KINDS = {"script": "text/javascript; charset=utf-8", "style": "text/css; charset=utf-8"}
+_MODEL_ANSWERS = {
+    "load": "Loads the model of a checkpoint, and says which step it is of.",
+    "figure": "What the model looked at, of a text and its output.",
+    "beam": "Every hypothesis that the search held.",
+    "alternatives": "The pieces that are likeliest after a beginning.",
+    "outputs": "The best outputs for texts.",
+}
+"""What `t2t.serving.insight.model_answers` answers, `<name>_answer`."""
+
+Answer = Callable[[Studio, Mapping[str, Any]], dict[str, Any]]
 
 
-def insight_addresses(runs: Mapping[str, tuple[RunDir, int | None]]) -> list[Address]:
-    """Returns the addresses of the page; `runs`: name of a model -> run, last update of its curves (`curves_of`)."""
+def insight_addresses(studio: Studio) -> list[Address]:
+    """Returns the addresses of the pages and of what they ask for; raises UserError where Plotly is not installed."""
+    plotly_file()
     page, plain = {HTML: Content(STRING)}, {JSON: Content(ANY_OBJECT)}
     files = {kind.partition(";")[0]: Content(STRING) for kind in _KINDS.values()}
     addresses = [
-        Address(method="GET", path="/", handler=_page, summary="The page.", answers=page),
-        Address(method="GET", path="/insight/files/{name}", handler=_file, summary="Files of the page.", answers=files),
         Address(
             method="GET",
-            path="/insight/curves",
-            handler=functools.partial(_curves, runs),
-            summary="The training curves of a run.",
-            query={"model": STRING},
-            answers=plain,
-        ),
+            path=one.path,
+            handler=functools.partial(_page, studio, one.name),
+            summary=f"The page {one.name}.",
+            answers=page,
+        )
+        for one in PAGES
     ]
-    for name, work, summary in (
-        ("figure", _figure, "What the model looked at, of a text and its output."),
-        ("beam", _beam, "Every hypothesis that the search held."),
-        ("alternatives", _alternatives, "The pieces that are likeliest after a beginning."),
+    addresses.append(
+        Address(method="GET", path="/insight/files/{name}", handler=_file, summary="Files of a page.", answers=files)
+    )
+    for name, answer, query, summary in (
+        ("runs", run_answers.runs_answer, {}, "The table of runs."),
+        ("checkpoints", run_answers.checkpoints_answer, {"run": STRING}, "The checkpoints of a run."),
+        (
+            "examples",
+            run_answers.examples_answer,
+            {"run": STRING, "split": STRING, "count": INTEGER},
+            "The first examples of a split of a run's data.",
+        ),
     ):
-        answer = functools.partial(_ask_translator, work)
+        handler = functools.partial(_look, answer, studio)
+        path = f"/insight/{name}"
+        addresses.append(Address(method="GET", path=path, handler=handler, summary=summary, query=query, answers=plain))
+    for name, handler, summary in (
+        ("curves", functools.partial(_ask_files, run_answers.curves_answer, studio), "Training curves of runs."),
+        ("hparams", functools.partial(_ask_files, run_answers.hparams_answer, studio), "Hparams of runs side by side."),
+        ("comparison", functools.partial(_compare, studio), "What tells one system's outputs from another's."),
+        *((name, functools.partial(_ask_model, name, studio), summary) for name, summary in _MODEL_ANSWERS.items()),
+    ):
         path = f"/insight/{name}"
         addresses.append(
-            Address(method="POST", path=path, handler=answer, summary=summary, requests=plain, answers=plain)
+            Address(method="POST", path=path, handler=handler, summary=summary, requests=plain, answers=plain)
         )
     return addresses
 
 
-async def _page(service: Service, request: Request) -> Response:
-    return HTMLResponse(app_page(list(service.models)), headers={"Content-Security-Policy": POLICY})
+async def _page(studio: Studio, name: str, service: Service, request: Request) -> Response:
+    facts = {"page": name, "hasData": studio.has_data, "mostTexts": service.limits.most_texts}
+    return HTMLResponse(app_page(name, facts), headers={"Content-Security-Policy": POLICY})
 
 
 async def _file(service: Service, request: Request) -> Response:
     name = request.path_params["name"]
+    if name == PLOTLY:  # megabytes that change with its version alone, which is in the address
+        return FileResponse(plotly_file(), media_type=_KINDS["script"], headers={"Cache-Control": "max-age=31536000"})
     if name not in APP_FILES:
         raise UnknownNameError(f"file {html.escape(name)} is no part of the page")
     return Response(static(name), media_type=_KINDS["style" if name.endswith(".css") else "script"])
 
 
-async def _curves(runs: Mapping[str, tuple[RunDir, int | None]], service: Service, request: Request) -> Response:
-    model = service.model(request.query_params.get("model"))
-    found = await service.run(functools.partial(curves_of, *runs[model.name]))
-    return JSONResponse(dataclasses.asdict(found))
+async def _look(answer: Answer, studio: Studio, service: Service, request: Request) -> Response:
+    return JSONResponse(await service.read(functools.partial(answer, studio, dict(request.query_params))))
 
 
-async def _ask_translator(
-    work: Callable[[Translator, dict[str, Any]], dict[str, Any]], service: Service, request: Request
-) -> Response:
+async def _ask_files(answer: Answer, studio: Studio, service: Service, request: Request) -> Response:
     data = read_json(await service.body(request))
-    model = service.model(data.get("model"))
-    job = functools.partial(work, model.translator, {**data, "model": model.name})
+    return JSONResponse(await service.read(functools.partial(answer, studio, data)))
+
+
+async def _compare(studio: Studio, service: Service, request: Request) -> Response:
+    data = read_json(await service.body(request))
+    job = functools.partial(run_answers.comparison_answer, studio, data, service.limits.most_texts)
     return JSONResponse(await service.run(job))
 
 
-def _figure(translator: Translator, data: dict[str, Any]) -> dict[str, Any]:
-    (source,) = texts_of([data.get("source")], "source")
-    target = data.get("target")
-    if "ids" in data:
-        target = _output_ids(translator, data)
-    elif target is not None:
-        (target,) = texts_of([target], "target")
-    return figure_of(translator, data["model"], source, target)
+async def _ask_model(name: str, studio: Studio, service: Service, request: Request) -> Response:
+    data = read_json(await service.body(request))
+    most = {"most_texts": service.limits.most_texts} if name == "outputs" else {}
 
+    def job() -> dict[str, Any]:
+        answers = import_quietly("t2t.serving.insight.model_answers")  # imports Keras
+        return getattr(answers, f"{name}_answer")(studio, data, **most)
 
-def _beam(translator: Translator, data: dict[str, Any]) -> dict[str, Any]:
-    (source,) = texts_of([data.get("source")], "source")
-    width = _as_int(data, "beam_size", max(translator.hparams.beam_size, 4), WIDEST_BEAM)
-    return beam_json(translator, source, _prefix(data), decode_method="beam", beam_size=width)
-
-
-def _alternatives(translator: Translator, data: dict[str, Any]) -> dict[str, Any]:
-    (source,) = texts_of([data.get("source")], "source")
-    return alternatives_json(translator, source, _prefix(data), _as_int(data, "count", 10, MOST_ALTERNATIVES))
-
-
-def _output_ids(translator: Translator, data: dict[str, Any]) -> list[int]:
-    ids, size = _ids(data, "ids"), translator.model.spec.targets.vocab_size
-    if not ids or EOS_ID in ids[:-1] or not all(PAD_ID < token < size for token in ids):
-        raise UserError(f"ids: those of an output are wanted, from {EOS_ID} to {size - 1}, {EOS_ID} only at its end")
-    return ids
-
-
-def _prefix(data: dict[str, Any]) -> list[int]:
-    return _ids(data, "prefix") if "prefix" in data else []
-
-
-def _ids(data: dict[str, Any], name: str) -> list[int]:
-    ids = data[name]
-    if not isinstance(ids, list) or any(type(token) is not int for token in ids):
-        raise UserError(f"{name}: a list of ids is wanted, of a beam or of alternatives")
-    return ids
-
-
-def _as_int(data: dict[str, Any], name: str, default: int, most: int) -> int:
-    value = data.get(name, default)
-    if type(value) is not int or not 1 <= value <= most:
-        raise UserError(f"{name} {value!r}: a whole number from 1 to {most} is wanted")
-    return value
+    return JSONResponse(await service.run(job))

@@ -363,3 +363,13 @@ def test_metrics_are_lines_of_json_and_survive_a_torn_one(run):
     assert lines[0]["bleu"] is None
     assert lines[0]["norm"] is None
     assert lines[0]["time"] > 1.6e9
+
+
+def test_the_last_lines_of_figures_are_read_without_the_others(run):
+    for step in range(1, 101):
+        run.append_metrics(step, {"train/loss": 1.0})
+    every = list(run.metrics())
+    last = list(run.metrics(300))
+    assert 1 < len(last) < 10
+    assert last == every[-len(last) :]
+    assert list(run.metrics(10**6)) == every

@@ -136,6 +136,9 @@ def refused_uses_of_a_run(place):
         yield command, [run, "--problem=algorithmic_sort_binary40"], f"is of {PROBLEM}; name one of these"
     yield "insight", [f"--output_dir={gone}", "--plot=a.png"], f"no run in {gone}"
     yield "insight", [run, "--plot=/no/folder/a.png"], "there is no folder /no/folder"
+    yield "insight", [gone], f"{gone}: there is no such folder; name a run, or a folder with runs below it"
+    yield "insight", [f"{place}/data"], f"{place}/data: there is no run below this folder"
+    yield "insight", [run, f"--data_dir={gone}"], f"--data_dir={gone}: there is no such folder"
 
 
 def refused_files(place):

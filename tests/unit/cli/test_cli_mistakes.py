@@ -156,3 +156,20 @@ def test_a_task_of_an_array_job_makes_shards_or_merges_them(tmp_path, capsys):
         "t2t-datagen: error: --shard=2/2: there is no such task: 2 are counted from 0 to 1; give one of them\n"
     )
     assert not (tmp_path / "data").exists()
+
+
+def test_plain_arguments_go_to_the_flags_they_stand_for_the_last_of_which_may_take_several():
+    def read(*arguments):
+        values = flags.FlagValues()
+        flags.DEFINE_string("gold", "", "One.", flag_values=values)
+        flags.DEFINE_multi_string("runs", [], "Several.", flag_values=values)
+        flags.DEFINE_boolean("quick", False, "Other.", flag_values=values)
+        found = parse(values, ["command", *arguments], "", ("gold", "runs"))
+        return found.gold, found.runs, found.quick
+
+    assert read() == ("", [], False)
+    assert read("a") == ("a", [], False)
+    assert read("a", "b", "--quick", "c") == ("a", ["b", "c"], True)
+    assert read("--runs=b", "a", "--runs=c", "d") == ("a", ["b", "c", "d"], False)
+    with pytest.raises(UserError, match="'a': it stands for --gold, which is given as well"):
+        read("--gold=x", "a")

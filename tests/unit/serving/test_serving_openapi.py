@@ -10,7 +10,10 @@ from starlette.testclient import TestClient
 import t2t
 from t2t.hparams.groups import DecodeHParams
 from t2t.serving.app import build_app
+from t2t.serving.insight.loaded_models import LoadedModels
 from t2t.serving.insight.routes import insight_addresses
+from t2t.serving.insight.run_folders import RunFolders
+from t2t.serving.insight.studio import Studio
 from t2t.serving.models import ServedModel
 from t2t.serving.search_changes import SEARCH_KEYS
 from t2t.serving.service import RequestLimits, Service
@@ -56,11 +59,11 @@ def test_every_route_is_described(app, paths):
 
 
 def test_the_addresses_of_the_page_are_described_and_its_start_is_its_own():
-    app = build_app(Service([]), ["127.0.0.1"], insight_addresses({}))
+    app = build_app(Service([]), ["127.0.0.1"], insight_addresses(Studio(RunFolders({}), LoadedModels(None))))
     document, routes = described(app)
     assert document == routes
     (start,) = [one for one in app.state.addresses if one.path == "/"]
-    assert start.summary == "The page."
+    assert start.summary == "The page Runs."
 
 
 def test_every_schema_is_one(paths):

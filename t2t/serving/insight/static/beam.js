@@ -67,7 +67,7 @@
     const prefix = found.prefix.map((one) => one.id);
     const rows = found.next.map((one) => {
       const probability = Math.exp(one.log_prob);
-      const bar = element("span", { class: "bar", "aria-hidden": "true" });
+      const bar = element("span", { class: "bar-of-value", "aria-hidden": "true" });
       bar.style.width = `${(100 * probability).toFixed(2)}%`;
       // What ends the output leaves nothing to be forced.
       const clicked = () => force([...prefix, one.id]);

@@ -1,62 +1,123 @@
 "use strict";
-// The figures of a training by update, of one run or several in one picture each.
+// Training curves of the ticked runs over each other, up to date while they train.
 (function (insight) {
-  const { element, shape } = insight;
-  const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP] = [360, 200, 62, 26, 8];
+  const { element, address } = insight;
+  const LOOK_SECONDS = 10;
+  const MOST_RUNS = 50; // where none are ticked
+  const AT_A_TIME = 10; // runs that are asked for together, so that the first are drawn early
+  const PAUSE = 700; // milliseconds between two drawings while more is on its way
+  const SMOOTHING = [1, 5, 21, 101, 501];
+  const BY = ["updates", "hours"];
 
-  function short(value) {
-    const isOdd = Math.abs(value) >= 1e4 || (value && Math.abs(value) < 1e-2);
-    return isOdd ? value.toExponential(1) : String(+value.toPrecision(3));
-  }
+  function show(content, facts) {
+    let names = []; // of the runs that are drawn
+    let sizes = {}; // of what is known of each
+    const found = {}; // name of a run -> what the server said of it
+    const charts = new Map();
+    const grid = element("div", { class: "charts" });
+    const legend = element("ul", { class: "legend", "aria-label": "Runs" });
+    const said = element("p", { class: "status", role: "status" });
 
-  // runs: name of a run -> {points: name of a figure -> [[update, value], ...], notes: name of a figure -> text}.
-  insight.curves = function (runs) {
-    const names = [...new Set(Object.values(runs).flatMap((curves) => Object.keys(curves.points)))].sort();
-    const panels = element("div", { class: "panels" }, names.map((name) => panel(name, runs)));
-    return element("section", { class: "curves" }, element("h2", {}, "Training"), panels);
-  };
+    const range = () => (address.get("from") ? [Number(address.get("from")), Number(address.get("to"))] : null);
+    const view = () => ({ by: address.get("by", "updates"), log: address.get("log") === "1", range: range() });
 
-  function panel(name, runs) {
-    const lines = Object.entries(runs).map(([run, curves], index) => {
-      return { run, points: curves.points[name] || [], note: curves.notes[name] || "", index };
-    });
-    const points = lines.flatMap((line) => line.points);
-    const [x0, x1] = range(points.map((point) => point[0]));
-    const [y0, y1] = range(points.map((point) => point[1]));
-    const x = (value) => LEFT + ((value - x0) / (x1 - x0)) * (WIDTH - LEFT - 8);
-    const y = (value) => HEIGHT - BOTTOM - ((value - y0) / (y1 - y0)) * (HEIGHT - BOTTOM - TOP);
-    const drawn = lines.filter((line) => line.points.length);
-    const last = drawn.map((line) => `${line.run} ${short(line.points[line.points.length - 1][1])} ${line.note}`.trim());
-    const label = (text, x, y, anchor) => shape("text", { x, y, "text-anchor": anchor }, text);
-    const drawing = shape(
-      "svg",
-      { width: WIDTH, height: HEIGHT, role: "img", "aria-label": `${name} by update; at the end: ${last.join(", ")}` },
-      shape("path", { class: "axes", d: `M${LEFT} ${TOP}V${HEIGHT - BOTTOM}H${WIDTH - 8}` }),
-      [y0, y1].map((value) => label(short(value), LEFT - 4, y(value) + 4, "end")),
-      [x0, x1].map((value, i) => label(short(value), x(value), HEIGHT - 8, i ? "end" : "start")),
-      drawn.map((line) => {
-        const d = "M" + line.points.map((point) => `${x(point[0]).toFixed(1)} ${y(point[1]).toFixed(1)}`).join("L");
-        return shape("path", { class: "curve", stroke: insight.colour(line.index, lines.length), d });
-      }),
+    // What is best known of a run comes first: scores of real outputs, then losses, then the rest.
+    function order(name) {
+      if (name.startsWith("dev/") && !name.includes("teacher_forced")) return 0;
+      return name.endsWith("/loss") ? 1 : name.startsWith("dev/") ? 2 : 3;
+    }
+
+    function draw() {
+      const filter = address.get("filter").toLowerCase();
+      const figures = [...new Set(names.flatMap((run) => Object.keys((found[run] || { figures: {} }).figures)))];
+      const shown = figures.filter((name) => name.toLowerCase().includes(filter));
+      shown.sort((a, b) => order(a) - order(b) || a.localeCompare(b, "en"));
+      for (const name of shown) {
+        if (!charts.has(name)) charts.set(name, new insight.Chart(name, zoomed));
+        const curves = names.flatMap((run, index) => {
+          const curve = found[run] && found[run].figures[name];
+          return curve ? [{ ...curve, run, index, note: found[run].notes[name] || "" }] : [];
+        });
+        charts.get(name).show(curves, view());
+      }
+      const nodes = shown.map((name) => charts.get(name).node);
+      if (nodes.some((node, place) => grid.children[place] !== node) || grid.children.length !== nodes.length) grid.replaceChildren(...nodes);
+      reset.hidden = !range();
+      if (!nodes.length && names.length && Object.keys(sizes).length) said.textContent = figures.length ? "No figure has this in its name." : "These runs have no figures yet.";
+      else said.textContent = "";
+    }
+
+    // Points of a curve: more than a chart has places for, fewer where there are many curves.
+    const points = () => Math.round(Math.min(Math.max(15000 / names.length, 200), 1000));
+
+    // Asks for runs of which there is something new, and draws what has come now and then.
+    async function fetchCurves(runs) {
+      const { by } = view();
+      const zoom = range();
+      let drawn = -PAUSE;
+      for (let start = 0; start < runs.length; start += AT_A_TIME) {
+        const asked = { by, smoothing: Number(address.get("smooth", "1")), most: points(), runs: runs.slice(start, start + AT_A_TIME) };
+        if (zoom) [asked.start, asked.end] = zoom;
+        const answer = await insight.ask("/insight/curves", asked);
+        if (by !== view().by || String(zoom) !== String(range())) return; // something else is looked at by now
+        for (const [run, curves] of Object.entries(answer.runs)) {
+          found[run] = curves;
+          sizes[run] = curves.size;
+        }
+        if (start + AT_A_TIME < runs.length && performance.now() - drawn < PAUSE) continue;
+        draw();
+        drawn = performance.now();
+      }
+    }
+
+    function drawLegend() {
+      legend.replaceChildren(...names.map((name, index) => element("li", {}, insight.swatch(index), element("span", {}, name))));
+    }
+
+    async function look() {
+      try {
+        const all = (await insight.ask("/insight/runs")).runs.filter((run) => run.state !== "damaged");
+        const ticked = address.all("run");
+        const shown = ticked.length ? ticked : all.slice(0, MOST_RUNS).map((run) => run.run);
+        if (shown.join("\n") !== names.join("\n")) {
+          names = shown;
+          drawLegend();
+        }
+        const known = new Map(all.map((run) => [run.run, run]));
+        await fetchCurves(names.filter((name) => !(name in sizes) || !known.has(name) || known.get(name).size !== sizes[name]));
+      } catch (error) {
+        said.replaceChildren(insight.complaint(error));
+      }
+    }
+
+    function changed(changes, isAskedAgain) {
+      address.set(changes);
+      if (!isAskedAgain) return draw();
+      fetchCurves(names).catch((error) => said.replaceChildren(insight.complaint(error)));
+    }
+
+    function zoomed(to) {
+      changed({ from: to && String(to[0]), to: to && String(to[1]) }, true);
+    }
+
+    const picked = (values, name, otherwise) => Math.max(values.map(String).indexOf(address.get(name, otherwise)), 0);
+    const reset = element("button", { type: "button", onclick: () => zoomed(null) }, "Show all");
+    const smoothing = SMOOTHING.map((points) => (points === 1 ? "none" : `mean of ${points} points`));
+    const tools = element(
+      "div",
+      { class: "tools" },
+      insight.choice("By", BY, picked(BY, "by", "updates"), (i) => changed({ by: BY[i], from: null, to: null }, true)),
+      insight.choice("Smoothing", smoothing, picked(SMOOTHING, "smooth", "1"), (i) => changed({ smooth: i ? String(SMOOTHING[i]) : null }, true)),
+      insight.checkbox("Log scale", view().log, (is) => changed({ log: is ? "1" : null })),
+      insight.search("Figures", address.get("filter"), (text) => changed({ filter: text })),
+      reset,
     );
-    return element("figure", {}, element("figcaption", {}, name), drawing, legend(lines));
+    const hint = element("p", { class: "note" }, "Drag across a chart to zoom in, double-click to see all. Without ticked runs, these are all.");
+    content.append(hint, tools, legend, said, grid);
+    reset.hidden = true;
+    insight.onThemeChange(draw);
+    insight.keepLooking(look, LOOK_SECONDS);
   }
 
-  // Which curve is whose, where there are several, and what to know of their values.
-  function legend(lines) {
-    const isOne = lines.length === 1;
-    if (isOne && !lines[0].note) return null;
-    const items = lines.map((line) => {
-      const said = line.note && !isOne ? `${line.run} (${line.note}) ` : isOne ? line.note : `${line.run} `;
-      const item = element("span", {}, said);
-      item.style.color = insight.colour(line.index, lines.length);
-      return item;
-    });
-    return element("p", { class: "legend" }, items);
-  }
-
-  function range(values) {
-    const [low, high] = [Math.min(...values), Math.max(...values)];
-    return low < high ? [low, high] : [low - 0.5, high + 0.5];
-  }
+  insight.start(show);
 })((window.insight = window.insight || {}));

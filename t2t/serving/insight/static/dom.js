@@ -18,10 +18,14 @@
   // The same of a drawing.
   insight.shape = (tag, attributes, ...children) => filled(document.createElementNS(SVG, tag), attributes, children);
 
+  // Text that may be broken after some letters, underscores and slashes by default.
+  insight.breakable = (text, after = /(?<=[_/])/) =>
+    text.split(after).flatMap((part, place) => [place ? insight.element("wbr", {}) : null, part]);
+
   let names = 0;
   insight.fresh = (prefix) => `${prefix}-${++names}`;
 
-  // A labelled choice; `options` are texts, `chosen(index)` is called with what is picked.
+  // A labelled choice; the label is text or nodes, `options` are texts, `chosen(index)` is called with what is picked.
   insight.choice = function (label, options, index, chosen) {
     const id = insight.fresh("choice");
     const select = insight.element("select", { id, onchange: () => chosen(select.selectedIndex) });

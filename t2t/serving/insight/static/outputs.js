@@ -40,7 +40,7 @@
 
   insight.classes = function (classes) {
     const rows = classes.map((one) => {
-      const bar = element("span", { class: "bar", "aria-hidden": "true" });
+      const bar = element("span", { class: "bar-of-value", "aria-hidden": "true" });
       bar.style.width = `${(100 * one.probability).toFixed(2)}%`;
       const number = element("td", {}, one.probability.toFixed(4));
       return element("tr", {}, element("th", { scope: "row" }, one.name), number, element("td", { class: "bars" }, bar));

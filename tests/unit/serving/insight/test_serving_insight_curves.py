@@ -1,16 +1,20 @@
-"""Curves as they were written down, and a picture of them that is one."""
+"""Curves as they were written down, what of them is sent to be drawn, and a picture of them that is one."""
 
+import base64
+import json
 import struct
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from t2t.errors import UserError
-from t2t.serving.insight.curves import Curves, curves_of, plot_curves
+from t2t.serving.insight.curves import HOURS, Curves, CurveView, curves_json, curves_of, plot_curves
+from t2t.serving.insight.run_figures import RunFigures
 
 LINES = [
     {"step": 10, "time": 1.0, "train/loss": 3.0},
-    {"step": 20, "time": 2.0, "train/loss": 2.0, "dev/bleu": float("nan")},
+    {"step": 20, "time": 2.0, "train/loss": 2.0, "dev/bleu": None},
     {"step": 10, "time": 3.0, "train/loss": 2.5},
     {"step": 20, "time": 4.0, "dev/bleu": 12.5, "note": "text"},
 ]
@@ -20,33 +24,36 @@ class Run:
     """What of a run directory is looked at."""
 
     path = "a_run"
-    metrics_file = type("File", (), {"name": "metrics.jsonl"})
 
-    def __init__(self, lines, smoothing=0.0):
-        self.metrics = lambda: iter(lines)
+    def __init__(self, folder, lines, smoothing=0.0):
+        self.metrics_file = folder / "metrics.jsonl"
+        self.metrics_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
         self.record = SimpleNamespace(hparams={"model": {"label_smoothing": smoothing}})
 
 
-def test_every_figure_has_its_points_in_order_the_last_told_counts():
-    found = curves_of(Run(LINES))
+def test_every_figure_has_its_points_in_order_the_last_told_counts(tmp_path):
+    found = curves_of(Run(tmp_path, LINES))
     assert found.points == {"dev/bleu": [(20, 12.5)], "train/loss": [(10, 2.5), (20, 2.0)]}
 
 
-def test_the_curves_of_a_checkpoint_end_at_its_update():
-    assert curves_of(Run(LINES), 10).points == {"train/loss": [(10, 2.5)]}
+def test_the_curves_of_a_checkpoint_end_at_its_update(tmp_path):
+    assert curves_of(Run(tmp_path, LINES), 10).points == {"train/loss": [(10, 2.5)]}
     with pytest.raises(UserError, match="a_run has no figures of its training up to update 9 yet"):
-        curves_of(Run(LINES), 9)
+        curves_of(Run(tmp_path, LINES), 9)
 
 
 MIXED = [
-    {"step": 10, "train/loss": 3.0, "train/de/loss": 3.0, "train/learning_rate": 1.0, "dev/teacher_forced/loss": 2}
-]
+    {
+        "step": 10, "time": 1.0, "train/loss": 3.0, "train/de/loss": 3.0, "train/learning_rate": 1.0,
+        "dev/teacher_forced/loss": 2,
+    }
+]  # fmt: skip
 
 
-def test_training_losses_say_that_label_smoothing_is_part_of_them():
+def test_training_losses_say_that_label_smoothing_is_part_of_them(tmp_path):
     said = "with label smoothing 0.1"
-    assert curves_of(Run(MIXED, 0.1)).notes == {"train/loss": said, "train/de/loss": said}
-    assert curves_of(Run(MIXED)).notes == {}
+    assert curves_of(Run(tmp_path, MIXED, 0.1)).notes == {"train/loss": said, "train/de/loss": said}
+    assert curves_of(Run(tmp_path, MIXED)).notes == {}
 
 
 def drawn(monkeypatch, runs, path):
@@ -66,20 +73,20 @@ def drawn(monkeypatch, runs, path):
 
 
 def test_a_picture_says_what_is_part_of_the_training_loss(monkeypatch, tmp_path):
-    smoothed, plain = curves_of(Run(LINES, 0.1)), curves_of(Run(LINES))
+    smoothed, plain = curves_of(Run(tmp_path, LINES, 0.1)), curves_of(Run(tmp_path, LINES))
     said = "with label smoothing 0.1"
     assert drawn(monkeypatch, {"a": smoothed}, tmp_path) == [("dev/bleu", "", []), ("train/loss", said, [])]
     both = drawn(monkeypatch, {"a": smoothed, "b": plain}, tmp_path)
     assert both == [("dev/bleu", "", ["a", "b"]), ("train/loss", "", [f"a ({said})", "b"])]
 
 
-def test_a_run_without_figures_says_so():
+def test_a_run_without_figures_says_so(tmp_path):
     with pytest.raises(UserError, match=r"a_run has no figures of its training yet: metrics.jsonl is missing or empty"):
-        curves_of(Run([]))
+        curves_of(Run(tmp_path, []))
 
 
 def test_a_picture_has_a_panel_for_each_figure(tmp_path):
-    runs = {"one": curves_of(Run(LINES)), "_two $x$": Curves({"train/loss": [(10, 1.0)]}, {})}
+    runs = {"one": curves_of(Run(tmp_path, LINES)), "_two $x$": Curves({"train/loss": [(10, 1.0)]}, {})}
     assert plot_curves(runs, tmp_path / "curves.png") == ["dev/bleu", "train/loss"]
     content = (tmp_path / "curves.png").read_bytes()
     assert content[:8] == b"\x89PNG\r\n\x1a\n"
@@ -92,3 +99,43 @@ def test_other_kinds_of_pictures_are_refused(tmp_path):
         UserError, match=r"--plot=.*curves.svg: pictures are written as PNG; give a name that ends in .png"
     ):
         plot_curves({}, tmp_path / "curves.svg")
+
+
+def unpacked(numbers):
+    return np.frombuffer(base64.b64decode(numbers["bdata"]), f"<{numbers['dtype']}").tolist()
+
+
+def sent(run, **view):
+    """Returns what is sent of the training loss of a run, with x and y as numbers."""
+    figures = RunFigures(run.metrics_file)
+    figures.read()
+    curve = curves_json(run, figures, CurveView(**view))["figures"]["train/loss"]
+    return curve | {axis: unpacked(curve[axis]) for axis in "xy"}
+
+
+LONG = [{"step": n, "time": 100.0 + 1800 * n, "train/loss": float(n % 7)} for n in range(1, 1001)]
+
+
+def test_curves_are_sent_by_update_and_by_time_with_what_they_end_at(tmp_path):
+    run = Run(tmp_path, LONG[:4])
+    ends = {"points": 4, "last": 4.0, "last_update": 4}
+    assert sent(run) == {"x": [1, 2, 3, 4], "y": [1, 2, 3, 4], **ends}
+    assert sent(run, by=HOURS) == {"x": [0, 0.5, 1, 1.5], "y": [1, 2, 3, 4], **ends}
+    assert sent(run, last_update=2) == {"x": [1, 2], "y": [1, 2], "points": 2, "last": 2.0, "last_update": 2}
+
+
+def test_of_a_long_curve_few_points_are_sent_and_all_of_a_part_that_is_looked_at(tmp_path):
+    run = Run(tmp_path, LONG)
+    whole = sent(run, most=50)
+    assert len(whole["x"]) <= 50
+    assert (whole["x"][0], whole["x"][-1], whole["points"]) == (1, 1000, 1000)
+    assert {min(whole["y"]), max(whole["y"])} == {0, 6}
+    part = sent(run, most=50, start=500.5, end=520)
+    assert part["x"] == list(range(500, 522))  # with a neighbour on each side, to which its lines lead
+
+
+def test_smoothing_comes_before_points_are_left_out(tmp_path):
+    run = Run(tmp_path, LONG)
+    found = sent(run, most=50, smoothing=7)
+    assert found["y"][5:-5] == pytest.approx([3.0] * len(found["y"][5:-5]))  # the mean of 0 to 6
+    assert found["last"] == 1000 % 7

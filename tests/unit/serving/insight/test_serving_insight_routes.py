@@ -11,14 +11,17 @@ from starlette.testclient import TestClient
 
 from t2t.inference.beam_trace import alternatives
 from t2t.serving.app import build_app
-from t2t.serving.insight import routes
+from t2t.serving.insight import model_answers
 from t2t.serving.insight.figures import figure_of
-from t2t.serving.insight.page import APP_FILES
+from t2t.serving.insight.loaded_models import LoadedModel, LoadedModels
+from t2t.serving.insight.page import APP_FILES, PAGES, PLOTLY
 from t2t.serving.insight.routes import insight_addresses
+from t2t.serving.insight.run_folders import NamedRun, RunFolders
+from t2t.serving.insight.studio import Studio
 from t2t.serving.models import ServedModel
 from t2t.serving.service import RequestLimits, Service
+from tests.many_runs import write_run
 from tests.unit.inference.test_inference_translator import WORDS, Letters, build
-from tests.unit.serving.insight.test_serving_insight_curves import LINES, Run
 from tests.waiting import join_all, start_thread, wait_until
 
 
@@ -28,26 +31,93 @@ def translator():
 
 
 @pytest.fixture(scope="module")
-def client(translator):
+def client(translator, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    named = {"letters": NamedRun(write_run(folder / "letters", 10, label_smoothing=0.1).path)}
+    named["early"] = NamedRun(write_run(folder / "early", 10).path, 20)
+    write_run(folder / "more" / "found", 3)
     service = Service([ServedModel("letters", translator, 40), ServedModel("early", translator, 10)])
-    app = build_app(
-        service, ["127.0.0.1"], insight_addresses({"letters": (Run(LINES, 0.1), None), "early": (Run(LINES), 10)})
-    )
+    served = {name: LoadedModel(translator, model.step) for name, model in service.models.items()}
+
+    def examples(run, split, count):
+        return ["a b"] * count, ["c"] * count, 7
+
+    studio = Studio(RunFolders(named, [folder / "more"]), LoadedModels(None), served, examples=examples)
+    app = build_app(service, ["127.0.0.1"], insight_addresses(studio))
     with TestClient(app, base_url="http://127.0.0.1") as client:
         yield client
 
 
-def test_the_page_reads_its_own_files_and_nothing_else(client):
-    page = client.get("/")
-    assert "default-src 'none'; script-src 'self'" in page.headers["content-security-policy"]
-    addresses = re.findall(r'(?:src|href)="([^"]*)"', page.text)
-    assert {a for a in addresses if a != "data:,"} == {f"/insight/files/{name}" for name in APP_FILES}
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_reads_its_own_files_and_nothing_else(client, page):
+    answer = client.get(page.path)
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'" in policy
+    assert "unsafe" not in policy
+    addresses = re.findall(r'(?:src|href)="([^"]*)"', answer.text)
+    names = {address.rpartition("/")[2].partition("?")[0] for address in addresses if "/insight/files/" in address}
+    assert set(page.scripts) <= names <= {*APP_FILES, PLOTLY}
+    links = {address for address in addresses if "/insight/files/" not in address}
+    assert links == {"data:,", "#content", *(one.path for one in PAGES)}
     for address in addresses:
-        if address != "data:,":
+        if address.startswith("/"):
             assert client.get(address).status_code == 200
-    assert json.loads(re.search(r'id="models">(.*?)</script>', page.text)[1]) == ["letters", "early"]
+    facts = json.loads(re.search(r'id="facts">(.*?)</script>', answer.text)[1])
+    assert facts == {"page": page.name, "hasData": True, "mostTexts": 128}
+    assert f'<a href="{page.path}" aria-current=page>{page.name}</a>' in answer.text
+
+
+def test_no_other_file_is_a_part_of_the_pages(client):
     assert client.get("/insight/files/page.py").status_code == 404
     assert client.get("/insight/files/..%2Fpage.py").status_code == 404
+
+
+def test_plotly_finds_the_names_of_the_styles_that_it_would_add(client):
+    """The policy refuses styles in the page."""
+    script = client.get(f"/insight/files/{PLOTLY}")
+    assert script.headers["content-type"].startswith("text/javascript")
+    page = client.get("/curves").text
+    added = re.findall(r'createElement\("style"\)[,;]\w+\.id="(\w+)"', script.text)
+    assert added
+    for name in {*added, "plotly.js-style-global"}:
+        assert f'id="{name}"' in page
+
+
+def test_the_table_has_every_run(client):
+    rows = {row["run"]: row for row in client.get("/insight/runs").json()["runs"]}
+    assert list(rows) == ["letters", "early", "found"]
+    assert (rows["found"]["step"], rows["found"]["of"], rows["found"]["state"]) == (30, 30, "finished")
+    assert rows["letters"]["changes"] == "label_smoothing=0.1"
+    assert not rows["found"]["has_checkpoints"]
+    assert rows["found"]["size"] > 0
+
+
+def test_hparams_of_runs_stand_side_by_side(client):
+    found = client.post("/insight/hparams", json={"runs": ["found", "letters"]}).json()
+    assert found["runs"] == ["found", "letters"]
+    assert client.post("/insight/hparams", json={}).json()["runs"] == ["letters", "early", "found"]
+
+
+def test_a_model_says_its_step_and_translates_lines(client, translator):
+    assert client.post("/insight/load", json={"model": "early"}).json() == {
+        "step": 10, "checkpoint": None, "language": translator.problem.target_language,
+    }  # fmt: skip
+    texts = ["a b", "h g"]
+    found = client.post("/insight/outputs", json={"texts": texts}).json()["outputs"]
+    assert found == [one[0].text for one in translator.translate(texts)]
+
+
+def test_examples_and_what_two_systems_made_of_them(client):
+    examples = client.get("/insight/examples?run=letters&split=dev&count=2").json()
+    assert examples == {"sources": ["a b"] * 2, "references": ["c"] * 2, "total": 7}
+    asked = {"references": ["a b c d"] * 2, "first": ["a b c x"] * 2, "second": ["a b c d"] * 2, "language": "en"}
+    found = client.post("/insight/comparison", json=asked).json()
+    assert [score["value"] for score in found["scores"] if score["system"] == "second"] == [
+        pytest.approx(100), pytest.approx(100),
+    ]  # fmt: skip
+    assert found["sentences"][0]["outputs"] == [
+        [["a b c", False], ["x", True]], [["a b c", False], ["d", True]],
+    ]  # fmt: skip
 
 
 def test_a_figure_is_the_translators(client, translator):
@@ -99,17 +169,29 @@ def test_the_figure_of_a_forced_text_is_that_of_its_ids_and_its_score_that_of_th
 
 
 def test_curves_are_the_runs(client):
-    found = client.get("/insight/curves?model=letters").json()
-    assert found["points"]["train/loss"] == [[10, 2.5], [20, 2.0]]
-    assert found["notes"] == {"train/loss": "with label smoothing 0.1"}
-    early = client.get("/insight/curves?model=early").json()
-    assert early == {"points": {"train/loss": [[10, 2.5]]}, "notes": {}}
+    found = client.post("/insight/curves", json={"runs": ["letters", "early"], "by": "hours"}).json()["runs"]
+    assert list(found) == ["letters", "early"]
+    assert {name: run["figures"]["train/loss"]["points"] for name, run in found.items()} == {"letters": 10, "early": 2}
+    assert found["letters"]["notes"] == {"train/loss": "with label smoothing 0.1"}
+    assert list(client.post("/insight/curves", json={}).json()["runs"]) == ["letters", "early", "found"]
 
 
 @pytest.mark.parametrize(
     ("path", "asked", "status", "message"),
     [
-        ("figure", {"source": "a", "model": "x"}, 404, "model 'x' is not served"),
+        ("figure", {"source": "a", "model": "x"}, 404, "run 'x' is not here"),
+        ("figure", {"source": "a", "model": "letters", "checkpoint": "/etc"}, 400, "checkpoint '/etc': there is none"),
+        ("figure", {"source": "a", "model": ["x"]}, 404, "run \"['x']\" is not here"),
+        ("curves", {"by": "moons"}, 400, "by 'moons': updates or hours is wanted"),
+        ("curves", {"runs": ["x"]}, 404, "run 'x' is not here"),
+        ("curves", {"runs": "x"}, 400, "runs 'x': a list of names of runs is wanted"),
+        ("curves", {"most": 3}, 400, "most 3: a whole number from 4 to 100000 is wanted"),
+        ("curves", {"smoothing": 0}, 400, "smoothing 0: a whole number from 1 to"),
+        ("curves", {"start": "x"}, 400, "start 'x': a number is wanted"),
+        ("outputs", {"texts": []}, 400, "texts: a list of one or more texts is wanted"),
+        ("outputs", {"texts": ["a"] * 129}, 400, "129 texts, at most 128; send fewer at once"),
+        ("comparison", {"references": ["a"], "first": ["a"]}, 400, "second: a list of one or more texts is wanted"),
+        ("comparison", {"references": ["a", "b"], "first": ["a"], "second": ["a"]}, 400, "comparison"),
         ("figure", {}, 400, "source: a list of one or more texts is wanted"),
         ("beam", {"source": "a", "prefix": ["x"]}, 400, "prefix: a list of ids is wanted"),
         ("figure", {"source": "a", "ids": 3}, 400, "ids: a list of ids is wanted, of a beam or of alternatives"),
@@ -139,7 +221,7 @@ class Jobs:
     def __init__(self):
         self.gate, self.begun, self.now, self.most = threading.Event(), threading.Semaphore(0), 0, 0
 
-    def __call__(self, translator, data):
+    def __call__(self, studio, data):
         self.now += 1
         self.most = max(self.most, self.now)
         self.begun.release()
@@ -152,15 +234,23 @@ class Jobs:
 @pytest.fixture
 def jobs(monkeypatch):
     jobs = Jobs()
-    monkeypatch.setattr(routes, "_figure", jobs)
+    monkeypatch.setattr(model_answers, "figure_answer", jobs)
     yield jobs
     jobs.gate.set()
 
 
-def client_with(translator, **limits):
-    service = Service([ServedModel(name, translator, 1) for name in "ab"], RequestLimits(**limits))
-    app = build_app(service, ["127.0.0.1"], insight_addresses(dict.fromkeys("ab", (Run(LINES), None))))
-    return TestClient(app, base_url="http://127.0.0.1")
+@pytest.fixture
+def client_with(translator, tmp_path):
+    """Returns what makes a client of two models, with limits of requests."""
+
+    def make(**limits):
+        named = {name: NamedRun(write_run(tmp_path / name, 2).path) for name in "ab"}
+        served = dict.fromkeys("ab", LoadedModel(translator, 1))
+        service = Service([ServedModel(name, translator, 1) for name in "ab"], RequestLimits(**limits))
+        studio = Studio(RunFolders(named), LoadedModels(None), served)
+        return TestClient(build_app(service, ["127.0.0.1"], insight_addresses(studio)), base_url="http://127.0.0.1")
+
+    return make
 
 
 def ask_in_threads(client, models):
@@ -170,8 +260,8 @@ def ask_in_threads(client, models):
     ]
 
 
-def test_figures_are_made_one_at_a_time_for_all_models(jobs, translator):
-    with client_with(translator) as client:
+def test_figures_are_made_one_at_a_time_for_all_models(jobs, client_with):
+    with client_with() as client:
         threads = ask_in_threads(client, "abab")
         assert jobs.begun.acquire(timeout=30)
         assert not jobs.begun.acquire(timeout=0.3)
@@ -180,26 +270,40 @@ def test_figures_are_made_one_at_a_time_for_all_models(jobs, translator):
     assert jobs.most == 1
 
 
-def test_more_figures_than_there_is_room_for_are_answered_429(jobs, translator):
-    with client_with(translator, waiting_jobs=1) as client:
+def test_more_figures_than_there_is_room_for_are_answered_429(jobs, client_with):
+    with client_with(waiting_jobs=1) as client:
         threads = ask_in_threads(client, "a")
         assert jobs.begun.acquire(timeout=30)
         threads += ask_in_threads(client, "b")
         wait_until(lambda: "t2t_waiting_jobs 1.0" in client.get("/metrics").text, "a figure waits")
         refused = client.post("/insight/alternatives", json={"source": "a"})
-        curves = client.get("/insight/curves")
+        outputs = client.post("/insight/outputs", json={"texts": ["a"]})
+        read = client.post("/insight/curves", json={})  # which waits for no model
         jobs.gate.set()
         join_all(*threads)
-    for answer in (refused, curves):
+    assert read.status_code == 200
+    for answer in (refused, outputs):
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
         assert answer.json() == {"error": "too much is waiting: 1 of 1 places taken; ask again later"}
 
 
-def test_figures_have_the_limits_of_other_requests(jobs, translator):
-    with client_with(translator, seconds=0.05, most_bytes=100) as client:
+def test_figures_have_the_limits_of_other_requests(jobs, client_with):
+    with client_with(seconds=0.05, most_bytes=100) as client:
         assert client.post("/insight/figure", json={"source": "a"}).status_code == 504
         jobs.gate.set()
         assert client.post("/insight/figure", json={"source": "a" * 100}).status_code == 413
         foreign = client.post("/insight/figure", json={"source": "a"}, headers={"origin": "http://evil.example"})
         assert foreign.status_code == 403
         assert client.get("/", headers={"host": "evil.example"}).status_code == 400
+
+
+def test_a_service_of_runs_alone_translates_nothing_by_itself(tmp_path):
+    write_run(tmp_path / "run", 2)
+    studio = Studio(RunFolders({}, [tmp_path]), LoadedModels(None))
+    app = build_app(Service([]), ["127.0.0.1"], insight_addresses(studio))
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        assert client.get("/healthz").json() == {"status": "ok", "models": []}
+        answer = client.post("/translate", json={"text": "a"})
+        assert (answer.status_code, answer.json()["error"][:27]) == (404, "no model is served here all")
+        loaded = client.post("/insight/load", json={"model": "run"})
+        assert (loaded.status_code, "there is none" in loaded.json()["error"]) == (400, True)

@@ -1,0 +1,84 @@
+"""Answers of the page that models give: attention, beams, alternatives, outputs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from t2t.errors import UserError
+from t2t.inference.translator import Translator
+from t2t.serving.insight.figures import alternatives_json, beam_json, figure_of
+from t2t.serving.insight.run_answers import int_of
+from t2t.serving.insight.studio import Studio
+from t2t.serving.requests import texts_of
+from t2t.specs.constants import EOS_ID, PAD_ID
+
+MOST_ALTERNATIVES, WIDEST_BEAM = 100, 32
+
+
+def load_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Loads a model; returns its step and its checkpoint, by which later questions mean the same weights, and language.
+
+    `checkpoint` is null for the model that is served all the time.
+    """
+    translator, step, checkpoint = studio.model(data.get("model"), data.get("checkpoint"))
+    return {"step": step, "checkpoint": checkpoint, "language": translator.problem.target_language}
+
+
+def figure_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a model looked at."""
+    translator, name = _model(studio, data)
+    (source,) = texts_of([data.get("source")], "source")
+    target = data.get("target")
+    if "ids" in data:
+        target = _output_ids(translator, data)
+    elif target is not None:
+        (target,) = texts_of([target], "target")
+    return figure_of(translator, name, source, target)
+
+
+def beam_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the hypotheses that a search held."""
+    translator, _ = _model(studio, data)
+    (source,) = texts_of([data.get("source")], "source")
+    width = int_of(data, "beam_size", max(translator.hparams.beam_size, 4), 1, WIDEST_BEAM)
+    return beam_json(translator, source, _prefix(data), decode_method="beam", beam_size=width)
+
+
+def alternatives_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the likeliest pieces after a beginning."""
+    translator, _ = _model(studio, data)
+    (source,) = texts_of([data.get("source")], "source")
+    return alternatives_json(translator, source, _prefix(data), int_of(data, "count", 10, 1, MOST_ALTERNATIVES))
+
+
+def outputs_answer(studio: Studio, data: Mapping[str, Any], most_texts: int) -> dict[str, Any]:
+    """Returns the best output of a model for each text."""
+    translator, _ = _model(studio, data)
+    texts = texts_of(data.get("texts"), "texts")
+    if len(texts) > most_texts:
+        raise UserError(f"{len(texts)} texts, at most {most_texts}; send fewer at once")
+    return {"outputs": [found[0].text for found in translator.translate(texts)]}
+
+
+def _model(studio: Studio, data: Mapping[str, Any]) -> tuple[Translator, str]:
+    """Returns a translator and the name of its run."""
+    name = data.get("model")
+    translator = studio.model(name, data.get("checkpoint")).translator
+    return translator, studio.runs.names()[0] if name is None else name
+
+
+def _output_ids(translator: Translator, data: Mapping[str, Any]) -> list[int]:
+    ids, size = _ids(data, "ids"), translator.model.spec.targets.vocab_size
+    if not ids or EOS_ID in ids[:-1] or not all(PAD_ID < token < size for token in ids):
+        raise UserError(f"ids: those of an output are wanted, from {EOS_ID} to {size - 1}, {EOS_ID} only at its end")
+    return ids
+
+
+def _prefix(data: Mapping[str, Any]) -> list[int]:
+    return _ids(data, "prefix") if "prefix" in data else []
+
+
+def _ids(data: Mapping[str, Any], name: str) -> list[int]:
+    ids = data[name]
+    if not isinstance(ids, list) or any(type(token) is not int for token in ids):
+        raise UserError(f"{name}: a list of ids is wanted, of a beam or of alternatives")
+    return ids

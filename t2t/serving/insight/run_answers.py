@@ -1,0 +1,116 @@
+"""Answers of the page about runs, which no model is needed for: their table, curves, hparams, checkpoints, examples."""
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t.checkpoints.run_dir import METRICS_FILE
+from t2t.checkpoints.store import CheckpointStore
+from t2t.errors import UserError
+from t2t.runs.overview import DAMAGED, RunOverview
+from t2t.serving.insight.curves import HOURS, UPDATES, CurveView, curves_json
+from t2t.serving.insight.hparams_table import hparams_json
+from t2t.serving.insight.studio import Studio
+from t2t.serving.insight.system_comparison import compare_systems
+from t2t.serving.requests import texts_of
+from t2t.specs.constants import DEV
+
+MOST_POINTS, WIDEST_MEAN = 100_000, 10_001
+"""Points of all curves of a figure that are sent at a time; points of a running mean."""
+MOST_EXAMPLES = 10_000
+_FEWEST_POINTS = 100
+"""Points of a curve, however many runs are asked for."""
+
+
+def runs_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a row for each run, with the size of its figures, which changes when there is something new."""
+    return {"runs": [_row(studio.runs.place(one.run).path, one) for one in studio.runs.overview()]}
+
+
+def _row(path: Path, overview: RunOverview) -> dict[str, Any]:
+    size = 0
+    with contextlib.suppress(OSError):
+        size = (path / METRICS_FILE).stat().st_size
+    has_checkpoints = overview.state != DAMAGED and bool(CheckpointStore(path / "checkpoints").steps())
+    return dataclasses.asdict(overview) | {"size": size, "has_checkpoints": has_checkpoints}
+
+
+def curves_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the curves of some runs, of each as many points as it may have beside the others."""
+    names = run_names(studio, data)
+    by = data.get("by", UPDATES)
+    if by not in (UPDATES, HOURS):
+        raise UserError(f"by {by!r}: {UPDATES} or {HOURS} is wanted")
+    most = int_of(data, "most", 1000, 4, MOST_POINTS)
+    view = {
+        "by": by,
+        "start": _number_of(data, "start"),
+        "end": _number_of(data, "end"),
+        "smoothing": int_of(data, "smoothing", 1, 1, WIDEST_MEAN),
+        "most": min(most, max(MOST_POINTS // max(len(names), 1), _FEWEST_POINTS)),
+    }
+    found = {}
+    for name in names:
+        last_update = studio.runs.place(name).last_update
+        found[name] = curves_json(
+            studio.runs.run(name), studio.runs.figures(name), CurveView(**view, last_update=last_update)
+        )
+    return {"runs": found}
+
+
+def hparams_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the hparams of some runs side by side."""
+    return hparams_json({name: studio.runs.run(name).record for name in run_names(studio, data)})
+
+
+def checkpoints_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the checkpoints of a run."""
+    return studio.checkpoints(data.get("run"))
+
+
+def examples_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the first examples of a split of a run's data."""
+    count = str(data.get("count", "20"))
+    if not count.isdigit() or not 1 <= int(count[:9]) <= MOST_EXAMPLES:
+        raise UserError(f"count {count[:20]!r}: a whole number from 1 to {MOST_EXAMPLES} is wanted")
+    return studio.examples(data.get("run"), data.get("split", DEV), int(count))
+
+
+def comparison_answer(studio: Studio, data: Mapping[str, Any], most_texts: int) -> dict[str, Any]:
+    """Returns what tells one system from another by their outputs for the same lines."""
+    references, first, second = (texts_of(data.get(name), name) for name in ("references", "first", "second"))
+    if len(references) > most_texts:
+        raise UserError(f"{len(references)} lines, at most {most_texts}; send fewer at once")
+    language = data.get("language", "")
+    if not isinstance(language, str):
+        raise UserError(f"language {language!r}: a code such as en is wanted")
+    return compare_systems(references, first, second, language)
+
+
+def run_names(studio: Studio, data: Mapping[str, Any]) -> Sequence[str]:
+    """Returns the names of runs that a request asks for, all where it names none; raises UserError for wrong ones."""
+    names = data.get("runs")
+    if names is None:
+        return studio.runs.names()
+    if not isinstance(names, list):
+        raise UserError(f"runs {names!r}: a list of names of runs is wanted")
+    for name in names:
+        studio.runs.place(name)
+    return list(dict.fromkeys(names))
+
+
+def int_of(data: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:
+    """Returns a whole number of a request; raises UserError for one out of bounds and anything else."""
+    value = data.get(name, default)
+    if type(value) is not int or not least <= value <= most:
+        raise UserError(f"{name} {value!r}: a whole number from {least} to {most} is wanted")
+    return value
+
+
+def _number_of(data: Mapping[str, Any], name: str) -> float | None:
+    value = data.get(name)
+    if value is not None and type(value) not in (int, float):
+        raise UserError(f"{name} {value!r}: a number is wanted")
+    return value

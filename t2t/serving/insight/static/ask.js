@@ -1,0 +1,27 @@
+"use strict";
+// Questions to the server, and what is said of those that fail.
+(function (insight) {
+  const TOO_LATE = 504;
+
+  // Returns the JSON of an address: by POST where there is data. The error of a refusal has its status.
+  insight.ask = async function (path, data) {
+    const init = data && { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(data) };
+    const response = await fetch(path, init);
+    const answer = await response.json();
+    if (response.ok) return answer;
+    throw Object.assign(new Error(answer.error || response.statusText), { status: response.status });
+  };
+
+  // Loads a model, which may take longer than a request does; loading goes on meanwhile.
+  insight.load = async function (system) {
+    for (;;) {
+      try {
+        return await insight.ask("/insight/load", system);
+      } catch (error) {
+        if (error.status !== TOO_LATE) throw error;
+      }
+    }
+  };
+
+  insight.complaint = (error) => insight.element("p", { class: "note error", role: "alert" }, error.message);
+})((window.insight = window.insight || {}));

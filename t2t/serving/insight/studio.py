@@ -1,0 +1,84 @@
+"""What the page can be asked: its runs, their figures, and models that are loaded when they are needed."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.store import BEST, LATEST, CheckpointStore
+from t2t.errors import UserError
+from t2t.serving.insight.loaded_models import LoadedModel, LoadedModels
+from t2t.serving.insight.run_folders import RunFolders
+
+Examples = Callable[[RunDir, str, int], tuple[list[str], list[str], int]]
+"""(run, split, count) -> the first inputs and references of a split, and how many it has."""
+
+
+class Studio:
+    """Runs and models of a page.
+
+    Args:
+        runs: by name.
+        models: which load on demand.
+        served: models that are in memory all the time, by the name of their run.
+        default: which checkpoint is meant where a request names none.
+        examples: reads examples of a split; None where no data was named.
+    """
+
+    def __init__(
+        self,
+        runs: RunFolders,
+        models: LoadedModels,
+        served: Mapping[str, LoadedModel] | None = None,
+        default: str = LATEST,
+        examples: Examples | None = None,
+    ):
+        self.runs, self._models, self._served, self._default = runs, models, dict(served or {}), default
+        self._examples = examples
+
+    @property
+    def has_data(self) -> bool:
+        """Whether examples of splits can be read."""
+        return self._examples is not None
+
+    def model(self, name: Any, checkpoint: Any = None) -> LoadedModel:
+        """Returns the model of a run, loaded where it is not in memory; None for its usual checkpoint.
+
+        Raises:
+            UserError: no such run or checkpoint, or a model that is not asked by text.
+        """
+        if name is None and (names := self.runs.names()):
+            name = names[0]
+        run = self.runs.run(name)
+        if checkpoint is None and name in self._served:
+            return self._served[name]
+        if checkpoint is None:
+            return self._models.get(run, self._default)
+        store = CheckpointStore(run.checkpoints_folder)
+        known = [LATEST, BEST, *store.names(), *map(str, store.steps())]  # no path: requests read nothing else
+        if str(checkpoint) not in known:
+            raise UserError(f"checkpoint {str(checkpoint)[:100]!r}: there is none; there are {', '.join(known)}")
+        return self._models.get(run, str(checkpoint))
+
+    def checkpoints(self, name: Any) -> dict[str, Any]:
+        """Returns the checkpoints of a run: all steps, named ones, the best and the latest."""
+        store = CheckpointStore(self.runs.run(name).checkpoints_folder)
+        steps = store.steps()
+        best = store.best()
+        return {
+            "steps": steps,
+            "names": store.names(),
+            "best": best.step if best and best.step in steps else None,
+            "latest": store.latest(),
+            "served": name in self._served,
+        }
+
+    def examples(self, name: Any, split: Any, count: int) -> dict[str, Any]:
+        """Returns the first inputs and references of a split of the data that a run was trained from.
+
+        Raises:
+            UserError: no data was named, or what is there is not the run's.
+        """
+        if self._examples is None:
+            raise UserError("no data was named; start t2t-insight with --data_dir, or give lines of your own")
+        sources, references, total = self._examples(self.runs.run(name), str(split), count)
+        return {"sources": sources, "references": references, "total": total}

@@ -1,0 +1,26 @@
+"""Which words of a text are others than those of another text."""
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+Marked = list[tuple[str, bool]]
+"""Pieces of a text in order, joined by spaces, each with whether the other text lacks it there."""
+
+
+def word_changes(first: str, second: str) -> tuple[Marked, Marked]:
+    """Returns both texts with the words marked that the other one lacks; words are what white space separates."""
+    words = first.split(), second.split()
+    blocks = SequenceMatcher(None, *words, autojunk=False).get_matching_blocks()
+    return (
+        _marked(words[0], [(block.a, block.a + block.size) for block in blocks]),
+        _marked(words[1], [(block.b, block.b + block.size) for block in blocks]),
+    )
+
+
+def _marked(words: Sequence[str], common: Sequence[tuple[int, int]]) -> Marked:
+    """Returns words in pieces: those within the ranges that are `common`, in order, and those between them."""
+    pieces, done = [], 0
+    for start, end in common:
+        pieces += [(" ".join(words[done:start]), True), (" ".join(words[start:end]), False)]
+        done = end
+    return [piece for piece in pieces if piece[0]]

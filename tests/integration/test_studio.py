@@ -1,0 +1,318 @@
+"""The pages that watch and compare runs, in a real browser: what they show, keep, and let everybody use."""
+
+import io
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from benchmarks.harness.load import Server
+from t2t.checkpoints.run_dir import RunDir, lock_run
+from t2t.checkpoints.store import CheckpointStore
+from tests.many_runs import write_run, write_runs
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+GOLDEN_RUN = Path(__file__).parents[1] / "golden/runs/0.1.0"
+IMAGES = Path(__file__).parents[2] / "docs/images"
+PATHS = ("/", "/curves", "/hparams", "/compare", "/playground")
+WIDTH = 1200
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder of runs: three groups, one that trains, one whose name is markup, one with two checkpoints."""
+    folder = tmp_path_factory.mktemp("studio")
+    write_runs(folder, 6, 400)
+    write_run(folder / "live", 40, steps=1000)
+    write_run(folder / "<img src=x onerror=alert(1)>", 2)
+    shutil.copytree(GOLDEN_RUN / "run", folder / "digits")
+    add_noise(CheckpointStore(folder / "digits/checkpoints"))
+    return folder
+
+
+def add_noise(store):
+    """Saves the weights with noise as `averaged-noisy`, a system that translates otherwise."""
+    loaded, rng = store.load(500), np.random.default_rng(0)
+    weights = {**loaded.model, **(loaded.ema or {})}
+    noisy = {name: w + 0.3 * w.std() * rng.normal(size=w.shape).astype(w.dtype) for name, w in weights.items()}
+    store.save_named("averaged-noisy", 500, model=noisy, state=loaded.state)
+
+
+@pytest.fixture(scope="module")
+def studio(folder):
+    with lock_run(folder / "live"), Server("t2t-insight", str(folder), f"--data_dir={GOLDEN_RUN / 'data'}") as one:
+        yield f"http://127.0.0.1:{one.port}"
+
+
+def wait_until(page, holds, what, seconds=120):
+    """Waits until a function of no arguments says so; the policy of the pages lets no text be run in them."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        page.wait_for_timeout(50)
+
+
+def rows(page):
+    """Returns the names of the runs in the table, in order."""
+    page.wait_for_selector("table.runs tbody tr")
+    return page.locator("table.runs tbody tr").evaluate_all("all => all.map(row => row.dataset.run)")
+
+
+def cells(page, run):
+    row = page.locator(f'table.runs tr[data-run="{run}"]')
+    return {name: row.locator(f'[data-column="{name}"]').inner_text() for name in ("state", "step", "changes", "best")}
+
+
+def test_every_run_is_in_the_table_also_one_that_trains(page, studio):
+    page.goto(studio)
+    assert len(rows(page)) == 9
+    live = cells(page, "live")
+    assert (live["state"], live["step"]) == ("training", "400 of 1,000")
+    assert cells(page, "group_0/run_00")["state"] == "finished"
+    assert cells(page, "group_3/run_03")["changes"] == "learning_rate=0.004, num_heads=1"
+    assert cells(page, "digits")["best"].startswith("23.81")
+    assert page.get_by_text("9 of 9 runs, 1 training, 0 ticked").count() == 1
+    assert page.locator("img").count() == 0
+
+
+def test_the_table_is_sorted_filtered_and_ticked_and_the_address_keeps_it(page, studio):
+    page.goto(studio)
+    rows(page)
+    page.get_by_label("Filter").fill("group num_heads=1")
+    wait_until(page, lambda: len(rows(page)) == 2, "two runs are left")
+    page.get_by_label("Filter").fill("group")
+    wait_until(page, lambda: len(rows(page)) == 6, "six runs are left")
+    page.get_by_role("button", name="Differs from the set").click()
+    page.get_by_role("button", name="Differs from the set").click()
+    expected = [f"group_{n % 5}/run_0{n}" for n in (5, 4, 3, 2, 1, 0)]
+    assert rows(page) == expected
+    assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
+    assert page.evaluate("document.activeElement.dataset.sort") == "changes"
+    page.get_by_label("Tick group_1/run_01").check()
+    page.get_by_label("Tick group_3/run_03").check()
+    page.reload()
+    assert rows(page) == expected
+    assert page.get_by_label("Tick group_1/run_01").is_checked()
+    assert not page.get_by_label("Tick group_2/run_02").is_checked()
+    assert page.get_by_label("Filter").input_value() == "group"
+    page.get_by_role("link", name="Hparams").click()
+    page.wait_for_selector("table.hparams")
+    assert page.locator("table.hparams thead th").all_inner_texts() == ["Hparam", "group_1/run_01", "group_3/run_03"]
+
+
+def test_hparams_that_differ_are_marked_and_others_are_a_tick_away(page, studio):
+    page.goto(f"{studio}/hparams?run=group_0/run_00&run=group_1/run_01")
+    page.wait_for_selector("table.hparams tbody tr.differs")
+    shown = page.locator("table.hparams tbody tr:not(.section)")
+    values = [row.split("\t")[1:] for row in shown.all_inner_texts()]
+    assert values == [["1", "2"], ["0.001", "0.002"]]
+    page.get_by_label("Differences only").uncheck()
+    assert shown.count() > 90
+    assert page.locator("table.hparams tr.differs").count() == 2
+    page.reload()
+    page.wait_for_selector("table.hparams tbody tr.differs")
+    assert shown.count() > 90
+
+
+def drawn(page, figure):
+    """Returns name, x and y of the curves of a chart, as Plotly has read them."""
+    read = "plot => (plot._fullData || []).map(({name, x, y}) => ({name, x: [...x], y: [...y]}))"
+    return page.locator(f'[data-figure="{figure}"] .plot').evaluate(read)
+
+
+def figures_of(folder, run, name):
+    return [(line["step"], line[name]) for line in RunDir.open(folder / run).metrics() if name in line]
+
+
+def test_curves_of_the_ticked_runs_are_drawn_over_each_other_with_axes(page, studio, folder):
+    runs = ["group_0/run_00", "group_1/run_01"]
+    page.goto(f"{studio}/curves?run={runs[0]}&run={runs[1]}")
+    chart = page.locator('[data-figure="dev/bleu"]')
+    chart.locator(".scatterlayer .trace").nth(1).wait_for()
+    for curve, run in zip(drawn(page, "dev/bleu"), runs, strict=True):
+        assert curve["name"] == run
+        points = figures_of(folder, run, "dev/bleu")
+        assert list(zip(curve["x"], curve["y"], strict=True)) == [(x, pytest.approx(y)) for x, y in points]
+    assert chart.locator(".xtitle").text_content() == "updates"
+    assert chart.locator(".ytitle").text_content() == "BLEU, 0 to 100"
+    assert chart.locator(".xtick").count() > 2
+    assert page.locator(".legend li").all_inner_texts() == runs
+    last = [f"{run} {figures_of(folder, run, 'dev/bleu')[-1][1]:.4g}" for run in runs]
+    assert chart.locator(".plot").get_attribute("aria-label") == f"dev/bleu by updates; last: {', '.join(last)}"
+
+
+def test_curves_are_smoothed_scaled_and_drawn_by_time(page, studio, folder):
+    page.goto(f"{studio}/curves?run=group_0/run_00&filter=train/loss")
+    page.wait_for_selector(".scatterlayer .trace")
+    values = [value for _, value in figures_of(folder, "group_0/run_00", "train/loss")]
+    page.get_by_label("Smoothing").select_option("mean of 5 points")
+    wait_until(page, lambda: drawn(page, "train/loss")[0]["y"][2] != values[2], "smoothed")
+    assert drawn(page, "train/loss")[0]["y"][10] == pytest.approx(sum(values[8:13]) / 5)
+    page.get_by_label("By", exact=True).select_option("hours")
+    wait_until(page, lambda: page.locator(".xtitle").text_content().startswith("hours"), "by time")
+    assert drawn(page, "train/loss")[0]["x"][-1] == pytest.approx(399 * 3 / 3600)
+    page.get_by_label("Log scale").check()
+    wait_until(page, lambda: page.locator(".plot").evaluate("p => p._fullLayout.yaxis.type") == "log", "log scale")
+    page.reload()
+    page.wait_for_selector(".scatterlayer .trace")
+    assert page.locator(".plot").evaluate("p => p._fullLayout.yaxis.type") == "log"
+    assert drawn(page, "train/loss")[0]["y"][10] == pytest.approx(sum(values[8:13]) / 5)
+    assert page.locator(".chart").count() == 1
+
+
+def test_zooming_in_gets_the_points_of_the_part_for_every_chart_and_can_be_undone(page, studio):
+    page.goto(f"{studio}/curves?run=group_0/run_00&filter=train")
+    chart = page.locator('[data-figure="train/loss"]')
+    chart.locator(".scatterlayer .trace").wait_for()
+    box = chart.locator(".nsewdrag").bounding_box()
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * 0.25, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.5, middle, steps=8)
+    page.mouse.up()
+    wait_until(page, lambda: "from=" in page.url, "the address says what is shown")
+    wait_until(page, lambda: len(drawn(page, "train/grad_norm")[0]["x"]) < 150, "the other charts follow")
+    start, end = (float(value) for value in re.findall(r"(?:from|to)=([\d.]+)", page.url))
+    shown = page.locator('[data-figure="train/grad_norm"] .plot').evaluate("p => p._fullLayout.xaxis.range")
+    assert shown == [pytest.approx(start), pytest.approx(end)]
+    assert (start, end) == (pytest.approx(1000, abs=60), pytest.approx(2000, abs=60))
+    page.get_by_role("button", name="Show all").click()
+    wait_until(page, lambda: len(drawn(page, "train/grad_norm")[0]["x"]) == 400, "all of it again")
+    assert "from=" not in page.url
+
+
+def test_the_pointer_is_told_the_values(page, studio):
+    page.goto(f"{studio}/curves?run=group_0/run_00&run=group_1/run_01&filter=dev/bleu")
+    page.locator(".scatterlayer .trace").nth(1).wait_for()
+    box = page.locator(".nsewdrag").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=4)
+    page.wait_for_selector(".hoverlayer .legendtext")
+    said = page.locator(".hoverlayer .legendtext").all_text_contents()
+    assert [text.partition(" : ")[0] for text in said] == ["group_0/run_00", "group_1/run_01"]
+
+
+def test_a_run_that_trains_is_drawn_on(page, studio, folder):
+    page.goto(f"{studio}/curves?run=live&filter=train/loss")
+    page.wait_for_selector(".scatterlayer .trace")
+    run = RunDir.open(folder / "live")
+    before = len(drawn(page, "train/loss")[0]["x"])
+    run.append_metrics(10_000 + before, {"train/loss": 1.25})
+    wait_until(page, lambda: drawn(page, "train/loss")[0]["y"][-1] == 1.25, "the new point")
+    assert len(drawn(page, "train/loss")[0]["x"]) == before + 1
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """Two systems of the run with checkpoints."""
+    return "digits@averaged-noisy", "digits@500"
+
+
+def test_two_systems_are_compared_line_by_line(page, studio, pair):
+    page.goto(f"{studio}/compare?a={pair[0]}&b={pair[1]}")
+    page.get_by_role("button", name="Compare").click()
+    page.wait_for_selector(".sentences li")
+    assert page.locator(".sentences li").count() == 6  # all that the dev set has
+    gains = page.locator(".sentences strong").all_inner_texts()
+    numbers = [float(text.replace("\u2212", "-").replace("\u00b1", "")) for text in gains]
+    assert numbers == sorted(numbers, reverse=True)
+    for line in page.locator(".sentences li").all():
+        outputs = line.locator("dd").all_inner_texts()[2:]
+        assert (outputs[0] == outputs[1]) == (line.locator("ins, del").count() == 0)
+    assert page.locator("ins").count() > 0
+    assert page.locator("del").count() > 0
+    page.get_by_label("Order").select_option("as in the set")
+    order = page.locator(".sentences li").evaluate_all("all => all.map(line => Number(line.dataset.line))")
+    assert order == [1, 2, 3, 4, 5, 6]
+    page.reload()
+    page.wait_for_selector(".sentences li")
+    assert page.get_by_label("Order").input_value() == "as in the set"
+
+
+def test_lines_of_ones_own_are_compared(page, studio, pair):
+    page.goto(f"{studio}/compare?a={pair[0]}&b={pair[0]}")
+    page.get_by_label("Lines").select_option("lines of your own")
+    page.get_by_label("Inputs, a line each").fill("1 2 3\n4 5")
+    page.get_by_label("References, a line each").fill("3 2 1")
+    page.get_by_role("button", name="Compare").click()
+    page.locator("[role=alert]").wait_for()
+    said = page.locator("[role=alert]").inner_text()
+    assert said == "2 inputs and 1 references: give as many of both, a line each"
+    page.get_by_label("References, a line each").fill("3 2 1\n5 4")
+    page.get_by_role("button", name="Compare").click()
+    page.wait_for_selector(".sentences li")
+    assert page.get_by_text("2 of 2 outputs are the same").count() == 1
+    assert page.locator(".sentences strong").all_inner_texts() == ["\u00b10.0"] * 2
+
+
+def test_a_checkpoint_is_looked_at_in_the_playground(page, studio):
+    page.goto(f"{studio}/playground?a=digits@averaged&text=1 2")
+    page.wait_for_selector(".beam")
+    page.wait_for_selector(".panels-side-by-side[aria-busy=false]")
+    assert page.locator(".panel > .status").inner_text() == "digits after 500 updates"
+    assert page.locator(".strokes line").count() > 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", PATHS)
+def test_pages_are_for_everybody_and_fit_a_phone(browser, studio, path, scheme, pair):
+    """axe finds nothing against WCAG 2.2 A and AA, and at 390 pixels nothing is wider than the screen."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    query = {
+        "/compare": f"?a={pair[0]}&b={pair[1]}&shown=1", "/playground": f"?a={pair[0]}&text=1 2",
+    }.get(path, "?run=group_0/run_00&run=digits")  # fmt: skip
+    ready = {
+        "/": "table.runs tbody tr", "/curves": ".scatterlayer .trace", "/hparams": "table.hparams",
+        "/compare": ".sentences li", "/playground": ".beam",
+    }[path]  # fmt: skip
+    for width in (1300, 390):
+        page = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
+        page.set_default_timeout(180_000)
+        page.goto(f"{studio}{path}{query}")
+        page.wait_for_selector(ready)
+        tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+        found = axe.Axe().run(page, options={"runOnly": tags, "resultTypes": ["violations"]})
+        assert found.violations_count == 0, found.generate_report()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.close()
+
+
+def test_every_control_is_reached_by_keys(page, studio):
+    page.goto(studio)
+    rows(page)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "To the content"
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(
+            page.evaluate("document.activeElement.getAttribute('aria-label') || document.activeElement.textContent")
+        )
+    assert {"Runs", "Curves", "Playground", "Tick all that are shown", "Best", "Tick live"} <= {
+        one.strip("\u25b4") for one in reached
+    }
+
+
+def test_pictures_for_the_documentation_can_be_drawn(browser, studio, pair, tmp_path):
+    """With T2T_IMAGES=docs it draws those that are in the documentation again."""
+    target = IMAGES if os.environ.get("T2T_IMAGES") == "docs" else tmp_path
+    shots = {
+        "curves.png": ("/curves?run=group_0/run_00&run=group_1/run_01&run=group_2/run_02", ".scatterlayer .trace", 590),
+        "compare.png": (f"/compare?a={pair[0]}&b={pair[1]}&shown=1", ".sentences li", 960),
+    }
+    for name, (path, ready, height) in shots.items():
+        page = browser.new_page(viewport={"width": WIDTH, "height": height})
+        page.set_default_timeout(180_000)
+        page.goto(f"{studio}{path}")
+        page.wait_for_selector(ready)
+        page.wait_for_timeout(1500)
+        picture = Image.open(io.BytesIO(page.screenshot()))
+        page.close()
+        assert picture.size == (WIDTH, height)
+        picture.quantize(128, dither=Image.Dither.NONE).save(target / name, optimize=True)
+        assert (target / name).stat().st_size < 100_000

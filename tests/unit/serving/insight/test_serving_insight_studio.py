@@ -1,0 +1,140 @@
+"""Runs found below folders, opened when they are asked for; models loaded when they are needed, few at a time."""
+
+import shutil
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from t2t.checkpoints.store import CheckpointStore
+from t2t.errors import UnknownNameError, UserError
+from t2t.serving.insight.loaded_models import LoadedModel, LoadedModels
+from t2t.serving.insight.run_folders import LOOK_AGAIN_S, NamedRun, RunFolders
+from t2t.serving.insight.studio import Studio
+from tests.many_runs import write_run, write_runs
+from tests.readme import ROOT
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_runs_are_found_below_folders_and_those_that_begin_later_too(tmp_path):
+    write_runs(tmp_path / "all", 3, 1)
+    alone = write_run(tmp_path / "alone", 1).path
+    clock = Clock()
+    runs = RunFolders({"mine": NamedRun(alone)}, [tmp_path / "all", alone], clock)
+    assert runs.names() == ["mine", "group_0/run_00", "group_1/run_01", "group_2/run_02", "alone"]
+    write_run(tmp_path / "all" / "new", 1)
+    assert "new" not in runs.names()
+    clock.now += LOOK_AGAIN_S
+    assert "new" in runs.names()
+    assert runs.run("new").record.problem == "translate_ende_numbers"
+    with pytest.raises(UnknownNameError, match=r"'group_0/run_01' is not here; did you mean .*6 are, see the table"):
+        runs.run("group_0/run_01")
+
+
+def test_two_runs_of_one_name_are_told_apart(tmp_path):
+    for folder in "ab":
+        write_run(tmp_path / folder / "run", 1)
+    runs = RunFolders({}, [tmp_path / "a", tmp_path / "b"])
+    assert runs.names() == ["run", str(tmp_path / "b/run")]
+
+
+def test_a_damaged_run_is_in_the_table_and_others_are_shown(tmp_path):
+    write_run(tmp_path / "good", 30)
+    bad = write_run(tmp_path / "bad", 1).path
+    (bad / "run.json").write_text("{}")
+    runs = RunFolders({}, [tmp_path])
+    rows = {one.run: one for one in runs.overview()}
+    assert rows["bad"].state == "damaged"
+    assert (rows["good"].state, rows["good"].step, rows["good"].of) == ("finished", 300, 300)
+    assert rows["good"].tokens_per_second > 0
+
+
+def test_a_record_that_changes_is_read_again_and_figures_go_on(tmp_path):
+    run = write_run(tmp_path / "run", 2)
+    runs = RunFolders({}, [tmp_path])
+    assert runs.figures("run").points("train/loss").updates.tolist() == [10, 20]
+    run.append_metrics(30, {"train/loss": 1.0})
+    assert runs.figures("run").points("train/loss").updates.tolist() == [10, 20, 30]
+    shutil.rmtree(run.path)
+    write_run(run.path, 1, learning_rate=0.75)
+    assert runs.run("run").record.overrides == "learning_rate=0.75"
+    assert runs.figures("run").points("train/loss").updates.tolist() == [10]
+
+
+def test_pages_are_served_without_loading_what_models_need():
+    """So that a folder of many runs opens at once."""
+    look = "import sys; loaded = {'tensorflow', 'keras', 'plotly', 'matplotlib'} & set(sys.modules); print(*loaded)"
+    code = f"import t2t.cli.insight, t2t.serving.app, t2t.serving.insight.routes; {look}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+def save(run, step):
+    CheckpointStore(run.checkpoints_folder).save(step, model={"w": np.zeros(2)}, state={})
+
+
+@pytest.fixture
+def loads(tmp_path):
+    """A studio of one run with three checkpoints; `loads.log` says what was loaded."""
+    run = write_run(tmp_path / "run", 5)
+    for step in (10, 20, 30):
+        save(run, step)
+    log = []
+
+    def load(run, folder):
+        log.append(folder.rpartition("/")[2])
+        return SimpleNamespace(reads_text="bad" not in folder), int(folder[-8:])
+
+    runs = RunFolders({}, [tmp_path])
+    return SimpleNamespace(studio=Studio(runs, LoadedModels(load)), log=log, run=run, load=load, runs=runs)
+
+
+def test_a_model_is_loaded_once_and_the_newest_when_there_is_one(loads):
+    first = loads.studio.model("run")
+    assert (first.step, first.checkpoint) == (30, "30")
+    assert loads.studio.model("run", "latest") is first
+    assert loads.log == ["step-00000030"]
+    save(loads.run, 40)
+    assert loads.studio.model("run", "latest").step == 40
+    assert loads.studio.model("run", first.checkpoint) is first
+    assert loads.log == ["step-00000030", "step-00000040"]
+
+
+def test_few_models_stay_in_memory_those_that_were_asked_for_last(loads):
+    for step in ("10", "20", "10", "30", "10", "20"):
+        assert loads.studio.model("run", step).step == int(step)
+    assert [int(name[-2:]) for name in loads.log] == [10, 20, 30, 20]
+
+
+@pytest.mark.parametrize("checkpoint", ["25", "../run/checkpoints/step-00000010", "", "averaged", 5, ["10"]])
+def test_a_checkpoint_that_is_not_there_is_refused_and_no_path_is_read(loads, checkpoint):
+    with pytest.raises(UserError, match=r"there is none; there are latest, best, 10, 20, 30"):
+        loads.studio.model("run", checkpoint)
+    assert loads.log == []
+
+
+def test_what_is_served_is_the_usual_model_of_its_run_beside_its_checkpoints(loads):
+    served = LoadedModel(SimpleNamespace(), 30)
+    studio = Studio(loads.runs, LoadedModels(loads.load), {"run": served})
+    assert studio.model(None) is studio.model("run") is served
+    assert studio.model("run", "10").step == 10
+    assert studio.checkpoints("run") == {
+        "steps": [10, 20, 30], "names": [], "best": None, "latest": 30, "served": True,
+    }  # fmt: skip
+
+
+def test_examples_need_data_that_was_named(loads):
+    assert not loads.studio.has_data
+    with pytest.raises(UserError, match="no data was named; start t2t-insight with --data_dir"):
+        loads.studio.examples("run", "dev", 5)
+    read = lambda run, split, count: ([run.path.name] * count, [split] * count, 99)  # noqa: E731
+    studio = Studio(loads.runs, LoadedModels(loads.load), examples=read)
+    assert studio.examples("run", "dev", 1) == {"sources": ["run"], "references": ["dev"], "total": 99}

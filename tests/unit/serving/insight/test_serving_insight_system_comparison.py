@@ -1,0 +1,79 @@
+"""Two systems compared: held to sacreBLEU called directly, to counts by hand, and to the texts that went in."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sacrebleu.metrics import BLEU, CHRF
+
+from t2t.errors import UserError
+from t2t.serving.insight.system_comparison import compare_systems
+from t2t.serving.insight.word_changes import word_changes
+
+REFERENCES = ["the cat sat on the mat", "a dog ran", "so it goes and goes and goes on for more than ten words"]
+FIRST = ["the cat sat on the mat", "a cat ran", "so it is"]
+SECOND = ["the dog sat on a mat", "a dog ran", "so it goes and goes"]
+
+
+def test_words_that_the_other_text_lacks_are_marked():
+    assert word_changes("a big red dog", "a dog barks") == (
+        [("a", False), ("big red", True), ("dog", False)],
+        [("a", False), ("dog", False), ("barks", True)],
+    )
+    assert word_changes("", "new words") == ([], [("new words", True)])
+    assert word_changes("same here", "same here") == ([("same here", False)],) * 2
+
+
+WORDS = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=12).map(" ".join)
+
+
+@given(WORDS, WORDS)
+def test_marked_texts_are_the_texts_and_share_what_is_not_marked(first, second):
+    marked = word_changes(first, second)
+    for text, pieces in zip((first, second), marked, strict=True):
+        assert " ".join(piece for piece, _ in pieces) == text
+    common = [[piece for piece, own in pieces if not own] for pieces in marked]
+    assert " ".join(common[0]) == " ".join(common[1])
+
+
+def test_scores_are_sacrebleus():
+    found = compare_systems(REFERENCES, FIRST, SECOND)
+    bleu, chrf = BLEU(effective_order=True), CHRF()
+    for line, one in enumerate(found["sentences"]):
+        for place, system in enumerate((FIRST, SECOND)):
+            assert one["bleu"][place] == pytest.approx(bleu.sentence_score(system[line], [REFERENCES[line]]).score)
+            assert one["chrf"][place] == pytest.approx(chrf.sentence_score(system[line], [REFERENCES[line]]).score)
+    values = {(score["metric"], score["system"]): score["value"] for score in found["scores"]}
+    for name, system in (("first", FIRST), ("second", SECOND)):
+        assert values["BLEU", name] == pytest.approx(BLEU().corpus_score(system, [REFERENCES]).score)
+        assert values["chrF2", name] == pytest.approx(CHRF().corpus_score(system, [REFERENCES]).score)
+    assert [score["p_value"] is None for score in found["scores"]] == [True, False, True, False]
+
+
+def test_rows_of_lengths_are_bleu_of_their_lines():
+    found = compare_systems(REFERENCES, FIRST, SECOND)
+    assert [(row["label"], row["count"]) for row in found["lengths"]] == [("1-10", 2), ("11-20", 1)]
+    assert found["lengths"][0]["values"] == [
+        pytest.approx(BLEU().corpus_score(system[:2], [REFERENCES[:2]]).score) for system in (FIRST, SECOND)
+    ]
+
+
+def test_rows_of_frequencies_are_f1_of_words_counted_by_hand():
+    references = ["a a a a a rare", "b b a"]  # a six times, b twice, rare once
+    first, second = ["a a rare rare", "b x"], ["a a a a a", "b b b a"]
+    found = compare_systems(references, first, second)
+    rows = {row["label"]: row for row in found["frequencies"]}
+    assert {label: row["count"] for label, row in rows.items()} == {"1": 1, "2-4": 2, "over 4": 6}
+    assert rows["1"]["values"] == [pytest.approx(200 * 1 / (2 + 1)), 0.0]
+    assert rows["2-4"]["values"] == [pytest.approx(200 * 1 / (1 + 2)), pytest.approx(200 * 2 / (3 + 2))]
+    assert rows["over 4"]["values"] == [pytest.approx(200 * 2 / (2 + 6)), 100.0]
+
+
+def test_equal_systems_differ_by_chance():
+    found = compare_systems(REFERENCES, FIRST, FIRST)
+    assert [score["p_value"] for score in found["scores"] if score["system"] == "second"] == [1.0, 1.0]
+    assert all(not own for one in found["sentences"] for pieces in one["outputs"] for _, own in pieces)
+
+
+def test_unequal_numbers_of_lines_are_refused():
+    with pytest.raises(UserError, match="comparison"):
+        compare_systems(REFERENCES, FIRST[:2], SECOND)
