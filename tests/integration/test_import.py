@@ -85,7 +85,7 @@ def test_the_walk_through_of_a_marian_translator(tmp_path, capsys):
 
 
 def test_the_walk_through_of_a_fairseq_translator(tmp_path, monkeypatch):
-    fairseq.write_model(tmp_path / "wmt_en_de", monkeypatch)
+    fairseq.write_model(tmp_path / "fairseq_en_de", monkeypatch)
     (tmp_path / "test.src").write_text("the dog runs\ncat\n\n")
     for split in ("train", "dev"):
         (tmp_path / f"{split}.src").write_text("the dog runs\nthe house\n" * 9)
