@@ -91,11 +91,16 @@ def test_the_walk_through_of_a_marian_translator(tmp_path, capsys):
 
 
 def test_the_walk_through_of_a_fairseq_translator(tmp_path, monkeypatch):
-    fairseq.write_model(tmp_path / "wmt_en_de", monkeypatch)
-    (tmp_path / "dev.src").write_text("the dog runs\ncat\n\n")
-    done = execute("bash", block("import-fairseq", page=ROOT / "docs/importing.md"), tmp_path)
+    fairseq.write_model(tmp_path / "fairseq_en_de", monkeypatch)
+    (tmp_path / "test.src").write_text("the dog runs\ncat\n\n")
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.src").write_text("the dog runs\nthe house\n" * 9)
+        (tmp_path / f"{split}.tgt").write_text("der Hund\nder\n" * 9)
+    shown = block("import-fairseq", page=ROOT / "docs/importing.md")
+    done = execute("bash", shown.replace("--train_steps=2000", "--train_steps=3 --eval_steps=0"), tmp_path)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    assert len((tmp_path / "dev.tgt").read_text().split("\n")) == 4
+    assert len((tmp_path / "test.tgt").read_text().split("\n")) == 4
+    assert CheckpointStore(tmp_path / "imported/checkpoints").load().step == 3
     kinds = sorted(path.name for path in (tmp_path / "imported/vocab").iterdir())
     assert kinds == ["vocab.inputs.bpe.bpe", "vocab.targets.bpe.bpe"]
 

@@ -115,6 +115,16 @@ DOOR_MUTATIONS = (
         ),
     ),
     Mutation(
+        name="a decoder that begins with something else",
+        file="t2t/importing/huggingface/marian.py",
+        original="if np.any(tensors.take(target_name)[target[0]]):",
+        broken="if False:",
+        breaks="A model whose decoder begins with a vector of its own is imported as one that begins with zeros.",
+        tests=(
+            "tests/unit/importing/huggingface/test_importing_huggingface_marian.py::test_a_decoder_that_begins_with_something_else_than_zeros_is_refused",
+        ),
+    ),
+    Mutation(
         name="the first position of fairseq",
         file="t2t/importing/fairseq/run.py",
         original="first_position=_FIRST_POSITION if",
