@@ -15,7 +15,8 @@ from t2t.text.subword import SubwordEncoder
 from tests.readme import ROOT, block, blocks, execute
 from tests.reference import fairseq, language_models, marian, marian_native
 from tests.reference import tensor2tensor as theirs
-from tests.reference.encoder_decoder import SOURCE, SPECIAL, TARGET, Network, write_opennmt_py, write_sockeye
+from tests.reference.encoder_decoder import SOURCE, TARGET, Network
+from tests.reference.token_toolkits import SPECIAL, write_opennmt_py, write_sockeye
 
 pytestmark = pytest.mark.slow
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from t2t.errors import UserError, one_line
+from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.known_values import unknown_values
 from t2t.importing.opennmt.model import OPENNMT_PY, OUTPUT, ForeignModel
 from t2t.importing.pytorch import parse_pytorch_values
@@ -27,13 +28,14 @@ _TABLE = "{}.embeddings.make_embedding.emb_luts.0.weight"
 _PARTS = ("model", "generator", "vocab", "opt")
 
 
-def read_file(path: Path) -> ForeignModel:
+def read_file(folder: ModelFolder, name: str) -> ForeignModel:
     """Reads a file; nothing in it is executed.
 
     Raises:
         UserError: it is damaged, its vocabulary is of an older version, or its network is another.
     """
-    state = _parts(path)
+    path = folder.path / name
+    state = _parts(path, folder.read(name))
     opt = state["opt"]
     if wrong := unknown_values(opt, _KNOWN):
         raise UserError(f"{path} holds another network than those here: {'; '.join(wrong)}; it cannot be imported")
@@ -59,10 +61,10 @@ def read_file(path: Path) -> ForeignModel:
     )
 
 
-def _parts(path: Path) -> dict[str, dict[str, Any]]:
+def _parts(path: Path, content: bytes) -> dict[str, dict[str, Any]]:
     """Returns the parts of the file that are needed."""
     try:
-        state = parse_pytorch_values(path.read_bytes())
+        state = parse_pytorch_values(content)
     except ValueError as error:
         cure = "save it by OpenNMT-py 3, whose vocabularies are lists" if "torchtext" in str(error) else "get it again"
         raise UserError(f"{path}: {one_line(error)}; {cure}") from error

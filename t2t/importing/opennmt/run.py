@@ -80,7 +80,7 @@ def _read_model(request: ImportRequest) -> ForeignModel:
             f"--model_dir={folder.path}: {len(files)} files *.pt there and no config.json; name a folder with one "
             f"model of OpenNMT-py, <name>_step_<n>.pt, or with one of Eole"
         )
-    return read_file(files[0])
+    return read_file(folder, files[0].name)
 
 
 def _vocabularies(model: ForeignModel) -> tuple[ForeignVocabulary, ForeignVocabulary]:

@@ -12,7 +12,8 @@ from t2t.importing.formats import ImportRequest
 from t2t.importing.run import import_run
 from t2t.runs.loading import load
 from tests.builders import numpy
-from tests.reference.encoder_decoder import SOURCE, SPECIAL, TARGET, Network, write_eole, write_opennmt_py
+from tests.reference.encoder_decoder import SOURCE, TARGET, Network
+from tests.reference.token_toolkits import SPECIAL, write_eole, write_opennmt_py
 
 TOKENS = ([*SPECIAL, *SOURCE], [*SPECIAL, *TARGET])
 SHARED = ([*SPECIAL, *SOURCE, *TARGET],) * 2

@@ -9,7 +9,8 @@ from t2t.importing.run import import_run
 from t2t.importing.sockeye.config_file import parse_config
 from t2t.runs.loading import load
 from tests.builders import numpy
-from tests.reference.encoder_decoder import SOURCE, TARGET, Network, write_sockeye
+from tests.reference.encoder_decoder import SOURCE, TARGET, Network
+from tests.reference.token_toolkits import write_sockeye
 
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
 TOKENS = ([*SPECIAL, *SOURCE], [*SPECIAL, *TARGET])
