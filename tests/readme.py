@@ -25,7 +25,7 @@ PAGES = (README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT 
 _BLOCK = re.compile(
     r"^(?:<!-- (?P<kind>\w+): (?P<name>\S+) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S
 )
-_LENGTH = re.compile(r" --(train_steps|local_eval_frequency)=\S+|\bbatch_size=\d+,")
+_LENGTH = re.compile(r" --(train_steps|local_eval_frequency|eval_steps)=\S+|\bbatch_size=\d+,")
 _TRIALS = re.compile(r"--trials=\d+")
 _SHORT = (
     "--train_steps=6 --local_eval_frequency=2 --eval_steps=1 --hparams=batch_size=256,extra_length=5,hidden_size=16"

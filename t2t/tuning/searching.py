@@ -68,6 +68,12 @@ def search(asked: StudyRequest) -> StudyResult:
             asked.settings.eval_every,
             hparams.train_steps,
         )
+    if "batch_size" in ranged.ranges:
+        log.warning(
+            "--eval_steps=%d counts batches, and trials have batches of other sizes: where it is not all of the dev "
+            "split, they are compared on other numbers of examples",
+            asked.settings.eval_steps,
+        )
     objective = resolve_objective(asked.tune.objective, problems_of(request), hparams, request.overrides)
     common = join_overrides((asked.hparams, objective.change))
     check_training(request, asked.settings, needs_data=not asked.generates, generates=asked.generates)
