@@ -74,6 +74,7 @@ def command(
 
             return _guarded(os.path.basename(argv[0]), run)
 
+        main.positional = positional  # type: ignore[attr-defined]
         return main
 
     return decorate

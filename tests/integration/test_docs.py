@@ -245,7 +245,7 @@ def test_flags_exist(page):
     for words in commands_of(page):
         module = command_module(words[0])
         given = [word for word in words if not word.startswith("--config=")]  # whose file a run of the page writes
-        parse(module.build_flags(), given, "")
+        parse(module.build_flags(), given, "", module.main.positional)
 
 
 def test_flags_that_are_named_exist():
