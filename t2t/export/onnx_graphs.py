@@ -28,7 +28,7 @@ class OnnxExport(GraphExport):
         for name, graph in graphs.items():
             file = folder / f"{name}.onnx"
             try:
-                handlers = {"Erfc": (_convert_erfc, [])}
+                handlers: dict[str, Any] = {"Erfc": (_convert_erfc, [])}
                 converted, _ = tf2onnx.convert.from_function(
                     graph.traced, graph.signature, opset=OPSET, custom_op_handlers=handlers
                 )
