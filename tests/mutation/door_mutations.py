@@ -99,11 +99,11 @@ DOOR_MUTATIONS = (
         ),
     ),
     Mutation(
-        name="rows of padding among positions",
+        name="positions of mBART's other side",
         file="t2t/importing/huggingface/language_models.py",
-        original="_FIRST_POSITION = 2",
-        broken="_FIRST_POSITION = 1",
-        breaks="An imported mBART reads the vectors of other positions.",
+        original='(("encoder", "source_positions"), ("decoder", "target_positions"))',
+        broken='(("decoder", "source_positions"), ("encoder", "target_positions"))',
+        breaks="An imported mBART reads the positions of its other side.",
         tests=(
             "tests/unit/importing/huggingface/test_importing_huggingface_language_models.py::"
             "test_targets_have_the_same_probabilities_in_any_direction",
