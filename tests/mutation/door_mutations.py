@@ -117,7 +117,7 @@ DOOR_MUTATIONS = (
     Mutation(
         name="a decoder that begins with something else",
         file="t2t/importing/huggingface/marian.py",
-        original="if np.any(tensors.take(target_name)[target[0]]):",
+        original="if np.any(vector_D):",
         broken="if False:",
         breaks="A model whose decoder begins with a vector of its own is imported as one that begins with zeros.",
         tests=(
@@ -167,11 +167,11 @@ DOOR_MUTATIONS = (
         tests=("tests/unit/text/test_text_bpe.py::test_words_are_cut_by_the_first_merges",),
     ),
     Mutation(
-        name="rows of padding among positions",
+        name="positions of mBART's other side",
         file="t2t/importing/huggingface/language_models.py",
-        original="_FIRST_POSITION = 2",
-        broken="_FIRST_POSITION = 1",
-        breaks="An imported mBART reads the vectors of other positions.",
+        original='(("encoder", "source_positions"), ("decoder", "target_positions"))',
+        broken='(("decoder", "source_positions"), ("encoder", "target_positions"))',
+        breaks="An imported mBART reads the positions of its other side.",
         tests=(
             "tests/unit/importing/huggingface/test_importing_huggingface_language_models.py::"
             "test_targets_have_the_same_probabilities_in_any_direction",

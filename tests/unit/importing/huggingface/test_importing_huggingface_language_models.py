@@ -12,6 +12,8 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError
 from t2t.importing.formats import ImportRequest
 from t2t.importing.run import import_run
+from t2t.inference.beam_trace import beam_tree
+from t2t.inference.partial_outputs import partial_outputs
 from t2t.runs.loading import load
 from tests.builders import numpy
 from tests.reference import language_models as theirs
@@ -109,6 +111,20 @@ def test_given_beginnings_follow_the_language(imported):
     ((best,),) = translator.translate([TEXTS[0]], prefixes=["ein alter"], extra_length=6)
     begun = [*tokenizer.start(german(kind))[1:], *tokenizer.text("ein alter")]
     assert list(best.ids[: len(begun)]) == ours(begun)
+
+
+def test_streamed_outputs_and_the_tree_of_a_beam_are_those_of_the_search(imported):
+    _, folder, *_ = imported
+    translator = load(folder / "run", decode_overrides="beam_size=3").translator()
+    ((best,),) = translator.translate([TEXTS[0]], extra_length=3)
+    *partial, last = partial_outputs(translator, TEXTS[0], extra_length=3)
+    assert [one.ids for one in last.hypotheses] == [best.ids]
+    assert all(best.text.startswith(text) for one in partial for text in one.texts)
+    (first,) = [node for node in beam_tree(translator, TEXTS[0], extra_length=3) if node.rank == 1]
+    assert first.ids == best.ids
+    assert first.log_prob == pytest.approx(best.log_prob, abs=1e-4)
+    again = beam_tree(translator, TEXTS[0], first.ids[:3], extra_length=3)  # as a page asks that shows the tree
+    assert all(node.ids[:3] == first.ids[: min(3, len(node.ids))] for node in again)
 
 
 def test_the_report_and_the_record_say_what_was_imported(imported):
