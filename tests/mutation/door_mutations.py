@@ -252,7 +252,7 @@ DOOR_MUTATIONS = (
         original="if position >= unscored else 0.0",
         broken="if position > unscored else 0.0",
         breaks="The log-probability that the script beside graphs gives lacks the first id's.",
-        tests=("tests/unit/export/test_export_step_graphs.py::test_a_recurrent_model_writes_as_the_run[onnx]",),
+        tests=("tests/unit/export/test_export_step_graphs.py::test_a_recurrent_model_writes_as_the_run",),
     ),
     Mutation(
         name="shortest pieces in the graph",
