@@ -106,13 +106,13 @@ def test_a_prefix_is_kept_and_gone_on_with(translator):
     first, second = translator.translate(["a b c", "h g"], 3, prefixes=["S NP", "NN"])
     assert {LABELS.decode(one.ids[:2]) for one in first} == {"S NP"}
     assert {LABELS.decode(one.ids[:1]) for one in second} == {"NN"}
-    with pytest.raises(UserError, match=r"a beginning with 2 ids: no output that parsing_trees allows begins so"):
+    with pytest.raises(UserError, match=r"input 1 of 1: no output that begins with the 2 ids that are given keeps"):
         translator.translate(["a"], prefixes=["NN NN"])
 
 
 @pytest.mark.parametrize("changes", [{"no_repeat_ngram_size": 2}, {"shortlist": True}], ids=str)
 def test_what_could_leave_no_output_is_refused(translator, changes):
-    with pytest.raises(UserError, match=r"may leave no output; leave it out, or ask for constrain_output=false"):
+    with pytest.raises(UserError, match=r"outputs allow; leave it out, or ask for constrain_output=false"):
         translator.translate(["a b"], **changes)
 
 
