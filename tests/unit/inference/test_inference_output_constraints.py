@@ -42,11 +42,15 @@ def test_the_labels_of_a_vocabulary():
     assert parsing().constraint(" a  b\t") == TreeConstraint(found, 2)
 
 
+def slow(**changes):
+    return pytest.param(changes, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
-        {"n_best": 3}, {"n_best": 2, "extra_length": 0}, {"decode_method": "greedy"}, {"extra_length": 3},
-        {"n_best": 3, "decode_method": "sample", "decode_batch_size": 1}, {"min_output_length": 9},
+        {"n_best": 3, "extra_length": 0}, slow(n_best=2), slow(decode_method="greedy"), slow(extra_length=3),
+        slow(n_best=3, decode_method="sample", decode_batch_size=1), slow(min_output_length=9),
     ],
     ids=str,
 )  # fmt: skip
@@ -66,6 +70,7 @@ def test_without_it_outputs_have_to_be_mended(translator):
     assert [parse_tree(best.text).words() for best, *_ in free] == list(map(words_in, SENTENCES))
 
 
+@pytest.mark.slow
 def test_a_batch_of_n_is_n_batches_of_one(translator):
     together = translator.translate(SENTENCES, 2)
     assert [[one.ids for one in found] for found in together] == [
@@ -101,13 +106,13 @@ def test_a_prefix_is_kept_and_gone_on_with(translator):
     first, second = translator.translate(["a b c", "h g"], 3, prefixes=["S NP", "NN"])
     assert {LABELS.decode(one.ids[:2]) for one in first} == {"S NP"}
     assert {LABELS.decode(one.ids[:1]) for one in second} == {"NN"}
-    with pytest.raises(UserError, match=r"a beginning with 2 ids: no output that parsing_trees allows begins so"):
+    with pytest.raises(UserError, match=r"input 1 of 1: no output that begins with the 2 ids that are given keeps"):
         translator.translate(["a"], prefixes=["NN NN"])
 
 
 @pytest.mark.parametrize("changes", [{"no_repeat_ngram_size": 2}, {"shortlist": True}], ids=str)
 def test_what_could_leave_no_output_is_refused(translator, changes):
-    with pytest.raises(UserError, match=r"may leave no output; leave it out, or ask for constrain_output=false"):
+    with pytest.raises(UserError, match=r"outputs allow; leave it out, or ask for constrain_output=false"):
         translator.translate(["a b"], **changes)
 
 
@@ -124,6 +129,7 @@ def test_problems_that_say_nothing_cost_nothing():
     assert constraints_of(translator.problem, translator.facts, settings, hparams, [[5]], None) is None
 
 
+@pytest.mark.slow
 def test_many_made_up_sentences(translator):
     rng = random.Random(3)
     sentences = [" ".join(rng.choices("abcdefgh", k=rng.randint(1, 12))) for _ in range(40)]
