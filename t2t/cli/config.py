@@ -93,7 +93,7 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
 
 def _place(path: Path, text: str, key: str) -> str:
     """Returns the file and, where it is found, the line of a key."""
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if re.match(rf'\s*\[?\s*["\']?{re.escape(key)}["\']?\s*[=\].]', line):
             return f"{path}, line {number}"
     return str(path)

@@ -34,7 +34,7 @@ Makes of a run a model for other programs. It is kept only if it answers a few h
     %s --output_dir=run --export_dir=served/1 --parity_file=lines.txt
     %s --output_dir=run --export_dir=fast --format=ctranslate2 --quantization=int8
     %s --output_dir=run --export_dir=graphs --format=onnx
-    %s --output_dir=run --export_dir=translator --format=huggingface  (a folder for transformers)
+    %s --output_dir=run --export_dir=translator --format=huggingface
     %s --output_dir=run --export_dir=phone --format=litert --quantization=int8
     %s --output_dir=run --export_dir=marian --format=marian
 

@@ -204,8 +204,9 @@ def test_the_walk_through_of_a_model_of_ctranslate2(tmp_path, capsys):
     assert f"there is no file {tmp_path}/none.spm; name the model of the tokens" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("toolkit", ["opennmt", "sockeye"])
-def test_the_walk_through_of_models_of_tokens(tmp_path, monkeypatch, toolkit):
+@pytest.mark.parametrize("page_block", ["import-opennmt", "import-sockeye"])
+def test_the_walk_through_of_models_of_tokens(tmp_path, monkeypatch, page_block):
+    toolkit = page_block.removeprefix("import-")
     special = SPECIAL if toolkit == "opennmt" else ["<pad>", "<unk>", "<s>", "</s>"]
     tokens = ([*special, *SOURCE], [*special, *TARGET])
     network = Network(tuple(map(len, tokens)), attention_bias=False, positions="halves")
@@ -214,7 +215,7 @@ def test_the_walk_through_of_models_of_tokens(tmp_path, monkeypatch, toolkit):
     else:
         write_sockeye(tmp_path / "ende_sockeye", network, monkeypatch, tokens)
     (tmp_path / "dev.tok").write_text("the old dog runs\n\na zebra sees\n")
-    done = execute("bash", block(f"import-{toolkit}", page=ROOT / "docs/importing.md"), tmp_path)
+    done = execute("bash", block(page_block, page=ROOT / "docs/importing.md"), tmp_path)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     outputs = (tmp_path / "dev.out").read_text().splitlines()
     assert len(outputs) == 3

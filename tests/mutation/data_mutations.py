@@ -36,7 +36,7 @@ DATA_MUTATIONS = (
     Mutation(
         name="codes of languages as text",
         file="t2t/text/piece_table.py",
-        original="[token_id for token_id in ids if token_id not in self._codes]",
+        original="[token_id for token_id in ids if token_id not in self.codes]",
         broken="list(ids)",
         breaks="Outputs begin with the code of their language.",
         tests=("tests/unit/text/test_text_piece_table.py",),

@@ -150,7 +150,7 @@ class HuggingFaceExport(Export):
             check=False,
         )
         if done.returncode:
-            said = one_line((done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1])
+            said = one_line(done.stderr.strip().rpartition("\n")[2] or f"exit status {done.returncode}")
             raise ParityError(f"transformers fails where the run answers ({said[:300]}); the export is not kept")
         found = json.loads(answers.read_text(encoding="utf-8"))
         answers.unlink()

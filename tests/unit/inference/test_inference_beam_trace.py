@@ -150,7 +150,7 @@ def test_what_ends_with_the_search_is_stopped_not_pruned(tree):
 @pytest.mark.parametrize(
     ("prefix", "changes", "message"),
     [
-        ((1,), {}, r"a beginning with id 1: ids from 2 to 10 may be in one"),
+        ((1,), {}, r"a beginning with id 1: it may hold ids from 2 to 10"),
         ((99,), {}, r"a beginning with id 99"),
         ((11,), {}, r"a beginning with id 11"),
         ((0,), {}, r"a beginning with id 0"),

@@ -287,7 +287,7 @@ def test_what_is_best_stays_so_when_its_own_beginning_is_given(translator):
 def test_beginnings_that_make_no_sense_are_refused(translator, continuer):
     with pytest.raises(ArgumentError, match="1 prefixes for 2 inputs; give one for each, an empty one for none"):
         translator.translate(["a", "b"], prefixes=["c"])
-    with pytest.raises(UserError, match="a beginning with id 1: ids from 2 to 10 may be in one; take them"):
+    with pytest.raises(UserError, match="a beginning with id 1: it may hold ids from 2 to 10; take them"):
         translator.translate_ids([[2, 3]], prefixes=[[2, EOS_ID]])
     with pytest.raises(UserError, match="prefixes of outputs: a model of letters_alone continues its inputs; leave"):
         continuer.translate(["a"], prefixes=["b"])

@@ -165,7 +165,12 @@ def test_every_flag_in_an_error_is_an_argument_or_of_commands_alone():
 
 def test_functions_keep_signature_and_documentation():
     names = ["output_dir", "checkpoint", "usr_dir", "problem", "worker_gpu", "worker_cpu", "engine", "compute_type"]
-    assert list(inspect.signature(t2t.load).parameters) == [*names, "ensemble_average", "target_language"]
+    assert list(inspect.signature(t2t.load).parameters) == [
+        *names,
+        "ensemble_average",
+        "source_language",
+        "target_language",
+    ]
     assert t2t.load.__doc__.startswith("Loads a run directory")
     assert t2t.load.__name__ == "load"
 

@@ -206,7 +206,7 @@ def test_curves_are_the_runs(client):
         ("figure", {"source": "a", "ids": [11]}, 400, "ids: those of an output are wanted"),
         ("beam", {"source": "a", "beam_size": 99}, 400, "beam_size 99: a whole number from 1 to 32 is wanted"),
         ("beam", {"source": "a", "beam_size": 1}, 400, "the tree of a beam: this search holds one hypothesis"),
-        ("alternatives", {"source": "a", "prefix": [1]}, 400, "a beginning with id 1: ids from 2"),
+        ("alternatives", {"source": "a", "prefix": [1]}, 400, "a beginning with id 1: it may hold ids from 2"),
     ],
 )
 def test_mistakes_are_said(client, path, asked, status, message):
