@@ -58,6 +58,7 @@ def run_blocks(page, folder, is_long):
     return len(wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["new_problem", "new_model", "numerics"])
 def test_examples_that_train_nothing(name, folder):
     page = ROOT / f"docs/{name}.md"

@@ -71,7 +71,9 @@ def check(found, weights_TS):
     assert found.alignment == tuple(sorted((int(row.argmax()), place) for place, row in enumerate(weights_TS)))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [name if name in ("transformer", "lstm") else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
+)
 def test_each_word_is_linked_to_what_it_looks_at_most_whatever_is_in_the_batch(name):
     translator = translator_of(letters(), *MODELS[name], decoding={"min_output_length": 4})
     found = translator.translate(TEXTS, 3, alignments=True)

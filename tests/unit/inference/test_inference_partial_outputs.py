@@ -31,7 +31,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [pytest.param("letters", marks=pytest.mark.slow), "bytes", "alone"])
 def test_texts_grow_into_those_of_a_search_in_one_go(model):
     translator = MODELS[model]()
     grown = {name: 0 for name in SEARCHES}

@@ -20,6 +20,7 @@ SEARCHES = [
     {"decode_method": "greedy"},
     {"n_best": 2, "decode_method": "sample", "seed": 3},
 ]
+SEARCHES_BY_SPEED = [SEARCHES[0], *(pytest.param(search, marks=pytest.mark.slow) for search in SEARCHES[1:])]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def log_probs_by_hand(models, average, source, ids):
 
 
 @pytest.mark.parametrize("average", AVERAGES)
-@pytest.mark.parametrize("search", SEARCHES, ids=str)
+@pytest.mark.parametrize("search", SEARCHES_BY_SPEED, ids=str)
 def test_outputs_have_the_probability_of_the_mean_of_the_models(members, average, search):
     both = translator(members, average)
     for text, found in zip(TEXTS, both.translate(TEXTS, **search), strict=True):
@@ -71,7 +72,7 @@ def test_a_given_output_is_scored_as_the_search_scores_it(members, average):
 
 
 @pytest.mark.parametrize("average", AVERAGES)
-@pytest.mark.parametrize("search", SEARCHES, ids=str)
+@pytest.mark.parametrize("search", SEARCHES_BY_SPEED, ids=str)
 def test_equal_models_decode_as_one(members, average, search):
     alone = Translator(letters(), members[1], translator(members).hparams)
     together = translator([members[1]] * 3, average)
