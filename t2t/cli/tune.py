@@ -27,12 +27,12 @@ are shown. Each trial is a run in the folder of the study, which all other comma
     %s --study=study --hparams_range=transformer_quickstart_range --data_dir=data \\
       --problem=translate_ende_numbers --model=transformer --hparams_set=transformer_quickstart \\
       --train_steps=300 --local_eval_frequency=50 --trials=20 --parallel=2
-    %s --study=study                (goes on with the study that is there)
+    %s --study=study                (resumes the study)
     %s --study=study --trials=40 --repeats=3 --best=2
     %s --registry_help=range        (all ranges)
 
 All flags of the trainer are those of the trials. The first trial has the values of --hparams_set itself. After a crash
-of this command, of a trial or of the machine, the same command goes on with the same trials. Results are also written
+of this command, of a trial or of the machine, the same command resumes with the same trials. Results are also written
 to the folder: results.tsv, results.json, and best_set.py, which registers the best values as a set.
 """
 

@@ -77,7 +77,7 @@ FORMATS = {
 
 
 def describe_quantizations() -> str:
-    """Describes which formats have which quantizations beside float32."""
+    """Describes which formats have which quantizations besides float32."""
     having = {name: [one for one, format in FORMATS.items() if name in format.quantizations] for name in PROMISES}
     return "; ".join(f"{name} for {' and '.join(formats)}" for name, formats in having.items() if name != FLOAT32)
 

@@ -1,4 +1,4 @@
-"""A run as graphs for small runtimes: what is computed once, and one step of decoding; a script beside them searches.
+"""A run as graphs for small runtimes: what is computed once, and one step of decoding; a script next to them searches.
 
 Legend: N rows decoded together, V vocabulary.
 """
@@ -181,7 +181,7 @@ class GraphExport(Export):
     def _answers(
         self, folder: Path, rows: Sequence[Row], outputs: Sequence[Sequence[int]]
     ) -> tuple[list[list[Answer]], list[float]]:
-        """Returns the answers of the graphs, and log-probabilities of outputs, as the script beside them gives them.
+        """Returns the answers of the graphs, and log-probabilities of outputs, as the script next to them gives them.
 
         Raises:
             ParityError: a graph fails.

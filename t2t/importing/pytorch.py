@@ -1,4 +1,4 @@
-"""Reads the tensors of a PyTorch file, and plain values beside them, without executing anything and without PyTorch.
+"""Reads tensors and plain values of a PyTorch file without executing anything, and without PyTorch.
 
 Such a file is a pickle of a dictionary of tensors, with the numbers stored apart: in a zip archive since PyTorch 1.6
 (`<name>/data.pkl` and `<name>/data/<key>`), in one stream before. A pickle can call any function that its reader lets

@@ -1,4 +1,4 @@
-"""The languages of a problem, and the tags and codes that say them beside texts."""
+"""The languages of a problem, and the tags and codes that say them with texts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,7 +28,7 @@ class Languages:
         raise NotImplementedError
 
     _asked_languages: Mapping[str, str] = {}
-    """By feature, what replaces `source_language` and `target_language` beside texts."""
+    """By feature, what replaces `source_language` and `target_language` with texts."""
 
     def use_languages(self, source: str = "", target: str = "") -> None:
         """Makes inputs say that they are, or outputs are to be, in other languages; empty for those of the problem.

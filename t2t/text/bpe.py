@@ -7,18 +7,16 @@ from typing import Self
 import numpy as np
 
 from t2t.errors import UserError, one_line
-from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
+from t2t.specs.constants import UNK_ID
 from t2t.text.bpe_codes import BpeCodes
-from t2t.text.encoder import TextEncoder, fingerprint_of
+from t2t.text.listed_pieces import ListedPieces
 from t2t.text.word_ids import WordIds
 
 BPE_HEADER = b'{"bpe_pieces": ['
 """What a file of `to_bytes` begins with."""
 
-_RESERVED = (PAD_ID, EOS_ID, UNK_ID)
 
-
-class BpeEncoder(TextEncoder):
+class BpeEncoder(ListedPieces):
     """Codes that cut words into pieces, and the list that gives each piece its id.
 
     Ids are 0 padding, 1 end of sequence, 2 unknown, then the other pieces. All pieces of a word but its last end with
@@ -35,31 +33,13 @@ class BpeEncoder(TextEncoder):
 
     kind = "bpe"
     file_suffix = ".bpe"
-    lossless = False
-    unknown_id = UNK_ID
+    described = "BPE vocabulary"
 
     def __init__(self, codes: bytes, pieces: Sequence[str], separator: str = "@@"):
-        self._codes, self._pieces, self._separator = bytes(codes), tuple(pieces), separator
-        self._ids = {piece: token_id for token_id, piece in enumerate(self._pieces)}
-        if len(self._ids) < len(self._pieces) or len(self._pieces) <= len(_RESERVED):
-            raise UserError(
-                f"BPE vocabulary: it has {len(self._pieces)} pieces, {len(self._ids)} of them different; each has one "
-                f"id, and three are reserved"
-            )
-        for token_id in _RESERVED:  # no text may spell them
-            del self._ids[self._pieces[token_id]]
+        super().__init__(pieces)
+        self._codes, self._separator = bytes(codes), separator
         self._cutter = BpeCodes(self._codes)
         self._word_ids = WordIds(self._ids_of_word)
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of pieces."""
-        return len(self._pieces)
-
-    @property
-    def ids_fingerprint(self) -> str:
-        """That of the list alone, which two files of codes may share."""
-        return fingerprint_of(self.kind, json.dumps(self._pieces).encode())
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of the pieces of the words of a text, which white space sets apart."""
@@ -73,10 +53,6 @@ class BpeEncoder(TextEncoder):
     def decode_ids(self, ids: list[int]) -> str:
         """Returns the words of the pieces; one that its last piece lacks ends where the text does."""
         return "".join(f"{self._pieces[token_id]} " for token_id in ids).replace(f"{self._separator} ", "").rstrip()
-
-    def piece(self, token_id: int) -> str:
-        """Returns the piece, with the separator where its word goes on."""
-        return self._pieces[token_id]
 
     def to_bytes(self) -> bytes:
         """Returns the list as a line of JSON, and the codes."""

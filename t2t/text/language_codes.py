@@ -1,4 +1,4 @@
-"""Language codes of a vocabulary: tokens beside a text that say which language it is in, as imported translators read.
+"""Language codes of a vocabulary: tokens around a text that say which language it is in, as imported translators read.
 
 Liu et al. 2020 (arXiv:2001.08210), section 2.2, put the code of a text at its end; Fan et al. 2021 (arXiv:2010.11125),
 section 2.2, and NLLB at its beginning. A decoder begins with the code of the language that it writes.

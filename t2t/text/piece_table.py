@@ -15,9 +15,9 @@ from typing import Any, Self
 import sentencepiece
 
 from t2t.errors import UserError, one_line
-from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
-from t2t.text.encoder import TextEncoder, fingerprint_of
+from t2t.specs.constants import UNK_ID
 from t2t.text.language_codes import LanguageCodes
+from t2t.text.listed_pieces import RESERVED, ListedPieces
 from t2t.text.sentencepiece import PIECE_MARKER
 
 HEADER = b'{"pieces": ['
@@ -25,10 +25,9 @@ HEADER = b'{"pieces": ['
 
 TAG = re.compile(r">>.*?<<", re.DOTALL)
 SENTINEL = re.compile(r"<extra_id_\d+>")
-_RESERVED = (PAD_ID, EOS_ID, UNK_ID)
 
 
-class PieceTableEncoder(TextEncoder):
+class PieceTableEncoder(ListedPieces):
     """A SentencePiece model that cuts texts, and the table that gives each piece its id.
 
     Ids are 0 padding, 1 end of sequence, 2 unknown, then the other pieces. What the table lacks becomes unknown, which
@@ -47,8 +46,7 @@ class PieceTableEncoder(TextEncoder):
 
     kind = "piece_table"
     file_suffix = ".pieces"
-    lossless = False
-    unknown_id = UNK_ID
+    described = "piece table"
 
     def __init__(
         self,
@@ -58,33 +56,17 @@ class PieceTableEncoder(TextEncoder):
         tags: bool = True,
         languages: LanguageCodes | None = None,
     ):
+        super().__init__(pieces)
         self.model, self.has_sentinels, self.has_tags = bytes(model), sentinels, tags and not languages
-        self._pieces = tuple(pieces)
         self.languages, self.codes = languages, frozenset(languages.ids.values() if languages else ())
-        self._ids = {piece: token_id for token_id, piece in enumerate(self._pieces)}
-        if len(self._ids) < len(self._pieces) or len(self._pieces) <= len(_RESERVED):
+        if wrong := [code for code in self.codes if not len(RESERVED) <= code < len(self._pieces)]:
             raise UserError(
-                f"piece table: it has {len(self._pieces)} pieces, {len(self._ids)} of them different; each has one id, "
-                f"and three are reserved"
-            )
-        if wrong := [code for code in self.codes if not len(_RESERVED) <= code < len(self._pieces)]:
-            raise UserError(
-                f"piece table: a language has id {min(wrong)}, and pieces have ids {len(_RESERVED)} to "
+                f"piece table: a language has id {min(wrong)}, and pieces have ids {len(RESERVED)} to "
                 f"{len(self._pieces) - 1}"
             )
-        for token_id in (*_RESERVED, *self.codes):  # no text may spell them
+        for token_id in self.codes:  # no text may spell them
             del self._ids[self._pieces[token_id]]
         self._processor = _load(self.model)
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of pieces of the table."""
-        return len(self._pieces)
-
-    @property
-    def ids_fingerprint(self) -> str:
-        """That of the table alone, which several models may share."""
-        return fingerprint_of(self.kind, json.dumps(self._pieces).encode())
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of the tag or the sentinels of a text, and of the pieces of the rest."""
@@ -116,10 +98,6 @@ class PieceTableEncoder(TextEncoder):
     def unknown_piece(self) -> str:
         """What stands for the unknown id where the model makes text of pieces."""
         return self._processor.id_to_piece(self._processor.unk_id())
-
-    def piece(self, token_id: int) -> str:
-        """Returns the piece, with U+2581 for a space."""
-        return self._pieces[token_id]
 
     def to_bytes(self) -> bytes:
         """Returns the table as a line of JSON, and the model."""

@@ -53,7 +53,7 @@ def tune(
     problem_options: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> StudyResult:
-    """Searches for hparams on data that has been generated, as `t2t-tune` does; goes on with the study that is there.
+    """Searches for hparams on data that has been generated, as `t2t-tune` does; resumes the study that is there.
 
     Trials are processes of their own, so that what they train must be registered by a plug-in or be built in.
 
@@ -88,7 +88,7 @@ def tune(
         ArgumentError: an argument of another type.
         UserError: an unknown name or value, no data, another study in the folder, or trials that all fail.
         MachineError: the folder cannot be written.
-        KeyboardInterrupt: Ctrl-C came; trials have saved, and the same call goes on.
+        KeyboardInterrupt: Ctrl-C came; trials have saved, and the same call resumes.
     """
     from t2t.registry.plugins import load_plugins
     from t2t.runs.names import Request, resolve_aliases

@@ -3,9 +3,11 @@
 import dataclasses
 import logging
 from pathlib import Path
+from typing import Any
 
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names, join_overrides, merge_overrides
 from t2t.hparams.ranges import RangedHParams
 from t2t.registry import HPARAMS_RANGES
@@ -13,7 +15,7 @@ from t2t.runs.data import generate_all
 from t2t.runs.names import Request, build_hparams, check_names, problems_of
 from t2t.runs.run_checks import check_training
 from t2t.runs.settings import Settings
-from t2t.tuning.objective import resolve_objective
+from t2t.tuning.objective import Objective, resolve_objective
 from t2t.tuning.results import StudyResult, collect
 from t2t.tuning.settings import RECORD_FILE, TuneSettings
 from t2t.tuning.space import own_values
@@ -42,13 +44,13 @@ class StudyRequest:
     decode: str = ""
     """Changes of hparams that are in `arguments` as flags of their own."""
     record: str = ""
-    """Content of the file by which `t2t-tune --study` alone goes on; empty where it was not a command."""
+    """Content of the file by which `t2t-tune --study` alone resumes; empty where it was not a command."""
     generates: bool = False
     """Whether to generate the data first."""
 
 
 def search(asked: StudyRequest) -> StudyResult:
-    """Carries a study out, or goes on with it; returns its results, which are also in its folder.
+    """Carries a study out, or resumes it; returns its results, which are also in its folder.
 
     Raises:
         UserError: a wrong name, range or objective, no data, another study in the folder, or trials that all fail.
@@ -59,21 +61,7 @@ def search(asked: StudyRequest) -> StudyResult:
     hparams, named_set = build_hparams(request)
     ranged = get_range(asked.hparams_range, request.overrides)
     ranged.check(hparams)
-    if not asked.settings.evaluates_dev:
-        raise UserError("--eval_steps=0: trials are compared by their evaluations; leave it out")
-    if asked.settings.eval_every > hparams.train_steps:
-        log.warning(
-            "--local_eval_frequency=%d: trials of %d updates are evaluated at their end alone, so that none is "
-            "stopped early",
-            asked.settings.eval_every,
-            hparams.train_steps,
-        )
-    if "batch_size" in ranged.ranges:
-        log.warning(
-            "--eval_steps=%d counts batches, and trials have batches of other sizes: where it is not all of the dev "
-            "split, they are compared on other numbers of examples",
-            asked.settings.eval_steps,
-        )
+    _check_evaluations(asked.settings, hparams, ranged)
     objective = resolve_objective(asked.tune.objective, problems_of(request), hparams, request.overrides)
     common = join_overrides((asked.hparams, objective.change))
     check_training(request, asked.settings, needs_data=not asked.generates, generates=asked.generates)
@@ -81,15 +69,9 @@ def search(asked: StudyRequest) -> StudyResult:
     def check(overrides: str) -> None:
         check_names(dataclasses.replace(request, overrides=join_overrides((overrides, asked.decode))))
 
-    identity = {
-        "problem": request.problem, "model": request.model, "hparams_set": request.hparams_set,
-        "hparams": request.overrides, "train_steps": hparams.train_steps, "problem options": request.problem_options,
-        "range": ranged.to_dict(), "objective": objective.key, "random_seed": asked.settings.seed,
-        "local_eval_frequency": asked.settings.eval_every,
-    }  # fmt: skip
     study = Study(
-        asked.folder, asked.tune, objective, ranged, identity, own_values(ranged, hparams), asked.settings.seed,
-        hparams.train_steps,
+        asked.folder, asked.tune, objective, ranged, _identity(asked, request, ranged, objective, hparams.train_steps),
+        own_values(ranged, hparams), asked.settings.seed, hparams.train_steps,
     )  # fmt: skip
     if asked.record:
         with os_errors_as_machine_errors(f"cannot write {asked.folder}"):
@@ -110,6 +92,37 @@ def search(asked: StudyRequest) -> StudyResult:
 
     Tuner(study, command, asked.tune).run(results)
     return results()
+
+
+def _check_evaluations(settings: Settings, hparams: HParams, ranged: RangedHParams) -> None:
+    """Raises UserError where trials are not evaluated; warns where their evaluations compare little."""
+    if not settings.evaluates_dev:
+        raise UserError("--eval_steps=0: trials are compared by their evaluations; leave it out")
+    if settings.eval_every > hparams.train_steps:
+        log.warning(
+            "--local_eval_frequency=%d: trials of %d updates are evaluated at their end alone, so that none is "
+            "stopped early",
+            settings.eval_every,
+            hparams.train_steps,
+        )
+    if "batch_size" in ranged.ranges:
+        log.warning(
+            "--eval_steps=%d counts batches, and trials have batches of other sizes: where it is not all of the dev "
+            "split, they are compared on other numbers of examples",
+            settings.eval_steps,
+        )
+
+
+def _identity(
+    asked: StudyRequest, request: Request, ranged: RangedHParams, objective: Objective, train_steps: int
+) -> dict[str, Any]:
+    """Returns what makes one study another, by the names that messages have."""
+    return {
+        "problem": request.problem, "model": request.model, "hparams_set": request.hparams_set,
+        "hparams": request.overrides, "train_steps": train_steps, "problem options": request.problem_options,
+        "range": ranged.to_dict(), "objective": objective.key, "random_seed": asked.settings.seed,
+        "local_eval_frequency": asked.settings.eval_every,
+    }  # fmt: skip
 
 
 def get_range(name: str, overrides: str) -> RangedHParams:

@@ -6,7 +6,7 @@ from t2t.errors import UserError
 from t2t.hparams.field import check_values, param
 
 RECORD_FILE = "study.toml"
-"""In the folder of a study, the flags of its command, by which the same study goes on without them."""
+"""In the folder of a study, the flags of its command, by which the same study is resumed without them."""
 SAMPLERS = ("tpe", "random", "grid")
 PRUNERS = ("median", "hyperband", "none")
 

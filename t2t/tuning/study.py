@@ -56,7 +56,7 @@ class Study:
         settings: how it is carried out.
         objective: what is searched for.
         ranged: where.
-        identity: what must be the same whoever goes on with it: plain JSON.
+        identity: what must be the same for whoever resumes it: plain JSON.
         first: values of the first trial by hparam; others are chosen by chance.
         seed: of all choices.
         last_update: of a trial that is not stopped early.
@@ -127,7 +127,7 @@ class Study:
         ]
         if wrong:
             raise UserError(
-                f"--study={self.folder} is another study: {first_few(wrong)}; go on with that, or use another --study"
+                f"--study={self.folder} is another study: {first_few(wrong)}; resume that, or use another --study"
             )
 
     def begin(self) -> tuple[Trial, dict[str, Any]] | None:

@@ -58,7 +58,7 @@ class _Slot:
 
 
 class Tuner:
-    """Trains the trials of a study, `parallel` at a time; a killed one goes on with the same trials."""
+    """Trains the trials of a study, `parallel` at a time; a killed study is resumed with the same trials."""
 
     def __init__(self, study: Study, command: TrialCommand, settings: TuneSettings):
         self._study, self._command, self._settings = study, command, settings
@@ -184,7 +184,7 @@ class Tuner:
             _stop([run for _, run in running])
 
     def _stop_all(self) -> None:
-        """Ends the processes of trials; they save, and the same command goes on with them."""
+        """Ends the processes of trials; they save, and the same command resumes them."""
         _stop([slot.run for slot in self._slots])
 
 

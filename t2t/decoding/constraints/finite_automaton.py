@@ -116,7 +116,7 @@ class PhraseAutomaton(FiniteAutomaton):
 def _with_ids(values_NV: Any, ids_NE: Any, new_NE: Any) -> Any:
     """Returns bool values of all ids, in their order, with those of some ids of each row replaced; ids may be -1."""
     rows, width = ops.shape(values_NV)
-    # A column beside all ids takes what is of none.
+    # A column after all ids takes what is of none.
     columns_NE = ops.where(ids_NE < 0, width, ids_NE)
     numbers_NE = ops.broadcast_to(ops.arange(rows, dtype="int32")[:, None], ops.shape(ids_NE))
     places = ops.stack([ops.reshape(numbers_NE, (-1,)), ops.reshape(columns_NE, (-1,))], axis=1)

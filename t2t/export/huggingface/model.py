@@ -142,7 +142,7 @@ class HuggingFaceExport(Export):
         job = {"folder": str(folder), "rows": list(rows), "limits": list(limits), "texts": list(texts)}
         job |= {"beams": sorted({1, self._beams}), "answers": str(answers)}
         done = subprocess.run(
-            [self._interpreter, "-P", str(_SCRIPT)],  # -P: files beside the script are no modules
+            [self._interpreter, "-P", str(_SCRIPT)],  # -P: files next to the script are no modules
             input=json.dumps(job),
             env=os.environ | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
             capture_output=True,

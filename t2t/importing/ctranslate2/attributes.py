@@ -1,4 +1,4 @@
-"""The numbers that a file of CTranslate2 has beside its tensors, each of which must be read."""
+"""The numbers that a file of CTranslate2 has besides its tensors, each of which must be read."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -42,7 +42,7 @@ _KNOWN: dict[str, tuple[Any, ...]] = {
 _SAME = ("embed_dim", "ffn_embed_dim", "attention_heads", "normalize_before", "learned_pos")
 """Settings of encoder and decoder that are one hparam here."""
 _COPIES = [f"{part}_{kind}" for part in ("in_proj", "out_proj", "fc1", "fc2") for kind in ("weight", "bias")]
-"""Tensors that version 0.12.2 has in encoder layers beside those that are trained."""
+"""Tensors that version 0.12.2 has in encoder layers besides those that are trained."""
 _FIRST_POSITION = dictionary.PAD + 1
 _OLD_DECODER, _OLD_ENCODER = 2, 1
 """Versions of the stacks up to which fairseq leaves out the norm at their end."""

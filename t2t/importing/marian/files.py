@@ -93,7 +93,7 @@ class ModelFiles:
         if len(found) != 1:
             raise UserError(
                 f"--model_dir={self.folder}: of {', '.join(found) or 'no files'} it is not clear which are the {what}; "
-                f"name {count} in a decoder.yml there, as Marian writes it beside a model"
+                f"name {count} in a decoder.yml there, as Marian writes it next to a model"
             )
         return found * count
 

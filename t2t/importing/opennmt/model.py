@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 OUTPUT = "generator.weight"
-"""Name of the output layer's table; its biases are beside it."""
+"""Name of the output layer's table; its biases are named alike."""
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def _tokens(vocab: Mapping[str, Any], path: Path) -> dict[str, list[str]]:
         if not isinstance(vocab.get(side), list) or not all(isinstance(token, str) for token in vocab[side]):
             raise UserError(f"{path}: its vocabulary of {side} is no list of tokens; save it by OpenNMT-py 3")
     if vocab.get("src_feats"):
-        raise UserError(f"{path}: its inputs have features beside words (src_feats); it cannot be imported")
+        raise UserError(f"{path}: its inputs have features besides words (src_feats); it cannot be imported")
     return {side: vocab[side] for side in ("src", "tgt")}
 
 

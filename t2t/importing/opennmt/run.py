@@ -178,7 +178,7 @@ def _layer(model: ForeignModel, tensors: Tensors, hparams: TransformerHParams, s
     for theirs, ours in attentions.items():
         for part, ending in _PARTS:
             found = tensors.linear(f"{name}.{theirs}.{part}", f"{path}/{ours}/{ending}")
-            if hparams.attention_bias:  # maps that have none beside others that have one
+            if hparams.attention_bias:  # maps without one among others that have one
                 found.setdefault(
                     f"{path}/{ours}/{ending}bias", np.zeros(found[f"{path}/{ours}/{ending}kernel"].shape[1])
                 )

@@ -63,7 +63,7 @@ def parse_shard(text: str) -> Shard:
 
 
 SIDES = ("prefixes", "constraints")
-"""What files beside the input hold: beginnings of outputs, and constraints on them."""
+"""What files next to the input hold: beginnings of outputs, and constraints on them."""
 
 
 def check_sharded(source: str, target: str) -> None:

@@ -38,7 +38,7 @@ def _row(path: Path, overview: RunOverview) -> dict[str, Any]:
 
 
 def curves_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the curves of some runs, of each as many points as it may have beside the others."""
+    """Returns the curves of some runs, of each as many points as it may have among the others."""
     names = run_names(studio, data)
     by = data.get("by", UPDATES)
     if by not in (UPDATES, HOURS):

@@ -139,7 +139,7 @@ def test_a_trial_whose_tuner_was_killed_while_it_chose_is_the_one_it_would_have_
 
 def test_another_study_in_the_folder_is_refused_by_name(open_study):
     open_study()
-    with pytest.raises(UserError, match=r"is another study: problem: asked two, found one; go on with that, or use"):
+    with pytest.raises(UserError, match=r"is another study: problem: asked two, found one; resume that, or use"):
         open_study(identity="two")
 
 

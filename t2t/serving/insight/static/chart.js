@@ -3,7 +3,7 @@
 (function (insight) {
   const { element, number, count } = insight;
   const HEIGHT = 300;
-  const MOST_IN_ONE_BOX = 12; // runs whose values are told together where the pointer is
+  const MOST_IN_ONE_BOX = 12; // runs whose values one box shows at the pointer
   const UNITS = {
     loss: "nats per token", perplexity: "perplexity", learning_rate: "learning rate", grad_norm: "norm of the gradient",
     tokens_per_second: "target tokens per second", tokens_per_update: "target tokens per update", padding: "fraction",

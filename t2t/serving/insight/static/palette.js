@@ -1,5 +1,5 @@
 "use strict";
-// How curves are told apart: colours that the colour-blind tell apart too (Okabe and Ito), then dashes.
+// Looks of curves: colours that the colour-blind can distinguish (Okabe and Ito), then dashes.
 (function (insight) {
   const COLOURS = 6; // --series-0 and so on of the style sheet
   const DASHES = ["solid", "dash", "dot", "dashdot"]; // Plotly's names
