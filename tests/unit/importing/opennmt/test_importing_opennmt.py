@@ -116,7 +116,7 @@ def with_field(state):
         (part("opt", max_relative_positions=-1), r"has position_encoding=True and max_relative_positions=-1; "),
         (part("opt", heads="2"), r"its settings have heads='2', which is no whole number; get it again"),
         (part("vocab", src=None), r"its vocabulary of src is no list of tokens; save it by OpenNMT-py 3"),
-        (part("vocab", src_feats=[["a"]]), r"its inputs have features beside words \(src_feats\)"),
+        (part("vocab", src_feats=[["a"]]), r"its inputs have features besides words \(src_feats\)"),
         (part("vocab", decoder_start_token="</s>"), r"its decoder begins with '</s>' and its outputs end with '</s>'"),
         (part("vocab", tgt=SPECIAL), r"its table of targets has 12 rows, its vocabulary 4 tokens; get all files again"),
         (part("model", extra=np.zeros(3, np.float32)), r"it has 1 tensors that the model here has no place for: ext"),
