@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 import t2t
-from t2t.checkpoints.run_dir import RunRecord
+from t2t.checkpoints.run_record import RunRecord
 from t2t.files.paths import to_record
 from t2t.runs.data import OpenData
 from t2t.runs.names import Resolved

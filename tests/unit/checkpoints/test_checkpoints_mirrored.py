@@ -5,7 +5,8 @@ import pytest
 
 from t2t.checkpoints.averaging import load_for_decoding
 from t2t.checkpoints.checkpoint import MODEL
-from t2t.checkpoints.run_dir import RunDir, RunRecord, lock_run
+from t2t.checkpoints.run_dir import RunDir, lock_run
+from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import Best, CheckpointStore
 from t2t.errors import MachineError, UserError
 from t2t.files.paths import local_path

@@ -5,7 +5,8 @@ import logging
 import pytest
 
 from t2t.checkpoints.checkpoint import Checkpoint
-from t2t.checkpoints.run_dir import RunDir, RunRecord
+from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.run_record import RunRecord
 from t2t.errors import UserError
 from t2t.inference import engine_choice
 from t2t.inference.engine_choice import EngineChoice
