@@ -22,6 +22,7 @@ from t2t.decoding.search import rules
 from t2t.decoding.settings import SearchNumbers, SearchSettings
 from t2t.decoding.state import repeat_for_beams
 from t2t.decoding.step import NextToken
+from t2t.inference.batch_sizes import min_active_size, select_active
 from t2t.inference.devices import ModelFunction, traced
 from t2t.inference.engine import BatchHypotheses, Constraints
 from t2t.inference.rows import padded
@@ -33,16 +34,6 @@ from t2t.specs.constants import INPUTS, PAD_ID
 
 TOKENS_PER_CALL = 16
 """Tokens that one call searches; buffers of outputs grow by this many."""
-
-MIN_ACTIVE_SHARE = 0.5
-"""When no more than this fraction of a batch is still being searched, the rest is dropped from it."""
-
-SIZE_STEP = 8
-"""A batch shrinks to a multiple of this, or to one of SMALL_SIZES: on CPUs, each new size costs as much as a step, for
-new matrix kernels."""
-
-SMALL_SIZES = (1, 2, 4)
-"""For the many last steps of a batch, of few sentences that go on to the limit."""
 
 _NUMBER, _FLOAT = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
 _NUMBERS = SearchNumbers(_FLOAT, _FLOAT, _FLOAT, seed=tf.TensorSpec([], tf.uint32))
@@ -126,12 +117,12 @@ class BatchSearch:
         tokens += TOKENS_PER_CALL
         found = []
         while True:
-            min_active = _max_size_below(int(len(numbers) * MIN_ACTIVE_SHARE))
+            min_active = min_active_size(len(numbers))
             state, active = programs.advance(state, tf.constant(tokens), tf.constant(min_active))
             kept = active.numpy()
             reached_tokens = kept.sum() > min_active
             if not reached_tokens:
-                kept = _select_active(kept, min_active)
+                kept = select_active(kept, min_active)
             if not kept.all():
                 result = SearchResult(*(field[~kept] for field in self.result(state)))
                 found.append((numbers[~kept], result))
@@ -296,24 +287,3 @@ def _constant(value: float, dtype: tf.DType) -> tf.Tensor:
     """
     with np.errstate(over="ignore"):
         return tf.constant(np.asarray(value, dtype.as_numpy_dtype))
-
-
-def _select_active(active: np.ndarray, min_active: int) -> np.ndarray:
-    """Returns which sentences stay in the batch, (B,) bool: all, the unfinished and a few finished, or none.
-
-    Args:
-        active: (B,) bool.
-        min_active: allowed batch size that stays when finished sentences leave.
-    """
-    count = int(active.sum())
-    if count > min_active or count == 0:
-        return np.full(len(active), count > 0)
-    size = next((size for size in SMALL_SIZES if size >= count), -(-count // SIZE_STEP) * SIZE_STEP)
-    kept = active.copy()
-    kept[np.flatnonzero(~active)[: size - count]] = True
-    return kept
-
-
-def _max_size_below(count: int) -> int:
-    """Returns the largest size of batches that is not above `count`; 0 where there is none."""
-    return count // SIZE_STEP * SIZE_STEP or max((size for size in SMALL_SIZES if size <= count), default=0)

@@ -13,7 +13,7 @@ from t2t.decoding.constraints.token_rules import forbid_padding
 from t2t.decoding.settings import SearchSettings
 from t2t.decoding.step import NextToken
 from t2t.hparams.transformer import TransformerHParams
-from t2t.inference import batch_queue, batch_search, tensorflow_engine
+from t2t.inference import batch_queue, batch_search, batch_sizes, tensorflow_engine
 from t2t.inference.batch_queue import BatchQueue
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.rows import batches_of
@@ -81,7 +81,7 @@ def check_found(found, expected, first=0):
 @pytest.mark.exhaustive
 def test_pieces_and_shrinking_batches_find_what_one_search_finds(model, settings, monkeypatch):
     monkeypatch.setattr(batch_search, "TOKENS_PER_CALL", 3)
-    monkeypatch.setattr(batch_search, "SIZE_STEP", 2)
+    monkeypatch.setattr(batch_sizes, "SIZE_STEP", 2)
     ids_BS = padded(rows(np.random.default_rng(5), (9, 3, 7, 1, 8, 2, 5, 6, 4, 9, 2, 3)))
     search = BatchSearch(model, settings, EXTRA)
     sizes = []
@@ -147,15 +147,6 @@ def test_batches_wait_for_others_until_they_are_one_batchs_worth(monkeypatch):
     assert together_with[:2] == [[[0, 1], [4, 5]], [[8, 9]]]
     assert together_with[2:] == [[[0, 1, 4, 5]], [[8, 9]]]
     assert [tokens for tokens, _ in begun] == [0, 0, 0, 1, 1, 2, 2]
-
-
-def test_what_leaves_a_batch_and_what_stays():
-    going = np.array([True, False, True, False, False, True, False, False, False])
-    assert batch_search._select_active(going, 0).all(), "more are going than may stay"
-    assert not batch_search._select_active(np.zeros(9, bool), 8).any()
-    np.testing.assert_array_equal(batch_search._select_active(going, 8), [1, 1, 1, 0, 0, 1, 0, 0, 0])
-    np.testing.assert_array_equal(batch_search._select_active(np.arange(17) < 11, 16), np.arange(17) < 16)
-    assert [batch_search._max_size_below(count) for count in (0, 1, 3, 7, 8, 23)] == [0, 1, 2, 4, 8, 16]
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from t2t.decoding.step import NextToken
 from t2t.errors import UserError
 from t2t.hparams.gnmt import GnmtHParams
 from t2t.hparams.slice_net import SliceNetHParams
-from t2t.inference import batch_search
+from t2t.inference import batch_search, batch_sizes
 from t2t.inference.batch_queue import BatchQueue
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.beam_trace import beam_tree
@@ -121,7 +121,7 @@ def assert_same(found, expected):
 def test_it_finds_what_a_search_of_all_with_the_others_at_minus_infinity_finds(model, settings, monkeypatch):
     """Whatever the batches: they shrink, are joined, and each has candidates of its own."""
     monkeypatch.setattr(batch_search, "TOKENS_PER_CALL", 4)
-    monkeypatch.setattr(batch_search, "SIZE_STEP", 2)
+    monkeypatch.setattr(batch_sizes, "SIZE_STEP", 2)
     sources, shortlist = rows(np.random.default_rng(5), LENGTHS, SIZE), shortlist_of([7, 30])
     ids_BS = padded(sources)
     allowed_BV = shortlist.candidates(ids_BS)
