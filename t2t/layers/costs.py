@@ -1,4 +1,4 @@
-"""Costs of layers besides the loss, e.g. of unevenly used experts: gathered while a model's body runs, which returns them."""
+"""Costs of layers besides the loss, e.g. of unevenly used experts: gathered while a body runs, which returns them."""
 
 import contextlib
 import contextvars
