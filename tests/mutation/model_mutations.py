@@ -453,9 +453,9 @@ MODEL_MUTATIONS = (
     ),
     Mutation(
         name="only the best checkpoint is kept",
-        file="t2t/checkpoints/store.py",
-        original="best |= {found.step for found in self.ranking()}",
-        broken="best |= {found.step for found in self.ranking()[:1]}",
+        file="t2t/checkpoints/best.py",
+        original="return marked | {found.step for found in self.ranking()}",
+        broken="return marked | {found.step for found in self.ranking()[:1]}",
         breaks="Of the best checkpoints that a run keeps, all but the first are removed.",
         tests=("tests/unit/checkpoints/test_checkpoints_store.py::test_every_ranked_checkpoint_is_kept",),
     ),
