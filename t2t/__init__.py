@@ -1,13 +1,14 @@
 """t2t: sequence models by name, on TensorFlow 2 and Keras 3.
 
-The functions are those of `t2t.runs.api`. Base classes and decorators for new models and problems are imported at
-first use: `import t2t` loads neither TensorFlow nor Keras.
+The functions are those of `t2t.runs.api` and `t2t.runs.trained_api`. Base classes and decorators for new models and
+problems are imported at first use: `import t2t` loads neither TensorFlow nor Keras.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from t2t.runs.api import distill, export_model, generate_data, learn_shortlist, load, registered, train
+from t2t.runs.api import generate_data, registered, train
+from t2t.runs.trained_api import distill, export_model, learn_shortlist, load
 
 if TYPE_CHECKING:
     from t2t.errors import ArgumentError as ArgumentError

@@ -19,8 +19,7 @@ from t2t.metrics.languages import bleu_tokenizer
 from t2t.metrics.moses import COMPOUND_LANGUAGES, moses_bleu
 from t2t.metrics.paired import paired_bootstrap
 from t2t.metrics.text import bleu, chrf, ter
-from t2t.registry.plugins import load_plugins
-from t2t.runs.startup import quietly
+from t2t.runs.startup import load_plugins_quietly
 
 USAGE = """
 Prints sacreBLEU's score with its signature. Line n of one file belongs to line n of the other; lines end at \\n only.
@@ -111,8 +110,7 @@ def main(values: flags.FlagValues) -> int:
     if values.metrics:
         if values.paired:
             raise UserError("--paired and --metrics are given; it compares BLEU, --chrf and --ter: leave one out")
-        with quietly():
-            load_plugins(values.t2t_usr_dir or None)
+        load_plugins_quietly(values.t2t_usr_dir)
         for name in values.metrics:
             is_text_metric(name)  # raises for an unknown one
     elif values.source:

@@ -4,9 +4,8 @@ from absl import flags
 
 from t2t.cli.common import ALL
 from t2t.cli.help import NAMES, flag_group
-from t2t.registry.plugins import load_plugins
 from t2t.runs.listing import registry_listing
-from t2t.runs.startup import quietly
+from t2t.runs.startup import load_plugins_quietly
 
 
 def define_plugin_flags(values: flags.FlagValues) -> None:
@@ -25,8 +24,7 @@ def define_usr_dir_flag(values: flags.FlagValues) -> None:
 
 def lists_registry(values: flags.FlagValues) -> bool:
     """Loads the plug-ins; prints the names and returns True if --registry_help asks for them."""
-    with quietly():
-        load_plugins(values.t2t_usr_dir or None)
+    load_plugins_quietly(values.t2t_usr_dir)
     if values.registry_help is None:
         return False
     print(registry_listing(values.registry_help.replace(ALL, "")))

@@ -14,10 +14,9 @@ from t2t.cli.plugin_flags import define_usr_dir_flag
 from t2t.cli.search_flags import trained_overrides
 from t2t.errors import UserError
 from t2t.inference.shortlist.shortlist import read_shortlist
-from t2t.registry.plugins import load_plugins
 from t2t.runs.names import canonical
 from t2t.runs.run_checks import check_loadable, select_problems
-from t2t.runs.startup import import_quietly, quietly
+from t2t.runs.startup import import_quietly, load_plugins_quietly
 
 
 def define_trained_flags(values: flags.FlagValues, one_checkpoint: bool = True) -> None:
@@ -53,8 +52,7 @@ def open_run(
     names = {"problem": problem, "model": model, "hparams_set": hparams_set}
     asked = {kind: name for kind, name in names.items() if name}
     if _differing_names(asked, run):
-        with quietly():
-            load_plugins(usr_dir or None)
+        load_plugins_quietly(usr_dir)
     if wrong := _differing_names(asked, run):
         found = "; ".join(f"--{name}={asked[name]} asked, {getattr(run.record, name)} found" for name in wrong)
         raise UserError(f"the run in {run.path} is another: {found}; leave these flags out, they are optional")
@@ -88,8 +86,7 @@ def _open_trained_runs(values: flags.FlagValues, folders: Sequence[str]) -> list
 
 def check_run_loadable(run: RunDir, values: flags.FlagValues, checkpoint: str = "") -> None:
     """Raises UserError for a missing plug-in or checkpoint and wrong search flags; `checkpoint` overrides the flag."""
-    with quietly():
-        plugins = load_plugins(values.t2t_usr_dir or None)
+    plugins = load_plugins_quietly(values.t2t_usr_dir)
     check_loadable(run, plugins, checkpoint or values.checkpoint, trained_overrides(values))
     engine_choice(values).check()
 

@@ -8,11 +8,10 @@ from t2t.cli.help import DATA, NAMES, RUN, flag_group
 from t2t.cli.plugin_flags import define_usr_dir_flag
 from t2t.cli.run_flags import open_run
 from t2t.files.paths import with_addresses
-from t2t.registry.plugins import load_plugins
 from t2t.runs.run_checks import check_plugins, select_problem
 from t2t.runs.shortlist import learn_shortlist
 from t2t.runs.shortlist_options import ShortlistOptions
-from t2t.runs.startup import quietly
+from t2t.runs.startup import load_plugins_quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR
 
 USAGE = """
@@ -46,8 +45,7 @@ def build_flags(values: flags.FlagValues) -> None:
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
     run = open_run(values.output_dir, values.problem, usr_dir=values.t2t_usr_dir)
-    with quietly():
-        check_plugins(run, load_plugins(values.t2t_usr_dir or None))
+    check_plugins(run, load_plugins_quietly(values.t2t_usr_dir))
     options = ShortlistOptions(**{name: values[name].value for name in ("frequent", "translations", "max_examples")})
     report = learn_shortlist(run, values.data_dir, select_problem(run, values.problem), options)
     print(report)

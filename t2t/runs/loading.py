@@ -22,11 +22,10 @@ from t2t.inference.shortlist.shortlist import read_shortlist
 from t2t.inference.translator import Translator
 from t2t.problems.base import Problem
 from t2t.registry import HPARAMS, MODELS
-from t2t.registry.plugins import load_plugins
 from t2t.runs.engines import conversion_of, engine_of
 from t2t.runs.names import get_hparams, get_problem
 from t2t.runs.run_checks import check_plugins, override_decoding, select_problem, set_batch_size
-from t2t.runs.startup import import_quietly, quietly
+from t2t.runs.startup import import_quietly, load_plugins_quietly, quietly
 from t2t.specs.mixture import select_problem_entries
 
 if TYPE_CHECKING:
@@ -124,9 +123,7 @@ def load(
     """
     choice = engine or EngineChoice()
     run = RunDir.open(output_dir)
-    with quietly():
-        plugins = load_plugins(usr_dir)
-    check_plugins(run, plugins)
+    check_plugins(run, load_plugins_quietly(usr_dir))
     record, name = run.record, select_problem(run, problem)
     options = record.for_problem(name).problem_options
     loaded_problem = get_problem(name, options).with_encoders(stored_encoders(run, name))

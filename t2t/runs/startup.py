@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import BinaryIO
 
+from t2t.registry.plugins import Plugin, load_plugins
+
 _STARTING = re.compile(r"[IWE]\d{4} |WARNING: All log messages before absl|To enable the following instructions|\s*$")
 """Lines that TensorFlow prints before its log level can be set."""
 
@@ -25,6 +27,12 @@ def import_quietly(module: str) -> ModuleType:
         return sys.modules[module]
     with quietly():
         return importlib.import_module(module)
+
+
+def load_plugins_quietly(usr_dir: str | None) -> list[Plugin]:
+    """Does as `load_plugins`: plug-ins may import TensorFlow; see `quietly`."""
+    with quietly():
+        return load_plugins(usr_dir)
 
 
 @contextlib.contextmanager

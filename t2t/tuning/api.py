@@ -90,9 +90,8 @@ def tune(
         MachineError: the folder cannot be written.
         KeyboardInterrupt: Ctrl-C came; trials have saved, and the same call resumes.
     """
-    from t2t.registry.plugins import load_plugins
     from t2t.runs.names import Request, resolve_aliases
-    from t2t.runs.startup import quietly
+    from t2t.runs.startup import load_plugins_quietly, quietly
 
     folder = as_path("study", study, "the folder of the study")
     check_local(folder, "--study")
@@ -111,10 +110,9 @@ def tune(
         data_dir=as_path("data_dir", data_dir),
         usr_dir=as_path("usr_dir", usr_dir),
     )
-    with quietly():
-        load_plugins(request.usr_dir or None)
-        with needs_extra("tune", "t2t.tune"):
-            from t2t.tuning.searching import StudyRequest, search
+    load_plugins_quietly(request.usr_dir)
+    with quietly(), needs_extra("tune", "t2t.tune"):
+        from t2t.tuning.searching import StudyRequest, search
 
     return search(
         StudyRequest(

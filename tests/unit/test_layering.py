@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 LEFT_MAY_BE_USED = (0, 7)
 """Floors on which what stands further right may use what stands to its left."""
 EXEMPT = "t2t"
-"""`t2t/__init__.py`: the version, which anyone may read, and the functions of `t2t.runs.api`."""
+"""`t2t/__init__.py`: the version, which anyone may read, and the functions of `t2t.runs`."""
 
 
 @dataclasses.dataclass(frozen=True)
