@@ -2,7 +2,7 @@
 
 One grammar: what was asked; what was found; what is allowed; what to do. A mistake of the user is one line and
 exit status 2, a fault of the machine one line and exit status 1; everything else is a bug and keeps its traceback.
-Messages name a setting as the commands do, `--data_dir`; the functions of `t2t.runs.api` render it as their argument.
+Messages name a setting as the commands do, `--data_dir`; the functions of `t2t.runs` render it as their argument.
 """
 
 import contextlib
