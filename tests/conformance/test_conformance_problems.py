@@ -1,11 +1,13 @@
 """What every registered problem must keep, found through the registry: a new one is tested by being registered."""
 
 import dataclasses
+import functools
 import inspect
 import itertools
 import json
 import random
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -40,6 +42,12 @@ VOCABULARY_SAMPLES = 2000
 
 def draw(problem, split, tmp_path, seed=1, count=SAMPLES):
     return list(itertools.islice(problem.generate_samples(split, Source(tmp_path, random.Random(seed))), count))
+
+
+@functools.cache
+def drawn(name, split):
+    """The samples of a problem without files, drawn once."""
+    return draw(get_problem(name), split, Path("no files"))
 
 
 @pytest.fixture(scope="module")
@@ -109,18 +117,18 @@ def test_says_which_files_it_needs_and_refuses_to_go_on_without(name, tmp_path):
 def test_samples_are_a_function_of_seed_and_split(name, tmp_path):
     problem = get_problem(name)
     for split in problem.splits:
-        first = draw(problem, split, tmp_path)
+        first = drawn(name, split)
         assert len(first) == min(SAMPLES, getattr(problem, f"{split}_size", SAMPLES))
-        assert draw(get_problem(name), split, tmp_path) == first
+        assert draw(problem, split, tmp_path) == first
         assert (draw(problem, split, tmp_path, seed=2) == first) == (name in KEPT)
-    assert draw(problem, TRAIN, tmp_path) != draw(problem, DEV, tmp_path)
+    assert drawn(name, TRAIN) != drawn(name, DEV)
 
 
 @pytest.mark.parametrize("name", SELF_MADE)
-def test_samples_hold_the_declared_features_and_some_text(name, tmp_path):
+def test_samples_hold_the_declared_features_and_some_text(name):
     problem = get_problem(name)
     for split in problem.splits:
-        for sample in draw(problem, split, tmp_path):
+        for sample in drawn(name, split):
             assert set(sample) == set(problem.text_features)
             for text in sample.values():
                 assert isinstance(text, str)
@@ -130,11 +138,11 @@ def test_samples_hold_the_declared_features_and_some_text(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", SELF_MADE)
-def test_encoding_gives_ids_of_the_vocabulary_that_decode_to_the_text(name, prepared, tmp_path):
+def test_encoding_gives_ids_of_the_vocabulary_that_decode_to_the_text(name, prepared):
     problem = prepared(name)
     spec = problem.spec()
     for split in problem.splits:
-        samples = draw(problem, split, tmp_path)
+        samples = drawn(name, split)
         for sample, encoded in zip(samples, problem.encode_samples(samples), strict=True):
             assert set(encoded) == set(spec.features)
             for feature, ids in encoded.items():
@@ -183,12 +191,12 @@ def test_preprocessors_keep_kinds_dtypes_and_bounds_and_are_functions_of_their_g
 
 
 @pytest.mark.parametrize("name", SELF_MADE)
-def test_sampled_pieces_are_of_the_same_text(name, prepared, tmp_path):
+def test_sampled_pieces_are_of_the_same_text(name, prepared):
     problem = prepared(name)
     if {encoder.kind for encoder in problem.encoders.values()} != {"sentencepiece"}:
         return
     (sampling,) = get_problem(name, {"subword_sampling": 0.3}).with_encoders(problem.encoders).preprocessors()
-    samples = draw(problem, TRAIN, tmp_path)
+    samples = drawn(name, TRAIN)
     for number, (sample, encoded) in enumerate(zip(samples, problem.encode_samples(samples), strict=True)):
         made = sampling(encoded, np.random.default_rng(number))
         assert {feature: problem.encoders[feature].decode(ids) for feature, ids in made.items()} == sample

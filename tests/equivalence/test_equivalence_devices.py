@@ -37,8 +37,9 @@ def translator_on(devices, problem, model_class=Transformer):
 @pytest.mark.parametrize(
     ("problem", "search"),
     [
-        *(pytest.param(letters, search, id=f"translation-{search}") for search in SEARCHES),
-        pytest.param(letters_alone, "beam", id="continuation"),
+        pytest.param(letters, "beam", id="translation-beam"),
+        pytest.param(letters, "sample", id="translation-sample", marks=pytest.mark.slow),
+        pytest.param(letters_alone, "beam", id="continuation", marks=pytest.mark.slow),
         pytest.param(moods, "beam", id="classes"),
     ],
 )
@@ -49,7 +50,7 @@ def test_decoding(problem, search):
     assert one == several  # texts, ids and scores
 
 
-@pytest.mark.parametrize("problem", [letters, letters_alone])
+@pytest.mark.parametrize("problem", [letters, pytest.param(letters_alone, marks=pytest.mark.slow)])
 def test_scoring(problem):
     one, several = (
         translator_of_devices(devices, problem).score_ids(SENTENCES, SENTENCES[::-1]) for devices in (1, DEVICES)

@@ -58,6 +58,7 @@ def in_one_piece():
     return after_one_update(0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", EVERY_CUT)
 def test_without_balance_one_update_is_the_same_however_it_is_cut(in_one_piece, cut):
     whole, expected = in_one_piece

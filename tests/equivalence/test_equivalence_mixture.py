@@ -1,6 +1,7 @@
 """Updates of a model of several problems: those of one problem are what they would be without the others."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -36,6 +37,12 @@ def step_of(spec, replicas=1, **options):
         optimizer = build_optimizer(OptimizerHParams(optimizer="adamw"))
         optimizer.build(model.trainable_variables)
     return UpdateStep(model, optimizer, strategy, **options)
+
+
+@functools.cache
+def step_of_both():
+    """A step that tests may take further: what they compare is before and after."""
+    return step_of(BOTH)
 
 
 def batches(update, replicas=1, micro_batches=1, **_):
@@ -74,7 +81,8 @@ def test_updates_of_one_problem_are_those_of_a_model_of_it_alone(way):
 
 @pytest.mark.parametrize("way", EVERY_WAY)
 def test_an_update_of_one_problem_leaves_what_is_the_others_as_it_is(way):
-    step = step_of(BOTH, **{name: value for name, value in way.items() if name != "micro_batches"})
+    options = {name: value for name, value in way.items() if name != "micro_batches"}
+    step = step_of(BOTH, **options) if options else step_of_both()
     step(batches(1, **way), 1, 0.01, "one")
     step(batches(2, **way), 2, 0.01, "other")
     before, averages = state(step), [mean.numpy() for mean in step.ema]
@@ -87,7 +95,7 @@ def test_an_update_of_one_problem_leaves_what_is_the_others_as_it_is(way):
 
 
 def test_rehearsing_every_problem_changes_nothing():
-    step = step_of(BOTH)
+    step = step_of_both()
     before = state(step)
     for problem in ("one", "other"):
         step.warm_up(batches(1), problem)

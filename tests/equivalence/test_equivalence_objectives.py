@@ -58,20 +58,22 @@ def after_one_update(objective, replicas, micro_batches):
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_an_update_is_the_same_however_it_is_cut(objective):
+@pytest.mark.parametrize("cut", ["two replicas", pytest.param("two micro-batches", marks=pytest.mark.slow)])
+def test_an_update_is_the_same_however_it_is_cut(objective, cut):
     """Samples of an example are its own, so that two replicas or micro-batches have those of the whole batch."""
     pairs = pairs_of()
     whole, stats, figures = after_one_update(objective, 1, [[pairs]])
     assert float(stats.tokens) == sum(len(target) for _, target in pairs)
-    for replicas, cuts in ((2, [[pairs[:1], pairs[1:]]]), (1, [[pairs[:3]], [pairs[3:]]])):
-        found, others, rewards = after_one_update(objective, replicas, cuts)
-        np.testing.assert_allclose(float(others.loss_sum), float(stats.loss_sum), rtol=1e-5)
-        assert rewards == pytest.approx(figures)
-        for path, change in whole.items():
-            np.testing.assert_allclose(found[path], change, rtol=1e-3, atol=1e-5 * np.abs(change).max() + 1e-7)
+    cuts = {"two replicas": (2, [[pairs[:1], pairs[1:]]]), "two micro-batches": (1, [[pairs[:3]], [pairs[3:]]])}
+    found, others, rewards = after_one_update(objective, *cuts[cut])
+    np.testing.assert_allclose(float(others.loss_sum), float(stats.loss_sum), rtol=1e-5)
+    assert rewards == pytest.approx(figures)
+    for path, change in whole.items():
+        np.testing.assert_allclose(found[path], change, rtol=1e-3, atol=1e-5 * np.abs(change).max() + 1e-7)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["expected_reward", "minimum_risk"])
 def test_the_reward_of_samples_rises(objective):
     """Nothing is known of targets but rewards, since their likelihood has no weight: `2 3`, whatever the input."""
     hparams = tiny_hparams(num_hidden_layers=1).replace(

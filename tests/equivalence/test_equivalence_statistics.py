@@ -108,8 +108,14 @@ def make_normed_run(make_run):
 @pytest.mark.usefixtures("no_rehearsal")
 @pytest.mark.parametrize(
     ("settings", "changes"),
-    [({}, {}), ({"worker_cpu": 2}, {"effective_batch_size": 240, "optimizer": "momentum"})],
-    ids=["plain", "two replicas, accumulation, momentum"],
+    [
+        pytest.param({}, {}, id="plain", marks=pytest.mark.slow),
+        pytest.param(
+            {"worker_cpu": 2},
+            {"effective_batch_size": 240, "optimizer": "momentum"},
+            id="two replicas, accumulation, momentum",
+        ),
+    ],
 )
 def test_a_resumed_run_has_the_same_statistics_and_evaluating_changes_none(
     make_normed_run, tmp_path, settings, changes

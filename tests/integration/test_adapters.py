@@ -12,6 +12,15 @@ from t2t.cli import avg_all, decoder, eval, exporter, trainer
 LORA = {"lora_rank": 2, "lora_targets": "query_kernel|value_kernel|ffn"}
 
 
+@pytest.fixture
+def without_base(adapted):
+    """Takes the base away while a test runs."""
+    base = adapted.parent / "base"
+    base.rename(adapted.parent / "elsewhere")
+    yield
+    (adapted.parent / "elsewhere").rename(base)
+
+
 @pytest.fixture(scope="module")
 def adapted(tiny_run, tmp_path_factory):
     """A run of four updates of adapters, with a copy of the small run as its base."""
@@ -64,14 +73,11 @@ def test_what_is_exported_is_merged(tiny_run, adapted, tmp_path, capsys):
     assert (tmp_path / "model/model.bin").is_file()  # it was compared with the run before it was written
 
 
+@pytest.mark.usefixtures("without_base")
 def test_without_the_base_commands_end_with_a_line(tiny_run, adapted, tmp_path, capsys):
-    shutil.copytree(adapted.parent, tmp_path / "all")
-    run, base = tmp_path / "all/run", tmp_path / "all/base"
-    shutil.rmtree(run)
-    assert trainer.main(adapting(tiny_run, tmp_path / "all", f"--warm_start_from={base}")) == 0
-    shutil.rmtree(base)
+    run, base = shutil.copytree(adapted, tmp_path / "run"), adapted.parent / "base"
     decoding = ["t2t-decoder", f"--output_dir={run}", f"--decode_from_file={tiny_run.raw_dir / 'test.source'}"]
-    resuming = adapting(tiny_run, tmp_path / "all", train_steps=6)
+    resuming = adapting(tiny_run, tmp_path, train_steps=6)
     for main, command in ((decoder.main, decoding), (trainer.main, resuming)):
         assert main(command) == 2
         assert (

@@ -79,6 +79,7 @@ def test_one_line_for_each_line_whatever_it_holds(decode, translator, tmp_path, 
     assert f" tokens/s; written to {target}" in err
 
 
+@pytest.mark.slow
 def test_a_run_beside_itself_decodes_as_alone(decode, tiny_run, numbers, tmp_path, capsys):
     run = tiny_run.output_dir
     for folders, target in ((run, "alone"), (f"{run},{run}", "together")):
@@ -253,6 +254,7 @@ def test_unknown_words_become_words_of_their_line(forgetful_run, tmp_path, capfd
         assert after == before | {"text": " ".join(expected), "alignment": list(map(list, links))}
 
 
+@pytest.mark.slow
 def test_the_score_of_a_split_is_that_of_the_replaced_words(forgetful_run, tiny_run, tmp_path, capsys):
     flags = [*forgetful_run, "--decode_split=test", "--replace_unknown", f"--decode_to_file={tmp_path / 'out'}"]
     assert decoder.main(["t2t-decoder", *flags]) == 0

@@ -107,6 +107,7 @@ def test_two_processes_do_not_distil_into_one_folder(tiny_run, tmp_path):
         t2t.distill(tiny_run.output_dir, tmp_path, data_dir=tiny_run.data_dir)
 
 
+@pytest.mark.slow
 def test_ctranslate2_writes_the_same(tiny_run, tmp_path):
     run = shutil.copytree(tiny_run.output_dir, tmp_path / "run")
     for engine in ("tensorflow", "ctranslate2"):

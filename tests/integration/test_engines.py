@@ -36,6 +36,7 @@ def test_a_file_has_the_same_outputs(run, tiny_run, tmp_path, capsys):
     assert len([folder for folder in (run / "cache/ctranslate2/text2text_files").iterdir() if folder.is_dir()]) == 1
 
 
+@pytest.mark.slow
 def test_evaluation_has_the_same_scores(run, tiny_run, capsys):
     printed = []
     for engine in ("tensorflow", "ctranslate2"):

@@ -20,6 +20,15 @@ LINES = ["1 2 3", "4 4", "9", "7 6 5 4 3 2 1"]
 HPARAMS = TINY.replace(",beam_size=2", "").replace("hidden_size=16,filter_size=32", "hidden_size=32,filter_size=64")
 
 
+class Flags(list):
+    """What a command that needs run and data is given."""
+
+    def __init__(self, flags, train):
+        super().__init__(flags)
+        self.train = train
+        """What the trainer was given."""
+
+
 @pytest.fixture(scope="module")
 def flags(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cmlm")
@@ -31,20 +40,20 @@ def flags(tmp_path_factory):
     ]  # fmt: skip
     for steps in (20, 40):
         assert trainer.main(["t2t-trainer", *train, "--eval_steps=1", f"--train_steps={steps}"]) == 0
-    whole = [flag.replace(f"--output_dir={folder}/run", f"--output_dir={folder}/whole") for flag in train]
-    assert trainer.main(["t2t-trainer", *whole, "--eval_steps=0", "--train_steps=40"]) == 0
-    return flags
+    return Flags(flags, train)
 
 
 def folder_of(flags):
     return flags[1].removeprefix("--output_dir=")
 
 
-def test_a_resumed_run_masks_the_same_words(flags):
+@pytest.mark.slow
+def test_a_resumed_run_masks_the_same_words(flags, tmp_path):
     """Bit for bit: masks are a function of the seed, as those of dropout."""
+    whole = [f"--output_dir={tmp_path}", "--eval_steps=0", "--train_steps=40"]
+    assert trainer.main(["t2t-trainer", *flags.train, *whole]) == 0
     found = [
-        CheckpointStore(f"{folder}/checkpoints").load_model("latest").weights
-        for folder in (folder_of(flags), folder_of(flags).replace("/run", "/whole"))
+        CheckpointStore(f"{folder}/checkpoints").load_model("latest").weights for folder in (folder_of(flags), tmp_path)
     ]
     assert found[0].keys() == found[1].keys()
     for path, weight in found[0].items():
@@ -65,8 +74,12 @@ def test_training_evaluates_by_real_decodes_and_figures_of_masked_words(flags, c
     assert "teacher_forced/loss = " in printed[0]
 
 
-def test_the_decoder_answers_as_the_python_api_does(flags, tmp_path, capsys):
-    translator = t2t.load(folder_of(flags))
+@pytest.fixture(scope="module")
+def translator(flags):
+    return t2t.load(folder_of(flags))
+
+
+def test_the_decoder_answers_as_the_python_api_does(flags, translator, tmp_path, capsys):
     (tmp_path / "lines").write_text("\n".join([*LINES, ""]) + "\n")
     asked = [flags[1], f"--decode_from_file={tmp_path}/lines", f"--decode_to_file={tmp_path}/out"]
     assert decoder.main(["t2t-decoder", *asked]) == 0
@@ -146,8 +159,7 @@ def test_a_saved_model_answers_as_the_run_does(flags, tmp_path):
     assert report["n_best"] == 2
 
 
-def test_the_server_answers(flags):
-    translator = t2t.load(folder_of(flags))
+def test_the_server_answers(translator):
     expected = [best.text for (best,) in translator.translate(LINES)]
     with TestClient(
         build_app(Service([ServedModel("cmlm", translator, 1)]), ["127.0.0.1"]), "http://127.0.0.1"

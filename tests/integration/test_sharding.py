@@ -43,16 +43,22 @@ def in_any_order(count):
     return random.Random(count).sample(range(count), count)
 
 
-@pytest.mark.parametrize("flags", [SAMPLING, pytest.param(N_BEST, marks=pytest.mark.slow)])
-def test_shards_are_the_file_of_one_machine_and_a_missing_one_is_named_with_its_command(run, folder, flags, capsys):
+@pytest.mark.parametrize(
+    ("shards", "flags"), [(2, SAMPLING), pytest.param(3, N_BEST, marks=pytest.mark.slow)], ids=["sample", "beam"]
+)
+def test_shards_are_the_file_of_one_machine_and_a_missing_one_is_named_with_its_command(
+    run, folder, shards, flags, capsys
+):
     run("one", *flags)
     alone = capsys.readouterr().err
-    for number in (2, 0):
-        run("out", f"--shard={number}/3", *flags)
+    for number in range(shards - 1, -1, -1):
+        if number != 1:
+            run("out", f"--shard={number}/{shards}", *flags)
     capsys.readouterr()
     run("out", "--merge", *flags, expected=2)
     refused = capsys.readouterr().err
-    assert "not all of its 3 parts can be merged, missing: out.shard-00001-of-00003; make it with: t2t-dec" in refused
+    missing = f"out.shard-00001-of-0000{shards}; make it with: t2t-decoder "
+    assert f"not all of its {shards} parts can be merged, missing: {missing}" in refused
     assert decoder.main(shlex.split(refused.partition("make it with: ")[2])) == 0
     capsys.readouterr()
     run("out", "--merge", *flags)

@@ -80,7 +80,7 @@ def test_each_word_is_linked_to_what_it_looks_at_most_whatever_is_in_the_batch(n
     plain = translator.translate(TEXTS, 3)
     assert [[dataclasses.replace(one, alignment=None) for one in each] for each in found] == plain
     for text, hypotheses in zip(TEXTS, found, strict=True):
-        for one in hypotheses:
+        for one in hypotheses[:2]:
             weights = source_weights(translator.model, text, one)
             check(one, weights[max(len(weights) - 2, 0)].mean(axis=0))
     assert len({one.alignment for (one, *_) in found}) > 3, "the alignments differ, or this shows nothing"

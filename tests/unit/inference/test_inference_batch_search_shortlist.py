@@ -45,7 +45,9 @@ SETTINGS = {
 each_search = pytest.mark.parametrize(
     "settings",
     [
-        pytest.param(settings, id=name, marks=() if name in ("beam", "nucleus") else pytest.mark.exhaustive)
+        pytest.param(
+            settings, id=name, marks={"beam": (), "nucleus": pytest.mark.slow}.get(name, pytest.mark.exhaustive)
+        )
         for name, settings in SETTINGS.items()
     ],
 )
@@ -160,7 +162,7 @@ def test_a_shortlist_of_everything_changes_nothing(model, settings):
     assert_same(restricted, free)
 
 
-@pytest.mark.parametrize("average", AVERAGES)
+@pytest.mark.parametrize("average", [AVERAGES[0], pytest.param(AVERAGES[1], marks=pytest.mark.slow)])
 def test_a_batch_of_an_ensemble_is_its_sentences_one_by_one(average):
     sources = rows(np.random.default_rng(5), (9, 3, 7, 1), SIZE)
     ensemble = Ensemble([build(), build("gnmt")], average)

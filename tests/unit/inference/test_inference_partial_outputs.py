@@ -31,11 +31,20 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("model", [pytest.param("letters", marks=pytest.mark.slow), "bytes", "alone"])
-def test_texts_grow_into_those_of_a_search_in_one_go(model):
+def searches(**quick):
+    """Of each model all searches in the slow tests; in the default tests those named, on one translator."""
+    for model in MODELS:
+        if model in quick:
+            yield pytest.param(model, quick[model], id=model)
+        yield pytest.param(model, tuple(SEARCHES), id=f"{model}, all", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("model", "names"), searches(bytes=("two best",), alone=("greedy", "three samples")))
+def test_texts_grow_into_those_of_a_search_in_one_go(model, names):
     translator = MODELS[model]()
-    grown = {name: 0 for name in SEARCHES}
-    for name, search in SEARCHES.items():
+    grown = {name: 0 for name in names}
+    for name in names:
+        search = SEARCHES[name]
         expected = translator.translate(TEXTS, **search)
         for place, (text, wanted) in enumerate(zip(TEXTS, expected, strict=True)):
             *partial, last = partial_outputs(translator, text, place=place, **search)

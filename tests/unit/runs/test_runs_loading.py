@@ -109,16 +109,15 @@ def test_a_set_may_have_more_than_its_model_asks_for(make_run):
 
 
 def test_several_runs_decode_as_one(make_run, tmp_path):
-    """Three times the same weights are one model's; runs of other vocabularies, and other engines, are refused."""
+    """Twice the same weights are one model's; runs of other vocabularies, and other engines, are refused."""
     path, _ = make_run("counting")
-    for name in ("b", "c"):
-        shutil.copytree(path, tmp_path / name)
-    alone, together = (t2t.load(folders) for folders in (path, [path, tmp_path / "b", str(tmp_path / "c")]))
+    shutil.copytree(path, tmp_path / "b")
+    alone, together = (t2t.load(folders) for folders in (path, [path, str(tmp_path / "b")]))
     texts = ["one", "two three", "three one one"]
     expected, found = (each.translate(texts, 2) for each in (alone, together))
     assert [[one.ids for one in each] for each in found] == [[one.ids for one in each] for each in expected]
     assert together.score([("one", "eins")]) == pytest.approx(alone.score([("one", "eins")]), abs=1e-5)
-    assert len(together.model.variables) == 3 * len(alone.model.variables)
+    assert len(together.model.variables) == 2 * len(alone.model.variables)
     other, _ = make_run("counting_again")
     with pytest.raises(UserError, match="counting and counting_again have different vocabularies of targets; an en"):
         t2t.load([path, other])
