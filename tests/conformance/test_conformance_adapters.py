@@ -17,11 +17,11 @@ from t2t.training.objectives import Likelihood
 from t2t.training.weights import assign_model
 from tests.builders import randomise
 from tests.conformance.test_conformance_kinds import SPECS, column
-from tests.conformance.test_conformance_models import small_hparams
+from tests.conformance.test_conformance_models import NAMES, small_hparams
 
 QUICK = ("transformer", "transformer_moe", "resnet", "lstm_seq2seq_attention")
 """Models that the default tests have: attention, experts in one weight, convolutions with statistics, cells."""
-MODELS_TO_TEST = [pytest.param(name, marks=() if name in QUICK else pytest.mark.exhaustive) for name in MODELS.names()]
+MODELS_TO_TEST = [pytest.param(name, marks=() if name in QUICK else pytest.mark.exhaustive) for name in NAMES]
 
 
 def build(name):
@@ -81,7 +81,7 @@ def test_adapters_of_all_weights_are_those_of_merged_weights(name):
             np.testing.assert_allclose(found[f"{weight.path}/{part}"], array, rtol=0.01, atol=1e-4 * largest)
 
 
-@pytest.mark.parametrize("name", MODELS.names())
+@pytest.mark.parametrize("name", NAMES)
 def test_by_default_queries_and_values_of_attention_have_adapters_and_other_models_are_refused(name):
     model, _ = build(name)
     targets = [v.path for v in model.variables if re.search("/(query|value)_kernel$", v.path)]

@@ -11,7 +11,7 @@ from t2t.layers.costs import Costed
 from t2t.registry import MODELS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.builders import numpy, randomise
-from tests.conformance.test_conformance_models import small_hparams
+from tests.conformance.test_conformance_models import NAMES, small_hparams
 
 RATE = 400
 """Samples a second of the sound here: a position every 16 samples, so that tests are quick."""
@@ -54,7 +54,7 @@ def column(kind, seed, width=0):
 
 
 def cases():
-    for name in MODELS.names():
+    for name in NAMES:
         model_class = MODELS.get(name)
         for source in model_class.accepts_inputs:
             for target in model_class.accepts_targets:

@@ -10,7 +10,7 @@ from t2t.registry import MODELS
 from t2t.specs.features import FeatureKind, ProblemSpec
 from tests.builders import numpy, randomise
 from tests.conformance.test_conformance_kinds import SPECS, column
-from tests.conformance.test_conformance_models import small_hparams
+from tests.conformance.test_conformance_models import NAMES, small_hparams
 
 QUICK = ("transformer", "lstm_seq2seq_attention", "xception")
 """Models whose test is not a slow one."""
@@ -31,7 +31,7 @@ def problem(model_class, name, more=0):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.exhaustive) for name in MODELS.names()]
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.exhaustive) for name in NAMES]
 )
 def test_a_model_of_two_problems_is_for_each_the_model_of_it_alone(name):
     model_class = MODELS.get(name)

@@ -13,7 +13,7 @@ from t2t.registry import MODELS
 from t2t.specs.features import FeatureKind, ProblemSpec
 from tests.builders import batch, randomise, tokens_spec
 from tests.conformance.test_conformance_kinds import SPECS, column
-from tests.conformance.test_conformance_models import VARIANTS, small_hparams
+from tests.conformance.test_conformance_models import NAMES, VARIANTS, small_hparams
 
 HALVES = {"mixed_bfloat16": ml_dtypes.bfloat16, "mixed_float16": np.float16}
 
@@ -26,7 +26,7 @@ PRECISE = (
 
 def cases(autoregressive=None):
     """All in bfloat16; the default tests have one model in float16, which is another type and no other code."""
-    for name in MODELS.names():
+    for name in NAMES:
         model_class = MODELS.get(name)
         if autoregressive not in (None, model_class.autoregressive):
             continue

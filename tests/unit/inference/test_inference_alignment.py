@@ -60,6 +60,12 @@ MODELS = {
 }
 
 
+@pytest.fixture(scope="module")
+def translator():
+    """A translator that no test changes."""
+    return translator_of(letters())
+
+
 def source_weights(model, text, output):
     """Weights (L, H, T, S) of words alone, from a pass over this sentence."""
     seen = attention_maps(model, [*WORDS.encode(text), EOS_ID], output.ids, {})[ENCODER_DECODER]
@@ -86,49 +92,44 @@ def test_each_word_is_linked_to_what_it_looks_at_most_whatever_is_in_the_batch(n
     assert len({one.alignment for (one, *_) in found}) > 3, "the alignments differ, or this shows nothing"
 
 
-def test_a_layer_and_a_head_can_be_chosen():
-    translator = translator_of(letters(), decoding={"alignments": True, "alignment_layer": 2, "alignment_head": 1})
-    for text, (one,) in zip(TEXTS, translator.translate(TEXTS), strict=True):
+def test_a_layer_and_a_head_can_be_chosen(translator):
+    found = translator.translate(TEXTS, alignments=True, alignment_layer=2, alignment_head=1)
+    for text, (one,) in zip(TEXTS, found, strict=True):
         check(one, source_weights(translator.model, text, one)[1, 0])
 
 
-def test_small_batches_give_the_same(monkeypatch):
-    translator = translator_of(letters(), decoding={"alignments": True})
-    expected = translator.translate(TEXTS)
+def test_small_batches_give_the_same(translator, monkeypatch):
+    expected = translator.translate(TEXTS, alignments=True)
     monkeypatch.setattr(alignment, "LINEAR_UP_TO", 1)
-    found = translator.translate(TEXTS, decode_batch_size=30)
+    found = translator.translate(TEXTS, alignments=True, decode_batch_size=30)
     assert [one.alignment for (one,) in found] == [one.alignment for (one,) in expected]
 
 
-def test_an_ensemble_averages_its_members():
-    first, second = (translator_of(letters(), *MODELS[name]) for name in ("transformer", "gnmt"))
-    model = Ensemble([first.model, second.model])
-    found = Translator(first.problem, model, first.hparams).translate(TEXTS, alignments=True)
+def test_an_ensemble_averages_its_members(translator):
+    model = Ensemble([translator.model, translator_of(letters(), *MODELS["lstm"]).model])
+    found = Translator(translator.problem, model, translator.hparams).translate(TEXTS, alignments=True, beam_size=1)
     for text, (one,) in zip(TEXTS, found, strict=True):
         check(one, sum(source_weights(each, text, one)[0].mean(axis=0) for each in model.members))
 
 
-def test_with_ctranslate2_the_alignments_are_the_same(tmp_path):
-    translator = translator_of(letters(), decoding={"decode_method": "greedy", "alignments": True})
-    fast = fast_of(translator, tmp_path)
-    expected = [one.alignment for (one,) in translator.translate(TEXTS)]
-    assert [one.alignment for (one,) in fast.translate(TEXTS)] == expected
+def test_with_ctranslate2_the_alignments_are_the_same(translator, tmp_path):
+    fast, asked = fast_of(translator, tmp_path), {"decode_method": "greedy", "alignments": True}
+    expected = [one.alignment for (one,) in translator.translate(TEXTS, **asked)]
+    assert [one.alignment for (one,) in fast.translate(TEXTS, **asked)] == expected
     assert "tensorflow" not in vars(fast), "TensorFlow searched nothing"
 
 
-def test_an_input_that_is_cut_is_aligned_as_far_as_it_is_read():
-    translator = translator_of(letters(), decoding={"alignments": True, "max_input_length": 3})
-    (one,) = translator.translate(["a b c d e f"])[0]
-    (expected,) = translator.translate(["a b"], extra_length=5)[0]
+def test_an_input_that_is_cut_is_aligned_as_far_as_it_is_read(translator):
+    (one,) = translator.translate(["a b c d e f"], alignments=True, max_input_length=3)[0]
+    (expected,) = translator.translate(["a b"], alignments=True)[0]
     assert one.alignment == expected.alignment
 
 
 # === Given pairs ===
 
 
-def test_outputs_of_the_model_have_the_same_alignments_when_they_are_given():
-    translator = translator_of(letters(), decoding={"alignments": True, "decode_method": "greedy"})
-    found = [one for (one,) in translator.translate(TEXTS)]
+def test_outputs_of_the_model_have_the_same_alignments_when_they_are_given(translator):
+    found = [one for (one,) in translator.translate(TEXTS, alignments=True, decode_method="greedy")]
     ended = [one.ids[-1] == EOS_ID for one in found]
     aligned = translator.align([(text, one.text) for text, one in zip(TEXTS, found, strict=True)])
     assert aligned == [one.alignment for one in found]
@@ -200,9 +201,10 @@ def test_a_layer_or_head_that_is_not_there_is_refused(changes, message):
 # === Unknown words ===
 
 
-def unknown_writer(**decoding):
+@pytest.fixture(scope="module")
+def unknown_writer():
     """A translator whose outputs have many unknown words."""
-    translator = translator_of(letters(), decoding={"replace_unknown": True, "alignments": True, **decoding})
+    translator = translator_of(letters(), decoding={"replace_unknown": True, "alignments": True})
     table = translator.model.target_embedding.table
     rows = numpy(table)
     rows[UNK_ID] = 1.5 * rows[WORDS.encode("c")[0]]  # what it writes most
@@ -210,10 +212,9 @@ def unknown_writer(**decoding):
     return translator
 
 
-def test_unknown_words_become_the_words_that_they_look_at_or_their_translations():
-    translator = unknown_writer()
-    texts = ["a strange b", "new words", "c d e unheard f"]
-    translator.unknown_dictionary = {"strange": "STRANGE", "b": "two words"}
+def test_unknown_words_become_the_words_that_they_look_at_or_their_translations(unknown_writer, monkeypatch):
+    translator, texts = unknown_writer, ["a strange b", "new words", "c d e unheard f"]
+    monkeypatch.setattr(translator, "unknown_dictionary", {"strange": "STRANGE", "b": "two words"})
     plain = translator.translate(texts, 2, replace_unknown=False)
     replaced = translator.translate(texts, 2)
     changed = 0
@@ -230,9 +231,9 @@ def test_unknown_words_become_the_words_that_they_look_at_or_their_translations(
     assert changed
 
 
-def test_without_texts_unknown_words_of_an_input_stay_unknown():
+def test_without_texts_unknown_words_of_an_input_stay_unknown(unknown_writer):
     """Ids do not say what the word was."""
-    translator = unknown_writer()
+    translator = unknown_writer
     ids = translator.encode(["a b"])
     assert translator.translate_ids(ids)[0] == translator.translate(["a b"])[0]
     (one,) = translator.translate_ids(translator.encode(["strange"]), replace_unknown=True)[0]

@@ -63,16 +63,19 @@ def test_texts_grow_into_those_of_a_search_in_one_go(model, names):
     assert all(grown.values()), "something is certain before the end"
 
 
-def test_every_step_can_be_the_last_that_is_wanted():
+@pytest.fixture(scope="module")
+def translator():
+    return translator_of(letters())
+
+
+def test_every_step_can_be_the_last_that_is_wanted(translator):
     """Also where no text is new: who consumes the outputs ends the search between two of them."""
-    translator = translator_of(letters())
     *partial, last = partial_outputs(translator, "a b c", beam_size=4)
     assert len(partial) >= len(last.hypotheses[0].ids)
     assert len({one.texts[0] for one in partial}) < len(partial)
 
 
-def test_a_greedy_word_is_certain_as_soon_as_it_is_written():
-    translator = translator_of(letters())
+def test_a_greedy_word_is_certain_as_soon_as_it_is_written(translator):
     (best,) = translator.translate(["a b c"], beam_size=1)[0]
     found = [one.texts[0] for one in partial_outputs(translator, "a b c", beam_size=1)]
     words = best.text.split()

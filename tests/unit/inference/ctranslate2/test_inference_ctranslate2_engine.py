@@ -28,6 +28,30 @@ def fast_of(translator, folder, compute_type="float32", longest=LONGEST):
     return Translator(translator.problem, translator.model, translator.hparams, engine=engine)
 
 
+@pytest.fixture(scope="module")
+def ours():
+    """A translator that no test changes."""
+    return translator_of(letters())
+
+
+@pytest.fixture(scope="module")
+def fast(ours, tmp_path_factory):
+    return fast_of(ours, tmp_path_factory.mktemp("fast"))
+
+
+@pytest.fixture(scope="module")
+def ending():
+    """A translator some of whose outputs end."""
+    translator = translator_of(letters())
+    _like_the_end(translator.model)
+    return translator
+
+
+@pytest.fixture(scope="module")
+def fast_ending(ending, tmp_path_factory):
+    return fast_of(ending, tmp_path_factory.mktemp("ending"))
+
+
 def written(found):
     return [[hypothesis.ids for hypothesis in each] for each in found]
 
@@ -40,21 +64,18 @@ def check_same(expected, found):
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
-def test_greedy_outputs_and_their_figures_are_the_same(alpha, tmp_path):
+def test_greedy_outputs_and_their_figures_are_the_same(ours, fast, alpha):
     """Lines of one batch that go on to the limits of their own, too."""
-    translator = translator_of(letters(), decoding={"decode_method": "greedy", "alpha": alpha})
-    expected = translator.translate(TEXTS)
-    limits = [len(ids) + 1 + 5 for ids in translator.encode(TEXTS)]
-    assert [len(found.ids) for (found,) in expected] == limits, "every output is as long as it may be"
-    check_same(expected, fast_of(translator, tmp_path).translate(TEXTS))
+    expected, found = (each.translate(TEXTS, decode_method="greedy", alpha=alpha) for each in (ours, fast))
+    limits = [len(ids) + 1 + 5 for ids in ours.encode(TEXTS)]
+    assert [len(one.ids) for (one,) in expected] == limits, "every output is as long as it may be"
+    check_same(expected, found)
 
 
 @pytest.mark.parametrize("decoding", [{"decode_method": "greedy"}, {"beam_size": 3}])
-def test_outputs_do_not_depend_on_whether_their_scores_are_read(decoding, tmp_path):
-    translator = translator_of(letters(), decoding=decoding)
-    fast = fast_of(translator, tmp_path)
+def test_outputs_do_not_depend_on_whether_their_scores_are_read(fast, decoding):
     ids = fast.encode(TEXTS)
-    assert written(fast.translate_ids(ids, scored=False)) == written(fast.translate_ids(ids))
+    assert written(fast.translate_ids(ids, scored=False, **decoding)) == written(fast.translate_ids(ids, **decoding))
 
 
 def test_avx512_is_used_where_the_processor_has_it_unless_the_environment_says_otherwise(monkeypatch):
@@ -87,13 +108,13 @@ def _like_the_end(model):
 
 @pytest.mark.parametrize(("name", "penalty"), [("gnmt", gnmt), ("power", power)])
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
-def test_each_hypothesis_of_a_beam_has_the_probability_that_the_model_gives_it(name, penalty, alpha, tmp_path):
+def test_each_hypothesis_of_a_beam_has_the_probability_that_the_model_gives_it(
+    ending, fast_ending, name, penalty, alpha
+):
     """As TensorFlow scores it, given; ranked by the penalty asked for."""
     decoding = {"beam_size": 4, "length_penalty": name, "alpha": alpha, "extra_length": 2}
-    translator = translator_of(letters(), decoding=decoding)
-    _like_the_end(translator.model)
-    found = fast_of(translator, tmp_path).translate(TEXTS, n_best=4)
-    ids = translator.encode(TEXTS)
+    found = fast_ending.translate(TEXTS, n_best=4, **decoding)
+    ids = ending.encode(TEXTS)
     ended = 0
     for source, hypotheses in zip(ids, found, strict=True):
         assert len({hypothesis.ids for hypothesis in hypotheses}) == len(hypotheses) >= 2
@@ -105,29 +126,27 @@ def test_each_hypothesis_of_a_beam_has_the_probability_that_the_model_gives_it(n
             assert hypothesis.score == pytest.approx(hypothesis.log_prob / penalty(alpha)(length), rel=1e-5)
             if hypothesis.ids[-1] == EOS_ID:
                 ended += 1
-                (given,) = translator.score_ids([source], [hypothesis.ids[:-1]])
+                (given,) = ending.score_ids([source], [hypothesis.ids[:-1]])
                 assert hypothesis.log_prob == pytest.approx(given, rel=1e-4, abs=1e-4)
     assert ended
 
 
-def test_the_best_of_a_wide_beam_is_that_of_ours(tmp_path):
+def test_the_best_of_a_wide_beam_is_that_of_ours(ours, fast):
     """Both have room for every continuation here."""
-    translator = translator_of(letters(), decoding={"beam_size": 11, "extra_length": 1, "alpha": 0.6})
-    check_same(translator.translate(["a", "b c"]), fast_of(translator, tmp_path).translate(["a", "b c"]))
+    wide = {"beam_size": 11, "extra_length": 1, "alpha": 0.6}
+    expected, found = (each.translate(["a", "b c"], **wide) for each in (ours, fast))
+    check_same(expected, found)
 
 
-def test_given_outputs_have_the_same_probabilities(tmp_path):
-    translator = translator_of(letters())
+def test_given_outputs_have_the_same_probabilities(ours, fast):
     pairs = [("a b c", "a"), ("d", "h g f e d c"), ("e f", ""), ("a", "never seen")]
-    np.testing.assert_allclose(fast_of(translator, tmp_path).score(pairs), translator.score(pairs), rtol=1e-4)
+    np.testing.assert_allclose(fast.score(pairs), ours.score(pairs), rtol=1e-4)
 
 
-def test_tokens_of_outputs_have_the_same_log_probabilities(tmp_path):
-    translator = translator_of(letters(), decoding={"beam_size": 8, "extra_length": 1, "token_scores": True})
-    _like_the_end(translator.model)
-    fast = fast_of(translator, tmp_path)
-    same = {one.ids: one.tokens for one in translator.translate(["b c"], n_best=8)[0]}
-    found = [one for one in fast.translate(["b c"], n_best=8)[0] if one.ids in same]
+def test_tokens_of_outputs_have_the_same_log_probabilities(ending, fast_ending):
+    asked = {"n_best": 8, "beam_size": 8, "extra_length": 1, "token_scores": True}
+    same = {one.ids: one.tokens for one in ending.translate(["b c"], **asked)[0]}
+    found = [one for one in fast_ending.translate(["b c"], **asked)[0] if one.ids in same]
     assert {one.ids[-1] == EOS_ID for one in found} == {True, False}  # some are cut before their end
     for one in found:
         assert [piece for piece, _ in one.tokens] == [piece for piece, _ in same[one.ids]]
@@ -135,15 +154,13 @@ def test_tokens_of_outputs_have_the_same_log_probabilities(tmp_path):
         np.testing.assert_allclose(values, expected, rtol=1e-3, atol=1e-4)
 
 
-def test_many_lines_come_back_in_their_order(tmp_path):
-    translator = translator_of(letters(), decoding={"decode_method": "greedy"})
+def test_many_lines_come_back_in_their_order(ours, fast):
     rng = np.random.default_rng(3)
     lines = [" ".join(rng.choice(list("abcdefgh"), rng.integers(1, 9))) for _ in range(150)]
     seen = []
-    fast = fast_of(translator, tmp_path)
-    found = fast.translate_ids(fast.encode(lines), on_done=seen.append)
+    found = fast.translate_ids(fast.encode(lines), on_done=seen.append, decode_method="greedy")
     assert sum(seen) == len(lines)
-    check_same(translator.translate(lines), found)
+    check_same(ours.translate(lines, decode_method="greedy"), found)
 
 
 @pytest.mark.parametrize("compute_type", ["int8", "int16", "bfloat16"])
