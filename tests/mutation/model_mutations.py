@@ -457,7 +457,7 @@ MODEL_MUTATIONS = (
         original="return marked | {found.step for found in self.ranking()}",
         broken="return marked | {found.step for found in self.ranking()[:1]}",
         breaks="Of the best checkpoints that a run keeps, all but the first are removed.",
-        tests=("tests/unit/checkpoints/test_checkpoints_store.py::test_every_ranked_checkpoint_is_kept",),
+        tests=("tests/unit/checkpoints/test_checkpoints_best.py::test_every_ranked_checkpoint_is_kept",),
     ),
     Mutation(
         name="what one hypothesis has is certain",
