@@ -17,6 +17,8 @@ from tests.builders import batch, numpy
 LORA = {"lora_rank": 2, "lora_alpha": 4.0}
 PARTS = ("model", "optimizer", "ema")
 
+pytestmark = pytest.mark.usefixtures("no_rehearsal")
+
 
 @pytest.fixture(scope="module")
 def base(make_run, tmp_path_factory):

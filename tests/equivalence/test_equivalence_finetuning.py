@@ -21,6 +21,8 @@ from tests.builders import tiny_transformer
 TABLE = "transformer/target_embedding/table"
 FROZEN = "/encoder/|embedding"
 
+pytestmark = pytest.mark.usefixtures("no_rehearsal")
+
 
 @pytest.fixture(scope="module")
 def trained(make_run, tmp_path_factory):

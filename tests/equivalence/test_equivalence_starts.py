@@ -14,6 +14,8 @@ from t2t.checkpoints.checkpoint import read_checkpoint, write_checkpoint
 from t2t.errors import UserError
 from tests.builders import edited
 
+pytestmark = pytest.mark.usefixtures("no_rehearsal")
+
 
 @pytest.fixture(scope="module")
 def make_run(make_run):
