@@ -53,16 +53,21 @@ def column(kind, seed, width=0):
     return array
 
 
+QUICK = ("transformer", "conv_s2s", "lstm_seq2seq_attention", "slice_net", "multi_model")
+"""Models that read images, as vectors, and write tokens in the default tests."""
+
+
 def cases():
     for name in NAMES:
         model_class = MODELS.get(name)
         for source in model_class.accepts_inputs:
             for target in model_class.accepts_targets:
                 if source is not None and (source, target) != (FeatureKind.TOKENS, FeatureKind.TOKENS):
-                    is_quick = target == model_class.accepts_targets[0] and (
-                        name == "transformer" or source in (FeatureKind.TOKENS, FeatureKind.IMAGE)
-                    )
-                    marks = () if is_quick else pytest.mark.exhaustive
+                    is_first = target == model_class.accepts_targets[0]
+                    marks = pytest.mark.exhaustive
+                    if is_first and (name == "transformer" or source in (FeatureKind.TOKENS, FeatureKind.IMAGE)):
+                        is_quick = name in QUICK or target != FeatureKind.TOKENS
+                        marks = () if is_quick else pytest.mark.slow
                     yield pytest.param((model_class, source, target), id=f"{name}, {source} to {target}", marks=marks)
 
 

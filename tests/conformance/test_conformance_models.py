@@ -102,6 +102,15 @@ COMPILED = {"transformer": ("default", "a recurrent decoder"), "lstm_seq2seq": (
 """Those that the slow tests compile, of models that XLA takes and refuses."""
 
 
+def takes(model_class, spec):
+    kind = spec.inputs.kind if spec.inputs else None
+    return kind in model_class.accepts_inputs and FeatureKind.TOKENS in model_class.accepts_targets
+
+
+def reads_inputs(model_class):
+    return takes(model_class, SPECS["inputs"])
+
+
 def cases(autoregressive=None, variants=tuple(VARIANTS), quick=QUICK):
     for name in NAMES:
         model_class = MODELS.get(name)
@@ -110,10 +119,10 @@ def cases(autoregressive=None, variants=tuple(VARIANTS), quick=QUICK):
         for variant_name in variants:
             hparams = small_hparams(model_class, VARIANTS[variant_name])
             for spec_name, spec in SPECS.items():
-                kind = spec.inputs.kind if spec.inputs else None
-                takes = kind in model_class.accepts_inputs and FeatureKind.TOKENS in model_class.accepts_targets
-                if hparams is not None and takes:
+                if hparams is not None and takes(model_class, spec):
                     marks = () if variant_name in quick.get(name, quick["others"]) else pytest.mark.exhaustive
+                    if not marks and spec is SPECS["no inputs"] and reads_inputs(model_class) and name != "transformer":
+                        marks = pytest.mark.slow  # what it has without inputs it has with them
                     yield pytest.param(
                         (model_class, hparams, spec), id=f"{name}, {variant_name}, {spec_name}", marks=marks
                     )

@@ -24,8 +24,12 @@ PRECISE = (
 )  # fmt: skip
 
 
+QUICK = {"default": NAMES, "multiplicative attention": ("lstm_seq2seq_attention",)}
+"""Models of each variant that the default tests have; of the other variants the Transformer alone."""
+
+
 def cases(autoregressive=None):
-    """All in bfloat16; the default tests have one model in float16, which is another type and no other code."""
+    """All in bfloat16; float16 is another type and no other code."""
     for name in NAMES:
         model_class = MODELS.get(name)
         if autoregressive not in (None, model_class.autoregressive):
@@ -33,7 +37,10 @@ def cases(autoregressive=None):
         for variant in PRECISE:
             hparams = small_hparams(model_class, VARIANTS[variant])
             for policy in HALVES if hparams is not None else ():
-                marks = () if policy == "mixed_bfloat16" or name == "transformer" else pytest.mark.exhaustive
+                is_quick = name in QUICK.get(variant, ("transformer",))
+                marks = pytest.mark.exhaustive if policy == "mixed_float16" else pytest.mark.slow
+                if is_quick and (policy == "mixed_bfloat16" or (name, variant) == ("transformer", "default")):
+                    marks = ()
                 yield pytest.param((model_class, hparams, policy), id=f"{name}, {variant}, {policy}", marks=marks)
 
 
