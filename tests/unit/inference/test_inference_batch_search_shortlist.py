@@ -21,7 +21,7 @@ from t2t.inference.batch_search import BatchSearch
 from t2t.inference.beam_trace import beam_tree
 from t2t.inference.rows import batches_of
 from t2t.inference.shortlist.shortlist import Shortlist
-from t2t.models.ensemble import AVERAGES, Ensemble
+from t2t.models.ensemble import Ensemble
 from t2t.models.gnmt import Gnmt
 from t2t.models.slice_net import SliceNet
 from t2t.models.transformer import Transformer
@@ -162,7 +162,7 @@ def test_a_shortlist_of_everything_changes_nothing(model, settings):
     assert_same(restricted, free)
 
 
-@pytest.mark.parametrize("average", [AVERAGES[0], pytest.param(AVERAGES[1], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("average", ["probabilities", pytest.param("log_probabilities", marks=pytest.mark.slow)])
 def test_a_batch_of_an_ensemble_is_its_sentences_one_by_one(average):
     sources = rows(np.random.default_rng(5), (9, 3, 7, 1), SIZE)
     ensemble = Ensemble([build(), build("gnmt")], average)

@@ -39,7 +39,7 @@ def searches(**quick):
         yield pytest.param(model, tuple(SEARCHES), id=f"{model}, all", marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize(("model", "names"), searches(bytes=("two best",), alone=("greedy", "three samples")))
+@pytest.mark.parametrize(("model", "names"), [*searches(bytes=("two best",), alone=("greedy", "three samples"))])
 def test_texts_grow_into_those_of_a_search_in_one_go(model, names):
     translator = MODELS[model]()
     grown = {name: 0 for name in names}
