@@ -26,7 +26,7 @@ class Flags(list):
     def __init__(self, flags, train):
         super().__init__(flags)
         self.train = train
-        """What the trainer was given."""
+        """What the trainer was given, except for the folder and the steps."""
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +34,11 @@ def flags(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cmlm")
     flags = [f"--data_dir={folder}/data", f"--output_dir={folder}/run"]
     train = [
-        *write_digits(folder), *flags, "--model=transformer_cmlm", "--hparams_set=transformer_cmlm_multi30k_tiny",
+        *write_digits(folder), flags[0], "--model=transformer_cmlm", "--hparams_set=transformer_cmlm_multi30k_tiny",
         f"--hparams={HPARAMS},num_hidden_layers=1,effective_batch_size=0", "--generate_data", "--worker_cpu=1",
         "--local_eval_frequency=20",
     ]  # fmt: skip
-    for steps in (20, 40):
-        assert trainer.main(["t2t-trainer", *train, "--eval_steps=1", f"--train_steps={steps}"]) == 0
+    assert trainer.main(["t2t-trainer", *train, flags[1], "--eval_steps=1", "--train_steps=40"]) == 0
     return Flags(flags, train)
 
 
@@ -50,8 +49,9 @@ def folder_of(flags):
 @pytest.mark.slow
 def test_a_resumed_run_masks_the_same_words(flags, tmp_path):
     """Bit for bit: masks are a function of the seed, as those of dropout."""
-    whole = [f"--output_dir={tmp_path}", "--eval_steps=0", "--train_steps=40"]
-    assert trainer.main(["t2t-trainer", *flags.train, *whole]) == 0
+    for steps in (20, 40):
+        own = [f"--output_dir={tmp_path}", "--eval_steps=0", f"--train_steps={steps}"]
+        assert trainer.main(["t2t-trainer", *flags.train, *own]) == 0
     found = [
         CheckpointStore(f"{folder}/checkpoints").load_model("latest").weights for folder in (folder_of(flags), tmp_path)
     ]
