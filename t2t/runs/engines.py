@@ -69,11 +69,11 @@ def engine_of(translator: Translator, conversion: ConversionCache | None, choice
         UserError: CTranslate2 is asked for by name and cannot hold the model or compute so.
     """
     if conversion is None:
-        return translator.tensorflow
+        return translator.model_engine
     if conversion.kept is None and (found := _model_complaints(translator)):
         if choice.engine == AUTO:
             _log_tensorflow("; ".join(found))
-            return translator.tensorflow
+            return translator.model_engine
         raise UserError(f"--engine=ctranslate2: it cannot hold this model: {'; '.join(found)}; leave it out")
     demand = DEMANDS.get(choice.compute_type, ROUNDED) if choice.engine == AUTO else None
     return _ctranslate2(translator, conversion, choice.compute_type, demand)
@@ -95,7 +95,7 @@ def _ctranslate2(
     with conversion.opened(ConvertedModel(longest, facts.longest_sequence), write) as folder:
         start = translator.problem.language_marks().output_start
         fast = CTranslate2Engine(folder, tokens, longest, facts.longest_sequence, compute_type, start)
-    return FallbackEngine(fast, lambda: translator.tensorflow, demand, conversion)
+    return FallbackEngine(fast, lambda: translator.model_engine, demand, conversion)
 
 
 def _model_complaints(translator: Translator) -> list[str]:

@@ -1,19 +1,22 @@
 """Searches several batches one after the other and concatenates what is unfinished of them.
 
 Sentences end one by one, and a search of few costs nearly as much per token as one of many. Each batch is advanced by
-some tokens (`BatchSearch.advance`); unfinished batches with equally many tokens are concatenated.
+some tokens (`TensorFlowBatchSearch.advance`); unfinished batches with equally many tokens are concatenated.
 """
 
 import collections
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from t2t.decoding.constraints.batch_constraints import BatchConstraints
-from t2t.inference.batch_search import BatchSearch
 from t2t.inference.engine import BatchHypotheses
 from t2t.inference.rows import Batched
 from t2t.inference.search_batch import Batch, concat_batches
+
+if TYPE_CHECKING:
+    from t2t.inference.tensorflow.batch_search import TensorFlowBatchSearch
 
 
 class BatchQueue:
@@ -27,7 +30,7 @@ class BatchQueue:
         max_ids: most ids of a batch.
     """
 
-    def __init__(self, search: BatchSearch, weights: np.ndarray, max_ids: int):
+    def __init__(self, search: "TensorFlowBatchSearch", weights: np.ndarray, max_ids: int):
         self._search, self._weights, self._max_ids = search, weights, max_ids
         self._ready: collections.deque[list[Batch]] = collections.deque()
         self._unfinished: dict[int, list[Batch]] = collections.defaultdict(list)
