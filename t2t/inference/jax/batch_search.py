@@ -19,9 +19,16 @@ from t2t.inference.engine import BatchHypotheses, Constraints
 from t2t.inference.jax.programs import Program
 from t2t.inference.jax.sizes import pad_to, padded_length, padded_rows
 from t2t.inference.rows import Batched, padded, positions_in
-from t2t.inference.search_batch import SearchState
+from t2t.inference.search_batch import SearchState, select_from_batch
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
+
+SHRINKS_TO = 4
+"""When no more than one in so many sentences of a batch is still being searched, these go on by themselves: a step takes
+as long for finished ones. Each size of a batch is a program more."""
+
+SMALLEST = 8
+"""Batches of no more sentences stay as they are."""
 
 
 class JaxBatchSearch(BatchSearch):
@@ -37,6 +44,7 @@ class JaxBatchSearch(BatchSearch):
         super().__init__(model, settings, extra_length, shortlist)
         self._start = Program(model, self._first_state, "the beginning of a search", constants=(7,))
         self._advance = Program(model, self._search_until, "a search")
+        self._select = Program(model, select_from_batch, "the choice of sentences")
         self._result = Program(model, lambda state: self._rules(state).result(state.progress), "its result")
 
     def search(
@@ -53,11 +61,15 @@ class JaxBatchSearch(BatchSearch):
         for numbers, rows in batches:
             own = None if prefixes is None else [prefixes[number] for number in numbers]
             limited = None if constraints is None else constraints.select(numbers)
-            yield [(numbers, self._search_rows(rows, places[numbers], own, limited))]
+            for chosen, found in self._search_rows(rows, places[numbers], own, limited):
+                yield [(numbers[chosen], found)]
 
     def search_batch(self, ids_BS, places_B, constraints: BatchConstraints | None = None) -> SearchResult:
         """See the base class."""
-        return self._search_rows(np.asarray(ids_BS), np.asarray(places_B), None, constraints)
+        ids_BS = np.asarray(ids_BS)
+        state, token_ids, room = self._started(ids_BS, np.asarray(places_B), None, constraints)
+        state, _ = self._advance(state, np.int32(room), np.int32(0), token_ids)
+        return SearchResult(*(field[: len(ids_BS)] for field in self.result(state)))
 
     def steps(
         self,
@@ -89,10 +101,23 @@ class JaxBatchSearch(BatchSearch):
         places_B: np.ndarray,
         prefixes: Sequence[Sequence[int]] | None,
         constraints: BatchConstraints | None,
-    ) -> SearchResult:
+    ) -> Iterator[BatchHypotheses]:
+        """Yields places of rows and their hypotheses; where few are unfinished, these go on as a smaller batch."""
         state, token_ids, room = self._started(rows, places_B, prefixes, constraints)
-        state, _ = self._advance(state, np.int32(room), np.int32(0), token_ids)
-        return SearchResult(*(field[: len(rows)] for field in self.result(state)))
+        numbers_B = np.arange(len(state.limits))
+        while True:
+            fewer = len(numbers_B) // SHRINKS_TO if len(numbers_B) > SMALLEST else 0
+            state, active_B = self._advance(state, np.int32(room), np.int32(fewer), token_ids)
+            is_active_B, found = np.asarray(active_B), self.result(state)
+            is_kept_B = np.zeros_like(is_active_B)
+            if is_active_B.any() and is_active_B.sum() <= fewer:
+                is_kept_B[np.argsort(~is_active_B, kind="stable")[:fewer]] = True
+            leaves_B = ~is_kept_B & (numbers_B < len(rows))
+            yield numbers_B[leaves_B], SearchResult(*(field[leaves_B] for field in found))
+            if not is_kept_B.any():
+                return
+            state = self._select(state, np.flatnonzero(is_kept_B).astype(np.int32))
+            numbers_B = numbers_B[is_kept_B]
 
     def _started(
         self,
