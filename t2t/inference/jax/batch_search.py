@@ -24,8 +24,8 @@ from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
 
 SHRINKS_TO = 4
-"""When no more than one in so many sentences of a batch is still being searched, these go on by themselves: a step takes
-as long for finished ones. Each size of a batch is a program more."""
+"""Where no more than one in so many sentences of a batch is unfinished, these go on by themselves, as the finished ones
+take as long. There is a program more for each size of batches."""
 
 SMALLEST = 8
 """Batches of no more sentences stay as they are."""
