@@ -87,7 +87,7 @@ def memory_errors_as_machine_errors(what: str, cure: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # The classes of TensorFlow and JAX are known by their names: this floor has neither. JAX's is of other errors too.
+        # Classes of TensorFlow and JAX are known by their names: this floor has neither. JAX's is of all its errors.
         name = type(error).__name__
         is_of_jax = name == "JaxRuntimeError" and str(error).startswith("RESOURCE_EXHAUSTED")
         if isinstance(error, MemoryError) or name == "ResourceExhaustedError" or is_of_jax:

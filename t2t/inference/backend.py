@@ -63,6 +63,12 @@ class Backend(ABC):
         """Makes operations run on one core each, as far as the process still can; see `t2t.inference.parallel`."""
 
 
+def check_tensorflow(need: str) -> None:
+    """Raises UserError where models do not run on TensorFlow; `need` says what only TensorFlow does."""
+    if (name := keras.backend.backend()) != "tensorflow":
+        raise UserError(f"KERAS_BACKEND={name}: {need}; unset it for this")
+
+
 @functools.cache
 def inference_backend() -> Backend:
     """Returns what runs the functions of models in this process.

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
+@pytest.mark.skipif(importlib.util.find_spec("jaxlib") is None, reason="JAX is not installed")
 def test_jax_computes_what_tensorflow_does(tmp_path):
     for module in sorted(ROOT.glob("tests/jax/*_cases.py")):
         for name, compute in importlib.import_module(f"tests.jax.{module.stem}").CASES.items():

@@ -23,7 +23,8 @@ from t2t.text.token import TokenEncoder
 from tests.builders import batch, padded, randomise, rows, tiny_transformer, tokens_spec
 from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
 
-SOURCES = rows(np.random.default_rng(1), np.random.default_rng(0).integers(1, 9, 18))
+SOURCES = rows(np.random.default_rng(1), (5, 1, 8, 3, 7, 2, 6))
+MANY = rows(np.random.default_rng(1), np.random.default_rng(0).integers(1, 9, 18))
 """So many sentences that a batch becomes smaller while it is searched."""
 HPARAMS = DecodeHParams(extra_length=6, decode_batch_size=4000)
 SETTINGS = {
@@ -92,6 +93,11 @@ def parsed():
     return translated(translator_of(problem.with_encoders({INPUTS: WORDS, TARGETS: labels})), TEXTS, n_best=2)
 
 
+def inputs_of(encoder, count):
+    """Random texts of a vocabulary."""
+    return padded(rows(np.random.default_rng(count), (5,) * count, encoder.vocab_size))
+
+
 def small(model_class, spec=None, **changes):
     """A model of a few numbers, each random."""
     given = {"hidden_size": 8, "num_hidden_layers": 2, "max_length": 32, **changes}
@@ -103,6 +109,8 @@ SHORTLIST = Shortlist(
 )
 CASES = {
     **{name: functools.partial(lambda one: decoded(tiny_transformer(), one), one) for name, one in SETTINGS.items()},
+    "many": lambda: decoded(tiny_transformer(), SETTINGS["beam"], MANY),
+    "many samples": lambda: decoded(tiny_transformer(), SETTINGS["samples"], MANY),
     "prefixes": lambda: decoded(
         tiny_transformer(), SETTINGS["beam"], prefixes=[[2 + n % 7] * (n % 4) for n in range(len(SOURCES))]
     ),
@@ -131,7 +139,7 @@ CASES = {
     "figures": lambda: evaluated(tiny_transformer(), [batch(n, (5,) * n, (6,) * n) for n in (1, 3, 5)]),
     "figures of classes": lambda: evaluated(
         translator_of(moods(), TransformerEncoder).model,
-        [{INPUTS: padded(SOURCES[n : 2 * n]), TARGETS: np.arange(n, dtype=np.int32) % 3} for n in (3, 5)],
+        [{INPUTS: inputs_of(WORDS, n), TARGETS: np.arange(n, dtype=np.int32) % 3} for n in (3, 5)],
     ),
 }
 """Name to a function that returns arrays by name."""

@@ -11,7 +11,6 @@ import pytest
 
 import t2t
 from t2t.decoding.settings import SearchSettings
-from t2t.inference.jax.sizes import padded_length, padded_rows
 from tests.builders import tiny_transformer
 from tests.jax.decoding_cases import CASES, SOURCES, decoded
 
@@ -41,15 +40,6 @@ def test_weights_count_as_they_are_at_each_call():
     assert any((before[key].shape != after[key].shape) or (before[key] != after[key]).any() for key in before)
     for key, value in expected.items():
         np.testing.assert_array_equal(after[key], value)
-
-
-def test_batches_have_few_sizes():
-    """At most a third of the rows and a fifth of a long row are padding."""
-    sizes = range(1, 2000)
-    assert all(size <= padded_rows(size) <= max(size + 1, size * 3 / 2) for size in sizes)
-    assert all(size <= padded_length(size) <= max(size + 7, size * 5 / 4) for size in sizes)
-    assert len({padded_rows(size) for size in sizes}) <= 22
-    assert len({padded_length(size) for size in sizes}) <= 36
 
 
 def test_a_run_is_loaded_and_decoded_with():

@@ -487,6 +487,22 @@ MODEL_MUTATIONS = (
         ),
     ),
     Mutation(
+        name="few sizes of batches",
+        file="t2t/inference/jax/sizes.py",
+        original="return _round_up(rows, 2)",
+        broken="return rows",
+        breaks="JAX compiles a program for every number of sentences.",
+        tests=("tests/unit/inference/jax/test_inference_jax_sizes.py::test_few_sizes_and_little_padding",),
+    ),
+    Mutation(
+        name="unfinished sentences that are joined",
+        file="t2t/inference/tensorflow/batch_queue.py",
+        original="self._unfinished.pop(min(self._unfinished))",
+        broken="[self._unfinished.pop(min(self._unfinished))[0]]",
+        breaks="Sentences of a batch are lost where unfinished ones of several batches wait together.",
+        tests=("tests/unit/inference/test_inference_batch_search.py",),
+    ),
+    Mutation(
         name="candidates of the whole batch",
         file="t2t/inference/batch_search.py",
         original="token_ids, allowed_NC)",
