@@ -1,15 +1,11 @@
-"""What runs the functions of models: TensorFlow, or JAX, as Keras's backend is. The choice is made here alone."""
+"""What runs the functions of models: what TensorFlow and JAX promise alike."""
 
 import contextlib
-import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import keras
-
 from t2t.decoding.settings import SearchSettings
-from t2t.errors import UserError
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
@@ -61,28 +57,3 @@ class Backend(ABC):
     @abstractmethod
     def use_single_core_ops(self) -> None:
         """Makes operations run on one core each, as far as the process still can; see `t2t.inference.parallel`."""
-
-
-def check_tensorflow(need: str) -> None:
-    """Raises UserError where models do not run on TensorFlow; `need` says what only TensorFlow does."""
-    if (name := keras.backend.backend()) != "tensorflow":
-        raise UserError(f"KERAS_BACKEND={name}: {need}; unset it for this")
-
-
-@functools.cache
-def inference_backend() -> Backend:
-    """Returns what runs the functions of models in this process.
-
-    Raises:
-        UserError: Keras's backend is neither TensorFlow nor JAX.
-    """
-    name = keras.backend.backend()
-    if name == "tensorflow":
-        from t2t.inference.tensorflow.backend import TensorFlowBackend
-
-        return TensorFlowBackend()
-    if name == "jax":
-        from t2t.inference.jax.backend import JaxBackend
-
-        return JaxBackend()
-    raise UserError(f"KERAS_BACKEND={name}: models run on tensorflow or jax; set it to one of them, or unset it")

@@ -12,7 +12,7 @@ from t2t.decoding.constraints.batch_constraints import BatchConstraints
 from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
-from t2t.inference.backend import inference_backend
+from t2t.inference.backend_choice import inference_backend
 from t2t.inference.batch_answer import BatchAnswer
 from t2t.inference.batch_mask_predict import BatchMaskPredict
 from t2t.inference.batch_search import BatchSearch

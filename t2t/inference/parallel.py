@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from t2t.inference.backend import inference_backend
+from t2t.inference.backend_choice import inference_backend
 from t2t.models.base import SequenceModel
 
 MOST_CORES = 4

@@ -10,7 +10,8 @@ import keras
 import numpy as np
 
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.backend import ModelFunction, inference_backend
+from t2t.inference.backend import ModelFunction
+from t2t.inference.backend_choice import inference_backend
 from t2t.inference.parallel import Jobs
 from t2t.inference.rows import Batched, Row, batches_of, memory_errors, padded, weights_of
 from t2t.inference.signatures import inputs_signature

@@ -1,4 +1,4 @@
-"""Builds the model of a run with the weights of a checkpoint, on TensorFlow."""
+"""Builds the model of a run with the weights of a checkpoint."""
 
 import contextlib
 
@@ -10,9 +10,6 @@ from t2t.checkpoints.transfer import require_exact
 from t2t.hparams.base import HParams
 from t2t.models.base import SequenceModel
 from t2t.registry import MODELS
-from t2t.training.distribute import build_strategy
-from t2t.training.precision import FLOAT32, apply_precision
-from t2t.training.weights import assign_model
 
 
 def build_model(
@@ -29,11 +26,17 @@ def build_model(
     Raises:
         UserError: parts that do not fit together, or more devices than there are.
     """
-    strategy = build_strategy(*devices) if devices else None
+    strategy, policy = None, "float32"
+    if keras.backend.backend() == "tensorflow":
+        from t2t.training.distribute import build_strategy
+        from t2t.training.precision import FLOAT32, apply_precision
+
+        strategy, policy = build_strategy(*devices) if devices else None, apply_precision(FLOAT32)
     keras.utils.set_random_seed(0)
     with strategy.scope() if strategy and strategy.num_replicas_in_sync > 1 else contextlib.nullcontext():
-        model = MODELS.get(record.model)(hparams, record.spec, dtype=apply_precision(FLOAT32))
+        model = MODELS.get(record.model)(hparams, record.spec, dtype=policy)
     weights = checkpoint.weights
     require_exact(weights, {v.path: tuple(v.shape) for v in model.variables}, f"checkpoint {checkpoint.folder}")
-    assign_model(model, weights)
+    for variable in model.variables:
+        variable.assign(weights[variable.path])
     return model

@@ -12,7 +12,7 @@ from keras import ops
 from t2t.decoding.settings import SAMPLE, SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
-from t2t.inference.backend import inference_backend
+from t2t.inference.backend_choice import inference_backend
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.parallel import Jobs
 from t2t.metrics import compute, higher_is_better, is_text_metric

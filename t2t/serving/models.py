@@ -281,6 +281,6 @@ def _use_device(number: int, name: str) -> contextlib.AbstractContextManager[Non
     """Returns a context that runs on a device; one without a name is the only one, and nothing need be chosen."""
     if not name:
         return contextlib.nullcontext()
-    from t2t.inference.backend import inference_backend
+    from t2t.inference.backend_choice import inference_backend
 
     return inference_backend().use_device(number, name)

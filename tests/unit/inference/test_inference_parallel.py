@@ -6,7 +6,7 @@ import time
 import pytest
 
 from t2t.inference import parallel
-from t2t.inference.backend import inference_backend
+from t2t.inference.backend_choice import inference_backend
 from t2t.inference.parallel import Jobs, Sharing
 from t2t.training.distribute import build_strategy
 from tests.builders import tiny_transformer
