@@ -3,6 +3,7 @@
 `tests/integration/test_jax.py` starts it, with what TensorFlow has computed for the cases of `*_cases.py`.
 """
 
+import importlib.machinery
 import os
 import sys
 from pathlib import Path
@@ -11,15 +12,22 @@ import numpy as np
 import pytest
 
 
-class _Missing:
-    """Makes importing TensorFlow fail, as where it is not installed."""
+class _Refused:
+    """Makes every import of TensorFlow fail, though other libraries may ask whether it is installed."""
 
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("tensorflow", "tensorflow_text", "tensorflow_datasets"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        if name in ("tensorflow", "tensorflow_text", "tensorflow_datasets"):
+            return importlib.machinery.ModuleSpec(name, self)
+        return None
+
+    def create_module(self, spec):
+        raise ModuleNotFoundError(f"No module named {spec.name!r}", name=spec.name)
+
+    def exec_module(self, module):
+        raise NotImplementedError
 
 
-sys.meta_path.insert(0, _Missing())
+sys.meta_path.insert(0, _Refused())
 
 
 @pytest.fixture
