@@ -10,6 +10,9 @@ from t2t.checkpoints.transfer import require_exact
 from t2t.hparams.base import HParams
 from t2t.models.base import SequenceModel
 from t2t.registry import MODELS
+from t2t.training.engine import training_engine
+from t2t.training.precision import FLOAT32
+from t2t.training.weights import assign_model
 
 
 def build_model(
@@ -21,22 +24,17 @@ def build_model(
         record: of the run.
         hparams: of the run.
         checkpoint: its weights.
-        devices: that get a copy of the weights, see `build_strategy`; None for one.
+        devices: that get a copy of the weights, see `TrainingEngine.devices`; None for one.
 
     Raises:
         UserError: parts that do not fit together, or more devices than there are.
     """
-    strategy, policy = None, "float32"
-    if keras.backend.backend() == "tensorflow":
-        from t2t.training.distribute import build_strategy
-        from t2t.training.precision import FLOAT32, apply_precision
-
-        strategy, policy = build_strategy(*devices) if devices else None, apply_precision(FLOAT32)
+    engine = training_engine()
+    several = engine.devices(*devices) if devices else None
     keras.utils.set_random_seed(0)
-    with strategy.scope() if strategy and strategy.num_replicas_in_sync > 1 else contextlib.nullcontext():
-        model = MODELS.get(record.model)(hparams, record.spec, dtype=policy)
+    with several.scope() if several and several.replicas > 1 else contextlib.nullcontext():
+        model = MODELS.get(record.model)(hparams, record.spec, dtype=engine.apply_precision(FLOAT32))
     weights = checkpoint.weights
     require_exact(weights, {v.path: tuple(v.shape) for v in model.variables}, f"checkpoint {checkpoint.folder}")
-    for variable in model.variables:
-        variable.assign(weights[variable.path])
+    assign_model(model, weights)
     return model

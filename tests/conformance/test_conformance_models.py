@@ -21,8 +21,8 @@ from t2t.layers.attention_record import recorded_attention
 from t2t.models.base import SequenceModel
 from t2t.registry import MODELS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.training.local_gradient import LocalGradient
 from t2t.training.objectives import Likelihood
+from t2t.training.tensorflow.local_gradient import LocalGradient
 from t2t.training.weights import assign_model
 from tests.builders import batch, numpy, randomise, shapes_alone, tokens_spec, total_loss
 

@@ -10,7 +10,7 @@ from t2t.inference.evaluator import Evaluator
 from t2t.inference.tensorflow.devices import TensorFlowFunction, copies_of, devices_of, use_device
 from t2t.models.transformer import Transformer
 from t2t.models.transformer_encoder import TransformerEncoder
-from t2t.training.distribute import build_strategy
+from t2t.training.tensorflow.distribute import build_strategy
 from tests.builders import padded
 from tests.letters import letters, letters_alone, moods, translator_of
 

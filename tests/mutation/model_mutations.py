@@ -394,7 +394,7 @@ MODEL_MUTATIONS = (
     ),
     Mutation(
         name="statistics of a mean of parts",
-        file="t2t/training/local_gradient.py",
+        file="t2t/training/tensorflow/local_gradient.py",
         original="changes = [tf.concat(changes, axis=0) * loss.tokens]",
         broken="changes = [tf.concat(changes, axis=0)]",
         breaks="Changes of moving moments are divided by the examples that they were not multiplied by.",

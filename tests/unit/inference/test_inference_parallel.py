@@ -8,7 +8,7 @@ import pytest
 from t2t.inference import parallel
 from t2t.inference.backend_choice import inference_backend
 from t2t.inference.parallel import Jobs, Sharing
-from t2t.training.distribute import build_strategy
+from t2t.training.tensorflow.distribute import build_strategy
 from tests.builders import tiny_transformer
 
 

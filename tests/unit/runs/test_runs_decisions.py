@@ -17,7 +17,7 @@ from t2t.runs.names import Request
 from t2t.runs.resuming import check_same_run
 from t2t.specs.constants import TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.training.precision import multiplies_bfloat16
+from t2t.training.tensorflow.precision import multiplies_bfloat16
 
 TOKENS = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=9)
 LABEL = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=9)

@@ -8,7 +8,7 @@ import pytest
 from t2t.inference import model_engine
 from t2t.inference.tensorflow import devices
 from t2t.serving.models import WARM_UP_LENGTHS, BatchLimits, ServedModel
-from t2t.training.distribute import build_strategy
+from t2t.training.tensorflow.distribute import build_strategy
 from tests.letters import TEXTS, letters, letters_alone, translator_of
 
 # === Warm-up ===
