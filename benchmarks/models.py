@@ -10,7 +10,7 @@ from benchmarks.harness.flags import Setting, build_parser, settings
 from benchmarks.harness.prepared import prepare
 from benchmarks.harness.processes import Side
 from benchmarks.harness.rows import compared
-from t2t.registry.registry import HPARAMS, MODELS
+from t2t.registry import HPARAMS, MODELS
 from t2t.specs.constants import TEST
 
 WORK = "models"

@@ -17,6 +17,8 @@ REPLICAS = 2
 SLOW_LIMIT_S = 1800
 """Seconds after which a slow test counts as one that hangs; the limit of the others is in pyproject.toml."""
 GOLDEN = Path(__file__).parent / "golden"
+collect_ignore = ["jax"]
+"""Tests that have a process of their own, see `tests/integration/test_jax.py`."""
 
 
 def pytest_addoption(parser):

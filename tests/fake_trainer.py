@@ -10,7 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from t2t.checkpoints.run_dir import RunDir, RunRecord
+from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.run_record import RunRecord
 from t2t.hparams.override import parse_overrides
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t.checkpoints.run_dir import RunDir, RunRecord
+from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.run_record import RunRecord
 from t2t.hparams.transformer import transformer_tiny
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from t2t.checkpoints.checkpoint import ARCHITECTURE, VOCABULARIES, Checkpoint
-from t2t.checkpoints.store import AVERAGED, BEST, LATEST, CheckpointStore
+from t2t.checkpoints.names import AVERAGED, BEST, LATEST
+from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError, first_few
 
 AVERAGED_BEST = f"{AVERAGED}-best"

@@ -1,7 +1,6 @@
 """The output directory of a run: everything that decoding, resuming and reporting need, and nothing that is executed.
 
-    run.json        the record: names, every hparam, features, vocabularies, data, plug-ins, versions; written last,
-                    and sealed (`t2t.files.trust`)
+    run.json        see `t2t.checkpoints.run_record`; written last
     vocab/          the vocabularies
     checkpoints/    see `t2t.checkpoints`
     metrics.jsonl   one line of figures a log step
@@ -25,25 +24,20 @@ from pathlib import Path
 from typing import Any, Self
 
 from t2t.checkpoints.pointer import LATEST_FILE
-from t2t.errors import UserError, asked_and_found, first_few, one_line
+from t2t.checkpoints.run_record import RunRecord
+from t2t.errors import UserError, asked_and_found, first_few
 from t2t.files.atomic import (
     LockedError,
     append_line,
     is_locked,
     made_folder,
     os_errors_as_machine_errors,
-    write_atomically,
 )
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import exclusive, exists, fetch, names_in, publish, remove_file
-from t2t.files.trust import check_inside, read_record, read_sealed, sealed
-from t2t.specs.features import ProblemSpec
-from t2t.specs.mixture import merge_problem_entries, select_problem_entries, split_mixture
+from t2t.files.trust import check_inside
 from t2t.text.encoder import TextEncoder
-from t2t.text.vocabulary_files import VocabularyFile, read_encoders, save_encoders
-
-FORMAT = 1
-"""Format of the records that this version writes; it reads all formats up to it."""
+from t2t.text.vocabulary_files import read_encoders, save_encoders
 
 RECORD_FILE, METRICS_FILE, _VOCAB_FOLDER, _LOCK_FILE = "run.json", "metrics.jsonl", "vocab", "lock"
 _CHECKPOINTS, _EVENTS = "checkpoints", "events"
@@ -51,80 +45,6 @@ _OWN = (RECORD_FILE, _VOCAB_FOLDER, _CHECKPOINTS, METRICS_FILE, _EVENTS, "shortl
 """What is read and written in a run directory; none of it may be a link that leads out."""
 
 log = logging.getLogger("t2t")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RunRecord:
-    """What a run is: what was asked for and what it came to."""
-
-    problem: str
-    """Of several problems, their mixture, see `t2t.specs.mixture`, which also tells how what each has is named."""
-    model: str
-    hparams_set: str
-    overrides: str = ""
-    """What `--hparams` was given."""
-    hparams: dict[str, dict[str, Any]]
-    """Every effective value: section -> field -> value."""
-    problem_options: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Options of the problem that differ from their defaults."""
-    spec: ProblemSpec
-    data_fingerprint: str = ""
-    """sha256 of the manifest of the generated data; of several problems, one each with + between them."""
-    distilled: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """How the training targets were made, by problem, where its data is distilled; see `t2t.data.manifest`."""
-    data_dir: str = ""
-    """Folder of generated data that it was trained from last, read by `t2t-trainer` only; empty for imported runs."""
-    plugins: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    """What `t2t.registry.plugins.Plugin.to_dict` gives, one a plug-in."""
-    versions: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Of t2t, python, tensorflow, keras."""
-    vocabularies: dict[str, VocabularyFile] = dataclasses.field(default_factory=dict)
-    """By feature name, from `t2t.text.vocabulary_files.describe_encoders`."""
-    warm_start: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Checkpoint whose weights the run began with, empty for none: its path (`from`), `step` and `fingerprint`; `anew`,
-    features whose vocabularies it did not share; `optimizer_updates` of the state that was taken, 0 for none; `report`,
-    lines on what was taken."""
-    created: str = ""
-    """When the run began, ISO 8601 in UTC; set by `RunDir.create`."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the record as plain JSON."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        fields["spec"] = self.spec.to_dict()
-        fields["vocabularies"] = {name: dataclasses.asdict(entry) for name, entry in self.vocabularies.items()}
-        return json.loads(json.dumps({"format": FORMAT, **fields}))
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """Names of the problems, one or several."""
-        return split_mixture(self.problem)
-
-    def for_problem(self, problem: str) -> Self:
-        """Returns the record as if the run were of one of its problems alone."""
-        if problem == self.problem:
-            return self
-        fingerprints = dict(zip(self.problems, self.data_fingerprint.split("+"), strict=False))
-        return dataclasses.replace(
-            self,
-            problem=problem,
-            problem_options=select_problem_entries(self.problem_options, problem),
-            spec=self.spec.member(problem),
-            data_fingerprint=fingerprints.get(problem, ""),
-            vocabularies=select_problem_entries(self.vocabularies, problem),
-        )
-
-    def identity(self) -> dict[tuple[str, str], Any]:
-        """Returns (kind, name) -> value of everything that tells one run from another."""
-        data = self.to_dict()
-        found = {(kind, ""): data[kind] for kind in ("problem", "model", "hparams_set")}
-        found |= {("problem option", name): value for name, value in data["problem_options"].items()}
-        found |= {("hparam", name): value for section in data["hparams"].values() for name, value in section.items()}
-        found |= {("vocabulary of", name): entry.fingerprint[:12] for name, entry in self.vocabularies.items()}
-        members = data["spec"].get("members") or [data["spec"]]
-        for feature, spec in merge_problem_entries({member["name"]: member["features"] for member in members}).items():
-            found |= {("feature", f"{feature}.{name}"): value for name, value in spec.items()}
-        fingerprints = (part[:12] for part in self.data_fingerprint.split("+"))
-        return found | {("data_fingerprint", ""): "+".join(fingerprints)}
 
 
 class RunDir:
@@ -189,7 +109,7 @@ class RunDir:
             (path / _VOCAB_FOLDER).mkdir(parents=True, exist_ok=True)
             saved = save_encoders(path / _VOCAB_FOLDER, encoders)
             publish(*(path / _VOCAB_FOLDER / vocabulary.file for vocabulary in saved.values()))
-            run._write_record()
+            run.record.write(path / RECORD_FILE)
         return run
 
     @classmethod
@@ -228,21 +148,7 @@ class RunDir:
             raise UserError(f"no run in {path}; train one with t2t-trainer --output_dir={path}")
         for name in _OWN:
             check_inside(path, path / name)
-        file = path / RECORD_FILE
-        try:
-            with os_errors_as_machine_errors(f"cannot read {file}"):
-                data = read_sealed(file)
-            if data["format"] <= FORMAT:
-                return cls(path, read_record(RunRecord, {k: v for k, v in data.items() if k != "format"}))
-        except (KeyError, TypeError, ValueError) as error:  # the first two of the format
-            reason = f"{type(error).__name__}: {one_line(error)}"
-            raise UserError(
-                f"{file} is damaged ({reason}); restore it from a copy or train again in another --output_dir"
-            ) from error
-        raise UserError(
-            f"{file} has format {data['format']}, this version of t2t reads formats up to {FORMAT}; use the version of "
-            f"t2t that wrote it, or a later one"
-        )
+        return cls(path, RunRecord.read(path / RECORD_FILE))
 
     @property
     def vocab_folder(self) -> Path:
@@ -299,7 +205,7 @@ class RunDir:
             if updated.to_dict()[name] != self.record.to_dict()[name]:
                 log.warning("%s of the run in %s have changed since it began", name, self.path)
         with os_errors_as_machine_errors(f"cannot rewrite {self.path / RECORD_FILE}"):
-            type(self)(self.path, updated)._write_record()
+            updated.write(self.path / RECORD_FILE)
         self.record = updated
 
     def append_metrics(self, step: int, values: Mapping[str, float]) -> None:
@@ -339,11 +245,6 @@ class RunDir:
                     values = json.loads(line)
                     if isinstance(values, dict) and type(values.get("step")) is int:
                         yield values
-
-    def _write_record(self) -> None:
-        content = json.dumps(sealed(RECORD_FILE, self.record.to_dict()), indent=2)
-        write_atomically(self.path / RECORD_FILE, content.encode())
-        publish(self.path / RECORD_FILE)
 
 
 @contextlib.contextmanager

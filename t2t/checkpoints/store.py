@@ -1,7 +1,7 @@
 """The checkpoints of a run: `step-00001500` and the like, named ones such as `averaged`, and two pointers.
 
 A folder with a checkpoint's name is complete, see `t2t.checkpoints.named_folders`. The pointers are the small files
-`latest.json` and `best.json`, with several problems also `best.<problem>.json`. `ranking.json` lists the best ones.
+`latest.json` and those of `t2t.checkpoints.best`.
 """
 
 import contextlib
@@ -9,13 +9,13 @@ import logging
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from t2t.checkpoints.adapters import merge_base
+from t2t.checkpoints.best import Best, BestPointers
 from t2t.checkpoints.checkpoint import (
     CHECKSUM_FILE,
     EMA,
@@ -24,79 +24,20 @@ from t2t.checkpoints.checkpoint import (
     Checkpoint,
     DamagedCheckpointError,
     is_checkpoint,
-    read_checkpoint,
     write_checkpoint,
 )
-from t2t.checkpoints.named_folders import REPLACED, NamedFolders
+from t2t.checkpoints.named_checkpoint import RemovedError, read_named
+from t2t.checkpoints.named_folders import NamedFolders
+from t2t.checkpoints.names import AVERAGED, BEST, LATEST, is_extra_name, is_name, step_name, step_of
 from t2t.checkpoints.pointer import LATEST_FILE, Pointer
 from t2t.errors import UserError
 from t2t.files.atomic import LockedError, lock_beside, os_errors_as_machine_errors
 from t2t.files.paths import local_path
-from t2t.files.remote.mirror import exclusive, fetch, names_in
-
-LATEST, BEST, AVERAGED = "latest", "best", "averaged"
+from t2t.files.remote.mirror import exclusive
 
 _ATTEMPTS = 10
 """How often a checkpoint is looked up that another process removes while it is read."""
-_STEP_NAME = re.compile(r"step-(\d{8,})\Z")
-_EXTRA_NAME = re.compile(r"averaged(-[A-Za-z0-9]+)*\Z")
-
 log = logging.getLogger("t2t")
-
-
-@dataclass(frozen=True)
-class Best:
-    """Which checkpoint is the best so far, and by what."""
-
-    step: int
-    metric: str
-    value: float
-
-
-def step_name(step: int) -> str:
-    """Returns the name of the folder of a step's checkpoint."""
-    return f"step-{step:08d}"
-
-
-def _step_of(name: str) -> int | None:
-    match = _STEP_NAME.match(name)
-    return int(match[1]) if match and step_name(int(match[1])) == name else None
-
-
-def _is_name(name: str) -> bool:
-    return _step_of(name) is not None or bool(_EXTRA_NAME.match(name))
-
-
-class _RemovedError(DamagedCheckpointError):
-    """A checkpoint that another process removed or replaced while it was read."""
-
-
-def _read(folder: Path, parts: Collection[str]) -> Checkpoint:
-    """Reads a checkpoint, which must be of the step that its folder's name says."""
-    with os_errors_as_machine_errors(f"cannot read checkpoint {folder}"):
-        fetch(folder / CHECKSUM_FILE)
-    before = _identity(folder)
-    try:
-        loaded = read_checkpoint(folder, parts)
-    except DamagedCheckpointError as error:
-        if before is None or _identity(folder) != before:
-            raise _RemovedError(str(error)) from error
-        raise
-    step = _step_of(folder.name.removeprefix(REPLACED))
-    if step not in (None, loaded.step):
-        raise DamagedCheckpointError(
-            f"checkpoint {folder} is damaged: it holds step {loaded.step}; give the folder its name back, "
-            f"{step_name(loaded.step)}, or ask for another checkpoint"
-        )
-    return loaded
-
-
-def _identity(folder: Path) -> tuple[int, int, int] | None:
-    """Returns what changes when a folder is replaced or loses a file; None for none."""
-    with contextlib.suppress(FileNotFoundError):
-        found = folder.stat()
-        return found.st_dev, found.st_ino, found.st_mtime_ns
-    return None
 
 
 class CheckpointStore:
@@ -104,9 +45,9 @@ class CheckpointStore:
 
     def __init__(self, folder: Path):
         self.folder = local_path(folder)
-        self._folders = NamedFolders(self.folder, _is_name, CHECKSUM_FILE)
+        self._folders = NamedFolders(self.folder, is_name, CHECKSUM_FILE)
         self._latest = Pointer(self.folder / LATEST_FILE, {"step": int})
-        self._ranking = Pointer(self.folder / "ranking.json", {"metric": str, "steps": list, "values": list})
+        self._best = BestPointers(self.folder)
 
     # === Saving ===
 
@@ -141,7 +82,7 @@ class CheckpointStore:
             UserError: another name, or another process is writing it.
             MachineError: as `save`.
         """
-        if not _EXTRA_NAME.match(name):
+        if not is_extra_name(name):
             raise UserError(
                 f"checkpoint name {name!r}: use {AVERAGED} or {AVERAGED}-..., in letters, digits and hyphens"
             )
@@ -169,17 +110,11 @@ class CheckpointStore:
         if not math.isfinite(value):
             log.warning("checkpoint %s is not marked as the best: its %s is %s", step_name(step), metric, value)
             return
-        with os_errors_as_machine_errors(f"cannot mark the best checkpoint in {self.folder}"):
-            self._best(problem).write(step=step, metric=metric, value=float(value))
+        self._best.mark(Best(step, metric, float(value)), problem)
 
     def rank_best(self, ranking: Sequence[Best]) -> None:
         """Records the best checkpoints of the run, best first, by one figure; `prune` keeps all of them."""
-        with os_errors_as_machine_errors(f"cannot rank the best checkpoints in {self.folder}"):
-            self._ranking.write(
-                metric=ranking[0].metric,
-                steps=[one.step for one in ranking],
-                values=[float(one.value) for one in ranking],
-            )
+        self._best.rank(ranking)
 
     def prune(self, keep_max: int) -> list[int]:
         """Removes old checkpoints except for the newest `keep_max` (0 = all), the latest and every best.
@@ -195,8 +130,7 @@ class CheckpointStore:
         if not keep_max or len(steps) <= keep_max:
             return []
         try:
-            best = {found.step for problem in self._have_best() if (found := self.best(problem))}
-            best |= {found.step for found in self.ranking()}
+            best = self._best.steps()
         except DamagedCheckpointError as error:
             log.warning("%s; until then no checkpoint is removed", error)
             return []
@@ -211,7 +145,7 @@ class CheckpointStore:
 
     def steps(self) -> list[int]:
         """Returns the steps that have a checkpoint, in order."""
-        return sorted(step for step in map(_step_of, self._folders.names()) if step is not None)
+        return sorted(step for step in map(step_of, self._folders.names()) if step is not None)
 
     def has(self, step: int) -> bool:
         """Returns whether a step has a checkpoint."""
@@ -219,7 +153,7 @@ class CheckpointStore:
 
     def names(self) -> list[str]:
         """Returns the names of the checkpoints that are not a step's, such as `averaged`."""
-        return sorted(filter(_EXTRA_NAME.match, self._folders.names()))
+        return sorted(filter(is_extra_name, self._folders.names()))
 
     def latest(self) -> int | None:
         """Returns the step that `load("latest")` tries first; None where nothing was ever saved.
@@ -236,8 +170,7 @@ class CheckpointStore:
         Raises:
             DamagedCheckpointError: the pointer is unreadable.
         """
-        pointer = self._best(problem).read()
-        return Best(**pointer) if pointer and math.isfinite(pointer["value"]) else None
+        return self._best.marked(problem)
 
     def ranking(self) -> list[Best]:
         """Returns the best checkpoints of the run, best first; empty where only the best one is kept.
@@ -245,26 +178,7 @@ class CheckpointStore:
         Raises:
             DamagedCheckpointError: the list is unreadable.
         """
-        found = self._ranking.read()
-        if found is None:
-            return []
-        steps, values = found["steps"], found["values"]
-        if len(steps) != len(values) or {*map(type, steps)} - {int} or {*map(type, values)} - {float}:
-            raise DamagedCheckpointError(
-                f"{self._ranking.path} is damaged; remove it and name a checkpoint by its step"
-            )
-        return [Best(step, found["metric"], value) for step, value in zip(steps, values, strict=True)]
-
-    def _best(self, problem: str) -> Pointer:
-        path = self.folder / (f"best.{problem}.json" if problem else "best.json")
-        return Pointer(path, {"step": int, "metric": str, "value": float})
-
-    def _have_best(self) -> list[str]:
-        """Returns the problems of which a best checkpoint is marked, an empty name for the best of all."""
-        copies = {path.name for path in self.folder.glob("best*.json")}  # the list of a store may lag behind
-        names = {"best.json"} | copies | names_in(self.folder)
-        stems = sorted(name.removesuffix(".json") for name in names if re.fullmatch(r"best(\..*)?\.json", name))
-        return [stem.removeprefix(BEST).removeprefix(".") for stem in stems]
+        return self._best.ranking()
 
     def find(self, which: int | str) -> Path:
         """Returns the folder of a checkpoint as a command names it.
@@ -291,7 +205,7 @@ class CheckpointStore:
 
     def _find_path(self, text: str) -> Path:
         path = local_path(text)
-        if is_checkpoint(path) or (path.is_dir() and _is_name(path.name)):
+        if is_checkpoint(path) or (path.is_dir() and is_name(path.name)):
             return path
         for folder in (path / "checkpoints", path):
             other = CheckpointStore(folder)
@@ -312,7 +226,7 @@ class CheckpointStore:
             DamagedCheckpointError: it is damaged, or all are.
         """
         for _ in range(_ATTEMPTS - 1):
-            with contextlib.suppress(_RemovedError):
+            with contextlib.suppress(RemovedError):
                 return self._load_once(which, parts)
         return self._load_once(which, parts)
 
@@ -321,7 +235,7 @@ class CheckpointStore:
             return self._load_latest(parts)
         folder = self.find(which)
         try:
-            return _read(folder, parts)
+            return read_named(folder, parts)
         except DamagedCheckpointError as error:
             raise type(error)(f"{error}; {self._have()}") from error
 
@@ -339,8 +253,8 @@ class CheckpointStore:
         errors = []
         for step in tried:
             try:
-                loaded = _read(self._folders.path(step_name(step)), parts)
-            except _RemovedError:
+                loaded = read_named(self._folders.path(step_name(step)), parts)
+            except RemovedError:
                 raise
             except DamagedCheckpointError as error:
                 errors.append(error)
@@ -395,6 +309,6 @@ class CheckpointStore:
         shown = [str(step) for step in steps[-10:]]
         if len(steps) > len(shown):
             shown.insert(0, f"{len(steps) - len(shown)} older ones")
-        names += [f"{BEST}.{problem}" for problem in self._have_best() if problem]
+        names += [f"{BEST}.{problem}" for problem in self._best.problems() if problem]
         listed = ", ".join(([f"steps {', '.join(shown)}"] if steps else []) + names)
         return f"{self.folder} holds {listed or 'no checkpoints'}"

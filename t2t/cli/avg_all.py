@@ -5,10 +5,11 @@ import re
 from absl import flags
 
 from t2t.checkpoints.averaging import average_checkpoints, best_steps, count_of_best, last_steps
-from t2t.checkpoints.store import AVERAGED, BEST, LATEST, CheckpointStore
+from t2t.checkpoints.names import AVERAGED, BEST, LATEST
+from t2t.checkpoints.store import CheckpointStore
 from t2t.cli.common import command, command_flags, define_alias
-from t2t.cli.flags import open_run
 from t2t.cli.help import RUN, flag_group
+from t2t.cli.run_flags import open_run
 from t2t.errors import UserError
 from t2t.files.paths import with_addresses
 

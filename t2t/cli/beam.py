@@ -7,8 +7,9 @@ from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.decoding import decoding_fields, output_options_of
-from t2t.cli.flags import engine_choice, loading_arguments
+from t2t.cli.decoding_flags import engine_choice
 from t2t.cli.help import MACHINE, flag_group
+from t2t.cli.run_flags import loading_arguments
 from t2t.cli.sharding import FILE_MODES
 from t2t.errors import needs_extra
 

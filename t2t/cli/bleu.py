@@ -8,9 +8,9 @@ from absl import flags
 from t2t.cli.bleu_folder import CASED, VARIANTS, Events, score_folder, score_variants
 from t2t.cli.common import command, command_flags
 from t2t.cli.decoding import refuse_flags
-from t2t.cli.flags import define_usr_dir_flag
 from t2t.cli.help import FILES, flag_group
 from t2t.cli.pairs import read_all, read_pairs
+from t2t.cli.plugin_flags import define_usr_dir_flag
 from t2t.cli.tensor2tensor import BLEU_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.metrics import compute, is_text_metric

@@ -22,21 +22,16 @@ from t2t.cli.decoding import (
     refuse_flags,
     score_file,
 )
-from t2t.cli.flags import (
-    OUTPUT_FLAGS,
-    WORD_FLAGS,
+from t2t.cli.decoding_flags import (
     define_device_flags,
     define_engine_flags,
     define_ensemble_flag,
     define_language_flags,
-    define_search_flags,
-    define_trained_flags,
-    define_word_flags,
     languages_of,
-    load_runs,
-    open_trained_runs,
 )
 from t2t.cli.help import ACTION, flag_group
+from t2t.cli.run_flags import define_trained_flags, load_runs, open_trained_runs
+from t2t.cli.search_flags import OUTPUT_FLAGS, WORD_FLAGS, define_search_flags, define_word_flags
 from t2t.cli.sharding import check_shard_flags, command_of_shard, define_shard_flags
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError

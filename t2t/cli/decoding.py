@@ -10,7 +10,7 @@ from typing import Any
 
 from absl import flags
 
-from t2t.checkpoints.run_dir import RunRecord
+from t2t.checkpoints.run_record import RunRecord
 from t2t.cli.help import OUTPUT, flag_group
 from t2t.cli.pairs import read_pairs
 from t2t.errors import UserError

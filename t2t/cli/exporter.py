@@ -6,15 +6,10 @@ from pathlib import Path
 from absl import flags
 
 from t2t.cli.common import command, command_flags
-from t2t.cli.flags import (
-    define_language_flags,
-    define_search_flags,
-    define_trained_flags,
-    languages_of,
-    load_run,
-    open_trained_run,
-)
+from t2t.cli.decoding_flags import define_language_flags, languages_of
 from t2t.cli.help import flag_group
+from t2t.cli.run_flags import define_trained_flags, load_run, open_trained_run
+from t2t.cli.search_flags import define_search_flags
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.export.formats import FLOAT32, FORMATS, OTHER_INPUTS, PROMISES, check_request, describe_quantizations
@@ -71,6 +66,7 @@ def build_flags(values: flags.FlagValues) -> None:
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
     folder = _check_early(values)
+    import_quietly("t2t.inference.backend_choice").check_tensorflow("exports are made by TensorFlow")
     exporting = import_quietly("t2t.runs.exporting")
     options = ("format", "n_best", "quantization", "parity_file", "parity_lines", "data_dir")
     loaded = load_run(values, values.output_dir, values.problem).with_languages(*languages_of(values))

@@ -6,8 +6,8 @@ from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import command, command_flags, define_alias
-from t2t.cli.flags import define_plugin_flags, lists_registry
 from t2t.cli.help import flag_group
+from t2t.cli.plugin_flags import define_plugin_flags, lists_registry
 from t2t.errors import UserError
 from t2t.files.paths import local_path, with_addresses
 from t2t.importing.formats import FORMATS, TENSOR2TENSOR, Format, ImportRequest

@@ -9,17 +9,13 @@ from t2t.cli.common import command, command_flags
 from t2t.cli.config import define_config_flag, format_config, given_flags
 from t2t.cli.decoding import check_files, check_reference, decode_file, decode_interactively
 from t2t.cli.eval import evaluate
-from t2t.cli.flags import (
-    OUTPUT_FLAGS,
-    define_field_flag,
-    define_problem_flags,
-    define_search_flags,
-    lists_registry,
-    load_run,
-    request_of,
-)
+from t2t.cli.field_flag import define_field_flag
 from t2t.cli.help import DATA, DECODING, MACHINE, NAMES, RUN, TRAINING, WARM_START, flag_group
+from t2t.cli.plugin_flags import lists_registry
+from t2t.cli.problem_flags import define_problem_flags, request_of
+from t2t.cli.run_flags import load_run
 from t2t.cli.schedules import EVALUATE, EVALUATE_TRAIN, SCHEDULES, TRAIN_AND_EVALUATE, check_schedule
+from t2t.cli.search_flags import OUTPUT_FLAGS, define_search_flags
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.progress import write_line

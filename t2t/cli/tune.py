@@ -8,8 +8,11 @@ from absl import flags
 
 from t2t.cli.common import command, command_flags, define_alias
 from t2t.cli.config import fill_from_file, format_config, given_flags
-from t2t.cli.flags import define_field_flag, lists_registry, request_of, search_overrides
+from t2t.cli.field_flag import define_field_flag
 from t2t.cli.help import NAMES, RUN, flag_group
+from t2t.cli.plugin_flags import lists_registry
+from t2t.cli.problem_flags import request_of
+from t2t.cli.search_flags import search_overrides
 from t2t.cli.tensor2tensor import RUN_FLAGS, UnusedFlag, define_unused_flags
 from t2t.cli.trainer import SETTINGS_FLAGS, define_trainer_flags
 from t2t.errors import UserError, needs_extra

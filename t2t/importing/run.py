@@ -9,7 +9,8 @@ import numpy as np
 
 from t2t.checkpoints import architectures, vocabularies
 from t2t.checkpoints.arrays import Arrays
-from t2t.checkpoints.run_dir import RunDir, RunRecord, lock_run
+from t2t.checkpoints.run_dir import RunDir, lock_run
+from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.transfer import match
 from t2t.errors import UserError

@@ -13,7 +13,7 @@ from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.hparams.groups import MASK_PREDICT
 from t2t.layers.beams import reorder_rows
-from t2t.layers.costs import Costs
+from t2t.layers.costs import Costed, without_costs
 from t2t.layers.losses import token_weights
 from t2t.layers.modalities.selection import (
     Modalities,
@@ -31,32 +31,6 @@ from t2t.specs.mixture import select_problem_entries
 
 READ_AS_VECTORS = (FeatureKind.TOKENS, FeatureKind.IMAGE, FeatureKind.AUDIO, FeatureKind.REAL, FeatureKind.VIDEO)
 """Kinds of inputs of which a modality makes a sequence of vectors, for models that ask no more."""
-
-
-class Costed(NamedTuple):
-    """Hidden states of a model with a cost besides the loss of its predictions, e.g. of saturated gates."""
-
-    hidden: Any
-    """What `logits` takes."""
-    cost: Any = 0.0
-    """() float32, nats, added to the summed loss: a sum over rows to which padding adds nothing."""
-    cost_per_target: Any = 0.0
-    """() float32, nats a target, added to the mean loss: of a batch as a whole, not a sum over rows.
-
-    An update in parts (replicas, micro-batches) has the mean of their costs, weighted by their targets.
-    """
-
-
-def without_costs(hidden: Any) -> Any:
-    """Returns the hidden states of what `SequenceModel.body` returned."""
-    return hidden.hidden if isinstance(hidden, Costed) else hidden
-
-
-def with_costs(hidden: Any, costs: Costs) -> Any:
-    """Returns hidden states as `Costed` where layers have added costs, else as they are."""
-    if not costs.summed and not costs.per_target:
-        return hidden
-    return Costed(hidden, sum(costs.summed, start=0.0), sum(costs.per_target, start=0.0))
 
 
 class DecodeContext(NamedTuple):

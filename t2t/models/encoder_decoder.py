@@ -10,9 +10,9 @@ from keras import ops
 
 from t2t.layers.attention import MultiHeadAttention
 from t2t.layers.cache import Cache, CachingLayer, StepCache, caching_layers, empty_cache, reorder_entries
-from t2t.layers.costs import gathered_costs
+from t2t.layers.costs import gathered_costs, with_costs
 from t2t.layers.masks import padding_keep
-from t2t.models.base import DecodeContext, SequenceModel, with_costs
+from t2t.models.base import DecodeContext, SequenceModel
 from t2t.specs.constants import PAD_ID, POSITIONS, TARGETS
 
 

@@ -8,10 +8,9 @@ from typing import Any
 from keras import ops
 
 from t2t.hparams.lstm_moe import LstmMoeHParams
-from t2t.layers.costs import gathered_costs
+from t2t.layers.costs import gathered_costs, with_costs
 from t2t.layers.lstm_moe import ExpertDecoder, ExpertEncoder, Mixture
 from t2t.layers.masks import padding_keep
-from t2t.models.base import with_costs
 from t2t.models.lstm import LstmSeq2seq
 from t2t.registry import register_model
 from t2t.specs.constants import TARGETS

@@ -12,7 +12,7 @@ from keras import ops
 
 from t2t.hparams.multi_model import MultiModelHParams
 from t2t.layers.cache import StepCache
-from t2t.layers.costs import gathered_costs
+from t2t.layers.costs import gathered_costs, with_costs
 from t2t.layers.experts import Experts
 from t2t.layers.multi_attention import Memory, MultiAttention
 from t2t.layers.norm import EPSILON
@@ -20,7 +20,7 @@ from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.residual import CompositeLayer, Residual, build_all
 from t2t.layers.separable_convolution import Separability
 from t2t.layers.slice_modules import ConvModule
-from t2t.models.base import READ_AS_VECTORS, with_costs
+from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS

@@ -12,7 +12,8 @@ from keras import ops
 
 from t2t.hparams.neural_gpu import DiagonalNeuralGpuHParams, NeuralGpuHParams
 from t2t.layers.conv_gru import ConvGru, DiagonalConvGru, hard_tanh, in_first_row, unrolled
-from t2t.models.base import Costed, SequenceModel
+from t2t.layers.costs import Costed
+from t2t.models.base import SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec

@@ -6,12 +6,12 @@ Legend: B batch, S source length, D width.
 from typing import Any, ClassVar
 
 from t2t.hparams.transformer import TransformerHParams
-from t2t.layers.costs import gathered_costs
+from t2t.layers.costs import gathered_costs, with_costs
 from t2t.layers.dropout import Dropout
 from t2t.layers.pooling import mean_of_kept
 from t2t.layers.positions import build_positions
 from t2t.layers.residual import build_all
-from t2t.models.base import READ_AS_VECTORS, SequenceModel, with_costs
+from t2t.models.base import READ_AS_VECTORS, SequenceModel
 from t2t.models.transformer import Encoder
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS

@@ -1,6 +1,7 @@
 """Names of problems, models, hparams sets and ranges, modalities and metrics; plug-ins. Start with `registry`."""
 
-from t2t.registry.registry import (
+from t2t.registry.entry import Entry, RegistrationError, snake_case
+from t2t.registry.registries import (
     HPARAMS,
     HPARAMS_RANGES,
     METRICS,
@@ -8,18 +9,15 @@ from t2t.registry.registry import (
     MODELS,
     PROBLEMS,
     REGISTRIES,
-    Entry,
-    RegistrationError,
-    Registry,
-    read_registrations,
     register_hparams,
     register_metric,
     register_modality,
     register_model,
     register_problem,
     register_ranged_hparams,
-    snake_case,
 )
+from t2t.registry.registry import Registry
+from t2t.registry.source import read_registrations
 
 __all__ = [
     "HPARAMS",

@@ -1,13 +1,11 @@
-"""Names of problems, models and hparams sets, and what they stand for.
+"""What names of one kind stand for.
 
 Built-ins are found by folder: every module of a kind's package is read, in sorted order, and an import error is shown,
 never swallowed. Modules of models, modalities and metrics import Keras, so that listing these reads their names from
 the source instead of importing.
 """
 
-import ast
 import contextlib
-import dataclasses
 import importlib.util
 import inspect
 import pkgutil
@@ -17,38 +15,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
-from t2t.errors import UnknownNameError, UserError, did_you_mean
-from t2t.registry import tensor2tensor
+from t2t.errors import UnknownNameError, did_you_mean
+from t2t.registry.entry import Entry, RegistrationError, snake_case
+from t2t.registry.source import assigned_in_class, read_registrations
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Callable[..., Any])
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
-_WORD_START = re.compile(r"(.)([A-Z][a-z0-9]+)")
-_CAMEL_STEP = re.compile(r"([a-z0-9])([A-Z])")
-
-
-class RegistrationError(UserError):
-    """An invalid registration: bad name, taken name, wrong kind of object."""
-
-
-def snake_case(name: str) -> str:
-    """Returns Tensor2Tensor's default name of a class or function: `SliceNet` -> `slice_net`."""
-    return _CAMEL_STEP.sub(r"\1_\2", _WORD_START.sub(r"\1_\2", name)).lower()
-
-
-@dataclasses.dataclass(frozen=True)
-class Entry(Generic[T]):
-    """One registered name."""
-
-    name: str
-    summary: str
-    """First line of the docstring."""
-    origin: str
-    """File and line of the registration, separated by a colon."""
-    value: T | None
-    """What the name stands for; None while its module has only been read, not imported."""
-    alias_of: str = ""
 
 
 class Registry(Generic[T]):
@@ -150,7 +124,7 @@ class Registry(Generic[T]):
         self._read_built_ins()
         found = self._entries[self.canonical(name)]
         path, _, line = found.origin.rpartition(":")
-        return _assigned_in_class(Path(path), int(line), attribute) if found.value is None else ""
+        return assigned_in_class(Path(path), int(line), attribute) if found.value is None else ""
 
     def entries(self, containing: str = "") -> list[Entry[T]]:
         """Returns all entries whose name contains the text, sorted by name, without importing slow modules."""
@@ -263,53 +237,6 @@ class Registry(Generic[T]):
         return f"{self._package}.{path.parent.name if path.stem == '__init__' else path.stem}"
 
 
-def read_registrations(path: Path, decorator: str) -> list[Entry[Any]]:
-    """Returns the names that a module registers with `@decorator`, read from its source without running it."""
-    found: list[Entry[Any]] = []
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if not isinstance(node, (ast.ClassDef, ast.FunctionDef)):
-            continue
-        for mark in node.decorator_list:
-            call = mark if isinstance(mark, ast.Call) else None
-            target = call.func if call else mark
-            if decorator not in (getattr(target, "id", ""), getattr(target, "attr", "")):  # x, or t2t.registry.x
-                continue
-            given, aliases = (_argument(call, key, path) if call else None for key in ("name", "aliases"))
-            name, origin = given or snake_case(node.name), f"{path}:{_first_line(node)}"
-            found.append(Entry(name, (ast.get_docstring(node) or "").split("\n")[0], origin, None))
-            found += [Entry(alias, f"alias of {name}", origin, None, alias_of=name) for alias in aliases or ()]
-    return found
-
-
-def _argument(call: ast.Call, key: str, path: Path) -> Any:
-    """Returns what a decorator is called with: its `name`, by place or by keyword, or its `aliases`."""
-    given = dict(zip(["name"], call.args, strict=False)) | {keyword.arg: keyword.value for keyword in call.keywords}
-    try:
-        return ast.literal_eval(given[key]) if key in given else None
-    except ValueError:
-        raise RegistrationError(
-            f"{path}:{call.lineno}: the {key} {ast.unparse(given[key])} is found by running the module, which is only "
-            f"read; write it out"
-        ) from None
-
-
-def _assigned_in_class(path: Path, line: int, attribute: str) -> str:
-    """Returns the name `X` that the class registered in a line of a file sets an attribute to in its body."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ClassDef) and _first_line(node) == line:
-            for statement in node.body:
-                if not isinstance(statement, ast.Assign | ast.AnnAssign):
-                    continue
-                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-                if any(isinstance(target, ast.Name) and target.id == attribute for target in targets):
-                    return ast.unparse(statement.value).rpartition(".")[2] if statement.value else ""
-    return ""
-
-
-def _first_line(node: ast.ClassDef | ast.FunctionDef) -> int:
-    return min([node.lineno] + [mark.lineno for mark in node.decorator_list])
-
-
 def _caller() -> str:
     """Returns `file:line` of the code that called the registry."""
     frame = sys._getframe(2)
@@ -330,36 +257,3 @@ def _is_repeated(known: Entry[Any], entry: Entry[Any]) -> bool:
 def _typed_name(value: Any) -> str | None:
     """Returns the name of what was defined at a prompt or in a cell of a notebook, which may be run again."""
     return getattr(value, "__qualname__", None) if getattr(value, "__module__", "") == "__main__" else None
-
-
-PROBLEMS: Registry[Any] = Registry(
-    "problem",
-    "t2t.problems",
-    reserved_suffixes=("_rev", "_copy", "_masked"),
-    aliases=tensor2tensor.problems.ALIASES,
-    missing=tensor2tensor.problems.MISSING,
-)
-MODELS: Registry[Any] = Registry(
-    "model",
-    "t2t.models",
-    read_source=True,
-    aliases=tensor2tensor.models.ALIASES,
-    missing=tensor2tensor.models.MISSING,
-)
-HPARAMS: Registry[Any] = Registry(
-    "hparams",
-    "t2t.hparams",
-    aliases=tensor2tensor.hparams.ALIASES,
-    missing=tensor2tensor.hparams.MISSING,
-)
-HPARAMS_RANGES: Registry[Any] = Registry("hparams_range", "t2t.hparams", missing=tensor2tensor.hparams.MISSING_RANGES)
-MODALITIES: Registry[Any] = Registry("modality", "t2t.layers.modalities", read_source=True)
-METRICS: Registry[Any] = Registry("metric", "t2t.metrics", read_source=True)
-REGISTRIES = (PROBLEMS, MODELS, HPARAMS, HPARAMS_RANGES, MODALITIES, METRICS)
-
-register_problem = PROBLEMS.register
-register_model = MODELS.register
-register_hparams = HPARAMS.register
-register_ranged_hparams = HPARAMS_RANGES.register
-register_modality = MODALITIES.register
-register_metric = METRICS.register

@@ -5,7 +5,7 @@ import contextlib
 import keras
 
 from t2t.checkpoints.checkpoint import Checkpoint
-from t2t.checkpoints.run_dir import RunRecord
+from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.transfer import require_exact
 from t2t.hparams.base import HParams
 from t2t.models.base import SequenceModel

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t.checkpoints.run_dir import RunDir, RunRecord
+from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.run_record import RunRecord
 from t2t.data.fixed_shapes import FixedShapes, obstacle_to_fixed_shapes
 from t2t.errors import UserError
 from t2t.hparams.base import HParams

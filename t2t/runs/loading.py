@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 from t2t.checkpoints.architectures import check_same_architecture
 from t2t.checkpoints.averaging import load_for_decoding
 from t2t.checkpoints.checkpoint import Checkpoint
-from t2t.checkpoints.run_dir import RECORD_FILE, RunDir, RunRecord
+from t2t.checkpoints.run_dir import RECORD_FILE, RunDir
+from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.vocabularies import check_same_vocabularies
 from t2t.errors import UserError
@@ -91,7 +92,7 @@ class LoadedRun:
         translator.read_shortlist = functools.partial(read_shortlist, self.run, self.problem.name)
         translator.unknown_dictionary = self.unknown_dictionary
         if self.hparams.shortlist:
-            translator.tensorflow.shortlist  # noqa: B018 - errors in it are raised now
+            translator.model_engine.shortlist  # noqa: B018 - errors in it are raised now
         translator.engine = engine_of(translator, conversion, self.engine)
         return translator
 

@@ -4,8 +4,9 @@ import logging
 from collections.abc import Sequence
 
 from t2t.checkpoints.averaging import best_steps, count_of_best
+from t2t.checkpoints.names import LATEST
 from t2t.checkpoints.run_dir import RunDir
-from t2t.checkpoints.store import LATEST, CheckpointStore
+from t2t.checkpoints.store import CheckpointStore
 from t2t.data.data_folder import data_folder
 from t2t.errors import UserError
 from t2t.files.paths import local_path

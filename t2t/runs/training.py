@@ -13,7 +13,8 @@ import keras
 
 from t2t.checkpoints import architectures, vocabularies
 from t2t.checkpoints.adapters import AdapterBase
-from t2t.checkpoints.run_dir import RunDir, RunRecord, lock_run
+from t2t.checkpoints.run_dir import RunDir, lock_run
+from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.data.prefetch import Prefetch
 from t2t.data.worker_batches import WorkerBatches

@@ -12,8 +12,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from t2t.layers.costs import without_costs
 from t2t.layers.dropout import GivenSeed
-from t2t.models.base import SequenceModel, without_costs
+from t2t.models.base import SequenceModel
 from t2t.specs.constants import PAD_ID, TARGETS
 
 Features = dict[str, Any]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.models.base import Costed
+from t2t.layers.costs import Costed
 from t2t.registry import MODELS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.builders import numpy, randomise

@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from t2t.checkpoints.averaging import average_checkpoints, load_for_decoding
+from t2t.checkpoints.best import Best
 from t2t.checkpoints.checkpoint import PARTS, Checkpoint
-from t2t.checkpoints.run_dir import RunDir, RunRecord
-from t2t.checkpoints.store import Best, CheckpointStore
+from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.run_record import RunRecord
+from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.vocabularies import to_state
 from t2t.data.generate import generate
 from t2t.errors import T2TError

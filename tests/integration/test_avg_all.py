@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from t2t.checkpoints.store import Best, CheckpointStore
+from t2t.checkpoints.best import Best
+from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import avg_all, decoder
 
 

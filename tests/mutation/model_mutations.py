@@ -453,9 +453,9 @@ MODEL_MUTATIONS = (
     ),
     Mutation(
         name="only the best checkpoint is kept",
-        file="t2t/checkpoints/store.py",
-        original="best |= {found.step for found in self.ranking()}",
-        broken="best |= {found.step for found in self.ranking()[:1]}",
+        file="t2t/checkpoints/best.py",
+        original="return marked | {found.step for found in self.ranking()}",
+        broken="return marked | {found.step for found in self.ranking()[:1]}",
         breaks="Of the best checkpoints that a run keeps, all but the first are removed.",
         tests=("tests/unit/checkpoints/test_checkpoints_store.py::test_every_ranked_checkpoint_is_kept",),
     ),
@@ -485,6 +485,22 @@ MODEL_MUTATIONS = (
             "tests/unit/inference/ctranslate2/test_inference_ctranslate2_engine.py::"
             "test_greedy_outputs_and_their_figures_are_the_same",
         ),
+    ),
+    Mutation(
+        name="few sizes of batches",
+        file="t2t/inference/jax/sizes.py",
+        original="return _round_up(rows, 2)",
+        broken="return rows",
+        breaks="JAX compiles a program for every number of sentences.",
+        tests=("tests/unit/inference/jax/test_inference_jax_sizes.py::test_few_sizes_and_little_padding",),
+    ),
+    Mutation(
+        name="unfinished sentences that are joined",
+        file="t2t/inference/tensorflow/batch_queue.py",
+        original="self._unfinished.pop(min(self._unfinished))",
+        broken="[self._unfinished.pop(min(self._unfinished))[0]]",
+        breaks="Sentences of a batch are lost where unfinished ones of several batches wait together.",
+        tests=("tests/unit/inference/test_inference_batch_search.py",),
     ),
     Mutation(
         name="candidates of the whole batch",

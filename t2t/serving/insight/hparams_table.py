@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from t2t.checkpoints.run_dir import RunRecord
+from t2t.checkpoints.run_record import RunRecord
 
 _RUN = "run"
 """Section of what a run is apart from its hparams."""

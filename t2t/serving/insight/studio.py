@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from t2t.checkpoints.names import BEST, LATEST
 from t2t.checkpoints.run_dir import RunDir
-from t2t.checkpoints.store import BEST, LATEST, CheckpointStore
+from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.serving.insight.loaded_models import LoadedModel, LoadedModels
 from t2t.serving.insight.run_folders import RunFolders

@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
-from t2t.checkpoints.store import Best, CheckpointStore
+from t2t.checkpoints.best import Best
+from t2t.checkpoints.store import CheckpointStore
 
 
 class BestTracker:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from t2t.checkpoints.averaging import average, average_checkpoints, best_steps, last_steps, load_for_decoding
-from t2t.checkpoints.store import Best, CheckpointStore
+from t2t.checkpoints.best import Best
+from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 
 

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from t2t.checkpoints.averaging import load_for_decoding
+from t2t.checkpoints.best import Best
 from t2t.checkpoints.checkpoint import MODEL
-from t2t.checkpoints.run_dir import RunDir, RunRecord, lock_run
-from t2t.checkpoints.store import Best, CheckpointStore
+from t2t.checkpoints.run_dir import RunDir, lock_run
+from t2t.checkpoints.run_record import RunRecord
+from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import MachineError, UserError
 from t2t.files.paths import local_path
 from t2t.files.remote.store import Store

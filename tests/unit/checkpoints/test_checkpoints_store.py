@@ -9,8 +9,9 @@ import shutil
 import numpy as np
 import pytest
 
+from t2t.checkpoints.best import Best
 from t2t.checkpoints.checkpoint import DamagedCheckpointError
-from t2t.checkpoints.store import Best, CheckpointStore
+from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.files.atomic import exclusive_lock, lock_beside, sha256_of
 from t2t.files.trust import sealed

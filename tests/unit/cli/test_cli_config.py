@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from t2t.cli import datagen, decoder, trainer, tune
 from t2t.cli.common import parse
 from t2t.cli.config import format_config
-from t2t.cli.flags import request_of
+from t2t.cli.problem_flags import request_of
 from t2t.errors import UserError
 
 RUN = """

@@ -8,7 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from t2t.checkpoints.run_dir import RunDir, RunRecord
+from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen
 from t2t.hparams.transformer import transformer_tiny

@@ -2,8 +2,9 @@
 
 import pytest
 
-from t2t.checkpoints.run_dir import RunDir, RunRecord
-from t2t.cli.flags import open_run
+from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.run_record import RunRecord
+from t2t.cli.run_flags import open_run
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.registry import HPARAMS, MODELS, PROBLEMS

@@ -3,7 +3,7 @@
 import pytest
 
 from t2t.cli import decoder, trainer
-from t2t.cli.flags import search_overrides
+from t2t.cli.search_flags import search_overrides
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_base
 from t2t.runs.loading import override_decoding

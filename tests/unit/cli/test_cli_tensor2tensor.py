@@ -7,8 +7,9 @@ import pytest
 from t2t.cli import datagen, decoder, exporter, trainer
 from t2t.cli import eval as eval_command
 from t2t.cli.common import parse
-from t2t.cli.flags import decoding_devices, search_overrides, trained_overrides
+from t2t.cli.decoding_flags import decoding_devices
 from t2t.cli.schedules import REFUSED, SCHEDULES, SYNONYMS, check_schedule
+from t2t.cli.search_flags import search_overrides, trained_overrides
 from t2t.cli.tensor2tensor import RUN_FLAGS
 from t2t.errors import UserError
 from t2t.runs.names import get_hparams

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from t2t.errors import UserError
-from t2t.models.base import Costed
+from t2t.layers.costs import Costed
 from t2t.models.transformer import Transformer
 from tests.builders import batch, numpy, tiny_hparams, tiny_transformer, tokens_spec
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from t2t.errors import UserError
 from t2t.hparams.neural_gpu import DiagonalNeuralGpuHParams, NeuralGpuHParams, neural_gpu
 from t2t.layers.conv_gru import DiagonalConvGru, hard_sigmoid, hard_tanh, saturating_sigmoid, saturation, shifted
-from t2t.models.base import Costed
+from t2t.layers.costs import Costed
 from t2t.models.neural_gpu import DiagonalNeuralGpu, NeuralGpu
 from tests.builders import batch, numpy, randomise, tokens_spec, total_loss, weights_of
 from tests.models import directional_derivatives

@@ -6,8 +6,7 @@ import tensorflow as tf
 
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_moe import TransformerMoeHParams
-from t2t.layers.costs import gathered_costs
-from t2t.models.base import Costed
+from t2t.layers.costs import Costed, gathered_costs
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.builders import batch, numpy, randomise, total_loss

@@ -16,9 +16,8 @@ from t2t.hparams.universal_transformer import (
     universal_transformer_tiny,
 )
 from t2t.inference.ctranslate2.conversion import model_complaints
-from t2t.layers.costs import gathered_costs
+from t2t.layers.costs import Costed, gathered_costs
 from t2t.layers.depth_recurrence import Halting, Recurrence
-from t2t.models.base import Costed
 from t2t.models.universal_transformer import UniversalTransformer
 from tests.builders import batch, numpy, randomise, tokens_spec, weights_of
 from tests.models import (

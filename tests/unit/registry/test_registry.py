@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from t2t.errors import UnknownNameError, UserError
-from t2t.registry import MODELS, PROBLEMS, RegistrationError, Registry, read_registrations, snake_case
+from t2t.registry import MODELS, PROBLEMS, RegistrationError, Registry
 
 PACKAGES = iter(range(1_000_000))
 SLOW = '''
@@ -39,33 +39,6 @@ def make(tmp_path, monkeypatch):
         return registry
 
     return build
-
-
-@pytest.mark.parametrize(
-    ("written", "name"),
-    [
-        # tensor2tensor's own table
-        ("TypicalCamelCase", "typical_camel_case"),
-        ("NumbersFuse2gether", "numbers_fuse2gether"),
-        ("NumbersFuse2Gether", "numbers_fuse2_gether"),
-        ("LSTMSeq2Seq", "lstm_seq2_seq"),
-        ("startsLower", "starts_lower"),
-        ("startsLowerCAPS", "starts_lower_caps"),
-        ("CapsFUSETogether", "caps_fuse_together"),
-        ("Startscap", "startscap"),
-        ("STartscap", "s_tartscap"),
-        # names that its users know
-        ("NeuralGPU", "neural_gpu"),
-        ("SliceNet", "slice_net"),
-        ("ByteNet", "byte_net"),
-        ("MultiModel", "multi_model"),
-        ("TranslateEndeWmt32k", "translate_ende_wmt32k"),
-        ("MtfResNet", "mtf_res_net"),
-        ("transformer_base", "transformer_base"),
-    ],
-)
-def test_default_names_are_tensor2tensors(written, name):
-    assert snake_case(written) == name
 
 
 def test_the_decorator_works_bare_and_with_a_name(make):
@@ -270,31 +243,6 @@ def test_a_built_in_that_was_imported_first_is_not_registered_twice(make):
     assert registry.entry("slice_net").value is not None
 
 
-def test_reading_a_source_gives_file_and_line(tmp_path):
-    path = tmp_path / "m.py"
-    path.write_text("\n\n@register_thing\nclass NetA:\n    pass\n\n@other\n@register_thing('x')\ndef f(): ...\n")
-    assert [(entry.name, entry.origin) for entry in read_registrations(path, "register_thing")] == [
-        ("net_a", f"{path}:3"), ("x", f"{path}:7"),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("decorator", "name"),
-    [
-        ("@register_thing", "my_net"),
-        ("@register_thing()", "my_net"),
-        ("@register_thing('other')", "other"),
-        ("@register_thing(name='other')", "other"),
-        ("@somewhere.register_thing(name='other')", "other"),
-        ("@somewhere.register_thing", "my_net"),
-    ],
-)
-def test_a_name_is_read_however_the_decorator_is_called(tmp_path, decorator, name):
-    path = tmp_path / "m.py"
-    path.write_text(f"{decorator}\nclass MyNet:\n    pass\n")
-    assert [entry.name for entry in read_registrations(path, "register_thing")] == [name]
-
-
 @pytest.mark.parametrize("read_source", [False, True])
 def test_a_decorator_registers_aliases_too(make, read_source):
     source = '@register_thing("plain", aliases=["old", "short"])\nclass Plain:\n    pass\n'
@@ -303,16 +251,6 @@ def test_a_decorator_registers_aliases_too(make, read_source):
     assert [registry.canonical(name) for name in registry.names()] == ["plain"] * 3
     assert registry.get("old") is registry.get("plain")
     assert [entry.summary for entry in registry.entries("o")] == ["alias of plain", "alias of plain"]
-
-
-def test_a_name_that_only_running_could_tell_is_refused(tmp_path):
-    path = tmp_path / "m.py"
-    path.write_text("@register_thing(PREFIX + 'net')\nclass MyNet:\n    pass\n")
-    with pytest.raises(RegistrationError) as error:
-        read_registrations(path, "register_thing")
-    assert str(error.value) == (
-        f"{path}:1: the name PREFIX + 'net' is found by running the module, which is only read; write it out"
-    )
 
 
 def test_what_a_package_registers_is_read_and_imported(make, tmp_path):

@@ -5,7 +5,8 @@ import types
 import pytest
 import tensorflow as tf
 
-from t2t.checkpoints.run_dir import RunDir, RunRecord
+from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny

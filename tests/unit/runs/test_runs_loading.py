@@ -10,7 +10,8 @@ import tensorflow as tf
 import t2t
 from t2t.checkpoints import architectures, vocabularies
 from t2t.checkpoints.averaging import average_checkpoints
-from t2t.checkpoints.run_dir import RunDir, RunRecord
+from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny

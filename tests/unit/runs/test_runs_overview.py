@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from t2t.checkpoints.run_dir import RunDir, RunRecord, lock_run
+from t2t.checkpoints.run_dir import RunDir, lock_run
+from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny

@@ -2,7 +2,8 @@
 
 import pytest
 
-from t2t.checkpoints.run_dir import RunDir, RunRecord
+from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.hparams.transformer import transformer_tiny
 from t2t.runs.names import Request, resolve

@@ -2,7 +2,8 @@
 
 import pytest
 
-from t2t.checkpoints.run_dir import RunDir, RunRecord
+from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.run_record import RunRecord
 from t2t.errors import UserError
 from t2t.runs.run_checks import check_distillation
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from t2t.cli import trainer
-from t2t.cli.flags import problem_options
+from t2t.cli.problem_flags import problem_options
 from t2t.errors import UserError
 from t2t.runs.names import get_problem
 from t2t.runs.settings import Settings

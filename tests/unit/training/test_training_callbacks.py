@@ -8,7 +8,7 @@ import signal
 import pytest
 from training_fakes import Step, trainer
 
-from t2t.checkpoints.store import Best
+from t2t.checkpoints.best import Best
 from t2t.errors import MachineError
 from t2t.training.callbacks.best import BestTracker
 from t2t.training.callbacks.checkpoints import SaveCheckpoints

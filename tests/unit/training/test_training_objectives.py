@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.models.base import Costed
+from t2t.layers.costs import Costed
 from t2t.training.objectives import Likelihood, ScheduledSampling
 from tests.builders import batch, numpy, tiny_transformer, total_loss
 

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from t2t.checkpoints.run_dir import RunDir, RunRecord
+from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.run_record import RunRecord
 from t2t.errors import UserError
 from t2t.inference.shortlist.shortlist import ARRAYS, RECORD, Shortlist, read_shortlist, write_shortlist
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec

@@ -1,0 +1,48 @@
+"""A checkpoint in a folder whose name says its step, which another process may remove while it is read."""
+
+import contextlib
+from collections.abc import Collection
+from pathlib import Path
+
+from t2t.checkpoints.checkpoint import CHECKSUM_FILE, Checkpoint, DamagedCheckpointError, read_checkpoint
+from t2t.checkpoints.named_folders import REPLACED
+from t2t.checkpoints.names import step_name, step_of
+from t2t.files.atomic import os_errors_as_machine_errors
+from t2t.files.remote.mirror import fetch
+
+
+class RemovedError(DamagedCheckpointError):
+    """A checkpoint that another process removed or replaced while it was read."""
+
+
+def read_named(folder: Path, parts: Collection[str]) -> Checkpoint:
+    """Reads a checkpoint, which must be of the step that its folder's name says.
+
+    Raises:
+        UserError: a newer version of t2t wrote it.
+        DamagedCheckpointError: it is damaged, of another step, or, as `RemovedError`, gone.
+    """
+    with os_errors_as_machine_errors(f"cannot read checkpoint {folder}"):
+        fetch(folder / CHECKSUM_FILE)
+    before = _identity(folder)
+    try:
+        loaded = read_checkpoint(folder, parts)
+    except DamagedCheckpointError as error:
+        if before is None or _identity(folder) != before:
+            raise RemovedError(str(error)) from error
+        raise
+    step = step_of(folder.name.removeprefix(REPLACED))
+    if step not in (None, loaded.step):
+        raise DamagedCheckpointError(
+            f"checkpoint {folder} is damaged: it holds step {loaded.step}; give the folder its name back, "
+            f"{step_name(loaded.step)}, or ask for another checkpoint"
+        )
+    return loaded
+
+
+def _identity(folder: Path) -> tuple[int, int, int] | None:
+    """Returns what changes when a folder is replaced or loses a file; None for none."""
+    with contextlib.suppress(FileNotFoundError):
+        found = folder.stat()
+        return found.st_dev, found.st_ino, found.st_mtime_ns
+    return None

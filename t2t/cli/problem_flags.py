@@ -1,0 +1,107 @@
+"""Flags of a problem, its files and options, and the request that they make."""
+
+import dataclasses
+from typing import Any
+
+from absl import flags
+
+from t2t.checkpoints.run_dir import RunDir
+from t2t.cli.common import define_alias
+from t2t.cli.field_flag import define_field_flag
+from t2t.cli.help import DATA, FILTERS, NAMES, flag_group
+from t2t.cli.plugin_flags import define_plugin_flags
+from t2t.cli.search_flags import search_overrides
+from t2t.errors import UserError
+from t2t.hparams.override import join_overrides
+from t2t.problems.filters.options import FilterOptions
+from t2t.problems.speech_generation import SpeechGenerationOptions
+from t2t.problems.text_files import TextFilesOptions
+from t2t.problems.text_problems import TextOptions
+from t2t.runs.names import Request, resolve_aliases
+from t2t.specs.constants import DEFAULT_DATA_DIR
+
+_OPTION_FLAGS = {
+    "vocab_kind": "Kind of vocabulary: sentencepiece, subword, byte, token or word_list; empty for the problem's own.",
+    "vocab_file": "Vocabulary of any kind to use as it is, instead of learning one; or one for each text feature, with "
+    "commas between them.",
+    "language_tags": "Languages whose tags the vocabulary reserves, such as en,de,fr; inputs then begin with the tag "
+    "of the target language, <2de>, and one model translates into several.",
+    "train_source": "Training source text, one sentence a line, plain or .gz (problem text2text_files). Several have "
+    "commas between them or are a pattern: 'part-*.en'.",
+    "train_target": "Training target text, line by line with --train_source.",
+    "dev_source": "Source text to evaluate on while training.",
+    "dev_target": "Target text to evaluate on while training.",
+    "test_source": "Source text of the test split; optional.",
+    "test_target": "Target text of the test split; optional.",
+    "train_file": "Training examples, one a line, plain or .gz (problems classify_files, languagemodel_files, ...).",
+    "dev_file": "Examples to evaluate on while training, as --train_file.",
+    "test_file": "Examples of the test split; optional.",
+    "train_trees": "Trees to learn from, in Penn brackets, plain or .gz (problem parsing_trees).",
+    "dev_trees": "Trees to evaluate on while training.",
+    "test_trees": "Trees of the test split; optional.",
+    "source_language": "Code of the source language, e.g. en; optional.",
+    "target_language": "Code of the target language, e.g. zh, which decides how BLEU splits words; optional.",
+}
+_NUMBER_FLAGS: dict[str, type] = {
+    "vocab_size": TextOptions, "subword_sampling": TextOptions, "sample_rate": SpeechGenerationOptions,
+}  # fmt: skip
+"""With the class that has the option."""
+_FILE_FILTER_FLAGS = {
+    "train_scores": "Score of each training pair, line by line with --train_source (problem text2text_files).",
+    "train_weights": "How many times the pairs of each file in --train_source are taken, such as 1,0.5,20 for three "
+    "files; a fraction by chance.",
+}
+_FILTER_FLAGS: dict[str, type] = {
+    "filter_min_score": TextFilesOptions, "train_score_column": TextFilesOptions,
+    **{field.name: FilterOptions for field in dataclasses.fields(FilterOptions)},
+}  # fmt: skip
+"""With the class that has the option."""
+
+
+def define_problem_flags(values: flags.FlagValues, goes_on: bool = False) -> None:
+    """The problem, its files and options; with `goes_on`, an unset --data_dir is that of an existing run."""
+    with flag_group(values, NAMES) as define:
+        define.string("problem", "", "Name of the problem; several to learn at once: a-b-c.")
+        define_alias("problems", "problem", flag_values=values)
+    define_plugin_flags(values)
+    with flag_group(values, DATA) as define:
+        more = f"; unset for that of the run in --output_dir, {DEFAULT_DATA_DIR} for a new one" if goes_on else ""
+        define.string("data_dir", None if goes_on else DEFAULT_DATA_DIR, f"Folder of generated data{more}.")
+        define.string("tmp_dir", "", "Folder of raw files and downloads; empty for tmp/ under --data_dir.")
+        for name, text in _OPTION_FLAGS.items():
+            define.string(name, "", text)
+        define.boolean("keep_annotations", False, "Leaves traces, empty elements and function tags in the trees of "
+                       "parsing problems.")  # fmt: skip
+        for name, owner in _NUMBER_FLAGS.items():
+            define_field_flag(values, name, owner)
+    with flag_group(values, FILTERS) as define:
+        for name, text in _FILE_FILTER_FLAGS.items():
+            define.string(name, "", text)
+        for name, owner in _FILTER_FLAGS.items():
+            define_field_flag(values, name, owner)
+
+
+def problem_options(values: flags.FlagValues) -> dict[str, Any]:
+    """Returns the options of the problem that were given."""
+    names = (*_OPTION_FLAGS, *_NUMBER_FLAGS, "keep_annotations", *_FILE_FILTER_FLAGS, *_FILTER_FLAGS)
+    return {name: values[name].value for name in names if values[name].value != values[name].default}
+
+
+def request_of(values: flags.FlagValues) -> Request:
+    """Returns what was asked for; raises UserError without --problem unless --output_dir holds a run."""
+    of_run = {}
+    if "model" in values:
+        of_run = {name: values[name].value for name in ("model", "hparams_set", "output_dir")}
+        of_run["overrides"] = join_overrides((*values.hparams, search_overrides(values)))
+    folder = of_run.get("output_dir")
+    if not values.problem and not (folder and RunDir.exists(folder)):
+        raise UserError("--problem: not given; name one; list what there is with --registry_help")
+    request = Request(
+        problem=values.problem,
+        problem_options=problem_options(values),
+        data_dir=values.data_dir or "",
+        tmp_dir=values.tmp_dir,
+        usr_dir=values.t2t_usr_dir,
+        **of_run,
+    )
+    return resolve_aliases(request)

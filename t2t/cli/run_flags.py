@@ -1,0 +1,146 @@
+"""Flags of a run that is trained already, and the runs that they name."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from absl import flags
+
+from t2t.checkpoints.run_dir import RunDir
+from t2t.cli.common import define_alias
+from t2t.cli.decoding_flags import decoding_devices, engine_choice
+from t2t.cli.help import NAMES, RUN, flag_group
+from t2t.cli.plugin_flags import define_usr_dir_flag
+from t2t.cli.search_flags import trained_overrides
+from t2t.errors import UserError
+from t2t.inference.shortlist.shortlist import read_shortlist
+from t2t.registry.plugins import load_plugins
+from t2t.runs.names import canonical
+from t2t.runs.run_checks import check_loadable, select_problems
+from t2t.runs.startup import import_quietly, quietly
+
+
+def define_trained_flags(values: flags.FlagValues, one_checkpoint: bool = True) -> None:
+    """The run, and its checkpoint where a command reads one; names and hparams of the run are optional, and checked."""
+    with flag_group(values, RUN) as define:
+        define.string("output_dir", "", "Folder of the run, as t2t-trainer was given it.")
+        if one_checkpoint:
+            define.string("checkpoint", "latest", "latest, best (of a run of several problems also best.PROBLEM), "
+                          "best:5 for the mean of the best 5, averaged, a step, or the path of a checkpoint or "
+                          "run.")  # fmt: skip
+            define_alias("checkpoint_path", "checkpoint", flag_values=values)
+    define_usr_dir_flag(values)
+    with flag_group(values, NAMES) as define:
+        define.string("problem", "", "Problem of the run; optional, and checked; which one, of a run of several.")
+        define_alias("problems", "problem", flag_values=values)
+        define.string("model", "", "Model of the run; optional, as --problem.")
+        define.string("hparams_set", "", "Hparams set of the run; optional, as --problem.")
+        define.multi_string("hparams", [], "Changes to the hparams of decoding; others are only checked against "
+                            "the run's.")  # fmt: skip
+
+
+def open_run(
+    output_dir: str | Path, problem: str = "", model: str = "", hparams_set: str = "", usr_dir: str = ""
+) -> RunDir:
+    """Opens a run and checks the names that are given; loads plug-ins if a name may be one of their aliases.
+
+    Raises:
+        UserError: no --output_dir, no run, a run of another problem, model or set, or a broken plug-in.
+    """
+    if not output_dir:
+        raise UserError("--output_dir: not given; name the folder of a run, as t2t-trainer was given it")
+    run = RunDir.open(output_dir)
+    names = {"problem": problem, "model": model, "hparams_set": hparams_set}
+    asked = {kind: name for kind, name in names.items() if name}
+    if _differing_names(asked, run):
+        with quietly():
+            load_plugins(usr_dir or None)
+    if wrong := _differing_names(asked, run):
+        found = "; ".join(f"--{name}={asked[name]} asked, {getattr(run.record, name)} found" for name in wrong)
+        raise UserError(f"the run in {run.path} is another: {found}; leave these flags out, they are optional")
+    return run
+
+
+def open_trained_run(values: flags.FlagValues) -> RunDir:
+    """Opens the run that the flags of `define_trained_flags` name, and checks it without loading TensorFlow.
+
+    Raises:
+        UserError: see `open_run` and `check_run_loadable`.
+    """
+    return _open_trained_runs(values, [values.output_dir])[0]
+
+
+def open_trained_runs(values: flags.FlagValues) -> list[RunDir]:
+    """Does as `open_trained_run` with each of the runs that --output_dir names, separated by commas."""
+    return _open_trained_runs(values, split_folders(values.output_dir))
+
+
+def _open_trained_runs(values: flags.FlagValues, folders: Sequence[str]) -> list[RunDir]:
+    names = (values.problem, values.model, values.hparams_set, values.t2t_usr_dir)
+    runs = [open_run(folder, *names) for folder in folders]
+    for run in runs:
+        check_run_loadable(run, values)
+    if "shortlist" in values and values.shortlist:  # an ensemble has that of the first
+        for problem in select_problems(runs[0], values.problem):
+            read_shortlist(runs[0], problem)
+    return runs
+
+
+def check_run_loadable(run: RunDir, values: flags.FlagValues, checkpoint: str = "") -> None:
+    """Raises UserError for a missing plug-in or checkpoint and wrong search flags; `checkpoint` overrides the flag."""
+    with quietly():
+        plugins = load_plugins(values.t2t_usr_dir or None)
+    check_loadable(run, plugins, checkpoint or values.checkpoint, trained_overrides(values))
+    engine_choice(values).check()
+
+
+def load_run(
+    values: flags.FlagValues,
+    output_dir: str | Path,
+    problem: str,
+    checkpoint: str = "",
+    many_rows: bool = False,
+) -> Any:
+    """Returns the `t2t.runs.loading.LoadedRun` that the flags describe; see `t2t.runs.loading.load`."""
+    return import_quietly("t2t.runs.loading").load(
+        output_dir,
+        checkpoint or values.checkpoint,
+        engine=engine_choice(values),
+        **loading_arguments(values, problem, many_rows),
+    )
+
+
+def load_runs(values: flags.FlagValues, runs: Sequence[RunDir], problem: str, many_rows: bool = False) -> Any:
+    """Does as `load_run` with one run, or makes an ensemble of several."""
+    return import_quietly("t2t.runs.ensembles").load_runs(
+        [(run.path, values.checkpoint) for run in runs],
+        values.ensemble_average,
+        engine_choice(values),
+        **loading_arguments(values, problem, many_rows),
+    )
+
+
+def loading_arguments(values: flags.FlagValues, problem: str, many_rows: bool) -> dict[str, Any]:
+    """Returns the arguments of `t2t.runs.loading.load` that are the same for all runs of an ensemble."""
+    return {
+        "usr_dir": values.t2t_usr_dir or None,
+        "decode_overrides": trained_overrides(values),
+        "problem": problem,
+        "devices": decoding_devices(values),
+        "many_rows": many_rows,
+    }
+
+
+def split_folders(output_dir: str) -> list[str]:
+    """Returns the folders that --output_dir names, separated by commas; a run whose name has commas is one."""
+    folders = [folder for part in output_dir.split(",") if (folder := part.strip())]
+    one = len(folders) < 2 or ("://" not in output_dir and RunDir.exists(output_dir))
+    return [output_dir] if one else folders
+
+
+def _differing_names(asked: dict[str, str], run: RunDir) -> list[str]:
+    """Returns the kinds of the names that are not the run's, given the aliases registered so far."""
+    own = {kind: {canonical(kind, getattr(run.record, kind))} for kind in asked}
+    if "problem" in own:
+        own["problem"] |= {canonical("problem", name) for name in run.record.problems}
+    return [kind for kind, name in asked.items() if canonical(kind, name) not in own[kind]]

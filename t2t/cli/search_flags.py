@@ -1,0 +1,53 @@
+"""Flags of how outputs are searched and what is done with their words, and the hparams that they change."""
+
+from absl import flags
+
+from t2t.cli.decode_hparams import define_decode_hparams_flag
+from t2t.cli.field_flag import define_field_flag
+from t2t.cli.help import DECODING, OUTPUT, flag_group
+from t2t.cli.tensor2tensor import has_flag
+from t2t.hparams.groups import DecodeHParams
+from t2t.hparams.override import format_overrides, join_overrides
+from t2t.runs.arguments import RENAMED
+
+_SEARCH_FLAGS = ("decode_beam_size", "decode_alpha", "decode_extra_length")
+_MACHINE_FLAGS = ("decode_batch_size", "max_input_length")
+_ALL_SEARCH_FLAGS = (
+    *_SEARCH_FLAGS, "decode_method", "decode_length_penalty", "decode_coverage_penalty", "shortlist", *_MACHINE_FLAGS,
+    "min_output_length", "eos_penalty", "no_repeat_ngram_size", "constrain_output",
+    "sampling_temperature", "sampling_top_k", "sampling_top_p", "mask_predict_iterations", "length_candidates",
+)  # fmt: skip
+OUTPUT_FLAGS = tuple(name for name in _ALL_SEARCH_FLAGS if name not in _MACHINE_FLAGS)
+"""Search flags without effect where nothing is searched."""
+WORD_FLAGS = ("alignments", "replace_unknown", "token_scores", "alignment_layer", "alignment_head")
+"""Flags of `define_word_flags` for hparams."""
+
+
+def define_search_flags(values: flags.FlagValues, decodes_only: bool = False) -> None:
+    """How outputs are searched, in full for commands that only decode; unset flags keep the run's hparams."""
+    with flag_group(values, DECODING):
+        for flag in _ALL_SEARCH_FLAGS if decodes_only else _SEARCH_FLAGS:
+            define_field_flag(values, flag, DecodeHParams, default=None)
+    define_decode_hparams_flag(values)
+
+
+def define_word_flags(values: flags.FlagValues) -> None:
+    """What is done with the words of outputs by the attention of the model; unset flags keep the run's hparams."""
+    with flag_group(values, OUTPUT) as define:
+        for flag in WORD_FLAGS:
+            define_field_flag(values, flag, DecodeHParams, default=None)
+        define.string("unknown_dictionary", "", "Translations for --replace_unknown: lines of word TAB translation; a "
+                      "word without one is copied.")  # fmt: skip
+
+
+def search_overrides(values: flags.FlagValues) -> str:
+    """Returns the search flags that were given, as `--hparams` would have them."""
+    names = (*_ALL_SEARCH_FLAGS, *WORD_FLAGS)
+    given = {RENAMED.get(name, name): values[name].value for name in names if has_flag(values, name)}
+    return format_overrides({field: value for field, value in given.items() if value is not None})
+
+
+def trained_overrides(values: flags.FlagValues) -> str:
+    """Returns `--hparams` and the search flags that were given, for a run that is trained already."""
+    own = values.hparams if "hparams" in values else ()
+    return join_overrides((*own, search_overrides(values)))

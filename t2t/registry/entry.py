@@ -1,0 +1,35 @@
+"""One registered name, and the name that a class or function has by default."""
+
+import dataclasses
+import re
+from typing import Generic, TypeVar
+
+from t2t.errors import UserError
+
+T = TypeVar("T")
+
+_WORD_START = re.compile(r"(.)([A-Z][a-z0-9]+)")
+_CAMEL_STEP = re.compile(r"([a-z0-9])([A-Z])")
+
+
+class RegistrationError(UserError):
+    """An invalid registration: bad name, taken name, wrong kind of object."""
+
+
+def snake_case(name: str) -> str:
+    """Returns Tensor2Tensor's default name of a class or function: `SliceNet` -> `slice_net`."""
+    return _CAMEL_STEP.sub(r"\1_\2", _WORD_START.sub(r"\1_\2", name)).lower()
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry(Generic[T]):
+    """One registered name."""
+
+    name: str
+    summary: str
+    """First line of the docstring."""
+    origin: str
+    """File and line of the registration, separated by a colon."""
+    value: T | None
+    """What the name stands for; None while its module has only been read, not imported."""
+    alias_of: str = ""

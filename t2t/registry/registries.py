@@ -1,0 +1,38 @@
+"""The registries: problems, models, hparams sets and their ranges, modalities, metrics. Each has its decorator."""
+
+from typing import Any
+
+from t2t.registry import tensor2tensor
+from t2t.registry.registry import Registry
+
+PROBLEMS: Registry[Any] = Registry(
+    "problem",
+    "t2t.problems",
+    reserved_suffixes=("_rev", "_copy", "_masked"),
+    aliases=tensor2tensor.problems.ALIASES,
+    missing=tensor2tensor.problems.MISSING,
+)
+MODELS: Registry[Any] = Registry(
+    "model",
+    "t2t.models",
+    read_source=True,
+    aliases=tensor2tensor.models.ALIASES,
+    missing=tensor2tensor.models.MISSING,
+)
+HPARAMS: Registry[Any] = Registry(
+    "hparams",
+    "t2t.hparams",
+    aliases=tensor2tensor.hparams.ALIASES,
+    missing=tensor2tensor.hparams.MISSING,
+)
+HPARAMS_RANGES: Registry[Any] = Registry("hparams_range", "t2t.hparams", missing=tensor2tensor.hparams.MISSING_RANGES)
+MODALITIES: Registry[Any] = Registry("modality", "t2t.layers.modalities", read_source=True)
+METRICS: Registry[Any] = Registry("metric", "t2t.metrics", read_source=True)
+REGISTRIES = (PROBLEMS, MODELS, HPARAMS, HPARAMS_RANGES, MODALITIES, METRICS)
+
+register_problem = PROBLEMS.register
+register_model = MODELS.register
+register_hparams = HPARAMS.register
+register_ranged_hparams = HPARAMS_RANGES.register
+register_modality = MODALITIES.register
+register_metric = METRICS.register
