@@ -67,7 +67,7 @@ class TrainingRun:
             resolved.hparams,
             resolved.model_class,
             data,
-            on_gpus=self.devices.are_gpus,
+            compiles=self.devices.are_gpus or engine.always_compiles,
             bfloat16=engine.multiplies_bfloat16(),
             begun=begun_run(resolved.request.output_folder),
             overrides=resolved.request.overrides,

@@ -65,8 +65,8 @@ class EventWriter(abc.ABC):
 class TrainingEngine(abc.ABC):
     """What trains a model."""
 
-    library: str
-    """Its package, e.g. `tensorflow`."""
+    always_compiles: bool
+    """Whether XLA compiles every program, so that batches should have few shapes."""
     adam: type[keras.optimizers.Adam]
     """Adam at its fastest, with the slots of Keras's."""
 

@@ -24,7 +24,7 @@ from t2t.training.workers import Workers
 class JaxTraining(TrainingEngine):
     """Trains by programs of XLA, the same on each device."""
 
-    library = "jax"
+    always_compiles = True
     adam = keras.optimizers.Adam
 
     def devices(self, worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = ALONE) -> MeshDevices:

@@ -23,7 +23,7 @@ from t2t.training.workers import Workers
 class TensorFlowTraining(TrainingEngine):
     """Trains under a `MirroredStrategy`, of several workers a `MultiWorkerMirroredStrategy`."""
 
-    library = "tensorflow"
+    always_compiles = False
     adam = FusedAdam
 
     def devices(self, worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = ALONE) -> StrategyDevices:

@@ -35,7 +35,7 @@ def data_of(targets=TOKENS):
 
 def decided(overrides="", model=Transformer, targets=TOKENS, gpus=False, bfloat16=False, begun=None):
     return decide(
-        transformer_tiny().override(overrides), model, data_of(targets), on_gpus=gpus, bfloat16=bfloat16, begun=begun,
+        transformer_tiny().override(overrides), model, data_of(targets), compiles=gpus, bfloat16=bfloat16, begun=begun,
         overrides=overrides,
     )  # fmt: skip
 
