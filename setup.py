@@ -29,6 +29,7 @@ S3 = ["s3fs>=2025.3"]
 TUNE = ["optuna>=4.5,<6"]
 ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.18", "onnxruntime>=1.22"]
 HUGGINGFACE = ["transformers>=5.23,<6", "torch>=2.6"]
+JAX = ["jax>=0.6"]
 LITERT = ["ai-edge-litert>=2.1,<3"]
 
 setup(
@@ -85,9 +86,24 @@ setup(
         "onnx": ONNX,
         "huggingface": HUGGINGFACE,
         "litert": LITERT,
+        "jax": JAX,
         "tune": TUNE,
         "docs": DOCS,
-        "test": [*TEST, *ALGEBRA, *AUDIO, *SERVE, *CTRANSLATE2, *ROUGE, *ONNX, *LITERT, *BEAM, *LANGUAGE, *S3, *TUNE],
+        "test": [
+            *TEST,
+            *ALGEBRA,
+            *AUDIO,
+            *SERVE,
+            *CTRANSLATE2,
+            *ROUGE,
+            *ONNX,
+            *LITERT,
+            *JAX,
+            *BEAM,
+            *LANGUAGE,
+            *S3,
+            *TUNE,
+        ],
     },
     entry_points={
         "console_scripts": [

@@ -77,15 +77,15 @@ def _side(
 ) -> Callable[[], float]:
     """Returns what searches the first tokens of a batch and returns the milliseconds of one."""
     from t2t.decoding.constraints.batch_constraints import BatchConstraints
-    from t2t.inference.batch_search import TOKENS_PER_CALL, BatchSearch
-    from t2t.inference.tensorflow_engine import build_search
+    from t2t.inference.model_engine import build_search
+    from t2t.inference.tensorflow.batch_search import TOKENS_PER_CALL, TensorFlowBatchSearch
 
     settings, hparams = translator.settings(constrain_output=is_constrained and terms is None, **changes)
     asked = [terms if is_constrained else None] * len(rows)
     how = (translator.problem, translator.facts, settings, hparams)
     constraints = constraints_of(*how, rows, terms=asked)
     search = build_search(translator.model, settings, hparams.extra_length)
-    assert isinstance(search, BatchSearch)
+    assert isinstance(search, TensorFlowBatchSearch)
     vocab_size = translator.facts.spec.targets.vocab_size
     built = None if constraints is None else BatchConstraints.build(constraints, vocab_size)
     numbers, ids = np.arange(len(rows)), np.array([[*row, EOS_ID] for row in rows], np.int32)

@@ -87,8 +87,10 @@ def memory_errors_as_machine_errors(what: str, cure: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # TensorFlow's class is known by its name here: this floor has no TensorFlow.
-        if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
+        # Classes of TensorFlow and JAX are known by their names: this floor has neither. JAX's is of all its errors.
+        name = type(error).__name__
+        is_of_jax = name == "JaxRuntimeError" and str(error).startswith("RESOURCE_EXHAUSTED")
+        if isinstance(error, MemoryError) or name == "ResourceExhaustedError" or is_of_jax:
             raise MachineError(f"{what} does not fit into the device's memory; {cure}") from error
         raise
 

@@ -92,6 +92,19 @@ def total_loss(model, features, seed=None):
     return float(loss_sum), float(tokens)
 
 
+def seed(*words):
+    """A seed of two words, of the type that the engine's training step gives."""
+    return keras.ops.convert_to_tensor(np.array(words, "uint32" if keras.backend.backend() == "jax" else "int64"))
+
+
+def copies(variable):
+    """The value of a variable on each device of this process."""
+    value = variable.value
+    if keras.backend.backend() == "jax":
+        return [np.asarray(shard.data) for shard in value.addressable_shards]
+    return [copy.numpy() for copy in value.distribute_strategy.experimental_local_results(value)]
+
+
 def numpy(x):
     """A tensor as a float64 array."""
     return keras.ops.convert_to_numpy(keras.ops.cast(x, "float32")).astype(np.float64)

@@ -1,4 +1,4 @@
-"""What every test needs: a quiet TensorFlow with two logical devices, so that one machine holds two replicas."""
+"""What every test needs: a quiet engine with two logical devices, so that one machine holds two replicas."""
 
 import os
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import hypothesis
+import keras
 import pytest
-import tensorflow as tf
 
 # How long a case takes is the machine's business: one that has other work to do is no fault of the code.
 hypothesis.settings.register_profile("t2t", deadline=None)
@@ -17,6 +17,8 @@ REPLICAS = 2
 SLOW_LIMIT_S = 1800
 """Seconds after which a slow test counts as one that hangs; the limit of the others is in pyproject.toml."""
 GOLDEN = Path(__file__).parent / "golden"
+collect_ignore = ["jax"]
+"""Tests that have a process of their own, see `tests/integration/test_jax.py`."""
 
 
 def pytest_addoption(parser):
@@ -24,7 +26,15 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    # Devices can be split only before TensorFlow starts, which the first operation of any test makes it do.
+    # Devices can be split only before the engine starts, which the first operation of any test makes it do.
+    if keras.backend.backend() == "jax":
+        import jax
+
+        jax.config.update("jax_num_cpu_devices", REPLICAS)
+        jax.config.update("jax_cpu_enable_async_dispatch", False)  # see t2t.training.jax.devices
+        return
+    import tensorflow as tf
+
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * REPLICAS)
     # Rewriting a graph costs more than running it once or twice. Tests that run commands have it, as users do.

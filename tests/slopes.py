@@ -2,12 +2,12 @@
 
 import keras
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from t2t.hparams.groups import OptimizerHParams
-from t2t.training.distribute import build_strategy
+from t2t.specs.features import ProblemSpec
+from t2t.training.engine import training_engine
 from t2t.training.optimizers import build_optimizer
-from t2t.training.step import UpdateStep
 
 
 class Slopes(keras.Model):
@@ -15,16 +15,16 @@ class Slopes(keras.Model):
 
     def __init__(self, start=(0.0, 0.0), dtype="float32"):
         super().__init__(name="slopes")
-        self.precision = dtype
-        self.w = self.add_weight(name="w", shape=(len(start),), initializer=lambda s, dtype: tf.constant(start, dtype))
+        self.precision, self.spec, self.longest_sequence = dtype, ProblemSpec(name="slopes", features={}), None
+        self.w = self.add_weight(name="w", shape=(len(start),), initializer=lambda s, dtype: ops.array(start, dtype))
         self.built = True
 
     def body(self, features, seed=None):
         return features["slopes"]
 
     def loss_sum(self, hidden, targets):
-        loss = tf.reduce_sum(tf.cast(hidden, self.precision) * tf.cast(self.w, self.precision))
-        return tf.cast(loss, tf.float32), tf.reduce_sum(tf.cast(targets != 0, tf.float32))
+        loss = ops.sum(ops.cast(hidden, self.precision) * ops.cast(self.w, self.precision))
+        return ops.cast(loss, "float32"), ops.sum(ops.cast(targets != 0, "float32"))
 
 
 def slopes(*rows, tokens=1):
@@ -33,11 +33,11 @@ def slopes(*rows, tokens=1):
 
 
 def slope_step(replicas=1, start=(0.0, 0.0), dtype="float32", **options):
-    strategy = build_strategy(worker_cpu=replicas)
-    with strategy.scope():
+    devices = training_engine().devices(worker_cpu=replicas)
+    with devices.scope():
         model = Slopes(start, dtype)
         optimizer = build_optimizer(OptimizerHParams(optimizer="sgd"))
-    return UpdateStep(model, optimizer, strategy, **options)
+    return training_engine().update_step(model, optimizer, devices, **options)
 
 
 def weights(step):

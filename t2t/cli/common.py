@@ -80,6 +80,10 @@ def command(
     return decorate
 
 
+_OF_TENSORFLOW = ("tensorflow", "tensorflow_text", "tensorflow_datasets", "tensorboard")
+"""Packages that come with this one, and without which much of it still works."""
+
+
 def _guarded(name: str, run: Callable[[], int]) -> int:
     """Runs a command; returns its exit status."""
     try:
@@ -95,6 +99,16 @@ def _guarded(name: str, run: Callable[[], int]) -> int:
         text = one_line(error)
         write_line(f"{name}: error: {with_addresses(text) if isinstance(error, UserError) else text}", sys.stderr)
         return error.exit_status
+    except ModuleNotFoundError as missing:
+        package = (missing.name or "").partition(".")[0]
+        if package not in _OF_TENSORFLOW:
+            raise
+        write_line(
+            f"{name}: error: it needs the package {package}, which is not installed; pip install "
+            f"{package.replace('_', '-')}, or set KERAS_BACKEND=jax for what works on JAX (docs/jax.md)",
+            sys.stderr,
+        )
+        return MachineError.exit_status
     except KeyboardInterrupt:
         write_line(f"{name}: interrupted", sys.stderr)
         return 128 + signal.SIGINT

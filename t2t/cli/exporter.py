@@ -66,6 +66,7 @@ def build_flags(values: flags.FlagValues) -> None:
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
     folder = _check_early(values)
+    import_quietly("t2t.inference.backend_choice").check_tensorflow("exports are made by TensorFlow")
     exporting = import_quietly("t2t.runs.exporting")
     options = ("format", "n_best", "quantization", "parity_file", "parity_lines", "data_dir")
     loaded = load_run(values, values.output_dir, values.problem).with_languages(*languages_of(values))

@@ -55,7 +55,7 @@ def likeliest_lengths(log_probs: Any, count: int, limits: Any) -> LengthCandidat
     return LengthCandidates(ops.where(best_BK > -float("inf"), words_BK, 0), best_BK)
 
 
-def mask_predict(predict: PredictFn, words: Any, iterations: int) -> tuple[Any, Any]:
+def mask_predict(predict: PredictFn, words: Any, iterations: int, width: Any = None) -> tuple[Any, Any]:
     """Predicts all words of each row, and in each further iteration the least probable ones again (section 3.1).
 
     In iteration t = 0, 1, ... of R a row of n words has n (R - t) / R of them masked, rounded down. The others keep
@@ -65,13 +65,14 @@ def mask_predict(predict: PredictFn, words: Any, iterations: int) -> tuple[Any, 
         predict: see `PredictFn`.
         words: (N,) int32, number of words of each row.
         iterations: R, at least 1.
+        width: T, int or () int32, more than any number of words; None for one more than the largest.
 
     Returns:
         (N, T) int32: the words, end of sequence after them, zeros after it; and (N, T) float32: the log-probabilities
         of the words, 0 elsewhere.
     """
     words_N1 = ops.expand_dims(words, 1)
-    places_T = ops.arange(ops.max(words) + 1, dtype="int32")
+    places_T = ops.arange(ops.max(words) + 1 if width is None else width, dtype="int32")
     is_word_NT = places_T < words_N1
 
     def iterate(t, ids_NT, log_probs_NT):

@@ -11,7 +11,7 @@ import numpy as np
 
 from t2t.files.lines import clean_line, on_one_line
 from t2t.inference.rows import reads_ids
-from t2t.inference.search_signatures import inputs_signature
+from t2t.inference.tensorflow.search_signatures import inputs_signature
 from t2t.inference.translator import Translator
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import INPUTS, TARGETS, UNK_ID

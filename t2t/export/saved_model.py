@@ -13,7 +13,7 @@ from t2t.export.saved_model_trial import prove_signatures
 from t2t.export.served import IDS, SCORE, TEXT, Served
 from t2t.files.paths import to_record
 from t2t.inference.rows import reads_ids
-from t2t.inference.search_signatures import inputs_signature
+from t2t.inference.tensorflow.search_signatures import inputs_signature
 from t2t.inference.translator import Translator
 from t2t.specs.features import FeatureKind
 

@@ -13,10 +13,10 @@ from t2t.decoding.result import NO_HYPOTHESIS
 from t2t.errors import UserError
 from t2t.export.in_graph import graph_vocabulary
 from t2t.export.in_graph.base import cleaned, is_blank
+from t2t.inference.model_engine import build_search
 from t2t.inference.output_constraints import constraints_of
 from t2t.inference.rows import max_sequence_ids, reads_ids
-from t2t.inference.search_signatures import inputs_signature
-from t2t.inference.tensorflow_engine import build_search
+from t2t.inference.tensorflow.search_signatures import inputs_signature
 from t2t.inference.translator import Translator
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.specs.constraints.constraint import OutputConstraint

@@ -33,7 +33,7 @@ from t2t.export.parity import (
 )
 from t2t.files.paths import to_record
 from t2t.inference.rows import Row, positions_in, reads_ids
-from t2t.inference.search_signatures import inputs_signature, unknown_sizes
+from t2t.inference.tensorflow.search_signatures import inputs_signature, unknown_sizes
 from t2t.inference.translator import Translator
 from t2t.layers.conversion import for_converters
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID

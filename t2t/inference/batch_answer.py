@@ -4,12 +4,11 @@ Legend: B rows of a batch, P positions, V vocabulary, C classes, K hypotheses of
 """
 
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
 from t2t.decoding.result import SearchResult
-from t2t.inference.devices import ModelFunction
-from t2t.inference.search_signatures import inputs_signature
+from t2t.inference.backend_choice import inference_backend
+from t2t.inference.signatures import inputs_signature
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID
 from t2t.specs.features import FeatureKind
@@ -25,7 +24,7 @@ class BatchAnswer:
 
     def __init__(self, model: SequenceModel, count: int = 1):
         self._model, self._count = model, count
-        self._compiled = ModelFunction(model, self.search_batch, [inputs_signature(model)])
+        self._compiled = inference_backend().model_function(model, self.search_batch, [inputs_signature(model)])
 
     def __call__(self, inputs: np.ndarray) -> SearchResult:
         """Returns the hypotheses of a batch, numpy arrays; a score is the log-probability.
@@ -36,7 +35,7 @@ class BatchAnswer:
         Args:
             inputs: (B, S) int32 of tokens, or what other kinds of features are.
         """
-        return SearchResult(*(field.numpy() for field in self._compiled(tf.constant(inputs))))
+        return SearchResult(*map(ops.convert_to_numpy, self._compiled(inputs)))
 
     def search_batch(self, inputs) -> SearchResult:
         """Returns the same hypotheses as tensors, to be part of another graph."""

@@ -8,8 +8,8 @@ import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
+import keras
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
 from t2t.decoding.mask_predict import (
@@ -22,8 +22,8 @@ from t2t.decoding.mask_predict import (
 from t2t.decoding.result import SearchResult
 from t2t.decoding.settings import SearchSettings
 from t2t.decoding.state import repeat_for_beams
-from t2t.inference.devices import ModelFunction
-from t2t.inference.search_signatures import inputs_signature
+from t2t.inference.backend_choice import inference_backend
+from t2t.inference.signatures import inputs_signature
 from t2t.layers.loops import split_blocks, stack
 from t2t.layers.target_scores import BLOCK
 from t2t.specs.constants import INPUTS
@@ -43,7 +43,8 @@ class BatchMaskPredict:
 
     def __init__(self, model: "TransformerCmlm", settings: SearchSettings, extra_length: int):
         self._model, self._settings, self._extra_length = model, settings, extra_length
-        self._compiled = ModelFunction(model, self._search, [inputs_signature(model), tf.TensorSpec([], tf.int32)])
+        signature = [inputs_signature(model), keras.KerasTensor([], "int32")]
+        self._compiled = inference_backend().model_function(model, self._search, signature)
 
     def with_settings(self, settings: SearchSettings, extra_length: int) -> Self:
         """Returns a search with other settings of the same structure, without compiling anything."""
@@ -53,10 +54,9 @@ class BatchMaskPredict:
 
     def __call__(self, inputs: np.ndarray) -> SearchResult:
         """Returns the hypotheses of a batch of inputs (B, S) int32, numpy arrays."""
-        result = self._compiled(tf.constant(inputs), tf.constant(self._extra_length))
-        return SearchResult(*(field.numpy() for field in result))
+        return SearchResult(*map(ops.convert_to_numpy, self._compiled(inputs, self._extra_length)))
 
-    def search_batch(self, inputs: tf.Tensor) -> SearchResult:
+    def search_batch(self, inputs: Any) -> SearchResult:
         """Returns the same hypotheses as tensors, to be part of another graph."""
         return self._search(inputs, self._extra_length)
 
@@ -68,21 +68,32 @@ class BatchMaskPredict:
         limits_B = ops.minimum(limits_B, model.longest_sequence)
         candidates = likeliest_lengths(model.length_log_probs(encoded), count, limits_B)
         words_N = ops.reshape(candidates.words, (-1,))
-        predict = self._predict_fn(repeat_for_beams(encoded, count), words_N)
-        return rank_candidates(*mask_predict(predict, words_N, self._settings.iterations), candidates)
+        length = inputs.shape[1]
+        if length is None or not isinstance(extra_length, int):
+            width, widest = ops.max(words_N) + 1, None
+        else:  # a program of fixed sizes
+            width = widest = min(max(length + extra_length, 2), model.longest_sequence or length + extra_length)
+        predict = self._predict_fn(repeat_for_beams(encoded, count), words_N, width, every=widest is not None)
+        return rank_candidates(*mask_predict(predict, words_N, self._settings.iterations, width), candidates)
 
-    def _predict_fn(self, encoded: Any, words_N) -> PredictFn:
+    def _predict_fn(self, encoded: Any, words_N, width: Any, every: bool) -> PredictFn:
+        """Returns what predicts masked words; `every` place is computed where the number of them may not change."""
         model, output_weights = self._model, self._model.top.decode_weights()
-        keep_NT = ops.arange(ops.max(words_N) + 1, dtype="int32") <= words_N[:, None]
+        keep_NT = ops.arange(width, dtype="int32") <= words_N[:, None]
+
+        def words_at(hidden_MD):
+            return _by_blocks(hidden_MD, lambda hidden_RD: most_probable_words(model.top(hidden_RD, output_weights)))
 
         def predict(ids_NT, is_masked_NT):
             hidden_NTD = model.decode(ids_NT, encoded, keep_NT)
             masked_P = ops.reshape(is_masked_NT, (-1,))
             # The output layer is much of the work, and few words may be masked. The first place is one too many, so
             # that there is at least one.
+            hidden_PD = ops.reshape(hidden_NTD, (-1, hidden_NTD.shape[-1]))
+            if every:
+                return tuple(ops.reshape(x_P, ops.shape(ids_NT)) for x_P in words_at(hidden_PD))
             places_M = ops.concatenate([ops.zeros((1,), "int32"), ops.cast(ops.nonzero(masked_P)[0], "int32")], axis=0)
-            hidden_MD = ops.take(ops.reshape(hidden_NTD, (-1, hidden_NTD.shape[-1])), places_M, axis=0)
-            found = _by_blocks(hidden_MD, lambda hidden_RD: most_probable_words(model.top(hidden_RD, output_weights)))
+            found = words_at(ops.take(hidden_PD, places_M, axis=0))
             number_NT = ops.reshape(ops.cumsum(ops.cast(masked_P, "int32")), ops.shape(ids_NT))
             return tuple(ops.take(x_M, number_NT, axis=0) for x_M in found)
 

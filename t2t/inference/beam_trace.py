@@ -64,7 +64,7 @@ def beam_tree(translator: Translator, source: str, prefix: Sequence[int] = (), *
     nodes: dict[Ids, Node] = {}
     before: list[Ids] = [()]
     step = 0
-    search = translator.tensorflow.search(settings, hparams.extra_length, hparams.shortlist)
+    search = translator.model_engine.search(settings, hparams.extra_length, hparams.shortlist)
     assert isinstance(search, BatchSearch), "a model that writes searches"
     kept_to = (translator.problem, translator.facts, settings, hparams)
     constraints = constraints_of(*kept_to, [start.row], [source], [start.prefix])

@@ -19,7 +19,8 @@ class EngineChoice:
     """What is asked for."""
 
     engine: str = TENSORFLOW
-    """One of ENGINES; auto is CTranslate2 where it is installed, holds the model and agrees with TensorFlow."""
+    """One of ENGINES. The first is the model itself, on Keras's backend; auto is CTranslate2 where it is installed,
+    holds the model and agrees with that."""
     compute_type: str = COMPUTE_TYPES[0]
     """One of COMPUTE_TYPES."""
 

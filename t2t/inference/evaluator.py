@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Lock
 
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
 from t2t.data.eval_batches import EvalBatches
 from t2t.errors import memory_errors_as_machine_errors, shapes_of
-from t2t.inference.devices import ModelFunction
+from t2t.inference.backend import ModelFunction
+from t2t.inference.backend_choice import inference_backend
 from t2t.inference.parallel import Jobs, Sharing
+from t2t.inference.signatures import signature_of
 from t2t.layers.losses import token_weights
 from t2t.metrics import Score, compute, is_text_metric
 from t2t.metrics.token import TokenSums, teacher_forced
@@ -22,6 +23,9 @@ from t2t.models.base import SequenceModel
 from t2t.specs.constants import TARGETS
 
 log = logging.getLogger("t2t")
+
+_IS_ROW = "is_row"
+"""(B,) float32: 1, and 0 where a batch is filled up with rows that are no examples."""
 
 DecodeFn = Callable[[], tuple[Sequence[str], Sequence[str]]]
 """Returns (hypotheses, references) of the split, in its order."""
@@ -104,19 +108,20 @@ class Evaluator:
 
     def _sums_of(self, batch: dict[str, np.ndarray]) -> TokenSums:
         with memory_errors_as_machine_errors(shapes_of(batch), "make batch_size or max_input_length smaller"):
-            features = {name: tf.constant(array) for name, array in batch.items()}
+            given = {**batch, _IS_ROW: np.ones(len(batch[TARGETS]), np.float32)}
             with self._tracing:
                 if self._sums is None:
-                    signature = {name: tf.TensorSpec([None] * t.ndim, t.dtype) for name, t in features.items()}
-                    self._sums = ModelFunction(self._model, self._batch_sums, [signature])
-            return TokenSums(*(float(x) for x in self._sums(features)))
+                    signature = [signature_of(given)]
+                    self._sums = inference_backend().model_function(self._model, self._batch_sums, signature)
+            return TokenSums(*(float(x) for x in self._sums(given)))
 
-    def _batch_sums(self, features):
+    def _batch_sums(self, given):
+        features = {name: tensor for name, tensor in given.items() if name != _IS_ROW}
         targets_BT = features[TARGETS]
         log_probs_BT, correct_BT = self._model.score_targets(features)
         if targets_BT.ndim == 1:  # classes
             log_probs_BT, correct_BT = log_probs_BT[:, None], correct_BT[:, None]
-            weights_BT = ops.ones_like(log_probs_BT)
+            weights_BT = given[_IS_ROW][:, None]
         else:
             weights_BT = token_weights(targets_BT)
         right_BT = ops.cast(correct_BT, "float32")

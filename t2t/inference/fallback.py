@@ -1,4 +1,4 @@
-"""Lets a fast engine decode what it does as asked, and TensorFlow the rest.
+"""Lets a fast engine decode what it does as asked, and the model itself the rest.
 
 Legend: B rows of a trial.
 """
@@ -19,7 +19,7 @@ from t2t.inference.rows import Row
 log = logging.getLogger("t2t")
 
 TRIAL_ROWS = 16
-"""Rows that both engines answer before the fast one is taken; TensorFlow takes seconds for its first ones."""
+"""Rows that both engines answer before the fast one is taken; the other takes seconds for its first ones."""
 
 
 class PartialEngine(Engine):
@@ -170,7 +170,7 @@ class FallbackEngine(Engine):
             return self._fast
         if reason not in self._notified:
             self._notified.add(reason)
-            log.warning("%s: %s; TensorFlow does this", self._fast.name, reason)
+            log.warning("%s: %s; %s does this", self._fast.name, reason, self._full().name)
         return self._full()
 
     def _disagreement(self, what: str, rows: int, try_both: Callable[[], Agreement]) -> str:
@@ -180,7 +180,7 @@ class FallbackEngine(Engine):
         if found is None or found.rows < min(rows, TRIAL_ROWS):  # one line tells little
             found = try_both()
             self._trials.set(what, found)
-            log.info("%s next to TensorFlow: %s", self._fast.name, found)
+            log.info("%s next to %s: %s", self._fast.name, self._full().name, found)
         return "" if self._demand.holds(found) else str(found)
 
 

@@ -13,9 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-import tensorflow as tf
-
-from t2t.inference.devices import devices_of, use_device
+from t2t.inference.backend_choice import inference_backend
 from t2t.models.base import SequenceModel
 
 MOST_CORES = 4
@@ -27,10 +25,6 @@ SMALLEST_SHARE = 256
 GPU_QUEUE, CPU_QUEUE = 4, 16
 """Batches that are searched one after the other, so that unfinished ones become one: each queue ends with few
 sentences. On GPUs there are more queues, for more devices."""
-
-_KEPT_KERNELS = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "4096", "TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE": "false"}
-"""oneDNN's cache has room for 1,024 kernels, which a search of a thousand sentences overflows; TensorFlow has a cache
-of its own in front of it, which it does not use for products by default."""
 
 Job = TypeVar("Job")
 Item = TypeVar("Item")
@@ -56,7 +50,8 @@ class Jobs:
     """
 
     def __init__(self, model: SequenceModel, sharing: Sharing | None = None):
-        self.devices, self._sharing = devices_of(model), sharing
+        self._backend = inference_backend()
+        self.devices, self._sharing = self._backend.devices_of(model), sharing
 
     @property
     def searches(self) -> int:
@@ -98,7 +93,7 @@ class Jobs:
             device = free.get()
             with contextlib.ExitStack() as stack:
                 stack.callback(free.put, device)
-                stack.enter_context(use_device(device, self.devices[device]))
+                stack.enter_context(self._backend.use_device(device, self.devices[device]))
                 for item in work(job):
                     found.put(item)
                     if stopped:
@@ -123,28 +118,17 @@ class Jobs:
 
 def cores() -> int:
     """Returns how many batches are searched at a time on a processor; one on a GPU, which a batch keeps busy."""
-    return 1 if _on_gpus() else min(MOST_CORES, len(os.sched_getaffinity(0)))
-
-
-def _on_gpus() -> bool:
-    return bool(tf.config.list_physical_devices("GPU"))
+    return 1 if inference_backend().on_accelerators() else min(MOST_CORES, len(os.sched_getaffinity(0)))
 
 
 def use_single_core_ops() -> None:
     """Makes TensorFlow run each operation on one core, which is faster with parallel batches.
 
-    It also keeps the kernels of its matrix library, which are compiled for each shape: shapes change with every step of
-    a search, and recur with every batch.
-
-    This holds for the whole process, so a command calls it before TensorFlow starts. Nothing changes where TensorFlow
-    has started, where the environment sets these things, or where batches run one by one.
+    This holds for the whole process, so a command calls it before TensorFlow starts. Nothing changes where batches run
+    one by one.
     """
     if cores() > 1:
-        for name, value in _KEPT_KERNELS.items():
-            os.environ.setdefault(name, value)
-        if "TF_NUM_INTRAOP_THREADS" not in os.environ:
-            with contextlib.suppress(RuntimeError):
-                tf.config.threading.set_intra_op_parallelism_threads(1)
+        inference_backend().use_single_core_ops()
 
 
 def batch_share(ids: int, largest: int) -> int:
@@ -159,5 +143,7 @@ def batch_share(ids: int, largest: int) -> int:
 
 def queues_of(batches: Sequence[Job]) -> list[Sequence[Job]]:
     """Divides batches, the longest first, into queues of about equal work: at least one for each core."""
-    count = max(min(cores(), len(batches)), len(batches) // (GPU_QUEUE if _on_gpus() else CPU_QUEUE))
+    count = max(
+        min(cores(), len(batches)), len(batches) // (GPU_QUEUE if inference_backend().on_accelerators() else CPU_QUEUE)
+    )
     return [batches[number::count] for number in range(count)]

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from keras import ops
 
 from t2t.decoding.beam_search import BeamProgress
 from t2t.decoding.result import exists
 from t2t.inference.batch_search import BatchSearch
+from t2t.inference.model_engine import ModelEngine
 from t2t.inference.output_constraints import constraints_of
 from t2t.inference.output_terms import OutputTerms
 from t2t.inference.rows import memory_errors, padded
-from t2t.inference.tensorflow_engine import TensorFlowEngine
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.problems.base import Problem
 from t2t.specs.constants import TARGETS
@@ -30,10 +31,10 @@ class PartialOutputs(NamedTuple):
 
 
 def has_partial_outputs(translator: Translator) -> bool:
-    """Returns whether partial outputs are available during the search: TensorFlow writes them, and each id is text."""
+    """Returns whether there are partial outputs during the search: the model itself writes, and each id is text."""
     changes_text = translator.rewrites_text or type(translator.problem).decode_target is not Problem.decode_target
-    is_tensorflow = isinstance(translator.engine, TensorFlowEngine)
-    return is_tensorflow and translator.model.autoregressive and not changes_text
+    by_model = isinstance(translator.engine, ModelEngine)
+    return by_model and translator.model.autoregressive and not changes_text
 
 
 def partial_outputs(
@@ -62,7 +63,7 @@ def partial_outputs(
     (ids,) = translator.encode([text])
     (row,) = translator.input_rows([ids], hparams)
     (prefix,) = translator.forced(None, 1) or [()]
-    assert isinstance(translator.engine, TensorFlowEngine), "has_partial_outputs"
+    assert isinstance(translator.engine, ModelEngine), "has_partial_outputs"
     search = translator.engine.search(settings, hparams.extra_length, hparams.shortlist)
     assert isinstance(search, BatchSearch), "has_partial_outputs"
     encoder = translator.problem.encoders[TARGETS]
@@ -79,11 +80,12 @@ def partial_outputs(
 def _certain_ids(progress: Any) -> list[list[int]]:
     """Returns the certain beginning of each row of a roll-out; the one that all hypotheses of a beam search share."""
     if not isinstance(progress, BeamProgress):
-        rows = zip(progress.rows.ids.numpy(), progress.rows.lengths.numpy(), strict=True)
+        rows = zip(*map(ops.convert_to_numpy, (progress.rows.ids, progress.rows.lengths)), strict=True)
         return [ids[:length].tolist() for ids, length in rows]
     active, finished = progress.active, progress.finished
-    held = active.ids[0].numpy()[exists(active.log_probs[0].numpy()), : int(progress.step)].tolist()
-    finished_rows = zip(*(field[0].numpy() for field in (finished.ids, finished.lengths)), strict=True)
+    ids_KT, log_probs_K = (ops.convert_to_numpy(field)[0] for field in (active.ids, active.log_probs))
+    held = ids_KT[exists(log_probs_K), : int(progress.step)].tolist()
+    finished_rows = zip(*(ops.convert_to_numpy(field)[0] for field in (finished.ids, finished.lengths)), strict=True)
     held += [ids[:length].tolist() for ids, length in finished_rows if length]
     return [_common_prefix(held)]
 

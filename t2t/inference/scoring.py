@@ -6,14 +6,15 @@ Legend: B rows of a batch, T target length.
 import functools
 from collections.abc import Iterator, Sequence
 
+import keras
 import numpy as np
-import tensorflow as tf
 
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.devices import ModelFunction
+from t2t.inference.backend import ModelFunction
+from t2t.inference.backend_choice import inference_backend
 from t2t.inference.parallel import Jobs
 from t2t.inference.rows import Batched, Row, batches_of, memory_errors, padded, weights_of
-from t2t.inference.search_signatures import inputs_signature
+from t2t.inference.signatures import inputs_signature
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import INPUTS, TARGETS
 
@@ -26,10 +27,12 @@ class Scorer:
 
     @functools.cached_property
     def _log_probs(self) -> ModelFunction:
-        signature = {TARGETS: tf.TensorSpec([None, None], tf.int32)}
+        signature = {TARGETS: keras.KerasTensor([None, None], "int32")}
         if self._model.spec.inputs is not None:
             signature[INPUTS] = inputs_signature(self._model)
-        return ModelFunction(self._model, lambda features: self._model.score_targets(features).log_probs, [signature])
+        return inference_backend().model_function(
+            self._model, lambda features: self._model.score_targets(features).log_probs, [signature]
+        )
 
     def __call__(
         self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
@@ -45,7 +48,7 @@ class Scorer:
             if has_inputs:
                 features[INPUTS] = padded([sources[i] for i in indices])
             with memory_errors(features[TARGETS], 1):
-                log_probs_BT = log_probs({name: tf.constant(ids) for name, ids in features.items()}).numpy()
+                log_probs_BT = keras.ops.convert_to_numpy(log_probs(features))
             yield indices, [row_T[: len(targets[i])] for i, row_T in zip(indices, log_probs_BT, strict=True)]
 
         yield from self._jobs.run(score, batches_of(rows, weights_of(rows), hparams.decode_batch_size))

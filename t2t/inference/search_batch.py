@@ -7,8 +7,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
 from t2t.decoding.constraints.automaton import Automaton
@@ -89,11 +89,11 @@ def concat_batches(batches: list[Batch]) -> Batch:
     batches.clear()
     if len(parts) == 1:
         return Batch(numbers, tokens, parts[0])
-    return Batch(numbers, tokens, _map_sentences(functools.partial(tf.nest.map_structure, _concat_padded), *parts))
+    return Batch(numbers, tokens, _map_sentences(functools.partial(keras.tree.map_structure, _concat_padded), *parts))
 
 
-def _concat_padded(*parts: tf.Tensor) -> tf.Tensor:
+def _concat_padded(*parts: Any) -> Any:
     """Concatenates along the first axis; shorter other axes are zero-padded."""
     widest = np.max([part.shape for part in parts], axis=0)[1:]
     pads = [[(0, 0), *((0, most - size) for most, size in zip(widest, part.shape[1:], strict=True))] for part in parts]
-    return tf.concat([tf.pad(part, pad) for part, pad in zip(parts, pads, strict=True)], axis=0)
+    return ops.concatenate([ops.pad(part, pad) for part, pad in zip(parts, pads, strict=True)], axis=0)

@@ -23,8 +23,8 @@ from t2t.specs.features import FeatureKind
 
 if TYPE_CHECKING:
     from t2t.inference.alignment import WordAligner
+    from t2t.inference.model_engine import ModelEngine
     from t2t.inference.parallel import Sharing
-    from t2t.inference.tensorflow_engine import TensorFlowEngine
     from t2t.models.base import SequenceModel
 
 
@@ -36,7 +36,7 @@ class TextModel:
         model: with its weights; one that is not built yet is built when something needs it.
         hparams: how to search by default; any call may ask otherwise.
         sharing: workers that decode and score together, each with the same model; all of them make the same calls.
-        engine: what decodes and scores; default: TensorFlow, which does what an engine does not in any case.
+        engine: what decodes and scores; default: the model itself, which does what an engine does not in any case.
 
     Raises:
         UserError: the model answers at once, and there are no inputs to answer.
@@ -74,24 +74,24 @@ class TextModel:
         return self._model.build() if isinstance(self._model, LazyModel) else self._model
 
     @functools.cached_property
-    def tensorflow(self) -> "TensorFlowEngine":
+    def model_engine(self) -> "ModelEngine":
         """Decodes and scores with the model itself."""
-        model = self.model  # before TensorFlow is imported: who builds a model may want that to be quiet
-        from t2t.inference.tensorflow_engine import TensorFlowEngine
+        model = self.model  # before its engine is imported: who builds a model may want that to be quiet
+        from t2t.inference.model_engine import ModelEngine
 
-        engine = TensorFlowEngine(model, self._sharing)
+        engine = ModelEngine(model, self._sharing)
         engine.read_shortlist = self.read_shortlist
         return engine
 
     @functools.cached_property
     def engine(self) -> Engine:
-        """What decodes and scores: TensorFlow, unless another engine is given."""
-        return self.tensorflow
+        """What decodes and scores: the model itself, unless another engine is given."""
+        return self.model_engine
 
     @functools.cached_property
     def aligner(self) -> "WordAligner":
         """Aligns outputs with their inputs, by the model itself whatever decodes; raises as `WordAligner`."""
-        model = self.model  # first, as in `tensorflow`
+        model = self.model  # first, as in `model_engine`
         from t2t.inference.alignment import WordAligner
 
         return WordAligner(model, self.problem)
@@ -133,7 +133,7 @@ class TextModel:
         if any(marks := self.problem.language_marks()):
             digest.update(f"\0marks {[list(ids) for ids in marks]}".encode())
         if self.hparams.shortlist:
-            digest.update(f"\0shortlist {self.tensorflow.shortlist.fingerprint}".encode())
+            digest.update(f"\0shortlist {self.model_engine.shortlist.fingerprint}".encode())
         if self.unknown_dictionary:
             digest.update(f"\0dictionary {sorted(self.unknown_dictionary.items())}".encode())
         for path, weight in self._weights():

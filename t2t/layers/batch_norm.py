@@ -1,7 +1,7 @@
 """Batch normalisation: Ioffe and Szegedy 2015 (arXiv:1502.03167), algorithms 1 and 2.
 
 Its moving statistics are variables without a gradient. A forward pass in training assigns them, and the training step
-collects what it assigns; see `t2t.training.local_gradient`.
+collects what it assigns; see `t2t.training.tensorflow.local_gradient`.
 
 Legend: B batch, C channels; axes of any number between them.
 """

@@ -13,6 +13,7 @@ from keras import ops
 from t2t.layers.cache import CachingLayer, StepCache
 from t2t.layers.convolution import DepthwiseConvolution
 from t2t.layers.loops import scan
+from t2t.layers.sizes import at_least
 
 
 class NgramConvolutions(keras.layers.Layer):
@@ -42,7 +43,7 @@ class NgramConvolutions(keras.layers.Layer):
             y_BSD = _windows(convolution, ops.pad(x_BSD, ((0, 0), (0, convolution.reach), (0, 0))))
             y_BSD = with_zeros(self.activation(y_BSD), after_B)
             x_BSD = ops.where((length_B > 1)[:, None, None], y_BSD, x_BSD)
-            x_BSD = x_BSD[:, : ops.maximum(ops.shape(x_BSD)[1] - convolution.reach, 1)]
+            x_BSD = x_BSD[:, : at_least(1, ops.shape(x_BSD)[1] - convolution.reach)]
             length_B = ops.minimum(length_B, after_B)
         return x_BSD, length_B
 

@@ -20,6 +20,7 @@ from t2t.layers.sentence_convolution import (
     stretch,
     with_zeros,
 )
+from t2t.layers.sizes import at_least
 from t2t.layers.unfolding import columns, unfolded_length
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
@@ -106,9 +107,9 @@ class Rctm2(Rctm):
     def encode(self, features: dict[str, Any], seed=None):
         """Returns a column for each of the positions that the target is given, (B, U, D), zeros beyond them."""
         x_BSD, length_B = self.read_source(features, seed=seed)
-        columns_B, most = self._length(length_B), self._length(ops.cast(ops.shape(x_BSD)[1], "int32"))
+        columns_B, most = self._length(length_B), self._length(ops.shape(x_BSD)[1])
         added = sum(convolution.reach for convolution in self.inverse.convolutions)
-        grams = [ops.maximum(count - added, 1) for count in (columns_B, most)]
+        grams = [at_least(1, count - added) for count in (columns_B, most)]
         x_BSD, count_B = self.convolutions(x_BSD, length_B)
         x_BUD = stretch(self.translation(x_BSD), ops.maximum(count_B, 1), *grams)
         x_BUD, _ = self.inverse(x_BUD, grams[0])

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from keras import ops
 
 from t2t.hparams.transformer import TransformerHParams
+from t2t.layers.sizes import at_least
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.registry import register_model
 from t2t.specs.constants import TARGETS
@@ -38,5 +39,5 @@ class TransformerMlm(TransformerEncoder):
         if TARGETS not in features:
             return x_BSD
         count = ops.shape(features[TARGETS])[1]
-        missing = ops.maximum(count - ops.shape(x_BSD)[1], 0)  # of a masked text there is none
+        missing = at_least(0, count - ops.shape(x_BSD)[1])  # of a masked text there is none
         return ops.pad(x_BSD, ((0, 0), (0, missing), (0, 0)))[:, :count]

@@ -1,4 +1,4 @@
-"""Builds the model of a run with the weights of a checkpoint, on TensorFlow."""
+"""Builds the model of a run with the weights of a checkpoint."""
 
 import contextlib
 
@@ -10,8 +10,8 @@ from t2t.checkpoints.transfer import require_exact
 from t2t.hparams.base import HParams
 from t2t.models.base import SequenceModel
 from t2t.registry import MODELS
-from t2t.training.distribute import build_strategy
-from t2t.training.precision import FLOAT32, apply_precision
+from t2t.training.engine import training_engine
+from t2t.training.precision import FLOAT32
 from t2t.training.weights import assign_model
 
 
@@ -24,15 +24,16 @@ def build_model(
         record: of the run.
         hparams: of the run.
         checkpoint: its weights.
-        devices: that get a copy of the weights, see `build_strategy`; None for one.
+        devices: that get a copy of the weights, see `TrainingEngine.devices`; None for one.
 
     Raises:
         UserError: parts that do not fit together, or more devices than there are.
     """
-    strategy = build_strategy(*devices) if devices else None
+    engine = training_engine()
+    several = engine.devices(*devices) if devices else None
     keras.utils.set_random_seed(0)
-    with strategy.scope() if strategy and strategy.num_replicas_in_sync > 1 else contextlib.nullcontext():
-        model = MODELS.get(record.model)(hparams, record.spec, dtype=apply_precision(FLOAT32))
+    with several.scope() if several and several.replicas > 1 else contextlib.nullcontext():
+        model = MODELS.get(record.model)(hparams, record.spec, dtype=engine.apply_precision(FLOAT32))
     weights = checkpoint.weights
     require_exact(weights, {v.path: tuple(v.shape) for v in model.variables}, f"checkpoint {checkpoint.folder}")
     assign_model(model, weights)

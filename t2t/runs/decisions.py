@@ -34,7 +34,7 @@ def decide(
     model_class: type[Any],
     data: Sequence[OpenData],
     *,
-    on_gpus: bool,
+    compiles: bool,
     bfloat16: bool,
     begun: RunRecord | None,
     overrides: str,
@@ -45,7 +45,7 @@ def decide(
         hparams: as asked for.
         model_class: of the run.
         data: of the run, its training split open.
-        on_gpus: whether it trains on GPUs.
+        compiles: whether XLA is on where nothing else is asked for: on GPUs, and with JAX.
         bfloat16: whether these multiply bfloat16, see `multiplies_bfloat16`.
         begun: record of the run that is resumed; None for a new one.
         overrides: what `--hparams` was given.
@@ -57,7 +57,7 @@ def decide(
         hparams, data = with_recorded_decisions(hparams, begun, overrides), ()
     hparams = decide_precision(hparams, bfloat16)
     asked = hparams.xla
-    if begun is None and asked == "auto" and not on_gpus:
+    if begun is None and asked == "auto" and not compiles:
         asked = "off"
     obstacle = "" if asked == "off" else _obstacle(hparams, model_class, data)
     if obstacle and asked == "on":

@@ -28,11 +28,10 @@ from t2t.specs.constants import TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.training.adapting import adapters_line, build_adapters
 from t2t.training.cost import update_cost
-from t2t.training.distribute import build_strategy
+from t2t.training.engine import training_engine
 from t2t.training.freezing import freeze_weights, frozen_line
 from t2t.training.memory import MemoryEstimate, estimate
 from t2t.training.optimizers import build_optimizer
-from t2t.training.precision import multiplies_bfloat16
 from t2t.training.schedules import learning_rate
 
 
@@ -104,7 +103,7 @@ def describe(run: TrainingRun) -> list[str]:
         _changes_line(run.resolved),
         f"data_dir {request.data_folder}, output_dir {request.output_folder}, random_seed {run.settings.seed}",
         *(_data_line(run, part) for part in run.parts),
-        f"parameters: {run.model.count_params():,}; {hparams.precision} on {_devices_of(run.strategy)}",
+        f"parameters: {run.model.count_params():,}; {hparams.precision} on {', '.join(run.devices.names)}",
         *_untrained_lines(run.model, run.step.adapters, hparams),
         f"{_updates_line(hparams)}; best checkpoint by {best}",
         *(_batch_line(run, part) for part in run.parts),
@@ -144,11 +143,6 @@ def _updates_line(hparams: HParams) -> str:
     highest = max(rate(update, train_steps=hparams.train_steps) for update in landmarks)
     schedule = f"{hparams.learning_rate_schedule} schedule"
     return f"{hparams.train_steps:,} updates, {schedule}, learning rate {highest:.3g} at most"
-
-
-def _devices_of(strategy) -> str:
-    """Returns the devices of a `tf.distribute.Strategy`."""
-    return ", ".join(device.split("/device:")[-1] for device in strategy.extended.worker_devices)
 
 
 def _data_line(run: TrainingRun, part: Part) -> str:
@@ -203,9 +197,9 @@ def dry_run_lines(request: Request, settings: Settings) -> list[str]:
 
 
 def _nominal_lines(resolved: Resolved, settings: Settings, missing: Sequence[str]) -> list[str]:
-    hparams, request = decide_precision(resolved.hparams, multiplies_bfloat16()), resolved.request
+    hparams, request = decide_precision(resolved.hparams, training_engine().multiplies_bfloat16()), resolved.request
     problems, specs = problems_of(request), nominal_specs(request)
-    strategy = build_strategy(settings.worker_gpu, settings.worker_cpu)
+    devices = training_engine().devices(settings.worker_gpu, settings.worker_cpu)
     keras.utils.set_random_seed(settings.seed)
     model = resolved.model_class(hparams, joined_spec(specs), dtype=hparams.precision)
     freeze_weights(model, hparams.frozen_weights)
@@ -218,7 +212,7 @@ def _nominal_lines(resolved: Resolved, settings: Settings, missing: Sequence[str
         _names_line(request),
         _changes_line(resolved),
         *(_vocabulary_line(request, *one, one[0].name in missing) for one in zip(problems, specs, strict=True)),
-        f"parameters: {model.count_params():,}; {hparams.precision} on {_devices_of(strategy)}",
+        f"parameters: {model.count_params():,}; {hparams.precision} on {', '.join(devices.names)}",
         *_untrained_lines(model, adapters, hparams),
         _updates_line(hparams),
         f"memory: about {weights / 2**20:,.0f} MiB on each replica for weights and optimizer; that of activations, and "

@@ -70,7 +70,7 @@ def distill_run(loaded: LoadedRun, data_dir: str, distilled_data_dir: str, n_bes
 def _describe(loaded: LoadedRun, translator: Translator, data: OpenData, n_best: int) -> Distillation:
     _, hparams = translator.settings(n_best)
     names = [field.name for field in dataclasses.fields(DecodeHParams) if field.name != "decode_batch_size"]
-    shortlist = {"shortlist_fingerprint": translator.tensorflow.shortlist.fingerprint} if hparams.shortlist else {}
+    shortlist = {"shortlist_fingerprint": translator.model_engine.shortlist.fingerprint} if hparams.shortlist else {}
     return Distillation(
         teacher={
             "model": loaded.record.model,

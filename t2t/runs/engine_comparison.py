@@ -47,7 +47,7 @@ def compare_engines(translator: Translator, examples: SplitExamples) -> EngineCo
     constraints = constraints_of(translator.problem, translator.facts, settings, hparams, rows)
     if isinstance(engine, FallbackEngine) and (why := engine.refusal(cut, settings, hparams, constraints)):
         raise UserError(f"--compare_engine: CTranslate2 leaves this search to TensorFlow: {why}; ask for another")
-    full = Translator(translator.problem, translator.model, translator.hparams, engine=translator.tensorflow)
+    full = Translator(translator.problem, translator.model, translator.hparams, engine=translator.model_engine)
     both = (translator, full)
     outputs = [examples.decode(one) for one in both]
     scores = [score_outputs(translator.problem, found, examples) for found in outputs]

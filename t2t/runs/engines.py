@@ -1,4 +1,4 @@
-"""Chooses what decodes a run: TensorFlow, or CTranslate2 where it is asked for and can."""
+"""Chooses what decodes a run: the model itself, or CTranslate2 where it is asked for and can."""
 
 import json
 import logging
@@ -18,6 +18,7 @@ from t2t.inference.engine_choice import AUTO, TENSORFLOW, EngineChoice, ctransla
 from t2t.inference.fallback import Demand, FallbackEngine
 from t2t.inference.rows import max_sequence_ids
 from t2t.inference.translator import Translator
+from t2t.runs.startup import import_quietly
 
 log = logging.getLogger("t2t")
 
@@ -33,7 +34,7 @@ ROUNDED = Demand(0.5, 0.5)
 def conversion_of(
     run: RunDir, problem: str, checkpoint: Checkpoint, hparams: HParams, choice: EngineChoice
 ) -> ConversionCache | None:
-    """Returns the place of a checkpoint's conversion, whether there is one yet or not; None where TensorFlow decodes.
+    """Returns the place of a checkpoint's conversion, made or not; None where the model itself decodes.
 
     Args:
         run: keeps conversions.
@@ -49,7 +50,7 @@ def conversion_of(
     if choice.engine == TENSORFLOW:
         return None
     if not ctranslate2_is_installed():
-        _log_tensorflow("CTranslate2 is not installed (pip install 't2t-keras[ctranslate2]')")
+        _log_model_decodes("CTranslate2 is not installed (pip install 't2t-keras[ctranslate2]')")
         return None
     # All that is compared with the checkpoint while its model is built: a conversion stands for these checks.
     checked = [problem, to_state(run.record.model, hparams), run.record.spec.to_dict()]
@@ -61,7 +62,7 @@ def engine_of(translator: Translator, conversion: ConversionCache | None, choice
     """Returns the engine to decode with.
 
     Args:
-        translator: of the run, with TensorFlow; its model may be lazy where there is a conversion.
+        translator: of the run; its model may be lazy where there is a conversion.
         conversion: see `conversion_of`.
         choice: what is asked for.
 
@@ -69,11 +70,11 @@ def engine_of(translator: Translator, conversion: ConversionCache | None, choice
         UserError: CTranslate2 is asked for by name and cannot hold the model or compute so.
     """
     if conversion is None:
-        return translator.tensorflow
+        return translator.model_engine
     if conversion.kept is None and (found := _model_complaints(translator)):
         if choice.engine == AUTO:
-            _log_tensorflow("; ".join(found))
-            return translator.tensorflow
+            _log_model_decodes("; ".join(found))
+            return translator.model_engine
         raise UserError(f"--engine=ctranslate2: it cannot hold this model: {'; '.join(found)}; leave it out")
     demand = DEMANDS.get(choice.compute_type, ROUNDED) if choice.engine == AUTO else None
     return _ctranslate2(translator, conversion, choice.compute_type, demand)
@@ -95,7 +96,7 @@ def _ctranslate2(
     with conversion.opened(ConvertedModel(longest, facts.longest_sequence), write) as folder:
         start = translator.problem.language_marks().output_start
         fast = CTranslate2Engine(folder, tokens, longest, facts.longest_sequence, compute_type, start)
-    return FallbackEngine(fast, lambda: translator.tensorflow, demand, conversion)
+    return FallbackEngine(fast, lambda: translator.model_engine, demand, conversion)
 
 
 def _model_complaints(translator: Translator) -> list[str]:
@@ -105,5 +106,6 @@ def _model_complaints(translator: Translator) -> list[str]:
     return model_complaints(model)
 
 
-def _log_tensorflow(reason: str) -> None:
-    log.info("--engine=auto: TensorFlow decodes: %s", reason)
+def _log_model_decodes(reason: str) -> None:
+    engine = import_quietly("t2t.inference.backend_choice").inference_backend().name
+    log.info("--engine=auto: %s decodes: %s", engine, reason)

@@ -15,6 +15,7 @@ from t2t.export.parity import Parity
 from t2t.files.lines import read_lines
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import fetch
+from t2t.inference.backend_choice import check_tensorflow
 from t2t.inference.model_facts import max_answers
 from t2t.inference.rows import reads_ids
 from t2t.inference.split_examples import SplitExamples
@@ -38,6 +39,7 @@ def export_run(
     data_dir: str,
 ) -> dict[str, Parity]:
     """Exports a run; see `t2t.export_model` for the arguments and `t2t.export.exporting.export` for the rest."""
+    check_tensorflow("exports are made by TensorFlow")
     if loaded.hparams.shortlist:
         raise UserError("hparam shortlist=True: an export searches all pieces; leave it out")
     if tags := getattr(loaded.problem.options, "language_tags", ""):

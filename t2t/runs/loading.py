@@ -91,7 +91,7 @@ class LoadedRun:
         translator.read_shortlist = functools.partial(read_shortlist, self.run, self.problem.name)
         translator.unknown_dictionary = self.unknown_dictionary
         if self.hparams.shortlist:
-            translator.tensorflow.shortlist  # noqa: B018 - errors in it are raised now
+            translator.model_engine.shortlist  # noqa: B018 - errors in it are raised now
         translator.engine = engine_of(translator, conversion, self.engine)
         return translator
 

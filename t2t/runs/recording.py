@@ -1,12 +1,12 @@
 """The record of a training run in its directory."""
 
 import dataclasses
+import importlib
 import platform
 from collections.abc import Sequence
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 import t2t
 from t2t.checkpoints.run_record import RunRecord
@@ -69,10 +69,11 @@ def record_of(resolved: Resolved, data: Sequence[OpenData], warm_start: dict[str
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions of the software of a run."""
+    """Returns the versions of the software of a run, Keras's backend among it."""
+    backend = keras.backend.backend()
     return {
         "t2t": t2t.__version__,
         "python": platform.python_version(),
-        "tensorflow": tf.__version__,
+        backend: importlib.import_module(backend).__version__,
         "keras": keras.__version__,
     }

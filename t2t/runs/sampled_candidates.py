@@ -7,11 +7,12 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from t2t.decoding.settings import SAMPLE, SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
+from t2t.inference.backend_choice import inference_backend
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.parallel import Jobs
 from t2t.metrics import compute, higher_is_better, is_text_metric
@@ -63,14 +64,14 @@ class SampledCandidates:
         )
         if problem not in self._searches:
             model = self._model.for_problem(problem)
-            self._searches[problem] = BatchSearch(model, settings, self._hparams.extra_length)
+            self._searches[problem] = inference_backend().batch_search(model, settings, self._hparams.extra_length)
         search = self._searches[problem].with_settings(settings, self._hparams.extra_length)
 
         def draw(job: tuple[int, Features]) -> Iterator[tuple[int, np.ndarray]]:
             number, batch = job
-            result = search.search_batch(tf.constant(batch[INPUTS]), tf.constant(_places(batch)))
-            ids_BKT = result.ids.numpy()
-            yield number, ids_BKT[:, :, : int(result.lengths.numpy().max())] if update else ids_BKT
+            result = search.search_batch(batch[INPUTS], _places(batch))
+            ids_BKT = ops.convert_to_numpy(result.ids)
+            yield number, ids_BKT[:, :, : int(ops.convert_to_numpy(result.lengths).max())] if update else ids_BKT
 
         samples = dict(self._jobs.run_alone(draw, list(enumerate(batches))))
         return [self._with_rewards(batch[TARGETS], samples[n], problem) for n, batch in enumerate(batches)]

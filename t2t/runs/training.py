@@ -44,14 +44,12 @@ from t2t.training.callbacks.metrics_log import LogMetrics
 from t2t.training.callbacks.progress import ShowProgress
 from t2t.training.callbacks.signals import StopOnSignal, StopRequestedError
 from t2t.training.cluster import ALONE, Cluster
-from t2t.training.distribute import build_strategy
+from t2t.training.engine import training_engine
 from t2t.training.freezing import freeze_weights
 from t2t.training.optimizers import build_optimizer
-from t2t.training.precision import apply_precision, multiplies_bfloat16
 from t2t.training.schedules import learning_rate
 from t2t.training.step import UpdateStep
 from t2t.training.trainer import DivergedError, Plan, Trainer
-from t2t.training.workers import Workers
 
 log = logging.getLogger("t2t")
 
@@ -62,21 +60,22 @@ class TrainingRun:
     def __init__(self, resolved: Resolved, data: Sequence[OpenData], settings: Settings, cluster: Cluster = ALONE):
         self.data, self.settings = data, settings
         self.warm_start: dict[str, Any] = {}
-        self.strategy = build_strategy(settings.worker_gpu, settings.worker_cpu, cluster)
-        self.workers = Workers(self.strategy, cluster)
+        engine = training_engine()
+        self.devices = engine.devices(settings.worker_gpu, settings.worker_cpu, cluster)
+        self.workers = engine.workers(self.devices, cluster)
         hparams = decide(
             resolved.hparams,
             resolved.model_class,
             data,
-            on_gpus=any("GPU" in device for device in self.strategy.extended.worker_devices),
-            bfloat16=multiplies_bfloat16(),
+            compiles=self.devices.are_gpus or engine.always_compiles,
+            bfloat16=engine.multiplies_bfloat16(),
             begun=begun_run(resolved.request.output_folder),
             overrides=resolved.request.overrides,
         )
         self.resolved = resolved = dataclasses.replace(resolved, hparams=hparams)
         keras.utils.set_random_seed(settings.seed)
-        with self.strategy.scope():
-            policy = apply_precision(hparams.precision)
+        with self.devices.scope():
+            policy = engine.apply_precision(hparams.precision)
             self.model = resolved.model_class(hparams, spec_of(data), dtype=policy)
             freeze_weights(self.model, hparams.frozen_weights)
             adapters = build_adapters(self.model, hparams)
@@ -105,16 +104,16 @@ class TrainingRun:
         """Resolves names and opens data; raises UserError for wrong names and values, missing or other data."""
         resolved = resolve(request)
         # Workers wait here for each other, and so for the chief to generate the data.
-        build_strategy(settings.worker_gpu, settings.worker_cpu, cluster)
+        training_engine().devices(settings.worker_gpu, settings.worker_cpu, cluster)
         data = open_all(request, known=recorded_data_fingerprint(request.output_folder), splits=(TRAIN, DEV))
         return cls(resolved, data, settings, cluster)
 
     def _build_step(self, optimizer: keras.optimizers.Optimizer, adapters: Adapters | None) -> UpdateStep:
         hparams = self.resolved.hparams
-        return UpdateStep(
+        return training_engine().update_step(
             self.model,
             optimizer,
-            self.strategy,
+            self.devices,
             run_seed=self.settings.seed,
             clip_grad_norm=hparams.clip_grad_norm,
             weight_decay=hparams.decoupled_weight_decay,
@@ -151,7 +150,9 @@ class TrainingRun:
             MachineError: out of memory, disk full, or another worker has ended.
         """
         folder, is_chief = self.resolved.request.output_folder, self.workers.is_chief
-        apply_precision(self.resolved.hparams.precision)  # another model of the process may have changed it
+        training_engine().apply_precision(
+            self.resolved.hparams.precision
+        )  # another model of the process may have changed it
         with self.workers.guard(), contextlib.ExitStack() as stack:
             store = CheckpointStore(RunDir(folder, self.record()).checkpoints_folder)
             if is_chief:

@@ -93,7 +93,7 @@ class ServedModel:
         self, name: str, translator: Translator, step: int, n_best: int = 1, limits: BatchLimits | None = None
     ):
         self.translator = translator
-        devices = translator.tensorflow.devices if translator.is_built else ("",)
+        devices = translator.model_engine.devices if translator.is_built else ("",)
         self._open(name, translator.reads_text, step, n_best, limits, devices)
 
     def _open(
@@ -281,6 +281,6 @@ def _use_device(number: int, name: str) -> contextlib.AbstractContextManager[Non
     """Returns a context that runs on a device; one without a name is the only one, and nothing need be chosen."""
     if not name:
         return contextlib.nullcontext()
-    from t2t.inference.devices import use_device
+    from t2t.inference.backend_choice import inference_backend
 
-    return use_device(number, name)
+    return inference_backend().use_device(number, name)

@@ -4,7 +4,10 @@ The loss is multiplied so that small gradients do not underflow; the step divide
 gradient overflows, down to `MINIMUM_SCALE`, and doubles after `GROWTH_INTERVAL` updates without one.
 """
 
-import tensorflow as tf
+from typing import Any
+
+import keras
+from keras import ops
 
 INITIAL_SCALE = 2.0**15
 GROWTH_INTERVAL = 2000
@@ -16,23 +19,24 @@ class LossScale:
 
     def __init__(self, dynamic: bool):
         self.dynamic = dynamic
-        self.variables: list[tf.Variable] = []
+        self.variables: list[keras.Variable] = []
         if dynamic:
-            self._scale = tf.Variable(INITIAL_SCALE, trainable=False, name="loss_scale")
-            self._good = tf.Variable(0, trainable=False, dtype=tf.int64, name="loss_scale_good_updates")
+            self._scale = keras.Variable(INITIAL_SCALE, dtype="float32", trainable=False, name="loss_scale")
+            self._good = keras.Variable(0, dtype="int32", trainable=False, name="loss_scale_good_updates")
             self.variables = [self._scale, self._good]
 
-    def value(self) -> tf.Tensor:
+    def value(self) -> Any:
         """Returns the factor, () float32."""
-        return tf.convert_to_tensor(self._scale) if self.dynamic else tf.constant(1.0)
+        return self._scale.value * 1.0 if self.dynamic else ops.convert_to_tensor(1.0)  # no variable, but its value
 
-    def update(self, finite: tf.Tensor, applies: tf.Tensor | bool = True) -> None:
+    def update(self, finite: Any, applies: Any = True) -> None:
         """Updates the loss scale from whether the last gradient was finite; unchanged by warm-up steps (`applies`)."""
         if not self.dynamic:
             return
-        good = tf.where(finite, self._good + 1, tf.zeros_like(self._good))
+        good = ops.where(finite, self._good.value + 1, 0)
         grow = good >= GROWTH_INTERVAL
-        smaller = tf.maximum(self._scale * 0.5, MINIMUM_SCALE)
-        scale = tf.where(finite, tf.where(grow, self._scale * 2.0, self._scale), smaller)
-        self._scale.assign(tf.where(applies, scale, self._scale))
-        self._good.assign(tf.where(applies, tf.where(grow, tf.zeros_like(good), good), self._good))
+        smaller = ops.maximum(self._scale.value * 0.5, MINIMUM_SCALE)
+        scale = ops.where(finite, ops.where(grow, self._scale.value * 2.0, self._scale.value), smaller)
+        good = ops.where(applies, ops.where(grow, 0, good), self._good.value)
+        self._scale.assign(ops.where(applies, scale, self._scale.value))
+        self._good.assign(good)

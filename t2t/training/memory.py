@@ -1,4 +1,4 @@
-"""How much memory an update needs, estimated from the graph before anything runs."""
+"""How much memory an update needs, estimated before anything runs."""
 
 import dataclasses
 import math
@@ -7,10 +7,7 @@ import numpy as np
 
 from t2t.layers.adapters import Adapters
 from t2t.models.base import SequenceModel
-from t2t.training.forward_graph import loss_graph
-
-_FREE = frozenset({"Const", "ReadVariableOp", "Placeholder", "Identity", "Reshape", "NoOp", "StridedSlice", "Shape"})
-"""Operations whose outputs take no memory of their own."""
+from t2t.training.engine import training_engine
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,11 +48,4 @@ def estimate(
         sum(math.prod(v.shape) * 4 for v in some) for some in ([*model.variables, *added], trained_variables)
     )
     gradients = trained * (3 if accumulates else 2)  # of each weight, and as the vector that is reduced
-    return MemoryEstimate(weights, trained * slots, gradients, _forward_bytes(model, batch))
-
-
-def _forward_bytes(model: SequenceModel, batch: dict[str, np.ndarray]) -> int:
-    outputs = (
-        tensor for op in loss_graph(model, batch).get_operations() if op.type not in _FREE for tensor in op.outputs
-    )
-    return sum(math.prod(t.shape) * t.dtype.size for t in outputs if t.shape.is_fully_defined() and t.dtype.size)
+    return MemoryEstimate(weights, trained * slots, gradients, training_engine().forward_bytes(model, batch))

@@ -1,11 +1,10 @@
 """Optimizers by name: Keras's update rules, with clipping, averaging over tokens and weight decay left to the step."""
 
-from typing import Any
-
 import keras
-import tensorflow as tf
+from keras import ops
 
 from t2t.hparams.groups import OptimizerHParams
+from t2t.training.engine import training_engine
 
 
 def build_optimizer(hparams: OptimizerHParams) -> keras.optimizers.Optimizer:
@@ -18,7 +17,7 @@ def build_optimizer(hparams: OptimizerHParams) -> keras.optimizers.Optimizer:
     # Keras counts the optimizers of a process in their names, which are the slots' names in checkpoints.
     common = {"learning_rate": 0.0, "name": hparams.optimizer}
     if hparams.optimizer in ("adam", "adamw"):  # AdamW is Adam with decoupled decay, which the step applies
-        return FusedAdam(**common, **adam)
+        return training_engine().adam(**common, **adam)
     if hparams.optimizer == "adamax":
         return ClippedAdamax(hparams.optimizer_adamax_clip, **common, **adam)
     if hparams.optimizer == "lamb":
@@ -29,46 +28,6 @@ def build_optimizer(hparams: OptimizerHParams) -> keras.optimizers.Optimizer:
         momentum = {"momentum": hparams.optimizer_momentum_momentum, "nesterov": hparams.optimizer_momentum_nesterov}
         return Momentum(hparams.weight_decay, **common, **momentum)
     return keras.optimizers.SGD(**common)
-
-
-class FusedAdam(keras.optimizers.Adam):
-    """Adam (Kingma and Ba 2015, algorithm 1, in the order of operations given at the end of its section 2).
-
-    Keras's own takes a dozen operations, each of which reads and writes a whole variable; this is TensorFlow's single
-    one, which does the same in one pass. Slots, their names and checkpoints are Keras's.
-    """
-
-    def scalars(self, applied=True) -> tuple[Any, ...]:
-        """Returns what is the same for all weights: the betas, and their powers by the number of the update.
-
-        Args:
-            applied: () bool. Where it is False, gradients and rates of 0 change neither weights nor slots; a branch
-                would make the device wait for the host.
-        """
-        update = tf.cast(self.iterations.value + 1, tf.float32)
-        betas = (self.beta_1, self.beta_2)
-        return (*(tf.where(applied, beta, 1.0) for beta in betas), *(tf.pow(tf.constant(b), update) for b in betas))
-
-    def slots(self) -> tuple[list[tf.Variable], list[tf.Variable]]:
-        """Returns the means of the gradients and of their squares, one of each for a weight."""
-        return [slot.value for slot in self._momentums], [slot.value for slot in self._velocities]
-
-    def apply_to(self, weight: tf.Variable, slots: tuple[tf.Variable, ...], gradient, rate, scalars) -> None:
-        """Changes one weight, or a replica's part of it, and its slots."""
-        beta_1, beta_2, beta1_power, beta2_power = scalars
-        momentum, velocity = slots
-        tf.raw_ops.ResourceApplyAdam(
-            var=weight.handle,
-            m=momentum.handle,
-            v=velocity.handle,
-            beta1_power=beta1_power,
-            beta2_power=beta2_power,
-            lr=rate,
-            beta1=beta_1,
-            beta2=beta_2,
-            epsilon=self.epsilon,
-            grad=gradient,
-        )
 
 
 class ClippedAdamax(keras.optimizers.Adamax):
@@ -90,7 +49,7 @@ class ClippedAdamax(keras.optimizers.Adamax):
         if self.clip:
             past = self._u[self._get_variable_index(variable)].value
             bound = self.clip * past + self.floor
-            gradient = tf.clip_by_value(tf.convert_to_tensor(gradient), -bound, bound)
+            gradient = ops.clip(ops.convert_to_tensor(gradient), -bound, bound)
         super().update_step(gradient, variable, learning_rate)
 
 
@@ -108,5 +67,5 @@ class Momentum(keras.optimizers.SGD):
     def update_step(self, gradient, variable, learning_rate):
         """Updates one variable; see Keras's."""
         if self.l2 and len(variable.shape) >= 2:
-            gradient = tf.convert_to_tensor(gradient) + self.l2 * variable
+            gradient = ops.convert_to_tensor(gradient) + self.l2 * variable.value
         super().update_step(gradient, variable, learning_rate)

@@ -13,9 +13,9 @@ import numpy as np
 
 from t2t.errors import UserError, memory_errors_as_machine_errors, shapes_of
 from t2t.training.callbacks.checks import checked_callbacks
+from t2t.training.engine import training_engine
 from t2t.training.loss_scale import MINIMUM_SCALE
 from t2t.training.step import UpdateStats, UpdateStep
-from t2t.training.xla_errors import xla_errors
 
 log = logging.getLogger("t2t")
 
@@ -91,7 +91,7 @@ class Trainer:
     def warm_up(self, batches: list[dict[str, np.ndarray]], problem: str = "") -> None:
         """Runs the largest batches of a problem once, changing nothing, so that running out of memory happens now."""
         for batch in batches:
-            with _memory_errors(batch), xla_errors(self.step.xla, batch):
+            with _memory_errors(batch), training_engine().compile_errors(self.step.xla, batch):
                 # Two micro-batches need as much memory as any more.
                 self.step.warm_up([[batch] * len(self.step.own)] * min(self.plan.micro_batches, 2), problem)
 
@@ -168,7 +168,7 @@ class Trainer:
         micro_batches, state = self._draw()
         self.update += 1
         first = micro_batches[0][0]
-        with _memory_errors(first), xla_errors(self.step.xla, first):
+        with _memory_errors(first), training_engine().compile_errors(self.step.xla, first):
             rate, problem = self.plan.rate(self.update), self.plan.problem_of(self.update)
             stats = self.step(micro_batches, self.update, rate, problem, self.asks_to_stop)
         self.data_state = state

@@ -24,7 +24,7 @@ def model_arrays(step: UpdateStep) -> Arrays:
 def optimizer_arrays(step: UpdateStep) -> Arrays:
     """Returns the optimizer's slots and the loss scale by name."""
     slots = {name: np.asarray(v) for name, v in _slots(step.optimizer).items()}
-    return slots | {v.name.split(":")[0]: v.numpy() for v in step.loss_scale.variables}
+    return slots | {v.name: v.numpy() for v in step.loss_scale.variables}
 
 
 def _slots(optimizer: keras.optimizers.Optimizer) -> dict[str, keras.Variable]:
@@ -42,7 +42,7 @@ def ema_arrays(step: UpdateStep) -> Arrays | None:
     """Returns the moving average of the trained weights by variable path; None where there is none."""
     if not step.ema:
         return None
-    return {v.path: mean.numpy() for v, mean in zip(step.trained, step.ema, strict=True)}
+    return {v.path: np.asarray(mean) for v, mean in zip(step.trained, step.ema, strict=True)}
 
 
 def restore(
@@ -66,7 +66,7 @@ def restore(
         for name, variable in _slots(step.optimizer).items():
             variable.assign(optimizer[name])
         for variable in step.loss_scale.variables:
-            variable.assign(optimizer[variable.name.split(":")[0]])
+            variable.assign(optimizer[variable.name])
     for mean, variable in zip(step.ema, step.trained, strict=False):
         mean.assign((ema or model)[variable.path])
 

@@ -6,12 +6,10 @@ Legend: W workers, N numbers of each.
 import contextlib
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from t2t.errors import MachineError, UserError, one_line
 from t2t.training.cluster import ALONE, Cluster
@@ -26,10 +24,13 @@ class WorkerLostError(MachineError):
 
 
 class Workers:
-    """The processes of a run; each method but `guard` must be called by all of them, in the same order."""
+    """The processes of a run; how several of them talk is the engine's part.
 
-    def __init__(self, strategy: tf.distribute.Strategy, cluster: Cluster = ALONE):
-        self._strategy, self.cluster = strategy, cluster
+    Each method but `guard` must be called by all of them, in the same order.
+    """
+
+    def __init__(self, cluster: Cluster = ALONE):
+        self.cluster = cluster
 
     @property
     def is_chief(self) -> bool:
@@ -44,11 +45,7 @@ class Workers:
     def gather(self, numbers_N: Sequence[int] | np.ndarray) -> np.ndarray:
         """Returns the numbers of every worker, (W, N) int64."""
         own_N = np.asarray(numbers_N, np.int64)
-        if not self.are_several:
-            return own_N[None]
-        rows_WN = np.zeros((len(self.cluster.addresses), len(own_N)), np.int64)
-        rows_WN[self.cluster.index] = own_N
-        return self._sum_of_workers(tf.constant(rows_WN)).numpy()
+        return self._gather(own_N) if self.are_several else own_N[None]
 
     def exchange(self, own: bytes) -> list[bytes]:
         """Returns what every worker has, in their order."""
@@ -75,9 +72,7 @@ class Workers:
         """Gives everyone the chief's weights, optimizer and averages; returns its `begin`, of JSON, to everyone."""
         if not self.are_several:
             return begin
-        adapters = step.adapters.variables if step.adapters else []
-        variables = [v.value for v in (*step.model.variables, *adapters, *step.optimizer.variables)]
-        self._send_variables([*variables, *step.ema, *step.loss_scale.variables])
+        self._send_state(step)
         update, state = json.loads(self.exchange(json.dumps(begin).encode())[0])
         return update, state
 
@@ -86,48 +81,29 @@ class Workers:
         """Raises WorkerLostError in a `with` block where another worker has ended."""
         try:
             yield
-        except tf.errors.OpError as error:
-            if not self.are_several or "ollective" not in error.message:
+        except Exception as error:
+            message = self._lost_message(error) if self.are_several else None
+            if message is None:
                 raise
-            others = {int(number) for number in re.findall(r"/task:(\d+)", error.message)} - {self.cluster.index}
+            others = self._named_in(message) - {self.cluster.index}
             which = " or ".join(map(self.cluster.describe, sorted(others))) or "another worker"
             raise WorkerLostError(
                 f"{self.cluster.describe(self.cluster.index)} has lost {which}, whose output tells why; the same "
-                f"commands resume from the last checkpoint ({one_line(error.message):.120})"
+                f"commands resume from the last checkpoint ({one_line(message):.120})"
             ) from error
 
-    def _sum_of_workers(self, tensor):
-        """Returns a tensor's sum over the workers, each of which has one."""
-        return self._strategy.experimental_local_results(self._summed(tensor))[0]
+    def _gather(self, own_N: np.ndarray) -> np.ndarray:
+        """Returns the numbers of several workers, (W, N) int64."""
+        raise NotImplementedError
 
-    @tf.function(autograph=False, reduce_retracing=True)
-    def _summed(self, tensor):
-        def replica():
-            context = tf.distribute.get_replica_context()
-            counts = self._number_in_worker(context) == 0
-            return context.all_reduce(
-                tf.distribute.ReduceOp.SUM, tf.identity(tensor) if counts else tf.zeros_like(tensor)
-            )
+    def _send_state(self, step: UpdateStep) -> None:
+        """Gives everyone the chief's variables of a step."""
+        raise NotImplementedError
 
-        return self._strategy.run(replica)
+    def _lost_message(self, error: Exception) -> str | None:
+        """Returns the message of an error that says that another worker is lost, None of any other."""
+        raise NotImplementedError
 
-    def _number_in_worker(self, context) -> int:
-        number = tf.get_static_value(tf.convert_to_tensor(context.replica_id_in_sync_group))
-        return number % len(self._strategy.extended.worker_devices)
-
-    def _send_variables(self, variables: Sequence[tf.Variable]) -> None:
-        """Gives variables the values that the chief's first replica has."""
-
-        def replica():
-            context = tf.distribute.get_replica_context()
-            is_source = tf.get_static_value(tf.convert_to_tensor(context.replica_id_in_sync_group)) == 0
-            values = [v.read_value() if is_source else tf.zeros_like(v) for v in variables]
-            return [context.all_reduce(tf.distribute.ReduceOp.SUM, value) for value in values]
-
-        @tf.function(autograph=False)
-        def send():
-            sent = self._strategy.run(replica)
-            for variable, value in zip(variables, sent, strict=True):
-                self._strategy.extended.update(variable, lambda v, new: v.assign(new), args=(value,), group=False)
-
-        send()
+    def _named_in(self, message: str) -> set[int]:
+        """Returns the numbers of the workers that such a message names."""
+        raise NotImplementedError

@@ -12,8 +12,8 @@ from t2t.hparams.groups import OptimizerHParams
 from t2t.registry import MODELS
 from t2t.specs.features import ProblemSpec
 from t2t.training.adapting import build_adapters
-from t2t.training.local_gradient import LocalGradient
 from t2t.training.objectives import Likelihood
+from t2t.training.tensorflow.local_gradient import LocalGradient
 from t2t.training.weights import assign_model
 from tests.builders import randomise
 from tests.conformance.test_conformance_kinds import SPECS, column

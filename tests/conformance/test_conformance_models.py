@@ -14,15 +14,15 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.transfer import require_exact
 from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
-from t2t.inference import batch_search
 from t2t.inference.search_batch import concat_batches
+from t2t.inference.tensorflow import batch_search
 from t2t.layers import experts
 from t2t.layers.attention_record import recorded_attention
 from t2t.models.base import SequenceModel
 from t2t.registry import MODELS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.training.local_gradient import LocalGradient
 from t2t.training.objectives import Likelihood
+from t2t.training.tensorflow.local_gradient import LocalGradient
 from t2t.training.weights import assign_model
 from tests.builders import batch, numpy, randomise, shapes_alone, tokens_spec, total_loss
 
@@ -321,7 +321,7 @@ def test_cached_decoding_is_the_full_forward_pass(case, model):
 )
 def test_sentences_of_two_batches_that_go_on_together_find_what_each_finds_alone(case, model, monkeypatch):
     monkeypatch.setattr(batch_search, "TOKENS_PER_CALL", 3)
-    search = batch_search.BatchSearch(model, SearchSettings(beam_size=2, stop_early=False), extra_length=4)
+    search = batch_search.TensorFlowBatchSearch(model, SearchSettings(beam_size=2, stop_early=False), extra_length=4)
     read = features_of(model)["inputs" if model.spec.inputs else "targets"]
     rows = [[read[row, : (read[row] != 0).sum()]] for row in range(3)]
 

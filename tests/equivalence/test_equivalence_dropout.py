@@ -8,15 +8,15 @@ import itertools
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
+from keras import ops
 
 from t2t.hparams.groups import OptimizerHParams
 from t2t.layers.dropout import Dropout
 from t2t.models.transformer import Transformer
-from t2t.training.distribute import build_strategy
+from t2t.specs.features import ProblemSpec
+from t2t.training.engine import training_engine
 from t2t.training.optimizers import build_optimizer
-from t2t.training.step import UpdateStep
-from tests.builders import batch, numpy, randomise, tiny_hparams, tokens_spec
+from tests.builders import batch, numpy, randomise, seed, tiny_hparams, tokens_spec
 
 RATE, VALUES, REPLICAS, MICRO_BATCHES = 0.4, 500, 2, 2
 
@@ -26,6 +26,7 @@ class Masks(keras.Model):
 
     def __init__(self):
         super().__init__(name="masks")
+        self.spec, self.longest_sequence = ProblemSpec(name="masks", features={}), None
         self.dropouts = [Dropout(RATE, name=name) for name in ("one", "other")]
         self.w = self.add_weight(name="w", shape=(REPLICAS * MICRO_BATCHES, 2, VALUES), initializer="zeros")
         for layer in self.dropouts:
@@ -33,27 +34,27 @@ class Masks(keras.Model):
         self.built = True
 
     def body(self, features, seed=None):
-        masks = tf.stack([layer(tf.ones((VALUES,)), seed=seed) for layer in self.dropouts])
-        return tf.reduce_sum(tf.gather(self.w, features["place"][0]) * masks)
+        masks = ops.stack([layer(ops.ones((VALUES,)), seed=seed) for layer in self.dropouts])
+        return ops.sum(ops.take(self.w, features["place"][0], axis=0) * masks)
 
     def loss_sum(self, hidden, targets):
-        return hidden, tf.constant(1.0)
+        return hidden, ops.convert_to_tensor(1.0)
 
 
 class Updates:
     """Draws the masks of any update of a run."""
 
     def __init__(self, seed):
-        strategy = build_strategy(worker_cpu=REPLICAS)
-        with strategy.scope():
+        devices = training_engine().devices(worker_cpu=REPLICAS)
+        with devices.scope():
             self.model = Masks()
-            self.step = UpdateStep(
-                self.model, build_optimizer(OptimizerHParams(optimizer="sgd")), strategy, run_seed=seed
+            self.step = training_engine().update_step(
+                self.model, build_optimizer(OptimizerHParams(optimizer="sgd")), devices, run_seed=seed
             )
 
     def masks(self, update):
         """(P, L, N), the values by which an update multiplied."""
-        self.model.w.assign(tf.zeros(self.model.w.shape))
+        self.model.w.assign(ops.zeros(self.model.w.shape))
         place = itertools.count()
         one = [
             [
@@ -126,11 +127,11 @@ def test_every_dropout_layer_has_a_number_of_its_own_that_is_the_same_in_every_m
 def test_a_seed_is_one_output_another_seed_another_and_none_is_no_dropout(model):
     features = batch()
     first, again, other, none, still_none = (
-        numpy(model(features, seed=seed))
-        for seed in (
-            tf.constant([1, 2], tf.int64),
-            tf.constant([1, 2], tf.int64),
-            tf.constant([3, 4], tf.int64),
+        numpy(model(features, seed=one))
+        for one in (
+            seed(1, 2),
+            seed(1, 2),
+            seed(3, 4),
             None,
             None,
         )

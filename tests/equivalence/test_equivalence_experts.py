@@ -12,9 +12,8 @@ from t2t.hparams.transformer_moe import TransformerMoeHParams
 from t2t.models.multi_model import MultiModel
 from t2t.models.transformer_moe import TransformerMoe
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.training.distribute import build_strategy
+from t2t.training.engine import training_engine
 from t2t.training.optimizers import build_optimizer
-from t2t.training.step import UpdateStep
 from tests.builders import batch, padded, randomise, rows, tokens_spec
 
 BALANCE = 0.5
@@ -45,11 +44,13 @@ def features(part=slice(None)):
 
 
 def after_one_update(balance, replicas=1, cuts=((slice(None),),)):
-    strategy = build_strategy(worker_cpu=replicas)
-    with strategy.scope():
+    devices = training_engine().devices(worker_cpu=replicas)
+    with devices.scope():
         model, optimizer = randomise(transformer(balance), seed=2), build_optimizer(OptimizerHParams(optimizer="sgd"))
     start = {v.path: np.asarray(v) for v in model.variables}
-    stats = UpdateStep(model, optimizer, strategy)([[features(part) for part in parts] for parts in cuts], 1, 0.05)
+    stats = training_engine().update_step(model, optimizer, devices)(
+        [[features(part) for part in parts] for parts in cuts], 1, 0.05
+    )
     return {v.path: np.asarray(v) - start[v.path] for v in model.variables}, stats
 
 

@@ -9,9 +9,8 @@ import pytest
 from t2t.hparams.groups import OptimizerHParams
 from t2t.models.transformer import Transformer
 from t2t.specs.features import ProblemSpec
-from t2t.training.distribute import build_strategy
+from t2t.training.engine import training_engine
 from t2t.training.optimizers import build_optimizer
-from t2t.training.step import UpdateStep
 from t2t.training.weights import model_arrays, optimizer_arrays
 from tests.builders import batch, randomise, tiny_hparams, tokens_spec
 
@@ -31,12 +30,12 @@ EVERY_WAY = [
 
 
 def step_of(spec, replicas=1, **options):
-    strategy = build_strategy(worker_cpu=replicas)
-    with strategy.scope():
+    devices = training_engine().devices(worker_cpu=replicas)
+    with devices.scope():
         model = randomise(Transformer(tiny_hparams(num_hidden_layers=1), spec))
         optimizer = build_optimizer(OptimizerHParams(optimizer="adamw"))
         optimizer.build(model.trainable_variables)
-    return UpdateStep(model, optimizer, strategy, **options)
+    return training_engine().update_step(model, optimizer, devices, **options)
 
 
 @functools.cache

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from t2t.errors import MachineError, UserError
 from t2t.hparams.transformer import transformer_tiny
-from t2t.inference.batch_search import BatchSearch
+from t2t.inference.tensorflow.batch_search import TensorFlowBatchSearch
 from t2t.models.transformer import Transformer
 from t2t.training.trainer import DivergedError
 from tests.slopes import slope_step, slopes, weights
@@ -132,7 +132,7 @@ def test_only_a_run_that_asks_for_it_multiplies_in_tensorfloat32(make_run, tmp_p
     assert run.model.compute_dtype == "float32"
 
 
-@pytest.mark.parametrize(("owner", "what"), [(Transformer, "score_targets"), (BatchSearch, "advance")])
+@pytest.mark.parametrize(("owner", "what"), [(Transformer, "score_targets"), (TensorFlowBatchSearch, "advance")])
 @pytest.mark.slow
 def test_a_run_whose_evaluation_does_not_fit_into_memory_ends_before_it_begins(
     make_run, tmp_path, monkeypatch, owner, what

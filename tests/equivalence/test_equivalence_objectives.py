@@ -9,10 +9,9 @@ import pytest
 from t2t.hparams.groups import OptimizerHParams
 from t2t.models.transformer import Transformer
 from t2t.runs.sampled_candidates import SampledCandidates
-from t2t.training.distribute import build_strategy
+from t2t.training.engine import training_engine
 from t2t.training.optimizers import build_optimizer
 from t2t.training.sampled_objectives import build_sampled_objective
-from t2t.training.step import UpdateStep
 from tests.builders import padded, randomise, rows, tiny_hparams, tokens_spec
 
 OBJECTIVES = ("expected_reward", pytest.param("minimum_risk", marks=pytest.mark.slow))
@@ -30,12 +29,12 @@ class Words:
 
 def sampling_step(hparams, vocab_size, replicas=1, optimizer="sgd", seed=2):
     """A step on a random Transformer of one layer."""
-    strategy = build_strategy(worker_cpu=replicas)
-    with strategy.scope():
+    devices = training_engine().devices(worker_cpu=replicas)
+    with devices.scope():
         model = randomise(Transformer(hparams, tokens_spec(vocab_size, vocab_size)), seed)
         optimizer = build_optimizer(OptimizerHParams(optimizer=optimizer))
     objective = build_sampled_objective(hparams, SampledCandidates(model, {"": Words()}, hparams, run_seed=5))
-    return UpdateStep(model, optimizer, strategy, objective=objective)
+    return training_engine().update_step(model, optimizer, devices, objective=objective)
 
 
 def pairs_of(sources=(5, 3, 7, 2), targets=(4, 6, 2, 5)):

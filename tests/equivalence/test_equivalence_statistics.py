@@ -8,15 +8,15 @@ import functools
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
+from keras import ops
 
 from t2t.hparams.groups import OptimizerHParams
 from t2t.layers.batch_norm import BatchNorm
-from t2t.training.distribute import build_strategy
+from t2t.specs.features import ProblemSpec
+from t2t.training.engine import training_engine
 from t2t.training.optimizers import build_optimizer
-from t2t.training.step import UpdateStep
 from t2t.training.weights import model_arrays
-from tests.builders import numpy
+from tests.builders import copies, numpy
 
 # Of two examples, mean 1 and variance 1; of four, mean 6 and variance 4.
 TWO, FOUR = [0.0, 2.0], [4.0, 4.0, 8.0, 8.0]
@@ -27,6 +27,7 @@ class Normed(keras.Model):
 
     def __init__(self):
         super().__init__(name="normed")
+        self.spec, self.longest_sequence = ProblemSpec(name="normed", features={}), None
         self.norm = BatchNorm(name="norm")
         self.norm.build((None, 1))
         self.built = True
@@ -35,7 +36,7 @@ class Normed(keras.Model):
         return self.norm(features["inputs"], seed=seed)
 
     def loss_sum(self, hidden, targets):
-        return tf.reduce_sum(hidden * tf.cast(targets, tf.float32)), tf.cast(tf.size(targets), tf.float32)
+        return ops.sum(hidden * ops.cast(targets, "float32")), ops.cast(ops.size(targets), "float32")
 
 
 def batch_of(numbers):
@@ -43,17 +44,17 @@ def batch_of(numbers):
 
 
 def step_of(replicas=1, optimizer="momentum"):
-    strategy = build_strategy(worker_cpu=replicas)
-    with strategy.scope():
+    devices = training_engine().devices(worker_cpu=replicas)
+    with devices.scope():
         model, rule = Normed(), build_optimizer(OptimizerHParams(optimizer=optimizer))
-    return UpdateStep(model, rule, strategy)
+    return training_engine().update_step(model, rule, devices)
 
 
 def moments(step):
     """The moving mean and variance, the same on every replica."""
     found = []
     for variable in (step.model.norm.moving_mean, step.model.norm.moving_variance):
-        values = {float(value.numpy()[0]) for value in step.strategy.experimental_local_results(variable.value)}
+        values = {float(value[0]) for value in copies(variable)}
         assert len(values) == 1
         found += values
     return found

@@ -14,10 +14,9 @@ import tensorflow as tf
 from t2t.hparams.groups import OptimizerHParams
 from t2t.hparams.transformer import transformer_tiny
 from t2t.models.transformer import Transformer
-from t2t.training.distribute import build_strategy
+from t2t.training.engine import training_engine
 from t2t.training.loss_scale import INITIAL_SCALE
 from t2t.training.optimizers import build_optimizer
-from t2t.training.step import UpdateStep
 from tests.builders import batch, padded, randomise, rows, tiny_hparams, tokens_spec, total_loss
 from tests.slopes import slope_step, slopes, weights
 
@@ -175,12 +174,12 @@ def test_float16_takes_a_batch_of_thousands_of_tokens_at_its_first_scale(micro_b
     big = batch(sources=[20] * 200, targets=[20] * 200)
     found = {}
     for dtype in ("float32", "mixed_float16"):
-        strategy = build_strategy(worker_cpu=1)
-        with strategy.scope():
+        devices = training_engine().devices(worker_cpu=1)
+        with devices.scope():
             model = randomise(Transformer(tiny_hparams(), tokens_spec(), dtype=dtype))
             optimizer = build_optimizer(OptimizerHParams(optimizer="sgd"))
         before = {v.path: np.asarray(v) for v in model.trainable_variables}
-        step = UpdateStep(model, optimizer, strategy, scale_loss=dtype == "mixed_float16")
+        step = training_engine().update_step(model, optimizer, devices, scale_loss=dtype == "mixed_float16")
         stats = step([[big]] * micro_batches, 1, 1.0)
         assert bool(stats.finite)
         assert float(stats.tokens) == 4000 * micro_batches
@@ -207,12 +206,12 @@ def test_a_fresh_transformer_loses_no_update_to_float16():
     hparams, big = transformer_tiny(), batch(sources=[40] * 100, targets=[40] * 100, vocab_size=500)
     found = {}
     for dtype in ("float32", "mixed_float16"):
-        strategy = build_strategy(worker_cpu=1)
+        devices = training_engine().devices(worker_cpu=1)
         keras.utils.set_random_seed(7)
-        with strategy.scope():
+        with devices.scope():
             model = Transformer(hparams, tokens_spec(500, 500), dtype=dtype)
             optimizer = build_optimizer(hparams)
-        step = UpdateStep(model, optimizer, strategy, scale_loss=dtype == "mixed_float16")
+        step = training_engine().update_step(model, optimizer, devices, scale_loss=dtype == "mixed_float16")
         stats = [step([[big]], update, 1e-3) for update in (1, 2, 3)]
         assert [bool(one.finite) for one in stats] == [True] * 3
         assert step.skipped(3) == 0
@@ -237,11 +236,11 @@ def features(some):
 
 
 def transformer_step(replicas, **options):
-    strategy = build_strategy(worker_cpu=replicas)
-    with strategy.scope():
+    devices = training_engine().devices(worker_cpu=replicas)
+    with devices.scope():
         model = randomise(Transformer(tiny_hparams(num_hidden_layers=1), tokens_spec()), seed=2)
         optimizer = build_optimizer(OptimizerHParams(optimizer="sgd"))
-    return UpdateStep(model, optimizer, strategy, **options)
+    return training_engine().update_step(model, optimizer, devices, **options)
 
 
 def after_one_update(replicas, micro_batches, **options):

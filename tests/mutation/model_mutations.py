@@ -394,7 +394,7 @@ MODEL_MUTATIONS = (
     ),
     Mutation(
         name="statistics of a mean of parts",
-        file="t2t/training/local_gradient.py",
+        file="t2t/training/tensorflow/local_gradient.py",
         original="changes = [tf.concat(changes, axis=0) * loss.tokens]",
         broken="changes = [tf.concat(changes, axis=0)]",
         breaks="Changes of moving moments are divided by the examples that they were not multiplied by.",
@@ -485,6 +485,22 @@ MODEL_MUTATIONS = (
             "tests/unit/inference/ctranslate2/test_inference_ctranslate2_engine.py::"
             "test_greedy_outputs_and_their_figures_are_the_same",
         ),
+    ),
+    Mutation(
+        name="few sizes of batches",
+        file="t2t/inference/jax/sizes.py",
+        original="return _round_up(rows, 2)",
+        broken="return rows",
+        breaks="JAX compiles a program for every number of sentences.",
+        tests=("tests/unit/inference/jax/test_inference_jax_sizes.py::test_few_sizes_and_little_padding",),
+    ),
+    Mutation(
+        name="unfinished sentences that are joined",
+        file="t2t/inference/tensorflow/batch_queue.py",
+        original="self._unfinished.pop(min(self._unfinished))",
+        broken="[self._unfinished.pop(min(self._unfinished))[0]]",
+        breaks="Sentences of a batch are lost where unfinished ones of several batches wait together.",
+        tests=("tests/unit/inference/test_inference_batch_search.py",),
     ),
     Mutation(
         name="candidates of the whole batch",

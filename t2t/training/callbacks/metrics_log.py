@@ -1,18 +1,11 @@
 """Keeps every figure: JSON lines in the run directory, and TensorBoard events."""
 
-import contextlib
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import keras
-import numpy as np
-import tensorflow as tf
 
-from t2t.errors import MachineError, one_line
-
-_OPERATION = re.compile(r"\{\{function_node .*?\}\} ?| ?\[Op:\w+\]( name: ?)?")
-"""Where in TensorFlow something happened, in its messages."""
+from t2t.training.engine import training_engine
 
 
 class LogMetrics(keras.callbacks.Callback):
@@ -23,8 +16,8 @@ class LogMetrics(keras.callbacks.Callback):
 
     def __init__(self, append: Callable[[int, dict[str, float]], None], events_folder: Path):
         super().__init__()
-        self._append, self._folder, self._update = append, Path(events_folder), 0
-        self._writers: dict[str, tf.summary.SummaryWriter] = {}
+        self._append, self._update = append, 0
+        self._events = training_engine().event_writer(Path(events_folder))
 
     def on_train_batch_end(self, batch, logs=None):
         """Writes what the trainer reports."""
@@ -36,38 +29,14 @@ class LogMetrics(keras.callbacks.Callback):
         """Writes what came after the last log step, and waits for the events to be on the disk."""
         if logs:
             self.write("train", self._update, logs)
-        self._flush()
+        self._events.flush()
 
     def write(self, group: str, update: int, figures: dict[str, float]) -> None:
         """Writes figures of a group, `train` or a split."""
         self._append(update, {f"{group}/{name}": value for name, value in figures.items()})
-        # Arrays: TensorFlow keeps a tensor of each Python number for the life of the process. And of float64, whose
-        # values beyond float32, e.g. of a perplexity, become infinite and no error.
-        with _events_on_disk(self._folder):
-            if group not in self._writers:
-                self._writers[group] = tf.summary.create_file_writer(str(self._folder / group))
-            with self._writers[group].as_default(step=np.int64(update)):
-                for name, value in figures.items():
-                    tf.summary.scalar(name, np.asarray(value, np.float64))
+        self._events.write(group, update, figures)
 
     def write_evaluation(self, update: int, figures: dict[str, float]) -> None:
         """Writes the figures of an evaluation of the dev split."""
         self.write("dev", update, figures)
-        self._flush()
-
-    def _flush(self) -> None:
-        with _events_on_disk(self._folder):
-            for writer in self._writers.values():
-                writer.flush()
-
-
-@contextlib.contextmanager
-def _events_on_disk(folder: Path) -> Iterator[None]:
-    """Raises MachineError, one line, in place of TensorFlow's errors about writing events."""
-    try:
-        yield
-    except tf.errors.OpError as error:
-        raise MachineError(
-            f"cannot write TensorBoard events in {folder}: {_OPERATION.sub('', one_line(error.message))}; free some "
-            f"space there, get write permission or move what is in the way, and run the same command again"
-        ) from error
+        self._events.flush()

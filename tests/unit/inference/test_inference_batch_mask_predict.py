@@ -75,7 +75,7 @@ def test_of_one_iteration_the_log_probability_is_that_of_scoring(translator):
 
 
 def test_searches_are_compiled_once_for_each_structure(translator):
-    search = translator.tensorflow.search
+    search = translator.model_engine.search
     settings, _ = translator.settings()
     assert search(settings, 5)._compiled is search(settings, 9)._compiled
     assert search(translator.settings(mask_predict_iterations=2)[0], 5)._compiled is not search(settings, 5)._compiled

@@ -5,9 +5,9 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from t2t.inference import batch_queue
-from t2t.inference.batch_queue import BatchQueue
 from t2t.inference.search_batch import Batch
+from t2t.inference.tensorflow import batch_queue
+from t2t.inference.tensorflow.batch_queue import BatchQueue
 
 
 class TwoSteps:

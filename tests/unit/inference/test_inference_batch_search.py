@@ -13,12 +13,13 @@ from t2t.decoding.constraints.token_rules import forbid_padding
 from t2t.decoding.settings import SearchSettings
 from t2t.decoding.step import NextToken
 from t2t.hparams.transformer import TransformerHParams
-from t2t.inference import batch_queue, batch_search, batch_sizes, tensorflow_engine
-from t2t.inference.batch_queue import BatchQueue
-from t2t.inference.batch_search import BatchSearch
+from t2t.inference import batch_sizes, model_engine
+from t2t.inference.model_engine import ModelEngine
 from t2t.inference.rows import batches_of
 from t2t.inference.search_batch import Batch, concat_batches
-from t2t.inference.tensorflow_engine import TensorFlowEngine
+from t2t.inference.tensorflow import batch_queue, batch_search
+from t2t.inference.tensorflow.batch_queue import BatchQueue
+from t2t.inference.tensorflow.batch_search import TensorFlowBatchSearch
 from t2t.models.transformer import Transformer
 from t2t.specs.constants import PAD_ID
 from tests.builders import padded, rows, tokens_spec
@@ -83,7 +84,7 @@ def test_pieces_and_shrinking_batches_find_what_one_search_finds(model, settings
     monkeypatch.setattr(batch_search, "TOKENS_PER_CALL", 3)
     monkeypatch.setattr(batch_sizes, "SIZE_STEP", 2)
     ids_BS = padded(rows(np.random.default_rng(5), (9, 3, 7, 1, 8, 2, 5, 6, 4, 9, 2, 3)))
-    search = BatchSearch(model, settings, EXTRA)
+    search = TensorFlowBatchSearch(model, settings, EXTRA)
     sizes = []
     keep = search._keep
     monkeypatch.setattr(
@@ -114,7 +115,7 @@ def test_batches_that_go_on_together_find_what_one_search_finds(model, settings,
     weights = np.array(list(map(len, sources)))
     batches = batches_of(sources, weights, most=12)
     assert len(batches) > 2
-    search = BatchSearch(model, settings, EXTRA)
+    search = TensorFlowBatchSearch(model, settings, EXTRA)
     found = list(chain.from_iterable(BatchQueue(search, weights, 24).run(batches, np.arange(12))))
     check_found(found, in_one_go(model, settings, padded(sources), length=9 + EXTRA))
     assert max(joined) > 1
@@ -153,10 +154,10 @@ def test_batches_wait_for_others_until_they_are_one_batchs_worth(monkeypatch):
 def test_other_numbers_compile_nothing_and_find_what_a_search_of_their_own_does(model, monkeypatch):
     """alpha, temperature, top_p, the seed and the extra length are tensors of one compiled search."""
     rows_BS, weights = padded(rows(np.random.default_rng(5), (9, 3, 7, 1))), np.array([9, 3, 7, 1])
-    engine = TensorFlowEngine(model)
+    engine = ModelEngine(model)
     compiled = []
-    build = tensorflow_engine.build_search
-    monkeypatch.setattr(tensorflow_engine, "build_search", lambda *how: (compiled.append(how), build(*how))[1])
+    build = model_engine.build_search
+    monkeypatch.setattr(model_engine, "build_search", lambda *how: (compiled.append(how), build(*how))[1])
     for settings in (
         SearchSettings(beam_size=3), SearchSettings(beam_size=3, alpha=2.0), SearchSettings(beam_size=3, alpha=0.0),
         SearchSettings(method="sample", seed=3, top_p=0.9), SearchSettings(method="sample", seed=-4, top_p=0.3),
@@ -170,9 +171,9 @@ def test_other_numbers_compile_nothing_and_find_what_a_search_of_their_own_does(
 
 
 def test_compiled_searches_are_kept_up_to_a_number(model, monkeypatch):
-    monkeypatch.setattr(tensorflow_engine, "MOST_SEARCHES", 2)
-    engine = TensorFlowEngine(model)
-    monkeypatch.setattr(tensorflow_engine, "build_search", lambda *how: mock.Mock())
+    monkeypatch.setattr(model_engine, "MOST_SEARCHES", 2)
+    engine = ModelEngine(model)
+    monkeypatch.setattr(model_engine, "build_search", lambda *how: mock.Mock())
     one, two, three = (SearchSettings(beam_size=size) for size in (2, 3, 4))
     for settings in (one, two, one, three):
         engine.search(settings, 1)

@@ -15,12 +15,13 @@ from t2t.decoding.step import NextToken
 from t2t.errors import UserError
 from t2t.hparams.gnmt import GnmtHParams
 from t2t.hparams.slice_net import SliceNetHParams
-from t2t.inference import batch_search, batch_sizes
-from t2t.inference.batch_queue import BatchQueue
-from t2t.inference.batch_search import BatchSearch
+from t2t.inference import batch_sizes
 from t2t.inference.beam_trace import beam_tree
 from t2t.inference.rows import batches_of
 from t2t.inference.shortlist.shortlist import Shortlist
+from t2t.inference.tensorflow import batch_search
+from t2t.inference.tensorflow.batch_queue import BatchQueue
+from t2t.inference.tensorflow.batch_search import TensorFlowBatchSearch
 from t2t.models.ensemble import Ensemble
 from t2t.models.gnmt import Gnmt
 from t2t.models.slice_net import SliceNet
@@ -129,11 +130,11 @@ def test_it_finds_what_a_search_of_all_with_the_others_at_minus_infinity_finds(m
     allowed_BV = shortlist.candidates(ids_BS)
     expected = with_others_at_minus_infinity(model, settings, ids_BS, allowed_BV)
     expected = hypotheses_of([(np.arange(len(sources)), expected)])
-    found = found_by(BatchSearch(model, settings, EXTRA, shortlist), sources)
+    found = found_by(TensorFlowBatchSearch(model, settings, EXTRA, shortlist), sources)
     assert_same(found, expected)
     for allowed_V, hypotheses in zip(allowed_BV, found, strict=True):
         assert all(allowed_V[ids].all() for ids, _ in hypotheses)
-    in_all = found_by(BatchSearch(model, settings, EXTRA), sources)
+    in_all = found_by(TensorFlowBatchSearch(model, settings, EXTRA), sources)
     assert [[ids for ids, _ in one] for one in in_all] != [[ids for ids, _ in one] for one in found]
 
 
@@ -143,14 +144,14 @@ def test_it_is_the_same_for_every_kind_of_decoder(name):
     sources, shortlist = rows(np.random.default_rng(6), (4, 6, 3), SIZE), shortlist_of([7, 30], count=4)
     ids_BS = padded(sources)
     expected = with_others_at_minus_infinity(model, settings, ids_BS, shortlist.candidates(ids_BS))
-    found = found_by(BatchSearch(model, settings, EXTRA, shortlist), sources)
+    found = found_by(TensorFlowBatchSearch(model, settings, EXTRA, shortlist), sources)
     assert_same(found, hypotheses_of([(np.arange(3), expected)]))
 
 
 @pytest.mark.parametrize("name", ["beam", "nucleus"])
 def test_a_batch_is_its_sentences_one_by_one(model, name):
     sources = rows(np.random.default_rng(5), (9, 3, 7, 1), SIZE)
-    search = BatchSearch(model, SETTINGS[name], EXTRA, shortlist_of([7, 30]))
+    search = TensorFlowBatchSearch(model, SETTINGS[name], EXTRA, shortlist_of([7, 30]))
     alone = [found_by(search, [source], places=[place])[0] for place, source in enumerate(sources)]
     assert_same(found_by(search, sources, most=100), alone)
 
@@ -158,7 +159,9 @@ def test_a_batch_is_its_sentences_one_by_one(model, name):
 @each_search
 def test_a_shortlist_of_everything_changes_nothing(model, settings):
     sources = rows(np.random.default_rng(8), (5, 2, 7), SIZE)
-    restricted, free = (found_by(BatchSearch(model, settings, EXTRA, one), sources) for one in (EVERYTHING, None))
+    restricted, free = (
+        found_by(TensorFlowBatchSearch(model, settings, EXTRA, one), sources) for one in (EVERYTHING, None)
+    )
     assert_same(restricted, free)
 
 
@@ -166,7 +169,7 @@ def test_a_shortlist_of_everything_changes_nothing(model, settings):
 def test_a_batch_of_an_ensemble_is_its_sentences_one_by_one(average):
     sources = rows(np.random.default_rng(5), (9, 3, 7, 1), SIZE)
     ensemble = Ensemble([build(), build("gnmt")], average)
-    search = BatchSearch(ensemble, SETTINGS["beam"], EXTRA, shortlist_of([7, 30]))
+    search = TensorFlowBatchSearch(ensemble, SETTINGS["beam"], EXTRA, shortlist_of([7, 30]))
     alone = [found_by(search, [source], places=[place])[0] for place, source in enumerate(sources)]
     assert_same(found_by(search, sources, most=100), alone)
 
@@ -176,7 +179,7 @@ def test_a_prefix_may_hold_what_is_no_candidate(model):
     shortlist = shortlist_of([])
     allowed_V = shortlist.candidates(padded([source]))[0]
     prefix = np.flatnonzero(~allowed_V)[[3, 0]].tolist()
-    *_, last = BatchSearch(model, SearchSettings(beam_size=2), EXTRA, shortlist).steps(source, prefix)
+    *_, last = TensorFlowBatchSearch(model, SearchSettings(beam_size=2), EXTRA, shortlist).steps(source, prefix)
     finished = last.progress.finished
     ids, length = np.asarray(finished.ids)[0, 0], int(np.asarray(finished.lengths)[0, 0])
     assert ids[:2].tolist() == prefix
@@ -191,7 +194,7 @@ def test_a_prefix_may_hold_what_is_no_candidate(model):
 def translator():
     translator = translator_of(letters(), shared_embedding_and_softmax_weights=False)
     size = translator.model.spec.targets.vocab_size
-    translator.tensorflow.read_shortlist = lambda: shortlist_of([], 1, size)
+    translator.model_engine.read_shortlist = lambda: shortlist_of([], 1, size)
     return translator
 
 
@@ -225,7 +228,7 @@ def test_what_decides_the_outputs_of_a_file_includes_it(translator):
     named = []
     for name in ("first", "second"):
         other = translator_of(letters(), shared_embedding_and_softmax_weights=False, decoding={"shortlist": True})
-        other.tensorflow.read_shortlist = lambda name=name: Shortlist(
+        other.model_engine.read_shortlist = lambda name=name: Shortlist(
             np.zeros(0, np.int32), np.ones((size, 1), np.int32), size, name
         )
         named.append(other.fingerprint())

@@ -19,7 +19,7 @@ def translator():
 
 
 def with_fallback(translator, fast, demand=None, trials=None):
-    engine = FallbackEngine(fast.engine, lambda: translator.tensorflow, demand, trials)
+    engine = FallbackEngine(fast.engine, lambda: translator.model_engine, demand, trials)
     return Translator(translator.problem, translator.model, translator.hparams, engine=engine)
 
 
@@ -42,7 +42,7 @@ def test_what_it_cannot_do_as_asked_tensorflow_does_and_says_so_once(changes, re
 
 def test_what_it_cannot_do_is_warmed_up_in_tensorflow(translator, tmp_path, monkeypatch):
     fast, warmed = fast_of(translator, tmp_path), []
-    for name, engine in (("fast", fast.engine), ("full", translator.tensorflow)):
+    for name, engine in (("fast", fast.engine), ("full", translator.model_engine)):
         monkeypatch.setattr(engine, "warm_up", lambda *what, name=name: warmed.append(name))
     with_fallback(translator, fast).warm_up([[3, 4]])
     translator.hparams = dataclasses.replace(translator.hparams, decode_method="sample")

@@ -5,9 +5,9 @@ import random
 import pytest
 
 from t2t.errors import UserError
-from t2t.inference.batch_search import BatchSearch
 from t2t.inference.beam_trace import FINISHED, beam_tree
 from t2t.inference.output_constraints import constraints_of
+from t2t.inference.tensorflow.batch_search import TensorFlowBatchSearch
 from t2t.problems.parsing import ParsingTrees, tree_labels
 from t2t.problems.treebank.trees import parse_tree
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
@@ -84,9 +84,11 @@ def test_a_batch_of_n_is_n_batches_of_one(translator):
 
 def test_a_constrained_search_compiles_no_other(translator, monkeypatch):
     kinds = []
-    build = BatchSearch._build_programs
+    build = TensorFlowBatchSearch._build_programs
     monkeypatch.setattr(
-        BatchSearch, "_build_programs", lambda self, batch: (kinds.append(type(batch.automaton)), build(self, batch))[1]
+        TensorFlowBatchSearch,
+        "_build_programs",
+        lambda self, batch: (kinds.append(type(batch.automaton)), build(self, batch))[1],
     )
     fresh = translator_of(parsing())
     fresh.warm_up(fresh.encode(SENTENCES))

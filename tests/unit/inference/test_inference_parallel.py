@@ -6,8 +6,9 @@ import time
 import pytest
 
 from t2t.inference import parallel
+from t2t.inference.backend_choice import inference_backend
 from t2t.inference.parallel import Jobs, Sharing
-from t2t.training.distribute import build_strategy
+from t2t.training.tensorflow.distribute import build_strategy
 from tests.builders import tiny_transformer
 
 
@@ -118,5 +119,5 @@ def test_queues_are_of_equal_work_and_no_more_than_pay(monkeypatch):
     assert parallel.queues_of([9, 8, 7]) == [[9, 7], [8]]
     assert [len(queue) for queue in parallel.queues_of(list(range(33)))] == [17, 16]
     assert [len(queue) for queue in parallel.queues_of(list(range(50)))] == [17, 17, 16]
-    monkeypatch.setattr(parallel, "_on_gpus", lambda: True)
+    monkeypatch.setattr(type(inference_backend()), "on_accelerators", lambda self: True)
     assert [len(queue) for queue in parallel.queues_of(list(range(50)))] == [5, 5, *[4] * 10]

@@ -102,5 +102,5 @@ def test_outputs_that_are_not_written_id_by_id_come_whole():
     assert not has_partial_outputs(translator_of(moods(), TransformerEncoder))
     assert not has_partial_outputs(translator_of(letters(), decoding={"replace_unknown": True}))
     translator = translator_of(letters())
-    translator.engine = FallbackEngine(translator.tensorflow, translator.tensorflow)
+    translator.engine = FallbackEngine(translator.model_engine, translator.model_engine)
     assert not has_partial_outputs(translator)

@@ -12,8 +12,8 @@ import tensorflow as tf
 from t2t.errors import ArgumentError, MachineError, UnknownNameError, UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.transformer import TransformerHParams
-from t2t.inference.batch_search import BatchSearch
 from t2t.inference.rows import cut_rows, max_sequence_ids
+from t2t.inference.tensorflow.batch_search import TensorFlowBatchSearch
 from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
@@ -175,8 +175,8 @@ def test_running_out_of_memory_says_of_what_and_what_to_do(error, monkeypatch):
         raise error
 
     translator = build(Letters)
-    monkeypatch.setattr(BatchSearch, "advance", full)
-    monkeypatch.setattr(translator.tensorflow._scorer, "_log_probs", full)
+    monkeypatch.setattr(TensorFlowBatchSearch, "advance", full)
+    monkeypatch.setattr(translator.model_engine._scorer, "_log_probs", full)
     with pytest.raises(MachineError) as raised:
         translator.translate(["a b c", "d"])
     assert str(raised.value) == (
@@ -416,8 +416,10 @@ def test_the_fingerprint_is_that_of_weights_and_words(translator):
 
 def test_rehearsal_decodes_as_many_of_the_longest_batches_as_run_at_a_time(monkeypatch):
     monkeypatch.setattr("t2t.inference.parallel.cores", lambda: 2)
-    translator, starts, start = build(Letters, decode_batch_size=60), [], BatchSearch.start
-    monkeypatch.setattr(BatchSearch, "start", lambda self, *given: starts.append(given[1].shape) or start(self, *given))
+    translator, starts, start = build(Letters, decode_batch_size=60), [], TensorFlowBatchSearch.start
+    monkeypatch.setattr(
+        TensorFlowBatchSearch, "start", lambda self, *given: starts.append(given[1].shape) or start(self, *given)
+    )
     sentences = [[3] * length for length in (2, 9, 4, 8, 3, 7, 1)] * 3
     translator.warm_up(sentences)
     rehearsed = starts.copy()

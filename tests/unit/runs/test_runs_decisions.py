@@ -17,7 +17,7 @@ from t2t.runs.names import Request
 from t2t.runs.resuming import check_same_run
 from t2t.specs.constants import TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.training.precision import multiplies_bfloat16
+from t2t.training.tensorflow.precision import multiplies_bfloat16
 
 TOKENS = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=9)
 LABEL = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=9)
@@ -35,7 +35,7 @@ def data_of(targets=TOKENS):
 
 def decided(overrides="", model=Transformer, targets=TOKENS, gpus=False, bfloat16=False, begun=None):
     return decide(
-        transformer_tiny().override(overrides), model, data_of(targets), on_gpus=gpus, bfloat16=bfloat16, begun=begun,
+        transformer_tiny().override(overrides), model, data_of(targets), compiles=gpus, bfloat16=bfloat16, begun=begun,
         overrides=overrides,
     )  # fmt: skip
 

@@ -32,7 +32,7 @@ def chosen(translator, folder, *choice):
 
 
 def test_tensorflow_decodes_by_default(translator, tmp_path):
-    assert chosen(translator, tmp_path) is translator.tensorflow
+    assert chosen(translator, tmp_path) is translator.model_engine
     assert not (tmp_path / "cache").exists()
 
 
@@ -54,7 +54,7 @@ def test_a_model_that_it_cannot_hold_is_refused_or_decoded_by_tensorflow(tmp_pat
     reason = "self_attention_window=4: its attention sees every position"
     with pytest.raises(UserError, match=f"--engine=ctranslate2: it cannot hold this model: {reason}"):
         chosen(translator, tmp_path, "ctranslate2")
-    assert chosen(translator, tmp_path, "auto") is translator.tensorflow
+    assert chosen(translator, tmp_path, "auto") is translator.model_engine
     assert f"TensorFlow decodes: {reason}" in caplog.text
 
 
@@ -62,7 +62,7 @@ def test_without_the_package_auto_is_tensorflow_and_ctranslate2_is_refused(trans
     caplog.set_level(logging.INFO, "t2t")
     for module in (engine_choice, engines):
         monkeypatch.setattr(module, "ctranslate2_is_installed", lambda: False)
-    assert chosen(translator, tmp_path, "auto") is translator.tensorflow
+    assert chosen(translator, tmp_path, "auto") is translator.model_engine
     assert "CTranslate2 is not installed (pip install 't2t-keras[ctranslate2]')" in caplog.text
     with pytest.raises(UserError, match="--engine=ctranslate2: the package ctranslate2 is not installed; pip install"):
         chosen(translator, tmp_path, "ctranslate2")

@@ -5,9 +5,10 @@ import threading
 import numpy as np
 import pytest
 
-from t2t.inference import devices, tensorflow_engine
+from t2t.inference import model_engine
+from t2t.inference.tensorflow import devices
 from t2t.serving.models import WARM_UP_LENGTHS, BatchLimits, ServedModel
-from t2t.training.distribute import build_strategy
+from t2t.training.tensorflow.distribute import build_strategy
 from tests.letters import TEXTS, letters, letters_alone, translator_of
 
 # === Warm-up ===
@@ -50,7 +51,7 @@ def test_what_requests_need_is_compiled(monkeypatch):
     translator = translator_of(letters())
     model = ServedModel("letters", translator, 1, n_best=2)
     model.warm_up(0.0)
-    monkeypatch.setattr(tensorflow_engine, "build_search", None)
+    monkeypatch.setattr(model_engine, "build_search", None)
     assert len(model.answer(model.questions(["a"]))[0].hypotheses) == 2
 
 

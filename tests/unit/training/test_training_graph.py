@@ -5,9 +5,9 @@ import numpy as np
 
 from t2t.hparams.groups import OptimizerHParams
 from t2t.models.transformer import Transformer
-from t2t.training.distribute import build_strategy
 from t2t.training.optimizers import build_optimizer
-from t2t.training.step import UpdateStep
+from t2t.training.tensorflow.distribute import build_strategy
+from t2t.training.tensorflow.step import TensorFlowStep
 from tests.builders import tiny_hparams, tokens_spec
 from tests.slopes import slope_step, slopes
 
@@ -23,7 +23,7 @@ def graph_of(replicas, layers=1):
     with strategy.scope():
         model = Transformer(tiny_hparams(num_hidden_layers=layers), tokens_spec())
         optimizer = build_optimizer(OptimizerHParams())
-    step = UpdateStep(model, optimizer, strategy)
+    step = TensorFlowStep(model, optimizer, strategy)
     ids = np.ones((2, 3), np.int32)
     step.warm_up([[{"inputs": ids, "targets": ids}] * replicas])
     (update,) = step._compiled.values()
@@ -45,7 +45,7 @@ def test_the_functions_of_an_update_hold_no_weight_and_name_no_device():
     with strategy.scope():
         model = Transformer(tiny_hparams(num_hidden_layers=1), tokens_spec())
         model.encoder.trainable = False
-        step = UpdateStep(model, build_optimizer(OptimizerHParams()), strategy)
+        step = TensorFlowStep(model, build_optimizer(OptimizerHParams()), strategy)
     ids = np.ones((2, 3), np.int32)
     step.warm_up([[{"inputs": ids, "targets": ids}] * 2])
     functions = [*step._gradient._functions.values(), *step._update._functions.values()]

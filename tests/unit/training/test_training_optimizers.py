@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from t2t.hparams.groups import OptimizerHParams
 from t2t.models.transformer import Transformer
-from t2t.training.distribute import build_strategy
 from t2t.training.optimizers import build_optimizer
-from t2t.training.step import UpdateStep
+from t2t.training.tensorflow.distribute import build_strategy
+from t2t.training.tensorflow.step import TensorFlowStep
 from t2t.training.weights import ema_arrays, model_arrays, optimizer_arrays
 from tests.builders import tiny_hparams, tokens_spec
 
@@ -37,7 +37,7 @@ def given_step(ema_decay=0.0, **values):
     with strategy.scope():
         model = Given()
         optimizer = build_optimizer(hparams)
-    return UpdateStep(model, optimizer, strategy, weight_decay=hparams.decoupled_weight_decay, ema_decay=ema_decay)
+    return TensorFlowStep(model, optimizer, strategy, weight_decay=hparams.decoupled_weight_decay, ema_decay=ema_decay)
 
 
 def batch_of(gradient):
@@ -206,7 +206,7 @@ def test_every_slot_has_a_name_of_its_own_that_is_the_same_for_every_optimizer_o
         strategy = build_strategy(worker_cpu=1)
         with strategy.scope():
             model = Transformer(tiny_hparams(num_hidden_layers=1), tokens_spec())
-            step = UpdateStep(model, build_optimizer(OptimizerHParams(optimizer=name)), strategy)
+            step = TensorFlowStep(model, build_optimizer(OptimizerHParams(optimizer=name)), strategy)
         found.append(optimizer_arrays(step))
     one, other = found
     assert list(one) == list(other)

@@ -10,12 +10,12 @@ from t2t.errors import UserError
 from t2t.hparams.groups import OptimizerHParams
 from t2t.models.transformer import Transformer
 from t2t.training import loss_scale
-from t2t.training.distribute import build_strategy
 from t2t.training.loss_scale import LossScale
 from t2t.training.memory import estimate
 from t2t.training.optimizers import build_optimizer
 from t2t.training.seeds import dropout_seed
-from t2t.training.step import UpdateStep
+from t2t.training.tensorflow.distribute import build_strategy
+from t2t.training.tensorflow.step import TensorFlowStep
 from t2t.training.weights import ema_arrays, evaluated_weights, model_arrays, optimizer_arrays, restore
 from tests.builders import batch, tiny_hparams, tokens_spec
 
@@ -100,7 +100,7 @@ def step():
     with strategy.scope():
         model = Transformer(tiny_hparams(num_hidden_layers=1), tokens_spec())
         optimizer = build_optimizer(OptimizerHParams())
-    return UpdateStep(model, optimizer, strategy, ema_decay=0.9, scale_loss=True)
+    return TensorFlowStep(model, optimizer, strategy, ema_decay=0.9, scale_loss=True)
 
 
 def changed(arrays):

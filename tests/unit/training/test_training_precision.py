@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from t2t.hparams.groups import TrainHParams
-from t2t.training.precision import apply_precision
+from t2t.training.tensorflow.precision import apply_precision
 
 CHOICES = {
     "float32": (False, "float32"),

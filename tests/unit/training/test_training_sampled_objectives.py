@@ -10,13 +10,13 @@ import pytest
 import tensorflow as tf
 
 from t2t.hparams.transformer import TransformerHParams
-from t2t.training.local_gradient import LocalGradient
 from t2t.training.sampled_objectives import (
     SampledObjective,
     build_sampled_objective,
     expected_reward_weights,
     minimum_risk_weights,
 )
+from t2t.training.tensorflow.local_gradient import LocalGradient
 from tests.builders import numpy, padded, tiny_transformer, tokens_spec
 
 LOGITS = np.array([0.3, -0.5, 1.1])

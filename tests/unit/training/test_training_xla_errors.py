@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from t2t.errors import MachineError, UserError
-from t2t.training.xla_errors import xla_errors
+from t2t.training.tensorflow.xla_errors import xla_errors
 
 BATCH = {"inputs": np.zeros((2, 8))}
 

@@ -9,8 +9,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from t2t.training.optimizers import FusedAdam
-from t2t.training.replica_function import ReplicaFunction
+from t2t.training.tensorflow.adam import FusedAdam
+from t2t.training.tensorflow.replica_function import ReplicaFunction
 
 
 class WeightUpdate:

@@ -12,9 +12,9 @@ from t2t.decoding.constraints.batch_constraints import BatchConstraints
 from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
+from t2t.inference.backend_choice import inference_backend
 from t2t.inference.batch_answer import BatchAnswer
 from t2t.inference.batch_mask_predict import BatchMaskPredict
-from t2t.inference.batch_queue import BatchQueue
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.engine import BatchHypotheses, Constraints, Engine, Prefixes
 from t2t.inference.parallel import Jobs, Sharing, batch_share, queues_of
@@ -34,25 +34,25 @@ def build_search(
 ) -> AnyBatchSearch:
     """Returns what decodes batches with a model: token by token, by mask-predict, or all at once; see `BatchSearch`."""
     if model.autoregressive:
-        return BatchSearch(model, settings, extra_length, shortlist)
+        return inference_backend().batch_search(model, settings, extra_length, shortlist)
     if settings.method == MASK_PREDICT:
         return BatchMaskPredict(model, settings, extra_length)
     return BatchAnswer(model, settings.rows_per_sentence)
 
 
-class TensorFlowEngine(Engine):
-    """Searches every model in every way.
+class ModelEngine(Engine):
+    """Searches every model in every way, on Keras's backend.
 
     Args:
         model: its current weights are read at each call.
         sharing: workers that decode and score together, each with the same model; all of them make the same calls.
     """
 
-    name = "TensorFlow"
     read_shortlist: Callable[[], Shortlist] | None = None
     """Reads the shortlist of the run, where the model is of one."""
 
     def __init__(self, model: SequenceModel, sharing: Sharing | None = None):
+        self.name = inference_backend().name
         self._model = model
         self._searches: OrderedDict[tuple[SearchSettings, bool], AnyBatchSearch] = OrderedDict()
         self._lock = threading.Lock()
@@ -61,7 +61,7 @@ class TensorFlowEngine(Engine):
 
     @property
     def devices(self) -> list[str]:
-        """Names of the devices with a copy of the weights, see `t2t.inference.devices.use_device`."""
+        """Names of the devices with a copy of the weights, see `t2t.inference.backend.Backend.use_device`."""
         return self._jobs.devices
 
     def decode(
@@ -142,7 +142,7 @@ class TensorFlowEngine(Engine):
 
         def decode(queue: Sequence[Batched]) -> Iterator[list[BatchHypotheses]]:
             if isinstance(search, BatchSearch):
-                return BatchQueue(search, weights, most).run(queue, places, prefixes, built)
+                return search.search(queue, places, prefixes, built, weights=weights, max_ids=most)
             return ([(numbers, search(batch))] for numbers, batch in queue)
 
         with memory_errors(batches[0][1], settings.rows_per_sentence):

@@ -1,7 +1,6 @@
 """The gradient of one batch, as a function of the weights, which each replica calls with its own.
 
-Statistics are variables without a gradient that a forward pass in training assigns, such as the moving means of batch
-norms. What it assigns is returned like the gradient, for the update to apply.
+What a forward pass assigns to statistics is returned like the gradient, for the update to apply.
 
 Legend: P numbers in all weights together, Q numbers in all statistics together.
 """
@@ -9,13 +8,13 @@ Legend: P numbers in all weights together, Q numbers in all statistics together.
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from t2t.layers.adapters import Adapters
 from t2t.models.base import SequenceModel
+from t2t.training.batch_loss import BatchLossFunction
 from t2t.training.objectives import Likelihood
-from t2t.training.replica_function import ReplicaFunction
+from t2t.training.tensorflow.replica_function import ReplicaFunction
 
 Tensors = dict[str, tf.Tensor]
 
@@ -39,11 +38,8 @@ class LocalGradient:
         xla: bool = False,
         adapters: Adapters | None = None,
     ):
-        self._model, self._objective, self._scales_loss, self._xla = model, objective, scales_loss, xla
-        self._adapters = adapters
-        trained = model.trainable_variables if adapters is None else adapters.variables
-        self._trained = len(trained)
-        self._variables = [*trained, *model.non_trainable_variables]
+        self._loss = BatchLossFunction(model, objective, adapters)
+        self._scales_loss, self._xla = scales_loss, xla
         self._functions: dict[str, ReplicaFunction] = {}
         self._reached: dict[str, list[int]] = {}
         self._assigned: dict[str, list[int]] = {}
@@ -88,35 +84,21 @@ class LocalGradient:
         return self._functions[problem](list(variables), features, seed, *([scale] if self._scales_loss else []))
 
     def _compute(self, problem: str, variables, features, seed, scale=1.0):
-        model = self._model.for_problem(problem) if problem else self._model
-        weights = [variable.read_value() for variable in variables]
+        values = [variable.read_value() for variable in variables]
         # In float16 a sum over thousands of tokens would overflow at any useful scale; their mean does not.
         padded = tf.cast(tf.size(features["targets"]), tf.float32) if self._scales_loss else tf.constant(1.0)
-        trained = weights[: self._trained]
-        fixed = self._variables[self._trained :]
+        trained = values[: self._loss.trained]
         with tf.GradientTape() as tape:
             tape.watch(trained)
-            # At its end Keras would give values to every variable of the process that waits for one.
-            scope = keras.StatelessScope(state_mapping=self._mapping(weights), initialize_variables=False)
-            before = [scope.get_current_value(variable) for variable in fixed]
-            with scope:
-                loss = self._objective.loss(model, features, seed)
-                scaled = loss.minimized * (scale / padded)
+            found = self._loss(problem, values, features, seed)
+            scaled = found.loss.minimized * (scale / padded)
         gradients = tape.gradient(scaled, trained)
         self._reached[problem] = [number for number, gradient in enumerate(gradients) if gradient is not None]
-        after = [scope.get_current_value(variable) for variable in fixed]
-        self._assigned[problem] = [n for n, (old, new) in enumerate(zip(before, after, strict=True)) if new is not old]
-        changes = [tf.reshape(after[n] - before[n], [before[n].shape.num_elements()]) for n in self._assigned[problem]]
+        self._assigned[problem] = [number - self._loss.trained for number in found.statistics]
+        changes = [tf.reshape(after - before, [-1]) for before, after in found.statistics.values()]
         flat = [
             tf.zeros([weight.shape.num_elements()]) if gradient is None else tf.reshape(gradient, [-1])
             for weight, gradient in zip(trained, gradients, strict=True)
         ]
-        changes = [tf.concat(changes, axis=0) * loss.tokens] if changes else []
-        return tf.concat(flat, axis=0) * padded, loss.loss_sum, loss.tokens, changes
-
-    def _mapping(self, values: list[tf.Tensor]) -> list[tuple[keras.Variable, tf.Tensor]]:
-        """Returns the value of each variable, of those that have an adapter with it."""
-        mapping = list(zip(self._variables, values, strict=True))
-        if self._adapters is None:
-            return mapping
-        return mapping + self._adapters.adapted({variable.path: value for variable, value in mapping})
+        changes = [tf.concat(changes, axis=0) * found.loss.tokens] if changes else []
+        return tf.concat(flat, axis=0) * padded, found.loss.loss_sum, found.loss.tokens, changes

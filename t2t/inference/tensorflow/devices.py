@@ -8,6 +8,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t.inference.backend import ModelFunction
+from t2t.inference.tensorflow.search_signatures import tensor_specs
 from t2t.layers.gradients import without_gradients
 from t2t.models.base import SequenceModel
 
@@ -41,18 +43,14 @@ def use_device(number: int, name: str) -> Iterator[None]:
         _current.reset(token)
 
 
-class ModelFunction:
-    """A function of tensors that reads a model's weights: on each device, the copy that lies there.
+class TensorFlowFunction(ModelFunction):
+    """A function in a graph of unknown sizes; on each device, it reads the copy of the weights that lies there.
 
     The model is traced once however many devices there are.
-
-    Args:
-        model: whose weights `function` reads; their current values count at each call.
-        function: of tensors.
-        signature: of the tensors.
     """
 
     def __init__(self, model: SequenceModel, function: Callable, signature: Sequence[Any]):
+        signature = tensor_specs(list(signature))
         copies = copies_of(model)
         if len(copies) == 1:
             self._on_devices = [traced(function, signature)]
@@ -74,13 +72,17 @@ class ModelFunction:
         self._on_devices = [traced(on_device(own), signature) for own in copies]
 
     def __call__(self, *tensors):
-        """Runs on the device of the thread, see `use_device`."""
-        return self._on_devices[_current.get()](*tensors)
+        """Returns tensors, of tensors or arrays; runs on the device of the thread, see `use_device`."""
+        return self._on_devices[_current.get()](*tf.nest.map_structure(_as_tensor, tensors))
 
     @property
     def structured_outputs(self) -> Any:
         """The TensorSpecs of what is returned."""
         return self._on_devices[0].structured_outputs
+
+
+def _as_tensor(value: Any) -> Any:
+    return value if tf.is_tensor(value) else tf.constant(value)
 
 
 def traced(function: Callable, signature: Sequence[Any]) -> Any:

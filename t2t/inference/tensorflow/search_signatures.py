@@ -1,17 +1,22 @@
 """What the compiled functions of searches take: kinds and sizes of tensors."""
 
+from typing import Any
+
 import tensorflow as tf
 
-from t2t.data.columns import SEQUENCES, batch_dtype, item_shape
+from t2t.inference import signatures
 from t2t.inference.search_batch import SearchState, constraint_states, prefix_of, with_constraint_states
 from t2t.models.base import SequenceModel
 
 
 def inputs_signature(model: SequenceModel) -> tf.TensorSpec:
     """Returns the TensorSpec of a batch of inputs, or of prefixes where a model has no inputs."""
-    spec = model.spec.inputs or model.spec.targets
-    lengths = [None] if spec.kind in SEQUENCES else []
-    return tf.TensorSpec([None, *lengths, *item_shape(spec)], tf.as_dtype(batch_dtype(spec)))
+    return tensor_specs(signatures.inputs_signature(model))
+
+
+def tensor_specs(signature: Any) -> Any:
+    """Returns the TensorSpecs of a structure of `keras.KerasTensor`, or of TensorSpecs."""
+    return tf.nest.map_structure(lambda spec: tf.TensorSpec(spec.shape, spec.dtype), signature)
 
 
 def unknown_sizes(spec: tf.TensorSpec | tf.Tensor) -> tf.TensorSpec:

@@ -1,19 +1,36 @@
 """Searches several batches one after the other and concatenates what is unfinished of them.
 
 Sentences end one by one, and a search of few costs nearly as much per token as one of many. Each batch is advanced by
-some tokens (`BatchSearch.advance`); unfinished batches with equally many tokens are concatenated.
+some tokens (`PiecewiseSearch.advance`); unfinished batches with equally many tokens are concatenated.
 """
 
 import collections
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 
 from t2t.decoding.constraints.batch_constraints import BatchConstraints
-from t2t.inference.batch_search import BatchSearch
 from t2t.inference.engine import BatchHypotheses
 from t2t.inference.rows import Batched
 from t2t.inference.search_batch import Batch, concat_batches
+
+
+class PiecewiseSearch(Protocol):
+    """Searches batches some tokens at a time, see `TensorFlowBatchSearch`."""
+
+    def start(
+        self,
+        numbers_B: np.ndarray,
+        ids_BS: np.ndarray,
+        places_B: np.ndarray,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        constraints: BatchConstraints | None = None,
+    ) -> Batch:
+        """Returns a batch in its initial state."""
+
+    def advance(self, batch: Batch) -> tuple[list[BatchHypotheses], Batch | None]:
+        """Returns finished hypotheses and the batch of unfinished sentences."""
 
 
 class BatchQueue:
@@ -27,7 +44,7 @@ class BatchQueue:
         max_ids: most ids of a batch.
     """
 
-    def __init__(self, search: BatchSearch, weights: np.ndarray, max_ids: int):
+    def __init__(self, search: PiecewiseSearch, weights: np.ndarray, max_ids: int):
         self._search, self._weights, self._max_ids = search, weights, max_ids
         self._ready: collections.deque[list[Batch]] = collections.deque()
         self._unfinished: dict[int, list[Batch]] = collections.defaultdict(list)

@@ -1,11 +1,33 @@
 """The devices of training: visible GPUs of one machine or several, or replicas on the processor."""
 
+import contextlib
 import functools
 
 import tensorflow as tf
 
 from t2t.errors import UserError
 from t2t.training.cluster import ALONE, Cluster
+from t2t.training.engine import Devices
+
+
+class StrategyDevices(Devices):
+    """The devices of a `tf.distribute.Strategy`."""
+
+    def __init__(self, strategy: tf.distribute.Strategy):
+        self.strategy, self.replicas = strategy, strategy.num_replicas_in_sync
+        self.names = [device.split("/device:")[-1] for device in strategy.extended.worker_devices]
+
+    def scope(self) -> contextlib.AbstractContextManager:
+        """Returns the scope of the strategy."""
+        return self.strategy.scope()
+
+
+def own_replicas(strategy: tf.distribute.Strategy) -> range:
+    """Returns the numbers of the replicas in this process."""
+    count = len(strategy.extended.worker_devices)
+    resolver = strategy.cluster_resolver
+    first = count * resolver.task_id if resolver is not None and strategy.num_replicas_in_sync > count else 0
+    return range(first, first + count)
 
 
 def build_strategy(worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = ALONE) -> tf.distribute.Strategy:

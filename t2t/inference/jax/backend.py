@@ -1,0 +1,48 @@
+"""Functions of models on JAX."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from t2t.decoding.settings import SearchSettings
+from t2t.inference.backend import Backend
+from t2t.inference.jax.batch_search import JaxBatchSearch
+from t2t.inference.jax.programs import JaxFunction, keep_programs
+from t2t.inference.shortlist.shortlist import Shortlist
+from t2t.models.base import SequenceModel
+
+
+class JaxBackend(Backend):
+    """JAX: programs of fixed sizes."""
+
+    name = "JAX"
+
+    def __init__(self):
+        keep_programs()
+
+    def model_function(self, model: SequenceModel, function: Callable, signature: Sequence[Any]) -> JaxFunction:
+        """See the base class."""
+        return JaxFunction(model, function, signature)
+
+    def batch_search(
+        self, model: SequenceModel, settings: SearchSettings, extra_length: int, shortlist: Shortlist | None = None
+    ) -> JaxBatchSearch:
+        """See the base class."""
+        return JaxBatchSearch(model, settings, extra_length, shortlist)
+
+    def devices_of(self, model: SequenceModel) -> list[str]:
+        """Returns one name: a model is decoded with where its weights lie."""
+        return [""]
+
+    def use_device(self, number: int, name: str) -> contextlib.AbstractContextManager[None]:
+        """See the base class; there is one device."""
+        return contextlib.nullcontext()
+
+    def on_accelerators(self) -> bool:
+        """See the base class."""
+        return jax.default_backend() != "cpu"
+
+    def use_single_core_ops(self) -> None:
+        """Does nothing: XLA runs what is large enough on several cores."""

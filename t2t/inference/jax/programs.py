@@ -1,0 +1,96 @@
+"""Functions of models that JAX compiles once for each shape of what they are given.
+
+Legend: B rows of a batch, as they are given and as they are padded.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import keras
+import numpy as np
+
+from t2t.files.paths import cache_folder
+from t2t.inference.backend import ModelFunction
+from t2t.inference.jax.sizes import pad_to, padded_length, padded_rows
+from t2t.layers.gradients import without_gradients
+from t2t.models.base import SequenceModel
+
+log = logging.getLogger("t2t")
+
+
+class Program:
+    """A function of a model's weights and of tensors; the current values of the weights count at each call.
+
+    Args:
+        model: whose weights it reads.
+        function: of tensors.
+        name: of what it does, for the log.
+        constants: numbers of arguments that are no tensors, from 0; for each value there is a program.
+    """
+
+    def __init__(self, model: SequenceModel, function: Callable, name: str, constants: Sequence[int] = ()):
+        self._variables, self._name, self._constants = model.variables, name, frozenset(constants)
+        self._compiled_for: set[Any] = set()
+        self._lock = threading.Lock()
+
+        def of_weights(weights, *given):
+            mapping = list(zip(self._variables, weights, strict=True))
+            with without_gradients(), keras.StatelessScope(state_mapping=mapping, initialize_variables=False):
+                return function(*given)
+
+        self._compiled = jax.jit(of_weights, static_argnums=[1 + number for number in constants])
+
+    def __call__(self, *given: Any) -> Any:
+        """Returns the results, arrays of JAX."""
+        self._log_new(given)
+        return self._compiled([variable.value for variable in self._variables], *given)
+
+    def _log_new(self, given: Sequence[Any]) -> None:
+        shapes = [
+            str(x) if number in self._constants else [np.shape(leaf) for leaf in jax.tree.leaves(x)]
+            for number, x in enumerate(given)
+        ]
+        with self._lock:
+            if (key := str(shapes)) in self._compiled_for:
+                return
+            self._compiled_for.add(key)
+        log.debug("XLA compiles a program: %s, shapes %s", self._name, key)
+
+
+class JaxFunction(ModelFunction):
+    """A function of batches that are padded to one of a few sizes; see `Backend.model_function`."""
+
+    def __init__(self, model: SequenceModel, function: Callable, signature: Sequence[Any]):
+        constants = [number for number, spec in enumerate(signature) if getattr(spec, "shape", None) == ()]
+        self._program = Program(model, function, getattr(function, "__name__", "a batch"), constants)
+        self._signature, self._constants = list(signature), constants
+
+    def __call__(self, *tensors: Any) -> Any:
+        """Returns arrays, of arrays, with a row for each row that is given."""
+        rows = next(np.shape(x)[0] for x in jax.tree.leaves(tensors) if np.ndim(x))
+        given = jax.tree.map(_padded, list(tensors), self._signature)
+        size = padded_rows(rows)
+        return jax.tree.map(
+            lambda x: np.asarray(x)[:rows] if np.ndim(x) and len(x) == size else np.asarray(x), self._program(*given)
+        )
+
+
+def _padded(value: Any, spec: keras.KerasTensor) -> Any:
+    if not spec.shape:
+        return value
+    array = np.asarray(value)
+    sizes = [
+        own if known is not None else (padded_length(own) if axis else padded_rows(own))
+        for axis, (own, known) in enumerate(zip(array.shape, spec.shape, strict=True))
+    ]
+    return pad_to(array, sizes)
+
+
+def keep_programs() -> None:
+    """Makes JAX keep what it compiles for later processes, unless the user has said where, or that it should not."""
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ and jax.config.jax_compilation_cache_dir is None:
+        jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "jax"))

@@ -1,0 +1,216 @@
+"""Searches batches on TensorFlow, TOKENS_PER_CALL tokens at a time; finished sentences leave between the calls.
+
+Legend: B sentences of a batch, S source length, N = B * K rows, P prefix length, J selected sentences, V vocabulary,
+C tokens that are candidates of any sentence of the batch.
+"""
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from t2t.decoding.constraints.batch_constraints import BatchConstraints
+from t2t.decoding.result import SearchResult
+from t2t.decoding.settings import SearchNumbers, SearchSettings
+from t2t.inference.batch_search import BatchSearch
+from t2t.inference.batch_sizes import min_active_size, select_active
+from t2t.inference.engine import BatchHypotheses, Constraints
+from t2t.inference.rows import Batched, padded
+from t2t.inference.search_batch import Batch, SearchState, prefix_of, select_from_batch
+from t2t.inference.shortlist.shortlist import Shortlist
+from t2t.inference.tensorflow.batch_queue import BatchQueue
+from t2t.inference.tensorflow.devices import TensorFlowFunction, traced
+from t2t.inference.tensorflow.search_signatures import inputs_signature, signature_like, unknown_sizes
+from t2t.models.base import SequenceModel
+
+TOKENS_PER_CALL = 16
+"""Tokens that one call searches; buffers of outputs grow by this many."""
+
+_NUMBER, _FLOAT = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
+_NUMBERS = SearchNumbers(_FLOAT, _FLOAT, _FLOAT, seed=tf.TensorSpec([], tf.uint32))
+
+
+class _Programs(NamedTuple):
+    """Compiled functions of states of one structure."""
+
+    advance: Callable
+    """Searches up to a number of tokens, see `BatchSearch._search_until`."""
+    keep: Callable
+    """Selects sentences."""
+    result: Callable
+    """Returns the hypotheses."""
+
+
+class TensorFlowBatchSearch(BatchSearch):
+    """Searches on TensorFlow.
+
+    A step runs in a graph of unknown sizes, so that no batch waits for a compiler, caches grow with the outputs, and
+    finished sentences leave the batch.
+    """
+
+    def __init__(
+        self, model: SequenceModel, settings: SearchSettings, extra_length: int, shortlist: Shortlist | None = None
+    ):
+        super().__init__(model, settings, extra_length, shortlist)
+        candidates = () if shortlist is None else tf.TensorSpec([None, self._vocab_size], tf.bool)
+        sources = (inputs_signature(model), tf.TensorSpec([None], tf.int32), _NUMBERS, _NUMBER, candidates)
+        self._start = TensorFlowFunction(model, self._growing_state, sources)
+        self._batch = tf.nest.map_structure(unknown_sizes, self._start.structured_outputs)
+        self._programs: dict[tuple[bool, type], _Programs] = {}
+        self._tracing = threading.Lock()
+
+    def search(
+        self,
+        batches: Sequence[Batched],
+        places: np.ndarray,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        constraints: BatchConstraints | None = None,
+        *,
+        weights: np.ndarray,
+        max_ids: int,
+    ) -> Iterator[list[BatchHypotheses]]:
+        """See the base class."""
+        return BatchQueue(self, weights, max_ids).run(batches, places, prefixes, constraints)
+
+    def start(
+        self,
+        numbers_B: np.ndarray,
+        ids_BS: np.ndarray,
+        places_B: np.ndarray,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        constraints: BatchConstraints | None = None,
+    ) -> Batch:
+        """Returns a batch in its initial state.
+
+        Args:
+            numbers_B: (B,) int, what to call the sentences.
+            ids_BS: (B, S) int32, sources, or beginnings of outputs where the model has no inputs; sources that are no
+                text as `t2t.data.batch_arrays` gives them.
+            places_B: (B,) int32, what names each sentence when sampling.
+            prefixes: B lists of ids that outputs begin with, where the model has inputs; None for none.
+            constraints: what outputs may be, of B sentences; None for anything.
+        """
+        state = self._start_state(ids_BS, places_B)
+        if prefixes is not None:
+            state = self._begin_with_ids(state, prefixes)
+        return Batch(numbers_B, 0, state if constraints is None else self.constrain(state, constraints))
+
+    def advance(self, batch: Batch) -> tuple[list[BatchHypotheses], Batch | None]:
+        """Searches TOKENS_PER_CALL more tokens. Returns finished hypotheses and the batch of unfinished sentences.
+
+        Finished sentences leave the batch in groups, since smaller batches take less time per token.
+        """
+        numbers, tokens, state = batch
+        programs = self._programs_of(state)
+        tokens += TOKENS_PER_CALL
+        found = []
+        while True:
+            min_active = min_active_size(len(numbers))
+            state, active = programs.advance(state, tf.constant(tokens), tf.constant(min_active))
+            kept = active.numpy()
+            reached_tokens = kept.sum() > min_active
+            if not reached_tokens:
+                kept = select_active(kept, min_active)
+            if not kept.all():
+                result = SearchResult(*(field[~kept] for field in self.result(state)))
+                found.append((numbers[~kept], result))
+                numbers = numbers[kept]
+                if not len(numbers):
+                    return found, None
+                state = programs.keep(state, tf.constant(np.flatnonzero(kept), tf.int32))
+            if reached_tokens:
+                return found, Batch(numbers, tokens, state)
+
+    def steps(
+        self,
+        ids: Sequence[int] | np.ndarray,
+        prefix: Sequence[int] = (),
+        log_prob: float = 0.0,
+        place: int = 0,
+        constraints: Constraints | None = None,
+    ) -> Iterator[SearchState]:
+        """See the base class."""
+        state = self._start_state(np.array([ids], np.int32), np.array([place]))
+        if log_prob:
+            state = self._begin_at(state, log_prob)
+        if len(prefix):
+            state = self._begin_with_ids(state, [prefix])
+        if constraints is not None:
+            built = BatchConstraints.build(constraints, self._vocab_size, [prefix])
+            state = self.constrain(state, built)
+        for room in itertools.count(1):
+            state, active = self._programs_of(state).advance(state, tf.constant(room), tf.constant(0))
+            yield state
+            if not active.numpy().any():
+                return
+
+    def result(self, state: SearchState) -> SearchResult:
+        """See the base class."""
+        return SearchResult(*(field.numpy() for field in self._programs_of(state).result(state)))
+
+    def _begin_with_ids(self, state: SearchState, prefixes: Sequence[Sequence[int]]) -> SearchState:
+        return self._begin_with(state, tf.constant(padded(prefixes)), tf.constant([len(ids) for ids in prefixes]))
+
+    def _programs_of(self, state: SearchState) -> _Programs:
+        """Returns the compiled functions for states with prefixes, or without, and of one kind of automaton or none."""
+        kind = prefix_of(state) is not None, type(state.automaton)
+        with self._tracing:
+            if kind not in self._programs:
+                with tf.init_scope():  # functions of their own, also where they are called in a graph
+                    self._programs[kind] = self._build_programs(signature_like(state, self._batch))
+        return self._programs[kind]
+
+    def _build_programs(self, batch: SearchState) -> _Programs:
+        return _Programs(
+            advance=TensorFlowFunction(self._model, self._advance, (batch, _NUMBER, _NUMBER)),
+            keep=traced(select_from_batch, (batch, tf.TensorSpec([None], tf.int32))),
+            result=traced(lambda state: self._rules(state).result(state.progress), (batch,)),
+        )
+
+    def search_batch(self, ids_BS, places_B, constraints: BatchConstraints | None = None) -> SearchResult:
+        """See the base class; it may be part of a graph."""
+        state = self._started(ids_BS, places_B)
+        if constraints is not None:
+            state = self.constrain(state, constraints)
+        programs = self._programs_of(state)
+        state, _ = programs.advance(state, ops.max(state.limits), tf.constant(0))
+        return programs.result(state)
+
+    def _start_state(self, ids_BS: np.ndarray, places_B: np.ndarray) -> SearchState:
+        candidates = () if self._shortlist is None else tf.constant(self._shortlist.candidates(ids_BS))
+        return self._started(tf.constant(ids_BS), tf.constant(places_B, tf.int32), candidates)
+
+    def _started(self, ids_BS, places_B, candidates_BV=()) -> SearchState:
+        numbers = tf.nest.map_structure(
+            lambda value, spec: _constant(value, spec.dtype), self._settings.numbers, _NUMBERS
+        )
+        return self._start(ids_BS, places_B, numbers, tf.constant(self._extra_length), candidates_BV)
+
+    def _growing_state(self, ids_BS, places_B, numbers: SearchNumbers, extra_length, candidates_BV) -> SearchState:
+        return self._initial_state(ids_BS, places_B, numbers, extra_length, candidates_BV)
+
+    def _advance(self, state: SearchState, room, min_active) -> tuple[SearchState, Any]:
+        token_ids = None if self._shortlist is None else self._union(state.candidates, prefix_of(state))
+        widened = state._replace(progress=self._rules(state).widen(state.progress, room))
+        return self._search_until(widened, room, min_active, token_ids)
+
+    def _union(self, candidates_BV, prefix_NP):
+        """Returns the candidates of any sentence and the tokens of prefixes, (C,) int32, ascending."""
+        is_first_V = ops.arange(self._vocab_size) < self._least_candidates
+        union_V = ops.logical_or(ops.any(candidates_BV, axis=0), is_first_V)
+        if prefix_NP is not None:
+            union_V = ops.logical_or(union_V, ops.bincount(ops.ravel(prefix_NP), minlength=self._vocab_size) > 0)
+        return tf.cast(tf.where(union_V)[:, 0], tf.int32)
+
+
+def _constant(value: float, dtype: tf.DType) -> tf.Tensor:
+    """Returns a tensor of a number; of a large one, infinity.
+
+    Not of a Python number: TensorFlow keeps a tensor of each that it has met, and seeds are many.
+    """
+    with np.errstate(over="ignore"):
+        return tf.constant(np.asarray(value, dtype.as_numpy_dtype))

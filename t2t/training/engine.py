@@ -1,0 +1,140 @@
+"""What training asks of TensorFlow or JAX, and the choice between them: that of Keras, `KERAS_BACKEND`.
+
+Everything else of this package is `keras.ops` and numpy. TensorFlow's part is in `t2t.training.tensorflow`, JAX's in
+`t2t.training.jax`.
+"""
+
+import abc
+import contextlib
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+from t2t.errors import UserError
+from t2t.models.base import SequenceModel
+from t2t.training.cluster import ALONE, Cluster
+from t2t.training.step import UpdateStep
+from t2t.training.workers import Workers
+
+Batch = Mapping[str, np.ndarray]
+
+
+class Devices(abc.ABC):
+    """The devices that train: of this process, of several workers those of all."""
+
+    names: list[str]
+    """Of this process, e.g. `GPU:0`."""
+    replicas: int
+    """Number of devices of all processes, each of which has a copy of the model."""
+
+    @property
+    def are_gpus(self) -> bool:
+        """Whether one of them is a graphics processor, or another accelerator."""
+        return any(not name.startswith("CPU") for name in self.names)
+
+    @abc.abstractmethod
+    def scope(self) -> contextlib.AbstractContextManager:
+        """Returns the context in which variables are made on all of them."""
+
+
+class ForwardCost(NamedTuple):
+    """What one forward pass takes, counted from its operations, before anything runs."""
+
+    flops: int
+    """Operations of the matrix products and convolutions outside loops; (m, k) times (k, n) takes 2 m k n."""
+    loops: bool
+    """Whether there are products in loops, e.g. over time: how often they run is not known, and they are left out."""
+
+
+class EventWriter(abc.ABC):
+    """Writes figures that TensorBoard shows."""
+
+    @abc.abstractmethod
+    def write(self, group: str, update: int, figures: Mapping[str, float]) -> None:
+        """Writes figures of a group, e.g. `train`, at an update; raises MachineError where that fails."""
+
+    @abc.abstractmethod
+    def flush(self) -> None:
+        """Waits until all is on the disk; raises MachineError where that fails."""
+
+
+class TrainingEngine(abc.ABC):
+    """What trains a model."""
+
+    always_compiles: bool
+    """Whether XLA compiles every program, so that batches should have few shapes."""
+    adam: type[keras.optimizers.Adam]
+    """Adam at its fastest, with the slots of Keras's."""
+
+    @abc.abstractmethod
+    def devices(self, worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = ALONE) -> Devices:
+        """Returns the devices to train on; of several workers, it waits until all are there.
+
+        Args:
+            worker_gpu: number of accelerators; 0 = all visible ones, or one replica on the processor without any.
+            worker_cpu: number of replicas on the processor instead, to try out distribution.
+            cluster: the processes.
+
+        Raises:
+            UserError: more than there are, or another number after the engine has started.
+        """
+
+    @abc.abstractmethod
+    def workers(self, devices: Devices, cluster: Cluster) -> Workers:
+        """Returns the processes of a run."""
+
+    @abc.abstractmethod
+    def update_step(
+        self, model: SequenceModel, optimizer: keras.optimizers.Optimizer, devices: Devices, **rules: Any
+    ) -> UpdateStep:
+        """Returns what updates a model, by the rules that `UpdateStep` takes."""
+
+    @abc.abstractmethod
+    def apply_precision(self, precision: str) -> str:
+        """Sets how this process multiplies float32 matrices; returns the Keras dtype policy of a model.
+
+        It holds for all models of the process until the next call. See `t2t.training.precision`.
+        """
+
+    @abc.abstractmethod
+    def multiplies_bfloat16(self) -> bool:
+        """Returns whether there are accelerators and all that are visible multiply bfloat16."""
+
+    @abc.abstractmethod
+    def compile_errors(self, xla: bool, batch: Batch) -> contextlib.AbstractContextManager:
+        """Returns a context in which a program that cannot be compiled for a batch is a UserError."""
+
+    @abc.abstractmethod
+    def forward_cost(self, model: SequenceModel, batch: Batch) -> ForwardCost:
+        """Returns the cost of all logits of a batch, of which only shapes and dtypes matter."""
+
+    @abc.abstractmethod
+    def forward_bytes(self, model: SequenceModel, batch: Batch) -> int:
+        """Returns the bytes of all that a training loss of a batch computes on its way, dropout included."""
+
+    @abc.abstractmethod
+    def event_writer(self, folder: Path) -> EventWriter:
+        """Returns what writes TensorBoard's events into a folder for each group below `folder`."""
+
+
+@functools.cache
+def training_engine() -> TrainingEngine:
+    """Returns the engine of Keras's backend.
+
+    Raises:
+        UserError: the backend is neither TensorFlow nor JAX.
+    """
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        from t2t.training.tensorflow.engine import TensorFlowTraining
+
+        return TensorFlowTraining()
+    if backend == "jax":
+        from t2t.training.jax.engine import JaxTraining
+
+        return JaxTraining()
+    raise UserError(f"KERAS_BACKEND={backend}: training runs on tensorflow or jax; set it to one of them, or unset it")

@@ -1,0 +1,1 @@
+"""Training on JAX; start reading at `engine.py`."""

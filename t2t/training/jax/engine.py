@@ -1,0 +1,80 @@
+"""JAX as what trains."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import keras
+
+from t2t.errors import UserError, one_line, shapes_of
+from t2t.models.base import SequenceModel
+from t2t.training.cluster import ALONE, Cluster
+from t2t.training.engine import Batch, Devices, EventWriter, ForwardCost, TrainingEngine
+from t2t.training.jax import cost
+from t2t.training.jax.devices import MeshDevices, build_devices
+from t2t.training.jax.events import TensorBoardEvents
+from t2t.training.jax.step import JaxStep
+from t2t.training.precision import FLOAT32, policy_of
+from t2t.training.step import UpdateStep
+from t2t.training.workers import Workers
+
+
+class JaxTraining(TrainingEngine):
+    """Trains by programs of XLA, the same on each device."""
+
+    always_compiles = True
+    adam = keras.optimizers.Adam
+
+    def devices(self, worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = ALONE) -> MeshDevices:
+        """See the base class."""
+        return build_devices(worker_gpu, worker_cpu, cluster)
+
+    def workers(self, devices: Devices, cluster: Cluster) -> Workers:
+        """See the base class."""
+        return Workers(cluster)
+
+    def update_step(
+        self, model: SequenceModel, optimizer: keras.optimizers.Optimizer, devices: Devices, **rules: Any
+    ) -> UpdateStep:
+        """See the base class."""
+        assert isinstance(devices, MeshDevices)
+        return JaxStep(model, optimizer, devices, **rules)
+
+    def apply_precision(self, precision: str) -> str:
+        """See the base class."""
+        jax.config.update("jax_default_matmul_precision", "highest" if precision == FLOAT32 else None)
+        return policy_of(precision)
+
+    def multiplies_bfloat16(self) -> bool:
+        """See the base class."""
+        devices = [device for device in jax.local_devices() if device.platform != "cpu"]
+        return bool(devices) and all(
+            device.platform != "gpu" or float(getattr(device, "compute_capability", 0)) >= 8 for device in devices
+        )
+
+    @contextlib.contextmanager
+    def compile_errors(self, xla: bool, batch: Batch) -> Iterator[None]:
+        """See the base class."""
+        try:
+            yield
+        except jax.errors.JaxRuntimeError as error:
+            if not str(error).startswith(("UNIMPLEMENTED", "INVALID_ARGUMENT")):
+                raise
+            raise UserError(
+                f"KERAS_BACKEND=jax: XLA cannot compile or run the model for {shapes_of(batch)} "
+                f"({one_line(str(error))[:300]}); train it with KERAS_BACKEND=tensorflow"
+            ) from error
+
+    def forward_cost(self, model: SequenceModel, batch: Batch) -> ForwardCost:
+        """See the base class."""
+        return cost.forward_cost(model, batch)
+
+    def forward_bytes(self, model: SequenceModel, batch: Batch) -> int:
+        """See the base class."""
+        return cost.forward_bytes(model, batch)
+
+    def event_writer(self, folder: Path) -> EventWriter:
+        """See the base class."""
+        return TensorBoardEvents(folder)

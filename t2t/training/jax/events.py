@@ -1,0 +1,47 @@
+"""TensorBoard's events, written by the package tensorboard, which needs no TensorFlow."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from t2t.errors import MachineError, one_line
+from t2t.training.engine import EventWriter
+
+
+class TensorBoardEvents(EventWriter):
+    """Writes by TensorBoard's own writer; nothing where the package is not installed."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self._writers: dict[str, Any] = {}
+
+    def write(self, group: str, update: int, figures: Mapping[str, float]) -> None:
+        """See the base class."""
+        try:
+            from tensorboard.compat.proto.event_pb2 import Event
+            from tensorboard.compat.proto.summary_pb2 import Summary
+            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        except ModuleNotFoundError:
+            return
+        values = [Summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
+        try:
+            if group not in self._writers:
+                self._writers[group] = EventFileWriter(str(self._folder / group))
+            self._writers[group].add_event(Event(wall_time=time.time(), step=update, summary=Summary(value=values)))
+        except OSError as error:
+            raise self._error(error) from error
+
+    def flush(self) -> None:
+        """See the base class."""
+        try:
+            for writer in self._writers.values():
+                writer.flush()
+        except OSError as error:
+            raise self._error(error) from error
+
+    def _error(self, error: OSError) -> MachineError:
+        return MachineError(
+            f"cannot write TensorBoard events in {self._folder}: {one_line(str(error))}; free some space there, get "
+            f"write permission or move what is in the way, and run the same command again"
+        )

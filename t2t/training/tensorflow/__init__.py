@@ -1,0 +1,1 @@
+"""Training on TensorFlow; start reading at `engine.py`."""

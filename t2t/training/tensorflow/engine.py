@@ -1,0 +1,67 @@
+"""TensorFlow as what trains."""
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from t2t.models.base import SequenceModel
+from t2t.training.cluster import ALONE, Cluster
+from t2t.training.engine import Batch, Devices, EventWriter, ForwardCost, TrainingEngine
+from t2t.training.step import UpdateStep
+from t2t.training.tensorflow import cost, precision
+from t2t.training.tensorflow.adam import FusedAdam
+from t2t.training.tensorflow.distribute import StrategyDevices, build_strategy
+from t2t.training.tensorflow.events import TensorFlowEvents
+from t2t.training.tensorflow.step import TensorFlowStep
+from t2t.training.tensorflow.workers import TensorFlowWorkers
+from t2t.training.tensorflow.xla_errors import xla_errors
+from t2t.training.workers import Workers
+
+
+class TensorFlowTraining(TrainingEngine):
+    """Trains under a `MirroredStrategy`, of several workers a `MultiWorkerMirroredStrategy`."""
+
+    always_compiles = False
+    adam = FusedAdam
+
+    def devices(self, worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = ALONE) -> StrategyDevices:
+        """See the base class."""
+        return StrategyDevices(build_strategy(worker_gpu, worker_cpu, cluster))
+
+    def workers(self, devices: Devices, cluster: Cluster) -> Workers:
+        """See the base class."""
+        assert isinstance(devices, StrategyDevices)
+        return TensorFlowWorkers(devices.strategy, cluster)
+
+    def update_step(
+        self, model: SequenceModel, optimizer: keras.optimizers.Optimizer, devices: Devices, **rules: Any
+    ) -> UpdateStep:
+        """See the base class."""
+        assert isinstance(devices, StrategyDevices)
+        return TensorFlowStep(model, optimizer, devices.strategy, **rules)
+
+    def apply_precision(self, precision_name: str) -> str:
+        """See the base class."""
+        return precision.apply_precision(precision_name)
+
+    def multiplies_bfloat16(self) -> bool:
+        """See the base class."""
+        return precision.multiplies_bfloat16()
+
+    def compile_errors(self, xla: bool, batch: Batch) -> contextlib.AbstractContextManager:
+        """See the base class."""
+        return xla_errors(xla, batch)
+
+    def forward_cost(self, model: SequenceModel, batch: Batch) -> ForwardCost:
+        """See the base class."""
+        return cost.forward_cost(model, batch)
+
+    def forward_bytes(self, model: SequenceModel, batch: Batch) -> int:
+        """See the base class."""
+        return cost.forward_bytes(model, batch)
+
+    def event_writer(self, folder: Path) -> EventWriter:
+        """See the base class."""
+        return TensorFlowEvents(folder)

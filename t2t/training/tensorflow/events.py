@@ -1,0 +1,52 @@
+"""TensorBoard's events, written by TensorFlow."""
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from t2t.errors import MachineError, one_line
+from t2t.training.engine import EventWriter
+
+_OPERATION = re.compile(r"\{\{function_node .*?\}\} ?| ?\[Op:\w+\]( name: ?)?")
+"""Where in TensorFlow something happened, in its messages."""
+
+
+class TensorFlowEvents(EventWriter):
+    """Writes by `tf.summary`."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self._writers: dict[str, tf.summary.SummaryWriter] = {}
+
+    def write(self, group: str, update: int, figures: Mapping[str, float]) -> None:
+        """See the base class."""
+        # Arrays: TensorFlow keeps a tensor of each Python number for the life of the process. And of float64, whose
+        # values beyond float32, e.g. of a perplexity, become infinite and no error.
+        with _events_on_disk(self._folder):
+            if group not in self._writers:
+                self._writers[group] = tf.summary.create_file_writer(str(self._folder / group))
+            with self._writers[group].as_default(step=np.int64(update)):
+                for name, value in figures.items():
+                    tf.summary.scalar(name, np.asarray(value, np.float64))
+
+    def flush(self) -> None:
+        """See the base class."""
+        with _events_on_disk(self._folder):
+            for writer in self._writers.values():
+                writer.flush()
+
+
+@contextlib.contextmanager
+def _events_on_disk(folder: Path) -> Iterator[None]:
+    """Raises MachineError, one line, in place of TensorFlow's errors about writing events."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        raise MachineError(
+            f"cannot write TensorBoard events in {folder}: {_OPERATION.sub('', one_line(error.message))}; free some "
+            f"space there, get write permission or move what is in the way, and run the same command again"
+        ) from error

@@ -1,0 +1,46 @@
+"""Tests of JAX: Keras's backend is chosen when it is imported, so they have a process of their own, without TensorFlow.
+
+`tests/integration/test_jax.py` starts it, with what TensorFlow has computed for the cases of `*_cases.py`.
+"""
+
+import importlib.machinery
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+class _Refused:
+    """Makes every import of TensorFlow fail, though other libraries may ask whether it is installed."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name in ("tensorflow", "tensorflow_text", "tensorflow_datasets"):
+            return importlib.machinery.ModuleSpec(name, self)
+        return None
+
+    def create_module(self, spec):
+        raise ModuleNotFoundError(f"No module named {spec.name!r}", name=spec.name)
+
+    def exec_module(self, module):
+        raise NotImplementedError
+
+
+sys.meta_path.insert(0, _Refused())
+
+
+@pytest.fixture
+def check_same():
+    """Compares arrays with what TensorFlow computed for a case: whole numbers are equal, others nearly."""
+
+    def check(name, found):
+        with np.load(Path(os.environ["T2T_EXPECTED"], f"{name}.npz")) as expected:
+            assert sorted(found) == sorted(expected.files)
+            for key, value in found.items():
+                assert value.dtype == expected[key].dtype, key
+                compare = np.testing.assert_array_equal if value.dtype.kind in "iub" else np.testing.assert_allclose
+                options = {} if value.dtype.kind in "iub" else {"rtol": 1e-4, "atol": 1e-5}
+                compare(value, expected[key], err_msg=key, **options)
+
+    return check

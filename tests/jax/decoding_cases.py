@@ -1,0 +1,145 @@
+"""What is decoded, scored and evaluated with random weights, by whichever engine Keras has."""
+
+import dataclasses
+import functools
+
+import numpy as np
+
+from t2t.decoding.settings import SearchSettings
+from t2t.hparams.groups import DecodeHParams
+from t2t.inference.beam_trace import beam_tree
+from t2t.inference.evaluator import Evaluator
+from t2t.inference.model_engine import ModelEngine
+from t2t.inference.partial_outputs import partial_outputs
+from t2t.inference.shortlist.shortlist import Shortlist
+from t2t.models.ensemble import Ensemble
+from t2t.models.lstm import LstmSeq2seqAttention
+from t2t.models.rctm import Rctm2
+from t2t.models.transformer_cmlm import TransformerCmlm
+from t2t.models.transformer_encoder import TransformerEncoder
+from t2t.problems.parsing import ParsingTrees
+from t2t.specs.constants import INPUTS, TARGETS
+from t2t.text.token import TokenEncoder
+from tests.builders import batch, padded, randomise, rows, tiny_transformer, tokens_spec
+from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
+
+SOURCES = rows(np.random.default_rng(1), (5, 1, 8, 3, 7, 2, 6))
+MANY = rows(np.random.default_rng(1), np.random.default_rng(0).integers(1, 9, 18))
+"""So many sentences that a batch becomes smaller while it is searched."""
+HPARAMS = DecodeHParams(extra_length=6, decode_batch_size=4000)
+SETTINGS = {
+    "beam": SearchSettings(beam_size=4),
+    "several best, coverage": SearchSettings(beam_size=3, stop_early=False, coverage=0.2, penalty="power", alpha=1.0),
+    "greedy": SearchSettings(beam_size=1),
+    "constrained": SearchSettings(beam_size=3, min_length=3, no_repeat_ngram=2, eos_penalty=0.5),
+    "samples": SearchSettings(method="sample", samples=3, seed=2**32 + 5, temperature=1.3),
+    "samples of few": SearchSettings(method="sample", top_k=5, top_p=0.8, seed=7),
+}
+
+
+def decoded(model, settings, sources=SOURCES, prefixes=None, shortlist=None):
+    """Ids, lengths and scores of every row, by name."""
+    engine = ModelEngine(model)
+    engine.read_shortlist = lambda: shortlist
+    hparams = dataclasses.replace(HPARAMS, shortlist=shortlist is not None)
+    found = {}
+    for numbers, result in engine.decode(sources, 100 + np.arange(len(sources)), settings, hparams, prefixes):
+        for place, number in enumerate(numbers):
+            ids = [row[:length] for row, length in zip(result.ids[place], result.lengths[place], strict=True)]
+            found[f"{number} ids"] = np.concatenate(ids)
+            found[f"{number} lengths"] = result.lengths[place]
+            found[f"{number} scores"] = np.stack([result.scores[place], result.log_probs[place]])
+    return found
+
+
+def scored(model):
+    """Log-probabilities of the tokens of every pair."""
+    found = ModelEngine(model).score_tokens(SOURCES, SOURCES[::-1], HPARAMS)
+    return {str(number): row for numbers, of_rows in found for number, row in zip(numbers, of_rows, strict=True)}
+
+
+def translated(translator, texts=TEXTS, **changes):
+    """Ids and log-probabilities of the outputs of texts."""
+    hypotheses = [one for found in translator.translate(texts, **changes) for one in found]
+    ids = {f"{n} ids": np.array(one.ids, np.int32) for n, one in enumerate(hypotheses)}
+    return {**ids, "log_probs": np.array([one.log_prob for one in hypotheses])}
+
+
+def evaluated(model, batches):
+    """Every teacher-forced figure; batches have other numbers of examples than programs have."""
+    figures = Evaluator(model, [(np.arange(len(one[TARGETS])), one) for one in batches], None, ())()
+    return {name: np.array(value) for name, value in figures.items()}
+
+
+def traced():
+    """Every hypothesis of a beam search, and what is certain of an output after each step."""
+    translator = translator_of(letters())
+    nodes = beam_tree(translator, "a b c", beam_size=3)
+    ids = {f"{n} ids": np.array(node.ids, np.int32) for n, node in enumerate(nodes)}
+    texts = [text for one in partial_outputs(translator, "a b c d e", 2, beam_size=3) for text in one.texts]
+    return {**ids, "log_probs": np.array([node.log_prob for node in nodes]), "texts": np.array(map_bytes(texts))}
+
+
+def map_bytes(texts):
+    """Texts as the bytes of one, as numbers."""
+    return np.frombuffer("\n".join(texts).encode(), np.uint8)
+
+
+def parsed():
+    """Trees over the words of inputs."""
+    labels = TokenEncoder(["NP", "/NP", "NN", "S", "/S", "DT"])
+    problem = ParsingTrees()
+    problem.name = "parsing_trees"
+    return translated(translator_of(problem.with_encoders({INPUTS: WORDS, TARGETS: labels})), TEXTS, n_best=2)
+
+
+def inputs_of(encoder, count):
+    """Random texts of a vocabulary."""
+    return padded(rows(np.random.default_rng(count), (5,) * count, encoder.vocab_size))
+
+
+def small(model_class, spec=None, **changes):
+    """A model of a few numbers, each random."""
+    given = {"hidden_size": 8, "num_hidden_layers": 2, "max_length": 32, **changes}
+    return randomise(model_class(model_class.hparams_class(**given), spec or tokens_spec()), 3)
+
+
+SHORTLIST = Shortlist(
+    np.array([5, 9], np.int32), np.random.default_rng(2).integers(2, 13, (13, 2)).astype(np.int32), 13
+)
+CASES = {
+    **{name: functools.partial(lambda one: decoded(tiny_transformer(), one), one) for name, one in SETTINGS.items()},
+    "many": lambda: decoded(tiny_transformer(), SETTINGS["beam"], MANY),
+    "many samples": lambda: decoded(tiny_transformer(), SETTINGS["samples"], MANY),
+    "prefixes": lambda: decoded(
+        tiny_transformer(), SETTINGS["beam"], prefixes=[[2 + n % 7] * (n % 4) for n in range(len(SOURCES))]
+    ),
+    "beginnings": lambda: decoded(
+        tiny_transformer(tokens_spec(inputs=0)), SETTINGS["beam"], [row[:-1] for row in SOURCES]
+    ),
+    "a shortlist": lambda: decoded(tiny_transformer(), SETTINGS["beam"], shortlist=SHORTLIST),
+    "an ensemble": lambda: decoded(
+        Ensemble([tiny_transformer(), tiny_transformer(seed=2)]), SETTINGS["several best, coverage"]
+    ),
+    "recurrent": lambda: decoded(small(LstmSeq2seqAttention), SETTINGS["beam"]),
+    "convolutions": lambda: decoded(small(Rctm2), SETTINGS["beam"]),
+    "windows": lambda: decoded(tiny_transformer(self_attention_window=5), SETTINGS["beam"]),
+    "relative positions": lambda: decoded(
+        tiny_transformer(positions="relative", max_relative_position=2), SETTINGS["beam"]
+    ),
+    "learned positions": lambda: decoded(tiny_transformer(positions="learned"), SETTINGS["beam"]),
+    "mask-predict": lambda: translated(
+        translator_of(letters(), TransformerCmlm, TransformerCmlm.hparams_class(hidden_size=8, num_heads=2)), n_best=1
+    ),
+    "classes": lambda: translated(translator_of(moods(), TransformerEncoder), n_best=3),
+    "trees": parsed,
+    "texts alone": lambda: translated(translator_of(letters_alone()), ["a b", "", "c"], n_best=2),
+    "steps": traced,
+    "scores": lambda: scored(tiny_transformer()),
+    "figures": lambda: evaluated(tiny_transformer(), [batch(n, (5,) * n, (6,) * n) for n in (1, 3, 5)]),
+    "figures of classes": lambda: evaluated(
+        translator_of(moods(), TransformerEncoder).model,
+        [{INPUTS: inputs_of(WORDS, n), TARGETS: np.arange(n, dtype=np.int32) % 3} for n in (3, 5)],
+    ),
+}
+"""Name to a function that returns arrays by name."""

@@ -1,0 +1,83 @@
+"""JAX decodes, scores and evaluates as TensorFlow does, where TensorFlow is not installed."""
+
+import importlib
+import pkgutil
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+import t2t
+from t2t.decoding.settings import SearchSettings
+from t2t.errors import UserError
+from t2t.inference.backend_choice import check_tensorflow
+from tests.builders import tiny_transformer
+from tests.jax.decoding_cases import CASES, SOURCES, decoded
+from tests.readme import ROOT, block
+
+PAGE = ROOT / "docs/jax.md"
+GOLDEN_RUN = Path(__file__).parents[1] / "golden/runs/0.1.0"
+LOWER_FLOORS = (
+    "errors", "files", "registry", "specs", "text", "hparams", "problems", "data", "layers", "models", "decoding",
+    "metrics", "checkpoints",
+)  # fmt: skip
+
+
+def test_the_engine_is_jax():
+    assert keras.backend.backend() == "jax"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_tensorflow(name, check_same):
+    check_same(name, CASES[name]())
+
+
+def test_weights_count_as_they_are_at_each_call():
+    model, settings = tiny_transformer(), SearchSettings(beam_size=2)
+    before = decoded(model, settings, SOURCES[:3])
+    other = tiny_transformer(seed=2)
+    for variable, value in zip(model.variables, other.variables, strict=True):
+        variable.assign(value)
+    after, expected = decoded(model, settings, SOURCES[:3]), decoded(other, settings, SOURCES[:3])
+    assert any((before[key].shape != after[key].shape) or (before[key] != after[key]).any() for key in before)
+    for key, value in expected.items():
+        np.testing.assert_array_equal(after[key], value)
+
+
+def test_commands_of_the_page_decode_and_evaluate_a_run(tmp_path, monkeypatch, capsys):
+    """A run that TensorFlow trained; its outputs are those that TensorFlow wrote."""
+    shutil.copytree(GOLDEN_RUN / "run", tmp_path / "run")
+    shutil.copytree(GOLDEN_RUN / "data", tmp_path / "data")
+    shutil.copy(GOLDEN_RUN / "lines", tmp_path / "source.txt")
+    monkeypatch.chdir(tmp_path)
+    for line in block("jax", page=PAGE).splitlines():
+        engine, command, *flags = shlex.split(line)
+        assert engine == "KERAS_BACKEND=jax"
+        assert importlib.import_module(f"t2t.cli.{command.removeprefix('t2t-')}").main([command, *flags]) == 0
+    assert Path("output.txt").read_bytes() == (GOLDEN_RUN / "decodes").read_bytes()
+    assert "teacher_forced/loss" in capsys.readouterr().out
+
+
+def test_scores_of_a_run_are_those_of_tensorflow():
+    translator = t2t.load(GOLDEN_RUN / "run")
+    assert translator.engine.name == "JAX"
+    pairs = [(GOLDEN_RUN / name).read_text(encoding="utf-8").splitlines() for name in ("lines", "decodes")]
+    expected = [float(line) for line in (GOLDEN_RUN / "scores").read_text().splitlines()]
+    assert translator.score(list(zip(*pairs, strict=True))) == pytest.approx(expected, abs=1e-4)
+
+
+def test_exports_are_refused():
+    with pytest.raises(UserError, match="KERAS_BACKEND=jax: exports are made by TensorFlow; unset it"):
+        check_tensorflow("exports are made by TensorFlow")
+
+
+def test_lower_floors_do_not_need_tensorflow():
+    names = [module.name for module in pkgutil.walk_packages(t2t.__path__, "t2t.")]
+    for name in names:
+        if name.split(".")[1] in LOWER_FLOORS:
+            importlib.import_module(name)
+    assert not [name for name in sys.modules if name.partition(".")[0] == "tensorflow"]
