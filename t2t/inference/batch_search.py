@@ -13,12 +13,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t.decoding.beam_search import BeamSearch
 from t2t.decoding.constraints.batch_constraints import BatchConstraints
 from t2t.decoding.constraints.token_rules import forbid_padding
 from t2t.decoding.coverage import covering, reorder_covered, start_coverage
 from t2t.decoding.result import SearchResult, exists
-from t2t.decoding.sampling import RollOut
 from t2t.decoding.search import rules
 from t2t.decoding.settings import SearchNumbers, SearchSettings
 from t2t.decoding.state import repeat_for_beams
@@ -182,7 +180,8 @@ class BatchSearch(ABC):
         """
         return max(2 * self._settings.rows_per_sentence + 1, self._settings.top_k)
 
-    def _rules(self, state: SearchState) -> BeamSearch | RollOut:
+    def _rules(self, state: SearchState) -> Any:
+        """Returns the `BeamSearch` or `RollOut` of a state."""
         reorder = self._model.reorder_cache
         return rules(
             self._settings,

@@ -180,7 +180,7 @@ class JaxBatchSearch(BatchSearch):
         """
         if self._shortlist is None:
             return None
-        is_held_V = np.asarray(candidates_BV).any(axis=0)
+        is_held_V: np.ndarray = np.any(candidates_BV, axis=0)
         is_held_V[: self._least_candidates] = True
         if prefix_BP is not None:
             is_held_V[np.unique(prefix_BP)] = True
@@ -192,5 +192,5 @@ class JaxBatchSearch(BatchSearch):
 def _numbers(numbers: SearchNumbers) -> SearchNumbers:
     """Returns the numbers as arrays; of a large one, infinity."""
     with np.errstate(over="ignore"):
-        floats = (np.asarray(value, np.float32) for value in numbers[:3])
-        return SearchNumbers(*floats, np.asarray(numbers.seed, np.uint32))
+        alpha, temperature, top_p = (np.asarray(value, np.float32) for value in numbers[:3])
+        return SearchNumbers(alpha, temperature, top_p, np.asarray(numbers.seed, np.uint32))
