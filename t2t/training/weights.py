@@ -23,8 +23,10 @@ def model_arrays(step: UpdateStep) -> Arrays:
 
 def optimizer_arrays(step: UpdateStep) -> Arrays:
     """Returns the optimizer's slots and the loss scale by name."""
-    slots = {name: np.asarray(v) for name, v in _slots(step.optimizer).items()}
-    return slots | {v.name: v.numpy() for v in step.loss_scale.variables}
+    variables = _slots(step.optimizer) | {v.name: v for v in step.loss_scale.variables}
+    arrays = {name: np.asarray(v) for name, v in variables.items()}
+    # JAX counts in 32 bits, and a checkpoint does not depend on the engine.
+    return {name: a.astype(np.int64) if a.dtype.kind == "i" else a for name, a in arrays.items()}
 
 
 def _slots(optimizer: keras.optimizers.Optimizer) -> dict[str, keras.Variable]:

@@ -29,6 +29,12 @@ class _Refused:
 
 sys.meta_path.insert(0, _Refused())
 
+import jax  # noqa: E402
+
+# Devices can be split only before JAX starts, which the first operation of any test makes it do.
+jax.config.update("jax_num_cpu_devices", 8)
+jax.config.update("jax_cpu_enable_async_dispatch", False)  # see t2t.training.jax.devices
+
 
 @pytest.fixture
 def check_same():

@@ -1,0 +1,104 @@
+"""JAX trains as TensorFlow does: equal weights, exact resuming, runs that either goes on with."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from t2t.cli import trainer
+from t2t.errors import UserError
+from t2t.models.transformer import Transformer
+from t2t.training.cluster import Cluster
+from t2t.training.engine import training_engine
+from t2t.training.jax.padding import Padding, padded_size
+from t2t.training.optimizers import build_optimizer
+from tests.builders import batch, randomise, tiny_hparams, tokens_spec
+from tests.jax.training_cases import CASES, OptimizerHParams, trained, transformer
+
+GOLDEN_RUN = Path(__file__).parents[1] / "golden/runs/0.1.0"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_tensorflow(name, check_same):
+    check_same(name, CASES[name]())
+
+
+def test_eight_devices_give_what_one_gives():
+    eight = trained(transformer, replicas=8, rate=3e-3)
+    one = trained(transformer, micro_batches=8, rate=3e-3)
+    for name, value in one.items():
+        np.testing.assert_allclose(eight[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_dropout_is_a_function_of_seed_update_micro_batch_and_replica():
+    """Of one update twice the losses are equal; another update, micro-batch or replica draws other masks."""
+
+    def loss(seed, update, micro_batches=1, replicas=1):
+        engine = training_engine()
+        devices = engine.devices(worker_cpu=replicas)
+        model = randomise(Transformer(tiny_hparams(layer_prepostprocess_dropout=0.5), tokens_spec()))
+        rule = build_optimizer(OptimizerHParams(optimizer="sgd"))
+        step = engine.update_step(model, rule, devices, run_seed=seed)
+        return float(step([[batch()] * replicas] * micro_batches, update, 0.0).loss_sum)
+
+    first = loss(1, 1)
+    assert loss(1, 1) == first
+    others = [loss(2, 1), loss(1, 2), loss(1, 1, micro_batches=2) - first, loss(1, 1, replicas=2) - first]
+    assert len({first, *others}) == 5
+
+
+def test_a_warm_up_and_an_update_that_is_not_finite_change_nothing():
+    engine = training_engine()
+    model = randomise(transformer())
+    step = engine.update_step(
+        model, build_optimizer(OptimizerHParams(optimizer="adam")), engine.devices(), ema_decay=0.9
+    )
+    state = lambda: [np.asarray(v) for v in (*model.variables, *step.optimizer.variables, *step.ema)]  # noqa: E731
+    before = state()
+    step.warm_up([[batch()]])
+    empty = {name: np.zeros_like(ids) for name, ids in batch().items()}
+    stats = step([[empty]], 1, 0.1)  # no target tokens
+    assert not bool(stats.finite)
+    for one, other in zip(before, state(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert step.skipped(1) == 1
+
+
+def test_batches_are_padded_to_few_shapes_where_padding_is_no_data():
+    assert [padded_size(size) for size in (1, 8, 9, 64, 65, 130, 1000)] == [8, 8, 16, 64, 72, 144, 1024]
+    padding = Padding(tokens_spec(), longest=20)
+    stacked = padding.stack([batch(sources=(5, 3, 7), targets=(4, 6, 2)), batch(sources=(17,), targets=(18,))])
+    assert {name: array.shape for name, array in stacked.items()} == {"inputs": (2, 8, 20), "targets": (2, 8, 20)}
+    np.testing.assert_array_equal(stacked["inputs"][1, 0, :17], batch(sources=(17,), targets=(18,))["inputs"][0])
+    assert not stacked["inputs"][1, 1:].any()
+    assert len({padded_size(size) for size in range(1, 1025)}) == 8 + 4 * 8
+
+
+def test_several_workers_are_refused_by_name():
+    with pytest.raises(UserError, match=r"KERAS_BACKEND=jax: several workers train together on TensorFlow alone"):
+        training_engine().devices(cluster=Cluster(("a:1", "b:1"), 0))
+
+
+def test_a_run_that_tensorflow_began_goes_on_and_resumes_exactly(tmp_path):
+    """In one go and in two, the same weights; figures and events are written, and the record is as it was."""
+    shutil.copytree(GOLDEN_RUN / "data", tmp_path / "data")
+    found = {}
+    record = json.loads((GOLDEN_RUN / "run/run.json").read_text())
+    last = max(int(folder.name.partition("-")[2]) for folder in (GOLDEN_RUN / "run/checkpoints").glob("step-*"))
+    for name, stops in (("whole", [last + 4]), ("parts", [last + 2, last + 4])):
+        shutil.copytree(GOLDEN_RUN / "run", tmp_path / name)
+        for stop in stops:
+            command = [
+                "t2t-trainer", f"--problem={record['problem']}", f"--model={record['model']}",
+                f"--hparams_set={record['hparams_set']}", f"--hparams={record['overrides']}",
+                f"--data_dir={tmp_path / 'data'}", f"--output_dir={tmp_path / name}", f"--train_steps={stop}",
+                "--eval_steps=1", "--local_eval_frequency=2",
+            ]  # fmt: skip
+            assert trainer.main(command) == 0
+        folder = tmp_path / name / f"checkpoints/step-{last + 4:08d}"
+        found[name] = {file.name: file.read_bytes() for file in folder.glob("*.safetensors")}
+    assert found["whole"] == found["parts"] != {}
+    lines = [json.loads(line) for line in (tmp_path / "whole/metrics.jsonl").read_text().strip().split("\n")]
+    assert lines[-1]["step"] == last + 4

@@ -1,0 +1,78 @@
+"""What is trained from random weights without dropout, by whichever engine Keras has: weights after some updates."""
+
+import dataclasses
+import functools
+
+import numpy as np
+
+from t2t.hparams.groups import OptimizerHParams
+from t2t.layers.adapters import Adapters
+from t2t.models.lstm import LstmSeq2seqAttention
+from t2t.models.transformer import Transformer
+from t2t.specs.features import ProblemSpec
+from t2t.training.engine import training_engine
+from t2t.training.optimizers import build_optimizer
+from t2t.training.weights import model_arrays, optimizer_arrays
+from tests.builders import batch, randomise, tiny_hparams, tokens_spec
+
+UPDATES = 20
+
+
+def trained(
+    build_model, optimizer="adam", replicas=1, micro_batches=1, adapts=False, problems=("",), rate=1e-2, **rules
+):
+    """Arrays of weights, slots and figures after `UPDATES` updates, on batches of changing shapes."""
+    engine = training_engine()
+    devices = engine.devices(worker_cpu=replicas)
+    with devices.scope():
+        model = randomise(build_model(), 4)
+        adapters = Adapters(model, model.trainable_variables[2:4], rank=2, alpha=4.0) if adapts else None
+        for number, variable in enumerate(adapters.variables if adapters else ()):
+            variable.assign(np.random.default_rng(number).normal(0, 0.3, variable.shape))
+        rule = build_optimizer(OptimizerHParams(optimizer=optimizer))
+    step = engine.update_step(model, rule, devices, adapters=adapters, **rules)
+    stats = []
+    for update in range(1, UPDATES + 1):
+        parts = iter(range(100))
+        given = [[_batch(update, next(parts)) for _ in range(replicas)] for _ in range(micro_batches)]
+        stats.append(step(given, update, rate, problems[update % len(problems)]))
+    figures = [[float(one.loss_sum), float(one.tokens), float(one.grad_norm), float(one.padded)] for one in stats]
+    averages = {f"ema/{number}": np.asarray(mean) for number, mean in enumerate(step.ema)}
+    found = {**model_arrays(step), **optimizer_arrays(step), **averages, "figures": np.array(figures)}
+    return {name.replace("/", "."): value for name, value in found.items()}
+
+
+def _batch(update, part):
+    lengths = np.random.default_rng([update, part]).integers(1, 9, (2, 3 + part % 2))
+    return batch(100 * update + part, tuple(lengths[0]), tuple(lengths[1]))
+
+
+def transformer(**changes):
+    """A Transformer of one layer."""
+    return Transformer(tiny_hparams(num_hidden_layers=1, **changes), tokens_spec())
+
+
+def of_two_problems():
+    """A Transformer of two problems, each with embeddings of its own."""
+    members = tuple(dataclasses.replace(tokens_spec(), name=name) for name in ("one", "other"))
+    return Transformer(tiny_hparams(num_hidden_layers=1), ProblemSpec(name="one-other", members=members))
+
+
+CASES = {
+    "adam": lambda: trained(transformer, clip_grad_norm=1.0),
+    "everything": lambda: trained(
+        transformer, micro_batches=3, clip_grad_norm=0.5, weight_decay=0.1, ema_decay=0.9, rate=3e-3
+    ),
+    "two replicas": lambda: trained(transformer, replicas=2, micro_batches=2, clip_grad_norm=1.0, ema_decay=0.9),
+    "label smoothing": lambda: trained(lambda: transformer(label_smoothing=0.1, norm_position="pre")),
+    **{
+        rule: functools.partial(trained, transformer, rule)
+        for rule in ("adamax", "adafactor", "momentum", "lamb", "sgd")
+    },
+    "adapters": lambda: trained(transformer, adapts=True),
+    "two problems": lambda: trained(of_two_problems, problems=("one", "other")),
+    "recurrent": lambda: trained(
+        lambda: LstmSeq2seqAttention(LstmSeq2seqAttention.hparams_class(hidden_size=8, dropout=0.0), tokens_spec())
+    ),
+}
+"""Name to a function that returns arrays by name."""
