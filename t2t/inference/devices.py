@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from t2t.layers.gradients import without_gradients
+from t2t.models.adapted import AdaptedModel
 from t2t.models.base import SequenceModel
 
 _current: contextvars.ContextVar[int] = contextvars.ContextVar("device", default=0)
@@ -53,6 +54,8 @@ class ModelFunction:
     """
 
     def __init__(self, model: SequenceModel, function: Callable, signature: Sequence[Any]):
+        if isinstance(model, AdaptedModel):
+            function = model.with_adapters(function)
         copies = copies_of(model)
         if len(copies) == 1:
             self._on_devices = [traced(function, signature)]
