@@ -85,9 +85,10 @@ def test_adapters_of_another_base_are_refused(tiny_run, adapted, tmp_path):
         t2t.load(base, "20", adapters={"law": adapted})
     assert str(error.value) == (
         f"adapters={adapted}: they change the weights of {base}/checkpoints/step-00000040, and what is loaded is "
-        f"{base}/checkpoints/step-00000020; load that checkpoint as the base, or name {adapted} in output_dir= by itself"
+        f"{base}/checkpoints/step-00000020; load that checkpoint as the base, or name {adapted} in "
+        "output_dir= by itself"
     )
-    with pytest.raises(t2t.UserError, match="adapters=.*: checkpoint .* holds whole weights; name a run that trained"):
+    with pytest.raises(t2t.UserError, match=r"adapters=.*: checkpoint .* holds whole weights; name a run that trained"):
         t2t.load(base, adapters={"law": other})
     with pytest.raises(t2t.UserError, match="adapters share weights that TensorFlow holds; leave one of them out"):
         t2t.load(base, adapters={"law": adapted}, engine="ctranslate2")
