@@ -1,4 +1,4 @@
-"""Writes a network of `encoder_decoder` in the layouts of OpenNMT-py, Eole, OpenNMT-tf and Sockeye 3, under their names."""
+"""Writes a network of `encoder_decoder` in the layouts and names of OpenNMT-py, Eole, OpenNMT-tf and Sockeye 3."""
 
 import argparse
 import json

@@ -112,10 +112,10 @@ def swap(name, old, new):
 @pytest.mark.parametrize(
     ("edit", "said"),
     [
-        (swap("model_description.py", "TransformerTiny", "LuongAttention"), r"names neither one Transformer of the cata"),
+        (swap("model_description.py", "TransformerTiny", "LuongAttention"), r"names neither one Transformer of the c"),
         (swap("model_description.py", "model =", "model = ="), r"model_description.py is no description of a model \("),
-        (swap("data.yml", "  source_vocabulary", "  source_1_vocabulary"), r"data.source_vocabulary=None; a file is wa"),
-        (swap("data.yml", "data:", "data"), r"data.yml is no configuration of OpenNMT-tf \(line 3 is 'data', no name w"),
+        (swap("data.yml", "  source_vocabulary", "  source_1_vocabulary"), r"data.source_vocabulary=None; a file is"),
+        (swap("data.yml", "data:", "data"), r"data.yml is no configuration of OpenNMT-tf \(line 3 is 'data', no na"),
         (swap("data.yml", "src.vocab", "none.vocab"), r"--model_dir=.*: no none.vocab there; copy all files of the mo"),
         (swap("src.vocab", "<blank>\n<s>", "<s>\n<blank>"), r"the tokens of src.vocab begin with '<s> <blank> </s>'; "),
         (swap("src.vocab", "the\n", ""), r"its table of inputs has 11 rows, its vocabulary 10 tokens; get all files a"),
