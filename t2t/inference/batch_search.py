@@ -113,7 +113,7 @@ class BatchSearch:
         """
         state = self._start_state(ids_BS, places_B)
         if prefixes is not None:
-            state = self._begin_with(state, prefixes)
+            state = self._begin_with(state, tf.constant(padded(prefixes)), [len(prefix) for prefix in prefixes])
         return Batch(numbers_B, 0, state if constraints is None else self.constrain(state, constraints))
 
     def advance(self, batch: Batch) -> tuple[list[BatchHypotheses], Batch | None]:
@@ -165,7 +165,7 @@ class BatchSearch:
             active = active._replace(log_probs=ops.where(exists(active.log_probs), log_prob, active.log_probs))
             state = state._replace(progress=state.progress._replace(active=active))
         if len(prefix):
-            state = self._begin_with(state, [prefix])
+            state = self._begin_with(state, tf.constant([prefix], tf.int32), [len(prefix)])
         if constraints is not None:
             built = BatchConstraints.build(constraints, self._vocab_size, [prefix])
             state = self.constrain(state, built)
@@ -179,10 +179,9 @@ class BatchSearch:
         """Returns the finished hypotheses, numpy arrays."""
         return SearchResult(*(field.numpy() for field in self._programs_of(state).result(state)))
 
-    def _begin_with(self, state: SearchState, prefixes: Sequence[Sequence[int]]) -> SearchState:
+    def _begin_with(self, state: SearchState, prefix_BP: tf.Tensor, lengths: Sequence[int]) -> SearchState:
         """Prescribes the beginnings of outputs, each of which may be longer by one id at least."""
-        prefix_BP = tf.constant(padded(prefixes))
-        limits_B = ops.maximum(state.limits, tf.constant([len(prefix) + 1 for prefix in prefixes]))
+        limits_B = ops.maximum(state.limits, tf.constant(lengths) + 1)
         rows = self._settings.rows_per_sentence
         return state._replace(prefix=repeat_for_beams(prefix_BP, rows), limits=limits_B)
 
@@ -210,9 +209,14 @@ class BatchSearch:
             result=traced(lambda state: self._rules(state).result(state.progress), (batch,)),
         )
 
-    def search_batch(self, ids_BS, places_B, constraints: BatchConstraints | None = None) -> SearchResult:
-        """Searches to the end inside one graph and returns the same hypotheses as tensors."""
+    def search_batch(
+        self, ids_BS, places_B, constraints: BatchConstraints | None = None, prefix: Sequence[int] = ()
+    ) -> SearchResult:
+        """Searches to the end inside one graph and returns the same hypotheses as tensors; all begin with `prefix`."""
         state = self._started(ids_BS, places_B)
+        if len(prefix):
+            prefix_BP = tf.tile(tf.constant([prefix], tf.int32), [tf.shape(ids_BS)[0], 1])
+            state = self._begin_with(state, prefix_BP, [len(prefix)])
         if constraints is not None:
             state = self.constrain(state, constraints)
         programs = self._programs_of(state)

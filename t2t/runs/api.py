@@ -304,6 +304,8 @@ def export_model(
     quantization: str = "float32",
     parity_file: StrPath = "",
     parity_lines: int = 200,
+    source_language: str = "",
+    target_language: str = "",
 ) -> dict[str, Parity]:
     """Exports a run to another format, as `t2t-exporter` does, and verifies that both give the same outputs.
 
@@ -321,6 +323,8 @@ def export_model(
         quantization: `float32`; `float16` for litert; `int8` for ctranslate2 and litert.
         parity_file: lines to try it on instead of the dev split.
         parity_lines: how many.
+        source_language: see `load`; an export reads no other.
+        target_language: see `load`; an export writes no other.
 
     Returns:
         the comparison of the two, by kind of request.
@@ -344,7 +348,8 @@ def export_model(
     with quietly():
         from t2t.runs.exporting import export_run
 
-    loaded = _load_run(output_dir, checkpoint, usr_dir, problem, as_overrides(hparams))
+    languages = as_text("source_language", source_language), as_text("target_language", target_language)
+    loaded = _load_run(output_dir, checkpoint, usr_dir, problem, as_overrides(hparams)).with_languages(*languages)
     return export_run(loaded, folder, **options)
 
 

@@ -36,6 +36,10 @@ def loaded(monkeypatch):
             calls.dictionary = dictionary
             return self
 
+        def with_languages(self, *languages):
+            calls.languages = languages
+            return self
+
         def translator(self):
             calls.translators.append(Reverser())
             return calls.translators[-1]
@@ -80,6 +84,7 @@ def answer(here, loaded, run, tmp_path, monkeypatch):
             engine=EngineChoice(),
             loading={"usr_dir": None, "problem": "p"},
             dictionary={"a": "b"},
+            languages=("en", "de"),
         )
 
     return answer
