@@ -92,7 +92,8 @@ def test_a_vocabulary_in_another_order_is_refused(tmp_path, monkeypatch):
 
 
 def test_settings_are_read_as_names_and_values():
-    text = "!A\na: !B\n  b: -3\n  c: 1.5e-05\n  d: null\n  list:\n  - !!python/tuple\n    - 8\n  e: 'x y'\nf: true\n"
+    text = "!A\na: !B\n  b: -3\n  c: 1.5e-05\n  d: null\n  list:\n  - !!python/tuple\n    - 8\n  e: 'x y'\n"
+    text += "f: true  # a note\n  # g: 1\n"
     assert parse_settings(text) == {
         "a": None, "a.b": -3, "a.c": 1.5e-05, "a.d": None, "a.list": None, "a.e": "x y", "f": True
     }  # fmt: skip
