@@ -49,7 +49,7 @@ def hparams_of(arrays: Arrays, attributes: Attributes, config: Mapping[str, Any]
     positions = _positions(tensors, attributes, attentions, origin)
     norms = {"embedding_norm": True} if "encoder/layernorm_embedding/gamma" in tensors else {}
     is_bart = norms or "first_position" in positions
-    own = {"first_position": 0, **norms} if is_bart else {}
+    own = {"sinusoid_layout": "interleaved", "first_position": 0, **norms} if is_bart else {}
     return (transformer_m2m() if is_bart else transformer_base()).replace(
         hidden_size=width,
         num_encoder_layers=layers["encoder"],
