@@ -40,7 +40,7 @@ def main():
     for weight in model.trainable_weights:
         mean = 1.0 if "gamma" in weight.name else 0.0
         weight.assign(tf.random.normal(weight.shape, mean, job["deviation"]))
-    opennmt.utils.Checkpoint(model, model_dir=str(folder)).save(3)
+    opennmt.utils.checkpoint.Checkpoint(model, model_dir=str(folder)).save(3)
 
     def log_probs(source, target):
         features = {"ids": tf.constant([source]), "length": tf.constant([len(source)])}
