@@ -61,7 +61,7 @@ def read_vocabularies(
     adds_end = bool(config["add_source_eos"])
     # A token that outputs have, too, cannot become padding, as another one does that they begin with.
     starts_with_word = start in (eos, unknown) and not starts_with_zeros
-    hparams = {
+    hparams: dict[str, Any] = {
         "target_start": "zero" if starts_with_zeros else "id" if starts_with_word else "pad",
         "input_end": adds_end or _OPENNMT not in tokens[INPUTS],
     }

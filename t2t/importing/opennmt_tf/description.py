@@ -70,7 +70,7 @@ def parse_description(text: str, path: Path) -> Description:
     own = [given for call in calls if "num_heads" in (given := _arguments(call))]
     if len(own) == 1:
         return _described(own[0], path)
-    named = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value in CATALOGUE]
+    named = [str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value in CATALOGUE]
     named += [node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in CATALOGUE]
     if own or len(set(named)) != 1:
         raise UserError(

@@ -116,6 +116,7 @@ def test_the_model_is_loaded_once_with_the_checkpoint_that_was_the_latest(answer
     assert runs == ((str(run.path), str(run.path / "checkpoints/step-00000040")),)
     assert (average, engine, arguments) == ("probabilities", EngineChoice(), {"usr_dir": None, "problem": "p"})
     assert loaded.dictionary == {"a": "b"}
+    assert loaded.languages == ("en", "de")
     assert len(loaded.translators) == 1
 
 
