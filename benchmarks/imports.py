@@ -304,6 +304,7 @@ CASES = (
 )
 
 
+NO_DROPOUT = {"dropout": 0, "attention_dropout": 0, "ffn_dropout": 0}
 TOKEN_CASES = (
     TokenCase("Sockeye", "sockeye", "sockeye", "sockeye_import", {"decoder_type": "transformer", "stack": {}}),
     TokenCase("Sockeye's SSRU", "sockeye", "sockeye", "sockeye_import",
@@ -311,6 +312,13 @@ TOKEN_CASES = (
     TokenCase("OpenNMT-py", "opennmt", "opennmt_py", "opennmt_py_import", {"flags": ["-position_encoding"]}),
     TokenCase("OpenNMT-py, relative positions", "opennmt", "opennmt_py", "opennmt_py_import",
               {"flags": ["-max_relative_positions", "5", "-pos_ffn_activation_fn", "gelu", "-add_qkvbias"]}),
+    TokenCase("OpenNMT-tf", "opennmt_tf", "opennmt_tf", "opennmt_tf_import", {"network": NO_DROPOUT}),
+    TokenCase("OpenNMT-tf, relative positions", "opennmt_tf", "opennmt_tf", "opennmt_tf_import",
+              {"network": {**NO_DROPOUT, "position_encoder_class": None, "maximum_relative_position": 5,
+                           "pre_norm": False, "ffn_activation": "opennmt.layers.gelu"}}),
+    TokenCase("OpenNMT-tf, learned positions", "opennmt_tf", "opennmt_tf", "opennmt_tf_import",
+              {"network": {**NO_DROPOUT, "position_encoder_class": "opennmt.layers.PositionEmbedder",
+                           "mha_bias": False, "ffn_activation": "tf.nn.gelu"}}),
     TokenCase("Eole", "opennmt", "opennmt_py", "eole_import",
               {"model": {"mlp_activation_fn": "gated-silu", "layer_norm": "rms"}}),
 )  # fmt: skip

@@ -80,7 +80,7 @@ ENVIRONMENTS = {
         ),
         Environment(
             "opennmt_tf",
-            ("3.10", "3.9"),
+            ("3.11", "3.10", "3.9"),
             (
                 ("-U", "pip", "wheel", "setuptools<70"),
                 ("tensorflow-cpu==2.13.1",),

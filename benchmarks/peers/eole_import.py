@@ -7,7 +7,8 @@ import torch
 
 from benchmarks.harness.child import read_job
 from benchmarks.peers._absent import stand_in_for
-from benchmarks.peers._token_models import randomise, tokens_of, write_answers
+from benchmarks.peers._token_answers import tokens_of
+from benchmarks.peers._token_models import randomise, write_answers
 
 stand_in_for("spacy", "ahocorasick", "tensorboard", "fasttext", "rapidfuzz", "scipy", "pyarrow", "subword_nmt")
 

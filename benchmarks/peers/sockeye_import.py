@@ -6,7 +6,8 @@ import torch
 from sockeye import constants, data_io, encoder, model, transformer, vocab
 
 from benchmarks.harness.child import read_job
-from benchmarks.peers._token_models import randomise, tokens_of, write_answers
+from benchmarks.peers._token_answers import tokens_of
+from benchmarks.peers._token_models import randomise, write_answers
 
 LONGEST = 200
 

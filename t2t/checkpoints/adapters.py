@@ -69,7 +69,7 @@ def merge_base(checkpoint: Checkpoint) -> Checkpoint:
     if base is None:
         return checkpoint
     weights, factors = base.load(checkpoint.folder), checkpoint.weights
-    _check_fits(checkpoint, weights, factors)
+    check_fits(checkpoint, weights)
     return dataclasses.replace(checkpoint, model=merge_adapters(weights, factors, base.scale), ema=None)
 
 
@@ -89,8 +89,9 @@ def merge_adapters(weights: Mapping[str, np.ndarray], factors: Mapping[str, np.n
     return merged
 
 
-def _check_fits(checkpoint: Checkpoint, weights: Arrays, factors: Arrays) -> None:
-    """Raises UserError where a factor has no weight, no other factor, or not their shapes."""
+def check_fits(checkpoint: Checkpoint, weights: Arrays) -> None:
+    """Raises UserError where a checkpoint's factor has no weight of the base, no other factor, or not their shapes."""
+    factors = checkpoint.weights
     a, b = ADAPTER_FACTORS
     for path in sorted({path.rpartition("/")[0] for path in factors}):
         places = {path: weights, f"{path}/{a}": factors, f"{path}/{b}": factors}

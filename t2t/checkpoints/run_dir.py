@@ -279,3 +279,11 @@ def _has_checkpoints(path: Path) -> bool:
 
 def _shown(value: Any) -> str:
     return str(value) if value != "" else "none"
+
+
+def run_and_checkpoint(folder: str) -> tuple[str, str]:
+    """Returns the run and the checkpoint of the folder of either; of a run, the latter is empty."""
+    path = local_path(folder).resolve()
+    if path.parent.name == _CHECKPOINTS and RunDir.exists(path.parent.parent):
+        return str(path.parent.parent), str(path)
+    return folder, ""

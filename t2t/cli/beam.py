@@ -7,7 +7,7 @@ from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.decoding import decoding_fields, output_options_of
-from t2t.cli.decoding_flags import engine_choice
+from t2t.cli.decoding_flags import engine_choice, languages_of
 from t2t.cli.help import MACHINE, flag_group
 from t2t.cli.run_flags import loading_arguments
 from t2t.cli.sharding import FILE_MODES
@@ -55,4 +55,5 @@ def answer_by_beam(
         engine=engine_choice(values),
         loading=loading_arguments(values, problem, many_rows=mode == "decode_from_file"),
         dictionary=dictionary,
+        languages=languages_of(values),
     )

@@ -204,9 +204,6 @@ def _check(values: flags.FlagValues) -> None:
     check_reference(values)
     check_shard_flags(values)
     checked_beam_options(values)
-    if values.beam_options:
-        languages = ("source_language", "target_language")
-        refuse_flags(values, languages, "workers of --beam_options read and write the languages of the problem")
     _refuse_unread(values)
     if values.output_format == PHARAOH:
         values.alignments = True

@@ -42,10 +42,10 @@ def build_flags(values: flags.FlagValues) -> None:
         define_alias("problems", "problem", flag_values=values)
         define.string("vocab_file", "", "tensor2tensor: vocabulary of the run, from its --data_dir: "
                       "vocab.<problem>.<size>.subwords or the like.")  # fmt: skip
-        define.string("sentencepiece_model", "", "ctranslate2, opennmt, sockeye: SentencePiece model that cuts texts "
-                      "into the model's tokens, or two with a comma, of inputs and of targets; empty where texts are "
-                      "tokens with spaces between them.")  # fmt: skip
-        define.integer("step", None, "tensor2tensor: step of the checkpoint; unset for the latest.")
+        define.string("sentencepiece_model", "", "ctranslate2, opennmt, opennmt_tf, sockeye: SentencePiece model "
+                      "that cuts texts into the model's tokens, or two with a comma, of inputs and of targets; empty "
+                      "where texts are tokens with spaces between them.")  # fmt: skip
+        define.integer("step", None, "tensor2tensor, opennmt_tf: step of the checkpoint; unset for the latest.")
         define.integer("target_space_id", None, "tensor2tensor: row of the table of target spaces; unset for the one "
                        "of the problem's target.", lower_bound=0)  # fmt: skip
         define.string("source_language", "", "huggingface: code of the language of inputs, of M2M-100, NLLB and mBART, "

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.run_dir import RunDir, run_and_checkpoint
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli.common import command, command_flags
 from t2t.cli.help import RUN, flag_group
 from t2t.cli.run_flags import check_run_loadable, load_run, open_run
-from t2t.cli.server import SERVICE, define_server_flags, import_serving, named_runs, run_and_checkpoint, run_server
+from t2t.cli.server import SERVICE, define_server_flags, import_serving, named_runs, run_server
 from t2t.errors import UserError
 from t2t.export.formats import is_export
 from t2t.files.output import check_output

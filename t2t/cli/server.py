@@ -6,13 +6,15 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.run_dir import RunDir, run_and_checkpoint
+from t2t.checkpoints.store import LATEST
 from t2t.cli.common import command, command_flags
 from t2t.cli.decoding_flags import (
     define_device_flags,
     define_engine_flags,
     define_ensemble_flag,
     define_language_flags,
+    engine_choice,
     languages_of,
 )
 from t2t.cli.help import RUN, flag_group
@@ -22,7 +24,7 @@ from t2t.cli.search_flags import define_search_flags, trained_overrides
 from t2t.errors import UserError, needs_extra
 from t2t.export.formats import is_export
 from t2t.files.paths import local_path
-from t2t.runs.run_checks import select_problem
+from t2t.runs.run_checks import check_engine_of_adapters, select_problem
 from t2t.runs.startup import import_quietly
 
 SERVICE = "Service"
@@ -33,6 +35,7 @@ Serves trained runs, or SavedModels that t2t-exporter made of them, on this mach
     %s --output_dir=run
     %s --output_dir=served/ende/1
     %s --output_dir=ende=run --output_dir=enfr=other --port=8501
+    %s --output_dir=base=run --adapters=law=law_run --adapters=news=news_run
 
     curl -d '{"text": "twenty-one cats"}' http://127.0.0.1:8501/translate
     curl -d '{"instances": ["twenty-one cats"]}' http://127.0.0.1:8501/v1/models/run:predict
@@ -49,6 +52,9 @@ are loaded: they may only compute.
 @command_flags
 def build_flags(values: flags.FlagValues) -> None:
     define_server_flags(values)
+    with flag_group(values, RUN) as define:
+        define.multi_string("adapters", [], "Folder of a run of adapters or of one of its checkpoints, or NAME=FOLDER; "
+                            "it shares the weights of its base, which --output_dir names.")  # fmt: skip
     with flag_group(values, SERVICE) as define:
         define.integer("port", 8501, "Where to listen; 0 for any that is free.", 0, 65535)
 
@@ -97,12 +103,13 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
         MachineError: the address is not available.
     """
     named = named_runs(values.output_dir) if needs_runs or values.output_dir else {}
+    adapters = _named_adapters(values, named)
     runs = {name: folder for name, folder in named.items() if not is_export(folder)}
     folders = {name: (_checked_runs(values, folder)[0], folder) for name, folder in runs.items()}
     server, app, service = (import_serving(f"t2t.serving.{name}") for name in ("server", "app", "service"))
     listening = server.open_socket(values.host, values.port)
     with listening:
-        models = [_build_model(values, name, folder) for name, folder in named.items()]
+        models = _build_models(values, named, adapters)
         limits = service.RequestLimits(
             most_bytes=values.request_bytes,
             most_texts=values.request_texts,
@@ -119,30 +126,50 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
     return 0
 
 
-def named_runs(arguments: Sequence[str]) -> dict[str, str]:
+def named_runs(arguments: Sequence[str], flag: str = "output_dir") -> dict[str, str]:
     """Returns name -> folder of each `RUN` or `NAME=RUN`; raises UserError for none, and wrong and repeated names."""
     if not arguments:
-        raise UserError("--output_dir: not given; name the folder of a run, as t2t-trainer was given it")
+        raise UserError(f"--{flag}: not given; name the folder of a run, as t2t-trainer was given it")
     found: dict[str, str] = {}
-    for name, folder in map(_named_run, arguments):
+    for name, folder in (_named_run(argument, flag) for argument in arguments):
         if not _NAME.fullmatch(name):
             raise UserError(
                 f"model name {name!r}: it is a part of addresses, letters, digits, - _ and . beginning with a letter "
-                f"or digit; give another, --output_dir=NAME=RUN"
+                f"or digit; give another, --{flag}=NAME=RUN"
             )
         if name in found:
-            raise UserError(f"two runs have the name {name!r}; name them apart, --output_dir=NAME=RUN")
+            raise UserError(f"two runs have the name {name!r}; name them apart, --{flag}=NAME=RUN")
         found[name] = folder
     return found
 
 
-def _named_run(argument: str) -> tuple[str, str]:
+def _named_adapters(values: flags.FlagValues, named: dict[str, str]) -> dict[str, str]:
+    """Returns name -> folder of each run of adapters, after checks without loading TensorFlow.
+
+    Raises:
+        UserError: see `named_runs`; a name of a run, no run, or CTranslate2.
+    """
+    if "adapters" not in values or not values.adapters:
+        return {}
+    adapters = named_runs(values.adapters, "adapters")
+    if taken := [name for name in adapters if name in named]:
+        raise UserError(f"two runs have the name {taken[0]!r}; name them apart, --adapters=NAME=RUN")
+    check_engine_of_adapters(engine_choice(values))
+    for folder in adapters.values():
+        path, checkpoint = run_and_checkpoint(folder)
+        run = open_run(path)
+        check_run_loadable(run, values, checkpoint or LATEST)
+        select_problem(run, values.problem)
+    return adapters
+
+
+def _named_run(argument: str, flag: str) -> tuple[str, str]:
     """Returns name and folder; by default the folder's name, or its parent's for `<name>/<version>` of an export."""
     name, equals, folder = argument.partition("=")
     if equals and not Path(argument).expanduser().exists():
         return name, folder
     if len(split_folders(argument)) > 1:
-        raise UserError(f"--output_dir={argument}: an ensemble needs a name; give --output_dir=NAME={argument}")
+        raise UserError(f"--{flag}={argument}: an ensemble needs a name; give --output_dir=NAME={argument}")
     path = local_path(argument).resolve()
     return (path.parent if path.name.isdigit() and is_export(path) else path).name, argument
 
@@ -167,15 +194,8 @@ def _checked_run(values: flags.FlagValues, folder: str) -> RunDir:
     return run
 
 
-def run_and_checkpoint(folder: str) -> tuple[str, str]:
-    """Returns the run and the checkpoint of the folder of either; without a checkpoint, --checkpoint applies."""
-    path = local_path(folder).resolve()
-    if path.parent.name == "checkpoints" and RunDir.exists(path.parent.parent):
-        return str(path.parent.parent), str(path)
-    return folder, ""
-
-
-def _build_model(values: flags.FlagValues, name: str, folder: str):
+def _build_models(values: flags.FlagValues, named: dict[str, str], adapters: dict[str, str]) -> list:
+    """Returns the served models of runs and exports, and of adapters, which share the weights of these runs."""
     models = import_serving("t2t.serving.models")
     limits = models.BatchLimits(
         most_texts=values.batch_texts,
@@ -183,17 +203,28 @@ def _build_model(values: flags.FlagValues, name: str, folder: str):
         room=values.queue_texts,
         beam=values.request_beam,
     )
-    if is_export(folder):
-        _check_fixed(values, folder)
-        import_quietly("t2t.inference.parallel").use_single_core_ops()
-        return import_serving("t2t.serving.exports").ServedExport(name, folder, values.n_best, limits)
-    if len(split_folders(folder)) > 1:
-        loaded = load_runs(values, _checked_runs(values, folder), values.problem, many_rows=True)
-    else:
-        run, checkpoint = run_and_checkpoint(folder)
-        loaded = load_run(values, run, values.problem, checkpoint, many_rows=True)
-    loaded = loaded.with_languages(*languages_of(values))
-    return models.ServedModel(name, loaded.translator(), loaded.checkpoint.step, values.n_best, limits)
+    served, bases = [], []
+
+    def serve(name: str, loaded) -> None:
+        loaded = loaded.with_languages(*languages_of(values))
+        served.append(models.ServedModel(name, loaded.translator(), loaded.checkpoint.step, values.n_best, limits))
+
+    for name, folder in named.items():
+        if is_export(folder):
+            _check_fixed(values, folder)
+            import_quietly("t2t.inference.parallel").use_single_core_ops()
+            exports = import_serving("t2t.serving.exports")
+            served.append(exports.ServedExport(name, folder, values.n_best, limits))
+        elif len(split_folders(folder)) > 1:
+            serve(name, load_runs(values, _checked_runs(values, folder), values.problem, many_rows=True))
+        else:
+            run, checkpoint = run_and_checkpoint(folder)
+            bases.append(load_run(values, run, values.problem, checkpoint, many_rows=True))
+            serve(name, bases[-1])
+    how = values.t2t_usr_dir or None, trained_overrides(values), values.problem
+    for name, folder in adapters.items():
+        serve(name, import_quietly("t2t.runs.adapting").load_adapters(bases, folder, *how))
+    return served
 
 
 def _check_fixed(values: flags.FlagValues, folder: str) -> None:

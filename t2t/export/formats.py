@@ -12,6 +12,7 @@ from t2t.files.remote.mirror import exists, is_mirrored, names_in
 OTHER_INPUTS = "or leave --data_dir out, or give lines of text to try the export on with --parity_file"
 """Advice for data that cannot be read."""
 
+SAVED_MODEL = "saved_model"
 FLOAT32, FLOAT16, INT8 = "float32", "float16", "int8"
 
 REPORT, README = "t2t_export.json", "README.md"
@@ -66,7 +67,7 @@ class Format:
 
 
 FORMATS = {
-    "saved_model": Format(),
+    SAVED_MODEL: Format(),
     "ctranslate2": Format((FLOAT32, INT8), ("ctranslate2",), "ctranslate2"),
     "marian": Format(),
     "onnx": Format(packages=("tf2onnx", "onnxruntime"), extra="onnx"),

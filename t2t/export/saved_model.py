@@ -53,13 +53,16 @@ class SavedModelExport(Export):
         gives_classes = model.spec.targets.kind == FeatureKind.LABEL
         what, more = ("classes", ", probabilities") if gives_classes else ("outputs", "")
         of = "text: string [batch]" if reads_ids(model) else "inputs"
+        languages = ""
+        if any(self.translator.problem.language_marks()):
+            languages = "\nThe languages are fixed: those of the run, or those that t2t-exporter was given.\n"
         score = f"\n- `{SCORE}({of}) -> {{log_probs: float [batch]}}`" if model.spec.inputs is None else ""
         return f"""
 A TensorFlow SavedModel; it needs TensorFlow and tensorflow-text, and nothing else.
 
 - `{TEXT}({of}) -> {{{what}: string [batch, {self.job.n_best}], scores: float{more}}}`, best first
 - `{IDS}(inputs) -> {{ids: int32 [batch, {self.job.n_best}, length], lengths, scores, log_probs}}`{score}
-
+{languages}
 ```python
 import tensorflow as tf
 import tensorflow_text  # the operations that cut text into pieces

@@ -37,6 +37,7 @@ class Served:
         spec = self._model.spec
         self._gives_classes = spec.targets.kind == FeatureKind.LABEL
         self._search = build_search(self._model, settings, hparams.extra_length)
+        self._marks = translator.problem.language_marks()
         encoders, source = translator.problem.encoders, INPUTS if spec.inputs else TARGETS
         self._source = graph_vocabulary(encoders[source]) if reads_ids(self._model) else None
         kept_to = constraints_of(translator.problem, self._model, settings, hparams, [()], [""])
@@ -72,7 +73,8 @@ class Served:
 
     def _texts_of_texts(self, text):
         text = cleaned(text)
-        result = self._search_batch(self._rows(self._source.encode(text)), text)
+        ids_BS = self._source.encode(text)
+        result = self._search_batch(self._rows(_joined(self._marks.input_start, ids_BS)), text)
         return self._as_text(result, is_blank(text) if self._model.spec.inputs else None)
 
     def _ids_of_ids(self, inputs):
@@ -93,18 +95,16 @@ class Served:
         message = f"a text has more than {self._longest} ids with end of sequence; cut, it has another probability"
         fits = tf.debugging.assert_less(longest, tf.constant(self._longest, tf.int64), message)
         with tf.control_dependencies([fits]):
-            targets_BT = self._pad_rows(self._append_eos(ids_BT))
+            targets_BT = self._pad_rows(_joined(ids_BT, (EOS_ID,)))
         return {"log_probs": tf.reduce_sum(self._model.score_targets({TARGETS: targets_BT}).log_probs, axis=1)}
 
     # === Parts ===
 
     def _rows(self, ids_BS: tf.RaggedTensor) -> tf.Tensor:
-        """Returns inputs cut to the longest length, with end of sequence unless they are prefixes, (B, S)."""
-        ids_BS = ids_BS[:, : self._longest - 1]
-        return self._pad_rows(self._append_eos(ids_BS) if self._model.spec.inputs else ids_BS)
-
-    def _append_eos(self, ids_BS):
-        return tf.concat([ids_BS, tf.fill([ids_BS.nrows(out_type=tf.int32), 1], EOS_ID)], axis=1)
+        """Returns inputs cut to the longest length, with what ends them unless they are prefixes, (B, S)."""
+        behind = self._marks.input_end
+        ids_BS = ids_BS[:, : self._longest - 1 - len(behind)]
+        return self._pad_rows(_joined(ids_BS, (EOS_ID, *behind)) if self._model.spec.inputs else ids_BS)
 
     def _pad_rows(self, ids_BS):
         ids_BS = ids_BS.to_tensor(PAD_ID)
@@ -114,7 +114,8 @@ class Served:
         more = [tf.range(tf.shape(inputs)[0])] if self._model.autoregressive else []
         if self._labels is not None:
             more.append(self._trees(self._labels, text))
-        result = self._search.search_batch(inputs, *more)
+        start = {"prefix": self._marks.output_start} if self._model.autoregressive else {}
+        result = self._search.search_batch(inputs, *more, **start)
         return type(result)(*(field[:, : self._n_best] for field in result))
 
     def _trees(self, labels: TreeLabels, text) -> BatchConstraints:
@@ -154,6 +155,14 @@ def _labels_of(constraint: OutputConstraint, problem: str) -> TreeLabels:
             f"constrain_output=false, or decode it with t2t-decoder"
         )
     return constraint.labels
+
+
+def _joined(*parts: tf.RaggedTensor | tuple[int, ...]) -> tf.RaggedTensor:
+    """Returns rows of ids (B, None) end to end; what is a tuple is part of every row."""
+    (rows,) = (part for part in parts if not isinstance(part, tuple))
+    count = rows.nrows(out_type=tf.int32)
+    same = [tf.tile(tf.constant([part], tf.int32), [count, 1]) if isinstance(part, tuple) else part for part in parts]
+    return tf.concat([part for part, given in zip(same, parts, strict=True) if given is rows or given], axis=1)
 
 
 def _traced(function: Callable, spec: tf.TensorSpec) -> Callable:

@@ -53,6 +53,11 @@ FORMATS = {
         folder="a folder with one model of OpenNMT-py (*.pt), or one of Eole (config.json)",
         takes=("sentencepiece_model",),
     ),
+    "opennmt_tf": Format(
+        module="t2t.importing.opennmt_tf.run",
+        folder="a model_dir of OpenNMT-tf 2, with its configuration (*.yml) and vocabularies",
+        takes=("step", "sentencepiece_model"),
+    ),
     "sockeye": Format(
         module="t2t.importing.sockeye.run",
         folder="a model's folder of Sockeye 3, with its params.best",

@@ -3,6 +3,7 @@
 Legend: L positions, D width.
 """
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,18 @@ _TOLERANCE = 1e-3
 """Largest difference to sinusoids: what angles of position 5,000 are rounded by in float32. Layouts differ by more."""
 
 
-def settings_of(table_LD: np.ndarray) -> dict[str, Any]:
-    """Returns the hparams under which positions are those of a table: sinusoids of a layout, none, or learned ones."""
+def settings_of(table_LD: np.ndarray, most_first: int = 0) -> dict[str, Any]:
+    """Returns the hparams under which positions are those of a table: sinusoids of a layout, none, or learned ones.
+
+    Sinusoids begin with a position up to `most_first`; there is a `first_position` where it is not 0.
+    """
     length, width = table_LD.shape
     if not table_LD.any():
         return {"positions": "none"}
-    for layout in _LAYOUTS if width % 2 == 0 else ():
-        if np.abs(sinusoids(length, width, layout) - table_LD).max() < _TOLERANCE:
-            return {"positions": "sinusoidal", "sinusoid_layout": layout}
+    for first, layout in itertools.product(range(most_first + 1), _LAYOUTS if width % 2 == 0 else ()):
+        if np.abs(sinusoids(length, width, layout, first) - table_LD).max() < _TOLERANCE:
+            settings = {"positions": "sinusoidal", "sinusoid_layout": layout}
+            return settings | ({"first_position": first} if first else {})
     return {"positions": "learned", "max_length": length}
 
 

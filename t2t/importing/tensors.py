@@ -17,7 +17,7 @@ class Tensors:
     """
 
     def __init__(self, arrays: Mapping[str, np.ndarray], origin: str):
-        self._arrays, self._origin = dict(arrays), origin
+        self._arrays, self.origin = dict(arrays), origin
         self._taken: set[str] = set()
         self._unused: dict[str, str] = {}
 
@@ -42,7 +42,7 @@ class Tensors:
         """
         if name not in self._arrays:
             raise UserError(
-                f"{self._origin}: it has no tensor {name} among its {len(self._arrays)}; it is incomplete, or of "
+                f"{self.origin}: it has no tensor {name} among its {len(self._arrays)}; it is incomplete, or of "
                 f"another network than its configuration describes; get all files of the model again"
             )
         self._taken.add(name)
@@ -77,7 +77,7 @@ class Tensors:
         copied = original in self._arrays and np.array_equal(self._arrays.get(name, ()), self._arrays[original])
         if name in self._arrays and not copied:
             raise UserError(
-                f"{self._origin}: tensor {name} is not the same as {original}, which its configuration says; "
+                f"{self.origin}: tensor {name} is not the same as {original}, which its configuration says; "
                 f"such a model cannot be imported"
             )
         self.drop(name, f"the same as {original}")
@@ -91,7 +91,7 @@ class Tensors:
         left = sorted(self._arrays.keys() - self._taken - self._unused.keys())
         if left:
             raise UserError(
-                f"{self._origin}: it has {len(left)} tensors that the model here has no place for: "
+                f"{self.origin}: it has {len(left)} tensors that the model here has no place for: "
                 f"{first_few(left, ', ')}; this network cannot be imported"
             )
         return self._unused

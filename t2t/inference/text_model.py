@@ -3,7 +3,7 @@
 import functools
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -46,6 +46,8 @@ class TextModel:
     """Reads the shortlist of the run, where the model is of one."""
     unknown_dictionary: Mapping[str, str] = {}
     """Translations of words of inputs, for `replace_unknown`; a word without one is copied."""
+    adapters: "Mapping[str, Self]" = {}
+    """What answers with adapters in place of some weights, and shares all others, by the names given to `t2t.load`."""
 
     def __init__(
         self,
@@ -125,8 +127,8 @@ class TextModel:
     def fingerprint(self) -> str:
         """Returns a sha256 of what decides its outputs: weights, vocabularies, problem, engine, version of t2t."""
         model = self.facts.hparams.to_dict()["model"]
-        average = getattr(self._model, "average", "")  # of an ensemble
-        made_by = f"{t2t.__version__} {self.engine.name} {self.problem.name} {model} {average}"
+        besides = getattr(self._model, "average", getattr(self._model, "adapter_scale", ""))  # what no weight tells
+        made_by = f"{t2t.__version__} {self.engine.name} {self.problem.name} {model} {besides}"
         digest = hashlib.sha256(made_by.encode())
         for name, encoder in sorted(self.problem.encoders.items()):
             digest.update(f"\0{name} {encoder.fingerprint}".encode())

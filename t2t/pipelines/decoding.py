@@ -48,6 +48,8 @@ class AnswerShards:
     """Other arguments of `t2t.runs.ensembles.load_runs`."""
     dictionary: Mapping[str, str]
     """See `LoadedRun.with_dictionary`."""
+    languages: tuple[str, str]
+    """See `LoadedRun.with_languages`."""
 
     @property
     def failures(self) -> Failures:
@@ -58,7 +60,8 @@ class AnswerShards:
         """Loads the model; raises as `load_runs`."""
         ensembles = import_quietly("t2t.runs.ensembles")
         loaded = ensembles.load_runs(self.runs, self.average, self.engine, **self.loading)
-        return _Model(loaded.with_dictionary(self.dictionary).translator(), threading.Lock())
+        loaded = loaded.with_dictionary(self.dictionary).with_languages(*self.languages)
+        return _Model(loaded.translator(), threading.Lock())
 
     def run(self, opened: "_Model", element: int) -> dict[str, int]:
         """Answers a shard, unless its part is there."""
@@ -92,6 +95,7 @@ def answer_file(
     engine: EngineChoice,
     loading: Mapping[str, Any],
     dictionary: Mapping[str, str],
+    languages: tuple[str, str] = ("", ""),
 ) -> None:
     """Answers all shards of a file, each into its part; those that are there already are kept.
 
@@ -104,6 +108,7 @@ def answer_file(
         engine: see `AnswerShards`.
         loading: see `AnswerShards`.
         dictionary: see `AnswerShards`.
+        languages: see `AnswerShards`.
 
     Raises:
         UserError: there is no such checkpoint, or it is a mean that is not saved; or that of the first shard that has
@@ -129,6 +134,7 @@ def answer_file(
         engine=engine,
         loading={**loading, "usr_dir": _absolute(usr_dir) if usr_dir else None},
         dictionary=dictionary,
+        languages=languages,
     )
     run_task(task, options, Path(paths["target"]).name)
 

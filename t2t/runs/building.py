@@ -4,12 +4,16 @@ import contextlib
 
 import keras
 
+from t2t.checkpoints.arrays import Arrays
 from t2t.checkpoints.checkpoint import Checkpoint
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.transfer import require_exact
 from t2t.hparams.base import HParams
+from t2t.layers.adapters import Adapters
+from t2t.models.adapted import AdaptedModel
 from t2t.models.base import SequenceModel
 from t2t.registry import MODELS
+from t2t.specs.constants import ADAPTER_FACTORS
 from t2t.training.engine import training_engine
 from t2t.training.precision import FLOAT32
 from t2t.training.weights import assign_model
@@ -38,3 +42,21 @@ def build_model(
     require_exact(weights, {v.path: tuple(v.shape) for v in model.variables}, f"checkpoint {checkpoint.folder}")
     assign_model(model, weights)
     return model
+
+
+def adapt_model(model: SequenceModel, factors: Arrays, scale: float) -> AdaptedModel:
+    """Returns a model with adapters, on the devices of the model that they change; its weights are left as they are.
+
+    Args:
+        model: the base.
+        factors: A and B by path, all of one rank, see `t2t.checkpoints.adapters`.
+        scale: s.
+    """
+    first = ADAPTER_FACTORS[0]
+    adapted = [variable for variable in model.variables if f"{variable.path}/{first}" in factors]
+    rank = factors[f"{adapted[0].path}/{first}"].shape[-1]
+    with training_engine().scope_of(model):
+        adapters = Adapters(model, adapted, rank, scale * rank)
+    for variable in adapters.variables:
+        variable.assign(factors[variable.path])
+    return AdaptedModel(model, adapters)

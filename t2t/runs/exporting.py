@@ -8,7 +8,7 @@ from typing import Any
 
 from t2t.errors import UserError
 from t2t.export.exporting import export
-from t2t.export.formats import OTHER_INPUTS
+from t2t.export.formats import OTHER_INPUTS, SAVED_MODEL
 from t2t.export.job import ExportJob
 from t2t.export.made_inputs import SEED, make_inputs
 from t2t.export.parity import Parity
@@ -42,10 +42,11 @@ def export_run(
     check_tensorflow("exports are made by TensorFlow")
     if loaded.hparams.shortlist:
         raise UserError("hparam shortlist=True: an export searches all pieces; leave it out")
-    if tags := getattr(loaded.problem.options, "language_tags", ""):
+    tags = getattr(loaded.problem.options, "language_tags", "")
+    if tags and format != SAVED_MODEL:
         raise UserError(
-            f"--language_tags={tags}: the inputs of the run begin with a tag, which the text that an export reads has "
-            f"no place for; serve the run itself with t2t-server --output_dir={loaded.run.path}"
+            f"--language_tags={tags}: the inputs of the run begin with a tag, which --format={format} has no place "
+            f"for; export it with --format={SAVED_MODEL}"
         )
     record, translator = loaded.record, loaded.translator()
     gives_classes = translator.model.spec.targets.kind == FeatureKind.LABEL

@@ -122,13 +122,8 @@ def load(
         UserError: no run, a problem that is not the run's, a missing plug-in, or parts that do not fit together.
     """
     choice = engine or EngineChoice()
-    run = RunDir.open(output_dir)
-    check_plugins(run, load_plugins_quietly(usr_dir))
-    record, name = run.record, select_problem(run, problem)
-    options = record.for_problem(name).problem_options
-    loaded_problem = get_problem(name, options).with_encoders(stored_encoders(run, name))
-    hparams = _hparams_class(record).from_dict(record.hparams)
-    hparams = set_batch_size(override_decoding(hparams, decode_overrides), record.problems, name).freeze()
+    run, loaded_problem, hparams = open_to_decode(output_dir, usr_dir, decode_overrides, problem)
+    record, name = run.record, loaded_problem.name
     read = load_for_decoding(CheckpointStore(run.checkpoints_folder), checkpoint)
     check_same_vocabularies(read, record.vocabularies, run.path, f"--checkpoint={checkpoint}")
     check_same_architecture(read, record.model, hparams, run.path / RECORD_FILE)
@@ -138,14 +133,27 @@ def load(
             import_quietly("t2t.inference.parallel").use_single_core_ops()
         return import_quietly("t2t.runs.building").build_model(record, hparams, read, devices).for_problem(name)
 
-    loaded = LoadedRun(run, loaded_problem, _once(build), hparams, read, choice)
+    loaded = LoadedRun(run, loaded_problem, once(build), hparams, read, choice)
     if choice.engine == TENSORFLOW or (devices and any(devices)):
         loaded.build()  # what does not fit, or is missing, is an error at once
     log.info("loaded checkpoint %s (%d updates)", read.folder, read.step)
     return loaded
 
 
-def _once(build: Callable[[], T]) -> Callable[[], T]:
+def open_to_decode(
+    output_dir: str, usr_dir: str | None = None, decode_overrides: str = "", problem: str = ""
+) -> tuple[RunDir, Problem, HParams]:
+    """Returns a run, one of its problems with vocabularies, and its hparams; see `load`."""
+    run = RunDir.open(output_dir)
+    check_plugins(run, load_plugins_quietly(usr_dir))
+    record, name = run.record, select_problem(run, problem)
+    options = record.for_problem(name).problem_options
+    hparams = _hparams_class(record).from_dict(record.hparams)
+    hparams = set_batch_size(override_decoding(hparams, decode_overrides), record.problems, name).freeze()
+    return run, get_problem(name, options).with_encoders(stored_encoders(run, name)), hparams
+
+
+def once(build: Callable[[], T]) -> Callable[[], T]:
     """Returns a function that builds at its first call; it may be called from several threads."""
     lock, remembered = threading.Lock(), functools.cache(build)
 

@@ -12,6 +12,7 @@ from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import exists
 from t2t.hparams.base import HParams
+from t2t.inference.engine_choice import AUTO, CTRANSLATE2, EngineChoice
 from t2t.registry import HPARAMS
 from t2t.registry.plugins import Plugin
 from t2t.runs.data import find_missing_data, open_data, open_run_data
@@ -84,6 +85,17 @@ def check_adapters(hparams: HParams, settings: Settings) -> None:
             f"{asked}: {' and '.join(found)} cannot be used with adapters, which are trained by the likelihood on all "
             f"weights of another run as they are; leave out one or the other"
         )
+
+
+def check_engine_of_adapters(engine: EngineChoice) -> None:
+    """Raises UserError where CTranslate2 is to decode with adapters; of `auto`, logs that it does not."""
+    if engine.engine == CTRANSLATE2:
+        raise UserError(
+            "--adapters with --engine=ctranslate2: adapters share weights that TensorFlow holds; leave one of them "
+            "out, or name the run of adapters in --output_dir"
+        )
+    if engine.engine == AUTO:
+        log.info("--engine=auto: TensorFlow decodes with --adapters")
 
 
 def check_loadable(run: RunDir, plugins: list[Plugin], checkpoint: str = LATEST, decode_overrides: str = "") -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from t2t.errors import UserError
 from t2t.export.formats import check_request
 from t2t.files.paths import local_path
 from t2t.inference.engine_choice import EngineChoice
 from t2t.runs.api import StrPath
-from t2t.runs.arguments import as_integer, as_overrides, as_path, as_text, checks_arguments
+from t2t.runs.arguments import as_integer, as_options, as_overrides, as_path, as_text, checks_arguments
 from t2t.runs.shortlist_options import ShortlistOptions
 from t2t.runs.startup import load_plugins_quietly, quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR
@@ -38,6 +39,7 @@ def load(
     ensemble_average: str = "probabilities",
     source_language: str = "",
     target_language: str = "",
+    adapters: Mapping[str, StrPath] | None = None,
 ) -> Translator:
     """Loads a run directory and returns its translator.
 
@@ -46,7 +48,8 @@ def load(
     - `translate(texts, n_best=1, **changes)`: lists of hypotheses with `text`, `ids`, `score`, `log_prob`;
     - `score(pairs)`: ln p(target | source), a float for each pair;
     - `align(pairs)`: the word alignment of each pair, as `translate(texts, alignments=True)` gives it of outputs;
-    - `attend(source, target=None)`: `maps` of each kind of attention, whose `weights` are (L, H, Q, K) float32.
+    - `attend(source, target=None)`: `maps` of each kind of attention, whose `weights` are (L, H, Q, K) float32;
+    - `adapters["law"]`: the translator with the adapters of that name, which shares the weights of this one.
 
     Args:
         output_dir: folder of the run, or of several with the same vocabularies, which then decode as one.
@@ -64,11 +67,13 @@ def load(
             that of the problem.
         target_language: code of the language to write, for these runs and those with language tags, also in a
             direction that was not trained; empty for that of the problem.
+        adapters: runs of adapters whose base is this checkpoint, or their checkpoints, by the names to give them:
+            `{"law": "law_run"}`.
 
     Raises:
         ArgumentError: an argument of another type.
-        UserError: no run, no such checkpoint, a plug-in that is missing, more GPUs than there are, or an engine that
-            is not installed or cannot hold the model.
+        UserError: no run, no such checkpoint, a plug-in that is missing, more GPUs than there are, an engine that is
+            not installed or cannot hold the model, or adapters of another checkpoint.
     """
     devices = as_integer("worker_gpu", worker_gpu, 0), as_integer("worker_cpu", worker_cpu, 0)
     choice = EngineChoice(as_text("engine", engine), as_text("compute_type", compute_type))
@@ -78,7 +83,7 @@ def load(
     if language := languages[1]:
         load_plugins_quietly(as_path("usr_dir", usr_dir))
     from t2t.checkpoints.run_dir import RunDir
-    from t2t.runs.run_checks import select_problem
+    from t2t.runs.run_checks import check_engine_of_adapters, select_problem
 
     def load_one(folder: Any, engine: EngineChoice | None = None) -> LoadedRun:
         own = select_problem(RunDir.open(folder), problem, language) if language else problem
@@ -87,8 +92,24 @@ def load(
     folders = (
         [output_dir] if isinstance(output_dir, str | bytes) or not isinstance(output_dir, Sequence) else output_dir
     )
+    adapter_runs = as_options("adapters", adapters)
+    if adapter_runs:
+        check_engine_of_adapters(choice)
     if len(folders) == 1:
-        return load_one(folders[0], choice).with_languages(*languages).translator()
+        base = load_one(folders[0], choice).with_languages(*languages)
+        translator = base.translator()
+        if adapter_runs:
+            from t2t.runs.adapting import load_adapters
+
+            shared = as_path("usr_dir", usr_dir) or None, "", as_text("problem", problem)
+            runs = {name: as_path("adapters", run, "a run for each name") for name, run in adapter_runs.items()}
+            adapted = {
+                name: load_adapters([base], run, *shared).with_languages(*languages) for name, run in runs.items()
+            }
+            translator.adapters = {name: loaded.translator() for name, loaded in adapted.items()}
+        return translator
+    if adapter_runs:
+        raise UserError("--adapters: they change the weights of one run, and --output_dir names several; name one")
     from t2t.runs.ensembles import load_ensemble
 
     average = as_text("ensemble_average", ensemble_average)
@@ -110,6 +131,8 @@ def export_model(
     quantization: str = "float32",
     parity_file: StrPath = "",
     parity_lines: int = 200,
+    source_language: str = "",
+    target_language: str = "",
 ) -> dict[str, Parity]:
     """Exports a run to another format, as `t2t-exporter` does, and verifies that both give the same outputs.
 
@@ -127,6 +150,8 @@ def export_model(
         quantization: `float32`; `float16` for litert; `int8` for ctranslate2 and litert.
         parity_file: lines to try it on instead of the dev split.
         parity_lines: how many.
+        source_language: see `load`; an export reads no other.
+        target_language: see `load`; an export writes no other.
 
     Returns:
         the comparison of the two, by kind of request.
@@ -150,7 +175,8 @@ def export_model(
     with quietly():
         from t2t.runs.exporting import export_run
 
-    loaded = _load_run(output_dir, checkpoint, usr_dir, problem, as_overrides(hparams))
+    languages = as_text("source_language", source_language), as_text("target_language", target_language)
+    loaded = _load_run(output_dir, checkpoint, usr_dir, problem, as_overrides(hparams)).with_languages(*languages)
     return export_run(loaded, folder, **options)
 
 

@@ -84,6 +84,10 @@ class TrainingEngine(abc.ABC):
         """
 
     @abc.abstractmethod
+    def scope_of(self, model: keras.Model) -> contextlib.AbstractContextManager:
+        """Returns the context in which variables are made on the devices that have those of a model."""
+
+    @abc.abstractmethod
     def workers(self, devices: Devices, cluster: Cluster) -> Workers:
         """Returns the processes of a run."""
 

@@ -1,13 +1,16 @@
 """Runs of adapters through the commands: trained on a small run, then decoded, evaluated, averaged and exported."""
 
+import json
 import shutil
+import urllib.request
 
 import numpy as np
 import pytest
 
 import t2t
+from benchmarks.harness.load import Server
 from t2t.checkpoints.store import CheckpointStore
-from t2t.cli import avg_all, decoder, eval, exporter, trainer
+from t2t.cli import avg_all, decoder, eval, exporter, server, trainer
 
 LORA = {"lora_rank": 2, "lora_targets": "query_kernel|value_kernel|ffn"}
 
@@ -65,6 +68,71 @@ def test_an_average_is_the_mean_of_the_merged_weights_and_names_no_base(adapted,
     steps = [weights_of(tmp_path / "run", step) for step in (2, 4)]
     for path, array in weights_of(tmp_path / "run", "averaged").items():
         np.testing.assert_allclose(array, (steps[0][path] + steps[1][path]) / 2, rtol=1e-6, atol=1e-7)
+
+
+def test_several_runs_of_adapters_share_a_base_in_memory(tiny_run, adapted, tmp_path):
+    early = adapted / "checkpoints/step-00000002"
+    translator = t2t.load(adapted.parent / "base", adapters={"law": adapted, "early": early})
+    texts = ["1 2 3", "7 7 1", "4"]
+    for name, checkpoint in (("law", "latest"), ("early", 2)):
+        found, alone = translator.adapters[name].translate(texts), t2t.load(adapted, checkpoint).translate(texts)
+        assert [one[0].text for one in found] == [one[0].text for one in alone]
+        np.testing.assert_allclose([one[0].score for one in found], [one[0].score for one in alone], rtol=1e-5)
+    models = [one.model for one in (translator, *translator.adapters.values())]
+    held = {id(variable): variable for model in models for variable in model.variables}.values()
+    base, factors = weights_of(adapted.parent / "base"), CheckpointStore(adapted / "checkpoints").load().model
+    assert sum(v.value.shape.num_elements() for v in held) == sum(
+        array.size for array in (*base.values(), *factors.values(), *factors.values())
+    )
+    for variable in translator.model.variables:
+        np.testing.assert_array_equal(np.asarray(variable), base[variable.path])
+
+
+def test_adapters_of_another_base_are_refused(tiny_run, adapted, tmp_path):
+    base, other = adapted.parent / "base", tiny_run.output_dir
+    with pytest.raises(t2t.UserError) as error:
+        t2t.load(base, "20", adapters={"law": adapted})
+    assert str(error.value) == (
+        f"adapters={adapted}: they change the weights of {base}/checkpoints/step-00000040, and what is loaded is "
+        f"{base}/checkpoints/step-00000020; load that checkpoint as the base, or name {adapted} in "
+        "output_dir= by itself"
+    )
+    with pytest.raises(t2t.UserError, match=r"adapters=.*: checkpoint .* holds whole weights; name a run that trained"):
+        t2t.load(base, adapters={"law": other})
+    with pytest.raises(t2t.UserError, match="adapters share weights that TensorFlow holds; leave one of them out"):
+        t2t.load(base, adapters={"law": adapted}, engine="ctranslate2")
+    with pytest.raises(t2t.UserError, match="they change the weights of one run, and output_dir= names several"):
+        t2t.load([base, base], adapters={"law": adapted})
+
+
+@pytest.mark.slow
+def test_a_server_answers_with_the_adapters_that_a_request_names(tiny_run, adapted):
+    texts = ["1 2 3", "7 7 1", "4"]
+    runs = {"base": adapted.parent / "base", "law": adapted}
+    with Server("t2t-server", f"--output_dir=base={runs['base']}", f"--adapters=law={adapted}") as served:
+        for name, run in runs.items():
+            body = json.dumps({"text": texts, "model": name}).encode()
+            with urllib.request.urlopen(f"http://127.0.0.1:{served.port}/translate", body, timeout=60) as answer:
+                found = [one["outputs"][0]["text"] for one in json.load(answer)["translations"]]
+            assert found == [one[0].text for one in t2t.load(run).translate(texts)]
+        body = json.dumps({"model": "law", "prompt": texts[0]}).encode()
+        with urllib.request.urlopen(f"http://127.0.0.1:{served.port}/v1/completions", body, timeout=60) as answer:
+            assert json.load(answer)["choices"][0]["text"] == found[0]
+
+
+def test_a_server_names_what_is_wrong_with_adapters(tiny_run, adapted, capsys):
+    base = adapted.parent / "base"
+    for flags, said in (
+        (
+            [f"--adapters={adapted}", f"--adapters={adapted}"],
+            "two runs have the name 'run'; name them apart, --adapters=",
+        ),
+        ([f"--adapters=base={adapted}"], "two runs have the name 'base'; name them apart, --adapters=NAME=RUN"),
+        ([f"--adapters={adapted}", "--engine=ctranslate2"], "--adapters with --engine=ctranslate2: adapters share "),
+        (["--adapters=law=/nowhere"], "/nowhere"),
+    ):
+        assert server.main(["t2t-server", "--port=0", f"--output_dir={base}", *flags]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_what_is_exported_is_merged(tiny_run, adapted, tmp_path, capsys):

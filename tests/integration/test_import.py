@@ -16,7 +16,7 @@ from tests.readme import ROOT, block, blocks, execute
 from tests.reference import fairseq, language_models, marian, marian_native
 from tests.reference import tensor2tensor as theirs
 from tests.reference.encoder_decoder import SOURCE, TARGET, Network
-from tests.reference.token_toolkits import SPECIAL, write_opennmt_py, write_sockeye
+from tests.reference.token_toolkits import OPENNMT_TF, SPECIAL, write_opennmt_py, write_opennmt_tf, write_sockeye
 
 pytestmark = pytest.mark.slow
 
@@ -204,14 +204,18 @@ def test_the_walk_through_of_a_model_of_ctranslate2(tmp_path, capsys):
     assert f"there is no file {tmp_path}/none.spm; name the model of the tokens" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("page_block", ["import-opennmt", "import-sockeye"])
+@pytest.mark.parametrize("page_block", ["import-opennmt", "import-opennmt_tf", "import-sockeye"])
 def test_the_walk_through_of_models_of_tokens(tmp_path, monkeypatch, page_block):
     toolkit = page_block.removeprefix("import-")
-    special = SPECIAL if toolkit == "opennmt" else ["<pad>", "<unk>", "<s>", "</s>"]
+    special = {"opennmt": SPECIAL, "opennmt_tf": OPENNMT_TF}.get(toolkit, ["<pad>", "<unk>", "<s>", "</s>"])
     tokens = ([*special, *SOURCE], [*special, *TARGET])
-    network = Network(tuple(map(len, tokens)), attention_bias=False, positions="halves")
+    sizes = tuple(len(words) + (toolkit == "opennmt_tf") for words in tokens)
+    network = Network(sizes, attention_bias=False, positions="halves")
     if toolkit == "opennmt":
         write_opennmt_py(tmp_path / "ende_onmt", network, monkeypatch, tokens)
+    elif toolkit == "opennmt_tf":
+        description = 'from opennmt import models\nmodel = lambda: models.get_model_from_catalog("TransformerTiny")\n'
+        write_opennmt_tf(tmp_path / "ende_tf", network, tokens, description)
     else:
         write_sockeye(tmp_path / "ende_sockeye", network, monkeypatch, tokens)
     (tmp_path / "dev.tok").write_text("the old dog runs\n\na zebra sees\n")

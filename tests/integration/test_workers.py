@@ -132,6 +132,23 @@ def test_workers_evaluate_together_what_one_process_evaluates(flags, tmp_path):
     assert "dev at update" not in written[1], "the chief alone reports"
 
 
+def test_workers_train_adapters_and_average_the_best_as_one_process_does(flags, tiny_run, tmp_path):
+    own = [flag for flag in flags if not flag.startswith(("--local_eval", "--schedule"))]
+    own += ["--train_steps=4", "--local_eval_frequency=2", "--eval_steps=4", "--keep_best_checkpoints=2"]
+    adapting = [*own, "--hparams=lora_rank=2", f"--warm_start_from={tiny_run.output_dir}"]
+    alone(adapting, tmp_path / "alone")
+    folder = tmp_path / "together"
+    statuses, written = finish(start([*adapting, f"--output_dir={folder}"], 2))
+    assert statuses == [0, 0], written
+    assert_identical(folder, tmp_path / "alone")
+    stores = [CheckpointStore(run / "checkpoints") for run in (tmp_path / "alone", folder)]
+    expected, found = (store.load_model("averaged-best").weights for store in stores)
+    base = CheckpointStore(tiny_run.output_dir / "checkpoints").load_model().weights
+    assert found.keys() == expected.keys() == base.keys()
+    assert [path for path, array in expected.items() if array.tobytes() != found[path].tobytes()] == []
+    assert any(array.tobytes() != base[path].tobytes() for path, array in found.items())
+
+
 @pytest.mark.exhaustive
 def test_workers_learn_a_mixture_as_one_process_does(tmp_path):
     """Updates of one problem or the other, on all workers; evaluations of both."""

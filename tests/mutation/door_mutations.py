@@ -207,6 +207,32 @@ DOOR_MUTATIONS = (
         tests=("tests/unit/importing/sockeye/test_importing_sockeye.py::test_the_network_is_the_same",),
     ),
     Mutation(
+        name="the first position of OpenNMT-tf",
+        file="t2t/importing/opennmt_tf/run.py",
+        original="_FIRST_POSITION = 1",
+        broken="_FIRST_POSITION = 0",
+        breaks="Imported models of OpenNMT-tf count positions from 0.",
+        tests=("tests/unit/importing/opennmt_tf/test_importing_opennmt_tf.py::test_a_model_of_the_catalogue",),
+    ),
+    Mutation(
+        name="adapters of another base",
+        file="t2t/runs/adapting.py",
+        original="if base.checkpoint.fingerprint == adapts.fingerprint:",
+        broken="if base:",
+        breaks="Adapters are added to weights that they were not trained on.",
+        tests=("tests/integration/test_adapters.py::test_adapters_of_another_base_are_refused",),
+    ),
+    Mutation(
+        name="the language in front of texts in a graph",
+        file="t2t/export/served.py",
+        original="self._rows(_joined(self._marks.input_start, ids_BS))",
+        broken="self._rows(ids_BS)",
+        breaks="A SavedModel of a run with languages reads texts without their code.",
+        tests=(
+            "tests/unit/export/test_export_served.py::test_languages_stand_around_texts_as_the_translator_puts_them",
+        ),
+    ),
+    Mutation(
         name="norms of OpenNMT's decoders",
         file="t2t/importing/opennmt/model.py",
         original='("layer_norm_1", "layer_norm_2", "feed_forward.layer_norm")',

@@ -21,6 +21,14 @@ MODEL_MUTATIONS = (
         tests=("tests/unit/layers/test_layers_adapters.py::test_a_layer_by_hand",),
     ),
     Mutation(
+        name="adapters that share a base",
+        file="t2t/models/adapted.py",
+        original="mapping |= {id(weight): (weight, value)",
+        broken="mapping | {id(weight): (weight, value)",
+        breaks="A model with adapters over a base that is shared answers as the base.",
+        tests=("tests/unit/models/test_models_adapted.py::test_the_logits_are_those_of_merged_weights",),
+    ),
+    Mutation(
         name="backward recurrences of exports",
         file="t2t/layers/loops.py",
         original="count - 1 - i if reverse else i",

@@ -21,11 +21,14 @@ _ACTIVATIONS = {
 }  # fmt: skip
 
 
-def waves(kind):
-    """Returns sinusoids (L, D): `interleaved`, `halves` (sines first), or `concat` (sines first, other frequencies)."""
+def waves(kind, first=0):
+    """Returns sinusoids (L, D): `interleaved`, `halves` (sines first), or `concat` (sines first, other frequencies).
+
+    Places are counted from `first`.
+    """
     pairs = WIDTH // 2
     powers = [2 * i / WIDTH if kind != "concat" else i / (pairs - 1) for i in range(pairs)]
-    angles = np.array([[place / 10000**power for power in powers] for place in range(LONGEST)])
+    angles = np.array([[place / 10000**power for power in powers] for place in range(first, first + LONGEST)])
     parts = [np.sin(angles), np.cos(angles)]
     if kind != "interleaved":
         return np.concatenate(parts, axis=1)
@@ -45,6 +48,7 @@ class Network:
         epsilon: of norms.
         pre_norm: whether norms stand in front.
         positions: kind of sinusoids; empty for relative positions and embeddings without scale.
+        first_position: number of the first.
         ssru: whether decoder layers have an SSRU for self-attention.
         one_table: whether inputs, targets and output layer have one.
         output_bias: whether logits have biases.
@@ -52,11 +56,11 @@ class Network:
 
     def __init__(
         self, sizes, *, activation="relu", gated=False, attention_bias=True, ffn_bias=True, rms=False, epsilon=1e-6,
-        pre_norm=True, positions="interleaved", ssru=False, one_table=False, output_bias=True,
+        pre_norm=True, positions="interleaved", first_position=0, ssru=False, one_table=False, output_bias=True,
     ):  # fmt: skip
         self.rng = np.random.default_rng(5)
         self.activation, self.rms, self.epsilon, self.pre_norm = _ACTIVATIONS[activation], rms, epsilon, pre_norm
-        self.waves = waves(positions) if positions else np.zeros((LONGEST, WIDTH))
+        self.waves = waves(positions, first_position) if positions else np.zeros((LONGEST, WIDTH))
         self.scale = np.sqrt(WIDTH) if positions else 1.0
         self.tables = [self._random(size, WIDTH) for size in (*sizes, sizes[1])]
         if one_table:

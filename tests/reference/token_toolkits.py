@@ -1,9 +1,10 @@
-"""Writes a network of `encoder_decoder` in the layouts of OpenNMT-py, Eole and Sockeye 3, under their names."""
+"""Writes a network of `encoder_decoder` in the layouts and names of OpenNMT-py, Eole, OpenNMT-tf and Sockeye 3."""
 
 import argparse
 import json
 
 import numpy as np
+import tensorflow as tf
 from safetensors.numpy import save_file
 
 from tests.reference.encoder_decoder import DISTANCE, HEADS, INNER, LAYERS, WIDTH
@@ -100,6 +101,83 @@ def write_eole(folder, network, tokens, model=None, one_table=False):
     (folder / "config.json").write_text(json.dumps({"model": settings | (model or {})}))
     (folder / "vocab.json").write_text(json.dumps({"src": tokens[0], "tgt": tokens[1], "decoder_start_token": "<s>"}))
     save_file({name: np.ascontiguousarray(array) for name, array in tensors.items()}, folder / "model.00.safetensors")
+
+
+def _objects(tree):
+    """Returns the objects of a checkpoint: an attribute for each name, variables for arrays, one for equal objects."""
+    if isinstance(tree, np.ndarray):
+        return tf.Variable(tree)
+    if isinstance(tree, list):
+        return [_objects(part) for part in tree]
+    if not isinstance(tree, dict):
+        return tree
+    made = tf.Module()
+    for name, part in tree.items():
+        setattr(made, name, _objects(part))
+    return made
+
+
+OPENNMT_TF = ["<blank>", "<s>", "</s>"]
+
+
+def write_opennmt_tf(folder, network, tokens, description, settings=(), positions=None, one_table=False):
+    """Writes `ckpt-7`, its description, `data.yml` and the vocabularies.
+
+    Args:
+        folder: to make.
+        network: with a table for each side, or with `one_table`.
+        tokens: of inputs and targets, without the last, which is for all others.
+        description: content of `model_description.py`.
+        settings: further lines of `data.yml`.
+        positions: (L, D), tables of positions; None for none.
+        one_table: whether all tables are one variable.
+    """
+
+    def dense(pair):
+        return {"kernel": pair[0].T.copy()} | ({} if pair[1] is None else {"bias": pair[1]})
+
+    def norm(pair):
+        return {"gamma": pair[0], "beta": pair[1]}
+
+    def wrapped(part, pair):
+        return {"layer": part, "input_layer_norm" if network.pre_norm else "output_layer_norm": norm(pair)}
+
+    def attention(maps):
+        names = {"query": "linear_queries", "key": "linear_keys", "value": "linear_values", "out": "linear_output"}
+        found = {theirs: dense(maps[name]) for name, theirs in names.items()}
+        tables = ("relative_position_keys", "relative_position_values") if "distances" in maps else ()
+        return found | {name: maps["distances"] for name in tables}
+
+    model = {}
+    for side, layers in network.layers.items():
+        stack = {"layers": []}
+        for layer in layers:
+            one = {"self_attention": wrapped(attention(layer["self"]), layer["norms"]["self"])}
+            if "cross" in layer:
+                one["attention"] = [wrapped(attention(layer["cross"]), layer["norms"]["cross"])]
+            maps = {name: dense(pair) for name, pair in layer["ffn"].items()}
+            stack["layers"].append(one | {"ffn": wrapped(maps, layer["norms"]["ffn"])})
+        stack |= {"layer_norm": norm(network.final[side])} if network.pre_norm else {}
+        if positions is not None:
+            stack["position_encoder"] = {"embedding": np.concatenate([positions[:1] + 9, positions]).astype("f")}
+        model[side] = stack
+    source, target, output = (tf.Variable(table) for table in network.tables)
+    if one_table:
+        target = output = source
+    kernel = output if one_table else network.tables[2].T.copy()
+    model["decoder"]["output_layer"] = {"kernel": kernel, "bias": network.output_bias}
+    sides = {"features_inputter": {"embedding": source}, "labels_inputter": {"embedding": target}}
+    model["examples_inputter"] = {**sides, "inputters": []}
+    folder.mkdir(parents=True)
+    objects = {"model": _objects(model), "optimizer": _objects({"iter": np.int64(7) * np.ones((), np.int64)})}
+    tf.train.Checkpoint(**objects).write(str(folder / "ckpt-7"))
+    (folder / "model_description.py").write_text(description)
+    names = {"source": "src.vocab", "target": "src.vocab" if tokens[0] == tokens[1] else "tgt.vocab"}
+    for words, name in zip(tokens, names.values(), strict=True):
+        (folder / name).write_text("".join(f"{word}\n" for word in words))
+    lines = ["model_dir: run", "", "data:", "  train_features_file:", "  - a.txt", "  - b.txt"]
+    lines += [f"  {side}_vocabulary: /data/{name}  # of {side}" for side, name in names.items()]
+    (folder / "data.yml").write_text("\n".join([*lines, *settings]) + "\n")
 
 
 def write_sockeye(folder, network, monkeypatch, tokens, edit=lambda text: text, **stack):

@@ -26,12 +26,11 @@ def graph_vocabulary(encoder: TextEncoder) -> GraphVocabulary:
     """Returns a vocabulary of text as operations; its tables live where they are made, on the processor.
 
     Raises:
-        UserError: the kind of vocabulary has no operations, or it has language codes, which are put around texts.
+        UserError: the kind of vocabulary has no operations.
     """
-    if encoder.kind not in VOCABULARIES or encoder.languages:
-        what = "with language codes" if encoder.languages else f"of kind {encoder.kind}"
+    if encoder.kind not in VOCABULARIES:
         raise UserError(
-            f"--format=saved_model: a vocabulary {what} has no TensorFlow operations, and a SavedModel "
+            f"--format=saved_model: a vocabulary of kind {encoder.kind} has no TensorFlow operations, and a SavedModel "
             f"reads text; export with --format=ctranslate2 or onnx, or serve the run with t2t-server"
         )
     with tf.device("CPU"):

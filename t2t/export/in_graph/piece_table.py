@@ -18,7 +18,9 @@ class GraphPieceTable(GraphVocabulary):
     def __init__(self, encoder: PieceTableEncoder):
         self._tokenizer = tf_text.SentencepieceTokenizer(encoder.model, out_type=tf.string)
         pieces = [encoder.piece(token_id) for token_id in range(encoder.vocab_size)]
-        ids = {piece: token_id for token_id, piece in enumerate(pieces) if token_id not in (PAD_ID, EOS_ID, UNK_ID)}
+        unspelt = {PAD_ID, EOS_ID, UNK_ID, *encoder.codes}
+        ids = {piece: token_id for token_id, piece in enumerate(pieces) if token_id not in unspelt}
+        self._is_code = [token_id in encoder.codes for token_id in range(encoder.vocab_size)] if encoder.codes else []
         self._ids = table(list(ids), list(ids.values()), UNK_ID, tf.int32)
         self._has_sentinels = encoder.has_sentinels
         sentinels = [piece for piece in ids if SENTINEL.fullmatch(piece)]
@@ -43,7 +45,10 @@ class GraphPieceTable(GraphVocabulary):
         return parts.with_flat_values(self._ids_of(pieces_QP)).merge_dims(1, 2)
 
     def decode(self, ids_NP):
-        """The text of the pieces; white space at both ends is none of it."""
+        """The text of the pieces that are no codes of languages; white space at both ends is none of it."""
+        if self._is_code:
+            is_code_NP = ids_NP.with_flat_values(tf.gather(self._is_code, ids_NP.flat_values))
+            ids_NP = tf.ragged.boolean_mask(ids_NP, tf.logical_not(is_code_NP))
         text_N = self._tokenizer.detokenize(tf.gather(self._pieces, ids_NP))
         text_N = tf.strings.regex_replace(valid(text_N), PIECE_MARKER, " ")
         return tf.strings.regex_replace(text_N, rf"\A[{WHITE}]+|[{WHITE}]+\z", "")

@@ -9,6 +9,7 @@ from typing import Any
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
 from t2t.hparams.transformer import TransformerHParams, transformer_base
+from t2t.hparams.transformer_bart import transformer_m2m
 from t2t.importing.ctranslate2.attributes import Attributes
 from t2t.importing.position_tables import one_table, settings_of
 from t2t.importing.tensors import Tensors
@@ -16,12 +17,16 @@ from t2t.importing.tensors import Tensors
 _ACTIVATIONS = ("relu", "gelu_tanh", "silu", "gelu")
 """By the number in the file; there are more, which are not known here."""
 _SIDES = ("encoder", "decoder")
+_FIRST_COMPUTED, _MOST_FIRST = 1, 2
+"""Where there is no table, CTranslate2 counts positions from 1, as OpenNMT-tf does; fairseq's tables count from 2."""
 _ROTATION = {"rotary_dim": 0, "rotary_interleave": 1, "rotary_base": 10000.0}
 """All channels of a head, neighbours in pairs, as here."""
 
 
 def hparams_of(arrays: Arrays, attributes: Attributes, config: Mapping[str, Any], origin: str) -> TransformerHParams:
     """Returns the hparams; those of training are of `transformer_base`, those of the search CTranslate2's.
+
+    Where positions do not begin with 0, or sums of embeddings are normalised, they are of `transformer_bart`.
 
     Args:
         arrays: the tensors of the file.
@@ -41,7 +46,11 @@ def hparams_of(arrays: Arrays, attributes: Attributes, config: Mapping[str, Any]
     channels = heads * attributes.same([f"{name}/head_dim" for name in all_attentions], width // heads)
     is_rms = "encoder/layer_0/ffn/layer_norm/beta" not in tensors
     epsilon = config.get("layer_norm_epsilon")
-    return transformer_base().replace(
+    positions = _positions(tensors, attributes, attentions, origin)
+    norms = {"embedding_norm": True} if "encoder/layernorm_embedding/gamma" in tensors else {}
+    is_bart = norms or "first_position" in positions
+    own = {"sinusoid_layout": "interleaved", "first_position": 0, **norms} if is_bart else {}
+    return (transformer_m2m() if is_bart else transformer_base()).replace(
         hidden_size=width,
         num_encoder_layers=layers["encoder"],
         num_decoder_layers=layers["decoder"],
@@ -60,7 +69,7 @@ def hparams_of(arrays: Arrays, attributes: Attributes, config: Mapping[str, Any]
         beam_size=2,
         length_penalty="power",
         alpha=1.0,
-        **_positions(tensors, attributes, attentions, origin),
+        **(own | positions),
     )
 
 
@@ -93,13 +102,10 @@ def _positions(tensors: Tensors, attributes: Attributes, attentions: list[str], 
     tables = [f"{side}/position_encodings/encodings" for side in _SIDES]
     if not any(name in tensors for name in tables):
         if not found:
-            raise UserError(
-                f"{origin} has no table of positions: they are computed and begin with 1, those here with 0; it cannot "
-                f"be imported"
-            )
+            return {"positions": "sinusoidal", "sinusoid_layout": "split", "first_position": _FIRST_COMPUTED}
         return found
     encoder_LD, decoder_LD = (tensors.take(name) for name in tables)
-    of_table = settings_of(one_table(encoder_LD, decoder_LD, origin))
+    of_table = settings_of(one_table(encoder_LD, decoder_LD, origin), most_first=_MOST_FIRST)
     if found and of_table["positions"] != "none":
         raise UserError(f"{origin} has positions={found['positions']} and a table of them; models here have one kind")
     return found or of_table

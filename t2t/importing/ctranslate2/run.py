@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from t2t.errors import UserError, one_line
+from t2t.hparams.transformer_bart import TransformerBartHParams
 from t2t.importing.ctranslate2.attributes import Attributes
 from t2t.importing.ctranslate2.model_file import ModelFile, parse_model
 from t2t.importing.ctranslate2.network import hparams_of
@@ -50,7 +51,10 @@ def read(request: ImportRequest) -> ForeignRun:
     hparams = hparams.replace(**vocabularies.hparams, **settings)
     weights |= convert_stacks(tensors, attributes, hparams)
     attributes.finish()
+    is_bart = isinstance(hparams, TransformerBartHParams)
     return ForeignRun(
+        model="transformer_bart" if is_bart else "transformer",
+        hparams_set="transformer_m2m" if is_bart else "transformer_base",
         problem=get_text_problem(request.problem or "text2text_files").with_encoders(vocabularies.encoders),
         hparams=hparams,
         weights=weights,

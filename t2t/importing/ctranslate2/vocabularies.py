@@ -9,7 +9,7 @@ from t2t.files.trust import MOST_BYTES
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.vocabulary import ForeignVocabulary, sides_of
 from t2t.inference.ctranslate2.tokens import tokens_of
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
 from t2t.text.encoder import TextEncoder
 from t2t.text.vocabulary_files import read_vocabulary
 
@@ -53,22 +53,28 @@ def read_vocabularies(
         raise UserError(
             f"{where}: its inputs begin with a token (add_source_bos); those here do not; it cannot be imported"
         )
-    if not starts_with_zeros and (start not in tokens[TARGETS] or start in (eos, unknown)):
+    if not starts_with_zeros and start not in tokens[TARGETS]:
         raise UserError(
-            f"{where}: its decoder begins with {start!r}; the models here begin with zeros or with a token that no "
-            f"output has, such as <s> and <pad>; it cannot be imported"
+            f"{where}: its decoder begins with {start!r}, which is none of its {len(tokens[TARGETS])} target tokens; "
+            f"get it again"
         )
     adds_end = bool(config["add_source_eos"])
-    hparams = {
-        "target_start": "zero" if starts_with_zeros else "pad",
+    # A token that outputs have, too, cannot become padding, as another one does that they begin with.
+    starts_with_word = start in (eos, unknown) and not starts_with_zeros
+    hparams: dict[str, Any] = {
+        "target_start": "zero" if starts_with_zeros else "id" if starts_with_word else "pad",
         "input_end": adds_end or _OPENNMT not in tokens[INPUTS],
     }
+    if starts_with_word:
+        hparams["target_start_id"] = EOS_ID if start == eos else UNK_ID
     if own := _own_encoders(folder, tokens):
         source, target = (_own_vocabulary(tokens[name], where) for name in (INPUTS, TARGETS))
         source = target if tokens[INPUTS] == tokens[TARGETS] else source
+        if not starts_with_zeros and (number := tokens[TARGETS].index(start)) != PAD_ID:
+            hparams |= {"target_start": "id", "target_start_id": number}
         return Vocabularies(source, target, own, hparams | {"input_end": adds_end})
     pads = {name: next((token for token in _PADDING if token in tokens[name]), None) for name in tokens}
-    pads |= {} if starts_with_zeros else {TARGETS: start}
+    pads |= {} if starts_with_zeros or starts_with_word else {TARGETS: start}
     target = ForeignVocabulary.of(tokens[TARGETS], pads[TARGETS], eos, unknown, where)
     if eos not in tokens[TARGETS]:
         raise UserError(

@@ -13,6 +13,7 @@ import numpy as np
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
 from t2t.hparams.transformer import TransformerHParams
+from t2t.hparams.transformer_bart import TransformerBartHParams
 from t2t.importing.ctranslate2.attributes import Attributes
 from t2t.importing.tables import scaled
 from t2t.importing.tensors import Tensors
@@ -32,9 +33,13 @@ def convert_stacks(tensors: Tensors, attributes: Attributes, hparams: Transforme
         if hparams.positions == "relative_bias":
             weights[f"{side}/relative_bias/table"] = _one_bias(tensors, side, layers)
     tables = [f"{side}/position_encodings/encodings" for side in ("encoder", "decoder")]
+    sides = ("source_positions/", "target_positions/") if isinstance(hparams, TransformerBartHParams) else ("",)
     if hparams.positions == "learned":
-        weights["positions/table"] = tensors.take(tables[0])
+        weights |= {f"{side}positions/table": tensors.take(tables[0]) for side in sides}
         tensors.drop_copy(tables[1], tables[0])
+    if getattr(hparams, "embedding_norm", False):
+        for side, path in zip(("encoder", "decoder"), sides, strict=True):
+            weights |= _norm(tensors, f"{side}/layernorm_embedding", f"{path}norm")
     for table in tables:
         if hparams.positions != "learned":
             tensors.drop(table, "positions, which are computed here")

@@ -15,7 +15,7 @@ from t2t.importing.ids import pieces_by_id
 from t2t.importing.known_values import unknown_values
 from t2t.importing.pytorch import parse_pytorch
 from t2t.importing.run import ForeignRun
-from t2t.importing.sockeye.config_file import parse_config
+from t2t.importing.settings_file import parse_settings
 from t2t.importing.sockeye.weights import convert_stacks, convert_tables
 from t2t.importing.tables import token_weights
 from t2t.importing.tensors import Tensors
@@ -78,7 +78,7 @@ def _read_config(folder: ModelFolder) -> dict[str, Any]:
     """Returns the settings by path; raises UserError where they are of another network."""
     where = folder.path / "config"
     try:
-        values = parse_config(folder.read("config", MOST_BYTES).decode("utf-8"))
+        values = parse_settings(folder.read("config", MOST_BYTES).decode("utf-8"))
     except ValueError as error:
         raise UserError(f"{where} is no file of Sockeye 3's settings ({one_line(error)}); get it again") from error
     wrong = unknown_values(values, _KNOWN)

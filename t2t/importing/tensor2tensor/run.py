@@ -12,6 +12,7 @@ from t2t.importing.tensor2tensor import files
 from t2t.importing.tensor2tensor.hparams import translate
 from t2t.importing.tensor2tensor.names import network_name
 from t2t.importing.tensor2tensor.weights import convert
+from t2t.importing.tensorflow_checkpoint import find_checkpoint, read_variables
 from t2t.problems.base import Problem
 from t2t.problems.text_problems import TextProblem
 from t2t.runs.names import get_text_problem
@@ -40,7 +41,7 @@ def read(request: ImportRequest) -> ForeignRun:
     space = request.target_space_id
     if space is None:
         space = next((number for pattern, number in _TARGET_SPACES if re.search(pattern, problem.name)), 0)
-    variables = files.read_variables(files.find_checkpoint(request.model_dir, request.step))
+    variables = read_variables(find_checkpoint(request.model_dir, request.step, "model.ckpt"))
     hparams, warnings = translate(values, attention_bias=_has_attention_bias(variables))
     hparams.target_space_embedding = any(name.endswith("target_space_embedding/kernel") for name in variables)
     converted = convert(variables, hparams.key_channels, hparams.value_channels, space)

@@ -17,6 +17,7 @@ from t2t.files.paths import cache_folder
 from t2t.inference.backend import ModelFunction
 from t2t.inference.jax.sizes import pad_to, padded_length, padded_rows
 from t2t.layers.gradients import without_gradients
+from t2t.models.adapted import AdaptedModel
 from t2t.models.base import SequenceModel
 
 log = logging.getLogger("t2t")
@@ -33,6 +34,8 @@ class Program:
     """
 
     def __init__(self, model: SequenceModel, function: Callable, name: str, constants: Sequence[int] = ()):
+        if isinstance(model, AdaptedModel):
+            function = model.with_adapters(function)
         self._variables, self._name, self._constants = model.variables, name, frozenset(constants)
         self._compiled_for: set[Any] = set()
         self._lock = threading.Lock()

@@ -171,9 +171,14 @@ class TensorFlowBatchSearch(BatchSearch):
             result=traced(lambda state: self._rules(state).result(state.progress), (batch,)),
         )
 
-    def search_batch(self, ids_BS, places_B, constraints: BatchConstraints | None = None) -> SearchResult:
-        """See the base class; it may be part of a graph."""
+    def search_batch(
+        self, ids_BS, places_B, constraints: BatchConstraints | None = None, prefix: Sequence[int] = ()
+    ) -> SearchResult:
+        """See the base class; it may be part of a graph. All outputs begin with `prefix`."""
         state = self._started(ids_BS, places_B)
+        if len(prefix):
+            prefix_BP = tf.tile(tf.constant([prefix], tf.int32), [tf.shape(ids_BS)[0], 1])
+            state = self._begin_with(state, prefix_BP, tf.constant([len(prefix)]))
         if constraints is not None:
             state = self.constrain(state, constraints)
         programs = self._programs_of(state)

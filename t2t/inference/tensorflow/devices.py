@@ -11,6 +11,7 @@ import tensorflow as tf
 from t2t.inference.backend import ModelFunction
 from t2t.inference.tensorflow.search_signatures import tensor_specs
 from t2t.layers.gradients import without_gradients
+from t2t.models.adapted import AdaptedModel
 from t2t.models.base import SequenceModel
 
 _current: contextvars.ContextVar[int] = contextvars.ContextVar("device", default=0)
@@ -50,6 +51,8 @@ class TensorFlowFunction(ModelFunction):
     """
 
     def __init__(self, model: SequenceModel, function: Callable, signature: Sequence[Any]):
+        if isinstance(model, AdaptedModel):
+            function = model.with_adapters(function)
         signature = tensor_specs(list(signature))
         copies = copies_of(model)
         if len(copies) == 1:

@@ -31,6 +31,10 @@ class JaxTraining(TrainingEngine):
         """See the base class."""
         return build_devices(worker_gpu, worker_cpu, cluster)
 
+    def scope_of(self, model: keras.Model) -> contextlib.AbstractContextManager:
+        """See the base class."""
+        return contextlib.nullcontext()
+
     def workers(self, devices: Devices, cluster: Cluster) -> Workers:
         """See the base class."""
         return Workers(cluster)

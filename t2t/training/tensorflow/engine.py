@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from t2t.models.base import SequenceModel
 from t2t.training.cluster import ALONE, Cluster
@@ -29,6 +30,12 @@ class TensorFlowTraining(TrainingEngine):
     def devices(self, worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = ALONE) -> StrategyDevices:
         """See the base class."""
         return StrategyDevices(build_strategy(worker_gpu, worker_cpu, cluster))
+
+    def scope_of(self, model: keras.Model) -> contextlib.AbstractContextManager:
+        """See the base class."""
+        value = model.variables[0].value
+        is_on_several = isinstance(value, tf.distribute.DistributedValues)
+        return value.distribute_strategy.scope() if is_on_several else contextlib.nullcontext()
 
     def workers(self, devices: Devices, cluster: Cluster) -> Workers:
         """See the base class."""

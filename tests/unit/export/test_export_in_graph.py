@@ -14,6 +14,7 @@ from t2t.export.in_graph.base import cleaned, is_blank
 from t2t.files.lines import clean_line
 from t2t.text import ENCODER_CLASSES
 from t2t.text.byte import ByteEncoder
+from t2t.text.language_codes import LanguageCodes
 from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
@@ -60,10 +61,11 @@ def encoders():
         "piece table of Marian": piece_table([">>de<<", "≠", "elsewhere", "\u2581elsewhere"]),
         "piece table of T5": piece_table([f"<extra_id_{n}>" for n in (2, 1, 0)], sentinels=True),
         "piece table without sentinels": piece_table([], sentinels=True),
+        "piece table with languages": piece_table([">>de<<", "\u2581der"], languages=("≠", "\u2581Hund")),
     }
 
 
-def piece_table(added, sentinels=False):
+def piece_table(added, sentinels=False, languages=()):
     """A SentencePiece model with its usual normalisation, the last of its pieces unknown, and pieces that it lacks."""
     content = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -71,7 +73,10 @@ def piece_table(added, sentinels=False):
         minloglevel=2, pad_id=0, eos_id=1, unk_id=2, bos_id=-1,
     )  # fmt: skip
     pieces, _ = pieces_of_model(content.getvalue())
-    return PieceTableEncoder(content.getvalue(), [*pieces[:-1], *added], sentinels)
+    added = [piece for piece in (*added, *languages) if piece not in pieces[:-1]]
+    table = [*pieces[:-1], *added]
+    codes = LanguageCodes({piece: table.index(piece) for piece in languages}) if languages else None
+    return PieceTableEncoder(content.getvalue(), table, sentinels, languages=codes)
 
 
 @pytest.fixture(scope="module", params=encoders().items(), ids=lambda item: item[0])

@@ -17,6 +17,7 @@ from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.problems.parsing import ParsingTrees
 from t2t.specs.constraints.finite import ANYTHING
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.text.language_codes import LanguageMarks
 from t2t.text.token import TokenEncoder
 from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
 
@@ -81,6 +82,33 @@ def test_a_batch_is_as_its_texts_alone(signatures):
     serve = signatures["serving_default"]
     together = strings(serve(text=tf.constant(TEXTS))["outputs"])
     assert together == [strings(serve(text=tf.constant([text]))["outputs"])[0] for text in TEXTS]
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [
+        LanguageMarks(input_start=(4,)),
+        LanguageMarks(input_start=(4,), output_start=(6,)),
+        LanguageMarks(input_end=(5,), output_start=(3, 6)),
+    ],
+    ids=["tag", "codes in front", "code behind the end"],
+)
+def test_languages_stand_around_texts_as_the_translator_puts_them(monkeypatch, marks):
+    translator = translator_of(letters(), decoding=DECODING)
+    monkeypatch.setattr(type(translator.problem), "language_marks", lambda self: marks)
+    signatures, texts = Served(translator, 2).signatures(), [*TEXTS, " ".join("abcdefgh" * 3)]
+    expected = translator.translate(texts, 2)
+    found = signatures["serving_default"](text=tf.constant(texts))
+    assert strings(found["outputs"]) == [[one.text for one in row] for row in expected]
+    np.testing.assert_allclose(found["scores"], [[one.score for one in row] for row in expected], rtol=1e-5)
+    rows = translator.encode(texts)
+    found = {name: value.numpy() for name, value in signatures["ids"](inputs=padded(rows)).items()}
+    ids = [
+        [tuple(row[:size].tolist()) for row, size in zip(*of, strict=True)]
+        for of in zip(found["ids"], found["lengths"], strict=True)
+    ]
+    assert ids == [[one.ids for one in row] for row in expected]
+    assert all(one[: len(marks.output_start)] == marks.output_start for row in ids for one in row)
 
 
 def test_a_language_model_goes_on_and_scores():

@@ -36,6 +36,10 @@ def loaded(monkeypatch):
             calls.dictionary = dictionary
             return self
 
+        def with_languages(self, *languages):
+            calls.languages = languages
+            return self
+
         def translator(self):
             calls.translators.append(Reverser())
             return calls.translators[-1]
@@ -80,6 +84,7 @@ def answer(here, loaded, run, tmp_path, monkeypatch):
             engine=EngineChoice(),
             loading={"usr_dir": None, "problem": "p"},
             dictionary={"a": "b"},
+            languages=("en", "de"),
         )
 
     return answer
@@ -111,6 +116,7 @@ def test_the_model_is_loaded_once_with_the_checkpoint_that_was_the_latest(answer
     assert runs == ((str(run.path), str(run.path / "checkpoints/step-00000040")),)
     assert (average, engine, arguments) == ("probabilities", EngineChoice(), {"usr_dir": None, "problem": "p"})
     assert loaded.dictionary == {"a": "b"}
+    assert loaded.languages == ("en", "de")
     assert len(loaded.translators) == 1
 
 

@@ -170,6 +170,7 @@ def test_functions_keep_signature_and_documentation():
         "ensemble_average",
         "source_language",
         "target_language",
+        "adapters",
     ]
     assert t2t.load.__doc__.startswith("Loads a run directory")
     assert t2t.load.__name__ == "load"

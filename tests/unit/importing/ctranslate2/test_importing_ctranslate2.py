@@ -100,6 +100,40 @@ def test_a_decoder_that_begins_with_zeros_and_a_vocabulary_without_padding(tmp_p
     assert (logits[:, 0] < logits[:, 1:].min(axis=1) - 50).all(), "padding has no probability"
 
 
+@pytest.mark.parametrize("start", ["</s>", "<unk>"])
+def test_a_decoder_that_begins_with_a_token_that_outputs_have(tmp_path, start):
+    theirs.write(theirs.random_spec(encodings=TABLE, config={"decoder_start_token": start}), tmp_path / "model")
+    loaded, report = imported(tmp_path)
+    assert loaded.hparams.target_start == "id"
+    assert loaded.hparams.target_start_id == {"</s>": 1, "<unk>": 2}[start]
+    assert "ids of targets: padding 0, end of sequence 2 and unknown 3 became 0, 1 and 2" in report.lines()
+    check_probabilities(tmp_path, loaded)
+    check_greedy(tmp_path, loaded, hidden="<blank>")
+
+
+@pytest.mark.parametrize("first", [None, 1, 2], ids=["computed", "from 1", "from 2"])
+def test_positions_that_do_not_begin_with_0(tmp_path, first):
+    table = None if first is None else sinusoids(theirs.POSITIONS, theirs.WIDTH, "split", first)
+    theirs.write(theirs.random_spec(encodings=table), tmp_path / "model")
+    loaded, report = imported(tmp_path)
+    assert report.run.model == "transformer_bart"
+    assert loaded.hparams.first_position == (first or 1)
+    check_probabilities(tmp_path, loaded)
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_norms_of_embeddings(tmp_path, learned):
+    table = np.random.default_rng(1).normal(0, 0.5, TABLE.shape).astype(np.float32) if learned else TABLE
+    spec, rng = theirs.random_spec(encodings=table, layernorm_embedding=True), np.random.default_rng(2)
+    for stack in (spec.encoder, spec.decoder):
+        stack.layernorm_embedding.gamma, stack.layernorm_embedding.beta = rng.normal(1, 0.3, (2, 8)).astype(np.float32)
+    theirs.write(spec, tmp_path / "model")
+    loaded, report = imported(tmp_path)
+    assert report.run.model == "transformer_bart"
+    assert not loaded.hparams.first_position
+    check_probabilities(tmp_path, loaded)
+
+
 def test_inputs_that_the_tokenizers_of_transformers_end(tmp_path):
     source = [token for token in theirs.SOURCE if token != "<blank>"]
     theirs.write(theirs.random_spec(source=source, encodings=TABLE), tmp_path / "model")
@@ -167,7 +201,7 @@ def without(name):
     ("edit", "said"),
     [
         (setting(add_source_bos=True), r"its inputs begin with a token \(add_source_bos\); those here do not"),
-        (setting(decoder_start_token="</s>"), r"its decoder begins with '</s>'; the models here begin with zeros or"),
+        (setting(decoder_start_token="<go>"), r"its decoder begins with '<go>', which is none of its 12 target token"),
         (setting(unk_token="unk"), r"'unk', for unknown words, is none of its 1. tokens; get it again"),
         (setting(quantization_type=1), r"config.json has quantization_type=1, which is not known here"),
         (without("target_vocabulary.json"), r"no shared_vocabulary.json there, nor source_vocabulary.json and target"),
@@ -195,22 +229,14 @@ def other_positions(spec):
     ("settings", "edit", "said"),
     [
         ({"encodings": TABLE}, other_positions, r"encoder and decoder have different tables of positions"),
-        ({}, None, r"model.bin has no table of positions: they are computed and begin with 1, those here with 0"),
         ({"encodings": TABLE, "activation": 6}, None, r"model.bin has activation=6 and alibi=0; known here are t"),
-        (
-            {"encodings": TABLE, "layernorm_embedding": True}, "norms",
-            r"it has 4 tensors that the model here has no place for: decoder/layernorm_embedding/beta, ",
-        ),
         ({"rotary_dim": 2}, None, r"model.bin has \{'rotary_dim': 2, .*; the models here rotate with \{"),
         ({"encodings": TABLE, "sliding_window": 9}, None, r"model.bin has .*sliding_window=9.*, which the models here"),
     ],
 )  # fmt: skip
 def test_another_network_is_refused(tmp_path, settings, edit, said):
     spec = theirs.random_spec(**settings)
-    if edit == "norms":
-        for stack in (spec.encoder, spec.decoder):
-            stack.layernorm_embedding.gamma = stack.layernorm_embedding.beta = np.ones(theirs.WIDTH, np.float32)
-    elif edit:
+    if edit:
         edit(spec)
     theirs.write(spec, tmp_path / "model")
     with pytest.raises(UserError, match=said):

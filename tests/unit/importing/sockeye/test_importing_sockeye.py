@@ -6,7 +6,7 @@ import pytest
 from t2t.errors import UserError
 from t2t.importing.formats import ImportRequest
 from t2t.importing.run import import_run
-from t2t.importing.sockeye.config_file import parse_config
+from t2t.importing.settings_file import parse_settings
 from t2t.runs.loading import load
 from tests.builders import numpy
 from tests.reference.encoder_decoder import SOURCE, TARGET, Network
@@ -92,9 +92,10 @@ def test_a_vocabulary_in_another_order_is_refused(tmp_path, monkeypatch):
 
 
 def test_settings_are_read_as_names_and_values():
-    text = "!A\na: !B\n  b: -3\n  c: 1.5e-05\n  d: null\n  list:\n  - !!python/tuple\n    - 8\n  e: 'x y'\nf: true\n"
-    assert parse_config(text) == {
+    text = "!A\na: !B\n  b: -3\n  c: 1.5e-05\n  d: null\n  list:\n  - !!python/tuple\n    - 8\n  e: 'x y'\n"
+    text += "f: true  # a note\n  # g: 1\n"
+    assert parse_settings(text) == {
         "a": None, "a.b": -3, "a.c": 1.5e-05, "a.d": None, "a.list": None, "a.e": "x y", "f": True
     }  # fmt: skip
     with pytest.raises(ValueError, match=r"line 2 gives a a second time"):
-        parse_config("a: 1\na: 2\n")
+        parse_settings("a: 1\na: 2\n")

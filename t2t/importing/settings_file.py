@@ -1,19 +1,20 @@
-"""Reads the settings of Sockeye, a file of YAML with a tag for each class, as names and values.
+"""Reads a file of settings in YAML as names and values, those of Sockeye and of OpenNMT-tf.
 
 Of YAML it reads what such files are made of: one `name: value` a line, nested by indentation. A tag, such as
 `!TransformerConfig`, names a class; it is passed over, and nothing is made of it. Lists are passed over too: they tell
-of the training data.
+of files and of the training data.
 """
 
 import re
 from typing import Any
 
-_ENTRY = re.compile(r"( *)([A-Za-z_][A-Za-z0-9_]*):(?: +(.*?))? *$")
+_ENTRY = re.compile(r"( *)([A-Za-z_][A-Za-z0-9_-]*):(?: +(.*?))? *$")
+_COMMENT = re.compile(r"(^|\s)#.*$")
 _CONSTANTS = {"null": None, "~": None, "": None, "true": True, "false": False}
 _NUMBERS = ((int, re.compile(r"[-+]?\d+$")), (float, re.compile(r"[-+]?(\d+\.\d*|\.?\d+)(e[-+]?\d+)?$")))
 
 
-def parse_config(text: str) -> dict[str, Any]:
+def parse_settings(text: str) -> dict[str, Any]:
     """Returns the values by path, such as `config_encoder.num_layers`.
 
     Raises:
@@ -21,8 +22,8 @@ def parse_config(text: str) -> dict[str, Any]:
     """
     values: dict[str, Any] = {}
     levels: list[tuple[int, str]] = []  # indentation and name of what a line is nested in
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip() or line.startswith(("!", "---", "#")):
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith("#") or line.startswith(("!", "---")):
             continue
         indentation = len(line) - len(line.lstrip(" "))
         while levels and levels[-1][0] >= indentation:
@@ -45,6 +46,8 @@ def parse_config(text: str) -> dict[str, Any]:
 
 def _value(text: str) -> Any:
     """Returns a number, a truth value, a text or None; None for what is nested below."""
+    if not text.startswith(("'", '"')):
+        text = _COMMENT.sub("", text).strip()
     if text.startswith("!"):
         return None
     if text in _CONSTANTS:

@@ -1,0 +1,1 @@
+"""Transformers of OpenNMT-tf as runs."""

@@ -1,0 +1,94 @@
+"""The files of a model of OpenNMT-tf besides its checkpoint: configuration, vocabularies and description."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from t2t.errors import UserError, one_line
+from t2t.files.trust import MOST_BYTES
+from t2t.importing.huggingface.folder import ModelFolder
+from t2t.importing.opennmt_tf.description import Description, parse_description
+from t2t.importing.settings_file import parse_settings
+from t2t.importing.vocabulary import ForeignVocabulary
+
+_DESCRIPTION = "model_description.py"
+_SPECIAL = ["<blank>", "<s>", "</s>"]
+"""The first tokens of a file; OpenNMT-tf puts the next one behind the last."""
+_UNKNOWN = "<unk>"
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What a configuration and a description say."""
+
+    description: Description
+    source: ForeignVocabulary
+    target: ForeignVocabulary
+    """The same object as `source` where the tokens are the same."""
+    ends_inputs: bool
+    """Whether inputs have an end."""
+    params: Mapping[str, Any]
+    """The section of this name."""
+
+
+def read_configuration(folder: ModelFolder) -> Configuration:
+    """Reads the one file of YAML of a folder, the vocabularies that it names, and the description.
+
+    Raises:
+        UserError: a file is missing or damaged, or inputs are no words, or begin with a token.
+    """
+    text = folder.read(_DESCRIPTION, MOST_BYTES).decode("utf-8", errors="replace")
+    description = parse_description(text, folder.path / _DESCRIPTION)
+    settings, where = _read_settings(folder)
+    controls = {name: settings.get(f"data.source_sequence_controls.{name}") for name in ("start", "end")}
+    if controls["start"] or settings.get("data.source_sequence_controls") is not None:
+        raise UserError(
+            f"{where}: its inputs begin with a token, or source_sequence_controls is not written as lines of start and "
+            f"end; inputs here begin with their first word; it cannot be imported"
+        )
+    tokens = [_read_tokens(folder, settings, name, where) for name in ("source_vocabulary", "target_vocabulary")]
+    start, eos = _SPECIAL[1:]
+    target = ForeignVocabulary.of(tokens[1], start, eos, _UNKNOWN, where)
+    is_one = tokens[0] == tokens[1]
+    source = target if is_one else ForeignVocabulary.of(tokens[0], _SPECIAL[0], eos, _UNKNOWN, where)
+    ends = description.ends_inputs if controls["end"] is None else bool(controls["end"])
+    params = {name.removeprefix("params."): value for name, value in settings.items() if name.startswith("params.")}
+    return Configuration(description, source, target, ends, params)
+
+
+def _read_settings(folder: ModelFolder) -> tuple[dict[str, Any], str]:
+    """Returns the settings by path, and the file."""
+    files = sorted(path.name for path in folder.path.iterdir() if path.suffix in (".yml", ".yaml"))
+    if len(files) != 1:
+        raise UserError(
+            f"--model_dir={folder.path}: {len(files)} files *.yml there; copy the configuration of the training there, "
+            f"and the vocabularies that it names"
+        )
+    where = folder.path / files[0]
+    try:
+        return parse_settings(folder.read(files[0], MOST_BYTES).decode("utf-8")), str(where)
+    except ValueError as error:
+        raise UserError(f"{where} is no configuration of OpenNMT-tf ({one_line(error)}); get it again") from error
+
+
+def _read_tokens(folder: ModelFolder, settings: Mapping[str, Any], name: str, where: str) -> list[str]:
+    """Returns the tokens of a file that the configuration names, which lies in the folder, and the one for others."""
+    file = settings.get(f"data.{name}")
+    if not isinstance(file, str):
+        raise UserError(
+            f"{where} has data.{name}={file!r}; a file is wanted, of a model with words of one kind for inputs; it "
+            f"cannot be imported"
+        )
+    inner = PurePath(file)
+    try:
+        content = folder.read(str(inner) if folder.has(str(inner)) else inner.name, MOST_BYTES).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{where}: its data.{name}, {file}, is not UTF-8 ({error.reason}); get it again") from None
+    tokens = [line.rstrip("\r") for line in content.removesuffix("\n").split("\n")]
+    if tokens[: len(_SPECIAL)] != _SPECIAL or _UNKNOWN in tokens:
+        raise UserError(
+            f"{where}: the tokens of {inner.name} begin with {' '.join(tokens[:3])[:60]!r}; those of OpenNMT-tf begin "
+            f"with {' '.join(_SPECIAL)} and have no {_UNKNOWN}; get it again"
+        )
+    return [*tokens, _UNKNOWN]

@@ -1,0 +1,114 @@
+"""Transformers of OpenNMT-tf 2: the paper's network with sinusoids counted from 1, and biases in all maps.
+
+A folder has a checkpoint, `ckpt-<step>.index` and `.data-*`, `model_description.py`, the configuration of the training
+and the vocabularies that it names.
+
+Legend: L positions, D width, V vocabulary.
+"""
+
+from typing import Any
+
+from t2t.errors import UserError
+from t2t.hparams.transformer_bart import TransformerBartHParams, transformer_m2m
+from t2t.importing.formats import ImportRequest
+from t2t.importing.huggingface.folder import ModelFolder
+from t2t.importing.opennmt_tf.folder import Configuration, read_configuration
+from t2t.importing.opennmt_tf.weights import ATTRIBUTES, convert_stacks, convert_tables
+from t2t.importing.run import ForeignRun
+from t2t.importing.tables import token_weights
+from t2t.importing.tensorflow_checkpoint import find_checkpoint, read_objects
+from t2t.importing.tensors import Tensors
+from t2t.importing.vocabulary import sides_of
+from t2t.runs.names import get_text_problem
+from t2t.specs.constants import INPUTS, TARGETS
+
+_EPSILON = 1e-3
+"""Of Keras's norms."""
+_FIRST_POSITION = 1
+
+
+def read(request: ImportRequest) -> ForeignRun:
+    """Reads a folder of OpenNMT-tf.
+
+    Raises:
+        UserError: a file is missing or damaged, or the network is another than the Transformer here.
+    """
+    folder = ModelFolder(request.model_dir)
+    configuration = read_configuration(folder)
+    prefix = find_checkpoint(folder.path, request.step, "ckpt")
+    tensors = Tensors(read_objects(prefix, "model", ATTRIBUTES), f"checkpoint {prefix}")
+    source, target = configuration.source, configuration.target
+    models = [path.read_bytes() for path in request.sentencepiece_models]
+    encoders, notes, warnings = sides_of([(INPUTS, source), (TARGETS, target)], models)
+    weights, settings = token_weights(source, target, *convert_tables(tensors))
+    hparams = _hparams(configuration, tensors).replace(**settings)
+    weights |= convert_stacks(tensors, hparams)
+    return ForeignRun(
+        problem=get_text_problem(request.problem or "text2text_files").with_encoders(encoders),
+        model="transformer_bart",
+        hparams=hparams,
+        hparams_set="transformer_m2m",
+        weights=weights,
+        unused=tensors.finish(),
+        tensors=tensors.taken,
+        step=int(prefix.name.rpartition("-")[2]),
+        origin=f"the model in {folder.path}",
+        settings="its description and its vocabularies",
+        notes=notes,
+        warnings=warnings,
+    )
+
+
+def _hparams(configuration: Configuration, tensors: Tensors) -> TransformerBartHParams:
+    """Returns the hparams; those of training that no file has are of `transformer_m2m`."""
+    description, params = configuration.description, configuration.params
+    inner = tensors.take("encoder/layers/0/ffn/layer/inner/kernel")
+    return transformer_m2m().replace(
+        hidden_size=inner.shape[0],
+        filter_size=inner.shape[1],
+        num_encoder_layers=_count(tensors, "encoder"),
+        num_decoder_layers=_count(tensors, "decoder"),
+        num_heads=description.heads,
+        activation=description.activation,
+        attention_bias="encoder/layers/0/self_attention/layer/linear_queries/bias" in tensors,
+        norm_position="pre" if "encoder/layer_norm/gamma" in tensors else "post",
+        norm_epsilon=_EPSILON,
+        target_start="pad",
+        input_end=configuration.ends_inputs,
+        layer_prepostprocess_dropout=float(description.dropout),
+        attention_dropout=float(description.attention_dropout),
+        relu_dropout=float(description.ffn_dropout),
+        label_smoothing=float(params.get("label_smoothing") or 0.0),
+        beam_size=int(params.get("beam_width") or 4),
+        length_penalty="gnmt",
+        alpha=float(params.get("length_penalty") or 0.0),
+        **_positions(configuration, tensors),
+    )
+
+
+def _count(tensors: Tensors, side: str) -> int:
+    """Returns how many layers a stack has."""
+    count = 0
+    while f"{side}/layers/{count}/ffn/layer/inner/kernel" in tensors:
+        count += 1
+    return count
+
+
+def _positions(configuration: Configuration, tensors: Tensors) -> dict[str, Any]:
+    """Returns the hparams of positions."""
+    keys, table = "encoder/layers/0/self_attention/layer/relative_position_keys", "encoder/position_encoder/embedding"
+    has_sinusoids, origin = configuration.description.has_sinusoids, tensors.origin
+    none = {"sinusoid_layout": "interleaved", "first_position": 0}
+    if table in tensors:
+        if keys in tensors:
+            raise UserError(f"{origin} has relative positions and a table of them; models here have one kind")
+        return {"positions": "learned", "max_length": len(tensors.take(table)) - _FIRST_POSITION, **none}
+    if keys in tensors:
+        if has_sinusoids:
+            raise UserError(
+                f"{origin} has relative positions, and its description sinusoids; models here have one kind"
+            )
+        return {"positions": "relative", "max_relative_position": (len(tensors.take(keys)) - 1) // 2, **none}
+    if not has_sinusoids:
+        return {"positions": "none", **none}
+    return {"positions": "sinusoidal", "sinusoid_layout": "split", "first_position": _FIRST_POSITION}

@@ -1,0 +1,72 @@
+"""Runs of adapters that answer with the weights of a base that is loaded already."""
+
+import logging
+from collections.abc import Sequence
+
+from t2t.checkpoints.adapters import AdapterBase, check_fits
+from t2t.checkpoints.architectures import check_same_architecture
+from t2t.checkpoints.checkpoint import EMA, MODEL, Checkpoint
+from t2t.checkpoints.run_dir import RECORD_FILE, run_and_checkpoint
+from t2t.checkpoints.store import LATEST, CheckpointStore
+from t2t.checkpoints.vocabularies import check_same_vocabularies
+from t2t.errors import UserError
+from t2t.runs.loading import LoadedRun, once, open_to_decode
+from t2t.runs.startup import import_quietly
+
+log = logging.getLogger("t2t")
+
+
+def load_adapters(
+    bases: Sequence[LoadedRun],
+    folder: str,
+    usr_dir: str | None = None,
+    decode_overrides: str = "",
+    problem: str = "",
+) -> LoadedRun:
+    """Loads a run of adapters that shares the weights of its base; it is searched by its own hparams.
+
+    Args:
+        bases: runs, one of which has loaded the checkpoint that the adapters change.
+        folder: of the run, for its latest checkpoint, or of one of its checkpoints.
+        usr_dir: see `t2t.load`.
+        decode_overrides: see `t2t.runs.loading.load`.
+        problem: see `t2t.load`.
+
+    Raises:
+        UserError: see `t2t.runs.loading.load`; whole weights, or adapters of another checkpoint or problem.
+    """
+    output_dir, which = run_and_checkpoint(folder)
+    run, own_problem, hparams = open_to_decode(output_dir, usr_dir, decode_overrides, problem)
+    read = CheckpointStore(run.checkpoints_folder).load(which or LATEST, (MODEL, EMA))
+    adapts, base = _base_of(read, folder, bases)
+    check_same_vocabularies(read, run.record.vocabularies, run.path, f"--adapters={folder}")
+    check_same_architecture(read, run.record.model, hparams, run.path / RECORD_FILE)
+    check_fits(read, base.checkpoint.weights)
+    if base.run.record.spec.members and base.problem.name != own_problem.name:
+        raise UserError(
+            f"--adapters={folder}: it answers for {own_problem.name}, and its base in {base.run.path} was loaded for "
+            f"{base.problem.name}; name one --problem for both"
+        )
+
+    def build():
+        return import_quietly("t2t.runs.building").adapt_model(base.build(), read.weights, adapts.scale)
+
+    log.info("loaded adapters %s of %s (%d updates)", read.folder, base.checkpoint.folder, read.step)
+    return LoadedRun(run, own_problem, once(build), hparams, read)
+
+
+def _base_of(read: Checkpoint, folder: str, bases: Sequence[LoadedRun]) -> tuple[AdapterBase, LoadedRun]:
+    adapts = AdapterBase.from_state(read.state)
+    if adapts is None:
+        raise UserError(
+            f"--adapters={folder}: checkpoint {read.folder} holds whole weights; name a run that trained adapters "
+            f"(hparam lora_rank), or name it in --output_dir"
+        )
+    for base in bases:
+        if base.checkpoint.fingerprint == adapts.fingerprint:
+            return adapts, base
+    loaded = ", ".join(str(base.checkpoint.folder) for base in bases) or "none"
+    raise UserError(
+        f"--adapters={folder}: they change the weights of {adapts.path}, and what is loaded is {loaded}; load that "
+        f"checkpoint as the base, or name {folder} in --output_dir by itself"
+    )
