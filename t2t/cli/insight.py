@@ -16,7 +16,7 @@ from t2t.export.formats import is_export
 from t2t.files.output import check_output
 from t2t.files.paths import address_of, local_path
 from t2t.inference.split_examples import SplitExamples
-from t2t.runs.data import check_split, open_run_data
+from t2t.runs.data import OpenData, check_split, open_run_data
 from t2t.runs.overview import find_runs
 from t2t.runs.run_checks import select_problem
 from t2t.specs.constants import INPUTS, TARGETS
@@ -43,8 +43,8 @@ def build_flags(values: flags.FlagValues) -> None:
     with flag_group(values, RUN) as define:
         define.multi_string("runs", [], "Runs, and folders with runs below them, whose models are loaded when they are "
                             "asked for; --runs= may be left out.")  # fmt: skip
-        define.string("data_dir", "", "Folder of generated data that the runs were trained from, whose dev and test "
-                      "splits can be compared on.")  # fmt: skip
+        define.string("data_dir", "", "Folder of generated data that the runs were trained from: to look into it, and "
+                      "to compare on its dev and test splits.")  # fmt: skip
     define_server_flags(values)
     with flag_group(values, SERVICE) as define:
         define.integer("port", 8600, "Where to listen; 0 for any that is free.", 0, 65535)
@@ -81,8 +81,9 @@ def _folder(name: str) -> Path:
 
 
 def _addresses(values: flags.FlagValues, folders: list[Path], service, loaded_folders):
-    studio, loaded_models, run_folders, routes = (
-        import_serving(f"t2t.serving.insight.{name}") for name in ("studio", "loaded_models", "run_folders", "routes")
+    studio, loaded_models, run_folders, opened_data, routes = (
+        import_serving(f"t2t.serving.insight.{name}")
+        for name in ("studio", "loaded_models", "run_folders", "opened_data", "routes")
     )
     named = {
         name: run_folders.NamedRun(run.path, service.models[name].step if run_and_checkpoint(folder)[1] else None)
@@ -96,6 +97,7 @@ def _addresses(values: flags.FlagValues, folders: list[Path], service, loaded_fo
             served,
             values.checkpoint,
             functools.partial(_examples, values) if values.data_dir else None,
+            opened_data.OpenedData(functools.partial(_open_split, values)) if values.data_dir else None,
         )
     )
 
@@ -116,6 +118,11 @@ def _examples(values: flags.FlagValues, run: RunDir, split: str, count: int) -> 
         raise UserError(f"{data.problem.name}: its inputs or targets are no text; give lines of your own")
     examples = SplitExamples(data.problem, reader, count)
     return examples.texts(), examples.references(), len(reader)
+
+
+def _open_split(values: flags.FlagValues, run: RunDir, problem: str, split: str) -> OpenData:
+    """Returns the data of a problem of a run, without reading it through to compare it with its checksums."""
+    return open_run_data(run, values.data_dir, problem, split, verify=False)
 
 
 def _plot(values: flags.FlagValues, folders: list[Path]) -> int:

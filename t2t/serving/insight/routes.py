@@ -11,7 +11,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from t2t.errors import UnknownNameError
 from t2t.runs.startup import import_quietly
 from t2t.serving.address import HTML, JSON, Address, Content
-from t2t.serving.insight import run_answers
+from t2t.serving.insight import data_answers, run_answers
 from t2t.serving.insight.page import APP_FILES, PAGES, PLOTLY, app_page, plotly_file, static
 from t2t.serving.insight.studio import Studio
 from t2t.serving.requests import read_json
@@ -20,7 +20,7 @@ from t2t.serving.service import Service
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "media-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """The pages may read their own scripts and ask their own server, nothing else."""
 
@@ -33,6 +33,9 @@ _MODEL_ANSWERS = {
     "outputs": "The best outputs for texts.",
 }
 """What `t2t.serving.insight.model_answers` answers, `<name>_answer`."""
+
+_SPLIT = {"run": STRING, "problem": STRING, "split": STRING}
+"""Query that names a split."""
 
 Answer = Callable[[Studio, Mapping[str, Any]], dict[str, Any]]
 
@@ -63,6 +66,19 @@ def insight_addresses(studio: Studio) -> list[Address]:
             run_answers.examples_answer,
             {"run": STRING, "split": STRING, "count": INTEGER},
             "The first examples of a split of a run's data.",
+        ),
+        ("data", data_answers.data_answer, _SPLIT, "Figures of a split of a run's data."),
+        (
+            "data_examples",
+            data_answers.data_examples_answer,
+            {**_SPLIT, "start": INTEGER, "count": INTEGER, "text": STRING},
+            "Examples of a split, with their pieces and padding.",
+        ),
+        (
+            "data_pieces",
+            data_answers.data_pieces_answer,
+            {**_SPLIT, "vocabulary": INTEGER, "order": STRING, "text": STRING, "start": INTEGER, "count": INTEGER},
+            "Pieces of a vocabulary with how often they occur.",
         ),
     ):
         handler = functools.partial(_look, answer, studio)
