@@ -40,6 +40,11 @@ PAGES = (
     Page("Curves", "/curves", (PLOTLY, "chart.js", "curves.js")),
     Page("Hparams", "/hparams", ("hparams.js",)),
     Page("Compare", "/compare", ("system_choice.js", "comparison.js", "compare.js")),
+    Page(
+        "Data",
+        "/data",
+        (PLOTLY, "chart.js", "histogram.js", "media.js", "example_list.js", "piece_table.js", "data.js"),
+    ),
     Page("Playground", "/playground", (*FIGURE_SCRIPTS[1:], "beam.js", "system_choice.js", "playground.js")),
 )
 APP_FILES = tuple(
