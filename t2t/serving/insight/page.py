@@ -40,6 +40,7 @@ PAGES = (
     Page("Curves", "/curves", (PLOTLY, "chart.js", "curves.js")),
     Page("Hparams", "/hparams", ("hparams.js",)),
     Page("Compare", "/compare", ("system_choice.js", "comparison.js", "compare.js")),
+    Page("Outputs", "/outputs", ("dev_outputs.js",)),
     Page(
         "Data",
         "/data",

@@ -67,6 +67,12 @@ def insight_addresses(studio: Studio) -> list[Address]:
             {"run": STRING, "split": STRING, "count": INTEGER},
             "The first examples of a split of a run's data.",
         ),
+        (
+            "dev_outputs",
+            run_answers.dev_outputs_answer,
+            {"run": STRING, "problem": STRING, "most": INTEGER},
+            "How outputs for sentences of the dev split changed from evaluation to evaluation.",
+        ),
         ("data", data_answers.data_answer, _SPLIT, "Figures of a split of a run's data."),
         (
             "data_examples",

@@ -54,14 +54,13 @@
       const choices = [insight.choice("Run", runs, runs.indexOf(run), (i) => changed({ of: runs[i], problem: null, split: null, text: null }))];
       place.setAttribute("aria-busy", "true");
       place.replaceChildren();
-      tools.replaceChildren(...choices);
       said.textContent = "Reading \u2026";
       try {
         const found = await insight.ask(`/insight/data?${new URLSearchParams(asked)}`);
         const { problems, problem, splits, split } = found;
         if (problems.length > 1) choices.push(insight.choice("Problem", problems, problems.indexOf(problem), (i) => changed({ of: run, problem: problems[i], split: null })));
         choices.push(insight.choice("Split", splits, splits.indexOf(split), (i) => changed({ of: run, split: splits[i] })));
-        tools.replaceChildren(...choices);
+        insight.replaceTools(tools, ...choices);
         said.textContent = "";
         const same = { run, problem, split };
         const isSampled = found.vocabularies.some((one) => one.examples < found.examples);
@@ -71,6 +70,7 @@
           ...(vocabularies.length ? [element("h2", {}, "Vocabulary"), ...vocabularies] : []),
         );
       } catch (error) {
+        insight.replaceTools(tools, ...choices);
         said.replaceChildren(insight.complaint(error));
       }
       place.setAttribute("aria-busy", "false");
