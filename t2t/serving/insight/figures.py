@@ -15,6 +15,7 @@ from t2t.inference.beam_trace import Node, alternatives, beam_tree, log_prob_of
 from t2t.inference.translator import Translator
 from t2t.problems.parsing import Parsing
 from t2t.problems.treebank.trees import Part, Tree, parse_tree
+from t2t.serving.insight.media import output_media
 from t2t.specs.constants import EOS_ID, TARGETS
 from t2t.specs.features import FeatureKind
 
@@ -53,7 +54,7 @@ def figure_of(
     except NoAttentionError as error:
         text, ids = _output(translator, source, target, changes)
         figure["note"] = str(error)
-    figure |= {"target": text, "log_prob": None}
+    figure |= {"target": text, "log_prob": None, "media": output_media(translator.problem, text)}
     if translator.model.autoregressive:
         figure["log_prob"] = log_prob_of(translator, source, ids)
     return figure | {"tree": _tree(translator, source, figure["target"], given=target is not None)}

@@ -1,5 +1,6 @@
 """Splits of runs' data that were looked at last, opened when they are asked for."""
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
@@ -21,7 +22,7 @@ OpenSplit = Callable[[RunDir, str, str], OpenData]
 
 
 class OpenedData:
-    """Opens data and keeps the last; a split that was generated again is opened again. Not for several threads.
+    """Opens data and keeps the last; a split that was generated again is opened again. Safe for several threads.
 
     Args:
         open_split: opens a split.
@@ -30,6 +31,7 @@ class OpenedData:
 
     def __init__(self, open_split: OpenSplit, most: int = MOST_OPEN):
         self._open, self._most = open_split, most
+        self._lock = threading.Lock()
         self._splits: OrderedDict[tuple[str, str, str, str], tuple[int, SplitData]] = OrderedDict()
 
     def get(self, run: RunDir, problem: str, split: str) -> SplitData:
@@ -39,6 +41,10 @@ class OpenedData:
             UserError: no such problem or split, no data of it, or data that are not the run's.
         """
         name = select_problem(run, problem or run.record.problems[0])
+        with self._lock:
+            return self._get(run, name, split)
+
+    def _get(self, run: RunDir, name: str, split: str) -> SplitData:
         key = str(run.path), run.record.created, name, split
         known = self._splits.get(key)
         if known is None or known[0] != _written(known[1]):

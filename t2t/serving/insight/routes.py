@@ -33,6 +33,11 @@ _MODEL_ANSWERS = {
     "outputs": "The best outputs for texts.",
 }
 """What `t2t.serving.insight.model_answers` answers, `<name>_answer`."""
+_EXAMPLE_ANSWERS = {
+    "example": "What a model answers to a picture or a sound of a split.",
+    "occlusion": "How much less likely an answer is when parts of a picture are covered.",
+}
+"""What `t2t.serving.insight.example_answers` answers."""
 
 _SPLIT = {"run": STRING, "problem": STRING, "split": STRING}
 """Query that names a split."""
@@ -94,7 +99,10 @@ def insight_addresses(studio: Studio) -> list[Address]:
         ("curves", functools.partial(_ask_files, run_answers.curves_answer, studio), "Training curves of runs."),
         ("hparams", functools.partial(_ask_files, run_answers.hparams_answer, studio), "Hparams of runs side by side."),
         ("comparison", functools.partial(_compare, studio), "What tells one system's outputs from another's."),
-        *((name, functools.partial(_ask_model, name, studio), summary) for name, summary in _MODEL_ANSWERS.items()),
+        *(
+            (name, functools.partial(_ask_model, name, studio), summary)
+            for name, summary in (_MODEL_ANSWERS | _EXAMPLE_ANSWERS).items()
+        ),
     ):
         path = f"/insight/{name}"
         addresses.append(
@@ -137,7 +145,8 @@ async def _ask_model(name: str, studio: Studio, service: Service, request: Reque
     most = {"most_texts": service.limits.most_texts} if name == "outputs" else {}
 
     def job() -> dict[str, Any]:
-        answers = import_quietly("t2t.serving.insight.model_answers")  # imports Keras
+        module = "example_answers" if name in _EXAMPLE_ANSWERS else "model_answers"
+        answers = import_quietly(f"t2t.serving.insight.{module}")  # imports Keras
         return getattr(answers, f"{name}_answer")(studio, data, **most)
 
     return JSONResponse(await service.run(job))

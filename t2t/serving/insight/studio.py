@@ -44,11 +44,11 @@ class Studio:
         """Whether examples of splits can be read."""
         return self._examples is not None
 
-    def model(self, name: Any, checkpoint: Any = None) -> LoadedModel:
+    def model(self, name: Any, checkpoint: Any = None, only_text: bool = True) -> LoadedModel:
         """Returns the model of a run, loaded where it is not in memory; None for its usual checkpoint.
 
         Raises:
-            UserError: no such run or checkpoint, or a model that is not asked by text.
+            UserError: no such run or checkpoint, or a model that is not asked by text where `only_text`.
         """
         if name is None and (names := self.runs.names()):
             name = names[0]
@@ -56,12 +56,12 @@ class Studio:
         if checkpoint is None and name in self._served:
             return self._served[name]
         if checkpoint is None:
-            return self._models.get(run, self._default)
+            return self._models.get(run, self._default, only_text)
         store = CheckpointStore(run.checkpoints_folder)
         known = [LATEST, BEST, *store.names(), *map(str, store.steps())]  # no path: requests read nothing else
         if str(checkpoint) not in known:
             raise UserError(f"checkpoint {str(checkpoint)[:100]!r}: there is none; there are {', '.join(known)}")
-        return self._models.get(run, str(checkpoint))
+        return self._models.get(run, str(checkpoint), only_text)
 
     def checkpoints(self, name: Any) -> dict[str, Any]:
         """Returns the checkpoints of a run: all steps, named ones, the best and the latest."""

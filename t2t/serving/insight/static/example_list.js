@@ -49,7 +49,7 @@
       ];
     });
     const look = one.features.some((feature) => feature.name === "inputs" && ["image", "audio", "video"].includes(feature.kind))
-      ? element("p", {}, element("a", { href: `/playground?${new URLSearchParams({ a: asked.run, problem: asked.problem, split: asked.split, example: one.number })}` }, "What a model answers", element("span", { class: "hidden" }, ` to example ${one.number}`)))
+      ? element("p", {}, element("a", { href: `/playground?${new URLSearchParams({ a: asked.run, split: asked.split, example: one.number })}` }, "What a model answers", element("span", { class: "hidden" }, ` to example ${one.number}`)))
       : null;
     return element(
       "li",
