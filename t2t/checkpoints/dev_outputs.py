@@ -27,6 +27,8 @@ MOST_EVALUATIONS = 200
 """That are kept of a problem; of more, every second is removed."""
 MOST_CHARACTERS = 1000
 """Of a text; what is longer is cut."""
+MOST_BYTES = 64 << 20
+"""Of a file that are read, whoever wrote it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +68,8 @@ def read_dev_outputs(path: Path) -> list[DevOutputs]:
     with os_errors_as_machine_errors(f"cannot read {path}"):
         fetch(path)
         try:
-            content = path.read_bytes()
+            with path.open("rb") as file:
+                content = file.read(MOST_BYTES)
         except FileNotFoundError:
             return []
     return list(_evaluations(content))
