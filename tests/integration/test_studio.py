@@ -15,6 +15,7 @@ from benchmarks.harness.load import Server
 from t2t.checkpoints.dev_outputs import DevOutputs, add_dev_outputs
 from t2t.checkpoints.run_dir import RunDir, lock_run
 from t2t.checkpoints.store import CheckpointStore
+from t2t.cli import trainer
 from tests.many_runs import write_run, write_runs
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -22,6 +23,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 GOLDEN_RUN = Path(__file__).parents[1] / "golden/runs/0.1.0"
 IMAGES = Path(__file__).parents[2] / "docs/images"
 PATHS = ("/", "/curves", "/hparams", "/compare", "/outputs", "/data", "/playground")
+DRAWS_DOCS = os.environ.get("T2T_IMAGES") == "docs"
 WIDTH = 1200
 SOURCES = ["one house", "the cat sleeps", "<b>a dog</b>"]
 OUTPUTS = {
@@ -223,7 +225,8 @@ def test_the_outputs_of_a_sentence_show_what_changed_and_new_ones_come(page, stu
     versions = page.locator('[data-sentence="2"] table.versions tbody tr')
     versions.nth(2).wait_for()
     assert [row.split("\t")[0] for row in versions.all_inner_texts()] == ["300", "200", "100"]
-    changed = versions.nth(0).locator("ins, del").evaluate_all("all => all.map(one => [one.localName, one.textContent])")
+    read = "all => all.map(one => [one.localName, one.textContent])"
+    changed = versions.nth(0).locator("ins, del").evaluate_all(read)
     assert changed == [["del", "the"], ["ins", "the"]]
     assert page.locator('[data-sentence="1"] tbody tr').nth(0).locator("th").inner_text() == "200 to 300"
     assert page.locator('[data-sentence="3"] dd').nth(0).inner_text() == "<b>a dog</b>"
@@ -389,19 +392,48 @@ def test_every_control_is_reached_by_keys(page, studio):
     }
 
 
-def test_pictures_for_the_documentation_can_be_drawn(browser, studio, pair, tmp_path):
+@pytest.fixture
+def phrases(studio, pair, tmp_path):
+    """A studio, a run and two of its systems: digits, or phrases in two languages where the documentation is drawn."""
+    if not DRAWS_DOCS:
+        yield studio, "digits", pair
+        return
+    flags = ["--problem=translate_ende_numbers", "--model=transformer", "--hparams_set=transformer_quickstart"]
+    flags += [
+        f"--data_dir={tmp_path}/data",
+        f"--output_dir={tmp_path}/runs/phrases",
+        "--generate_data",
+        "--worker_cpu=1",
+    ]
+    flags += [
+        "--train_steps=600",
+        "--local_eval_frequency=150",
+        "--eval_steps=2",
+        "--hparams=learning_rate_schedule=constant",
+    ]
+    assert trainer.main(["t2t-trainer", *flags]) == 0
+    with Server("t2t-insight", f"{tmp_path}/runs", f"--data_dir={tmp_path}/data") as one:
+        yield f"http://127.0.0.1:{one.port}", "phrases", ("phrases@450", "phrases@600")
+
+
+def test_pictures_for_the_documentation_can_be_drawn(browser, studio, phrases, tmp_path):
     """With T2T_IMAGES=docs it draws those that are in the documentation again."""
-    target = IMAGES if os.environ.get("T2T_IMAGES") == "docs" else tmp_path
+    target = IMAGES if DRAWS_DOCS else tmp_path
+    own, run, (first, second) = phrases
     shots = {
-        "curves.png": ("/curves?run=group_0/run_00&run=group_1/run_01&run=group_2/run_02", ".scatterlayer .trace", 590),
-        "compare.png": (f"/compare?a={pair[0]}&b={pair[1]}&shown=1", ".sentences li", 960),
-        "data.png": ("/data?of=digits", ".barlayer .point", 900),
-        "outputs.png": ("/outputs?of=digits", "table.versions", 560),
+        "curves.png": (
+            f"{studio}/curves?run=group_0/run_00&run=group_1/run_01&run=group_2/run_02",
+            ".scatterlayer .trace",
+            590,
+        ),
+        "compare.png": (f"{own}/compare?a={first}&b={second}&shown=1", ".sentences li", 960),
+        "data.png": (f"{own}/data?of={run}", ".barlayer .point", 960),
+        "outputs.png": (f"{own}/outputs?of={run}", "table.versions", 600),
     }
-    for name, (path, ready, height) in shots.items():
+    for name, (address, ready, height) in shots.items():
         page = browser.new_page(viewport={"width": WIDTH, "height": height})
         page.set_default_timeout(180_000)
-        page.goto(f"{studio}{path}")
+        page.goto(address)
         page.wait_for_selector(ready)
         page.wait_for_timeout(1500)
         picture = Image.open(io.BytesIO(page.screenshot()))
