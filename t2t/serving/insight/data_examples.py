@@ -14,8 +14,12 @@ from t2t.specs.features import FeatureKind
 
 MOST_SEARCHED = 20_000
 """Examples that one request looks through."""
+MOST_IDS_SEARCHED = 2_000_000
+"""Ids of these, about."""
 MOST_PIECES = 300
 """Of a sequence that are shown."""
+MOST_CHARACTERS = 5_000
+"""Of a text that are shown."""
 _BLOCK = 500
 """Examples that are looked through at a time."""
 
@@ -45,6 +49,7 @@ def examples_json(split: SplitData, start: int, count: int, text: str = "") -> d
 def _search(split: SplitData, start: int, count: int, text: str) -> tuple[np.ndarray, int]:
     """Returns the numbers of examples that contain a text, and where looking ended."""
     found: list[int] = []
+    ids = 0
     last = min(start + MOST_SEARCHED, len(split.reader))
     for block in range(start, last, _BLOCK):
         numbers = np.arange(block, min(block + _BLOCK, last))
@@ -54,6 +59,13 @@ def _search(split: SplitData, start: int, count: int, text: str) -> tuple[np.nda
                 found.append(number)
                 if len(found) == count:
                     return np.array(found), number + 1
+        ids += sum(
+            int(split.reader.lengths(split.columns[name], numbers).sum())
+            for name in split.columns
+            if split.is_text(name)
+        )
+        if ids > MOST_IDS_SEARCHED:
+            return np.array(found, np.int64), int(numbers[-1]) + 1
     return np.array(found, np.int64), last
 
 
@@ -89,6 +101,8 @@ def _feature(split: SplitData, name: str, number: int, batch: Batch | None) -> d
         found |= _text(split, name, values.tolist())
     whole = values if reader.is_sequence(stored) else values[0]
     found["media"] = media_of(whole, spec) or (output_media(split.problem, found["text"]) if name == TARGETS else None)
+    if "text" in found:
+        found["text"] = found["text"][:MOST_CHARACTERS]
     return found
 
 

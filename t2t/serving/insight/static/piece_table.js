@@ -7,9 +7,11 @@
   const percent = (part, whole) => `${(100 * (whole ? part / whole : 0)).toFixed(2)} %`;
 
   function summary(one, sampled) {
-    const unknown = one.unknown === null ? "it can spell every text" : `${count(one.unknown)} are unknown (${percent(one.unknown, one.total)})`;
+    const amount = `${count(one.examples)} examples${sampled ? ", evenly spread" : ""}`;
+    if (one.kind === "label") return `${count(one.size)} classes, counted in ${amount}; ${count(one.never)} never occur, ${count(one.rare)} less than ${one.rare_below} times.`;
+    const unknown = one.unknown === null ? "none can be unknown" : `${count(one.unknown)} are unknown (${percent(one.unknown, one.total)})`;
     return (
-      `${one.kind}, ${count(one.size)} ids. Of ${count(one.total)} pieces in ${count(one.examples)} examples${sampled ? ", evenly spread," : ""} ${unknown}; ` +
+      `${one.kind}, ${count(one.size)} ids. Of ${count(one.total)} pieces in ${amount}, ${unknown}; ` +
       `${count(one.never)} ids never occur, ${count(one.rare)} less than ${one.rare_below} times.`
     );
   }
@@ -29,7 +31,7 @@
 
   // asked: {run, problem, split}; one: a vocabulary as the server gives it; place: its number.
   insight.pieceTable = function (asked, one, place, isSampled) {
-    const name = `Vocabulary of ${one.features.join(" and ")}`;
+    const name = `${one.kind === "label" ? "Classes" : "Vocabulary"} of ${one.features.join(" and ")}`;
     const state = { order: 0, text: "", start: 0 };
     const rows = element("div", { class: "scrolled", tabindex: 0, role: "region", "aria-label": name });
     const said = element("p", { class: "status", role: "status" });
@@ -51,11 +53,11 @@
       }
     }
 
-    const hidden = element("span", { class: "hidden" }, ` of ${one.features.join(" and ")}`);
-    const before = element("button", { type: "button", onclick: () => look({ start: Math.max(0, state.start - A_PAGE) }) }, "Previous pieces", hidden);
-    const after = element("button", { type: "button", onclick: () => look({ start: state.start + A_PAGE }) }, "Next pieces", hidden.cloneNode(true));
-    const order = insight.choice("Order", ORDERS, 0, (index) => look({ order: index, start: 0 }));
-    const box = insight.search("Pieces with", "", insight.settled((text) => look({ text, start: 0 })));
+    const named = (text) => [text, element("span", { class: "hidden" }, ` of ${one.features.join(" and ")}`)];
+    const before = element("button", { type: "button", onclick: () => look({ start: Math.max(0, state.start - A_PAGE) }) }, named("Previous pieces"));
+    const after = element("button", { type: "button", onclick: () => look({ start: state.start + A_PAGE }) }, named("Next pieces"));
+    const order = insight.choice(named("Order"), ORDERS, 0, (index) => look({ order: index, start: 0 }));
+    const box = insight.search(named("Pieces with"), "", insight.settled((text) => look({ text, start: 0 })));
     look({});
     return element("section", { class: "vocabulary" }, element("h3", {}, name), element("p", { class: "note" }, summary(one, isSampled)), element("div", { class: "tools" }, order, box, before, after), said, rows);
   };

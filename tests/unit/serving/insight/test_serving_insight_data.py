@@ -151,8 +151,9 @@ def test_a_search_finds_every_example_with_the_text_and_no_other(folder):
         assert found["next"] is None
 
 
-def test_a_search_goes_on_where_a_request_ended(folder, monkeypatch):
-    monkeypatch.setattr(data_examples, "MOST_SEARCHED", 2)
+@pytest.mark.parametrize(("limit", "most"), [("MOST_SEARCHED", 2), ("MOST_IDS_SEARCHED", 6)])
+def test_a_search_goes_on_where_a_request_ended(folder, monkeypatch, limit, most):
+    monkeypatch.setattr(data_examples, limit, most)
     monkeypatch.setattr(data_examples, "_BLOCK", 1)
     split, start, numbers = split_of(folder), 0, []
     while start is not None:
