@@ -24,11 +24,12 @@ from t2t.specs.features import FeatureKind
 
 USAGE = """
 Shows on pages of this machine, for a browser, how runs train and what they do: a table of all runs below folders, also
-of those that train now, their curves over each other, hparams side by side, two systems compared line by line;
-attention, beam, what else might have been written. A model is loaded when something is asked of it.
+of those that train now, their curves over each other, hparams side by side, two systems compared line by line, how
+outputs changed during training, the data that is learned from; attention, beam, what else might have been written. A
+model is loaded when something is asked of it.
 
     %s runs                                     (then open http://127.0.0.1:8600)
-    %s run_a run_b --data_dir=data              (with the dev and test sets of their data)
+    %s run_a run_b --data_dir=data              (with the data that they learn from)
 
 Runs in --output_dir are loaded at once, and served as by t2t-server, too, with all its addresses:
 
