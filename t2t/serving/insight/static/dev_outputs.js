@@ -43,7 +43,7 @@
     const said = element("p", { class: "status", role: "status" });
     const list = element("ol", { class: "sentences" });
     let shown = ""; // what is drawn, so that nothing moves while nothing is new
-    const note = "Sentences of the dev split at each evaluation. Words that an output lacks are struck out in the next one, new ones underlined.";
+    const note = "Sentences of the dev split at each evaluation. Each output is compared with the one before it: words that went are struck out, new ones underlined.";
     content.append(element("p", { class: "note" }, note), tools, said, list);
 
     function draw(runs, run, found) {
