@@ -16,9 +16,11 @@ from t2t.export.formats import is_export
 from t2t.files.output import check_output
 from t2t.files.paths import address_of, local_path
 from t2t.inference.split_examples import SplitExamples
+from t2t.registry.plugins import load_plugins
 from t2t.runs.data import OpenData, check_split, open_run_data
 from t2t.runs.overview import find_runs
-from t2t.runs.run_checks import select_problem
+from t2t.runs.run_checks import check_plugins, select_problem
+from t2t.runs.startup import quietly
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
 
@@ -112,7 +114,7 @@ def _load(values: flags.FlagValues, run: RunDir, checkpoint: str):
 
 def _examples(values: flags.FlagValues, run: RunDir, split: str, count: int) -> tuple[list[str], list[str], int]:
     """Returns the first inputs and references of a split, and the number of its examples."""
-    data = open_run_data(run, values.data_dir, select_problem(run, values.problem), split)
+    data = _open_split(values, run, select_problem(run, values.problem), split, verify=True)
     check_split(data, split)
     reader = data.readers[split]
     if INPUTS not in data.problem.encoders or reader.features[TARGETS].kind != FeatureKind.TOKENS:
@@ -121,9 +123,12 @@ def _examples(values: flags.FlagValues, run: RunDir, split: str, count: int) -> 
     return examples.texts(), examples.references(), len(reader)
 
 
-def _open_split(values: flags.FlagValues, run: RunDir, problem: str, split: str) -> OpenData:
-    """Returns the data of a problem of a run, without reading it through to compare it with its checksums."""
-    return open_run_data(run, values.data_dir, problem, split, verify=False)
+def _open_split(values: flags.FlagValues, run: RunDir, problem: str, split: str, verify: bool = False) -> OpenData:
+    """Returns a split of the data of one of a run's problems, compared with its checksums where `verify`."""
+    with quietly():
+        plugins = load_plugins(values.t2t_usr_dir or None)
+    check_plugins(run, plugins)
+    return open_run_data(run, values.data_dir, problem, split, verify)
 
 
 def _plot(values: flags.FlagValues, folders: list[Path]) -> int:
