@@ -60,10 +60,11 @@ def occlusion_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
     answer = _named(found, data["class"]) if data.get("class") is not None else found[0]
 
     def score(images: Sequence[np.ndarray]) -> Sequence[float]:
+        inputs: list[Any] = list(images)
         if not _answers_with_class(translator):
             ids = [token for token in answer.ids if token != EOS_ID]
-            return translator.score_ids(list(images), [ids] * len(images))
-        each = _answers(translator, images)
+            return translator.score_ids(inputs, [ids] * len(inputs))
+        each = _answers(translator, inputs)
         return [next(one.log_prob or 0.0 for one in answers if one.ids == answer.ids) for answers in each]
 
     drops, cell = occlusion_map(image, score)

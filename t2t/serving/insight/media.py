@@ -28,10 +28,9 @@ def media_of(value: np.ndarray, spec: FeatureSpec) -> Media | None:
     """Returns an image (H, W, C), a clip (F, H, W, C) or a waveform (N,) for the page; None for other kinds."""
     if spec.kind == FeatureKind.IMAGE:
         return picture(value)
-    if spec.kind == FeatureKind.VIDEO:
-        kept = np.unique(np.linspace(0, len(value) - 1, MOST_FRAMES).round().astype(int)) if len(value) else []
-        strip = np.concatenate([value[frame] for frame in kept], axis=1) if len(value) else np.zeros((1, 1, 1), "u1")
-        return picture(strip, f"{len(kept)} of {len(value)} frames")
+    if spec.kind == FeatureKind.VIDEO and len(value):
+        kept = np.unique(np.linspace(0, len(value) - 1, MOST_FRAMES).round().astype(int))
+        return picture(np.concatenate(list(value[kept]), axis=1), f"{len(kept)} of {len(value)} frames")
     if spec.kind == FeatureKind.AUDIO:
         most = round(MOST_SECONDS * spec.sample_rate)
         note = f"the first {MOST_SECONDS:g} s" if len(value) > most else ""
