@@ -80,14 +80,17 @@ class WindowedOrder:
     def indices(self, epoch: int, window: int) -> np.ndarray:
         """Returns the examples of a window, (rows,) int64; an epoch's windows hold each example exactly once."""
         start, stop = (self._n * edge // self.windows for edge in (window, window + 1))
-        return Permutation(self._n, "epoch", self._seed, epoch)(np.arange(start, stop))
+        return self._permutation(epoch)(np.arange(start, stop))
 
     def windows_of(self, epoch: int, examples: np.ndarray) -> np.ndarray:
         """Returns the window of an epoch in which each example lies, (rows,) int64 both."""
-        positions = Permutation(self._n, "epoch", self._seed, epoch).inverse(examples)
+        positions = self._permutation(epoch).inverse(examples)
         # the last window whose first position, floor(n * window / windows), is not behind it
         found: np.ndarray = ((positions + 1) * self.windows - 1) // self._n
         return found
+
+    def _permutation(self, epoch: int) -> Permutation:
+        return Permutation(self._n, "epoch", self._seed, epoch)
 
     def shuffled(self, items: list, epoch: int, window: int) -> list:
         """Returns the batches of a window in the order in which they are learnt from."""
