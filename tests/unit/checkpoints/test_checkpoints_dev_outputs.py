@@ -13,6 +13,7 @@ from t2t.checkpoints.dev_outputs import (
     add_dev_outputs,
     read_dev_outputs,
 )
+from t2t.errors import MachineError
 
 SOURCES, REFERENCES = [f"source {n}" for n in range(100)], [f"reference {n}" for n in range(100)]
 
@@ -89,3 +90,9 @@ def test_damaged_lines_are_passed_over(file, damaged):
 
 def test_no_file_holds_nothing(file):
     assert read_dev_outputs(file) == []
+
+
+def test_a_folder_in_its_place_is_said(file):
+    file.mkdir()
+    with pytest.raises(MachineError, match=r"cannot read .*dev_outputs.jsonl: Is a directory .*; a folder is where a file is to be"):
+        add_dev_outputs(file, [outputs(1)])
