@@ -54,9 +54,10 @@ def figure_of(
     except NoAttentionError as error:
         text, ids = _output(translator, source, target, changes)
         figure["note"] = str(error)
-    figure |= {"target": text, "log_prob": None, "media": output_media(translator.problem, text)}
+    figure |= {"target": text, "log_prob": None}
     if translator.model.autoregressive:
         figure["log_prob"] = log_prob_of(translator, source, ids)
+    figure["media"] = output_media(translator.problem, figure["target"])
     return figure | {"tree": _tree(translator, source, figure["target"], given=target is not None)}
 
 

@@ -94,5 +94,5 @@ def test_no_file_holds_nothing(file):
 
 def test_a_folder_in_its_place_is_said(file):
     file.mkdir()
-    with pytest.raises(MachineError, match=r"cannot read .*dev_outputs.jsonl: Is a directory .*; a folder is where a file"):
+    with pytest.raises(MachineError, match=r"cannot read .*dev_outputs.jsonl: Is a directory .*; a folder is where"):
         add_dev_outputs(file, [outputs(1)])
