@@ -59,8 +59,8 @@ def build_step(job):
     """Returns the update of a job, and a batch for each of this process's replicas."""
     distribute, clusters, models, optimizers, steps, sets, groups = (
         import_quietly(f"t2t.{name}")
-        for name in ("training.distribute", "training.cluster", "models.transformer", "training.optimizers",
-                     "training.step", "hparams.transformer", "hparams.groups")
+        for name in ("training.tensorflow.distribute", "training.cluster", "models.transformer", "training.optimizers",
+                     "training.tensorflow.step", "hparams.transformer", "hparams.groups")
     )  # fmt: skip
     sizes, length, vocab_size = job["config"], job["length"], job["vocab_size"]
     hparams = sets.transformer_base().replace(
@@ -79,7 +79,7 @@ def build_step(job):
         {name: random.integers(3, vocab_size, shape, dtype=np.int32) for name in ("inputs", "targets")}
         for _ in range(job["replicas"])
     ]
-    return steps.UpdateStep(model, optimizer, strategy, run_seed=1), features
+    return steps.TensorFlowStep(model, optimizer, strategy, run_seed=1), features
 
 
 if __name__ == "__main__":

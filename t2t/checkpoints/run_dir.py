@@ -4,6 +4,7 @@
     vocab/          the vocabularies
     checkpoints/    see `t2t.checkpoints`
     metrics.jsonl   one line of figures a log step
+    dev_outputs.jsonl   see `t2t.checkpoints.dev_outputs`
     shortlist/      see `t2t.inference.shortlist`
     lock            held by the process that trains here
 
@@ -40,8 +41,8 @@ from t2t.text.encoder import TextEncoder
 from t2t.text.vocabulary_files import read_encoders, save_encoders
 
 RECORD_FILE, METRICS_FILE, _VOCAB_FOLDER, _LOCK_FILE = "run.json", "metrics.jsonl", "vocab", "lock"
-_CHECKPOINTS, _EVENTS = "checkpoints", "events"
-_OWN = (RECORD_FILE, _VOCAB_FOLDER, _CHECKPOINTS, METRICS_FILE, _EVENTS, "shortlist", _LOCK_FILE)
+_CHECKPOINTS, _EVENTS, _DEV_OUTPUTS = "checkpoints", "events", "dev_outputs.jsonl"
+_OWN = (RECORD_FILE, _VOCAB_FOLDER, _CHECKPOINTS, METRICS_FILE, _DEV_OUTPUTS, _EVENTS, "shortlist", _LOCK_FILE)
 """What is read and written in a run directory; none of it may be a link that leads out."""
 
 log = logging.getLogger("t2t")
@@ -68,6 +69,11 @@ class RunDir:
     def metrics_file(self) -> Path:
         """The figures of the run as JSON lines."""
         return self.path / METRICS_FILE
+
+    @property
+    def dev_outputs_file(self) -> Path:
+        """What the run wrote for some sentences of the dev split, see `t2t.checkpoints.dev_outputs`."""
+        return self.path / _DEV_OUTPUTS
 
     @property
     def has_checkpoints(self) -> bool:
@@ -134,6 +140,7 @@ class RunDir:
                 log.warning("the run in %s got to update %d and has no checkpoint; it starts again", path, reached)
             with os_errors_as_machine_errors(f"cannot begin a run in {path}"):
                 remove_file(path / METRICS_FILE)
+                remove_file(path / _DEV_OUTPUTS)
                 remove_file(path / RECORD_FILE)
 
     @classmethod
@@ -219,12 +226,12 @@ class RunDir:
             append_line(self.metrics_file, line)
 
     def publish_figures(self) -> None:
-        """Writes the figures so far, and the events for TensorBoard, to the object store that the directory mirrors.
+        """Writes figures, outputs and events for TensorBoard so far to the object store that the directory mirrors.
 
         Raises:
             MachineError: the store refuses or does not answer, or another process has taken over the run.
         """
-        files = [self.metrics_file, *(self.path / _EVENTS).rglob("*")]
+        files = [self.metrics_file, self.dev_outputs_file, *(self.path / _EVENTS).rglob("*")]
         with os_errors_as_machine_errors(f"cannot write {self.path}"):
             publish(*(path for path in files if path.is_file()))
 
@@ -267,7 +274,7 @@ def lock_run(path: str | Path) -> Iterator[None]:
                     f"--output_dir={path}: process {error} is training there; "
                     f"wait for it, stop it or use another --output_dir"
                 ) from None
-            fetch(path / RECORD_FILE, path / METRICS_FILE)
+            fetch(path / RECORD_FILE, path / METRICS_FILE, path / _DEV_OUTPUTS)
         yield
 
 

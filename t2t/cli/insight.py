@@ -16,19 +16,22 @@ from t2t.export.formats import is_export
 from t2t.files.output import check_output
 from t2t.files.paths import address_of, local_path
 from t2t.inference.split_examples import SplitExamples
-from t2t.runs.data import check_split, open_run_data
+from t2t.registry.plugins import load_plugins
+from t2t.runs.data import OpenData, check_split, open_run_data
 from t2t.runs.overview import find_runs
-from t2t.runs.run_checks import select_problem
+from t2t.runs.run_checks import check_plugins, select_problem
+from t2t.runs.startup import quietly
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
 
 USAGE = """
 Shows on pages of this machine, for a browser, how runs train and what they do: a table of all runs below folders, also
-of those that train now, their curves over each other, hparams side by side, two systems compared line by line;
-attention, beam, what else might have been written. A model is loaded when something is asked of it.
+of those that train now, their curves over each other, hparams side by side, two systems compared line by line, how
+outputs changed during training, the data that is learned from; attention, beam, what else might have been written. A
+model is loaded when something is asked of it.
 
     %s runs                                     (then open http://127.0.0.1:8600)
-    %s run_a run_b --data_dir=data              (with the dev and test sets of their data)
+    %s run_a run_b --data_dir=data              (with the data that they learn from)
 
 Runs in --output_dir are loaded at once, and served as by t2t-server, too, with all its addresses:
 
@@ -43,8 +46,8 @@ def build_flags(values: flags.FlagValues) -> None:
     with flag_group(values, RUN) as define:
         define.multi_string("runs", [], "Runs, and folders with runs below them, whose models are loaded when they are "
                             "asked for; --runs= may be left out.")  # fmt: skip
-        define.string("data_dir", "", "Folder of generated data that the runs were trained from, whose dev and test "
-                      "splits can be compared on.")  # fmt: skip
+        define.string("data_dir", "", "Folder of generated data that the runs were trained from: to look into it, and "
+                      "to compare on its dev and test splits.")  # fmt: skip
     define_server_flags(values)
     with flag_group(values, SERVICE) as define:
         define.integer("port", 8600, "Where to listen; 0 for any that is free.", 0, 65535)
@@ -81,8 +84,9 @@ def _folder(name: str) -> Path:
 
 
 def _addresses(values: flags.FlagValues, folders: list[Path], service, loaded_folders):
-    studio, loaded_models, run_folders, routes = (
-        import_serving(f"t2t.serving.insight.{name}") for name in ("studio", "loaded_models", "run_folders", "routes")
+    studio, loaded_models, run_folders, opened_data, routes = (
+        import_serving(f"t2t.serving.insight.{name}")
+        for name in ("studio", "loaded_models", "run_folders", "opened_data", "routes")
     )
     named = {
         name: run_folders.NamedRun(run.path, service.models[name].step if run_and_checkpoint(folder)[1] else None)
@@ -96,6 +100,7 @@ def _addresses(values: flags.FlagValues, folders: list[Path], service, loaded_fo
             served,
             values.checkpoint,
             functools.partial(_examples, values) if values.data_dir else None,
+            opened_data.OpenedData(functools.partial(_open_split, values)) if values.data_dir else None,
         )
     )
 
@@ -109,13 +114,21 @@ def _load(values: flags.FlagValues, run: RunDir, checkpoint: str):
 
 def _examples(values: flags.FlagValues, run: RunDir, split: str, count: int) -> tuple[list[str], list[str], int]:
     """Returns the first inputs and references of a split, and the number of its examples."""
-    data = open_run_data(run, values.data_dir, select_problem(run, values.problem), split)
+    data = _open_split(values, run, select_problem(run, values.problem), split, verify=True)
     check_split(data, split)
     reader = data.readers[split]
     if INPUTS not in data.problem.encoders or reader.features[TARGETS].kind != FeatureKind.TOKENS:
         raise UserError(f"{data.problem.name}: its inputs or targets are no text; give lines of your own")
     examples = SplitExamples(data.problem, reader, count)
     return examples.texts(), examples.references(), len(reader)
+
+
+def _open_split(values: flags.FlagValues, run: RunDir, problem: str, split: str, verify: bool = False) -> OpenData:
+    """Returns a split of the data of one of a run's problems, compared with its checksums where `verify`."""
+    with quietly():
+        plugins = load_plugins(values.t2t_usr_dir or None)
+    check_plugins(run, plugins)
+    return open_run_data(run, values.data_dir, problem, split, verify)
 
 
 def _plot(values: flags.FlagValues, folders: list[Path]) -> int:

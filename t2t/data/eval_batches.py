@@ -65,6 +65,10 @@ class EvalBatches:
         """Number of batches."""
         return len(self._batches)
 
+    def batches_with(self, examples: np.ndarray) -> list[Batch | None]:
+        """Returns the batch that holds each example; None for one that is not evaluated."""
+        return [next((one for one in self._batches if example in one.indices), None) for example in examples.tolist()]
+
     def __getitem__(self, number: int) -> tuple[np.ndarray, Arrays]:
         """Returns the examples' places in the split, (B,) int64, and the batch; raises IndexError after the last."""
         batch = self._batches[number]

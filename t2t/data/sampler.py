@@ -37,10 +37,23 @@ class Permutation:
             values[outside] = self._pass(values[outside])
         return values.astype(np.int64)
 
+    def inverse(self, images: np.ndarray) -> np.ndarray:
+        """Returns the positions that go to these: integers in [0, n), of any shape, to int64 of the same shape."""
+        values = self._pass_back(np.asarray(images).astype(np.uint64))
+        while (outside := values >= self.n).any():
+            values[outside] = self._pass_back(values[outside])
+        return values.astype(np.int64)
+
     def _pass(self, values: np.ndarray) -> np.ndarray:
         left, right = values >> self._shift, values & self._mask
         for key in self._round_keys:
             left, right = right, left ^ (_mix(right + key) & self._mask)
+        return (left << self._shift) | right
+
+    def _pass_back(self, values: np.ndarray) -> np.ndarray:
+        left, right = values >> self._shift, values & self._mask
+        for key in self._round_keys[::-1]:
+            left, right = right ^ (_mix(left + key) & self._mask), left
         return (left << self._shift) | right
 
 
@@ -67,7 +80,17 @@ class WindowedOrder:
     def indices(self, epoch: int, window: int) -> np.ndarray:
         """Returns the examples of a window, (rows,) int64; an epoch's windows hold each example exactly once."""
         start, stop = (self._n * edge // self.windows for edge in (window, window + 1))
-        return Permutation(self._n, "epoch", self._seed, epoch)(np.arange(start, stop))
+        return self._permutation(epoch)(np.arange(start, stop))
+
+    def windows_of(self, epoch: int, examples: np.ndarray) -> np.ndarray:
+        """Returns the window of an epoch in which each example lies, (rows,) int64 both."""
+        positions = self._permutation(epoch).inverse(examples)
+        # the last window whose first position, floor(n * window / windows), is not behind it
+        found: np.ndarray = ((positions + 1) * self.windows - 1) // self._n
+        return found
+
+    def _permutation(self, epoch: int) -> Permutation:
+        return Permutation(self._n, "epoch", self._seed, epoch)
 
     def shuffled(self, items: list, epoch: int, window: int) -> list:
         """Returns the batches of a window in the order in which they are learnt from."""

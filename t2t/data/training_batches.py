@@ -157,6 +157,23 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         self._next_batch()
         return self.state()
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether several examples lie in a row."""
+        return isinstance(self.shapes, PackedRows)
+
+    def batches_with(self, examples: np.ndarray, epoch: int = 0) -> list[Batch | None]:
+        """Returns the batch of an epoch that holds each example; None for one that is skipped. No curriculum counts.
+
+        Each window that holds some of the examples is planned, so few should be asked for at a time.
+        """
+        windows = self._order.windows_of(epoch, examples)
+        planned = {window: self._plan_window(epoch, window, None)[0] for window in np.unique(windows).tolist()}
+        return [
+            next((batch for batch in planned[window] if example in batch.indices), None)
+            for example, window in zip(examples.tolist(), windows.tolist(), strict=True)
+        ]
+
     def _next_batch(self) -> tuple[Batch, SplitReader, int]:
         """Returns the examples and shape of the next batch, what reads them, and their epoch."""
         batches, reader = self._window_batches()
@@ -195,14 +212,18 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         place = (self._epoch, self._window)
         plan = self._plan
         if plan is None or plan[0] != (*place, limit):
-            reader = self._reader_of(self._epoch)
-            indices, lengths = self._window_examples(reader, *place, limit)
-            if self.shapes is None:
-                batches = cut(indices, lengths, self._batch_size, self._ladder(lengths))
-            else:
-                batches = self.shapes.cut(indices, lengths)
-            plan = self._plan = ((*place, limit), self._order.shuffled(batches, *place), reader)
+            plan = self._plan = ((*place, limit), *self._plan_window(*place, limit))
         return plan[1:]
+
+    def _plan_window(self, epoch: int, window: int, limit: int | None) -> tuple[list[Batch], SplitReader]:
+        """Returns the batches of a window, in the order of training, and what reads them."""
+        reader = self._reader_of(epoch)
+        indices, lengths = self._window_examples(reader, epoch, window, limit)
+        if self.shapes is None:
+            batches = cut(indices, lengths, self._batch_size, self._ladder(lengths))
+        else:
+            batches = self.shapes.cut(indices, lengths)
+        return self._order.shuffled(batches, epoch, window), reader
 
     def _ladder(self, lengths: Arrays) -> Ladder:
         """Returns the widths of a window's batches: up to the split's longest, or its own where that is not known."""

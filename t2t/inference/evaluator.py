@@ -3,6 +3,7 @@
 Legend: B batch, T target length (1 for classes).
 """
 
+import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Lock
@@ -63,6 +64,8 @@ class Evaluator:
         self._text_metrics = [name for name in metrics if is_text_metric(name)]
         self._jobs = Jobs(model, sharing)
         self._sums: ModelFunction | None = None
+        self.decoded: tuple[Sequence[str], Sequence[str]] | None = None
+        """Hypotheses and references of the last evaluation; None where nothing was decoded."""
         self._tracing = Lock()
         self._signatures_said = False
 
@@ -76,7 +79,13 @@ class Evaluator:
         """Returns the scores of real decodes by the name of the metric; empty where none is wanted."""
         if not self._decode or not self._text_metrics:
             return {}
-        return compute(self._text_metrics, *self._decode(), self._language, self._read_sources)
+        self.decoded = self._decode()
+        return compute(self._text_metrics, *self.decoded, self._language, self._read_sources)
+
+    @functools.cached_property
+    def sources(self) -> Sequence[str] | None:
+        """The inputs as text; None where they are no text."""
+        return self._read_sources() if self._read_sources else None
 
     def _say_signatures(self, scores: Iterable[Score]) -> None:
         """Logs once how scores are computed: without that they cannot be compared with anyone's."""

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,13 +55,54 @@ class RunOverview:
 FIELDS = tuple(field.name for field in dataclasses.fields(RunOverview))
 
 
+LINK_LEVELS = 3
+"""How deep folders below a link are searched: a link to a run, or to a folder of groups of runs, is meant, and one to a
+whole disk does no harm."""
+
+
 def find_runs(folder: Path) -> Iterator[Path]:
-    """Yields the folders of runs below a folder and itself, sorted; links are not followed."""
-    for path, folders, files in os.walk(folder):
-        if RECORD_FILE in files:
-            yield Path(path)
+    """Yields the folders of runs below a folder and itself: sorted, then those behind links, each folder once.
+
+    Links to folders are followed `LINK_LEVELS` deep, and a folder that was searched is not searched again, so that
+    links that lead back end.
+    """
+    seen: set[tuple[int, int]] = set()
+    waiting: deque[tuple[Path, int | None]] = deque([(folder, None)])
+    while waiting:
+        start, levels = waiting.popleft()
+        for found, links in _walk(start, levels, seen):
+            if found is not None:
+                yield found
+            waiting.extend((link, LINK_LEVELS) for link in links)
+
+
+def _walk(folder: Path, levels: int | None, seen: set[tuple[int, int]]) -> Iterator[tuple[Path | None, list[Path]]]:
+    """Yields for each folder from one on, `levels` deep, itself if it is a run, and the links to folders in it."""
+    depth = len(folder.parts)
+    for name, folders, files in os.walk(folder):
+        path, identity = Path(name), _identity(name)
+        if identity is None or identity in seen:
             folders.clear()
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+            continue
+        seen.add(identity)
+        if RECORD_FILE in files:
+            folders.clear()
+            yield path, []
+            continue
+        folders[:] = sorted(one for one in folders if not one.startswith("."))
+        links = [path / one for one in folders if (path / one).is_symlink()]
+        if levels is not None and len(path.parts) - depth >= levels:
+            folders.clear()
+            links = []
+        yield None, links
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Returns what tells one folder from another, whatever leads there; None for one that is gone."""
+    with contextlib.suppress(OSError):
+        status = os.stat(path)
+        return status.st_dev, status.st_ino
+    return None
 
 
 def overview(folder: Path) -> list[RunOverview]:

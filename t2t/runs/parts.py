@@ -19,6 +19,7 @@ from t2t.registry import METRICS
 from t2t.runs.data import OpenData
 from t2t.runs.run_checks import set_batch_size
 from t2t.runs.settings import Settings
+from t2t.runs.split_batches import build_training_batches
 from t2t.runs.split_decoding import decodes
 from t2t.specs.constants import TRAIN
 
@@ -77,21 +78,7 @@ def build_parts(
                 f"problem {one.problem.name}: hidden words are predicted from inputs alone, and {type(view).__name__} "
                 f"reads targets, too; train --model=transformer_mlm"
             )
-        batches = TrainingBatches(
-            one.readers[TRAIN],
-            seed=settings.seed,
-            batch_size=own.batch_size,
-            window=own.shuffle_window,
-            columns=one.problem.columns,
-            max_length=own.max_length,
-            ladder_step=own.length_bucket_step,
-            fixed_shapes=own.fixed_shapes,
-            fixed_shapes_multiple=max(1, own.fixed_shapes_multiple),
-            packed_length=own.packed_length,
-            curriculum=_curriculum(own, per_update),
-            preprocessors=preprocessors,
-            masking=masking,
-        )
+        batches = build_training_batches(one, own, settings.seed, _curriculum(own, per_update))
         if preprocessors:
             log.info("training examples of %s are changed by %s", one.problem.name, ", ".join(map(repr, preprocessors)))
         _report_longer(batches, one, own.max_length, is_new)

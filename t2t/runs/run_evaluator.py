@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from t2t.checkpoints.dev_outputs import DevOutputs, add_dev_outputs
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.inference.parallel import Sharing
@@ -85,6 +86,21 @@ class RunEvaluator:
         lines = (line for line in run.metrics() if key in line)
         history = [(line["step"], math.nan if line[key] is None else line[key]) for line in lines]
         return BestTracker(store, name, higher_is_better(figure), history, "" if of == MEAN else of, keep_best)
+
+    def outputs_listener(self, run: RunDir) -> Callable[[int, dict[str, float]], None]:
+        """Returns a listener that keeps in the run's folder what was decoded for some sentences of each problem."""
+
+        def listener(update: int, figures: dict[str, float]) -> None:
+            found = [
+                DevOutputs.pick(update, part.name, evaluator.sources, references, outputs)
+                for part, evaluator in zip(self._parts, self._evaluators, strict=True)
+                if evaluator.decoded is not None
+                for outputs, references in [evaluator.decoded]
+            ]
+            if found:
+                add_dev_outputs(run.dev_outputs_file, found)
+
+        return listener
 
     def evaluation_listener(self, show: Callable[..., Any]) -> Callable[[int, dict[str, float]], None]:
         """Returns a listener that calls `show(update, figures, problem)` for each problem."""

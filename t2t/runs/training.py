@@ -323,7 +323,11 @@ class TrainingRun:
                     trainer,
                     hooks.tests(evaluator, evaluator.loss),
                     evaluator.best_trackers(run, store, settings.keep_best_checkpoints),
-                    listeners=[metrics.write_evaluation, evaluator.evaluation_listener(progress.show_evaluation)],
+                    listeners=[
+                        evaluator.outputs_listener(run),  # first: who has the figures has the outputs, too
+                        metrics.write_evaluation,
+                        evaluator.evaluation_listener(progress.show_evaluation),
+                    ],
                     interruptible=functools.partial(self._interruptible, signals),
                 )
             )

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from t2t.checkpoints.dev_outputs import read_dev_outputs
 from t2t.checkpoints.store import CheckpointStore
 
 TIMES = ("time", "train/tokens_per_second")
@@ -67,6 +68,8 @@ def left_by(folder):
         for part in ("model", "optimizer", "ema"):
             arrays = getattr(checkpoint, part) or {}
             found |= {f"{step} {part} {name}": array.tobytes() for name, array in arrays.items()}
+    if (folder / "dev_outputs.jsonl").exists():
+        found["outputs"] = (folder / "dev_outputs.jsonl").read_text()
     for line in map(json.loads, (folder / "metrics.jsonl").read_text().splitlines()):
         kind = "dev" if any(name.startswith("dev/") for name in line) else "train"
         found[f"{line['step']} {kind}"] = {
@@ -101,6 +104,21 @@ def test_early_stopping_counts_on(interrupted, caplog):
     assert whole == parts
     assert (whole["latest"], whole["best"].step) == (6, 2)
     assert sum(message.startswith("early stopping at update 6: ") for message in caplog.messages) == 2
+
+
+@pytest.mark.slow
+def test_outputs_are_kept_as_if_a_run_had_not_been_interrupted(make_run, tmp_path):
+    def make(name):
+        changes = {"train_steps": 4, "beam_size": 1, "extra_length": 2}
+        return make_run(tmp_path / name, {"eval_steps": 1}, problems="backwards", **changes)
+
+    whole = make("whole")
+    whole.copy_after(3, tmp_path / "parts")
+    whole.fit()
+    assert [one.step for one in read_dev_outputs(tmp_path / "parts/dev_outputs.jsonl")] == [2]
+    make("parts").fit()
+    assert [one.step for one in read_dev_outputs(tmp_path / "parts/dev_outputs.jsonl")] == [2, 4]
+    assert left_by(tmp_path / "parts") == left_by(tmp_path / "whole")
 
 
 def test_another_number_of_replicas_reads_the_same_batches(make_run, tmp_path):

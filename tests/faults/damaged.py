@@ -11,6 +11,7 @@ import numpy as np
 from t2t.checkpoints.averaging import average_checkpoints, load_for_decoding
 from t2t.checkpoints.best import Best
 from t2t.checkpoints.checkpoint import PARTS, Checkpoint
+from t2t.checkpoints.dev_outputs import DevOutputs, add_dev_outputs, read_dev_outputs
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
@@ -71,6 +72,7 @@ def make(folder: Path, vocab_kind: str) -> Tree:
         state = {"seed": 0, "data": {"epoch": 0, "window": 0, "batch": step}, **to_state(record.vocabularies)}
         tree.store.save(step, **parts, state=state)
         run.append_metrics(step, {"dev/loss": 1 / step})
+        add_dev_outputs(run.dev_outputs_file, [DevOutputs.pick(step, "", ["a"], ["b"], [f"c {step}"])])
     tree.store.mark_best(2, "loss", 0.5)
     tree.store.rank_best([Best(2, "loss", 0.5), Best(4, "loss", 0.75)])
     average_checkpoints(tree.store, STEPS)
@@ -144,6 +146,13 @@ def figures(tree: Tree) -> Hashable:
     return None
 
 
+def outputs(tree: Tree) -> Hashable:
+    """The log of outputs, as that of figures."""
+    for one in read_dev_outputs(RunDir.open(tree.folder / "run").dev_outputs_file):
+        assert len(one.outputs) == len(one.references)
+    return None
+
+
 def seen(checkpoint: Checkpoint) -> tuple:
     """All that was read of a checkpoint."""
     parts = [checkpoint.model, checkpoint.optimizer, checkpoint.ema]
@@ -162,6 +171,7 @@ READERS: dict[str, tuple[Reader, ...]] = {
     "run/checkpoints/best.json": (best, resumed),
     "run/checkpoints/ranking.json": (ranked, resumed),
     "run/metrics.jsonl": (figures,),
+    "run/dev_outputs.jsonl": (outputs,),
     "data/text2text_files/*": (trained_from,),
     "out.partial*": (continued,),
 }

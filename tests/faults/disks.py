@@ -20,7 +20,7 @@ _IN_THE_WAY = {
     "generation": ("data", "data/text2text_files", "data/.text2text_files.partial", "data/.text2text_files.lock/"),
     "training": (
         "run", "run/checkpoints", "run/events", "run/vocab", "run/run.json/", "run/lock/", "run/metrics.jsonl/",
-        "run/checkpoints/latest.json/",
+        "run/checkpoints/latest.json/", "run/dev_outputs.jsonl/",
     ),
     "decoding": ("out/decoded/", "out/decoded.partial/", "out/decoded.partial.json/"),
     "sharding": (

@@ -8,6 +8,8 @@ import pytest
 from sacrebleu.metrics import BLEU
 
 import t2t
+from t2t.checkpoints.dev_outputs import read_dev_outputs
+from t2t.checkpoints.run_dir import RunDir
 from t2t.cli import decoder, trainer
 from t2t.cli import eval as eval_command
 from t2t.text.token import TokenEncoder
@@ -52,6 +54,16 @@ def test_teacher_forced_figures_and_scores_of_decodes(tiny_run, translator, caps
 
 
 @pytest.mark.exhaustive
+def test_training_keeps_what_it_wrote_for_the_dev_split(tiny_run, translator):
+    """The last of its evaluations is of the weights that are loaded."""
+    first, last = read_dev_outputs(RunDir.open(tiny_run.output_dir).dev_outputs_file)
+    assert (first.step, last.step) == (20, 40)
+    assert set(last.sources) <= set(lines(tiny_run.raw_dir / "dev.source"))
+    assert [" ".join(reversed(source.split())) for source in last.sources] == list(last.references)
+    assert list(last.outputs) == [found[0].text for found in translator.translate(last.sources)]
+    assert first.outputs != last.outputs
+
+
 def test_the_trainers_schedule_evaluate_says_the_same(tiny_run, capsys):
     out, _ = evaluated(capsys, *tiny_run.flags)
     flags = [*tiny_run.train_flags, f"--output_dir={tiny_run.output_dir}", "--schedule=evaluate"]

@@ -104,6 +104,7 @@ def test_a_run_goes_on_on_another_machine(server, store, tiny_run, another_machi
     assert json.loads(names["run.json"])["data_dir"] == f"{store}/data"
     steps = [json.loads(line)["step"] for line in names["metrics.jsonl"].splitlines()]
     assert {2, 4} <= set(steps)
+    assert names["dev_outputs.jsonl"] == (tmp_path / "run/dev_outputs.jsonl").read_bytes()
     assert any(name.startswith("events/") for name in names)
 
 

@@ -12,16 +12,26 @@ import pytest
 from PIL import Image
 
 from benchmarks.harness.load import Server
+from t2t.checkpoints.dev_outputs import DevOutputs, add_dev_outputs
 from t2t.checkpoints.run_dir import RunDir, lock_run
 from t2t.checkpoints.store import CheckpointStore
+from t2t.cli import trainer
 from tests.many_runs import write_run, write_runs
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 GOLDEN_RUN = Path(__file__).parents[1] / "golden/runs/0.1.0"
 IMAGES = Path(__file__).parents[2] / "docs/images"
-PATHS = ("/", "/curves", "/hparams", "/compare", "/playground")
+PATHS = ("/", "/curves", "/hparams", "/compare", "/outputs", "/data", "/playground")
+DRAWS_DOCS = os.environ.get("T2T_IMAGES") == "docs"
 WIDTH = 1200
+SOURCES = ["one house", "the cat sleeps", "<b>a dog</b>"]
+OUTPUTS = {
+    100: ["house", "the the the", "dog a"],
+    200: ["house one", "sleeps the cat", "dog a"],
+    300: ["house one", "sleeps the dog", "<b>dog</b> a"],
+}
+"""By update, what the run wrote for the sentences."""
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +43,9 @@ def folder(tmp_path_factory):
     write_run(folder / "<img src=x onerror=alert(1)>", 2)
     shutil.copytree(GOLDEN_RUN / "run", folder / "digits")
     add_noise(CheckpointStore(folder / "digits/checkpoints"))
+    for step, outputs in OUTPUTS.items():
+        kept = DevOutputs.pick(step, "", SOURCES, [" ".join(reversed(line.split())) for line in SOURCES], outputs)
+        add_dev_outputs(folder / "digits/dev_outputs.jsonl", [kept])
     return folder
 
 
@@ -207,6 +220,85 @@ def test_a_run_that_trains_is_drawn_on(page, studio, folder):
     assert len(drawn(page, "train/loss")[0]["x"]) == before + 1
 
 
+def test_the_outputs_of_a_sentence_show_what_changed_and_new_ones_come(page, studio, folder):
+    page.goto(f"{studio}/outputs?of=digits")
+    versions = page.locator('[data-sentence="2"] table.versions tbody tr')
+    versions.nth(2).wait_for()
+    assert [row.split("\t")[0] for row in versions.all_inner_texts()] == ["300", "200", "100"]
+    read = "all => all.map(one => [one.localName, one.textContent])"
+    changed = versions.nth(0).locator("ins, del").evaluate_all(read)
+    assert changed == [["del", "cat"], ["ins", "dog"]]
+    assert page.locator('[data-sentence="1"] tbody tr').nth(0).locator("th").inner_text() == "200 to 300"
+    assert page.locator('[data-sentence="3"] dd').nth(0).inner_text() == "<b>a dog</b>"
+    kept = DevOutputs.pick(400, "", SOURCES, [" ".join(reversed(line.split())) for line in SOURCES], ["x", "y", "z"])
+    add_dev_outputs(folder / "digits/dev_outputs.jsonl", [kept])
+    wait_until(page, lambda: versions.nth(0).locator("ins").inner_text() == "y", "the new evaluation")
+    page.get_by_label("Outputs of a sentence").select_option("20")
+    assert "most=20" in page.url
+    page.get_by_label("Run").select_option("live")
+    page.get_by_text("This run has kept no outputs").wait_for()
+
+
+def bars(page, chart):
+    """Returns how many examples each bar of a histogram has, by the length in its middle."""
+    read = "plot => [[...plot._fullData[0].x], [...plot._fullData[0].y]]"
+    middles, counts = page.locator(f'[data-figure="{chart}"] .plot').evaluate(read)
+    return {x: y for x, y in zip(middles, counts, strict=True) if y}
+
+
+def test_data_are_looked_into(page, studio):
+    lines = [line.split() for line in (GOLDEN_RUN / "lines").read_text().splitlines()]
+    assert lines
+    page.goto(f"{studio}/data?of=digits")
+    page.locator(".barlayer .point").first.wait_for()
+    found = bars(page, "Lengths of inputs")
+    assert sum(found.values()) == 120
+    assert page.get_by_text("120 examples of text2text_files. None were dropped").count() == 1
+    examples = page.locator("[data-example]")
+    numbers = lambda: examples.evaluate_all("all => all.map(one => Number(one.dataset.example))")  # noqa: E731
+    wait_until(page, lambda: numbers() == list(range(10)), "the first examples")
+    assert "In a batch of" in examples.nth(0).inner_text()
+    first = examples.nth(0).locator("dd").nth(0)
+    assert len(first.locator(".token").all()) == int(
+        re.match(r"inputs (\d+) pieces", examples.nth(0).locator("dt").nth(0).inner_text())[1]
+    )
+    page.get_by_role("button", name="Later examples").click()
+    wait_until(page, lambda: numbers() == list(range(10, 20)), "the next examples")
+    assert "start=10" in page.url
+    page.reload()
+    wait_until(page, lambda: numbers() == list(range(10, 20)), "the same after reloading")
+    page.get_by_role("button", name="Earlier examples").click()
+    wait_until(page, lambda: numbers() == list(range(10)), "the first examples again")
+    text = first.locator(".text-of-example").inner_text()
+    page.get_by_label("Search in texts").fill(text)
+    wait_until(page, lambda: "text=" in page.url and 0 in numbers() and len(numbers()) < 10, "those with the text")
+    assert all(text in one for one in examples.all_inner_texts())
+    page.get_by_label("Split").select_option("dev")
+    wait_until(page, lambda: sum(bars(page, "Lengths of inputs").values()) == 6, "the dev split")
+
+
+def test_pieces_of_a_vocabulary_are_sorted_and_found(page, studio):
+    page.goto(f"{studio}/data?of=digits")
+    rows = page.locator("table.pieces tbody tr")
+    rows.nth(24).wait_for()
+    counts = [int(row.split("\t")[2].replace(",", "")) for row in rows.all_inner_texts()]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > 100
+    page.get_by_label("Pieces with").fill("7")
+    wait_until(page, lambda: all("7" in one.split("\t")[0] for one in rows.all_inner_texts()), "pieces with 7")
+    page.get_by_label("Pieces with").fill("")
+    page.get_by_label("Order").select_option("least frequent")
+    wait_until(page, lambda: rows.nth(0).inner_text().split("\t")[2] == "0", "pieces that never occur")
+
+
+def test_a_run_whose_data_are_not_there_says_so(browser, studio):
+    page = browser.new_page()  # the browser itself complains of the status
+    page.goto(f"{studio}/data?of=live")
+    page.locator("[role=alert]").wait_for()
+    assert "no data of translate_ende_numbers" in page.locator("[role=alert]").inner_text()
+    page.close()
+
+
 @pytest.fixture(scope="module")
 def pair():
     """Two systems of the run with checkpoints."""
@@ -266,9 +358,12 @@ def test_pages_are_for_everybody_and_fit_a_phone(browser, studio, path, scheme, 
     query = {
         "/compare": f"?a={pair[0]}&b={pair[1]}&shown=1", "/playground": f"?a={pair[0]}&text=1 2",
     }.get(path, "?run=group_0/run_00&run=digits")  # fmt: skip
+    if path in ("/outputs", "/data"):
+        query = "?of=digits"
     ready = {
         "/": "table.runs tbody tr", "/curves": ".scatterlayer .trace", "/hparams": "table.hparams",
-        "/compare": ".sentences li", "/playground": ".beam",
+        "/compare": ".sentences li", "/playground": ".beam", "/outputs": "table.versions",
+        "/data": ".barlayer .point",
     }[path]  # fmt: skip
     for width in (1300, 390):
         page = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
@@ -298,17 +393,48 @@ def test_every_control_is_reached_by_keys(page, studio):
     }
 
 
-def test_pictures_for_the_documentation_can_be_drawn(browser, studio, pair, tmp_path):
+@pytest.fixture
+def phrases(studio, pair, tmp_path):
+    """A studio, a run and two of its systems: digits, or phrases in two languages where the documentation is drawn."""
+    if not DRAWS_DOCS:
+        yield studio, "digits", pair
+        return
+    flags = ["--problem=translate_ende_numbers", "--model=transformer", "--hparams_set=transformer_quickstart"]
+    flags += [
+        f"--data_dir={tmp_path}/data",
+        f"--output_dir={tmp_path}/runs/phrases",
+        "--generate_data",
+        "--worker_cpu=1",
+    ]
+    flags += [
+        "--train_steps=600",
+        "--local_eval_frequency=150",
+        "--eval_steps=2",
+        "--hparams=learning_rate_schedule=constant",
+    ]
+    assert trainer.main(["t2t-trainer", *flags]) == 0
+    with Server("t2t-insight", f"{tmp_path}/runs", f"--data_dir={tmp_path}/data") as one:
+        yield f"http://127.0.0.1:{one.port}", "phrases", ("phrases@450", "phrases@600")
+
+
+def test_pictures_for_the_documentation_can_be_drawn(browser, studio, phrases, tmp_path):
     """With T2T_IMAGES=docs it draws those that are in the documentation again."""
-    target = IMAGES if os.environ.get("T2T_IMAGES") == "docs" else tmp_path
+    target = IMAGES if DRAWS_DOCS else tmp_path
+    own, run, (first, second) = phrases
     shots = {
-        "curves.png": ("/curves?run=group_0/run_00&run=group_1/run_01&run=group_2/run_02", ".scatterlayer .trace", 590),
-        "compare.png": (f"/compare?a={pair[0]}&b={pair[1]}&shown=1", ".sentences li", 960),
+        "curves.png": (
+            f"{studio}/curves?run=group_0/run_00&run=group_1/run_01&run=group_2/run_02",
+            ".scatterlayer .trace",
+            590,
+        ),
+        "compare.png": (f"{own}/compare?a={first}&b={second}&shown=1", ".sentences li", 960),
+        "data.png": (f"{own}/data?of={run}", ".barlayer .point", 960),
+        "outputs.png": (f"{own}/outputs?of={run}", "table.versions", 600),
     }
-    for name, (path, ready, height) in shots.items():
+    for name, (address, ready, height) in shots.items():
         page = browser.new_page(viewport={"width": WIDTH, "height": height})
         page.set_default_timeout(180_000)
-        page.goto(f"{studio}{path}")
+        page.goto(address)
         page.wait_for_selector(ready)
         page.wait_for_timeout(1500)
         picture = Image.open(io.BytesIO(page.screenshot()))

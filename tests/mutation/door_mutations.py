@@ -372,6 +372,25 @@ DOOR_MUTATIONS = (
         ),
     ),
     Mutation(
+        name="pieces are counted on one side",
+        file="t2t/serving/insight/split_data.py",
+        original="for feature in features:\n                values",
+        broken="for feature in features[:1]:\n                values",
+        breaks="A vocabulary that both sides share looks half as much used as it is.",
+        tests=(
+            "tests/unit/serving/insight/test_serving_insight_data.py::test_pieces_are_counted_over_both_sides_of_a_"
+            "shared_vocabulary",
+        ),
+    ),
+    Mutation(
+        name="links are followed without a limit",
+        file="t2t/runs/overview.py",
+        original="waiting.extend((link, LINK_LEVELS)",
+        broken="waiting.extend((link, None)",
+        breaks="A link to a disk among runs has all of it searched every few seconds.",
+        tests=("tests/unit/runs/test_runs_overview.py::test_a_link_is_followed_a_few_levels_deep",),
+    ),
+    Mutation(
         name="a request names any checkpoint",
         file="t2t/serving/insight/studio.py",
         original="if str(checkpoint) not in known:",

@@ -346,6 +346,16 @@ MODEL_MUTATIONS = (
         tests=("tests/unit/metrics/test_metrics_brackets.py::test_what_counts",),
     ),
     Mutation(
+        name="outputs of a resumed run are kept twice",
+        file="t2t/checkpoints/dev_outputs.py",
+        original="old.step < one.step]",
+        broken="old.step != one.step]",
+        breaks="A run that went back to an earlier checkpoint shows outputs of weights that it gave up.",
+        tests=(
+            "tests/unit/checkpoints/test_checkpoints_dev_outputs.py::test_a_resumed_run_writes_what_it_would_have_written",
+        ),
+    ),
+    Mutation(
         name="average divided by n - 1",
         file="t2t/checkpoints/averaging.py",
         original="(total / count).astype",

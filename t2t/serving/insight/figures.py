@@ -15,6 +15,7 @@ from t2t.inference.beam_trace import Node, alternatives, beam_tree, log_prob_of
 from t2t.inference.translator import Translator
 from t2t.problems.parsing import Parsing
 from t2t.problems.treebank.trees import Part, Tree, parse_tree
+from t2t.serving.insight.media import output_media
 from t2t.specs.constants import EOS_ID, TARGETS
 from t2t.specs.features import FeatureKind
 
@@ -56,6 +57,7 @@ def figure_of(
     figure |= {"target": text, "log_prob": None}
     if translator.model.autoregressive:
         figure["log_prob"] = log_prob_of(translator, source, ids)
+    figure["media"] = output_media(translator.problem, figure["target"])
     return figure | {"tree": _tree(translator, source, figure["target"], given=target is not None)}
 
 

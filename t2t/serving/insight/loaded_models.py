@@ -46,11 +46,11 @@ class LoadedModels:
         self._load, self._most = load, most
         self._models: OrderedDict[tuple[Path, float], LoadedModel] = OrderedDict()
 
-    def get(self, run: RunDir, checkpoint: str) -> LoadedModel:
+    def get(self, run: RunDir, checkpoint: str, only_text: bool = True) -> LoadedModel:
         """Returns the model of a checkpoint, `latest`, `best`, a step, ...: of the latest that there is by now.
 
         Raises:
-            UserError: no such checkpoint, a model whose inputs are no text, or what loading raises.
+            UserError: no such checkpoint, what loading raises, or inputs that are no text where `only_text`.
         """
         folder = CheckpointStore(run.checkpoints_folder).find(checkpoint)
         key = folder, folder.stat().st_mtime
@@ -59,9 +59,11 @@ class LoadedModels:
                 (old, _), _ = self._models.popitem(last=False)
                 log.info("model of %s leaves the memory", old)
             translator, step = self._load(run, str(folder))
-            if not translator.reads_text:
-                raise UserError(f"run {run.path}: its inputs are no text, which is all that is asked here")
             number = re.fullmatch(r"step-0*(\d+)", folder.name)
             self._models[key] = LoadedModel(translator, step, number[1] if number else folder.name)
         self._models.move_to_end(key)
+        if only_text and not self._models[key].translator.reads_text:
+            raise UserError(
+                f"run {run.path}: its inputs are no text; see what it answers to an example of the page Data"
+            )
         return self._models[key]

@@ -17,7 +17,7 @@ from t2t.errors import needs_extra
 STATIC = Path(__file__).parent / "static"
 FIGURE_SCRIPTS = ("dom.js", "lines.js", "heat_map.js", "attention.js", "outputs.js")
 """Scripts that draw figures, in order of execution."""
-_SHARED_SCRIPTS = ("dom.js", "ask.js", "address.js", "palette.js", "shell.js")
+_SHARED_SCRIPTS = ("dom.js", "ask.js", "address.js", "palette.js", "shell.js", "media.js")
 """Scripts of every page of a service."""
 PLOTLY = "plotly.min.js"
 """Draws charts; it comes with the Python package of its name."""
@@ -40,7 +40,17 @@ PAGES = (
     Page("Curves", "/curves", (PLOTLY, "chart.js", "curves.js")),
     Page("Hparams", "/hparams", ("hparams.js",)),
     Page("Compare", "/compare", ("system_choice.js", "comparison.js", "compare.js")),
-    Page("Playground", "/playground", (*FIGURE_SCRIPTS[1:], "beam.js", "system_choice.js", "playground.js")),
+    Page("Outputs", "/outputs", ("dev_outputs.js",)),
+    Page(
+        "Data",
+        "/data",
+        (PLOTLY, "chart.js", "histogram.js", "example_list.js", "piece_table.js", "data.js"),
+    ),
+    Page(
+        "Playground",
+        "/playground",
+        (*FIGURE_SCRIPTS[1:], "beam.js", "system_choice.js", "example_answer.js", "playground.js"),
+    ),
 )
 APP_FILES = tuple(
     sorted(
@@ -61,8 +71,9 @@ def figures_page(title: str, figures: Sequence[dict[str, Any]]) -> str:
 
     Texts stay texts: data is JSON without `<`, and the browser runs only the script whose hash the page names.
     """
-    script = "\n".join([*map(static, FIGURE_SCRIPTS), _START])
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {hash_source(script)}"
+    script = "\n".join([*map(static, (*FIGURE_SCRIPTS, "media.js")), _START])
+    media = "img-src data:; media-src data:"
+    policy = f"default-src 'none'; {media}; style-src 'unsafe-inline'; script-src {hash_source(script)}"
     head = f"""<meta http-equiv="Content-Security-Policy" content="{policy}">
 <style>
 {static("insight.css")}</style>"""

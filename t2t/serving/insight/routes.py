@@ -11,7 +11,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from t2t.errors import UnknownNameError
 from t2t.runs.startup import import_quietly
 from t2t.serving.address import HTML, JSON, Address, Content
-from t2t.serving.insight import run_answers
+from t2t.serving.insight import data_answers, run_answers
 from t2t.serving.insight.page import APP_FILES, PAGES, PLOTLY, app_page, plotly_file, static
 from t2t.serving.insight.studio import Studio
 from t2t.serving.requests import read_json
@@ -20,7 +20,7 @@ from t2t.serving.service import Service
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "media-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """The pages may read their own scripts and ask their own server, nothing else."""
 
@@ -33,6 +33,14 @@ _MODEL_ANSWERS = {
     "outputs": "The best outputs for texts.",
 }
 """What `t2t.serving.insight.model_answers` answers, `<name>_answer`."""
+_EXAMPLE_ANSWERS = {
+    "example": "What a model answers to a picture or a sound of a split.",
+    "occlusion": "How much less likely an answer is when parts of a picture are covered.",
+}
+"""What `t2t.serving.insight.example_answers` answers."""
+
+_SPLIT = {"run": STRING, "problem": STRING, "split": STRING}
+"""Query that names a split."""
 
 Answer = Callable[[Studio, Mapping[str, Any]], dict[str, Any]]
 
@@ -64,6 +72,25 @@ def insight_addresses(studio: Studio) -> list[Address]:
             {"run": STRING, "split": STRING, "count": INTEGER},
             "The first examples of a split of a run's data.",
         ),
+        (
+            "dev_outputs",
+            run_answers.dev_outputs_answer,
+            {"run": STRING, "problem": STRING, "most": INTEGER},
+            "How outputs for sentences of the dev split changed from evaluation to evaluation.",
+        ),
+        ("data", data_answers.data_answer, _SPLIT, "Figures of a split of a run's data."),
+        (
+            "data_examples",
+            data_answers.data_examples_answer,
+            {**_SPLIT, "start": INTEGER, "count": INTEGER, "text": STRING},
+            "Examples of a split, with their pieces and padding.",
+        ),
+        (
+            "data_pieces",
+            data_answers.data_pieces_answer,
+            {**_SPLIT, "vocabulary": INTEGER, "order": STRING, "text": STRING, "start": INTEGER, "count": INTEGER},
+            "Pieces of a vocabulary with how often they occur.",
+        ),
     ):
         handler = functools.partial(_look, answer, studio)
         path = f"/insight/{name}"
@@ -72,7 +99,10 @@ def insight_addresses(studio: Studio) -> list[Address]:
         ("curves", functools.partial(_ask_files, run_answers.curves_answer, studio), "Training curves of runs."),
         ("hparams", functools.partial(_ask_files, run_answers.hparams_answer, studio), "Hparams of runs side by side."),
         ("comparison", functools.partial(_compare, studio), "What tells one system's outputs from another's."),
-        *((name, functools.partial(_ask_model, name, studio), summary) for name, summary in _MODEL_ANSWERS.items()),
+        *(
+            (name, functools.partial(_ask_model, name, studio), summary)
+            for name, summary in (_MODEL_ANSWERS | _EXAMPLE_ANSWERS).items()
+        ),
     ):
         path = f"/insight/{name}"
         addresses.append(
@@ -115,7 +145,8 @@ async def _ask_model(name: str, studio: Studio, service: Service, request: Reque
     most = {"most_texts": service.limits.most_texts} if name == "outputs" else {}
 
     def job() -> dict[str, Any]:
-        answers = import_quietly("t2t.serving.insight.model_answers")  # imports Keras
+        module = "example_answers" if name in _EXAMPLE_ANSWERS else "model_answers"
+        answers = import_quietly(f"t2t.serving.insight.{module}")  # imports Keras
         return getattr(answers, f"{name}_answer")(studio, data, **most)
 
     return JSONResponse(await service.run(job))

@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from t2t.checkpoints.dev_outputs import MOST_EVALUATIONS, read_dev_outputs
 from t2t.checkpoints.run_dir import METRICS_FILE
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.runs.overview import DAMAGED, RunOverview
+from t2t.runs.run_checks import select_problem
 from t2t.serving.insight.curves import HOURS, UPDATES, CurveView, curves_json
 from t2t.serving.insight.hparams_table import hparams_json
+from t2t.serving.insight.output_history import history_json
 from t2t.serving.insight.studio import Studio
 from t2t.serving.insight.system_comparison import compare_systems
 from t2t.serving.requests import texts_of
@@ -19,7 +22,7 @@ from t2t.specs.constants import DEV
 
 MOST_POINTS, WIDEST_MEAN = 100_000, 10_001
 """Points of all curves of a figure that are sent at a time; points of a running mean."""
-MOST_EXAMPLES = 10_000
+MOST_EXAMPLES, MOST_VERSIONS = 10_000, MOST_EVALUATIONS
 _FEWEST_POINTS = 100
 """Points of a curve, however many runs are asked for."""
 
@@ -72,10 +75,18 @@ def checkpoints_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any
 
 def examples_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the first examples of a split of a run's data."""
-    count = str(data.get("count", "20"))
-    if not count.isdigit() or not 1 <= int(count[:9]) <= MOST_EXAMPLES:
-        raise UserError(f"count {count[:20]!r}: a whole number from 1 to {MOST_EXAMPLES} is wanted")
-    return studio.examples(data.get("run"), data.get("split", DEV), int(count))
+    count = number_of(data, "count", 20, 1, MOST_EXAMPLES)
+    return studio.examples(data.get("run"), data.get("split", DEV), count)
+
+
+def dev_outputs_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns how outputs for sentences of the dev split changed, of one of a run's problems, by default the first."""
+    run = studio.runs.run(data.get("run"))
+    problem = select_problem(run, data.get("problem") or run.record.problems[0])
+    most = number_of(data, "most", 10, 1, MOST_VERSIONS)
+    own = problem if len(run.record.problems) > 1 else ""
+    evaluations = [one for one in read_dev_outputs(run.dev_outputs_file) if one.problem == own]
+    return {"problems": list(run.record.problems), "problem": problem, **history_json(evaluations, most)}
 
 
 def comparison_answer(studio: Studio, data: Mapping[str, Any], most_texts: int) -> dict[str, Any]:
@@ -107,6 +118,14 @@ def int_of(data: Mapping[str, Any], name: str, default: int, least: int, most: i
     if type(value) is not int or not least <= value <= most:
         raise UserError(f"{name} {value!r}: a whole number from {least} to {most} is wanted")
     return value
+
+
+def number_of(data: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:
+    """Returns a whole number of a query; raises UserError for one out of bounds and anything else."""
+    text = str(data.get(name, default))
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
+        raise UserError(f"{name} {text[:20]!r}: a whole number from {least} to {most} is wanted")
+    return int(text)
 
 
 def _number_of(data: Mapping[str, Any], name: str) -> float | None:

@@ -8,7 +8,9 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.serving.insight.loaded_models import LoadedModel, LoadedModels
+from t2t.serving.insight.opened_data import OpenedData
 from t2t.serving.insight.run_folders import RunFolders
+from t2t.serving.insight.split_data import SplitData
 
 Examples = Callable[[RunDir, str, int], tuple[list[str], list[str], int]]
 """(run, split, count) -> the first inputs and references of a split, and how many it has."""
@@ -23,6 +25,7 @@ class Studio:
         served: models that are in memory all the time, by the name of their run.
         default: which checkpoint is meant where a request names none.
         examples: reads examples of a split; None where no data was named.
+        data: opens splits; None where no data was named.
     """
 
     def __init__(
@@ -32,20 +35,21 @@ class Studio:
         served: Mapping[str, LoadedModel] | None = None,
         default: str = LATEST,
         examples: Examples | None = None,
+        data: OpenedData | None = None,
     ):
         self.runs, self._models, self._served, self._default = runs, models, dict(served or {}), default
-        self._examples = examples
+        self._examples, self._data = examples, data
 
     @property
     def has_data(self) -> bool:
         """Whether examples of splits can be read."""
         return self._examples is not None
 
-    def model(self, name: Any, checkpoint: Any = None) -> LoadedModel:
+    def model(self, name: Any, checkpoint: Any = None, only_text: bool = True) -> LoadedModel:
         """Returns the model of a run, loaded where it is not in memory; None for its usual checkpoint.
 
         Raises:
-            UserError: no such run or checkpoint, or a model that is not asked by text.
+            UserError: no such run or checkpoint, or a model that is not asked by text where `only_text`.
         """
         if name is None and (names := self.runs.names()):
             name = names[0]
@@ -53,12 +57,12 @@ class Studio:
         if checkpoint is None and name in self._served:
             return self._served[name]
         if checkpoint is None:
-            return self._models.get(run, self._default)
+            return self._models.get(run, self._default, only_text)
         store = CheckpointStore(run.checkpoints_folder)
         known = [LATEST, BEST, *store.names(), *map(str, store.steps())]  # no path: requests read nothing else
         if str(checkpoint) not in known:
             raise UserError(f"checkpoint {str(checkpoint)[:100]!r}: there is none; there are {', '.join(known)}")
-        return self._models.get(run, str(checkpoint))
+        return self._models.get(run, str(checkpoint), only_text)
 
     def checkpoints(self, name: Any) -> dict[str, Any]:
         """Returns the checkpoints of a run: all steps, named ones, the best and the latest."""
@@ -83,3 +87,15 @@ class Studio:
             raise UserError("no data was named; start t2t-insight with --data_dir, or give lines of your own")
         sources, references, total = self._examples(self.runs.run(name), str(split), count)
         return {"sources": sources, "references": references, "total": total}
+
+    def data(self, name: Any, problem: Any, split: Any) -> SplitData:
+        """Returns a split of the data that a run was trained from; an empty problem stands for the run's first.
+
+        Raises:
+            UserError: no data was named, or what is there is not the run's.
+        """
+        run = self.runs.run(name)
+        if self._data is None:
+            there = f"; the run was trained from {run.record.data_dir}" if run.record.data_dir else ""
+            raise UserError(f"no data was named: start t2t-insight with --data_dir=FOLDER{there}")
+        return self._data.get(run, str(problem), str(split))

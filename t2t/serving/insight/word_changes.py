@@ -24,3 +24,13 @@ def _marked(words: Sequence[str], common: Sequence[tuple[int, int]]) -> Marked:
         pieces += [(" ".join(words[done:start]), True), (" ".join(words[start:end]), False)]
         done = end
     return [piece for piece in pieces if piece[0]]
+
+
+def merged_changes(old: str, new: str) -> list[tuple[str, str]]:
+    """Returns what became of a text, in order: pieces, joined by spaces, each with `same`, `removed` or `added`."""
+    words = old.split(), new.split()
+    pieces = []
+    for _, start, end, new_start, new_end in SequenceMatcher(None, *words, autojunk=False).get_opcodes():
+        before, after = " ".join(words[0][start:end]), " ".join(words[1][new_start:new_end])
+        pieces += [(before, "same")] if before == after else [(before, "removed"), (after, "added")]
+    return [piece for piece in pieces if piece[0]]

@@ -6,6 +6,7 @@ import pytest
 from t2t.checkpoints.averaging import load_for_decoding
 from t2t.checkpoints.best import Best
 from t2t.checkpoints.checkpoint import MODEL
+from t2t.checkpoints.dev_outputs import DevOutputs, add_dev_outputs, read_dev_outputs
 from t2t.checkpoints.run_dir import RunDir, lock_run
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
@@ -207,6 +208,20 @@ def test_figures_go_on_elsewhere(store, elsewhere):
         run.publish_figures()
     elsewhere()
     assert [line["step"] for line in RunDir.open(RUN).metrics()] == [1, 2]
+
+
+def test_outputs_that_are_kept_go_on_elsewhere(store, elsewhere):
+    run = create()
+    with lock_run(RUN):
+        add_dev_outputs(run.dev_outputs_file, [DevOutputs.pick(1, "", ["a"], ["b"], ["c"])])
+        run.publish_figures()
+    elsewhere()
+    with lock_run(RUN):
+        run = RunDir.open(RUN)
+        add_dev_outputs(run.dev_outputs_file, [DevOutputs.pick(2, "", ["a"], ["b"], ["d"])])
+        run.publish_figures()
+    elsewhere()
+    assert [one.outputs for one in read_dev_outputs(RunDir.open(RUN).dev_outputs_file)] == [("c",), ("d",)]
 
 
 def test_a_run_without_checkpoints_is_begun_again(store, elsewhere):

@@ -14,6 +14,21 @@ def test_permutation_is_a_bijection(n):
         assert np.array_equal(np.sort(Permutation(n, key)(np.arange(n))), np.arange(n))
 
 
+@pytest.mark.parametrize("n", [1, 2, 5, 16, 17, 1000, 4097, 100_003])
+def test_the_inverse_undoes_a_permutation(n):
+    permute = Permutation(n, "epoch", 3, n)
+    assert np.array_equal(permute.inverse(permute(np.arange(n))), np.arange(n))
+
+
+@pytest.mark.parametrize(("n", "window"), [(1, 10), (100, 7), (101, 10), (1000, 1000), (997, 64)])
+def test_the_window_of_an_example_is_the_one_that_lists_it(n, window):
+    order = WindowedOrder(n, seed=5, window=window)
+    for epoch in (0, 3):
+        found = order.windows_of(epoch, np.arange(n))
+        for number in range(order.windows):
+            assert (found[order.indices(epoch, number)] == number).all()
+
+
 def test_permutation_is_computed_position_by_position():
     permute = Permutation(12_345, "epoch", 3, 4)
     whole = permute(np.arange(12_345))

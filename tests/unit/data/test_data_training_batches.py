@@ -51,6 +51,31 @@ def batches(digits_train):
     return TrainingBatches(digits_train, seed=3, batch_size=120, window=70)
 
 
+@pytest.mark.parametrize("changes", [{}, {"fixed_shapes": 3}, {"max_length": 12}, {"packed_length": 24}], ids=str)
+def test_the_batch_of_an_example_is_the_one_that_training_reads(digits_train, changes):
+    batches = TrainingBatches(digits_train, seed=3, batch_size=120, window=70, **changes)
+    for epoch_number in (0, 1):
+        batches.seek({"epoch": epoch_number, "window": 0, "batch": 0})
+        expected = {}
+        while batches.state()["epoch"] == epoch_number:
+            batch = batches._next_batch()[0]
+            expected |= {example: (batch.indices.tolist(), batch.widths) for example in batch.indices.tolist()}
+        found = batches.batches_with(np.arange(len(digits_train)), epoch_number)
+        assert {n: (one.indices.tolist(), one.widths) for n, one in enumerate(found) if one} == expected
+        assert (len(expected) < len(digits_train)) == ("max_length" in changes)
+
+
+def test_the_batch_of_an_example_that_is_evaluated(digits_train):
+    batches = EvalBatches(digits_train, 100, limit=150)
+    found = batches.batches_with(np.arange(len(digits_train)))
+    assert all(one is None for one in found[150:])
+    for number in range(len(batches)):
+        indices, arrays = batches[number]
+        for example in indices.tolist():
+            assert np.array_equal(found[example].indices, indices)
+            assert found[example].widths["targets"] == arrays["targets"].shape[1]
+
+
 def test_an_epoch_holds_every_example_once(batches, digits_train):
     first, second = epoch(batches, 0), epoch(batches, 1)
     for found in (first, second):

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from t2t.training.distribute import build_strategy
 
 from t2t.checkpoints.adapters import merge_adapters
 from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
@@ -10,6 +9,7 @@ from t2t.inference.translator import Translator
 from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.runs.building import adapt_model
+from t2t.training.tensorflow.distribute import build_strategy
 from tests.builders import numpy, tiny_hparams
 from tests.letters import TEXTS, letters, moods, translator_of
 

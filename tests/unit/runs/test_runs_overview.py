@@ -10,7 +10,7 @@ from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
-from t2t.runs.overview import overview, overview_of
+from t2t.runs.overview import LINK_LEVELS, find_runs, overview, overview_of
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 
 SPEC = ProblemSpec(name="digits", features={"targets": FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=5)})
@@ -93,8 +93,31 @@ def test_a_finished_run_and_a_damaged_one_and_no_run(tmp_path):
         overview(tmp_path / "gone")
 
 
-def test_links_are_not_followed(tmp_path):
-    make_run(tmp_path / "elsewhere/run")
-    (tmp_path / "here").mkdir()
-    (tmp_path / "here/loop").symlink_to(tmp_path, target_is_directory=True)
-    assert overview(tmp_path / "here") == []
+def link(place, target):
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(target, target_is_directory=True)
+
+
+def test_runs_behind_links_are_found_once_and_links_that_lead_back_end(tmp_path):
+    """Real folders come first, so that a run within the tree keeps its own name."""
+    root, far = tmp_path / "root", tmp_path / "far"
+    for path in (root / "z/own", far / "group/one", far / "two"):
+        make_run(path)
+    link(root / "a_link", root / "z/own")
+    link(root / "back/up", root)
+    link(root / "far", far)
+    link(root / "alone", far / "two")
+    link(far / "group/out", tmp_path)
+    link(root / "gone", tmp_path / "nothing")
+    link(root / ".hidden", far)
+    assert [path.relative_to(root).as_posix() for path in find_runs(root)] == ["z/own", "alone", "far/group/one"]
+
+
+def test_a_link_is_followed_a_few_levels_deep(tmp_path):
+    deep = tmp_path / "far"
+    for level in range(LINK_LEVELS + 2):
+        make_run(deep / "run")
+        deep = deep / f"level_{level}"
+    link(tmp_path / "root/far", tmp_path / "far")
+    found = [len(path.relative_to(tmp_path / "root").parts) - 2 for path in find_runs(tmp_path / "root")]
+    assert sorted(found) == list(range(LINK_LEVELS))

@@ -44,11 +44,20 @@
     show(curves, view) {
       this.curves = curves;
       this.view = view;
+      this.update();
+    }
+
+    // Draws again, now or when the chart is seen.
+    update() {
       this.pending = true;
-      const ends = curves.map((one) => `${one.run} ${number(one.last)}`).slice(0, MOST_IN_ONE_BOX);
-      this.plot.setAttribute("aria-label", `${this.name} by ${TITLES[view.by]}; last: ${ends.join(", ")}`);
+      this.plot.setAttribute("aria-label", this.label());
       this.values.replaceChildren(this.table());
       if (this.isSeen) this.draw();
+    }
+
+    label() {
+      const ends = this.curves.map((one) => `${one.run} ${number(one.last)}`).slice(0, MOST_IN_ONE_BOX);
+      return `${this.name} by ${TITLES[this.view.by]}; last: ${ends.join(", ")}`;
     }
 
     table() {
@@ -84,17 +93,26 @@
     }
 
     layout() {
+      const range = this.view.range;
+      return {
+        ...this.frame(
+          { title: { text: TITLES[this.view.by], standoff: 8 }, ...(range ? { range, autorange: false } : { autorange: true }) },
+          { title: { text: unit(this.name), standoff: 8 }, type: this.view.log ? "log" : "linear", fixedrange: true },
+        ),
+        hovermode: this.curves.length <= MOST_IN_ONE_BOX ? "x unified" : "closest",
+      };
+    }
+
+    // What every chart looks like, with its axes.
+    frame(xaxis, yaxis) {
       const [ink, soft, paper] = ["--ink", "--line", "--paper"].map(insight.property);
       const axis = { gridcolor: soft, zerolinecolor: soft, linecolor: soft, automargin: true, title: { standoff: 8 } };
-      const range = this.view.range;
       return {
         height: HEIGHT, autosize: true, showlegend: false, dragmode: "zoom", uirevision: "kept",
         margin: { l: 56, r: 12, t: 8, b: 44 }, paper_bgcolor: paper, plot_bgcolor: paper,
         font: { family: "system-ui, sans-serif", size: 12, color: ink },
-        hovermode: this.curves.length <= MOST_IN_ONE_BOX ? "x unified" : "closest",
         hoverlabel: { bgcolor: paper, font: { color: ink } },
-        xaxis: { ...axis, title: { text: TITLES[this.view.by], standoff: 8 }, ...(range ? { range, autorange: false } : { autorange: true }) },
-        yaxis: { ...axis, title: { text: unit(this.name), standoff: 8 }, type: this.view.log ? "log" : "linear", fixedrange: true },
+        xaxis: { ...axis, ...xaxis }, yaxis: { ...axis, ...yaxis },
       };
     }
   };

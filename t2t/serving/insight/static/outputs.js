@@ -61,6 +61,7 @@
       "article",
       { class: "figure" },
       element("h2", {}, figure.title),
+      insight.media(figure.media, "Output"),
       element("dl", {}, texts.map(([name, text]) => [element("dt", {}, name), said(name, text)])),
       figure.classes && insight.classes(figure.classes),
       figure.tree && insight.tree(figure.tree),

@@ -120,6 +120,7 @@
   }
 
   async function show(content) {
+    if (address.get("example")) return insight.showExample(content);
     try {
       const runs = (await insight.ask("/insight/runs")).runs.filter((run) => run.has_checkpoints).map((run) => run.run);
       if (!runs.length) throw new Error("no run has a checkpoint yet");

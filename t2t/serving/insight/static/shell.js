@@ -37,6 +37,14 @@
     };
   };
 
+  // Replaces the choices in a place; the one that has the focus keeps it.
+  insight.replaceTools = function (place, ...nodes) {
+    const choices = () => [...place.querySelectorAll("select")];
+    const focused = choices().indexOf(document.activeElement);
+    place.replaceChildren(...nodes);
+    if (focused >= 0 && choices()[focused]) choices()[focused].focus();
+  };
+
   // A labelled box to tick.
   insight.checkbox = function (label, checked, changed) {
     const id = insight.fresh("check");

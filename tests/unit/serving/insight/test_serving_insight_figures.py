@@ -119,6 +119,22 @@ def test_classes_have_their_probabilities():
     assert [one["name"] for one in figure["maps"]] == ["Encoder self-attention"]
 
 
+class Sounds(Letters):
+    """Its outputs are files of their own."""
+
+    output_suffix = ".wav"
+
+    def output_file(self, output):
+        return f"the sound of {output}".encode()
+
+
+def test_an_output_that_is_a_file_is_in_the_figure():
+    figure = figure_of(build(Sounds), "A title", "a b", "d e")
+    sound = base64.b64encode(b"the sound of d e").decode()
+    assert figure["media"] == {"kind": "audio", "url": f"data:audio/wav;base64,{sound}", "note": ""}
+    assert "media-src data:" in Elements(figures_page("A title", [figure])).policy
+
+
 class Elements(HTMLParser):
     """What a browser makes of a page: elements, and what the scripts are."""
 

@@ -1,0 +1,59 @@
+"""The batches that a run makes of the splits of its data, without its model and without TensorFlow."""
+
+import dataclasses
+
+from t2t.checkpoints.run_dir import RunDir
+from t2t.data.curriculum import Curriculum
+from t2t.data.eval_batches import EvalBatches
+from t2t.data.training_batches import TrainingBatches
+from t2t.hparams.base import HParams
+from t2t.inference.rows import USUAL_LONGEST
+from t2t.runs.data import OpenData
+from t2t.runs.resuming import recorded_seed
+from t2t.runs.run_checks import set_batch_size
+from t2t.specs.constants import TRAIN
+
+
+def build_training_batches(
+    data: OpenData, hparams: HParams, seed: int, curriculum: Curriculum | None = None
+) -> TrainingBatches:
+    """Returns the batches of training of a problem; `hparams` have its batch size.
+
+    Raises:
+        UserError: hparams, such as `max_length`, that do not fit the data.
+    """
+    return TrainingBatches(
+        data.readers[TRAIN],
+        seed=seed,
+        batch_size=hparams.batch_size,
+        window=hparams.shuffle_window,
+        columns=data.problem.columns,
+        max_length=hparams.max_length,
+        ladder_step=hparams.length_bucket_step,
+        fixed_shapes=hparams.fixed_shapes,
+        fixed_shapes_multiple=max(1, hparams.fixed_shapes_multiple),
+        packed_length=hparams.packed_length,
+        curriculum=curriculum,
+        preprocessors=data.problem.stored.preprocessors(),
+        masking=data.problem.masking(),
+    )
+
+
+def batches_of_run(run: RunDir, data: OpenData, split: str) -> TrainingBatches | EvalBatches:
+    """Returns the batches of a split of a run's data: those of training, or those of an evaluation of all of it.
+
+    The positions that the model of the run has, which may cut long examples of an evaluation, are not known here.
+
+    Raises:
+        UserError: as `build_training_batches`.
+    """
+    shared = {field.name for field in dataclasses.fields(HParams)}
+    recorded = run.record.hparams.items()
+    kept = {section: {name: value for name, value in values.items() if name in shared} for section, values in recorded}
+    hparams = set_batch_size(HParams.from_dict(kept), run.record.problems, data.problem.name)
+    if split == TRAIN:
+        return build_training_batches(data, hparams, recorded_seed(run.path))
+    longest = hparams.max_input_length or max(USUAL_LONGEST, hparams.max_length)
+    return EvalBatches(
+        data.readers[split], hparams.batch_size, columns=data.problem.columns, max_length=longest, ladder_step=1.0
+    )

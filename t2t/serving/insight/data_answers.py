@@ -1,0 +1,46 @@
+"""Answers of the page about data, which no model is needed for: a split as a whole, examples, pieces."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from t2t.errors import UserError
+from t2t.serving.insight.data_examples import examples_json
+from t2t.serving.insight.data_figures import ORDERS, pieces_json, split_json
+from t2t.serving.insight.run_answers import number_of
+from t2t.serving.insight.split_data import SplitData
+from t2t.serving.insight.studio import Studio
+from t2t.specs.constants import TRAIN
+
+MOST_EXAMPLES, MOST_PIECES = 50, 200
+"""Of an answer."""
+_LAST = 10**15
+"""Where an answer may start."""
+
+
+def data_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what there is of a split of a run's data, with figures."""
+    run = studio.runs.run(data.get("run"))
+    return {"problems": list(run.record.problems), **split_json(_split(studio, data))}
+
+
+def data_examples_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns some examples of a split, those that contain a text where one is given."""
+    start, count = number_of(data, "start", 0, 0, _LAST), number_of(data, "count", 20, 1, MOST_EXAMPLES)
+    return examples_json(_split(studio, data), start, count, str(data.get("text", "")))
+
+
+def data_pieces_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns some pieces of a vocabulary."""
+    split = _split(studio, data)
+    start, count = number_of(data, "start", 0, 0, _LAST), number_of(data, "count", 50, 1, MOST_PIECES)
+    place = number_of(data, "vocabulary", 0, 0, max(0, len(split.vocabularies) - 1))
+    order = data.get("order", next(iter(ORDERS)))
+    if order not in ORDERS:
+        raise UserError(f"order {order!r}: one of {', '.join(ORDERS)} is wanted")
+    if not split.vocabularies:
+        raise UserError(f"{split.problem.name}: no feature has a vocabulary")
+    return pieces_json(split, place, order, str(data.get("text", "")), start, count)
+
+
+def _split(studio: Studio, data: Mapping[str, Any]) -> SplitData:
+    return studio.data(data.get("run"), data.get("problem", ""), data.get("split", TRAIN))

@@ -1,0 +1,61 @@
+"""Pictures and sounds as `data:` addresses, which pages show and play without asking anybody.
+
+Legend: H, W height and width, C channels, F frames, N samples of a waveform.
+"""
+
+import base64
+
+import numpy as np
+
+from t2t.problems.base import Problem
+from t2t.problems.formats.audio import wav_file
+from t2t.problems.formats.images import png_file, resized
+from t2t.specs.features import FeatureKind, FeatureSpec
+
+LONGEST_SIDE = 256
+"""Rows of pixels of a picture; larger ones are sent smaller."""
+MOST_FRAMES = 8
+"""Frames of a clip that are shown beside each other, evenly spread."""
+MOST_SECONDS = 10.0
+"""Of a sound that is sent."""
+_TYPES = {".png": "image/png", ".wav": "audio/wav"}
+
+Media = dict[str, str]
+"""What the page shows: `kind`, `image` or `audio`, the `url` with the content, and a `note`, which may be empty."""
+
+
+def media_of(value: np.ndarray, spec: FeatureSpec) -> Media | None:
+    """Returns an image (H, W, C), a clip (F, H, W, C) or a waveform (N,) for the page; None for other kinds."""
+    if spec.kind == FeatureKind.IMAGE:
+        return picture(value)
+    if spec.kind == FeatureKind.VIDEO and len(value):
+        kept = np.unique(np.linspace(0, len(value) - 1, MOST_FRAMES).round().astype(int))
+        return picture(np.concatenate(list(value[kept]), axis=1), f"{len(kept)} of {len(value)} frames")
+    if spec.kind == FeatureKind.AUDIO:
+        most = round(MOST_SECONDS * spec.sample_rate)
+        note = f"the first {MOST_SECONDS:g} s" if len(value) > most else ""
+        return _media(".wav", wav_file(value[:most], spec.sample_rate), note)
+    return None
+
+
+def picture(image: np.ndarray, note: str = "") -> Media:
+    """Returns an image (H, W, C) uint8; one that has neither one channel nor three is shown by their mean."""
+    height, width = image.shape[:2]
+    factor = min(LONGEST_SIDE / height, MOST_FRAMES * LONGEST_SIDE / width)
+    if factor < 1:
+        image = resized(image, max(1, round(height * factor)), max(1, round(width * factor)))
+    if image.shape[-1] not in (1, 3):
+        image = image.mean(axis=-1, keepdims=True).astype(np.uint8)
+    return _media(".png", png_file(image), note)
+
+
+def output_media(problem: Problem, output: str) -> Media | None:
+    """Returns what `t2t-decoder --output_format=files` would write of an output; None where it is text alone."""
+    suffix = problem.output_suffix
+    return _media(suffix, problem.output_file(output), "") if suffix in _TYPES else None
+
+
+def _media(suffix: str, content: bytes, note: str) -> Media:
+    kind = _TYPES[suffix]
+    address = f"data:{kind};base64,{base64.b64encode(content).decode()}"
+    return {"kind": kind.partition("/")[0], "url": address, "note": note}

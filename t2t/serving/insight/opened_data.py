@@ -1,0 +1,79 @@
+"""Splits of runs' data that were looked at last, opened when they are asked for."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+
+from t2t.checkpoints.run_dir import RunDir
+from t2t.data.eval_batches import EvalBatches
+from t2t.data.manifest import MANIFEST_NAME
+from t2t.data.training_batches import TrainingBatches
+from t2t.errors import UserError
+from t2t.runs.data import OpenData, check_split
+from t2t.runs.run_checks import select_problem
+from t2t.runs.split_batches import batches_of_run
+from t2t.serving.insight.split_data import SplitData
+
+MOST_OPEN = 4
+"""Splits that stay open, with the figures that were computed."""
+
+OpenSplit = Callable[[RunDir, str, str], OpenData]
+"""(run, problem, split) -> the problem of the run with its data."""
+
+
+class OpenedData:
+    """Opens data and keeps the last; a split that was generated again is opened again. Safe for several threads.
+
+    Args:
+        open_split: opens a split.
+        most: how many stay open.
+    """
+
+    def __init__(self, open_split: OpenSplit, most: int = MOST_OPEN):
+        self._open, self._most = open_split, most
+        self._lock = threading.Lock()
+        self._splits: OrderedDict[tuple[str, str, str, str], tuple[int, SplitData]] = OrderedDict()
+
+    def get(self, run: RunDir, problem: str, split: str) -> SplitData:
+        """Returns a split of the data of one of a run's problems, empty for its only one.
+
+        Raises:
+            UserError: no such problem or split, no data of it, or data that are not the run's.
+        """
+        name = select_problem(run, problem or run.record.problems[0])
+        with self._lock:
+            return self._get(run, name, split)
+
+    def _get(self, run: RunDir, name: str, split: str) -> SplitData:
+        key = str(run.path), run.record.created, name, split
+        known = self._splits.get(key)
+        if known is None or known[0] != _written(known[1]):
+            while len(self._splits) >= self._most:
+                self._splits.popitem(last=False)
+            data = self._open(run, name, split)
+            check_split(data, split)
+            found = SplitData(data, split, *_batches(run, data, split))
+            known = self._splits[key] = _written(found), found
+        self._splits.move_to_end(key)
+        return known[1]
+
+
+def _written(split: SplitData) -> int:
+    """Returns when the data was written, in nanoseconds since 1970; 0 where it is gone."""
+    try:
+        return (split.reader.folder / MANIFEST_NAME).stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _batches(run: RunDir, data: OpenData, split: str) -> tuple[TrainingBatches | EvalBatches | None, str]:
+    """Returns the batches of the split, or why there are none to look at."""
+    try:
+        batches = batches_of_run(run, data, split)
+    except UserError as error:
+        return None, str(error)
+    if isinstance(batches, TrainingBatches) and batches.resized:
+        return None, "preprocessors change the lengths of these examples each time they are read"
+    if isinstance(batches, TrainingBatches) and batches.is_packed:
+        return None, "several of these examples are packed into a row, one after the other"
+    return batches, ""

@@ -1,0 +1,54 @@
+"""How what a run writes for sentences of its dev split changed from evaluation to evaluation."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from t2t.checkpoints.dev_outputs import DevOutputs
+from t2t.metrics.text import SACREBLEU_METRICS, sacrebleu_metric
+from t2t.serving.insight.word_changes import merged_changes
+
+
+def history_json(evaluations: Sequence[DevOutputs], most: int) -> dict[str, Any]:
+    """Returns for each sentence the outputs that differ from the one before, the newest first.
+
+    Only evaluations of the same sentences as the last one count.
+
+    Args:
+        evaluations: of one problem, oldest first.
+        most: outputs of a sentence, the newest of them.
+
+    Returns:
+        `steps` of the evaluations; `sentences`, each with `source`, which may be null, `reference`, `outputs` and
+        `earlier`, how many outputs there were before these. An output has its `first` and `last` step, its chrF, and
+        the `words` that were removed from the one before and added to it.
+    """
+    own = [one for one in evaluations if one.sentences == evaluations[-1].sentences]
+    if not own:
+        return {"steps": [], "sentences": []}
+    sources = own[-1].sources or [None] * len(own[-1].references)
+    return {
+        "steps": [one.step for one in own],
+        "sentences": [
+            {"source": source, "reference": reference, **_versions(own, place, most)}
+            for place, (source, reference) in enumerate(zip(sources, own[-1].references, strict=True))
+        ],
+    }
+
+
+def _versions(evaluations: Sequence[DevOutputs], place: int, most: int) -> dict[str, Any]:
+    spans: list[tuple[int, int, str]] = []
+    for one in evaluations:
+        text = one.outputs[place]
+        if spans and spans[-1][2] == text:
+            spans[-1] = spans[-1][0], one.step, text
+        else:
+            spans.append((one.step, one.step, text))
+    reference = evaluations[-1].references[place]
+    chrf = sacrebleu_metric("chrf", SACREBLEU_METRICS["chrf"], {})
+    found = []
+    for number in range(max(0, len(spans) - most), len(spans)):
+        first, last, text = spans[number]
+        words = merged_changes(spans[number - 1][2], text) if number else [(text, "same")] if text.strip() else []
+        score = chrf.sentence_score(text, [reference]).score
+        found.append({"first": first, "last": last, "chrf": score, "words": words})
+    return {"outputs": found[::-1], "earlier": len(spans) - len(found)}

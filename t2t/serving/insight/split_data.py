@@ -1,0 +1,130 @@
+"""A split of a run's data, and figures of it: lengths, and how often each id occurs, over evenly spread examples.
+
+Legend: N examples of the sample, V ids of a vocabulary.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+
+import numpy as np
+
+from t2t.data.eval_batches import EvalBatches
+from t2t.data.manifest import SplitRecord
+from t2t.data.reader import SplitReader
+from t2t.data.training_batches import TrainingBatches
+from t2t.errors import UserError
+from t2t.problems.base import Problem
+from t2t.runs.data import OpenData
+from t2t.specs.features import FeatureKind
+from t2t.text.encoder import TextEncoder
+
+MOST_SAMPLED = 100_000
+"""Examples that figures are over, of a larger split."""
+MOST_ITEMS = 10_000_000
+"""Ids that are counted of a feature, about."""
+_BLOCK = 2_000
+"""Examples that are read at a time."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitData:
+    """A split that pages look at."""
+
+    data: OpenData
+    split: str
+    batches: TrainingBatches | EvalBatches | None
+    """Those of the run; None where they cannot be made or would take long, see `no_batches`."""
+    no_batches: str = ""
+    """Why there are none."""
+
+    @property
+    def problem(self) -> Problem:
+        """The problem with its vocabularies."""
+        return self.data.problem
+
+    @property
+    def reader(self) -> SplitReader:
+        """Reads the split."""
+        return self.data.readers[self.split]
+
+    @property
+    def record(self) -> SplitRecord:
+        """What the manifest says of the split."""
+        return self.data.manifest.split(self.split)
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """Feature name to stored name."""
+        return self.problem.columns or {name: name for name in self.reader.features}
+
+    @functools.cached_property
+    def sample(self) -> np.ndarray:
+        """Numbers of the examples that figures are over, (N,) int64 ascending: all, or one of each of N equal parts.
+
+        They are the same each time.
+        """
+        return spread(len(self.reader), MOST_SAMPLED)
+
+    def lengths(self, feature: str) -> np.ndarray:
+        """Returns the items of a sequence feature in each example of the sample, (N,) int32."""
+        return self.reader.lengths(self.columns[feature], self.sample)
+
+    @functools.cached_property
+    def vocabularies(self) -> list[tuple[TextEncoder, list[str]]]:
+        """Each vocabulary with the features that are written in it."""
+        found: list[tuple[TextEncoder, list[str]]] = []
+        for feature, encoder in self.problem.encoders.items():
+            if feature not in self.columns:
+                continue
+            for known, features in found:
+                if known is encoder:
+                    features.append(feature)
+                    break
+            else:
+                found.append((encoder, [feature]))
+        return found
+
+    def ids(self, feature: str, examples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the ids of some examples end to end, and their lengths, (examples,).
+
+        Raises:
+            UserError: an id that the vocabulary does not have: the file is damaged.
+        """
+        values, lengths = self.reader.read(examples, self.columns[feature])
+        size = self.problem.encoders[feature].vocab_size
+        if len(values) and int(values.max()) >= size:
+            raise UserError(
+                f"{self.reader.folder}: {feature} of {self.split} hold id {int(values.max())}, and the vocabulary has "
+                f"{size}; the file is damaged: delete that folder and run t2t-datagen again"
+            )
+        return values, lengths
+
+    @functools.cached_property
+    def counts(self) -> list[tuple[np.ndarray, int]]:
+        """For each of `vocabularies`, how often each id occurs, (V,) int64, and over how many examples."""
+        return [self._count(encoder, features) for encoder, features in self.vocabularies]
+
+    def _count(self, encoder: TextEncoder, features: list[str]) -> tuple[np.ndarray, int]:
+        totals = [self.record.columns[self.columns[feature]].items for feature in features]
+        mean = max(1.0, max(totals) / max(1, len(self.reader)))
+        examples = self.sample[spread(len(self.sample), max(1, int(MOST_ITEMS / mean)))]
+        counts = np.zeros(encoder.vocab_size, np.int64)
+        for start in range(0, len(examples), _BLOCK):
+            for feature in features:
+                values, _ = self.ids(feature, examples[start : start + _BLOCK])
+                counts += np.bincount(np.ravel(values), minlength=encoder.vocab_size)
+        return counts, len(examples)
+
+    def is_text(self, feature: str) -> bool:
+        """Returns whether a feature is ids of a vocabulary or a class."""
+        kind = self.reader.features[self.columns[feature]].kind
+        return kind in (FeatureKind.TOKENS, FeatureKind.LABEL) and feature in self.problem.encoders
+
+
+def spread(count: int, most: int) -> np.ndarray:
+    """Returns all numbers below `count`, or `most` of them: one of each of as many equal parts, by a fixed seed."""
+    if count <= most:
+        return np.arange(count)
+    edges = np.arange(most + 1, dtype=np.int64) * count // most
+    return np.random.default_rng(0).integers(edges[:-1], edges[1:])

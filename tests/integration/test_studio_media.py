@@ -1,0 +1,102 @@
+"""Pages on pictures and sounds in a real browser: shown, played, answered."""
+
+import numpy as np
+import pytest
+
+import t2t
+from benchmarks.harness.load import Server
+from t2t.cli import trainer
+from tests.integration.test_inputs import PLUGIN, SMALL
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Runs that tell classes of pictures and of tones, with their data and the plug-in of their problems."""
+    folder = tmp_path_factory.mktemp("media")
+    (folder / "plugin").mkdir()
+    (folder / "plugin/__init__.py").write_text(PLUGIN)
+    for name, changes in (("picture", f"{SMALL},batch_size=24"), ("tone", f"{SMALL},batch_size=96")):
+        flags = [f"--problem={name}_to_class", f"--output_dir={folder}/runs/{name}", f"--data_dir={folder}/data"]
+        flags += ["--model=transformer_encoder", "--hparams_set=transformer_tiny", f"--hparams={changes}"]
+        flags += [f"--t2t_usr_dir={folder}/plugin", "--generate_data", "--worker_cpu=1", "--train_steps=30"]
+        assert trainer.main(["t2t-trainer", *flags]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def studio(folder):
+    flags = [str(folder / "runs"), f"--data_dir={folder}/data", f"--t2t_usr_dir={folder}/plugin"]
+    with Server("t2t-insight", *flags) as one:
+        yield f"http://127.0.0.1:{one.port}"
+
+
+def test_pictures_are_shown_and_lead_to_what_the_model_answers(page, studio, folder):
+    page.goto(f"{studio}/data?of=picture&split=dev")
+    picture = page.locator('[data-example="4"] img')
+    picture.wait_for()
+    assert picture.evaluate("image => [image.naturalWidth, image.naturalHeight]") == [5, 6]
+    assert picture.get_attribute("alt") == "inputs of example 4"
+    assert "green" in page.locator('[data-example="4"]').inner_text()
+    page.locator('[data-example="4"] a').click()
+    page.locator(".saliency rect").first.wait_for()
+    translator = t2t.load(str(folder / "runs/picture"), usr_dir=str(folder / "plugin"))
+    rows = [row.split("\t") for row in page.locator("table.classes tbody tr").all_inner_texts()]
+    assert len(rows) == 3
+    assert sum(float(row[1]) for row in rows) == pytest.approx(1, abs=1e-3)
+    assert page.locator("dd").all_inner_texts() == ["green", rows[0][0]]
+    assert translator.problem.class_labels == ("red", "green", "blue")
+    assert page.locator(".saliency rect").count() == 30
+    page.get_by_label("Class", exact=True).select_option(rows[1][0])
+    page.locator(f'.saliency[aria-label*="{rows[1][0]}"]').wait_for()
+    page.get_by_label("Example").fill("5")
+    page.get_by_label("Example").press("Enter")
+    page.get_by_text("example 5 of 12").wait_for()
+    assert "example=5" in page.url
+
+
+def test_sounds_are_played(page, studio):
+    page.goto(f"{studio}/data?of=tone&split=dev")
+    sound = page.locator('[data-example="0"] audio')
+    sound.wait_for()
+    sound.evaluate("audio => { audio.load(); }")
+    page.wait_for_timeout(500)
+    seconds = sound.evaluate("audio => audio.duration")
+    said = page.locator('[data-example="0"] dt').nth(0).inner_text()
+    assert f"{seconds:.2f} s" in said
+    page.goto(f"{studio}/playground?a=tone&split=dev&example=0")
+    page.locator("table.classes").wait_for()
+    assert page.locator("audio").count() == 1
+    assert page.locator(".saliency").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["data?of=picture", "data?of=tone", "playground?a=picture&split=dev&example=1"])
+def test_pages_are_for_everybody(browser, studio, path, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    page = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme=scheme)
+    page.set_default_timeout(180_000)
+    page.goto(f"{studio}/{path}")
+    page.wait_for_selector(".saliency rect" if path.startswith("playground") else "[data-example]")
+    tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+    found = axe.Axe().run(page, options={"runOnly": tags, "resultTypes": ["violations"]})
+    assert found.violations_count == 0, found.generate_report()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.close()
+
+
+def test_the_rows_of_a_picture_stay_sharp(page, studio):
+    """So that its pixels can be told apart: neighbours are not mixed where it is shown larger."""
+    page.goto(f"{studio}/data?of=picture&split=dev")
+    picture = page.locator('[data-example="0"] img')
+    picture.wait_for()
+    read = """image => {
+      const canvas = Object.assign(document.createElement("canvas"), { width: 5, height: 6 });
+      const context = canvas.getContext("2d");
+      context.drawImage(image, 0, 0);
+      return [...context.getImageData(0, 0, 5, 6).data];
+    }"""
+    pixels = np.array(picture.evaluate(read)).reshape(6, 5, 4)[..., :3]
+    assert pixels[..., 0].mean() > pixels[..., 1:].mean() + 60  # red has 120 more
+    assert picture.evaluate("image => getComputedStyle(image).imageRendering") == "pixelated"

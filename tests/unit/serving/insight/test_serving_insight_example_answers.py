@@ -1,0 +1,124 @@
+"""What a model answers to pictures of its data, and what that rests on: against calls of the model itself."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from t2t.data.generate import generate
+from t2t.data.manifest import load_encoders, read_manifest
+from t2t.data.reader import SplitReader
+from t2t.errors import UserError
+from t2t.hparams.groups import DecodeHParams
+from t2t.hparams.transformer import TransformerHParams
+from t2t.inference.occlusion import occlusion_map
+from t2t.inference.translator import Translator
+from t2t.models.transformer import Transformer
+from t2t.models.transformer_encoder import TransformerEncoder
+from t2t.problems.array_inputs import Image2Class, Image2Text
+from t2t.runs.data import OpenData
+from t2t.serving.insight.example_answers import example_answer, occlusion_answer
+from t2t.serving.insight.split_data import SplitData
+from tests.builders import randomise
+
+SMALL = {"hidden_size": 8, "filter_size": 12, "num_heads": 2, "num_hidden_layers": 1, "max_length": 16}
+NAMES = ("red", "green", "blue")
+
+
+class Pictures:
+    """Noise; the class has nothing to do with it."""
+
+    image_shape = (8, 6, 3)
+    class_labels = vocabulary = NAMES
+
+    def generate_samples(self, split, source):
+        rng = np.random.default_rng(source.rng.randrange(1000))
+        for number in range(4):
+            image = rng.integers(0, 256, self.image_shape).astype(np.uint8)
+            yield {"inputs": image, "targets": NAMES[number % 3]}
+
+
+class PictureToClass(Pictures, Image2Class):
+    name = "picture_to_class"
+
+
+class PictureToText(Pictures, Image2Text):
+    name = "picture_to_text"
+    vocab_kind = "token"
+
+
+def studio_of(problem_class, model_class, folder):
+    generate(problem_class(), folder, folder / "tmp", seed=7, workers=1)
+    folder = folder / problem_class.name
+    manifest = read_manifest(folder)
+    problem = problem_class().with_encoders(load_encoders(folder, manifest))
+    data = OpenData(problem, manifest, {"dev": SplitReader(folder, manifest, "dev")}, "", "")
+    model = randomise(model_class(TransformerHParams(**SMALL), problem.spec()))
+    translator = Translator(problem, model, DecodeHParams(beam_size=1, extra_length=2))
+    return SimpleNamespace(
+        model=lambda name, checkpoint, only_text: (translator, 7, None),
+        data=lambda name, problem, split: SplitData(data, split, None),
+        translator=translator,
+        images=data.readers["dev"].single(np.arange(4), "inputs"),
+    )
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory):
+    return studio_of(PictureToClass, TransformerEncoder, tmp_path_factory.mktemp("classes"))
+
+
+def log_probs(studio, images):
+    logits = np.asarray(studio.translator.model({"inputs": np.stack(images)})).astype(float)
+    return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+
+def test_classes_have_the_models_probabilities(classes):
+    found = example_answer(classes, {"example": 2})
+    expected = np.exp(log_probs(classes, classes.images[2:3]))[0]
+    assert {one["name"]: one["probability"] for one in found["classes"]} == {
+        name: pytest.approx(value, rel=1e-4) for name, value in zip(NAMES, expected, strict=True)
+    }
+    assert found["output"]["text"] == NAMES[expected.argmax()]
+    assert (found["reference"], found["step"], found["total"]) == ({"text": "blue", "media": None}, 7, 4)
+    assert found["inputs"]["url"].startswith("data:image/png;base64,")
+    assert found["has_map"]
+
+
+@pytest.mark.parametrize("name", [None, "green"])
+def test_the_map_is_of_the_class_that_is_asked_for(classes, name):
+    best = int(log_probs(classes, classes.images[1:2]).argmax())
+    asked = NAMES.index(name) if name else best
+    expected, cell = occlusion_map(classes.images[1], lambda images: log_probs(classes, images)[:, asked])
+    found = occlusion_answer(classes, {"example": 1, **({"class": name} if name else {})})
+    assert (found["answer"], found["cell"]) == (NAMES[asked], cell)
+    assert (found["height"], found["width"]) == (8, 6)
+    np.testing.assert_allclose(found["drops"], expected, atol=1e-5)
+    assert np.abs(expected).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"example": 4}, "example 4: a whole number from 0 to 3 is wanted"),
+        ({"example": 0, "class": "pink"}, "class 'pink': there is none; there are"),
+    ],
+)
+def test_mistakes_are_said(classes, asked, message):
+    with pytest.raises(UserError, match=message):
+        occlusion_answer(classes, asked)
+
+
+@pytest.mark.slow
+def test_a_text_rests_on_what_makes_it_more_likely(tmp_path):
+    studio = studio_of(PictureToText, Transformer, tmp_path)
+    found = example_answer(studio, {"example": 0})
+    (best,) = studio.translator.translate_ids([studio.images[0]])[0]
+    assert (found["output"]["text"], found["classes"]) == (best.text, None)
+    ids = [token for token in best.ids if token != 1]
+
+    def score(images):
+        return [studio.translator.score_ids([image], [ids])[0] for image in images]
+
+    expected, _ = occlusion_map(studio.images[0], score)
+    np.testing.assert_allclose(occlusion_answer(studio, {"example": 0})["drops"], expected, atol=1e-4)
