@@ -30,6 +30,8 @@ TUNE = ["optuna>=4.5,<6"]
 ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.18", "onnxruntime>=1.22"]
 HUGGINGFACE = ["transformers>=5.23,<6", "torch>=2.6"]
 LITERT = ["ai-edge-litert>=2.1,<3"]
+MLFLOW = ["mlflow-skinny>=3,<4"]
+WANDB = ["wandb>=0.20,<1"]
 
 setup(
     name="t2t-keras",  # the import is `t2t`
@@ -86,6 +88,8 @@ setup(
         "huggingface": HUGGINGFACE,
         "litert": LITERT,
         "tune": TUNE,
+        "mlflow": MLFLOW,
+        "wandb": WANDB,
         "docs": DOCS,
         "test": [*TEST, *ALGEBRA, *AUDIO, *SERVE, *CTRANSLATE2, *ROUGE, *ONNX, *LITERT, *BEAM, *LANGUAGE, *S3, *TUNE],
     },

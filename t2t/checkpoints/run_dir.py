@@ -5,6 +5,7 @@
     vocab/          the vocabularies
     checkpoints/    see `t2t.checkpoints`
     metrics.jsonl   one line of figures a log step
+    tracking.json   what experiment trackers have of it, see `t2t.tracking`
     shortlist/      see `t2t.inference.shortlist`
     lock            held by the process that trains here
 
@@ -46,8 +47,9 @@ FORMAT = 1
 """Format of the records that this version writes; it reads all formats up to it."""
 
 RECORD_FILE, METRICS_FILE, _VOCAB_FOLDER, _LOCK_FILE = "run.json", "metrics.jsonl", "vocab", "lock"
+TRACKING_FILE = "tracking.json"
 _CHECKPOINTS, _EVENTS = "checkpoints", "events"
-_OWN = (RECORD_FILE, _VOCAB_FOLDER, _CHECKPOINTS, METRICS_FILE, _EVENTS, "shortlist", _LOCK_FILE)
+_OWN = (RECORD_FILE, _VOCAB_FOLDER, _CHECKPOINTS, METRICS_FILE, _EVENTS, "shortlist", TRACKING_FILE, _LOCK_FILE)
 """What is read and written in a run directory; none of it may be a link that leads out."""
 
 log = logging.getLogger("t2t")
@@ -318,7 +320,7 @@ class RunDir:
         Raises:
             MachineError: the store refuses or does not answer, or another process has taken over the run.
         """
-        files = [self.metrics_file, *(self.path / _EVENTS).rglob("*")]
+        files = [self.metrics_file, self.path / TRACKING_FILE, *(self.path / _EVENTS).rglob("*")]
         with os_errors_as_machine_errors(f"cannot write {self.path}"):
             publish(*(path for path in files if path.is_file()))
 
