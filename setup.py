@@ -30,7 +30,7 @@ TUNE = ["optuna>=4.5,<6"]
 ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.18", "onnxruntime>=1.22"]
 HUGGINGFACE = ["transformers>=5.23,<6", "torch>=2.6"]
 LITERT = ["ai-edge-litert>=2.1,<3"]
-MLFLOW = ["mlflow-skinny>=3,<4"]
+MLFLOW = ["mlflow-skinny>=3,<4", "sqlalchemy>=2,<3", "alembic>=1.13,<2"]  # with a store of its own in a file
 WANDB = ["wandb>=0.20,<1"]
 
 setup(
