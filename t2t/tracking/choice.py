@@ -34,7 +34,8 @@ def check_trackers(names: Sequence[str]) -> None:
             near = did_you_mean(name, TRACKERS)
             raise UnknownNameError(f"--track={name}: there is no such tracker; {near}there are {', '.join(TRACKERS)}")
         with needs_extra(name, f"--track={name}"):
-            if importlib.util.find_spec(name) is None:
+            found = importlib.util.find_spec(name)
+            if found is None or found.origin is None:  # a folder of its name, such as the one that wandb writes
                 raise ModuleNotFoundError(name=name)
 
 

@@ -1,4 +1,4 @@
-"""A page of pictures in a real browser: it loads, draws, answers hands and keys, and stays text whatever it is given."""
+"""A page of pictures in a real browser: it loads, draws, answers hands and keys, and keeps text as text."""
 
 import numpy as np
 import pytest
