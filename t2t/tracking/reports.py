@@ -2,12 +2,16 @@
 
 import contextlib
 import json
+import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t.checkpoints.run_dir import TRACKING_FILE, RunDir
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.files.remote.mirror import fetch
+
+_WRITING = threading.Lock()
+"""Held while a tracker writes its state: several have one file, and a thread each."""
 
 
 class Report(NamedTuple):
@@ -59,11 +63,9 @@ def read_state(run: RunDir, tracker: str) -> dict[str, Any]:
     """Returns what a tracker has of a run: its `name` for it and the `bytes` of figures; empty for nothing."""
     file = run.path / TRACKING_FILE
     fetch(file)
-    with contextlib.suppress(OSError, ValueError):
-        state = json.loads(file.read_text(encoding="utf-8"))[tracker]
-        if isinstance(state["name"], str) and type(state["bytes"]) is int:
-            return state
-    return {}
+    state = _read_states(file).get(tracker)
+    is_whole = isinstance(state, dict) and isinstance(state.get("name"), str) and type(state.get("bytes")) is int
+    return state if is_whole else {}
 
 
 def write_state(run: RunDir, tracker: str, name: str, bytes_sent: int) -> None:
@@ -71,9 +73,16 @@ def write_state(run: RunDir, tracker: str, name: str, bytes_sent: int) -> None:
 
     Where the folder mirrors an object store, `RunDir.publish_figures` takes it there.
     """
-    file, states = run.path / TRACKING_FILE, {}
-    with contextlib.suppress(OSError, ValueError):
-        states = json.loads(file.read_text(encoding="utf-8"))
-    states[tracker] = {"name": name, "bytes": bytes_sent}
-    with os_errors_as_machine_errors(f"cannot write {file}"):
+    file = run.path / TRACKING_FILE
+    with _WRITING, os_errors_as_machine_errors(f"cannot write {file}"):
+        states = _read_states(file)
+        states[tracker] = {"name": name, "bytes": bytes_sent}
         write_atomically(file, json.dumps(states).encode())
+
+
+def _read_states(file: Path) -> dict[str, Any]:
+    """Returns tracker -> state; empty where the file is missing or damaged."""
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        states = json.loads(file.read_text(encoding="utf-8"))
+        return states if isinstance(states, dict) else {}
+    return {}

@@ -11,8 +11,8 @@ from t2t.inference.partial_outputs import has_partial_outputs, partial_outputs
 from t2t.inference.settings import SEED
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.serving.insight.run_answers import int_of
-from t2t.serving.requests import texts_of
-from t2t.serving.search_changes import SEARCH_KEYS, check_changes, search_changes
+from t2t.serving.requests import search_changes, texts_of
+from t2t.serving.search_changes import SEARCH_KEYS, check_changes
 
 WIDEST = 32
 """Hypotheses of a beam, and outputs."""

@@ -38,7 +38,7 @@ def test_an_encoders_rollout_is_the_sum_over_all_paths():
             total = 0.0
             for between in itertools.product(range(S), repeat=layers - 1):
                 path = [query, *between, key]  # from the top layer down
-                steps = zip(reversed(range(layers)), path, path[1:], strict=True)
+                steps = zip(reversed(range(layers)), path[:-1], path[1:], strict=True)
                 total += np.prod([(heads_LHSS[n, :, a, b].mean() + (a == b)) / 2 for n, a, b in steps])
             assert rollout_LQK[layers - 1, query, key] == pytest.approx(total)
 

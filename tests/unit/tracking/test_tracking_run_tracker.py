@@ -153,7 +153,17 @@ def test_trackers_do_not_forget_for_each_other(run):
     assert updates(notebook) == []
 
 
+@pytest.mark.parametrize("content", ["{", "[]", '{"notebook": 3}', '{"notebook": {"name": 3, "bytes": 1}}'])
+def test_a_damaged_state_begins_another_run_in_the_tracker(run, content):
+    (run.path / "tracking.json").write_text(content)
+    notebook = Notebook(run.path)
+    notebook.on_train_begin()
+    notebook.on_train_end()
+    assert notebook.known == ""
+    assert updates(notebook) == [10, 20, 30]
+
+
 def test_another_folder_is_said_at_once(tmp_path):
-    with pytest.raises(UserError, match="there is no"):
+    with pytest.raises(UserError, match="no run in"):
         Notebook(tmp_path / "none").on_train_begin()
     assert not RunDir.exists(tmp_path / "none")

@@ -10,6 +10,7 @@ from t2t.cli import trainer
 from t2t.errors import UnknownNameError, UserError
 from t2t.tracking.choice import TRACKERS, check_trackers, split_names
 from tests.many_runs import write_run
+from tests.readme import ROOT
 
 
 @pytest.mark.parametrize("name", TRACKERS)
@@ -97,7 +98,8 @@ def test_wandb_has_figures_by_update_and_one_name_for_the_run(run, tmp_path, mon
     pytest.importorskip("wandb", reason="wandb is not installed")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", OFFLINE, str(run.path)], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", OFFLINE, str(run.path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
     expected = [(line["step"], line["train/loss"]) for line in run.metrics()][:4]
     assert eval(done.stdout.splitlines()[-1]) == expected

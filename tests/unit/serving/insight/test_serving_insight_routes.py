@@ -261,7 +261,7 @@ def test_curves_are_the_runs(client):
         ("search", {"source": "a", "search": {"seed": 1}}, 400, "seed=1: nothing reads it while decode_method=beam"),
         ("search", {"source": "a", "n_best": 33}, 400, "n_best 33: a whole number from 1 to 32 is wanted"),
         ("search", {"source": "a", "terms": {"avoid": ["z"]}}, 400, "constraint 'z': the vocabulary of outputs cannot"),
-        ("search", {"source": "a", "begins": "a " * 99}, 400, "a beginning with 99 ids: an output may begin with"),
+        ("search", {"source": "a", "begins": "a " * 1100}, 400, "a beginning with 1100 ids: an output may begin with"),
         ("search", {"source": "a", "model": "x"}, 404, "run 'x' is not here"),
         ("alternatives", {"source": "a", "prefix": [1]}, 400, "a beginning with id 1: it may hold ids from 2"),
     ],
