@@ -117,7 +117,8 @@
         const table = insight.alternatives(found, (ids) => this.write(ids));
         return element("div", {}, table, phrase ? this.phraseTools(phrase) : null);
       };
-      await this.ask(this.alternatives, "/insight/alternatives", { prefix, count: 12 }, draw);
+      const found = await this.ask(this.alternatives, "/insight/alternatives", { prefix, count: 12 }, draw);
+      if (found) this.alternatives.scrollIntoView({ block: "nearest" });
     }
 
     // A phrase of the output was marked.
