@@ -31,6 +31,8 @@ ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.18", "onnxruntime>=1.22"]
 HUGGINGFACE = ["transformers>=5.23,<6", "torch>=2.6"]
 JAX = ["jax>=0.6"]
 LITERT = ["ai-edge-litert>=2.1,<3"]
+MLFLOW = ["mlflow-skinny>=3,<4", "sqlalchemy>=2,<3", "alembic>=1.13,<2"]  # with a store of its own in a file
+WANDB = ["wandb>=0.20,<1"]
 
 setup(
     name="t2t-keras",  # the import is `t2t`
@@ -88,6 +90,8 @@ setup(
         "litert": LITERT,
         "jax": JAX,
         "tune": TUNE,
+        "mlflow": MLFLOW,
+        "wandb": WANDB,
         "docs": DOCS,
         "test": [
             *TEST,

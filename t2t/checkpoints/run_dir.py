@@ -5,6 +5,7 @@
     checkpoints/    see `t2t.checkpoints`
     metrics.jsonl   one line of figures a log step
     dev_outputs.jsonl   see `t2t.checkpoints.dev_outputs`
+    tracking.json   what experiment trackers have of it, see `t2t.tracking`
     shortlist/      see `t2t.inference.shortlist`
     lock            held by the process that trains here
 
@@ -41,8 +42,12 @@ from t2t.text.encoder import TextEncoder
 from t2t.text.vocabulary_files import read_encoders, save_encoders
 
 RECORD_FILE, METRICS_FILE, _VOCAB_FOLDER, _LOCK_FILE = "run.json", "metrics.jsonl", "vocab", "lock"
+TRACKING_FILE = "tracking.json"
 _CHECKPOINTS, _EVENTS, _DEV_OUTPUTS = "checkpoints", "events", "dev_outputs.jsonl"
-_OWN = (RECORD_FILE, _VOCAB_FOLDER, _CHECKPOINTS, METRICS_FILE, _DEV_OUTPUTS, _EVENTS, "shortlist", _LOCK_FILE)
+_OWN = (
+    RECORD_FILE, _VOCAB_FOLDER, _CHECKPOINTS, METRICS_FILE, _DEV_OUTPUTS, _EVENTS, "shortlist", TRACKING_FILE,
+    _LOCK_FILE,
+)  # fmt: skip
 """What is read and written in a run directory; none of it may be a link that leads out."""
 
 log = logging.getLogger("t2t")
@@ -231,7 +236,7 @@ class RunDir:
         Raises:
             MachineError: the store refuses or does not answer, or another process has taken over the run.
         """
-        files = [self.metrics_file, self.dev_outputs_file, *(self.path / _EVENTS).rglob("*")]
+        files = [self.metrics_file, self.dev_outputs_file, self.path / TRACKING_FILE, *(self.path / _EVENTS).rglob("*")]
         with os_errors_as_machine_errors(f"cannot write {self.path}"):
             publish(*(path for path in files if path.is_file()))
 

@@ -1,6 +1,10 @@
 """`t2t-insight`: shows in a browser how runs train and what they do, and draws their training curves."""
 
 import functools
+import os
+import signal
+import sys
+import threading
 from pathlib import Path
 
 from absl import flags
@@ -51,6 +55,7 @@ def build_flags(values: flags.FlagValues) -> None:
     define_server_flags(values)
     with flag_group(values, SERVICE) as define:
         define.integer("port", 8600, "Where to listen; 0 for any that is free.", 0, 65535)
+        define.boolean("ends_with_input", False, "Ends when standard input does, as for t2t-trainer --studio.")
         define.string("plot", "", "Draws the training curves of the runs into this PNG and ends.")
 
 
@@ -69,7 +74,15 @@ def main(values: flags.FlagValues) -> int:
         raise UserError(
             f"--output_dir={exports[0]}: an export has nothing to look into; name the run that it was made of"
         )
+    if values.ends_with_input:
+        threading.Thread(target=_stop_at_end_of_input, daemon=True).start()
     return run_server(values, functools.partial(_addresses, values, folders), needs_runs=False)
+
+
+def _stop_at_end_of_input() -> None:
+    while os.read(sys.stdin.fileno(), 1 << 10):  # no lock of Python's is held meanwhile
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _folder(name: str) -> Path:

@@ -16,6 +16,7 @@ from t2t.cli.problem_flags import define_problem_flags, request_of
 from t2t.cli.run_flags import load_run
 from t2t.cli.schedules import EVALUATE, EVALUATE_TRAIN, SCHEDULES, TRAIN_AND_EVALUATE, check_schedule
 from t2t.cli.search_flags import OUTPUT_FLAGS, define_search_flags
+from t2t.cli.server import import_serving
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.progress import write_line
@@ -30,6 +31,7 @@ from t2t.runs.settings import Settings
 from t2t.runs.startup import import_quietly
 from t2t.specs.constants import DEFAULT_TRAIN_DIR, DEV, TRAIN
 from t2t.specs.mixture import split_mixture
+from t2t.tracking.choice import build_trackers, check_trackers, split_names
 from t2t.training.cluster import find_cluster
 
 USAGE = """
@@ -70,6 +72,11 @@ def define_trainer_flags(values: flags.FlagValues) -> None:
 @command_flags
 def build_flags(values: flags.FlagValues) -> None:
     define_trainer_flags(values)
+    with flag_group(values, TRAINING) as define:
+        define.boolean("studio", False, "Shows the run in a browser while it trains: pages of t2t-insight, at a free "
+                       "port of this machine, whose address is printed.")  # fmt: skip
+        define.string("track", "", "Experiment trackers that are told of hparams, figures and the end, with commas "
+                      "between them: mlflow, wandb.")  # fmt: skip
 
 
 SETTINGS_FLAGS = {
@@ -120,6 +127,7 @@ def main(values: flags.FlagValues) -> int:
     is_dry, is_chief = values.dry_run, find_cluster(values.worker_hosts, values.worker_index).is_chief
     generates = values.generate_data and not is_dry
     evaluates_only = values.schedule in (EVALUATE, EVALUATE_TRAIN)
+    _check_beside(values, evaluates_only)
     if not evaluates_only:
         check_same_run(request)
         settings = _settings(values, request)
@@ -131,7 +139,7 @@ def main(values: flags.FlagValues) -> int:
         return evaluate(request, "latest", split, values.eval_steps, values) if is_chief else 0
     if is_dry:
         return _dry_run(request, settings)
-    if stopped_by := _train(request, settings):
+    if stopped_by := _train(values, request, settings):
         return 128 + stopped_by
     if not is_chief:
         return 0
@@ -172,6 +180,17 @@ def _check_files(values: flags.FlagValues, request: Request) -> None:
             raise UserError(f"--{name}: it tells how --warm_start_from is taken; give that too")
 
 
+def _check_beside(values: flags.FlagValues, evaluates_only: bool) -> None:
+    """Finds wrong values of what accompanies training, and packages that it needs and that are missing."""
+    for name in ("studio", "track"):
+        if values[name].value and evaluates_only:
+            raise UserError(f"--{name}: nothing trains with --schedule={values.schedule}; leave one of them out")
+    check_trackers(split_names(values.track))
+    if values.studio:
+        import_serving("t2t.serving.server")
+        import_serving("t2t.serving.insight.page").plotly_file()
+
+
 def _check_model(request: Request) -> None:
     """Finds that a model takes another kind of set or problem, before the hours that generating can take."""
     import_quietly("t2t.runs.training")
@@ -186,12 +205,17 @@ def _settings(values: flags.FlagValues, request: Request) -> Settings:
     )
 
 
-def _train(request: Request, settings: Settings) -> int:
+def _train(values: flags.FlagValues, request: Request, settings: Settings) -> int:
     """Trains; returns the signal that ended it early, or 0."""
     run = import_quietly("t2t.runs.training").TrainingRun.from_request(request, settings, settings.cluster)
     for line in import_quietly("t2t.runs.describing").describe(run) if settings.cluster.is_chief else ():
         write_line(line, sys.stderr)
-    return run.fit()
+    if not settings.cluster.is_chief:
+        return run.fit()
+    beside = build_trackers(split_names(values.track), request.output_folder)
+    if values.studio:
+        beside.append(import_quietly("t2t.cli.studio").ShowStudio(request.output_folder, request.data_folder))
+    return run.fit(beside)
 
 
 def _dry_run(request: Request, settings: Settings) -> int:

@@ -14,6 +14,7 @@ from t2t.decoding.result import exists
 from t2t.errors import UserError
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.output_constraints import constraints_of
+from t2t.inference.output_terms import OutputTerms
 from t2t.inference.prefixes import check_prefix
 from t2t.inference.rows import Row, padded
 from t2t.inference.translator import Translator
@@ -41,7 +42,9 @@ class Node:
     """Of a complete one, its place in the result, from 1; None where better ones took all places."""
 
 
-def beam_tree(translator: Translator, source: str, prefix: Sequence[int] = (), **changes) -> list[Node]:
+def beam_tree(
+    translator: Translator, source: str, prefix: Sequence[int] = (), terms: OutputTerms | None = None, **changes
+) -> list[Node]:
     """Returns every hypothesis that the search for the best output of a text held, parents before children.
 
     Args:
@@ -49,6 +52,7 @@ def beam_tree(translator: Translator, source: str, prefix: Sequence[int] = (), *
         source: an input; the beginning of an output where the model has no inputs, which costs nothing there.
         prefix: ids that the output begins with, whatever they cost; see `Translator.encode_targets`. All
             log-probabilities and scores are of whole outputs, these ids included.
+        terms: what is asked of the words of the output; None for nothing.
         changes: see `Translator.translate`.
 
     Raises:
@@ -67,7 +71,7 @@ def beam_tree(translator: Translator, source: str, prefix: Sequence[int] = (), *
     search = translator.model_engine.search(settings, hparams.extra_length, hparams.shortlist)
     assert isinstance(search, BatchSearch), "a model that writes searches"
     kept_to = (translator.problem, translator.facts, settings, hparams)
-    constraints = constraints_of(*kept_to, [start.row], [source], [start.prefix])
+    constraints = constraints_of(*kept_to, [start.row], [source], [start.prefix], [terms])
     steps = search.steps(start.row, start.prefix, costs[-1], constraints=constraints)
     for step, state in enumerate(steps, start=1):
         progress = state.progress
@@ -127,15 +131,18 @@ class _Start:
     """How many of them, the first ones, cost nothing: the input of a model of one text, a language's code."""
 
 
-def log_prob_of(translator: Translator, source: str, ids: Sequence[int]) -> float:
-    """Returns the log-probability of an output, nats; that of `Translator.score` where it has an end of sequence.
+def token_log_probs(translator: Translator, source: str, ids: Sequence[int]) -> list[float]:
+    """Returns the log-probability of each id of an output given those before it, nats.
+
+    They sum to the score of `Translator.score` where the output has an end of sequence.
 
     Args:
         translator: of a model that writes piece by piece.
         source: the input; ignored where the model has none.
         ids: of the output, with end of sequence where it has one.
     """
-    return _summed(_log_probs(translator, _start(translator, source, ()).row, ids), ids)[-1]
+    log_probs_TV = _log_probs(translator, _start(translator, source, ()).row, ids)
+    return log_probs_TV[np.arange(len(ids)), np.array(ids, int)].tolist()
 
 
 def _log_probs(translator: Translator, row: Row, ids: Sequence[int]) -> np.ndarray:

@@ -15,6 +15,7 @@ from t2t.inference.batch_search import BatchSearch
 from t2t.inference.model_engine import ModelEngine
 from t2t.inference.output_constraints import constraints_of
 from t2t.inference.output_terms import OutputTerms
+from t2t.inference.prefixes import check_prefix
 from t2t.inference.rows import memory_errors, padded
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.problems.base import Problem
@@ -43,6 +44,7 @@ def partial_outputs(
     n_best: int = 1,
     *,
     place: int = 0,
+    prefix: Sequence[int] = (),
     terms: OutputTerms | None = None,
     **changes: Any,
 ) -> Iterator[PartialOutputs]:
@@ -53,6 +55,8 @@ def partial_outputs(
         text: the input, see `Translator.translate`.
         n_best: outputs.
         place: what names the text when sampling.
+        prefix: ids that the output begins with, without end of sequence; of a model without inputs, ids that the text
+            goes on with.
         terms: what is asked of the words of the output; None for nothing.
         changes: fields of the decode hparams to change, and `seed`.
 
@@ -61,8 +65,11 @@ def partial_outputs(
     """
     settings, hparams = translator.settings(n_best, **changes)
     (ids,) = translator.encode([text])
+    check_prefix(translator.facts, hparams, prefix)
+    if not translator.has_inputs:
+        ids, prefix = [*ids, *prefix], ()
     (row,) = translator.input_rows([ids], hparams)
-    (prefix,) = translator.forced(None, 1) or [()]
+    (prefix,) = translator.forced([prefix], 1) or [()]
     assert isinstance(translator.engine, ModelEngine), "has_partial_outputs"
     search = translator.engine.search(settings, hparams.extra_length, hparams.shortlist)
     assert isinstance(search, BatchSearch), "has_partial_outputs"

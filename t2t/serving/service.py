@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 import functools
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -148,14 +148,23 @@ class Service:
             (answer,) = await self.answers(model, [question])
             yield PartialAnswer([one.text for one in answer.hypotheses], answer)
             return
+        async for partial in self.stream_items(lambda: model.stream(question)):
+            yield partial
+        self.measures.texts.labels(model.name).inc()
+
+    async def stream_items(self, items: Callable[[], Iterator[Result]]) -> AsyncIterator[Result]:
+        """Yields what an iterator gives, which runs in a thread; see `Streams.run`.
+
+        Raises:
+            HTTPException: too many streams, or no end in time.
+        """
         try:
-            async for partial in self.streams.run(lambda: model.stream(question), self.limits.seconds):
-                yield partial
+            async for item in self.streams.run(items, self.limits.seconds):
+                yield item
         except FullError as error:
             raise _too_many(error) from None
         except TimeoutError:
             raise self._too_late() from None
-        self.measures.texts.labels(model.name).inc()
 
     async def run(self, job: Callable[[], Result]) -> Result:
         """Runs a function in the one thread of jobs; raises HTTPException for a full queue or no result in time."""

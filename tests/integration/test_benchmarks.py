@@ -1,6 +1,8 @@
 """`python -m benchmarks`: what is compared, that a wrong answer fails, that ours alone runs to the end."""
 
 import json
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 
 from benchmarks.__main__ import main, names
 from benchmarks.known_answers import evalb
+from benchmarks.pages import CHROMIUM
 
 ROOT = Path(__file__).parents[2]
 GOLD = "(TOP (S (NP (NN x)) (VP (VB y) (NP (NN z)))))\n"
@@ -248,3 +251,20 @@ def test_mistakes_of_comparisons_are_one_line(run, tmp_path, arguments, message)
     assert (status, out) == (2, "")
     assert err.startswith(f"benchmarks: error: {message}")
     assert err.count("\n") == 1
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_pages_are_timed_until_they_can_be_used():
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser test")
+    if not any(map(shutil.which, CHROMIUM)):
+        pytest.skip(f"no browser: none of {', '.join(CHROMIUM)} is installed")
+    # In a process of its own: Playwright drives one browser in each.
+    flags = ["--runs=3", "--points=40", "--turns=1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "pages", *flags], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    rows = re.findall(r"^\| (\w+) \| ([\d.]+) \| ([\d.]+) \|$", done.stdout, re.M)
+    assert [name for name, *_ in rows] == ["Runs", "Curves", "Hparams"]
+    assert all(0 < float(first) <= float(last) for _, first, last in rows)

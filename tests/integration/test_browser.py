@@ -1,10 +1,9 @@
-"""The pages in a real browser: they load, draw, answer hands and keys, and stay text whatever they are given."""
+"""A page of pictures in a real browser: it loads, draws, answers hands and keys, and keeps text as text."""
 
 import numpy as np
 import pytest
 
 import t2t
-from benchmarks.harness.load import Server
 from t2t.cli import decoder
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -128,69 +127,3 @@ def test_long_sentences_are_a_heat_map_that_keys_read(page, drawn, translator):
     assert figure.locator("tbody tr").nth(1).locator("td").nth(1).inner_text() == f"{mean_QK[1, 1]:.2f}"
     choose(figure, "Show", "Lines")
     assert figure.locator(".piece").count() == 92
-
-
-@pytest.fixture(scope="module")
-def insight(tiny_run):
-    with Server("t2t-insight", f"--output_dir=a={tiny_run.output_dir}", f"--output_dir=b={tiny_run.output_dir}") as one:
-        yield f"http://127.0.0.1:{one.port}/"
-
-
-def translated(page, address, text, target=""):
-    page.goto(f"{address}playground")
-    page.get_by_label("Text").fill(text)
-    page.get_by_label("Output").fill(target)
-    page.get_by_role("button", name="Translate").click()
-    page.wait_for_selector("[data-model=b] .beam")
-    page.wait_for_selector("[aria-busy=false]")
-    return page.locator("[data-model=a]"), page.locator("[data-model=b]")
-
-
-def test_a_sentence_is_translated_and_two_runs_stand_beside_each_other(page, insight, translator):
-    first, second = translated(page, insight, "7 8 9")
-    best = translator.translate(["7 8 9"])[0][0].text
-    for panel in (first, second):
-        assert panel.locator("dd.output").inner_text() == best
-        assert lines_of(panel) == expected_lines(translator.attend("7 8 9").maps["encoder"].weights[0])
-    first.get_by_role("button", name="Head 1").click()
-    assert {head for head, _, _ in lines_of(first)} == {0}
-    assert {head for head, _, _ in lines_of(second)} == {0, 1}
-
-
-def test_after_another_piece_is_forced_all_that_is_shown_belongs_to_the_new_text(page, insight, translator):
-    panel, _ = translated(page, insight, "7 8 9")
-    ranked = panel.locator("li[data-rank='1']")
-    old = translator.translate(["7 8 9"], beam_size=4)[0][0].text
-    assert old in ranked.inner_text()
-    panel.locator(".beam-piece").first.click()
-    choices = panel.locator(".alternatives button.force")
-    choices.first.wait_for()
-    forced = choices.nth(2).inner_text()
-    choices.nth(2).click()
-    page.wait_for_selector("[data-model=a][aria-busy=false]")
-    new = panel.locator("dd.output").inner_text()
-    assert new != old
-    assert new.split()[0] == forced == panel.locator(".beam-piece").first.inner_text()
-    assert ranked.locator(".beam-text").last.inner_text().strip() == new
-    (score,) = translator.score([("7 8 9", new)])
-    assert float(panel.locator("dd.log-probability").inner_text()) == pytest.approx(score, abs=2e-3)
-    assert float(ranked.locator(".log-prob").first.inner_text()) == pytest.approx(score, abs=2e-3)
-    assert lines_of(panel) == expected_lines(translator.attend("7 8 9", new).maps["encoder"].weights[0])
-    choose(panel, "Attention", "Encoder-decoder attention")
-    assert lines_of(panel) == expected_lines(translator.attend("7 8 9", new).maps["encoder_decoder"].weights[0])
-    assert panel.locator(".alternatives table").count() == 0
-    panel.locator(".beam-piece").nth(1).click()
-    panel.locator(".alternatives caption").wait_for()
-    assert panel.locator(".alternatives caption").inner_text().startswith(f"After {forced}; ")
-
-
-def test_mistakes_are_said_in_the_page(browser, insight):
-    page = browser.new_page()  # the browser itself complains of the status
-    page.goto(f"{insight}playground")
-    page.get_by_label("Text").fill("1 2")
-    page.get_by_label("Output").fill("1 " * 3000)
-    page.get_by_role("button", name="Translate").click()
-    error = page.locator("[role=alert]").first
-    error.wait_for()
-    assert error.inner_text().startswith("target 1 of 1: it has 3001 ids")
-    page.close()

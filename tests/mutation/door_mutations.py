@@ -41,6 +41,14 @@ DOOR_MUTATIONS = (
         ),
     ),
     Mutation(
+        name="a resumed run is another one for its tracker",
+        file="t2t/tracking/run_tracker.py",
+        original='known = self._state.get("name", "")',
+        broken='known = ""',
+        breaks="Each resuming begins another run in MLflow, and its curves fall apart.",
+        tests=("tests/unit/tracking/test_tracking_run_tracker.py::test_a_resumed_run_goes_on_where_the_tracker_was",),
+    ),
+    Mutation(
         name="another job's output continued",
         file="t2t/files/output.py",
         original='and state["fingerprint"] == self._fingerprint is not None',

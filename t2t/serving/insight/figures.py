@@ -1,18 +1,23 @@
-"""Figures as plain JSON: attention, trees, classes, beams, alternatives.
+"""Figures as plain JSON: pieces of outputs, attention, trees, classes, beams, alternatives.
 
 Legend: L layers, H heads, Q queries, K keys.
 """
 
 import base64
+import contextlib
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from t2t.errors import UserError
 from t2t.inference.attention import Attention, AttentionMap, NoAttentionError
-from t2t.inference.beam_trace import Node, alternatives, beam_tree, log_prob_of
+from t2t.inference.beam_trace import Node, alternatives, beam_tree, token_log_probs
+from t2t.inference.output_terms import OutputTerms
+from t2t.inference.rollout import attention_rollout
 from t2t.inference.translator import Translator
+from t2t.inference.word_links import word_numbers
 from t2t.problems.parsing import Parsing
 from t2t.problems.treebank.trees import Part, Tree, parse_tree
 from t2t.serving.insight.media import output_media
@@ -54,9 +59,13 @@ def figure_of(
     except NoAttentionError as error:
         text, ids = _output(translator, source, target, changes)
         figure["note"] = str(error)
-    figure |= {"target": text, "log_prob": None}
+    figure |= {"target": text, "log_prob": None, "pieces": None, "links": None}
     if translator.model.autoregressive:
-        figure["log_prob"] = log_prob_of(translator, source, ids)
+        log_probs = token_log_probs(translator, source, ids)
+        figure["log_prob"] = sum(log_probs)
+        if translator.model.spec.targets.kind == FeatureKind.TOKENS:
+            figure["pieces"] = _pieces(translator, ids, log_probs)
+            figure["links"] = _links(translator, source, ids)
     figure["media"] = output_media(translator.problem, figure["target"])
     return figure | {"tree": _tree(translator, source, figure["target"], given=target is not None)}
 
@@ -73,12 +82,37 @@ def _output(
     return translator.problem.decode_target(target), target
 
 
+def _pieces(translator: Translator, ids: Sequence[int], log_probs: Sequence[float]) -> list[dict[str, Any]]:
+    """Returns each piece of an output with its log-probability and the number of its word, None for no word's."""
+    problem = translator.problem
+    encoder, begun = problem.encoders[TARGETS], len(problem.language_marks().output_start)
+    words: list[int | None] = [None] * len(ids)
+    numbers = word_numbers(encoder, ids[begun:], problem.join_words).tolist()
+    words[begun : begun + len(numbers)] = numbers
+    return [
+        {"id": token, "piece": encoder.piece(token), "log_prob": log_prob, "word": word}
+        for token, log_prob, word in zip(ids, log_probs, words, strict=True)
+    ]
+
+
+def _links(translator: Translator, source: str, ids: Sequence[int]) -> list[tuple[int, int]] | None:
+    """Returns which word of the input each word of an output belongs to; None where no words can be aligned."""
+    if not translator.has_inputs:
+        return None
+    with contextlib.suppress(UserError):  # of a model without attention to its inputs, of outputs that are no text
+        rows = translator.input_rows(translator.encode([source]))
+        (links,) = translator.aligner.links(rows, [ids], translator.problem.join_words, translator.hparams)
+        return list(links)
+    return None
+
+
 def attention_json(looked: Attention) -> list[dict[str, Any]]:
-    """Returns the maps of an attention in the order of the paper's figure 1."""
-    return [_map_json(NAMES[kind], looked.maps[kind]) for kind in NAMES if kind in looked.maps]
+    """Returns the maps of an attention in the order of the paper's figure 1, each with its rollout if it has one."""
+    rollout = attention_rollout(looked.maps)
+    return [_map_json(NAMES[kind], looked.maps[kind], rollout.get(kind)) for kind in NAMES if kind in looked.maps]
 
 
-def _map_json(name: str, seen: AttentionMap) -> dict[str, Any]:
+def _map_json(name: str, seen: AttentionMap, rollout: np.ndarray | None) -> dict[str, Any]:
     return {
         "name": name,
         "queries": list(seen.queries),
@@ -86,6 +120,7 @@ def _map_json(name: str, seen: AttentionMap) -> dict[str, Any]:
         "layers": [f"{number}: {_shorten(path)}" for number, path in enumerate(seen.layers, start=1)],
         "heads": seen.weights.shape[1],
         "weights": packed(seen.weights),
+        "rollout": None if rollout is None else packed(rollout),
     }
 
 
@@ -130,9 +165,15 @@ def tree_json(tree: Tree) -> dict[str, Any]:
     return {"labels": labels, "parents": parents, "words": words, "text": str(tree)}
 
 
-def beam_json(translator: Translator, source: str, prefix: Sequence[int] = (), **changes: Any) -> dict[str, Any]:
+def beam_json(
+    translator: Translator,
+    source: str,
+    prefix: Sequence[int] = (),
+    terms: OutputTerms | None = None,
+    **changes: Any,
+) -> dict[str, Any]:
     """Returns the tree of a search, see `beam_tree`; the parent of a node is its number, -1 for none."""
-    nodes = beam_tree(translator, source, prefix, **changes)
+    nodes = beam_tree(translator, source, prefix, terms, **changes)
     places = {node.ids: place for place, node in enumerate(nodes)}
     return {
         "source": source,

@@ -14,7 +14,7 @@ from t2t.errors import UserError
 if TYPE_CHECKING:
     from t2t.inference.translator import Translator
 
-MOST_LOADED = 2
+MOST_LOADED = 4
 """Models in memory at a time: as many as are compared."""
 
 log = logging.getLogger("t2t")

@@ -1,26 +1,42 @@
 """Answers of the page that models give: attention, beams, alternatives, outputs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from t2t.errors import UserError
 from t2t.inference.translator import Translator
 from t2t.serving.insight.figures import alternatives_json, beam_json, figure_of
 from t2t.serving.insight.run_answers import int_of
+from t2t.serving.insight.searches import ids_of, read_search, search_events
 from t2t.serving.insight.studio import Studio
 from t2t.serving.requests import texts_of
+from t2t.serving.search_changes import FIELDS
 from t2t.specs.constants import EOS_ID, PAD_ID
 
-MOST_ALTERNATIVES, WIDEST_BEAM = 100, 32
+MOST_ALTERNATIVES = 100
+USUAL_BEAM = 4
+"""Hypotheses of the tree where the run's own search holds one."""
+OF_BEAMS = ("alpha", "extra_length")
+"""Settings of a search that the tree of a beam has, besides its size."""
 
 
 def load_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
     """Loads a model; returns its step and its checkpoint, by which later questions mean the same weights, and language.
 
-    `checkpoint` is null for the model that is served all the time.
+    `checkpoint` is null for the model that is served all the time; `search` is the run's own, null for a model that
+    answers at once.
     """
     translator, step, checkpoint = studio.model(data.get("model"), data.get("checkpoint"))
-    return {"step": step, "checkpoint": checkpoint, "language": translator.problem.target_language}
+    own = {name: getattr(translator.hparams, name) for name in FIELDS}
+    language = translator.problem.target_language
+    search = own if translator.facts.autoregressive else None
+    return {"step": step, "checkpoint": checkpoint, "language": language, "search": search}
+
+
+def search_answer(studio: Studio, data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Loads a model and reads what is asked of it; returns the events of the search, see `search_events`."""
+    translator, _ = _model(studio, data)
+    return search_events(translator, read_search(translator, data))
 
 
 def figure_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,16 +54,20 @@ def figure_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
 def beam_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the hypotheses that a search held."""
     translator, _ = _model(studio, data)
-    (source,) = texts_of([data.get("source")], "source")
-    width = int_of(data, "beam_size", max(translator.hparams.beam_size, 4), 1, WIDEST_BEAM)
-    return beam_json(translator, source, _prefix(data), decode_method="beam", beam_size=width)
+    search, own = read_search(translator, data), translator.hparams.beam_size
+    changes = {name: search.changes[name] for name in OF_BEAMS if name in search.changes}
+    width = search.changes.get("beam_size", own if own > 1 else USUAL_BEAM)
+    return beam_json(
+        translator, search.source, search.prefix, search.terms, decode_method="beam", beam_size=width, **changes
+    )
 
 
 def alternatives_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the likeliest pieces after a beginning."""
     translator, _ = _model(studio, data)
     (source,) = texts_of([data.get("source")], "source")
-    return alternatives_json(translator, source, _prefix(data), int_of(data, "count", 10, 1, MOST_ALTERNATIVES))
+    prefix = ids_of(data, "prefix") if "prefix" in data else []
+    return alternatives_json(translator, source, prefix, int_of(data, "count", 10, 1, MOST_ALTERNATIVES))
 
 
 def outputs_answer(studio: Studio, data: Mapping[str, Any], most_texts: int) -> dict[str, Any]:
@@ -67,18 +87,7 @@ def _model(studio: Studio, data: Mapping[str, Any]) -> tuple[Translator, str]:
 
 
 def _output_ids(translator: Translator, data: Mapping[str, Any]) -> list[int]:
-    ids, size = _ids(data, "ids"), translator.model.spec.targets.vocab_size
+    ids, size = ids_of(data, "ids"), translator.model.spec.targets.vocab_size
     if not ids or EOS_ID in ids[:-1] or not all(PAD_ID < token < size for token in ids):
         raise UserError(f"ids: those of an output are wanted, from {EOS_ID} to {size - 1}, {EOS_ID} only at its end")
-    return ids
-
-
-def _prefix(data: Mapping[str, Any]) -> list[int]:
-    return _ids(data, "prefix") if "prefix" in data else []
-
-
-def _ids(data: Mapping[str, Any], name: str) -> list[int]:
-    ids = data[name]
-    if not isinstance(ids, list) or any(type(token) is not int for token in ids):
-        raise UserError(f"{name}: a list of ids is wanted, of a beam or of alternatives")
     return ids

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 from t2t.errors import needs_extra
 
 STATIC = Path(__file__).parent / "static"
-FIGURE_SCRIPTS = ("dom.js", "lines.js", "heat_map.js", "attention.js", "outputs.js")
+FIGURE_SCRIPTS = (
+    "dom.js", "lines.js", "heat_map.js", "all_heads.js", "attention.js", "pieces.js", "beam.js", "outputs.js",
+)  # fmt: skip
 """Scripts that draw figures, in order of execution."""
 _SHARED_SCRIPTS = ("dom.js", "ask.js", "address.js", "palette.js", "shell.js", "media.js")
 """Scripts of every page of a service."""
@@ -49,7 +51,7 @@ PAGES = (
     Page(
         "Playground",
         "/playground",
-        (*FIGURE_SCRIPTS[1:], "beam.js", "system_choice.js", "example_answer.js", "playground.js"),
+        (*FIGURE_SCRIPTS[1:], "system_choice.js", "search_form.js", "panel.js", "example_answer.js", "playground.js"),
     ),
 )
 APP_FILES = tuple(

@@ -10,9 +10,10 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 
 from t2t.errors import UnknownNameError
 from t2t.runs.startup import import_quietly
-from t2t.serving.address import HTML, JSON, Address, Content
+from t2t.serving.address import EVENTS, HTML, JSON, Address, Content
+from t2t.serving.events import event_response
 from t2t.serving.insight import data_answers, run_answers
-from t2t.serving.insight.page import APP_FILES, PAGES, PLOTLY, app_page, plotly_file, static
+from t2t.serving.insight.page import APP_FILES, PAGES, PLOTLY, app_page, figures_page, plotly_file, static
 from t2t.serving.insight.studio import Studio
 from t2t.serving.requests import read_json
 from t2t.serving.schemas import ANY_OBJECT, INTEGER, STRING
@@ -62,6 +63,19 @@ def insight_addresses(studio: Studio) -> list[Address]:
     ]
     addresses.append(
         Address(method="GET", path="/insight/files/{name}", handler=_file, summary="Files of a page.", answers=files)
+    )
+    addresses.append(
+        Address(method="GET", path="/insight/view", handler=_view, summary="A page for figures to keep.", answers=page)
+    )
+    addresses.append(
+        Address(
+            method="POST",
+            path="/insight/search",
+            handler=functools.partial(_search, studio),
+            summary="The outputs for a text, while they are written.",
+            requests=plain,
+            answers={EVENTS: Content(STRING)},
+        )
     )
     for name, answer, query, summary in (
         ("runs", run_answers.runs_answer, {}, "The table of runs."),
@@ -125,6 +139,11 @@ async def _file(service: Service, request: Request) -> Response:
     return Response(static(name), media_type=_KINDS["style" if name.endswith(".css") else "script"])
 
 
+async def _view(service: Service, request: Request) -> Response:
+    """Answers with a page of no figures: the browser puts its own in place of the empty list."""
+    return HTMLResponse(figures_page("What models wrote", []))
+
+
 async def _look(answer: Answer, studio: Studio, service: Service, request: Request) -> Response:
     return JSONResponse(await service.read(functools.partial(answer, studio, dict(request.query_params))))
 
@@ -150,3 +169,9 @@ async def _ask_model(name: str, studio: Studio, service: Service, request: Reque
         return getattr(answers, f"{name}_answer")(studio, data, **most)
 
     return JSONResponse(await service.run(job))
+
+
+async def _search(studio: Studio, service: Service, request: Request) -> Response:
+    data = read_json(await service.body(request))
+    events = await service.run(lambda: import_quietly("t2t.serving.insight.model_answers").search_answer(studio, data))
+    return await event_response(request.url.path, service.stream_items(lambda: events))

@@ -9,8 +9,32 @@
     const response = await fetch(path, init);
     const answer = await response.json();
     if (response.ok) return answer;
-    throw Object.assign(new Error(answer.error || response.statusText), { status: response.status });
+    throw refusal(response, answer);
   };
+
+  // Asks by POST for an answer that comes in parts, server-sent events of JSON; calls each(part) with every one of them.
+  insight.askInParts = async function (path, data, each) {
+    const headers = { "content-type": "application/json" };
+    const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(data) });
+    if (!response.ok) throw refusal(response, await response.json());
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      text += value;
+      const events = text.split("\n\n");
+      text = events.pop();
+      for (const event of events) {
+        const part = JSON.parse(event.slice("data: ".length));
+        if (part.error) throw refusal(response, part); // what went wrong after the first part
+        each(part);
+      }
+    }
+  };
+
+  const refusal = (response, answer) =>
+    Object.assign(new Error(answer.error || response.statusText), { status: response.status });
 
   // Loads a model, which may take longer than a request does; loading goes on meanwhile.
   insight.load = async function (system) {

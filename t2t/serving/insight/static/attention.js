@@ -1,10 +1,13 @@
 "use strict";
 // Attention as in figures 3 to 5 of "Attention Is All You Need": what looks on the left, what is looked at on the right.
+// Beside it, attention rollout: how much of what was read is in a position of the layer, the layers below included.
 (function (insight) {
   const { element, shown } = insight;
   const LONGEST_LINES = 40; // pieces of a side; above it a heat map is clearer
   const FAINTEST = 0.03; // weights below it are not drawn as lines
-  const VIEWS = ["Lines", "Heat map", "Table"];
+  const VIEWS = ["Lines", "Heat map", "Table", "All heads"];
+  const ALL_HEADS = 3;
+  const BESIDE = ["nothing", "attention rollout"];
 
   // The weights of one kind of attention, and what of them is chosen.
   class Looked {
@@ -30,7 +33,10 @@
 
   insight.attention = function (maps) {
     const kinds = maps.map((map) => new Looked(map));
-    const state = { kind: 0, layer: 0, heads: [], view: 0, focus: null, pinned: null };
+    const rollouts = maps.map((map) =>
+      map.rollout ? new Looked({ ...map, name: `${map.name}, rollout`, heads: 1, weights: map.rollout }) : null,
+    );
+    const state = { kind: 0, layer: 0, heads: [], view: 0, beside: 0, focus: null, pinned: null };
     const tools = element("div", { class: "tools" });
     const picture = element("div", { class: "picture" });
     const status = element("p", { class: "status", role: "status", "aria-live": "polite" });
@@ -85,7 +91,11 @@
 
     function drawTools() {
       const map = kinds[state.kind];
-      tools.replaceChildren(
+      const besides = (index) => {
+        state.beside = index;
+        draw();
+      };
+      const controls = [
         insight.choice("Attention", kinds.map((kind) => kind.name), state.kind, chooseKind),
         insight.choice("Layer", map.layers, state.layer, (i) => {
           state.layer = i;
@@ -95,9 +105,11 @@
           state.view = i;
           draw();
         }),
+        rollouts[state.kind] && insight.choice("Beside it", BESIDE, state.beside, besides),
         element("span", {}, "Heads "),
         headButtons,
-      );
+      ];
+      tools.replaceChildren(...controls.filter(Boolean));
       drawHeads();
     }
 
@@ -115,18 +127,50 @@
         status.textContent = `${map.name}, ${map.layers[state.layer]}, heads ${heads}.`;
         return;
       }
+      status.textContent = `${describe(map, state)}; heads ${heads}.`;
+    }
+
+    // What a piece looks at, or what looks at it, the largest weights.
+    function describe(map, { layer, heads, focus }, verbs = ["looks at", "is looked at by"]) {
       const isQuery = focus.side === "query";
       const piece = (isQuery ? map.queries : map.keys)[focus.index];
-      const best = map.ranked(state.layer, state.heads, focus).slice(0, 5);
+      const best = map.ranked(layer, heads, focus).slice(0, 5);
       const said = best.map((one) => `${shown(one.piece)} ${one.weight.toFixed(3)}`).join(", ");
-      status.textContent = `${shown(piece)} (${focus.index + 1}) ${isQuery ? "looks at" : "is looked at by"} ${said}; heads ${heads}.`;
+      return `${shown(piece)} (${focus.index + 1}) ${verbs[isQuery ? 0 : 1]} ${said}`;
+    }
+
+    // One head of a layer, large.
+    function open(layer, head) {
+      Object.assign(state, { layer, heads: [head], view: 1 });
+      drawTools();
+      draw();
+      tools.querySelector("select").focus();
     }
 
     function draw() {
       const map = kinds[state.kind];
-      const drawing = [insight.lines, insight.heatMap, insight.weightTable][state.view];
-      picture.replaceChildren(drawing(map, state, follow, FAINTEST));
+      const rollout = state.beside ? rollouts[state.kind] : null;
+      if (state.view === ALL_HEADS) picture.replaceChildren(insight.allHeads(map, open));
+      else {
+        const drawing = [insight.lines, insight.heatMap, insight.weightTable][state.view];
+        const own = drawing(map, state, follow, FAINTEST);
+        picture.replaceChildren(...(rollout ? [titled("Attention", own), rolledOut(rollout, drawing)] : [own]));
+      }
+      picture.classList.toggle("panels-side-by-side", Boolean(rollout));
       say();
+    }
+
+    const titled = (title, ...parts) => element("div", { class: "panel" }, element("h3", {}, title), parts);
+
+    // The rollout up to the layer, drawn in the same way; it has no heads, and what is followed in it is said beside it.
+    function rolledOut(rollout, drawing) {
+      const own = { ...state, heads: [0], focus: null };
+      const said = element("p", { class: "status", role: "status" });
+      const followed = (focus) => {
+        own.focus = focus;
+        said.textContent = focus ? describe(rollout, own, ["is made of", "is in"]) : "";
+      };
+      return titled("Rollout up to this layer", said, drawing(rollout, own, followed, FAINTEST));
     }
 
     chooseKind(0);

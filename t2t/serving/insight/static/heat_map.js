@@ -6,6 +6,9 @@
   const LABELS = 130; // room for pieces beside and above the cells
   const SMALLEST_LABELLED = 9;
 
+  // The shade of a weight: the larger the darker.
+  insight.shade = (weight) => `hsl(215 80% ${(97 - 72 * Math.sqrt(weight)).toFixed(1)}%)`;
+
   insight.heatMap = function (map, state, follow) {
     const [rows, columns] = [map.queries.length, map.keys.length];
     const cell = Math.max(3, Math.min(20, Math.floor(WIDEST / Math.max(rows, columns))));
@@ -23,7 +26,7 @@
       for (let query = 0; query < rows; query++) {
         for (let key = 0; key < columns; key++) {
           const weight = map.mean(state.layer, state.heads, query, key);
-          context.fillStyle = `hsl(215 80% ${(97 - 72 * Math.sqrt(weight)).toFixed(1)}%)`;
+          context.fillStyle = insight.shade(weight);
           context.fillRect(room + cell * key, room + cell * query, cell, cell);
         }
       }

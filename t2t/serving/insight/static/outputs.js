@@ -50,11 +50,16 @@
     return element("table", { class: "classes" }, element("caption", {}, "Probabilities"), head, element("tbody", {}, rows));
   };
 
-  insight.figure = function (figure) {
+  // choose(index): a piece of the output was clicked; left out where nothing follows from that.
+  insight.figure = function (figure, choose = null) {
+    const source = insight.words(figure.source);
+    const words = source.filter((part) => part instanceof Element);
+    const mark = (numbers) => words.forEach((word, number) => word.classList.toggle("aligned", numbers.includes(number)));
     const texts = [
-      ["Input", figure.source],
+      ["Input", source],
       ["Output", figure.target],
       ["Log-probability", figure.log_prob === null ? null : figure.log_prob.toFixed(3)],
+      ["Search", figure.search || null],
     ].filter(([, text]) => text !== null);
     const said = (name, text) => element("dd", { class: name.toLowerCase(), dir: "auto" }, text);
     return element(
@@ -63,15 +68,17 @@
       element("h2", {}, figure.title),
       insight.media(figure.media, "Output"),
       element("dl", {}, texts.map(([name, text]) => [element("dt", {}, name), said(name, text)])),
+      figure.pieces && insight.pieces(figure, mark, choose),
       figure.classes && insight.classes(figure.classes),
       figure.tree && insight.tree(figure.tree),
       figure.maps ? insight.attention(figure.maps) : element("p", { class: "note" }, figure.note),
+      figure.beam && insight.beam(figure.beam, null),
     );
   };
 
   // A page with its figures inside it.
   insight.showFigures = function () {
     const figures = JSON.parse(document.getElementById("figures").textContent);
-    document.querySelector("main").append(...figures.map(insight.figure));
+    document.querySelector("main").append(...figures.map((figure) => insight.figure(figure)));
   };
 })((window.insight = window.insight || {}));

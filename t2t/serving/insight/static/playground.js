@@ -1,122 +1,110 @@
 "use strict";
-// A text, one model or two beside each other, and what is asked of the server for them.
+// A text, models beside each other, and how they are asked; what is on show as a file.
 (function (insight) {
   const { element, address } = insight;
-
-  // One model's part of the page.
-  class Panel {
-    constructor(system, title) {
-      this.system = system;
-      this.turn = 0;
-      this.status = element("p", { class: "status", role: "status" });
-      this.figure = element("div", {});
-      this.beam = element("div", {});
-      this.alternatives = element("div", { "aria-live": "polite" });
-      const attributes = { class: "panel", "aria-label": title, "data-model": system.model };
-      this.node = element("section", attributes, this.status, this.figure, this.alternatives, this.beam);
-    }
-
-    async show(source, target) {
-      this.source = source;
-      this.status.textContent = "Loading the model \u2026";
-      try {
-        const { step, checkpoint } = await insight.load(this.system);
-        // Later questions are to the same weights, however far training has come by then.
-        if (this.system.checkpoint) this.system = { ...this.system, checkpoint };
-        this.status.textContent = `${this.system.model} after ${insight.count(step)} updates`;
-      } catch (error) {
-        this.status.replaceChildren(insight.complaint(error));
-        return;
-      }
-      await this.showFigure({ target });
-      await this.showBeam([]);
-    }
-
-    // Another output: the best that begins with these ids.
-    async force(prefix) {
-      const turn = ++this.turn;
-      this.node.setAttribute("aria-busy", "true");
-      this.figure.replaceChildren();
-      const beam = await this.showBeam(prefix);
-      if (turn !== this.turn) return; // another piece was forced meanwhile
-      const best = beam && beam.nodes.find((node) => node.rank === 1);
-      if (best) await this.showFigure({ ids: best.ids });
-      if (turn === this.turn) this.node.setAttribute("aria-busy", "false");
-    }
-
-    async showFigure(output) {
-      await this.ask(this.figure, "/insight/figure", output, insight.figure);
-    }
-
-    async showBeam(prefix) {
-      this.alternatives.number = (this.alternatives.number || 0) + 1; // what is on its way belongs to another beam
-      this.alternatives.replaceChildren();
-      const choose = (before) => this.choose(before);
-      return this.ask(this.beam, "/insight/beam", { prefix }, (beam) => insight.beam(beam, choose));
-    }
-
-    async choose(prefix) {
-      const draw = (found) => insight.alternatives(found, (ids) => this.force(ids));
-      await this.ask(this.alternatives, "/insight/alternatives", { prefix, count: 12 }, draw);
-    }
-
-    // Draws an answer in its place and returns it; null where it failed, or where something else was asked meanwhile.
-    async ask(place, path, data, draw) {
-      const number = (place.number || 0) + 1;
-      place.number = number;
-      try {
-        const answer = await insight.ask(path, { ...this.system, source: this.source, ...data });
-        if (place.number !== number) return null;
-        place.replaceChildren(draw(answer));
-        return answer;
-      } catch (error) {
-        if (place.number === number) place.replaceChildren(insight.complaint(error));
-        return null;
-      }
-    }
-  }
+  const NAMES = ["a", "b", "c", "d"]; // of models in the address; as many as stay in memory
+  const FILE = "translation.html";
 
   // The systems that an address names, else ticked runs, else the first run, and the second where there are two.
   function preset(runs) {
-    if (address.get("a")) return [address.get("a"), address.get("b")];
+    const named = NAMES.map((name) => address.get(name)).filter(Boolean);
+    if (named.length) return named;
     const ticked = address.all("run").filter((name) => runs.includes(name));
-    const [first, second] = ticked.length ? ticked : runs.length === 2 ? runs : runs.slice(0, 1);
-    return [first, second || ""];
+    if (ticked.length) return ticked.slice(0, NAMES.length);
+    return runs.length === 2 ? runs : runs.slice(0, 1);
   }
 
-  function form(runs, panels) {
+  // The choices of models: one, and others that may be none.
+  class Models {
+    constructor(runs) {
+      this.runs = runs;
+      this.node = element("span", { class: "tools models" });
+      this.another = element("button", { type: "button", onclick: () => this.add("") }, "Another model");
+      this.choices = [];
+      for (const text of [...preset(runs), ""].slice(0, NAMES.length)) this.add(text);
+    }
+
+    add(text) {
+      const changed = () => this.keep();
+      const label = this.choices.length ? "beside" : "Model";
+      const choice = new insight.SystemChoice(label, this.runs, text, this.choices.length > 0, changed);
+      this.choices.push(choice);
+      this.another.remove();
+      this.node.append(choice.node, ...(this.choices.length < NAMES.length ? [this.another] : []));
+    }
+
+    keep() {
+      const texts = this.choices.map((choice) => choice.text);
+      address.set(Object.fromEntries(NAMES.map((name, place) => [name, texts[place] || null])));
+    }
+
+    // Those that are chosen, each once, when it is known which checkpoints there are.
+    async chosen() {
+      await Promise.all(this.choices.map((choice) => choice.ready));
+      this.keep();
+      return [...new Map(this.choices.filter((one) => !one.isNone).map((one) => [one.text, one])).values()];
+    }
+  }
+
+  // JSON that cannot close the script element around it.
+  const safeJson = (data) =>
+    JSON.stringify(data).replace(/[<>&\u2028\u2029]/g, (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
+  // Gives what is on show as one file, a page that needs no network.
+  async function save(views) {
+    const page = await (await fetch("/insight/view")).text();
+    const whole = page.replace('id="figures">[]<', () => `id="figures">${safeJson(views)}<`);
+    const href = URL.createObjectURL(new Blob([whole], { type: "text/html" }));
+    element("a", { href, download: FILE }).click();
+    setTimeout(() => URL.revokeObjectURL(href), 60_000);
+  }
+
+  function build(runs) {
+    const panels = element("div", { class: "panels-side-by-side", "aria-busy": "false" });
     const source = element("textarea", { id: "source", rows: 2, cols: 60, dir: "auto", required: true });
     const target = element("textarea", { id: "target", rows: 1, cols: 60, dir: "auto" });
     source.value = address.get("text");
     target.value = address.get("output");
-    const changed = () => address.set({ a: first.text, b: second.text });
-    const [a, b] = preset(runs);
-    const first = new insight.SystemChoice("Model", runs, a, false, changed);
-    const second = new insight.SystemChoice("beside", runs, b, true, changed);
+    let shownPanels = [];
+    let turn = 0;
+    const again = () => (shownPanels.length ? run() : search.keep());
+    const search = new insight.SearchForm(() => again());
+    const models = new Models(runs);
+    const saved = () => save(shownPanels.map((panel) => panel.view).filter(Boolean));
+    const saving = element("button", { type: "button", disabled: true, onclick: saved }, "Save as a file");
 
     async function run(event) {
       if (event) event.preventDefault();
+      const mine = ++turn;
       panels.setAttribute("aria-busy", "true");
-      await Promise.all([first.ready, second.ready]);
-      address.set({ a: first.text, b: second.text, text: source.value, output: target.value });
-      const chosen = [...new Map([first, second].filter((one) => !one.isNone).map((one) => [one.text, one])).values()];
-      const wanted = chosen.map((one) => new Panel(one.system, one.text));
-      panels.replaceChildren(...wanted.map((panel) => panel.node));
-      for (const panel of wanted) await panel.show(source.value, target.value || null);
+      const chosen = await models.chosen();
+      if (mine !== turn) return;
+      search.keep();
+      address.set({ text: source.value, output: target.value });
+      shownPanels = chosen.map((one) => new insight.Panel(one.system, one.text, search));
+      panels.replaceChildren(...shownPanels.map((panel) => panel.node));
+      for (const panel of shownPanels) {
+        await panel.show(source.value, target.value || null);
+        if (mine !== turn) return; // something else was asked for meanwhile
+        if (panel === shownPanels[0]) search.ownSearch = panel.search;
+      }
+      saving.disabled = false;
       panels.setAttribute("aria-busy", "false");
     }
 
     source.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && !event.shiftKey) run(event);
     });
-    const node = element(
+    const go = element("button", { type: "submit", id: "go", class: "main" }, "Translate");
+    const form = element(
       "form",
       { class: "ask", onsubmit: run },
       element("p", {}, element("label", { for: "source" }, "Text"), source),
       element("p", {}, element("label", { for: "target" }, "Output (empty: the model's best)"), target),
-      element("div", { class: "tools" }, first.node, second.node, element("button", { type: "submit", id: "go", class: "main" }, "Translate")),
+      search.node,
+      element("div", { class: "tools" }, models.node, go, saving),
     );
-    return { node, run, source };
+    return { parts: [form, panels], run, source };
   }
 
   async function show(content) {
@@ -124,9 +112,8 @@
     try {
       const runs = (await insight.ask("/insight/runs")).runs.filter((run) => run.has_checkpoints).map((run) => run.run);
       if (!runs.length) throw new Error("no run has a checkpoint yet");
-      const panels = element("div", { class: "panels-side-by-side", "aria-busy": "false" });
-      const { node, run, source } = form(runs, panels);
-      content.append(node, panels);
+      const { parts, run, source } = build(runs);
+      content.append(...parts);
       source.focus();
       if (source.value) run();
     } catch (error) {

@@ -13,6 +13,7 @@ from t2t.files.source import LineSource
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.lstm import LstmHParams
 from t2t.hparams.transformer import TransformerHParams
+from t2t.inference.rollout import attention_rollout
 from t2t.inference.translator import Translator
 from t2t.models.lstm import LstmSeq2seq
 from t2t.models.transformer import Transformer
@@ -53,6 +54,30 @@ def test_the_numbers_of_a_picture_are_the_models(translator):
         np.testing.assert_allclose(found, seen.weights, atol=1 / 65535)
         np.testing.assert_allclose(found.sum(axis=-1), 1.0, atol=1e-4)
     assert maps[0]["layers"] == ["1: encoder/layer_0"]
+
+
+def test_pieces_have_their_probabilities_words_and_links(translator):
+    figure = figure_of(translator, "A title", "a b c", "d e")
+    ids = [*WORDS.encode("d e"), EOS_ID]
+    logits_TV = np.asarray(
+        translator.model({"inputs": np.array([[*WORDS.encode("a b c"), 1]]), "targets": np.array([ids])})
+    )[0].astype(float)
+    probabilities_TV = np.exp(logits_TV) / np.exp(logits_TV).sum(axis=-1, keepdims=True)
+    expected = np.log(probabilities_TV[np.arange(len(ids)), ids])
+    np.testing.assert_allclose([piece["log_prob"] for piece in figure["pieces"]], expected, rtol=1e-4)
+    assert figure["log_prob"] == pytest.approx(expected.sum(), rel=1e-4)
+    assert [(piece["id"], piece["piece"], piece["word"]) for piece in figure["pieces"]] == [
+        (ids[0], "d", 0), (ids[1], "e", 1), (EOS_ID, WORDS.piece(EOS_ID), None),
+    ]  # fmt: skip
+    assert figure["links"] == list(translator.align([("a b c", "d e")])[0])
+    assert [target for _, target in sorted(figure["links"], key=lambda link: link[1])] == [0, 1]
+
+
+def test_a_map_has_its_rollout(translator):
+    maps = figure_of(translator, "A title", "a b c", "d e")["maps"]
+    expected = attention_rollout(translator.attend("a b c", "d e").maps)
+    for one, rollout in zip(maps, expected.values(), strict=True):
+        np.testing.assert_allclose(unpacked(one["rollout"]).reshape(rollout.shape), rollout, atol=1 / 65535)
 
 
 def test_a_model_without_attention_says_so_and_shows_its_output():

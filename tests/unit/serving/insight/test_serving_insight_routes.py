@@ -1,5 +1,6 @@
 """What the page is given, asked as its script asks."""
 
+import itertools
 import json
 import re
 import threading
@@ -19,6 +20,7 @@ from t2t.serving.insight.routes import insight_addresses
 from t2t.serving.insight.run_folders import NamedRun, RunFolders
 from t2t.serving.insight.studio import Studio
 from t2t.serving.models import ServedModel
+from t2t.serving.search_changes import FIELDS
 from t2t.serving.service import RequestLimits, Service
 from tests.many_runs import write_run
 from tests.unit.inference.test_inference_translator import WORDS, Letters, build
@@ -101,6 +103,7 @@ def test_hparams_of_runs_stand_side_by_side(client):
 def test_a_model_says_its_step_and_translates_lines(client, translator):
     assert client.post("/insight/load", json={"model": "early"}).json() == {
         "step": 10, "checkpoint": None, "language": translator.problem.target_language,
+        "search": {name: getattr(translator.hparams, name) for name in FIELDS},
     }  # fmt: skip
     texts = ["a b", "h g"]
     found = client.post("/insight/outputs", json={"texts": texts}).json()["outputs"]
@@ -128,7 +131,7 @@ def test_a_figure_is_the_translators(client, translator):
 
 
 def test_a_beam_names_pieces_and_parents(client, translator):
-    beam = client.post("/insight/beam", json={"source": "a b", "beam_size": 3}).json()
+    beam = client.post("/insight/beam", json={"source": "a b", "search": {"beam_size": 3}}).json()
     (best,) = translator.translate(["a b"])[0]
     (first,) = [node for node in beam["nodes"] if node.get("rank") == 1]
     assert first["text"] == best.text
@@ -168,6 +171,54 @@ def test_the_figure_of_a_forced_text_is_that_of_its_ids_and_its_score_that_of_th
     assert figure["log_prob"] == pytest.approx(score, rel=1e-4)
 
 
+def events_of(answer):
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    return [json.loads(event.removeprefix("data: ")) for event in answer.text.split("\n\n") if event]
+
+
+@pytest.mark.parametrize(
+    ("asked", "how"),
+    [
+        ({}, {}),
+        ({"n_best": 2, "search": {"beam_size": 2, "alpha": 1.5}}, {"n_best": 2, "beam_size": 2, "alpha": 1.5}),
+        ({"search": {"decode_method": "sample", "seed": 5}}, {"decode_method": "sample", "seed": 5}),
+        ({"prefix": WORDS.encode("h g")}, {"prefixes": ["h g"]}),
+        ({"begins": "h g"}, {"prefixes": ["h g"]}),
+        ({"terms": {"constraints": ["h h"]}}, {"constraints": [{"constraints": ["h h"]}]}),
+        ({"terms": {"regex": "d( d)*"}}, {"constraints": [{"regex": "d( d)*"}]}),
+        ({"terms": {"avoid": ["a"]}, "begins": "c"}, {"constraints": [{"avoid": ["a"]}], "prefixes": ["c"]}),
+    ],
+)
+def test_a_search_is_seen_while_it_writes_and_is_the_translators(client, translator, asked, how):
+    *parts, last = events_of(client.post("/insight/search", json={"source": "a b", **asked}))
+    (expected,) = translator.translate(["a b"], **how)
+    assert [one["ids"] for one in last["outputs"]] == [list(one.ids) for one in expected]
+    assert [one["text"] for one in last["outputs"]] == [one.text for one in expected]
+    assert [one["score"] for one in last["outputs"]] == pytest.approx([one.score for one in expected], rel=1e-4)
+    assert parts
+    for earlier, later in itertools.pairwise([*(part["text"] for part in parts), expected[0].text]):
+        assert later.startswith(earlier)
+
+
+def test_the_tree_of_a_search_with_constraints_is_that_of_its_output(client):
+    asked = {"source": "a b", "begins": "c", "terms": {"constraints": ["h h"]}, "search": {"beam_size": 3}}
+    *_, last = events_of(client.post("/insight/search", json=asked))
+    nodes = client.post("/insight/beam", json=asked).json()["nodes"]
+    (best,) = [node for node in nodes if node.get("rank") == 1]
+    assert best["ids"] == last["outputs"][0]["ids"]
+    assert "h h" in best["text"]
+    assert best["text"].startswith("c")
+
+
+def test_a_page_to_keep_has_room_for_figures_and_asks_nobody(client):
+    answer = client.get("/insight/view")
+    assert answer.text.count('id="figures">[]<') == 1  # where the browser puts its own
+    assert "default-src 'none'" in answer.text
+    assert "insight.pieces" in answer.text
+    assert "insight.beam" in answer.text
+
+
 def test_curves_are_the_runs(client):
     found = client.post("/insight/curves", json={"runs": ["letters", "early"], "by": "hours"}).json()["runs"]
     assert list(found) == ["letters", "early"]
@@ -204,8 +255,14 @@ def test_curves_are_the_runs(client):
         ("figure", {"source": "a", "ids": [1, 3]}, 400, "ids: those of an output are wanted"),
         ("figure", {"source": "a", "ids": [3, 0]}, 400, "ids: those of an output are wanted"),
         ("figure", {"source": "a", "ids": [11]}, 400, "ids: those of an output are wanted"),
-        ("beam", {"source": "a", "beam_size": 99}, 400, "beam_size 99: a whole number from 1 to 32 is wanted"),
-        ("beam", {"source": "a", "beam_size": 1}, 400, "the tree of a beam: this search holds one hypothesis"),
+        ("beam", {"source": "a", "search": {"beam_size": 99}}, 400, "beam_size 99: a whole number from 1 to 32"),
+        ("beam", {"source": "a", "search": {"beam_size": 1}}, 400, "the tree of a beam: this search holds one"),
+        ("search", {"source": "a", "search": {"width": 4}}, 400, "search {'width': 4}: an object with some of decode"),
+        ("search", {"source": "a", "search": {"seed": 1}}, 400, "seed=1: nothing reads it while decode_method=beam"),
+        ("search", {"source": "a", "n_best": 33}, 400, "n_best 33: a whole number from 1 to 32 is wanted"),
+        ("search", {"source": "a", "terms": {"avoid": ["z"]}}, 400, "constraint 'z': the vocabulary of outputs cannot"),
+        ("search", {"source": "a", "begins": "a " * 1100}, 400, "a beginning with 1100 ids: an output may begin with"),
+        ("search", {"source": "a", "model": "x"}, 404, "run 'x' is not here"),
         ("alternatives", {"source": "a", "prefix": [1]}, 400, "a beginning with id 1: it may hold ids from 2"),
     ],
 )

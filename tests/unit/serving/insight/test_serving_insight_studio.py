@@ -109,8 +109,9 @@ def test_a_model_is_loaded_once_and_the_newest_when_there_is_one(loads):
 
 
 def test_few_models_stay_in_memory_those_that_were_asked_for_last(loads):
+    studio = Studio(loads.runs, LoadedModels(loads.load, most=2))
     for step in ("10", "20", "10", "30", "10", "20"):
-        assert loads.studio.model("run", step).step == int(step)
+        assert studio.model("run", step).step == int(step)
     assert [int(name[-2:]) for name in loads.log] == [10, 20, 30, 20]
 
 

@@ -1,0 +1,83 @@
+"""`t2t-trainer --studio`: the pages of `t2t-insight` beside a run while it trains, in a process of their own."""
+
+import contextlib
+import logging
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO
+
+import keras
+
+from t2t.files.atomic import describe_os_error
+
+log = logging.getLogger("t2t")
+
+_COMMAND = "import sys; from t2t.cli.insight import main; sys.argv[0] = 't2t-insight'; sys.exit(main())"
+_ADDRESS = re.compile(r"serving at (http://\S+:\d+)")
+_NICENESS = 10
+"""So that training comes first where there are not enough cores for both."""
+_PATIENCE_S = 5.0
+"""Seconds that the process has to end by itself."""
+
+
+class ShowStudio(keras.callbacks.Callback):
+    """Serves a run that trains at a free port of this machine, and says where.
+
+    A process of its own does, of low priority, which loads models on the processor alone: training keeps the GPUs to
+    itself. It ends with training, also where that is killed: its standard input is a pipe that ends then. Where it
+    fails, training goes on.
+
+    Args:
+        folder: of the run.
+        data_folder: of its data, for the page Compare.
+    """
+
+    def __init__(self, folder: Path, data_folder: Path):
+        super().__init__()
+        self._flags = [str(folder), f"--data_dir={data_folder}", "--port=0", "--ends_with_input"]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def on_train_begin(self, logs=None):
+        """Starts it: the run is in its folder by now."""
+        environment = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
+        environment["CUDA_VISIBLE_DEVICES"] = "-1"
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _COMMAND, *self._flags],
+                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment,
+                start_new_session=True,  # Ctrl-C is for training, which ends it
+            )  # fmt: skip
+        except OSError as error:
+            log.warning("no studio, training goes on: %s", describe_os_error(error))
+            return
+        with contextlib.suppress(OSError, AttributeError):  # not on every system
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICENESS)
+        assert self._process.stderr is not None
+        threading.Thread(target=_report, args=(self._process.stderr,), name="studio", daemon=True).start()
+
+    def on_train_end(self, logs=None):
+        """Ends it."""
+        process, self._process = self._process, None
+        if process is None or process.stdin is None:
+            return
+        process.stdin.close()
+        try:
+            process.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _report(lines: IO[bytes]) -> None:
+    """Logs the address, and what goes wrong."""
+    with lines:
+        for line in lines:
+            text = line.decode("utf-8", "replace").strip()
+            if found := _ADDRESS.search(text):
+                log.info("studio at %s while the run trains", found[1])
+            elif "error: " in text:
+                log.warning("%s; training goes on without the studio", text)

@@ -1,0 +1,107 @@
+"""Searches of the Playground: what a request asks of one, and its outputs while they are written."""
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from t2t.decoding.settings import SAMPLE
+from t2t.errors import UserError
+from t2t.inference.output_terms import OutputTerms, read_terms
+from t2t.inference.partial_outputs import has_partial_outputs, partial_outputs
+from t2t.inference.settings import SEED
+from t2t.inference.translator import Hypothesis, Translator
+from t2t.serving.insight.run_answers import int_of
+from t2t.serving.requests import search_changes, texts_of
+from t2t.serving.search_changes import SEARCH_KEYS, check_changes
+
+WIDEST = 32
+"""Hypotheses of a beam, and outputs."""
+
+
+class Search(NamedTuple):
+    """What a request asks for."""
+
+    source: str
+    n_best: int
+    changes: dict[str, Any]
+    """Of the run's search, by the names in `SEARCH_KEYS`."""
+    prefix: tuple[int, ...]
+    """Ids that the output begins with, without those of a language."""
+    terms: OutputTerms | None
+    """What is asked of the words of each output."""
+
+
+def read_search(translator: Translator, data: Mapping[str, Any]) -> Search:
+    """Reads `source`, and optionally `search` and `n_best`, `terms`, and `prefix` (ids) or `begins` (text).
+
+    Raises:
+        UserError: a value of another type or out of bounds, or a search that the model does not have.
+    """
+    (source,) = texts_of([data.get("source")], "source")
+    asked = data.get("search", {})
+    if not isinstance(asked, dict) or not set(asked) <= set(SEARCH_KEYS):
+        raise UserError(f"search {asked!r:.80}: an object with some of {', '.join(SEARCH_KEYS)} is wanted")
+    changes = search_changes(asked)
+    if "beam_size" in changes:
+        int_of(changes, "beam_size", 1, 1, WIDEST)
+    n_best = int_of(data, "n_best", 1, 1, WIDEST)
+    most = max(WIDEST, translator.settings(1)[0].rows_per_sentence)
+    check_changes(translator, n_best, changes, most)
+    return Search(source, n_best, changes, _prefix(translator, data), read_terms(data.get("terms"), "terms"))
+
+
+def _prefix(translator: Translator, data: Mapping[str, Any]) -> tuple[int, ...]:
+    ids = ids_of(data, "prefix") if data.get("prefix") else []
+    if not ids and data.get("begins"):
+        (ids,) = translator.encode_prefixes(texts_of([data["begins"]], "begins"))
+    start = translator.problem.language_marks().output_start  # pieces of beams and outputs have it
+    return tuple(ids[len(start) :] if tuple(ids[: len(start)]) == start else ids)
+
+
+def ids_of(data: Mapping[str, Any], name: str) -> list[int]:
+    """Returns a list of ids; raises UserError for anything else."""
+    ids = data[name]
+    if not isinstance(ids, list) or any(type(token) is not int for token in ids):
+        raise UserError(f"{name}: a list of ids is wanted, of a beam or of alternatives")
+    return ids
+
+
+def search_events(translator: Translator, search: Search) -> Iterator[dict[str, Any]]:
+    """Yields `{"text": ...}`, the beginning of the best output so far, after each step; then `{"outputs": [...]}`.
+
+    Raises:
+        UserError: see `Translator.translate`.
+    """
+    method = translator.settings(search.n_best, **search.changes)[0].method
+    place = secrets.randbits(31) if method == SAMPLE and SEED not in search.changes else 0  # other samples each time
+    if not has_partial_outputs(translator):
+        yield {"outputs": _outputs(_search_at_once(translator, search, place))}
+        return
+    found = partial_outputs(
+        translator,
+        search.source,
+        search.n_best,
+        place=place,
+        prefix=search.prefix,
+        terms=search.terms,
+        **search.changes,
+    )
+    for texts, hypotheses in found:  # an event after every step, so that a request that is given up ends soon
+        yield {"text": texts[0]} if hypotheses is None else {"outputs": _outputs(hypotheses)}
+
+
+def _search_at_once(translator: Translator, search: Search, place: int) -> Sequence[Hypothesis]:
+    (ids,) = translator.encode([search.source])
+    how: dict[str, Any] = dict(search.changes)
+    if search.terms is not None:
+        how["constraints"] = [search.terms]
+    if search.prefix and translator.has_inputs:
+        how["prefixes"] = [search.prefix]
+    row = ids if translator.has_inputs else [*ids, *search.prefix]
+    return translator.translate_ids([row], search.n_best, places=[place], sources=[search.source], **how)[0]
+
+
+def _outputs(hypotheses: Sequence[Hypothesis]) -> list[dict[str, Any]]:
+    return [
+        {"text": one.text, "ids": list(one.ids), "score": one.score, "log_prob": one.log_prob} for one in hypotheses
+    ]

@@ -1,0 +1,51 @@
+"""Runs in Weights & Biases (https://wandb.ai): hparams are its config, figures are drawn by the update's number."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from t2t.checkpoints.run_dir import RunDir
+from t2t.errors import needs_extra
+from t2t.tracking.reports import Report
+from t2t.tracking.run_tracker import FAILED, RunTracker
+
+with needs_extra("wandb", "WandbTracker"):
+    import wandb
+
+PROJECT = "t2t"
+"""Where WANDB_PROJECT names none."""
+UPDATE = "update"
+
+
+class WandbTracker(RunTracker):
+    """Sends a run to Weights & Biases; see `RunTracker`.
+
+    Where, say its own WANDB_PROJECT, WANDB_ENTITY, WANDB_DIR; with WANDB_MODE=offline it writes files for `wandb sync`.
+    """
+
+    tracker = "wandb"
+
+    def begin(self, run: RunDir, name: str, hparams: dict[str, Any]) -> str:
+        """See `RunTracker`."""
+        self._wandb = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", PROJECT),
+            name=run.path.name,
+            id=name or None,
+            resume="allow" if name else None,
+            settings=wandb.Settings(console="off", silent=True),  # what training prints stays as it is
+        )
+        self._wandb.config.update(hparams, allow_val_change=True)
+        # Updates that are repeated after a crash are drawn at their place; its own steps could only grow.
+        self._wandb.define_metric(UPDATE)
+        self._wandb.define_metric("*", step_metric=UPDATE)
+        return self._wandb.id
+
+    def send(self, reports: Sequence[Report]) -> None:
+        """See `RunTracker`."""
+        for report in reports:
+            self._wandb.log({UPDATE: report.update, **report.figures})
+
+    def finish(self, state: str) -> None:
+        """See `RunTracker`."""
+        self._wandb.summary["state"] = state
+        self._wandb.finish(exit_code=int(state == FAILED))

@@ -1,0 +1,169 @@
+"""What a tracker is told: hparams, each line of figures once, in order, and the end; whatever happens to it."""
+
+import logging
+import threading
+
+import pytest
+
+from t2t.checkpoints.run_dir import RunDir
+from t2t.errors import UserError
+from t2t.tracking.run_tracker import FAILED, FINISHED, STOPPED, RunTracker
+from tests.many_runs import write_run
+from tests.waiting import wait_until
+
+
+class Notebook(RunTracker):
+    """Writes down what it is told; fails while it is `away`."""
+
+    tracker = "notebook"
+
+    def __init__(self, folder, name="first", away=False):
+        super().__init__(folder)
+        self.new_name, self.away = name, away
+        self.known, self.hparams, self.reports, self.end, self.tries = None, None, [], None, 0
+
+    def begin(self, run, name, hparams):
+        self.tries += 1
+        if self.away:
+            raise ConnectionError("nobody\nanswers")
+        self.known, self.hparams = name, hparams
+        return name or self.new_name
+
+    def send(self, reports):
+        self.reports += reports
+
+    def finish(self, state):
+        self.end = state
+
+
+@pytest.fixture
+def run(tmp_path):
+    return write_run(tmp_path / "run", 3, learning_rate=0.25)
+
+
+def updates(notebook):
+    return [report.update for report in notebook.reports]
+
+
+def test_hparams_every_figure_and_the_end_are_told(run):
+    notebook = Notebook(run.path)
+    notebook.on_train_begin()
+    run.append_metrics(40, {"train/loss": 1.5, "train/grad_norm": float("nan")})
+    notebook.on_train_batch_end(40, {"loss": 1.5})
+    notebook.on_train_end()
+    assert (notebook.hparams["problem"], notebook.hparams["learning_rate"]) == ("translate_ende_numbers", 0.25)
+    assert notebook.hparams["changes"] == "learning_rate=0.25"
+    assert updates(notebook) == [10, 20, 30, 40]
+    lines = list(run.metrics())
+    assert [report.time for report in notebook.reports] == [line["time"] for line in lines]
+    assert notebook.reports[0].figures == {name: lines[0][name] for name in set(lines[0]) - {"step", "time"}}
+    assert notebook.reports[3].figures == {"train/loss": 1.5}
+    assert notebook.end == FINISHED
+
+
+def test_figures_are_told_while_training_goes_on(run):
+    notebook = Notebook(run.path)
+    notebook.on_train_begin()
+    wait_until(lambda: updates(notebook) == [10, 20, 30], "what is there is told")
+    run.append_metrics(35, {"dev/bleu": 20.0})
+    notebook.on_epoch_end(0)
+    wait_until(lambda: updates(notebook) == [10, 20, 30, 35], "an evaluation is told")
+    notebook.on_train_end()
+
+
+def test_a_resumed_run_goes_on_where_the_tracker_was(run):
+    first = Notebook(run.path)
+    first.on_train_begin()
+    first.on_train_batch_end(25, None)
+    first.on_train_end()
+    assert first.end == STOPPED
+    run.append_metrics(40, {"train/loss": 1.0})
+    second = Notebook(run.path, name="second")
+    second.on_train_begin()
+    second.on_train_batch_end(40, None)
+    second.on_train_end()
+    assert second.known == "first"
+    assert (updates(first), updates(second)) == ([10, 20, 30], [40])
+
+
+def test_a_tracker_that_has_lost_the_run_gets_all_of_it(run):
+    first = Notebook(run.path)
+    first.on_train_begin()
+    first.on_train_end()
+
+    class Forgetful(Notebook):
+        def begin(self, run, name, hparams):
+            super().begin(run, name, hparams)
+            return "another"
+
+    notebook = Forgetful(run.path)
+    notebook.on_train_begin()
+    notebook.on_train_end()
+    assert updates(notebook) == [10, 20, 30]
+
+
+def test_a_tracker_that_does_not_answer_disturbs_nothing_and_is_told_later(run, caplog):
+    notebook = Notebook(run.path, away=True)
+    with caplog.at_level(logging.WARNING, "t2t"):
+        notebook.on_train_begin()
+        for tries in (1, 2):
+            wait_until(lambda tries=tries: notebook.tries == tries, "it is asked")
+            notebook.on_train_batch_end(10 * tries, {"loss": 1.0})
+        wait_until(lambda: notebook.tries == 3, "it is asked again")
+    said = "notebook cannot be told of the run: nobody answers; training goes on, and tries again"
+    assert [record.message for record in caplog.records] == [said]
+    notebook.away = False
+    notebook.on_train_end()
+    assert updates(notebook) == [10, 20, 30]
+    assert notebook.end == STOPPED
+
+
+def test_an_error_that_ends_the_process_is_told(run):
+    notebook = Notebook(run.path)
+    notebook.on_train_begin()
+    notebook._fail()  # as the end of the process calls it
+    assert notebook.end == FAILED
+    assert updates(notebook) == [10, 20, 30]
+    assert f"track-{notebook.tracker}" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_half_a_line_waits_for_the_rest_and_another_file_is_read_from_its_beginning(run):
+    with run.metrics_file.open("a") as file:
+        file.write('{"step": 40, "time": 5.0, "train/l')
+    notebook = Notebook(run.path)
+    notebook.on_train_begin()
+    wait_until(lambda: updates(notebook) == [10, 20, 30], "whole lines")
+    with run.metrics_file.open("a") as file:
+        file.write('oss": 2.0}\nno JSON\n{"time": 6.0}\n')
+    notebook.on_train_batch_end(40, {"loss": 2.0})
+    wait_until(lambda: updates(notebook) == [10, 20, 30, 40], "the rest of it")
+    run.metrics_file.write_text('{"step": 5, "time": 1.0, "train/loss": 3.0}\n')
+    notebook.on_train_end()
+    assert updates(notebook) == [10, 20, 30, 40, 5]
+
+
+def test_trackers_do_not_forget_for_each_other(run):
+    for name in ("a", "b", "a"):
+        notebook = Notebook(run.path, name=name)
+        notebook.tracker = name
+        notebook.on_train_begin()
+        notebook.on_train_end()
+        assert notebook.known in ("", name)
+    assert notebook.known == "a"
+    assert updates(notebook) == []
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"notebook": 3}', '{"notebook": {"name": 3, "bytes": 1}}'])
+def test_a_damaged_state_begins_another_run_in_the_tracker(run, content):
+    (run.path / "tracking.json").write_text(content)
+    notebook = Notebook(run.path)
+    notebook.on_train_begin()
+    notebook.on_train_end()
+    assert notebook.known == ""
+    assert updates(notebook) == [10, 20, 30]
+
+
+def test_another_folder_is_said_at_once(tmp_path):
+    with pytest.raises(UserError, match="no run in"):
+        Notebook(tmp_path / "none").on_train_begin()
+    assert not RunDir.exists(tmp_path / "none")
