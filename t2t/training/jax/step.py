@@ -9,7 +9,7 @@ Legend: R replicas.
 import dataclasses
 import functools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -152,12 +152,13 @@ class JaxStep(UpdateStep):
             same, split = PartitionSpec(), PartitionSpec(REPLICA)
             settings = (same, same, split)
             # Sums of micro-batches are each replica's own until they are reduced.
-            function, given, found, donated = {
+            kinds: dict[str, tuple[Callable, Any, Any, tuple[int, ...]]] = {
                 "whole": (self._full_update, (same, split, *settings), same, (0,)),
                 "first": (self._local_sums, (same, split), split, ()),
                 "add": (self._add_sums, (same, split, split), split, (1,)),
                 "apply": (self._apply, (same, split, *settings), same, (0,)),
-            }[name]
+            }
+            function, given, found, donated = kinds[name]
             on_each = jax.shard_map(
                 functools.partial(function, problem),
                 mesh=self._devices.mesh, in_specs=given, out_specs=found, check_vma=False,

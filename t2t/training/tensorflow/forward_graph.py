@@ -1,6 +1,6 @@
 """The operations of a forward pass, traced and never run: what memory and cost are counted from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -8,7 +8,7 @@ import tensorflow as tf
 from t2t.layers.attention import without_blockwise_attention
 from t2t.models.base import SequenceModel
 
-Features = dict[str, np.ndarray]
+Features = Mapping[str, np.ndarray]
 
 
 def loss_graph(model: SequenceModel, batch: Features) -> tf.Graph:

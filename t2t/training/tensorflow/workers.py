@@ -32,8 +32,9 @@ class TensorFlowWorkers(Workers):
         self._send_variables([*(variable.value for variable in kept), *step.ema])
 
     def _lost_message(self, error: Exception) -> str | None:
-        is_collective = isinstance(error, tf.errors.OpError) and "ollective" in error.message
-        return error.message if is_collective else None
+        if not isinstance(error, tf.errors.OpError) or "ollective" not in error.message:
+            return None
+        return error.message
 
     def _named_in(self, message: str) -> set[int]:
         return {int(number) for number in re.findall(r"/task:(\d+)", message)}
