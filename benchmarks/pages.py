@@ -1,7 +1,8 @@
 """How long the pages of t2t-insight take until they can be used, with many long runs, opened anew in a browser.
 
 From the beginning of the navigation, by the browser's own clock: until there is something to use (the table with its
-ticks, the first curves), and until all is there. In each turn the service is started anew, so that it has read nothing.
+ticks, the first curves), and until all is there; of the charts the first, since others are drawn when they are seen. In
+each turn the service is started anew, so that it has read nothing.
 Needs Chromium and the extra `browser`.
 """
 
@@ -32,8 +33,8 @@ class View(NamedTuple):
 
 VIEWS = (
     View("Runs", "/", "table.runs tbody tr input", "table.runs tbody tr:nth-child({runs}) input"),
-    View("Curves", "/curves", ".scatterlayer .trace", ".chart:last-child .scatterlayer .trace:nth-child({runs})"),
-    View("Hparams", "/hparams", "table.hparams tbody td", "table.hparams tbody tr:last-child td:nth-child({runs})"),
+    View("Curves", "/curves", ".scatterlayer .trace", ".chart:first-child .scatterlayer .trace:nth-child({runs})"),
+    View("Hparams", "/hparams", "table.hparams tbody td", "table.hparams tbody tr:last-child td"),
 )
 
 

@@ -63,7 +63,7 @@ def read_state(run: RunDir, tracker: str) -> dict[str, Any]:
     """Returns what a tracker has of a run: its `name` for it and the `bytes` of figures; empty for nothing."""
     file = run.path / TRACKING_FILE
     fetch(file)
-    state = _read_states(file).get(tracker)
+    state: Any = _read_states(file).get(tracker)
     is_whole = isinstance(state, dict) and isinstance(state.get("name"), str) and type(state.get("bytes")) is int
     return state if is_whole else {}
 
