@@ -16,7 +16,7 @@ from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.inference.backend_choice import check_tensorflow
 from tests.builders import tiny_transformer
-from tests.jax.decoding_cases import CASES, SOURCES, decoded
+from tests.on_jax.decoding_cases import CASES, SOURCES, decoded
 from tests.readme import ROOT, block
 
 PAGE = ROOT / "docs/jax.md"

@@ -15,7 +15,7 @@ from t2t.training.engine import training_engine
 from t2t.training.jax.padding import Padding, padded_size
 from t2t.training.optimizers import build_optimizer
 from tests.builders import batch, randomise, tiny_hparams, tokens_spec
-from tests.jax.training_cases import CASES, OptimizerHParams, trained, transformer
+from tests.on_jax.training_cases import CASES, OptimizerHParams, trained, transformer
 
 GOLDEN_RUN = Path(__file__).parents[1] / "golden/runs/0.1.0"
 
