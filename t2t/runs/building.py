@@ -14,7 +14,7 @@ from t2t.models.adapted import AdaptedModel
 from t2t.models.base import SequenceModel
 from t2t.registry import MODELS
 from t2t.specs.constants import ADAPTER_FACTORS
-from t2t.training.engine import training_engine
+from t2t.training.engine_choice import training_engine
 from t2t.training.precision import FLOAT32
 from t2t.training.weights import assign_model
 

@@ -28,7 +28,7 @@ from t2t.specs.constants import TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.training.adapting import adapters_line, build_adapters
 from t2t.training.cost import update_cost
-from t2t.training.engine import training_engine
+from t2t.training.engine_choice import training_engine
 from t2t.training.freezing import freeze_weights, frozen_line
 from t2t.training.memory import MemoryEstimate, estimate
 from t2t.training.optimizers import build_optimizer

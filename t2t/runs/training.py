@@ -44,7 +44,7 @@ from t2t.training.callbacks.metrics_log import LogMetrics
 from t2t.training.callbacks.progress import ShowProgress
 from t2t.training.callbacks.signals import StopOnSignal, StopRequestedError
 from t2t.training.cluster import ALONE, Cluster
-from t2t.training.engine import training_engine
+from t2t.training.engine_choice import training_engine
 from t2t.training.freezing import freeze_weights
 from t2t.training.optimizers import build_optimizer
 from t2t.training.schedules import learning_rate

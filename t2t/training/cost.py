@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from t2t.models.base import SequenceModel
-from t2t.training.engine import training_engine
+from t2t.training.engine_choice import training_engine
 
 
 class UpdateCost(NamedTuple):

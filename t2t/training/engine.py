@@ -1,4 +1,4 @@
-"""What training asks of TensorFlow or JAX, and the choice between them: that of Keras, `KERAS_BACKEND`.
+"""What training asks of TensorFlow or JAX; the choice between them is in `t2t.training.engine_choice`.
 
 Everything else of this package is `keras.ops` and numpy. TensorFlow's part is in `t2t.training.tensorflow`, JAX's in
 `t2t.training.jax`.
@@ -6,7 +6,6 @@ Everything else of this package is `keras.ops` and numpy. TensorFlow's part is i
 
 import abc
 import contextlib
-import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +13,6 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from t2t.errors import UserError
 from t2t.models.base import SequenceModel
 from t2t.training.cluster import ALONE, Cluster
 from t2t.training.step import UpdateStep
@@ -123,22 +121,3 @@ class TrainingEngine(abc.ABC):
     @abc.abstractmethod
     def event_writer(self, folder: Path) -> EventWriter:
         """Returns what writes TensorBoard's events into a folder for each group below `folder`."""
-
-
-@functools.cache
-def training_engine() -> TrainingEngine:
-    """Returns the engine of Keras's backend.
-
-    Raises:
-        UserError: the backend is neither TensorFlow nor JAX.
-    """
-    backend = keras.backend.backend()
-    if backend == "tensorflow":
-        from t2t.training.tensorflow.engine import TensorFlowTraining
-
-        return TensorFlowTraining()
-    if backend == "jax":
-        from t2t.training.jax.engine import JaxTraining
-
-        return JaxTraining()
-    raise UserError(f"KERAS_BACKEND={backend}: training runs on tensorflow or jax; set it to one of them, or unset it")

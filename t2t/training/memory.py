@@ -7,7 +7,7 @@ import numpy as np
 
 from t2t.layers.adapters import Adapters
 from t2t.models.base import SequenceModel
-from t2t.training.engine import training_engine
+from t2t.training.engine_choice import training_engine
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from t2t.hparams.groups import OptimizerHParams
-from t2t.training.engine import training_engine
+from t2t.training.engine_choice import training_engine
 
 
 def build_optimizer(hparams: OptimizerHParams) -> keras.optimizers.Optimizer:

@@ -13,7 +13,7 @@ import numpy as np
 
 from t2t.errors import UserError, memory_errors_as_machine_errors, shapes_of
 from t2t.training.callbacks.checks import checked_callbacks
-from t2t.training.engine import training_engine
+from t2t.training.engine_choice import training_engine
 from t2t.training.loss_scale import MINIMUM_SCALE
 from t2t.training.step import UpdateStats, UpdateStep
 

@@ -14,7 +14,7 @@ from t2t.hparams.groups import OptimizerHParams
 from t2t.layers.dropout import Dropout
 from t2t.models.transformer import Transformer
 from t2t.specs.features import ProblemSpec
-from t2t.training.engine import training_engine
+from t2t.training.engine_choice import training_engine
 from t2t.training.optimizers import build_optimizer
 from tests.builders import batch, numpy, randomise, seed, tiny_hparams, tokens_spec
 

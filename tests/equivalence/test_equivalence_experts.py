@@ -12,7 +12,7 @@ from t2t.hparams.transformer_moe import TransformerMoeHParams
 from t2t.models.multi_model import MultiModel
 from t2t.models.transformer_moe import TransformerMoe
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.training.engine import training_engine
+from t2t.training.engine_choice import training_engine
 from t2t.training.optimizers import build_optimizer
 from tests.builders import batch, padded, randomise, rows, tokens_spec
 

@@ -9,7 +9,7 @@ import pytest
 from t2t.hparams.groups import OptimizerHParams
 from t2t.models.transformer import Transformer
 from t2t.specs.features import ProblemSpec
-from t2t.training.engine import training_engine
+from t2t.training.engine_choice import training_engine
 from t2t.training.optimizers import build_optimizer
 from t2t.training.weights import model_arrays, optimizer_arrays
 from tests.builders import batch, randomise, tiny_hparams, tokens_spec

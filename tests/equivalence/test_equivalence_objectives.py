@@ -9,7 +9,7 @@ import pytest
 from t2t.hparams.groups import OptimizerHParams
 from t2t.models.transformer import Transformer
 from t2t.runs.sampled_candidates import SampledCandidates
-from t2t.training.engine import training_engine
+from t2t.training.engine_choice import training_engine
 from t2t.training.optimizers import build_optimizer
 from t2t.training.sampled_objectives import build_sampled_objective
 from tests.builders import padded, randomise, rows, tiny_hparams, tokens_spec

@@ -13,7 +13,7 @@ from keras import ops
 from t2t.hparams.groups import OptimizerHParams
 from t2t.layers.batch_norm import BatchNorm
 from t2t.specs.features import ProblemSpec
-from t2t.training.engine import training_engine
+from t2t.training.engine_choice import training_engine
 from t2t.training.optimizers import build_optimizer
 from t2t.training.weights import model_arrays
 from tests.builders import copies, numpy

@@ -14,7 +14,7 @@ import tensorflow as tf
 from t2t.hparams.groups import OptimizerHParams
 from t2t.hparams.transformer import transformer_tiny
 from t2t.models.transformer import Transformer
-from t2t.training.engine import training_engine
+from t2t.training.engine_choice import training_engine
 from t2t.training.loss_scale import INITIAL_SCALE
 from t2t.training.optimizers import build_optimizer
 from tests.builders import batch, padded, randomise, rows, tiny_hparams, tokens_spec, total_loss

@@ -11,7 +11,7 @@ from t2t.cli import trainer
 from t2t.errors import UserError
 from t2t.models.transformer import Transformer
 from t2t.training.cluster import Cluster
-from t2t.training.engine import training_engine
+from t2t.training.engine_choice import training_engine
 from t2t.training.jax.padding import Padding, padded_size
 from t2t.training.optimizers import build_optimizer
 from tests.builders import batch, randomise, tiny_hparams, tokens_spec

@@ -10,7 +10,7 @@ from t2t.layers.adapters import Adapters
 from t2t.models.lstm import LstmSeq2seqAttention
 from t2t.models.transformer import Transformer
 from t2t.specs.features import ProblemSpec
-from t2t.training.engine import training_engine
+from t2t.training.engine_choice import training_engine
 from t2t.training.optimizers import build_optimizer
 from t2t.training.weights import model_arrays, optimizer_arrays
 from tests.builders import batch, randomise, tiny_hparams, tokens_spec
@@ -72,7 +72,8 @@ CASES = {
     "adapters": lambda: trained(transformer, adapts=True),
     "two problems": lambda: trained(of_two_problems, problems=("one", "other")),
     "recurrent": lambda: trained(
-        lambda: LstmSeq2seqAttention(LstmSeq2seqAttention.hparams_class(hidden_size=8, dropout=0.0), tokens_spec())
+        lambda: LstmSeq2seqAttention(LstmSeq2seqAttention.hparams_class(hidden_size=8, dropout=0.0), tokens_spec()),
+        "sgd",
     ),
 }
 """Name to a function that returns arrays by name."""

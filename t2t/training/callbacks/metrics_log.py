@@ -5,7 +5,7 @@ from pathlib import Path
 
 import keras
 
-from t2t.training.engine import training_engine
+from t2t.training.engine_choice import training_engine
 
 
 class LogMetrics(keras.callbacks.Callback):

@@ -3,27 +3,24 @@
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from t2t.errors import MachineError, one_line
 from t2t.training.engine import EventWriter
 
 
 class TensorBoardEvents(EventWriter):
-    """Writes by TensorBoard's own writer; nothing where the package is not installed."""
+    """Writes by TensorBoard's own writer."""
 
     def __init__(self, folder: Path):
         self._folder = folder
-        self._writers: dict[str, Any] = {}
+        self._writers: dict[str, EventFileWriter] = {}
 
     def write(self, group: str, update: int, figures: Mapping[str, float]) -> None:
         """See the base class."""
-        try:
-            from tensorboard.compat.proto.event_pb2 import Event
-            from tensorboard.compat.proto.summary_pb2 import Summary
-            from tensorboard.summary.writer.event_file_writer import EventFileWriter
-        except ModuleNotFoundError:
-            return
         values = [Summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
         try:
             if group not in self._writers:

@@ -1,0 +1,27 @@
+"""The engine that trains: that of Keras's backend, `KERAS_BACKEND`."""
+
+import functools
+
+import keras
+
+from t2t.errors import UserError
+from t2t.training.engine import TrainingEngine
+
+
+@functools.cache
+def training_engine() -> TrainingEngine:
+    """Returns the engine of Keras's backend.
+
+    Raises:
+        UserError: the backend is neither TensorFlow nor JAX.
+    """
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        from t2t.training.tensorflow.engine import TensorFlowTraining
+
+        return TensorFlowTraining()
+    if backend == "jax":
+        from t2t.training.jax.engine import JaxTraining
+
+        return JaxTraining()
+    raise UserError(f"KERAS_BACKEND={backend}: training runs on tensorflow or jax; set it to one of them, or unset it")
