@@ -37,6 +37,8 @@ def pytest_configure(config):
 
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * REPLICAS)
+    if "PYTEST_XDIST_WORKER" in os.environ:  # one of several processes, which would wait for each other's cores
+        tf.config.threading.set_intra_op_parallelism_threads(1)
     # Rewriting a graph costs more than running it once or twice. Tests that run commands have it, as users do.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 

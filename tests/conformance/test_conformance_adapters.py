@@ -19,9 +19,10 @@ from tests.builders import randomise
 from tests.conformance.test_conformance_kinds import SPECS, column
 from tests.conformance.test_conformance_models import NAMES, small_hparams
 
-QUICK = ("transformer", "transformer_moe", "resnet", "lstm_seq2seq_attention")
-"""Models that the default tests have: attention, experts in one weight, convolutions with statistics, cells."""
-MODELS_TO_TEST = [pytest.param(name, marks=() if name in QUICK else pytest.mark.exhaustive) for name in NAMES]
+QUICK, SLOW = ("transformer", "transformer_moe", "resnet"), ("lstm_seq2seq_attention",)
+"""Models that the default tests have: attention, experts in one weight, convolutions with statistics; and cells."""
+MARKS = dict.fromkeys(QUICK, ()) | dict.fromkeys(SLOW, pytest.mark.slow)
+MODELS_TO_TEST = [pytest.param(name, marks=MARKS.get(name, pytest.mark.exhaustive)) for name in NAMES]
 
 
 def build(name):

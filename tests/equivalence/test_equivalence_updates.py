@@ -257,8 +257,8 @@ def in_one_piece():
 @pytest.mark.parametrize(
     ("replicas", "cuts"),
     [
-        (2, [[slice(0, 2), slice(2, 6)]]),
-        (1, [[slice(0, 5)], [slice(5, 6)]]),
+        pytest.param(2, [[slice(0, 2), slice(2, 6)]], marks=pytest.mark.slow),
+        pytest.param(1, [[slice(0, 5)], [slice(5, 6)]], marks=pytest.mark.slow),
         (2, [[slice(0, 1), slice(1, 3)], [slice(3, 4), slice(4, 6)]]),
     ],
     ids=["two replicas", "two micro-batches", "two of each"],

@@ -233,6 +233,7 @@ def forgetful_run(tiny_run, tmp_path_factory):
     return [*flags, "--decode_method=greedy", "--min_output_length=3"]
 
 
+@pytest.mark.slow
 def test_unknown_words_become_words_of_their_line(forgetful_run, tmp_path, capfdbinary):
     source, dictionary = tmp_path / "in", tmp_path / "words"
     source.write_text("7 x 8 y 9\n5 5 z\n")
