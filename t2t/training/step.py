@@ -126,7 +126,7 @@ class UpdateStep(abc.ABC):
 
     def skipped(self, update: int) -> int:
         """Returns how many of the first `update` updates were not applied, before a resumption too."""
-        return update - int(self.optimizer.iterations.numpy()) + self.updates_before
+        return update - int(np.asarray(self.optimizer.iterations)) + self.updates_before
 
     def warm_up(self, micro_batches: Sequence[Sequence[Features]], problem: str = "") -> None:
         """Runs an update and does not apply it: no state changes, but it is compiled and its memory has been had."""
