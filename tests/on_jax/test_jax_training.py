@@ -1,6 +1,7 @@
 """JAX trains as TensorFlow does: equal weights, exact resuming, runs that either goes on with."""
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from t2t.training.jax.padding import Padding, padded_size
 from t2t.training.optimizers import build_optimizer
 from tests.builders import batch, randomise, tiny_hparams, tokens_spec
 from tests.on_jax.training_cases import CASES, OptimizerHParams, trained, transformer
+from tests.readme import ROOT, block
 
+PAGE = ROOT / "docs/jax.md"
 GOLDEN_RUN = Path(__file__).parents[1] / "golden/runs/0.1.0"
 
 
@@ -81,24 +84,20 @@ def test_several_workers_are_refused_by_name():
         training_engine().devices(cluster=Cluster(("a:1", "b:1"), 0))
 
 
-def test_a_run_that_tensorflow_began_goes_on_and_resumes_exactly(tmp_path):
-    """In one go and in two, the same weights; figures and events are written, and the record is as it was."""
-    shutil.copytree(GOLDEN_RUN / "data", tmp_path / "data")
+def test_a_run_that_tensorflow_began_goes_on_and_resumes_exactly(tmp_path, monkeypatch):
+    """By the command of the page: in one go and in two, the same weights; figures and events are written."""
+    environment, command, *flags, steps = shlex.split(block("jax_train", page=PAGE))
+    assert (environment, command, steps) == ("KERAS_BACKEND=jax", "t2t-trainer", "--train_steps=504")
     found = {}
-    record = json.loads((GOLDEN_RUN / "run/run.json").read_text())
-    last = max(int(folder.name.partition("-")[2]) for folder in (GOLDEN_RUN / "run/checkpoints").glob("step-*"))
-    for name, stops in (("whole", [last + 4]), ("parts", [last + 2, last + 4])):
-        shutil.copytree(GOLDEN_RUN / "run", tmp_path / name)
-        for stop in stops:
-            command = [
-                "t2t-trainer", f"--problem={record['problem']}", f"--model={record['model']}",
-                f"--hparams_set={record['hparams_set']}", f"--hparams={record['overrides']}",
-                f"--data_dir={tmp_path / 'data'}", f"--output_dir={tmp_path / name}", f"--train_steps={stop}",
-                "--eval_steps=1", "--local_eval_frequency=2",
-            ]  # fmt: skip
-            assert trainer.main(command) == 0
-        folder = tmp_path / name / f"checkpoints/step-{last + 4:08d}"
+    for name, updates in (("whole", [504]), ("parts", [502, 504])):
+        for part in ("run", "data"):
+            shutil.copytree(GOLDEN_RUN / part, tmp_path / name / part)
+        monkeypatch.chdir(tmp_path / name)
+        for last in updates:
+            assert trainer.main([command, *flags, f"--train_steps={last}", "--local_eval_frequency=2"]) == 0
+        folder = Path("run/checkpoints/step-00000504")
         found[name] = {file.name: file.read_bytes() for file in folder.glob("*.safetensors")}
     assert found["whole"] == found["parts"] != {}
-    lines = [json.loads(line) for line in (tmp_path / "whole/metrics.jsonl").read_text().strip().split("\n")]
-    assert lines[-1]["step"] == last + 4
+    lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().strip().split("\n")]
+    assert lines[-1]["step"] == 504
+    assert list(Path("run/events/train").iterdir())
