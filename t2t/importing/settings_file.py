@@ -22,7 +22,8 @@ def parse_settings(text: str) -> dict[str, Any]:
     """
     values: dict[str, Any] = {}
     levels: list[tuple[int, str]] = []  # indentation and name of what a line is nested in
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
+        line = line.rstrip("\r")
         if not line.strip() or line.lstrip().startswith("#") or line.startswith(("!", "---")):
             continue
         indentation = len(line) - len(line.lstrip(" "))

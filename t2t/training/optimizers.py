@@ -67,5 +67,5 @@ class Momentum(keras.optimizers.SGD):
     def update_step(self, gradient, variable, learning_rate):
         """Updates one variable; see Keras's."""
         if self.l2 and len(variable.shape) >= 2:
-            gradient = ops.convert_to_tensor(gradient) + self.l2 * variable.value
+            gradient = ops.convert_to_tensor(gradient) + self.l2 * ops.convert_to_tensor(variable)
         super().update_step(gradient, variable, learning_rate)

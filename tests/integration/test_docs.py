@@ -135,7 +135,8 @@ def test_every_marked_block_has_a_kind_that_is_checked():
         page.stem for page in DOCS if page not in GUIDES and any(one.kind == "run" for one in blocks(page))
     }
     assert pages_with_runs == {
-        "importing", "multilingual", "new_problem", "new_model", "numerics", "python", "scale", "tuning", "weights",
+        "importing", "jax", "multilingual", "new_problem", "new_model", "numerics", "python", "scale", "tuning",
+        "weights",
     }  # fmt: skip
 
 

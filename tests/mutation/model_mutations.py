@@ -399,8 +399,19 @@ MODEL_MUTATIONS = (
     ),
     # Floor 6: engines
     Mutation(
+        name="batches of JAX cut",
+        file="t2t/training/jax/padding.py",
+        original="[max(of_axis) for of_axis in zip(*shapes, strict=True)]",
+        broken="[min(of_axis) for of_axis in zip(*shapes, strict=True)]",
+        breaks="Replicas whose batches differ in size end with an error of numpy.",
+        tests=(
+            "tests/unit/training/test_training_jax_padding.py::"
+            "test_batches_are_padded_to_few_shapes_where_padding_is_no_data",
+        ),
+    ),
+    Mutation(
         name="loss divided by replica",
-        file="t2t/training/step.py",
+        file="t2t/training/tensorflow/step.py",
         original="self._reduce(problem, applies, stops, *self._local_sums(problem, features, seeds))",
         broken="self._reduce(problem, applies, stops, *(lambda gradient, counts: (gradient / counts[1], "
         "counts / counts[1]))(*self._local_sums(problem, features, seeds)))",
@@ -510,7 +521,7 @@ MODEL_MUTATIONS = (
         original="return _round_up(rows, 2)",
         broken="return rows",
         breaks="JAX compiles a program for every number of sentences.",
-        tests=("tests/unit/inference/jax/test_inference_jax_sizes.py::test_few_sizes_and_little_padding",),
+        tests=("tests/unit/inference/test_inference_jax_sizes.py::test_few_sizes_and_little_padding",),
     ),
     Mutation(
         name="unfinished sentences that are joined",

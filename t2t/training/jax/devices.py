@@ -15,11 +15,7 @@ REPLICA = "replica"
 
 
 class MeshDevices(Devices):
-    """Devices in a row, of this process and others.
-
-    Args:
-        devices: of this process.
-    """
+    """Devices of this process, in a row."""
 
     def __init__(self, devices: list[jax.Device]):
         self.mesh = Mesh(np.array(devices), (REPLICA,))

@@ -8,7 +8,6 @@ Legend: R replicas.
 
 import dataclasses
 import functools
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -110,7 +109,7 @@ class JaxStep(UpdateStep):
             variable.assign(value)
         return UpdateStats(*stats)
 
-    def _parts(self, batches: Sequence[Features], update: int, micro_batch: int, problem: str) -> list["_Part"]:
+    def _parts(self, batches: Sequence[Features], update: int, micro_batch: int, problem: str) -> list[_Part]:
         """Returns the batches of the replicas as one part, or as several, of which each is one replica's.
 
         These are for batches whose shapes differ: every device computes each, and it counts on one of them.
@@ -130,7 +129,7 @@ class JaxStep(UpdateStep):
             for batch, seed, size, counts in zip(batches, seeds, sizes, np.eye(len(batches)), strict=True)
         ]
 
-    def _part(self, stacked: Features, seeds: np.ndarray, sizes: np.ndarray, counts: np.ndarray) -> "_Part":
+    def _part(self, stacked: Features, seeds: np.ndarray, sizes: np.ndarray, counts: np.ndarray) -> _Part:
         """Returns it with the part of each replica on its device."""
         features = {name: self._split(array) for name, array in stacked.items()}
         return _Part(features, self._split(seeds), self._split(sizes), self._split(counts.astype(np.float32)))
@@ -247,15 +246,16 @@ class JaxStep(UpdateStep):
         """Adds normal noise, a function of (run seed, update, weight), whose variance falls, see `NOISE_FALL`."""
         done = self.optimizer.iterations.value
         deviation = self._noise * (done + 1).astype(jnp.float32) ** (-NOISE_FALL / 2)
-        with warnings.catch_warnings(), jax.default_prng_impl("threefry2x32"):
-            keys = [
-                jax.random.fold_in(jax.random.PRNGKey(noise_seed(self._run_seed, number) % 2**32), done)
-                for number in self._reach[problem].read
-            ]
-            return [
-                gradient + deviation * jax.random.normal(key, gradient.shape)
-                for gradient, key in zip(gradients, keys, strict=True)
-            ]
+        keys = [
+            jax.random.fold_in(
+                jax.random.key(int(noise_seed(self._run_seed, number)) % 2**31, impl="threefry2x32"), done
+            )
+            for number in self._reach[problem].read
+        ]
+        return [
+            gradient + deviation * jax.random.normal(key, gradient.shape)
+            for gradient, key in zip(gradients, keys, strict=True)
+        ]
 
     def _scope_of(self, state: Values) -> keras.StatelessScope:
         """Returns a scope in which the variables of the state have these values."""

@@ -18,8 +18,7 @@ COMMANDS_ALONE = {
     "checkpoints", "compare_engine", "constraints_file", "decode_from_file", "decode_to_file", "dry_run",
     "exclude_problems", "from", "generate_data", "merge", "model_dir", "output_format", "plot", "registry_help",
     "schedule", "sentencepiece_model", "shard", "shared_vocab_file", "step", "t2t_dir", "target_prefix_file",
-    "target_space_id",
-    "train_language", "unknown_dictionary",
+    "target_space_id", "track", "train_language", "unknown_dictionary",
 }  # fmt: skip
 """Flags of commands that have no function, or that no function has as an argument."""
 NAMES = ("translate_ende_numbers", "transformer", "transformer_tiny")

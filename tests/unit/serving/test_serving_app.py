@@ -286,7 +286,7 @@ class Slow:
     """A translator that answers when it is let go."""
 
     has_inputs, reads_text, longest_input, is_blank, is_built = True, True, 100, Translator.is_blank, True
-    facts, hparams, tensorflow = SimpleNamespace(autoregressive=True), DecodeHParams(), SimpleNamespace(devices=[""])
+    facts, hparams, model_engine = SimpleNamespace(autoregressive=True), DecodeHParams(), SimpleNamespace(devices=[""])
 
     def __init__(self):
         self.gate, self.begun = threading.Event(), threading.Semaphore(0)
