@@ -98,8 +98,8 @@ def seed(*words):
 
 
 def copies(variable):
-    """The value of a variable on each device of this process."""
-    value = variable.value
+    """The value of a variable, of Keras or of TensorFlow, on each device of this process."""
+    value = variable.value if isinstance(variable, keras.Variable) else variable
     if keras.backend.backend() == "jax":
         return [np.asarray(shard.data) for shard in value.addressable_shards]
     return [copy.numpy() for copy in value.distribute_strategy.experimental_local_results(value)]

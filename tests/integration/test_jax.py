@@ -19,12 +19,23 @@ def test_jax_computes_what_tensorflow_does(tmp_path):
     for module in sorted(ROOT.glob("tests/on_jax/*_cases.py")):
         for name, compute in importlib.import_module(f"tests.on_jax.{module.stem}").CASES.items():
             np.savez(tmp_path / f"{name}.npz", **compute())
-    environment = {
-        **os.environ, "KERAS_BACKEND": "jax", "T2T_EXPECTED": str(tmp_path), "T2T_CACHE": str(tmp_path / "cache"),
-    }  # fmt: skip
-    options = ["-m", "", "-n", "0", "--confcutdir", "tests/on_jax", "-p", "no:cacheprovider"]
+    options = ["tests/on_jax", "-m", "", "--confcutdir", "tests/on_jax"]
+    run_on_jax(tmp_path, *options, T2T_EXPECTED=str(tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("jaxlib") is None, reason="JAX is not installed")
+def test_what_holds_of_updates_holds_on_jax(tmp_path):
+    """By hand, however they are cut; dropout, mixtures and statistics."""
+    parts = ("updates", "dropout", "mixture", "statistics")
+    run_on_jax(tmp_path, *(f"tests/equivalence/test_equivalence_{part}.py" for part in parts))
+
+
+def run_on_jax(folder, *options, **variables):
+    """Runs tests in a process of JAX, with the programs that it compiles in a folder."""
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "T2T_CACHE": str(folder / "cache"), **variables}
     ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "tests/on_jax", *options],
+        [sys.executable, "-m", "pytest", *options, "-n", "0", "-p", "no:cacheprovider"],
         cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout[-20_000:]

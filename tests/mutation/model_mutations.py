@@ -424,7 +424,7 @@ MODEL_MUTATIONS = (
     Mutation(
         name="statistics of a mean of parts",
         file="t2t/training/tensorflow/local_gradient.py",
-        original="changes = [tf.concat(changes, axis=0) * loss.tokens]",
+        original="changes = [tf.concat(changes, axis=0) * found.loss.tokens]",
         broken="changes = [tf.concat(changes, axis=0)]",
         breaks="Changes of moving moments are divided by the examples that they were not multiplied by.",
         tests=(
@@ -434,7 +434,7 @@ MODEL_MUTATIONS = (
     ),
     Mutation(
         name="Adam's bias correction off by one",
-        file="t2t/training/optimizers.py",
+        file="t2t/training/tensorflow/adam.py",
         original="update = tf.cast(self.iterations.value + 1, tf.float32)",
         broken="update = tf.cast(self.iterations.value + 2, tf.float32)",
         breaks="First updates are too small.",

@@ -18,7 +18,10 @@ def test_batches_are_padded_to_few_shapes_where_padding_is_no_data():
 
 
 def test_images_are_left_as_they_are_and_of_unequal_numbers_there_is_no_stack():
-    image, label = FeatureSpec(FeatureKind.IMAGE, shape=(2, 2, 1)), FeatureSpec(FeatureKind.LABEL, vocab_size=3)
+    image, label = (
+        FeatureSpec(kind=FeatureKind.IMAGE, shape=(2, 2, 1)),
+        FeatureSpec(kind=FeatureKind.LABEL, vocab_size=3),
+    )
     padding = Padding(ProblemSpec(name="images", features={"inputs": image, "targets": label}), longest=None)
 
     def pictures(count):
