@@ -102,7 +102,6 @@ setup(
             *ROUGE,
             *ONNX,
             *LITERT,
-            *JAX,
             *BEAM,
             *LANGUAGE,
             *S3,

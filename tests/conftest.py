@@ -13,13 +13,11 @@ import pytest
 hypothesis.settings.register_profile("t2t", deadline=None)
 hypothesis.settings.load_profile("t2t")
 
-collect_ignore = ["on_jax"]  # in a process of its own, see tests/integration/test_jax.py
-
 REPLICAS = 2
 SLOW_LIMIT_S = 1800
 """Seconds after which a slow test counts as one that hangs; the limit of the others is in pyproject.toml."""
 GOLDEN = Path(__file__).parent / "golden"
-collect_ignore = ["jax"]
+collect_ignore = ["on_jax"]
 """Tests that have a process of their own, see `tests/integration/test_jax.py`."""
 
 
