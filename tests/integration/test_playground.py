@@ -67,6 +67,7 @@ def test_after_another_piece_is_forced_all_that_is_shown_belongs_to_the_new_text
     (score,) = translator.score([("7 8 9", new)])
     assert float(panel.locator("dd.log-probability").inner_text()) == pytest.approx(score, abs=2e-3)
     assert float(ranked.locator(".log-prob").first.inner_text()) == pytest.approx(score, abs=2e-3)
+    page.mouse.move(0, 0)  # a piece under the pointer shows its own lines alone
     assert lines_of(panel) == expected_lines(translator.attend("7 8 9", new).maps["encoder"].weights[0])
     choose(panel, "Attention", "Encoder-decoder attention")
     assert lines_of(panel) == expected_lines(translator.attend("7 8 9", new).maps["encoder_decoder"].weights[0])

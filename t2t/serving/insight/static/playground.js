@@ -55,7 +55,10 @@
     const page = await (await fetch("/insight/view")).text();
     const whole = page.replace('id="figures">[]<', () => `id="figures">${safeJson(views)}<`);
     const href = URL.createObjectURL(new Blob([whole], { type: "text/html" }));
-    element("a", { href, download: FILE }).click();
+    const link = element("a", { href, download: FILE, hidden: true });
+    document.body.append(link); // a link that is in no page may lose its download
+    link.click();
+    link.remove();
     setTimeout(() => URL.revokeObjectURL(href), 60_000);
   }
 
