@@ -18,12 +18,13 @@ ROOT = Path(__file__).parents[2]
 def test_jax_computes_what_tensorflow_does(tmp_path):
     for module in sorted(ROOT.glob("tests/on_jax/*_cases.py")):
         for name, compute in importlib.import_module(f"tests.on_jax.{module.stem}").CASES.items():
+            assert not (tmp_path / f"{name}.npz").exists(), f"two cases are called {name}"
             np.savez(tmp_path / f"{name}.npz", **compute())
     options = ["tests/on_jax", "-m", "", "--confcutdir", "tests/on_jax"]
     run_on_jax(tmp_path, *options, T2T_EXPECTED=str(tmp_path))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(importlib.util.find_spec("jaxlib") is None, reason="JAX is not installed")
 def test_what_holds_of_updates_holds_on_jax(tmp_path):
     """By hand, however they are cut; dropout, mixtures and statistics."""

@@ -71,7 +71,7 @@ CASES = {
     },
     "adapters": lambda: trained(transformer, adapts=True),
     "two problems": lambda: trained(of_two_problems, problems=("one", "other")),
-    "recurrent": lambda: trained(
+    "an LSTM": lambda: trained(
         lambda: LstmSeq2seqAttention(LstmSeq2seqAttention.hparams_class(hidden_size=8, dropout=0.0), tokens_spec()),
         "sgd",
     ),
