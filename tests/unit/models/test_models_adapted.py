@@ -123,7 +123,7 @@ def test_several_devices_answer_with_adapters():
             return translator_of(letters())
 
     adapted, _, _ = adapted_and_merged(make, 1)
-    assert len(adapted.tensorflow.devices) == 2
+    assert len(adapted.model_engine.devices) == 2
     merged = adapted_and_merged(lambda: translator_of(letters()), 1)[2]
     assert_same_answers(adapted, merged, n_best=3)
     np.testing.assert_allclose(adapted.score(PAIRS), merged.score(PAIRS), rtol=1e-5, atol=1e-5)
