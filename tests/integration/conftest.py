@@ -63,15 +63,13 @@ def tiny_run(tmp_path_factory) -> TinyRun:
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory):
-    """Chromium; it keeps downloads in a folder without ".." in its path, below which it would refuse them."""
+def browser():
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser test")
     found = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if found is None:
         pytest.skip(f"no browser: none of {', '.join(CHROMIUM)} is installed")
     with playwright.sync_playwright() as driver:
-        downloads = tmp_path_factory.mktemp("downloads").resolve()
-        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox"], downloads_path=downloads)
+        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
         yield browser
         browser.close()
 
