@@ -73,7 +73,7 @@ def main(argv: list[str]) -> int:
     setting = settings(arguments, sentences=arguments.sentences)
     engine = setting.ours(WORK, ENGINE, engine="ctranslate2")
     sides, missing = setting.sides(WORK, DECODING, engine)
-    job = _job(setting)
+    job = decoding_job(setting)
     if job["fixed"]:
         sides.remove(engine)
         missing.append(unavailable(WORK, setting.config.name, ENGINE, FIXED_REASON))
@@ -93,7 +93,7 @@ def job_of_random_weights(setting: Setting, beams: list[int]) -> dict[str, Any]:
     return {"run": str(folder), "sentences": sentences, "pairs": [], "beams": beams, "batch": BATCH, "fixed": True}
 
 
-def _job(setting: Setting) -> dict[str, Any]:
+def decoding_job(setting: Setting) -> dict[str, Any]:
     """Returns the job of every side; trains the model first where none is given."""
     arguments, corpus = setting.arguments, setting.corpus()
     steps = arguments.train_steps or TRAINED.get(setting.config.name, 1)

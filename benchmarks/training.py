@@ -31,7 +31,7 @@ def main(argv: list[str]) -> int:
     arguments = parser.parse_args(argv)
     setting = settings(arguments, steps=arguments.steps, warm=arguments.warm)
     sides, missing = setting.sides(WORK, TRAINING)
-    job = _job(setting)
+    job = training_job(setting)
     batches = Batches(job, setting)
     taken = setting.take_turns(sides, {**job, **batches.facts})
     _check_losses(taken)
@@ -39,7 +39,8 @@ def main(argv: list[str]) -> int:
     return setting.finish([*_rows(setting, taken, batches), *missing, *failed])
 
 
-def _job(setting: Setting) -> dict[str, Any]:
+def training_job(setting: Setting) -> dict[str, Any]:
+    """Returns the job of every side; generates the data first."""
     config = setting.config
     prepared = prepare(setting.corpus(), setting.home, setting.arguments.vocab_size)
     return {

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# oneDNN makes a kernel for each shape, which costs tests of many small shapes a seventh of their time. The slow tests of
-# .ci/run have it, as users do.
+# oneDNN makes a kernel for each shape: a seventh of the time of tests with many small shapes. The slow tests of .ci/run
+# have it, as users do.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
 import hypothesis

@@ -52,6 +52,8 @@ PARTS = (
         name="decoding-base-trained", benchmark="decoding",
         full=("--config=base", "--train_steps=3000", "--sentences=320", "--beams=4,1"),
     ),
+    Part(name="engines-tiny", benchmark="engines", full=("--config=tiny",)),
+    Part(name="engines-base", benchmark="engines", full=("--config=base", "--beams=4")),
     Part(
         name="models", benchmark="models",
         quick=("--sets=transformer_multi30k_tiny,gnmt_multi30k_tiny", "--warm=1", "--steps=1", "--sentences=4"),

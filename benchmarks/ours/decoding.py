@@ -31,7 +31,8 @@ def main():
     def score(pairs):
         return translator.score_ids(*zip(*pairs, strict=True))
 
-    packages = versions("numpy", *(["tensorflow", "keras"] if engine == TENSORFLOW else [engine]))
+    own = ["keras", os.environ.get("KERAS_BACKEND", "tensorflow")] if engine == TENSORFLOW else [engine]
+    packages = versions("numpy", *own)
     time_decoding(job, decode, score, packages, translator.engine.name)
 
 

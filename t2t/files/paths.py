@@ -21,8 +21,13 @@ _NO_HOST = "_"
 
 
 def cache_folder() -> Path:
-    """Returns the folder of mirrors: `$T2T_CACHE`, `~/.cache/t2t` where that is not set."""
+    """Returns the folder of what can be made again: `$T2T_CACHE`, `~/.cache/t2t` where that is not set."""
     return Path(os.path.realpath(os.path.expanduser(os.environ.get("T2T_CACHE") or "~/.cache/t2t")))
+
+
+def programs_folder() -> Path:
+    """Returns the folder of what JAX has compiled."""
+    return cache_folder() / "jax"
 
 
 def mirrors_folder() -> Path:

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from benchmarks.__main__ import main
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,3 +43,17 @@ def run_on_jax(folder, *options, **variables):
         cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout[-20_000:]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("jaxlib") is None, reason="JAX is not installed")
+def test_the_benchmark_of_both_engines(tmp_path, capsys):
+    rows = tmp_path / "rows.json"
+    flags = ["--config=mini", "--turns=1", "--again=0", "--pairs=400", "--vocab_size=600", f"--json={rows}"]
+    decoding = ["--train_steps=2", "--sentences=4", "--batch=2", "--beams=2"]
+    assert main(["engines", *flags, *decoding, f"--peers_home={tmp_path}"]) == 0
+    found = {row["work"]: row for row in json.loads(rows.read_text())}
+    assert found["training.loss"]["ratio"] == pytest.approx(1, rel=0.1)  # other dropout, other batches
+    assert found["decoding.beam2.same"]["ours"] == 1
+    assert found["training"]["peer"] == "t2t_jax"
+    assert found["training"]["theirs"] > 0

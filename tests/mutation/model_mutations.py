@@ -518,7 +518,7 @@ MODEL_MUTATIONS = (
     Mutation(
         name="few sizes of batches",
         file="t2t/inference/jax/sizes.py",
-        original="return _round_up(rows, 2)",
+        original="return padded_size(rows, parts=2)",
         broken="return rows",
         breaks="JAX compiles a program for every number of sentences.",
         tests=("tests/unit/inference/test_inference_jax_sizes.py::test_few_sizes_and_little_padding",),

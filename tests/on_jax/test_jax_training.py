@@ -5,11 +5,13 @@ import shlex
 import shutil
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
 from t2t.cli import trainer
 from t2t.errors import UserError
+from t2t.files.paths import programs_folder
 from t2t.training.cluster import Cluster
 from t2t.training.engine_choice import training_engine
 from t2t.training.optimizers import build_optimizer
@@ -32,6 +34,17 @@ def test_eight_devices_give_what_one_gives():
     one = trained(transformer, micro_batches=8, rate=3e-3)
     for name, value in one.items():
         np.testing.assert_allclose(eight[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_programs_of_training_are_kept_unless_the_user_has_said_where():
+    said = jax.config.jax_compilation_cache_dir
+    try:
+        for asked, found in ((None, str(programs_folder())), ("", ""), ("/elsewhere", "/elsewhere")):
+            jax.config.update("jax_compilation_cache_dir", asked)
+            training_engine.__wrapped__()
+            assert jax.config.jax_compilation_cache_dir == found
+    finally:
+        jax.config.update("jax_compilation_cache_dir", said)
 
 
 def test_a_warm_up_and_an_update_that_is_not_finite_change_nothing():

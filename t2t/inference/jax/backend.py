@@ -7,9 +7,10 @@ from typing import Any
 import jax
 
 from t2t.decoding.settings import SearchSettings
+from t2t.files.paths import programs_folder
 from t2t.inference.backend import Backend
 from t2t.inference.jax.batch_search import JaxBatchSearch
-from t2t.inference.jax.programs import JaxFunction, keep_programs
+from t2t.inference.jax.programs import JaxFunction
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
 
@@ -20,7 +21,8 @@ class JaxBackend(Backend):
     name = "JAX"
 
     def __init__(self):
-        keep_programs()
+        if jax.config.jax_compilation_cache_dir is None:  # else the user has said where, or that programs are not kept
+            jax.config.update("jax_compilation_cache_dir", str(programs_folder()))
 
     def model_function(self, model: SequenceModel, function: Callable, signature: Sequence[Any]) -> JaxFunction:
         """See the base class."""

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from keras import ops
 
+from t2t.data.padded_sizes import pad_to
 from t2t.decoding.constraints.batch_constraints import BatchConstraints
 from t2t.decoding.result import SearchResult
 from t2t.decoding.settings import SearchNumbers, SearchSettings
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.engine import BatchHypotheses, Constraints
 from t2t.inference.jax.programs import Program
-from t2t.inference.jax.sizes import pad_to, padded_length, padded_rows
+from t2t.inference.jax.sizes import padded_length, padded_rows
 from t2t.inference.rows import Batched, padded, positions_in
 from t2t.inference.search_batch import SearchState, select_from_batch
 from t2t.inference.shortlist.shortlist import Shortlist

@@ -4,7 +4,6 @@ Legend: B rows of a batch, as they are given and as they are padded.
 """
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,9 +12,9 @@ import jax
 import keras
 import numpy as np
 
-from t2t.files.paths import cache_folder
+from t2t.data.padded_sizes import pad_to
 from t2t.inference.backend import ModelFunction
-from t2t.inference.jax.sizes import pad_to, padded_length, padded_rows
+from t2t.inference.jax.sizes import padded_length, padded_rows
 from t2t.layers.gradients import without_gradients
 from t2t.models.adapted import AdaptedModel
 from t2t.models.base import SequenceModel
@@ -91,9 +90,3 @@ def _padded(value: Any, spec: keras.KerasTensor) -> Any:
         for axis, (own, known) in enumerate(zip(array.shape, spec.shape, strict=True))
     ]
     return pad_to(array, sizes)
-
-
-def keep_programs() -> None:
-    """Makes JAX keep what it compiles for later processes, unless the user has said where, or that it should not."""
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ and jax.config.jax_compilation_cache_dir is None:
-        jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "jax"))

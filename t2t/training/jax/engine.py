@@ -9,6 +9,7 @@ import jax
 import keras
 
 from t2t.errors import UserError, one_line, shapes_of
+from t2t.files.paths import programs_folder
 from t2t.models.base import SequenceModel
 from t2t.training.cluster import ALONE, Cluster
 from t2t.training.engine import Batch, Devices, EventWriter, ForwardCost, TrainingEngine
@@ -26,6 +27,10 @@ class JaxTraining(TrainingEngine):
 
     always_compiles = True
     adam = keras.optimizers.Adam
+
+    def __init__(self):
+        if jax.config.jax_compilation_cache_dir is None:  # else the user has said where, or that programs are not kept
+            jax.config.update("jax_compilation_cache_dir", str(programs_folder()))
 
     def devices(self, worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = ALONE) -> MeshDevices:
         """See the base class."""

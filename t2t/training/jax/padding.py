@@ -8,23 +8,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from t2t.data.columns import SEQUENCES
+from t2t.data.padded_sizes import pad_to, padded_size
 from t2t.specs.constants import TARGETS
 from t2t.specs.features import ProblemSpec
 
 Features = Mapping[str, np.ndarray]
 
-FINENESS = 8
-"""Steps between sizes are an eighth of the power of two below them, 8 at least: of a long axis at most 1/9 is added."""
-
-
-def padded_size(size: int) -> int:
-    """Returns the size that an axis of this size is padded to.
-
-    >>> [padded_size(size) for size in (1, 8, 9, 64, 65, 130, 1000)]
-    [8, 8, 16, 64, 72, 144, 1024]
-    """
-    step = max(FINENESS, 2 ** ((size - 1).bit_length() - 1) // FINENESS) if size > 1 else FINENESS
-    return -(-size // step) * step
+_STEPS = {"parts": 8, "least": 8}
+"""Of rows and lengths: at most 1/9 is added to a long axis."""
 
 
 class Padding:
@@ -51,20 +42,16 @@ class Padding:
         shapes = {name: self._shape(name, [batch[name].shape for batch in batches], pads) for name in batches[0]}
         if not pads and any(batch[name].shape != shape for batch in batches for name, shape in shapes.items()):
             return None
-        return {name: np.stack([_padded(batch[name], shape) for batch in batches]) for name, shape in shapes.items()}
+        return {name: np.stack([pad_to(batch[name], shape) for batch in batches]) for name, shape in shapes.items()}
 
     def _shape(self, name: str, shapes: Sequence[tuple[int, ...]], pads: bool) -> tuple[int, ...]:
         sizes = [max(of_axis) for of_axis in zip(*shapes, strict=True)]
         if pads and sizes:
-            sizes[0] = padded_size(sizes[0])
+            sizes[0] = padded_size(sizes[0], **_STEPS)
             if name in self._kinds:
-                wanted = padded_size(sizes[1])
+                wanted = padded_size(sizes[1], **_STEPS)
                 sizes[1] = max(sizes[1], min(wanted, self._longest or wanted))
         return tuple(sizes)
-
-
-def _padded(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-    return np.pad(array, [(0, size - own) for size, own in zip(shape, array.shape, strict=True)])
 
 
 def target_sizes(batches: Sequence[Features]) -> np.ndarray:

@@ -1,8 +1,6 @@
 """Batches are padded to few sizes, and not by much."""
 
-import numpy as np
-
-from t2t.inference.jax.sizes import pad_to, padded_length, padded_rows
+from t2t.inference.jax.sizes import padded_length, padded_rows
 
 
 def test_sizes_by_hand():
@@ -20,8 +18,3 @@ def test_few_sizes_and_little_padding():
         assert all(size <= found[size] and padded(found[size]) == found[size] for size in sizes)
         assert all(found[size] - size < max(fewest, largest_share * found[size]) for size in sizes if size > 32)
         assert len(set(found.values())) <= count
-
-
-def test_what_is_added_is_zero():
-    padded = pad_to(np.ones((2, 3), np.int32), (3, 5))
-    np.testing.assert_array_equal(padded, [[1, 1, 1, 0, 0], [1, 1, 1, 0, 0], [0] * 5])

@@ -1,0 +1,85 @@
+"""Compares TensorFlow and JAX as what computes our models: training and decoding, each as the commands use it.
+
+Both train from the same weights on the same examples. JAX has batches of a few fixed shapes, as new runs on it do, and
+each side's rate counts the tokens of its own batches. What a side compiles is in its time until the first update.
+Both decode the same file with the same weights, twice: `first_pass` is the first time, and holds what JAX compiles.
+"""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+from benchmarks.decoding import decoding_job
+from benchmarks.harness.flags import Setting, build_parser, settings
+from benchmarks.harness.processes import SideError
+from benchmarks.harness.rows import OURS, Row, compared, row, unavailable
+from benchmarks.harness.turns import Turns
+from benchmarks.training import training_job
+
+WORK = "engines"
+JAX = f"{OURS}_jax"
+"""Our side with `KERAS_BACKEND=jax`."""
+
+
+def main(argv: list[str]) -> int:
+    """Runs the comparison; returns its exit status."""
+    parser = build_parser(WORK, __doc__, {})
+    parser.add_argument("--steps", type=int, help="updates that are measured in a turn; default: by config")
+    parser.add_argument("--warm", type=int, help="updates before them; default: by config")
+    parser.add_argument(
+        "--run", type=Path, help="run directory of a trained model to decode with; default: trained here"
+    )
+    parser.add_argument("--train_steps", type=int, help="updates to train it for")
+    parser.add_argument("--beams", default="4,1", help="beams to search with")
+    parser.add_argument("--sentences", type=int, help="how many are decoded; default: by config")
+    parser.add_argument("--batch", type=int, default=32, help="sentences of a batch")
+    arguments = parser.parse_args(argv)
+    setting = settings(arguments, steps=arguments.steps, warm=arguments.warm, sentences=arguments.sentences)
+    if importlib.util.find_spec("jaxlib") is None:
+        reason = "JAX is not installed; pip install -e '.[jax]'"
+        return setting.finish([unavailable(WORK, setting.config.name, JAX, reason)])
+    return setting.finish([*_training(setting), *_decoding(setting)])
+
+
+def _taken(setting: Setting, module: str, job: dict[str, Any]) -> list[Turns]:
+    """Runs both sides.
+
+    Raises:
+        SideError: one of them failed.
+    """
+    taken = setting.take_turns([setting.ours(module), setting.ours(f"{module}_jax", JAX)], job, module)
+    if taken[1].failure:
+        raise SideError(taken[1].failure)
+    return taken
+
+
+def _training(setting: Setting) -> list[Row]:
+    taken = _taken(setting, "training", training_job(setting))
+    name, steps = setting.config.name, setting.config.steps
+    return [
+        *compared("training", name, taken, lambda f: f["tokens_per_update"] * steps / sum(f["update_seconds"]),
+                  unit="target tokens/s"),
+        *compared("training.first_update", name, taken, lambda f: f["seconds_to_first_update"], unit="s",
+                  better="lower"),
+        *compared("training.peak_memory", name, taken, lambda f: f["peak_memory_mb"], unit="MB", better="lower"),
+        *compared("training.loss", name, taken, lambda f: f["loss"], unit="nats a token", better="lower"),
+    ]  # fmt: skip
+
+
+def _decoding(setting: Setting) -> list[Row]:
+    job = decoding_job(setting)
+    taken = _taken(setting, "decoding", job)
+    name, count = setting.config.name, len(job["sentences"])
+    rows: list[Row] = []
+    for beam in job["beams"]:
+        for key, of_pass in (("seconds", ""), ("first", ".first_pass")):
+            rows += compared(f"decoding.beam{beam}{of_pass}", name, taken,
+                             lambda f, b=str(beam), p=key: count / f["searches"][b][p], unit="sentences/s")  # fmt: skip
+        rows.append(row(f"decoding.beam{beam}.same", name, [_same(taken, str(beam))], unit="of the outputs"))
+    return rows
+
+
+def _same(taken: list[Turns], beam: str) -> float:
+    """Returns the share of outputs of a beam that both found."""
+    ours, jax = (side.figures[0]["searches"][beam]["outputs"] for side in taken)
+    return sum(one == other for one, other in zip(ours, jax, strict=True)) / len(ours)
