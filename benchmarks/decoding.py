@@ -73,7 +73,7 @@ def main(argv: list[str]) -> int:
     setting = settings(arguments, sentences=arguments.sentences)
     engine = setting.ours(WORK, ENGINE, engine="ctranslate2")
     sides, missing = setting.sides(WORK, DECODING, engine)
-    job = decoding_job(setting)
+    job = _with_weights(decoding_job(setting), setting)
     if job["fixed"]:
         sides.remove(engine)
         missing.append(unavailable(WORK, setting.config.name, ENGINE, FIXED_REASON))
@@ -94,22 +94,17 @@ def job_of_random_weights(setting: Setting, beams: list[int]) -> dict[str, Any]:
 
 
 def decoding_job(setting: Setting) -> dict[str, Any]:
-    """Returns the job of every side; trains the model first where none is given."""
+    """Returns the job of our own sides; trains the model first where none is given."""
     arguments, corpus = setting.arguments, setting.corpus()
     steps = arguments.train_steps or TRAINED.get(setting.config.name, 1)
     fixed = arguments.run is None and steps == 1
     folder = arguments.run or trained_run(setting, corpus, steps)
-    weights = setting.scratch / "weights.npz"
-    sizes = export(folder, weights)
     sources, targets = encoded(corpus, RunDir.open(str(folder)))
     chosen = sources[: setting.config.sentences]
     if fixed:
         chosen = of_equal_lengths(sources, setting.config.sentences, arguments.batch)
     return {
         "run": str(folder),
-        "weights": str(weights),
-        "vocabulary": _vocabulary(folder),
-        "sizes": sizes,
         "sentences": chosen,
         "pairs": list(zip(sources[:PAIRS], targets[:PAIRS], strict=True)),
         "beams": [int(beam) for beam in arguments.beams.split(",")],
@@ -117,6 +112,13 @@ def decoding_job(setting: Setting) -> dict[str, Any]:
         "fixed": fixed,
         "extra_length": FIXED_EXTRA if fixed else FREE_EXTRA,
     }
+
+
+def _with_weights(job: dict[str, Any], setting: Setting) -> dict[str, Any]:
+    """Returns the job with what the peers need besides: weights, sizes, vocabulary."""
+    folder, weights = Path(job["run"]), setting.scratch / "weights.npz"
+    sizes = export(folder, weights)
+    return {**job, "weights": str(weights), "sizes": sizes, "vocabulary": _vocabulary(folder)}
 
 
 def _vocabulary(folder: Path) -> str:

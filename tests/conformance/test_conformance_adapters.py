@@ -17,7 +17,7 @@ from t2t.training.tensorflow.local_gradient import LocalGradient
 from t2t.training.weights import assign_model
 from tests.builders import randomise
 from tests.conformance.test_conformance_kinds import SPECS, column
-from tests.conformance.test_conformance_models import NAMES, small_hparams
+from tests.small_models import NAMES, small_hparams
 
 QUICK, SLOW = ("transformer", "transformer_moe", "resnet"), ("lstm_seq2seq_attention",)
 """Models that the default tests have: attention, experts in one weight, convolutions with statistics; and cells."""

@@ -11,7 +11,7 @@ from t2t.layers.costs import Costed
 from t2t.registry import MODELS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.builders import numpy, randomise
-from tests.conformance.test_conformance_models import NAMES, small_hparams
+from tests.small_models import NAMES, small_hparams
 
 RATE = 400
 """Samples a second of the sound here: a position every 16 samples, so that tests are quick."""

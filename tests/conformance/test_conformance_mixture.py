@@ -10,7 +10,7 @@ from t2t.registry import MODELS
 from t2t.specs.features import FeatureKind, ProblemSpec
 from tests.builders import numpy, randomise
 from tests.conformance.test_conformance_kinds import SPECS, column
-from tests.conformance.test_conformance_models import NAMES, small_hparams
+from tests.small_models import NAMES, small_hparams
 
 QUICK = ("transformer", "lstm_seq2seq_attention", "xception")
 """Models whose test is not a slow one."""

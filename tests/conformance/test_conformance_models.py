@@ -25,44 +25,8 @@ from t2t.training.objectives import Likelihood
 from t2t.training.tensorflow.local_gradient import LocalGradient
 from t2t.training.weights import assign_model
 from tests.builders import batch, numpy, randomise, shapes_alone, tokens_spec, total_loss
+from tests.small_models import NAMES, VARIANTS, small_hparams, takes
 
-NAMES = [entry.name for entry in MODELS.entries() if not entry.alias_of]
-SMALL = {
-    "hidden_size": 8, "filter_size": 12, "num_hidden_layers": 2, "num_decoder_layers": 1, "num_heads": 2,
-    "max_length": 16, "label_smoothing": 0.1, "num_experts": 3, "num_rec_steps": 2, "layer_sizes": (1, 1),
-    "img_len": 2, "block_length": 3,
-}  # fmt: skip
-"""What makes a model small; a family has the fields that it has."""
-VARIANTS = {
-    "default": {},
-    "other norms and positions": {"norm_position": "pre", "positions": "learned", "attention_bias": True},
-    "tables of their own": {"shared_embedding": False, "shared_embedding_and_softmax_weights": False},
-    "a window": {"self_attention_window": 5},
-    "a recurrent decoder": {"decoder_layer": "ssru"},
-    "relative positions": {"positions": "relative", "max_relative_position": 2},
-    "rotary positions, shared keys, gates, other norms": {
-        "positions": "rotary",
-        "num_kv_heads": 1,
-        "gated_feed_forward": True,
-        "norm_type": "rms",
-        "norm_position": "pre",
-    },
-    "relative biases, no biases of maps": {
-        "positions": "relative_bias",
-        "relative_bias_buckets": 8,
-        "relative_bias_max_distance": 5,
-        "feed_forward_bias": False,
-        "activation": "gelu_tanh",
-        "target_start": "pad",
-    },
-    "both directions": {"encoder_direction": "bidirectional"},
-    "gated units": {"cell": "gru"},
-    "multiplicative attention": {"attention_mechanism": "luong"},
-    "a convolutional encoder": {"encoder": "convolutional"},
-    "several rows and steps": {"state_rows": 3, "steps_per_position": 2},
-    "projected cells, experts in two levels": {"cell_units": 10, "num_experts": 9, "expert_groups": 3},
-    "adaptive computation time": {"recurrence_type": "act", "act_max_steps": 3},
-}
 CACHES = (
     "default", "a window", "a recurrent decoder", "relative positions",
     "rotary positions, shared keys, gates, other norms", "relative biases, no biases of maps",
@@ -75,22 +39,6 @@ OFFSET_OF_ALL_SCORES = "key_bias"
 """Softmax ignores what is added to all keys alike, so a bias of keys has no gradient but rounding."""
 
 
-def small_hparams(model_class, variant):
-    """The model's section made small, without dropout; None where the family lacks what the variant changes.
-
-    Biases of heads cannot be shared by layers with different numbers of heads, which an Evolved Transformer has.
-    """
-    fields = {field.name for field in dataclasses.fields(model_class.hparams_class)}
-    has_two_numbers_of_heads = model_class.registered_name() == "evolvedtransformer"
-    if not set(variant) <= fields or (has_two_numbers_of_heads and variant.get("positions") == "relative_bias"):
-        return None
-    values = {name: value for name, value in SMALL.items() if name in fields}
-    if model_class.registered_name() == "shakeshake":
-        values["num_hidden_layers"] = 8
-    no_dropout = {name: 0.0 for name in fields if name.endswith("dropout")}
-    return model_class.hparams_class(**(values | no_dropout | variant))
-
-
 QUICK = {
     "transformer": ("default", "a recurrent decoder"),
     "universal_transformer": ("default", "adaptive computation time"),
@@ -100,11 +48,6 @@ QUICK = {
 
 COMPILED = {"transformer": ("default", "a recurrent decoder"), "lstm_seq2seq": ("default",), "others": ()}
 """Those that the slow tests compile, of models that XLA takes and refuses."""
-
-
-def takes(model_class, spec):
-    kind = spec.inputs.kind if spec.inputs else None
-    return kind in model_class.accepts_inputs and FeatureKind.TOKENS in model_class.accepts_targets
 
 
 def reads_inputs(model_class):

@@ -13,7 +13,7 @@ from t2t.registry import MODELS
 from t2t.specs.features import FeatureKind, ProblemSpec
 from tests.builders import batch, randomise, tokens_spec
 from tests.conformance.test_conformance_kinds import SPECS, column
-from tests.conformance.test_conformance_models import NAMES, VARIANTS, small_hparams
+from tests.small_models import NAMES, VARIANTS, small_hparams
 
 HALVES = {"mixed_bfloat16": ml_dtypes.bfloat16, "mixed_float16": np.float16}
 

@@ -19,12 +19,14 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("jaxlib") is None, reason="JAX is not installed")
 def test_jax_computes_what_tensorflow_does(tmp_path):
-    for module in sorted(ROOT.glob("tests/on_jax/*_cases.py")):
-        for name, compute in importlib.import_module(f"tests.on_jax.{module.stem}").CASES.items():
-            assert not (tmp_path / f"{name}.npz").exists(), f"two cases are called {name}"
-            np.savez(tmp_path / f"{name}.npz", **compute())
-    options = ["tests/on_jax", "-m", "", "--confcutdir", "tests/on_jax"]
-    run_on_jax(tmp_path, *options, T2T_EXPECTED=str(tmp_path))
+    compare(tmp_path, "training", "decoding")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(7200)
+@pytest.mark.skipif(importlib.util.find_spec("jaxlib") is None, reason="JAX is not installed")
+def test_every_model_learns_and_decodes_on_jax_as_on_tensorflow(tmp_path):
+    compare(tmp_path, "model")
 
 
 @pytest.mark.exhaustive
@@ -33,6 +35,16 @@ def test_what_holds_of_updates_holds_on_jax(tmp_path):
     """By hand, however they are cut; dropout, mixtures and statistics."""
     parts = ("updates", "dropout", "mixture", "statistics")
     run_on_jax(tmp_path, *(f"tests/equivalence/test_equivalence_{part}.py" for part in parts))
+
+
+def compare(folder, *subjects):
+    """Computes the cases of subjects on TensorFlow, and runs the tests that compare JAX's with them."""
+    for subject in subjects:
+        for name, compute in importlib.import_module(f"tests.on_jax.{subject}_cases").CASES.items():
+            assert not (folder / f"{name}.npz").exists(), f"two cases are called {name}"
+            np.savez(folder / f"{name}.npz", **compute())
+    tests = [str(path) for subject in subjects for path in ROOT.glob(f"tests/on_jax/test_jax_{subject}*.py")]
+    run_on_jax(folder, *tests, "-m", "", "--confcutdir", "tests/on_jax", T2T_EXPECTED=str(folder))
 
 
 def run_on_jax(folder, *options, **variables):

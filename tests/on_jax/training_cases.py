@@ -19,9 +19,11 @@ UPDATES = 20
 
 
 def trained(
-    build_model, optimizer="adam", replicas=1, micro_batches=1, adapts=False, problems=("",), rate=1e-2, **rules
-):
-    """Arrays of weights, slots and figures after `UPDATES` updates, on batches of changing shapes."""
+    build_model, optimizer="adam", replicas=1, micro_batches=1, adapts=False, problems=("",), rate=1e-2,
+    updates=UPDATES, examples=None, **rules,
+):  # fmt: skip
+    """Arrays of weights, slots and figures after some updates, by default on batches of changing shapes."""
+    examples = examples or _batch
     engine = training_engine()
     devices = engine.devices(worker_cpu=replicas)
     with devices.scope():
@@ -32,9 +34,9 @@ def trained(
         rule = build_optimizer(OptimizerHParams(optimizer=optimizer))
     step = engine.update_step(model, rule, devices, adapters=adapters, **rules)
     stats = []
-    for update in range(1, UPDATES + 1):
+    for update in range(1, updates + 1):
         parts = iter(range(100))
-        given = [[_batch(update, next(parts)) for _ in range(replicas)] for _ in range(micro_batches)]
+        given = [[examples(update, next(parts)) for _ in range(replicas)] for _ in range(micro_batches)]
         stats.append(step(given, update, rate, problems[update % len(problems)]))
     figures = [[float(one.loss_sum), float(one.tokens), float(one.grad_norm), float(one.padded)] for one in stats]
     averages = {f"ema/{number}": np.asarray(mean) for number, mean in enumerate(step.ema)}
