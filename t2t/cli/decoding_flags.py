@@ -29,8 +29,9 @@ def decoding_devices(values: flags.FlagValues) -> tuple[int, int] | None:
 def define_engine_flags(values: flags.FlagValues) -> None:
     """What decodes, and how it computes."""
     with flag_group(values, DECODING) as define:
-        define.enum("engine", TENSORFLOW, ENGINES, "What decodes and scores. tensorflow: the model itself, on Keras's backend. "
-                    "auto: CTranslate2, faster on processors, where it is installed, holds the model and answers as it.")  # fmt: skip
+        define.enum("engine", TENSORFLOW, ENGINES, "What decodes and scores. tensorflow: the model itself, on the "
+                    "backend of Keras. auto: CTranslate2, faster on processors, where it is installed, holds the "
+                    "model and answers as it does.")  # fmt: skip
         define.enum("compute_type", COMPUTE_TYPES[0], COMPUTE_TYPES, "In which numbers CTranslate2 multiplies; "
                     "all but float32 change some outputs.")  # fmt: skip
 
