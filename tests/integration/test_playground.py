@@ -1,6 +1,7 @@
 """The Playground in a real browser: what models write, how they are asked, what is shown of it and kept."""
 
 import math
+import os
 import urllib.parse
 
 import pytest
@@ -10,6 +11,7 @@ from benchmarks.harness.load import Server
 from t2t.inference.rollout import attention_rollout
 from tests.integration.test_browser import choose, expected_lines, lines_of
 from tests.integration.test_studio import wait_until
+from tests.pictures import save_picture
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -240,6 +242,40 @@ def test_a_view_is_kept_as_a_file_that_needs_nobody(page, insight, tmp_path):
     assert figures.locator(".beam button").count() == 0
     figures.first.locator(".output-piece").first.click()
     assert "probability" in figures.first.locator(".piece-readout").inner_text()
+
+
+@pytest.fixture
+def shown_run(insight):
+    """A service, one of its models and a text; where the documentation is drawn, of the English run T2T_RUN."""
+    if "T2T_RUN" not in os.environ:
+        yield insight, "a", "7 8 9"
+        return
+    with Server("t2t-insight", f"--output_dir=run={os.environ['T2T_RUN']}") as one:
+        yield f"http://127.0.0.1:{one.port}/", "run", "A man in a red shirt is riding a bicycle down the street."
+
+
+def test_pictures_for_the_documentation_can_be_drawn(browser, shown_run, tmp_path):
+    """With T2T_IMAGES=docs and T2T_RUN=RUN it draws those that are in the documentation again."""
+    address, model, text = shown_run
+    page = browser.new_page(viewport={"width": 900, "height": 880})
+    page.set_default_timeout(180_000)
+    page.goto(f"{address}playground?{urllib.parse.urlencode({'a': f'{model}@', 'text': text})}")
+    page.wait_for_selector(".panels-side-by-side[aria-busy=false] .beam")
+    panel = page.locator("section.panel")
+    piece = min(4, panel.locator(".output-piece").count() - 1)
+    panel.locator(".output-piece").nth(piece).focus()
+    assert "probability" in panel.locator(".piece-readout").inner_text()
+    page.evaluate("window.scrollTo(0, 0)")
+    assert save_picture(page.screenshot(), "playground.png", tmp_path) == (900, 880)
+    choose(panel, "Attention", "Encoder-decoder attention")
+    layers = panel.get_by_label("Layer")
+    layers.select_option(index=max(0, layers.locator("option").count() - 2))
+    panel.locator(".attention .piece").nth(piece).hover()
+    for name in ("attention", "beam"):
+        width, height = save_picture(panel.locator(f".{name}").screenshot(), f"{name}.png", tmp_path)
+        assert width > 300
+        assert height > 100
+    page.close()
 
 
 def test_mistakes_are_said_in_the_page(browser, insight):

@@ -1,7 +1,5 @@
 """The pages that watch and compare runs, in a real browser: what they show, keep, and let everybody use."""
 
-import io
-import os
 import re
 import shutil
 import time
@@ -9,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from benchmarks.harness.load import Server
 from t2t.checkpoints.dev_outputs import DevOutputs, add_dev_outputs
@@ -17,13 +14,12 @@ from t2t.checkpoints.run_dir import RunDir, lock_run
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import trainer
 from tests.many_runs import write_run, write_runs
+from tests.pictures import DRAWS_DOCS, save_picture
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 GOLDEN_RUN = Path(__file__).parents[1] / "golden/runs/0.1.0"
-IMAGES = Path(__file__).parents[2] / "docs/images"
 PATHS = ("/", "/curves", "/hparams", "/compare", "/outputs", "/data", "/playground")
-DRAWS_DOCS = os.environ.get("T2T_IMAGES") == "docs"
 WIDTH = 1200
 SOURCES = ["one house", "the cat sleeps", "<b>a dog</b>"]
 OUTPUTS = {
@@ -423,7 +419,6 @@ def phrases(studio, pair, tmp_path):
 
 def test_pictures_for_the_documentation_can_be_drawn(browser, studio, phrases, tmp_path):
     """With T2T_IMAGES=docs it draws those that are in the documentation again."""
-    target = IMAGES if DRAWS_DOCS else tmp_path
     own, run, (first, second) = phrases
     shots = {
         "curves.png": (
@@ -441,8 +436,5 @@ def test_pictures_for_the_documentation_can_be_drawn(browser, studio, phrases, t
         page.goto(address)
         page.wait_for_selector(ready)
         page.wait_for_timeout(1500)
-        picture = Image.open(io.BytesIO(page.screenshot()))
+        assert save_picture(page.screenshot(), name, tmp_path) == (WIDTH, height)
         page.close()
-        assert picture.size == (WIDTH, height)
-        picture.quantize(128, dither=Image.Dither.NONE).save(target / name, optimize=True)
-        assert (target / name).stat().st_size < 100_000
