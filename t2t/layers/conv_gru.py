@@ -197,4 +197,5 @@ def unrolled(units: list[ConvGru], start_BPRC, keep_BP, steps_per_position: int,
         return x_BPRC, cost
 
     start_BPRC = start_BPRC * ops.cast(keep_BP, start_BPRC.dtype)[:, :, None, None]
-    return fold(0, ops.max(steps_B), step, (start_BPRC, ops.zeros((), "float32")))
+    most = None if keep_BP.shape[1] is None else steps_per_position * keep_BP.shape[1]
+    return fold(0, ops.max(steps_B), step, (start_BPRC, ops.zeros((), "float32")), most)

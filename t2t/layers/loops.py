@@ -1,6 +1,8 @@
 """Loops that hold the memory of one turn at a time, whatever the backend."""
 
-from collections.abc import Callable
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -8,12 +10,27 @@ from keras import ops
 
 from t2t.layers.conversion import is_for_converters
 
+_are_counted = contextvars.ContextVar("loops_are_counted", default=False)
 
-def fold(first: Any, last: Any, step: Callable, start: tuple) -> tuple:
+
+@contextlib.contextmanager
+def counted_loops() -> Iterator[None]:
+    """Builds programs in which a loop makes as many turns as it ever may: JAX takes gradients through no other."""
+    token = _are_counted.set(True)
+    try:
+        yield
+    finally:
+        _are_counted.reset(token)
+
+
+def fold(first: Any, last: Any, step: Callable, start: tuple, most: int | None = None) -> tuple:
     """Returns the last state of a loop of `state = step(i, *state)`, i from `first` to before `last`, int or () int32.
 
-    States are tensors of the same shapes and types, at least one.
+    States are tensors of the same shapes and types, at least one. `most` is what `last` may be at most, known before
+    the loop runs: within `counted_loops` the loop goes on to there, so turns from `last` on must change nothing.
     """
+    if most is not None and _are_counted.get():
+        return tuple(ops.fori_loop(first, most, lambda i, state: tuple(step(i, *state)), tuple(start)))
 
     def loop_body(i, *state):
         # TensorFlow begins ten turns at once where no turn depends on the one before, at ten times the memory.

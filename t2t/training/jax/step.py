@@ -17,6 +17,7 @@ import keras
 import numpy as np
 from jax.sharding import PartitionSpec
 
+from t2t.layers.loops import counted_loops
 from t2t.models.base import SequenceModel
 from t2t.training.batch_loss import BatchLossFunction
 from t2t.training.jax.devices import REPLICA, MeshDevices
@@ -195,7 +196,8 @@ class JaxStep(UpdateStep):
             changes = [(after - before) * found.loss.tokens for before, after in found.statistics.values()]
             return found.loss.minimized * (loss_scale / padded), (found.loss, changes)
 
-        gradients, (loss, changes) = jax.grad(scaled_loss, has_aux=True)(trained)
+        with counted_loops():
+            gradients, (loss, changes) = jax.grad(scaled_loss, has_aux=True)(trained)
         gradients = [gradients[number] * padded for number in reach.read]
         sums = (gradients, changes, jnp.stack([loss.loss_sum, loss.tokens, size]))
         return jax.tree.map(lambda value: jnp.where(counts > 0, value, 0.0)[None], sums)
