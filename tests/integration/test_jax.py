@@ -57,7 +57,7 @@ def run_on_jax(folder, *options, **variables):
     assert ended.returncode == 0, ended.stdout[-20_000:]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(importlib.util.find_spec("jaxlib") is None, reason="JAX is not installed")
 def test_the_benchmark_of_both_engines(tmp_path, capsys):
     rows = tmp_path / "rows.json"

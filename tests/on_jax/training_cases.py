@@ -8,6 +8,7 @@ import numpy as np
 from t2t.hparams.groups import OptimizerHParams
 from t2t.layers.adapters import Adapters
 from t2t.models.lstm import LstmSeq2seqAttention
+from t2t.models.neural_gpu import NeuralGpu
 from t2t.models.transformer import Transformer
 from t2t.specs.features import ProblemSpec
 from t2t.training.engine_choice import training_engine
@@ -76,6 +77,12 @@ CASES = {
     "an LSTM": lambda: trained(
         lambda: LstmSeq2seqAttention(LstmSeq2seqAttention.hparams_class(hidden_size=8, dropout=0.0), tokens_spec()),
         "sgd",
+    ),
+    "a Neural GPU": lambda: trained(
+        lambda: NeuralGpu(NeuralGpu.hparams_class(hidden_size=6, num_hidden_layers=1, dropout=0.0), tokens_spec()),
+        "sgd",
+        updates=2,
+        rate=1e-3,
     ),
 }
 """Name to a function that returns arrays by name."""

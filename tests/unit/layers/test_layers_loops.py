@@ -6,9 +6,10 @@ Legend: T positions, B batch, C channels.
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras import ops
 
 from t2t.layers.conversion import for_converters
-from t2t.layers.loops import scan
+from t2t.layers.loops import counted_loops, fold, scan
 
 T, B, C = 5, 3, 4
 
@@ -52,3 +53,14 @@ def test_states_are_those_of_a_loop(reverse, lists):
         (last["total"], total), (last["product"], product), (states["total"], totals), (states["product"], products),
     ):  # fmt: skip
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_counted_loop_goes_on_to_where_it_may_end_at_most():
+    def turns(most):
+        return int(
+            fold(0, ops.convert_to_tensor(3), lambda i, turns: (turns + 1,), (ops.convert_to_tensor(0),), most)[0]
+        )
+
+    assert [turns(most=7), turns(most=None)] == [3, 3]
+    with counted_loops():
+        assert [turns(most=7), turns(most=None)] == [7, 3]
