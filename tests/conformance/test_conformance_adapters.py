@@ -16,7 +16,7 @@ from t2t.training.objectives import Likelihood
 from t2t.training.tensorflow.local_gradient import LocalGradient
 from t2t.training.weights import assign_model
 from tests.builders import randomise
-from tests.conformance.test_conformance_kinds import SPECS, column
+from tests.kinds import SPECS, column
 from tests.small_models import NAMES, small_hparams
 
 QUICK, SLOW = ("transformer", "transformer_moe", "resnet"), ("lstm_seq2seq_attention",)

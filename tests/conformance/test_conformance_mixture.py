@@ -9,7 +9,7 @@ import tensorflow as tf
 from t2t.registry import MODELS
 from t2t.specs.features import FeatureKind, ProblemSpec
 from tests.builders import numpy, randomise
-from tests.conformance.test_conformance_kinds import SPECS, column
+from tests.kinds import SPECS, column
 from tests.small_models import NAMES, small_hparams
 
 QUICK = ("transformer", "lstm_seq2seq_attention", "xception")

@@ -12,7 +12,7 @@ import tensorflow as tf
 from t2t.registry import MODELS
 from t2t.specs.features import FeatureKind, ProblemSpec
 from tests.builders import batch, randomise, tokens_spec
-from tests.conformance.test_conformance_kinds import SPECS, column
+from tests.kinds import SPECS, column
 from tests.small_models import NAMES, VARIANTS, small_hparams
 
 HALVES = {"mixed_bfloat16": ml_dtypes.bfloat16, "mixed_float16": np.float16}

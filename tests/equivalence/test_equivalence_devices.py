@@ -94,6 +94,7 @@ def test_a_device_reads_its_own_copy_of_the_weights():
         assert found.device == name
 
 
+@pytest.mark.slow
 def test_weights_that_change_are_read_anew():
     translator = translator_on(DEVICES, letters())
     before = translator.score_ids(SENTENCES, SENTENCES)

@@ -279,7 +279,7 @@ def test_one_update_however_it_is_cut(in_one_piece, replicas, cuts):
 # === Padding ===
 
 
-@pytest.mark.parametrize("norm_position", ["post", "pre"])
+@pytest.mark.parametrize("norm_position", ["post", pytest.param("pre", marks=pytest.mark.slow)])
 def test_padding_changes_neither_loss_nor_gradients(norm_position):
     narrow, wide = batch(), batch(widths=(13, 11))
     wide = {name: np.pad(ids, ((0, 1), (0, 0))) for name, ids in wide.items()}

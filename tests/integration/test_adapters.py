@@ -61,6 +61,7 @@ def test_commands_take_a_run_of_adapters_as_any_other(tiny_run, adapted, tmp_pat
     assert "12 of 12 dev examples of text2text_files, step-00000004 (4 updates)\nBLEU = " in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_an_average_is_the_mean_of_the_merged_weights_and_names_no_base(adapted, tmp_path):
     shutil.copytree(adapted, tmp_path / "run")
     assert avg_all.main(["t2t-avg-all", f"--output_dir={tmp_path / 'run'}", "--n=2"]) == 0
@@ -70,6 +71,7 @@ def test_an_average_is_the_mean_of_the_merged_weights_and_names_no_base(adapted,
         np.testing.assert_allclose(array, (steps[0][path] + steps[1][path]) / 2, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_several_runs_of_adapters_share_a_base_in_memory(tiny_run, adapted, tmp_path):
     early = adapted / "checkpoints/step-00000002"
     translator = t2t.load(adapted.parent / "base", adapters={"law": adapted, "early": early})
@@ -135,6 +137,7 @@ def test_a_server_names_what_is_wrong_with_adapters(tiny_run, adapted, capsys):
         assert said in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_is_exported_is_merged(tiny_run, adapted, tmp_path, capsys):
     flags = [f"--data_dir={tiny_run.data_dir}", f"--export_dir={tmp_path / 'model'}", "--format=ctranslate2"]
     assert exporter.main(["t2t-exporter", f"--output_dir={adapted}", *flags]) == 0

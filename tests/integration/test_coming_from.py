@@ -108,6 +108,7 @@ def run_rows(rows, folder, tiny_run, server, monkeypatch, capsys):
     return outputs
 
 
+@pytest.mark.slow
 def test_commands_that_need_no_model(folder, tiny_run, server, monkeypatch, capsys):
     rows = [command for command in COMMANDS if not NEEDS_MODEL.search(command)]
     rows = [command for command in rows if "translations_dir" not in command and "output.txt" not in command]

@@ -19,6 +19,8 @@ from t2t.runs import distilling
 from t2t.specs.constants import EOS_ID
 from tests.integration.conftest import TINY
 
+pytestmark = pytest.mark.slow
+
 PROBLEM = "text2text_files"
 
 
@@ -107,7 +109,6 @@ def test_two_processes_do_not_distil_into_one_folder(tiny_run, tmp_path):
         t2t.distill(tiny_run.output_dir, tmp_path, data_dir=tiny_run.data_dir)
 
 
-@pytest.mark.slow
 def test_ctranslate2_writes_the_same(tiny_run, tmp_path):
     run = shutil.copytree(tiny_run.output_dir, tmp_path / "run")
     for engine in ("tensorflow", "ctranslate2"):
@@ -117,7 +118,6 @@ def test_ctranslate2_writes_the_same(tiny_run, tmp_path):
     assert read_manifest(tmp_path / "ctranslate2" / PROBLEM).distilled.search["engine"].startswith("CTranslate2")
 
 
-@pytest.mark.slow
 def test_a_student_trains_on_it_from_the_teachers_embeddings_and_records_it(tiny_run, distilled, tmp_path, capsys):
     names = [f"--problem={PROBLEM}", "--model=transformer", "--hparams_set=transformer_multi30k_tiny_student"]
     hparams = TINY.replace("layer_prepostprocess_dropout=0.0", "num_encoder_layers=2,effective_batch_size=0")

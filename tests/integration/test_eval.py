@@ -64,6 +64,7 @@ def test_training_keeps_what_it_wrote_for_the_dev_split(tiny_run, translator):
     assert first.outputs != last.outputs
 
 
+@pytest.mark.slow
 def test_the_trainers_schedule_evaluate_says_the_same(tiny_run, capsys):
     out, _ = evaluated(capsys, *tiny_run.flags)
     flags = [*tiny_run.train_flags, f"--output_dir={tiny_run.output_dir}", "--schedule=evaluate"]

@@ -16,6 +16,8 @@ from t2t.serving.models import ServedModel
 from t2t.serving.service import Service
 from tests.integration.conftest import TINY, write_digits
 
+pytestmark = pytest.mark.slow
+
 LINES = ["1 2 3", "4 4", "9", "7 6 5 4 3 2 1"]
 HPARAMS = TINY.replace(",beam_size=2", "").replace("hidden_size=16,filter_size=32", "hidden_size=32,filter_size=64")
 
@@ -46,7 +48,6 @@ def folder_of(flags):
     return flags[1].removeprefix("--output_dir=")
 
 
-@pytest.mark.slow
 def test_a_resumed_run_masks_the_same_words(flags, tmp_path):
     """Bit for bit: masks are a function of the seed, as those of dropout."""
     for steps in (20, 40):
@@ -151,7 +152,6 @@ def test_other_programs_cannot_search_so(flags, format, said, tmp_path, capsys):
     assert not (tmp_path / "export").exists()
 
 
-@pytest.mark.slow
 def test_a_saved_model_answers_as_the_run_does(flags, tmp_path):
     asked = [*flags, f"--export_dir={tmp_path}/export", "--format=saved_model", "--n_best=2"]
     assert exporter.main(["t2t-exporter", *asked]) == 0

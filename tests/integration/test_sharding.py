@@ -43,9 +43,8 @@ def in_any_order(count):
     return random.Random(count).sample(range(count), count)
 
 
-@pytest.mark.parametrize(
-    ("shards", "flags"), [(2, SAMPLING), pytest.param(3, N_BEST, marks=pytest.mark.slow)], ids=["sample", "beam"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("shards", "flags"), [(2, SAMPLING), (3, N_BEST)], ids=["sample", "beam"])
 def test_shards_are_the_file_of_one_machine_and_a_missing_one_is_named_with_its_command(
     run, folder, shards, flags, capsys
 ):

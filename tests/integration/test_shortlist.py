@@ -72,6 +72,7 @@ def test_a_run_without_one_is_refused_at_once(run, capsys):
         t2t.load(run).translate(["1 2"], shortlist=True)
 
 
+@pytest.mark.slow
 def test_ctranslate2_leaves_it_to_tensorflow(run, tiny_run, caplog, monkeypatch):
     t2t.learn_shortlist(run, tiny_run.data_dir, frequent=0, translations=1)
     slow, fast = t2t.load(run), t2t.load(run, engine="ctranslate2")

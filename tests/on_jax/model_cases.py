@@ -1,4 +1,4 @@
-"""Every registered model that writes tokens: two updates, and a search, by whichever engine Keras has."""
+"""Every registered model: two updates, and a search where it writes tokens, by whichever engine Keras has."""
 
 import functools
 from unittest import mock
@@ -8,7 +8,10 @@ from keras import ops
 
 from t2t.decoding.settings import SearchSettings
 from t2t.registry import MODELS
+from t2t.specs.features import FeatureKind, ProblemSpec
 from tests.builders import batch, randomise, tokens_spec
+from tests.kinds import SPECS as KINDS
+from tests.kinds import column
 from tests.on_jax.decoding_cases import SOURCES, decoded
 from tests.on_jax.training_cases import trained
 from tests.small_models import NAMES, VARIANTS, small_hparams, takes
@@ -19,13 +22,29 @@ SPECS = {"inputs": tokens_spec(), "no inputs": tokens_spec(inputs=0)}
 def computed(model_class, hparams, spec):
     """Weights and figures of two updates, and the outputs of a beam search where the model writes one by one."""
     build = functools.partial(model_class, hparams, spec)
-    with mock.patch("keras.random.normal", _no_noise):  # of experts' gates; each engine has its own
-        found = trained(build, "sgd", rate=1e-3, updates=2, examples=_batch)
+    found = _trained_without_noise(build, _batch)
     if model_class.autoregressive:
         sources = SOURCES if spec.inputs else [row[:-1] for row in SOURCES]
         searched = decoded(randomise(build(), 3), SearchSettings(beam_size=2), sources[:4])
         found |= {f"output {key}": value for key, value in searched.items()}
     return found
+
+
+def learnt(model_class, source, target):
+    """Weights and figures of two updates."""
+    spec = ProblemSpec(name="kinds", features={"inputs": KINDS[source], "targets": KINDS[target]})
+    build = functools.partial(model_class, small_hparams(model_class, {}), spec)
+
+    def examples(update, part):
+        return {"inputs": column(source, 10 * update + part), "targets": column(target, 5 + 10 * update + part)}
+
+    return _trained_without_noise(build, examples)
+
+
+def _trained_without_noise(build, examples):
+    """That is of experts' gates; each engine draws its own."""
+    with mock.patch("keras.random.normal", _no_noise):
+        return trained(build, "sgd", rate=1e-3, updates=2, examples=examples)
 
 
 def _no_noise(shape, dtype=None, seed=None):
@@ -56,5 +75,19 @@ def _cases():
             yield f"{name}, {variant}, {what}", functools.partial(computed, model_class, hparams, spec)
 
 
-CASES = dict(_cases())
+def _of_kinds():
+    """Each other pair of kinds by the first model that takes it, and each model that takes no tokens for tokens."""
+    seen = set()
+    for name in NAMES:
+        model_class = MODELS.get(name)
+        sources, targets = model_class.accepts_inputs, model_class.accepts_targets
+        pairs = [(source, target) for source in sources for target in targets if source is not None]
+        others = [pair for pair in pairs if pair != (FeatureKind.TOKENS, FeatureKind.TOKENS)]
+        for pair in others:
+            if pair not in seen or (pair == pairs[0] and others == pairs):
+                seen.add(pair)
+                yield f"{name}, {pair[0]} to {pair[1]}", functools.partial(learnt, model_class, *pair)
+
+
+CASES = {**dict(_cases()), **dict(_of_kinds())}
 """Name to a function that returns arrays by name."""

@@ -62,7 +62,7 @@ def written(translator, folder, *asked, **more):
     return exported(translator, folder, *asked, **more), Trial(translator.encode(TEXTS), TEXTS)
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", ["onnx", pytest.param("litert", marks=pytest.mark.slow)])
 def test_a_recurrent_model_writes_as_the_run(format, tmp_path):
     check_steps(translator_of(letters(), LstmSeq2seq, LstmHParams(**SMALL)), format, tmp_path)
 

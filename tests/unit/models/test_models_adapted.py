@@ -61,6 +61,7 @@ def three():
     return adapted_and_merged(lambda: translator_of(letters()), 1)
 
 
+@pytest.mark.slow
 def test_searches_scores_and_attention_are_those_of_merged_weights(three):
     adapted, base, merged = three
     before = arrays_of(base.model)

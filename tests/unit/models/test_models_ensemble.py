@@ -71,7 +71,7 @@ def log_probs_by_hand(models, average, source, ids):
     return distributions_by_hand(models, average, source, ids)[np.arange(len(ids)), list(ids)]
 
 
-@pytest.mark.parametrize("average", AVERAGES)
+@pytest.mark.parametrize("average", ["probabilities", pytest.param("log_probabilities", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("search", SEARCHES_BY_SPEED, ids=str)
 def test_outputs_have_the_probability_of_the_mean_of_the_models(members, ensemble, average, search):
     outputs = ensemble(average).translate(TEXTS, **search)

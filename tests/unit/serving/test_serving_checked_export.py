@@ -15,7 +15,7 @@ from t2t.registry import MODELS
 from t2t.serving.allowed_operations import ALLOWED_OPERATIONS, STATEFUL
 from t2t.serving.checked_export import load_checked
 from t2t.specs.features import FeatureKind, ProblemSpec
-from tests.conformance.test_conformance_kinds import SPECS
+from tests.kinds import SPECS
 from tests.letters import letters, moods
 from tests.small_models import small_hparams
 from tests.unit.export.test_export_in_graph import encoders
