@@ -109,7 +109,7 @@ DECODER = (sys.executable, "-c", "import sys; from t2t.cli.decoder import main; 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["decode_from_file", "score_file"])
+@pytest.mark.parametrize("mode", ["decode_from_file", pytest.param("score_file", marks=pytest.mark.exhaustive)])
 def test_a_file_is_that_of_one_machine(tiny_run, tmp_path, monkeypatch, capfd, mode):
     """In a process of its own, since that of the tests has other devices, which round otherwise."""
     rng = random.Random(5)

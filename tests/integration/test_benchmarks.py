@@ -120,7 +120,7 @@ def compare(work, tmp_path, *flags):
     return {(row["work"], row["peer"]): row for row in rows}, done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_training_runs_without_peers(tmp_path):
     rows, out = compare("training", tmp_path, "--peers=", "--steps=2", "--warm=1")
     assert 0 < rows["training", None]["ours"] < 1e6
@@ -130,8 +130,8 @@ def test_training_runs_without_peers(tmp_path):
     assert out.startswith("| work | config | side | unit | min / median / max | peer |")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("steps", "extra"), [pytest.param("2", None, marks=pytest.mark.exhaustive), ("1", 10)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("steps", "extra"), [("2", None), ("1", 10)])
 def test_decoding_runs_without_peers(tmp_path, steps, extra):
     flags = ("--peers=", f"--train_steps={steps}", "--sentences=4", "--batch=2", "--beams=2,1")
     rows, _ = compare("decoding", tmp_path, *flags)
@@ -147,7 +147,7 @@ def test_decoding_runs_without_peers(tmp_path, steps, extra):
         assert rows["decoding.best.beam1", None]["side"] in ("t2t", "t2t_ctranslate2")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_models_are_compared_with_the_transformer(tmp_path):
     flags = ("--sets=transformer_multi30k_tiny,byte_net_multi30k_tiny", "--warm=1", "--steps=1", "--sentences=4")
     rows, _ = compare("models", tmp_path, *flags, "--vocab_size=600")
@@ -156,7 +156,7 @@ def test_models_are_compared_with_the_transformer(tmp_path):
         assert rows[work, "byte_net_multi30k_tiny"]["theirs"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_serving_loses_nothing(tmp_path, tiny_run):
     flags = (f"--run={tiny_run.output_dir}", "--clients=1,40", "--seconds=2", "--warm_up=1", "--beam=2")
     rows, _ = compare("serving", tmp_path, *flags)

@@ -129,6 +129,7 @@ def write_corpus(folder):
     (folder / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
 
 
+@pytest.mark.exhaustive
 def test_the_walk_through_of_nllb(tmp_path):
     """The commands of docs/importing.md, with few updates of a small model."""
     language_models.write_model(tmp_path / "nllb-200-distilled-600M", "nllb")

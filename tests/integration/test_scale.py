@@ -264,7 +264,7 @@ def test_indexes_of_a_job_are_shards(decoding_machine, monkeypatch):
     assert started(decoding_machine) == [f"/mnt/t2t/run /mnt/t2t/a.de {job['completions'] - 1}/{job['completions']}"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_back_translation_as_shown(tmp_path):
     """Each training is six updates of a very small model; a line of the monolingual text is empty."""
     (tmp_path / "my_news").mkdir()

@@ -132,6 +132,7 @@ def test_workers_evaluate_together_what_one_process_evaluates(flags, tmp_path):
     assert "dev at update" not in written[1], "the chief alone reports"
 
 
+@pytest.mark.exhaustive
 def test_workers_train_adapters_and_average_the_best_as_one_process_does(flags, tiny_run, tmp_path):
     own = [flag for flag in flags if not flag.startswith(("--local_eval", "--schedule"))]
     own += ["--train_steps=4", "--local_eval_frequency=2", "--eval_steps=4", "--keep_best_checkpoints=2"]
