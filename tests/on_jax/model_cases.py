@@ -19,6 +19,10 @@ from tests.small_models import NAMES, VARIANTS, small_hparams, takes
 SPECS = {"inputs": tokens_spec(), "no inputs": tokens_spec(inputs=0)}
 
 
+NOT_THE_SAME = ("multi_model, audio to label", "shake_shake, image to label")
+"""Logarithms of small energies of sound differ by 1e-4, which that loss amplifies; weights of branches are drawn."""
+
+
 def computed(model_class, hparams, spec):
     """Weights and figures of two updates, and the outputs of a beam search where the model writes one by one."""
     build = functools.partial(model_class, hparams, spec)
@@ -89,5 +93,5 @@ def _of_kinds():
                 yield f"{name}, {pair[0]} to {pair[1]}", functools.partial(learnt, model_class, *pair)
 
 
-CASES = {**dict(_cases()), **dict(_of_kinds())}
+CASES = {name: case for name, case in (*_cases(), *_of_kinds()) if name not in NOT_THE_SAME}
 """Name to a function that returns arrays by name."""
