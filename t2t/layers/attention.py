@@ -5,10 +5,9 @@ divisor of it), K key channels and U value channels of one head. In a step of de
 `t2t.layers.cache`.
 """
 
-import contextlib
 import contextvars
 import functools
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import keras
 from keras import ops
@@ -16,6 +15,7 @@ from keras import ops
 from t2t.layers.attention_record import is_recorded, probabilities
 from t2t.layers.blockwise_attention import WeightDropout, blockwise_attention
 from t2t.layers.cache import CachingLayer, KeysValues, StepCache
+from t2t.layers.contexts import held
 from t2t.layers.conversion import is_for_converters
 from t2t.layers.dropout import Dropout
 from t2t.layers.local_attention import local_attention
@@ -32,14 +32,9 @@ BLOCKWISE_FROM = 2048**2
 _without_blockwise_attention = contextvars.ContextVar("without_blockwise_attention", default=False)
 
 
-@contextlib.contextmanager
-def without_blockwise_attention() -> Iterator[None]:
+def without_blockwise_attention() -> AbstractContextManager[bool]:
     """Builds programs, to be counted and not run, in which attention of any length is one matrix product."""
-    token = _without_blockwise_attention.set(True)
-    try:
-        yield
-    finally:
-        _without_blockwise_attention.reset(token)
+    return held(_without_blockwise_attention, True)
 
 
 def attention_weights(q_BHTK, k_BJSK, keep, layer: str = "", added_BHTS=None):

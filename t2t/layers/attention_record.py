@@ -3,13 +3,13 @@
 Legend: B batch, H heads, T queries, S keys.
 """
 
-import contextlib
 import contextvars
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 from keras import ops
 
+from t2t.layers.contexts import held
 from t2t.layers.masks import score_bias
 from t2t.layers.passes import entry_name
 
@@ -19,19 +19,13 @@ Record = dict[str, list[Any]]
 _record: contextvars.ContextVar[Record | None] = contextvars.ContextVar("record", default=None)
 
 
-@contextlib.contextmanager
-def recorded_attention() -> Iterator[Record]:
+def recorded_attention() -> AbstractContextManager[Record]:
     """Gives the record to which every attention adds its weights within the context.
 
     For operations that run at once, not for building programs; attention by blocks, which never holds its weights,
     gives way to whole matrices.
     """
-    record: Record = {}
-    token = _record.set(record)
-    try:
-        yield record
-    finally:
-        _record.reset(token)
+    return held(_record, {})
 
 
 def looks_at_source(path: str) -> bool:

@@ -1,23 +1,19 @@
 """Programs for converters to other formats, which know fewer operations than TensorFlow."""
 
-import contextlib
 import contextvars
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
+
+from t2t.layers.contexts import held
 
 _is_converted = contextvars.ContextVar("program_is_converted", default=False)
 
 
-@contextlib.contextmanager
-def for_converters() -> Iterator[None]:
+def for_converters() -> AbstractContextManager[bool]:
     """Builds programs without lists of tensors, loops over blocks of attention and Fourier transforms.
 
     They compute the same, with more memory or more time, and are not to be differentiated.
     """
-    token = _is_converted.set(True)
-    try:
-        yield
-    finally:
-        _is_converted.reset(token)
+    return held(_is_converted, True)
 
 
 def is_for_converters() -> bool:

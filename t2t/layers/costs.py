@@ -1,10 +1,11 @@
 """Costs of layers besides the loss, e.g. of unevenly used experts: gathered while a body runs, which returns them."""
 
-import contextlib
 import contextvars
 import dataclasses
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
+
+from t2t.layers.contexts import held
 
 
 @dataclasses.dataclass
@@ -20,15 +21,9 @@ class Costs:
 _gathered: contextvars.ContextVar[Costs | None] = contextvars.ContextVar("gathered", default=None)
 
 
-@contextlib.contextmanager
-def gathered_costs() -> Iterator[Costs]:
+def gathered_costs() -> AbstractContextManager[Costs]:
     """Returns a context that gives the costs to which `add_cost` and `add_summed_cost` add within it."""
-    costs = Costs()
-    token = _gathered.set(costs)
-    try:
-        yield costs
-    finally:
-        _gathered.reset(token)
+    return held(_gathered, Costs())
 
 
 def add_cost(cost: Any) -> None:

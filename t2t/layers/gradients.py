@@ -1,27 +1,24 @@
 """Functions whose gradient is written out, next to the function."""
 
-import contextlib
 import contextvars
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from keras import ops
 
+from t2t.layers.contexts import held
+
 _are_wanted = contextvars.ContextVar("gradients_are_wanted", default=True)
 
 
-@contextlib.contextmanager
-def without_gradients() -> Iterator[None]:
+def without_gradients() -> AbstractContextManager[bool]:
     """Builds programs of which no gradient is taken.
 
     TensorFlow keeps every graph with a written-out gradient as long as the process lives; a service that compiles
     searches would grow with each of them.
     """
-    token = _are_wanted.set(False)
-    try:
-        yield
-    finally:
-        _are_wanted.reset(token)
+    return held(_are_wanted, False)
 
 
 def custom_gradient(function: Callable) -> Callable:

@@ -1,26 +1,22 @@
 """Loops that hold the memory of one turn at a time, whatever the backend."""
 
-import contextlib
 import contextvars
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
 from keras import ops
 
+from t2t.layers.contexts import held
 from t2t.layers.conversion import is_for_converters
 
 _are_counted = contextvars.ContextVar("loops_are_counted", default=False)
 
 
-@contextlib.contextmanager
-def counted_loops() -> Iterator[None]:
+def counted_loops() -> AbstractContextManager[bool]:
     """Builds programs in which a loop makes as many turns as it ever may: JAX takes gradients through no other."""
-    token = _are_counted.set(True)
-    try:
-        yield
-    finally:
-        _are_counted.reset(token)
+    return held(_are_counted, True)
 
 
 def fold(first: Any, last: Any, step: Callable, start: tuple, most: int | None = None) -> tuple:

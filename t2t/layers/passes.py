@@ -4,21 +4,17 @@ Their weights are the same in each pass. What is kept by the path of a layer, it
 kept for each pass under a name of its own.
 """
 
-import contextlib
 import contextvars
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
+
+from t2t.layers.contexts import held
 
 _pass: contextvars.ContextVar[int | None] = contextvars.ContextVar("pass", default=None)
 
 
-@contextlib.contextmanager
-def layer_pass(number: int) -> Iterator[None]:
+def layer_pass(number: int) -> AbstractContextManager[int]:
     """Marks what runs within the context as pass `number`, from 0, of its layers."""
-    token = _pass.set(number)
-    try:
-        yield
-    finally:
-        _pass.reset(token)
+    return held(_pass, number)
 
 
 def entry_name(path: str) -> str:

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from t2t.inference.backend import ModelFunction
 from t2t.inference.tensorflow.search_signatures import tensor_specs
+from t2t.layers.contexts import held
 from t2t.layers.gradients import without_gradients
 from t2t.models.adapted import AdaptedModel
 from t2t.models.base import SequenceModel
@@ -36,12 +37,8 @@ def devices_of(model: SequenceModel) -> list[str]:
 @contextlib.contextmanager
 def use_device(number: int, name: str) -> Iterator[None]:
     """Runs what is called in a `with` block on a device; this holds for the thread."""
-    token = _current.set(number)
-    try:
-        with tf.device(name) if name else contextlib.nullcontext():
-            yield
-    finally:
-        _current.reset(token)
+    with held(_current, number), tf.device(name) if name else contextlib.nullcontext():
+        yield
 
 
 class TensorFlowFunction(ModelFunction):
