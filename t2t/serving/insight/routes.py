@@ -10,7 +10,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 
 from t2t.errors import UnknownNameError
 from t2t.runs.startup import import_quietly
-from t2t.serving.address import EVENTS, HTML, JSON, Address, Content
+from t2t.serving.address import EVENTS, HTML, JSON, Address, Content, Handler
 from t2t.serving.events import event_response
 from t2t.serving.insight import data_answers, run_answers
 from t2t.serving.insight.page import APP_FILES, PAGES, PLOTLY, app_page, figures_page, plotly_file, static
@@ -46,12 +46,47 @@ _SPLIT = {"run": STRING, "problem": STRING, "split": STRING}
 Answer = Callable[[Studio, Mapping[str, Any]], dict[str, Any]]
 
 
+_PLAIN = {JSON: Content(ANY_OBJECT)}
+
+_LOOKS: dict[str, tuple[Answer, dict[str, Any], str]] = {
+    "runs": (run_answers.runs_answer, {}, "The table of runs."),
+    "checkpoints": (run_answers.checkpoints_answer, {"run": STRING}, "The checkpoints of a run."),
+    "examples": (
+        run_answers.examples_answer,
+        {"run": STRING, "split": STRING, "count": INTEGER},
+        "The first examples of a split of a run's data.",
+    ),
+    "dev_outputs": (
+        run_answers.dev_outputs_answer,
+        {"run": STRING, "problem": STRING, "most": INTEGER},
+        "How outputs for sentences of the dev split changed from evaluation to evaluation.",
+    ),
+    "data": (data_answers.data_answer, _SPLIT, "Figures of a split of a run's data."),
+    "data_examples": (
+        data_answers.data_examples_answer,
+        {**_SPLIT, "start": INTEGER, "count": INTEGER, "text": STRING},
+        "Examples of a split, with their pieces and padding.",
+    ),
+    "data_pieces": (
+        data_answers.data_pieces_answer,
+        {**_SPLIT, "vocabulary": INTEGER, "order": STRING, "text": STRING, "start": INTEGER, "count": INTEGER},
+        "Pieces of a vocabulary with how often they occur.",
+    ),
+}
+"""By name: who answers, with which query, and what is said of it."""
+
+
 def insight_addresses(studio: Studio) -> list[Address]:
     """Returns the addresses of the pages and of what they ask for; raises UserError where Plotly is not installed."""
     plotly_file()
-    page, plain = {HTML: Content(STRING)}, {JSON: Content(ANY_OBJECT)}
+    return [*_page_addresses(studio), *_look_addresses(studio), *_ask_addresses(studio)]
+
+
+def _page_addresses(studio: Studio) -> list[Address]:
+    """Returns those of pages and their files, and of a search that is told while it goes on."""
+    page = {HTML: Content(STRING)}
     files = {kind.partition(";")[0]: Content(STRING) for kind in _KINDS.values()}
-    addresses = [
+    pages = [
         Address(
             method="GET",
             path=one.path,
@@ -61,68 +96,57 @@ def insight_addresses(studio: Studio) -> list[Address]:
         )
         for one in PAGES
     ]
-    addresses.append(
-        Address(method="GET", path="/insight/files/{name}", handler=_file, summary="Files of a page.", answers=files)
-    )
-    addresses.append(
-        Address(method="GET", path="/insight/view", handler=_view, summary="A page for figures to keep.", answers=page)
-    )
-    addresses.append(
+    return [
+        *pages,
+        Address(method="GET", path="/insight/files/{name}", handler=_file, summary="Files of a page.", answers=files),
+        Address(method="GET", path="/insight/view", handler=_view, summary="A page for figures to keep.", answers=page),
         Address(
             method="POST",
             path="/insight/search",
             handler=functools.partial(_search, studio),
             summary="The outputs for a text, while they are written.",
-            requests=plain,
+            requests=_PLAIN,
             answers={EVENTS: Content(STRING)},
+        ),
+    ]
+
+
+def _look_addresses(studio: Studio) -> list[Address]:
+    """Returns those of what is read from runs and their data."""
+    return [
+        Address(
+            method="GET",
+            path=f"/insight/{name}",
+            handler=functools.partial(_look, answer, studio),
+            summary=summary,
+            query=query,
+            answers=_PLAIN,
         )
-    )
-    for name, answer, query, summary in (
-        ("runs", run_answers.runs_answer, {}, "The table of runs."),
-        ("checkpoints", run_answers.checkpoints_answer, {"run": STRING}, "The checkpoints of a run."),
-        (
-            "examples",
-            run_answers.examples_answer,
-            {"run": STRING, "split": STRING, "count": INTEGER},
-            "The first examples of a split of a run's data.",
-        ),
-        (
-            "dev_outputs",
-            run_answers.dev_outputs_answer,
-            {"run": STRING, "problem": STRING, "most": INTEGER},
-            "How outputs for sentences of the dev split changed from evaluation to evaluation.",
-        ),
-        ("data", data_answers.data_answer, _SPLIT, "Figures of a split of a run's data."),
-        (
-            "data_examples",
-            data_answers.data_examples_answer,
-            {**_SPLIT, "start": INTEGER, "count": INTEGER, "text": STRING},
-            "Examples of a split, with their pieces and padding.",
-        ),
-        (
-            "data_pieces",
-            data_answers.data_pieces_answer,
-            {**_SPLIT, "vocabulary": INTEGER, "order": STRING, "text": STRING, "start": INTEGER, "count": INTEGER},
-            "Pieces of a vocabulary with how often they occur.",
-        ),
-    ):
-        handler = functools.partial(_look, answer, studio)
-        path = f"/insight/{name}"
-        addresses.append(Address(method="GET", path=path, handler=handler, summary=summary, query=query, answers=plain))
-    for name, handler, summary in (
-        ("curves", functools.partial(_ask_files, run_answers.curves_answer, studio), "Training curves of runs."),
-        ("hparams", functools.partial(_ask_files, run_answers.hparams_answer, studio), "Hparams of runs side by side."),
-        ("comparison", functools.partial(_compare, studio), "What tells one system's outputs from another's."),
-        *(
-            (name, functools.partial(_ask_model, name, studio), summary)
-            for name, summary in (_MODEL_ANSWERS | _EXAMPLE_ANSWERS).items()
-        ),
-    ):
-        path = f"/insight/{name}"
-        addresses.append(
-            Address(method="POST", path=path, handler=handler, summary=summary, requests=plain, answers=plain)
+        for name, (answer, query, summary) in _LOOKS.items()
+    ]
+
+
+def _ask_addresses(studio: Studio) -> list[Address]:
+    """Returns those of what is computed from a body: of files, of two systems, of models."""
+    curves, hparams = run_answers.curves_answer, run_answers.hparams_answer
+    handlers: dict[str, tuple[Handler, str]] = {
+        "curves": (functools.partial(_ask_files, curves, studio), "Training curves of runs."),
+        "hparams": (functools.partial(_ask_files, hparams, studio), "Hparams of runs side by side."),
+        "comparison": (functools.partial(_compare, studio), "What tells one system's outputs from another's."),
+    }
+    for name, summary in (_MODEL_ANSWERS | _EXAMPLE_ANSWERS).items():
+        handlers[name] = functools.partial(_ask_model, name, studio), summary
+    return [
+        Address(
+            method="POST",
+            path=f"/insight/{name}",
+            handler=handler,
+            summary=summary,
+            requests=_PLAIN,
+            answers=_PLAIN,
         )
-    return addresses
+        for name, (handler, summary) in handlers.items()
+    ]
 
 
 async def _page(studio: Studio, name: str, service: Service, request: Request) -> Response:
