@@ -1,8 +1,9 @@
 """Compares TensorFlow and JAX as what computes our models: training and decoding, each as the commands use it.
 
-Both train from the same weights on the same examples. JAX has batches of a few fixed shapes, as new runs on it do, and
-each side's rate counts the tokens of its own batches. What a side compiles is in its time until the first update.
-Both decode the same file with the same weights, twice: `first_pass` is the first time, and holds what JAX compiles.
+Both train on the same examples, from random weights of their own. JAX has batches of a few fixed shapes, as new runs on
+it do, and each side's rate counts the tokens of its own batches. What a side compiles is in its time until the first
+update. Both decode the same file with the same weights, twice: `first_pass` is the first time, and holds what JAX
+compiles.
 """
 
 import importlib.util
@@ -27,9 +28,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--steps", type=int, help="updates that are measured in a turn; default: by config")
     parser.add_argument("--warm", type=int, help="updates before them; default: by config")
     parser.add_argument(
-        "--run", type=Path, help="run directory of a trained model to decode with; default: trained here"
+        "--run",
+        type=Path,
+        help="run directory of a trained model; default: trained here where the config is tiny, else random weights",
     )
-    parser.add_argument("--train_steps", type=int, help="updates to train it for")
+    parser.add_argument(
+        "--train_steps", type=int, help="updates to train for; 1 = random weights, outputs of fixed lengths"
+    )
     parser.add_argument("--beams", default="4,1", help="beams to search with")
     parser.add_argument("--sentences", type=int, help="how many are decoded; default: by config")
     parser.add_argument("--batch", type=int, default=32, help="sentences of a batch")

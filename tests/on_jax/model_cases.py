@@ -17,8 +17,6 @@ from tests.on_jax.training_cases import trained
 from tests.small_models import NAMES, VARIANTS, small_hparams, takes
 
 SPECS = {"inputs": tokens_spec(), "no inputs": tokens_spec(inputs=0)}
-
-
 NOT_THE_SAME = ("multi_model, audio to label", "shake_shake, image to label")
 """Logarithms of small energies of sound differ by 1e-4, which that loss amplifies; weights of branches are drawn."""
 
