@@ -19,10 +19,11 @@ def rotate(x_BHTK, position_T):
         x_BHTK: queries or keys, K even.
         position_T: (T,) int, or (1,) where all have the same position.
     """
-    frequencies = wave_frequencies(x_BHTK.shape[-1], "interleaved").astype(np.float32)
-    angles = ops.cast(position_T, "float32")[:, None] * frequencies[None, :]
-    sines, cosines = ops.sin(angles), ops.cos(angles)
-    x = ops.cast(x_BHTK, "float32")
-    first, second = x[..., 0::2], x[..., 1::2]
-    rotated = ops.stack([first * cosines - second * sines, second * cosines + first * sines], axis=-1)
-    return ops.cast(ops.reshape(rotated, ops.shape(x)), x_BHTK.dtype)
+    channels = x_BHTK.shape[-1]
+    frequencies = np.repeat(wave_frequencies(channels, "interleaved"), 2).astype(np.float32)
+    signs = np.tile(np.array([-1, 1], np.float32), channels // 2)
+    angles = ops.cast(position_T, "float32")[:, None] * frequencies
+    x, shape = ops.cast(x_BHTK, "float32"), ops.shape(x_BHTK)
+    # The other channel of each pair. Turning pairs around is several times as fast as slices with a stride.
+    others = ops.reshape(ops.flip(ops.reshape(x, (*shape[:-1], channels // 2, 2)), axis=-1), shape)
+    return ops.cast(x * ops.cos(angles) + others * (ops.sin(angles) * signs), x_BHTK.dtype)
