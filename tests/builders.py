@@ -21,9 +21,12 @@ VOCABULARY = 13
 
 
 def tokens_spec(inputs=VOCABULARY, targets=VOCABULARY, shared=True):
-    """A problem of tokens; `inputs=0` for one without a source side."""
+    """A problem of tokens, of which every third begins no word; `inputs=0` for one without a source side."""
     sizes = {"inputs": inputs, "targets": targets} if inputs else {"targets": targets}
-    features = {name: FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=size) for name, size in sizes.items()}
+    features = {
+        name: FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=size, word_starts=("011" * size)[:size])
+        for name, size in sizes.items()
+    }
     return ProblemSpec(name="tokens", features=features, shared_vocabulary=shared and bool(inputs))
 
 

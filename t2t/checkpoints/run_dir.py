@@ -180,8 +180,8 @@ class RunDir:
     def check_same(self, record: RunRecord, may_change: Collection[str] = ()) -> None:
         """Checks that the run here is the one that a record asks for.
 
-        Not compared are hparams that did not exist when the run began, and the names of hparams, options of the
-        problem and `data_fingerprint` that a resumed run `may_change`.
+        Not compared are hparams and facts of features that did not exist when the run began, and the names of hparams,
+        options of the problem and `data_fingerprint` that a resumed run `may_change`.
 
         Raises:
             UserError: it is another run; the message names what differs.
@@ -190,10 +190,10 @@ class RunDir:
         wrong = []
         for kind, name in [*found, *(key for key in asked if key not in found)]:
             old, new = found.get((kind, name), "none"), asked.get((kind, name), "none")
-            is_new_hparam = kind == "hparam" and (kind, name) not in found
+            is_later = kind in ("hparam", "feature") and (kind, name) not in found
             # an imported run has seen no data yet
             is_unknown = not self.record.data_fingerprint and kind in ("data_fingerprint", "problem option")
-            if old != new and not is_new_hparam and not is_unknown and (name or kind) not in may_change:
+            if old != new and not is_later and not is_unknown and (name or kind) not in may_change:
                 wrong.append(f"{kind} {name}".strip() + f": {asked_and_found(_shown(new), _shown(old))}")
         if wrong:
             raise UserError(

@@ -65,9 +65,10 @@ class ImageTransformerHParams(TransformerHParams):
                 f"hparam hidden_size={self.hidden_size}: half of it tells rows and half columns, in sines and cosines; "
                 f"choose a multiple of 4"
             )
-        if self.positions == "learned":
+        if self.positions in ("learned", "words"):
             found.append(
-                "hparam positions=learned: positions of images are sinusoidal, relative, rotary, relative_bias or none"
+                f"hparam positions={self.positions}: positions of images are sinusoidal, relative, rotary, "
+                f"relative_bias or none"
             )
         if self.self_attention_window and self.target_grid:
             found.append(

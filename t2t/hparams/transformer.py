@@ -62,11 +62,12 @@ class TransformerHParams(HParams):
     )  # fmt: skip
     attention_bias: bool = param(False, "Whether the four projections of attention have biases; the paper's have none.")
     positions: str = param(
-        "sinusoidal", "Position encoding: sinusoidal (the paper's) or learned vectors, added to embeddings; relative: "
-        "learned vectors of distances, in self-attention (Shaw et al. 2018); rotary: rotated queries and keys (Su et "
-        "al. 2021); relative_bias: learned scalars of distances, added to the scores of self-attention (Raffel et al. "
-        "2020); none.",
-        choices=("sinusoidal", "learned", "relative", "rotary", "relative_bias", "none"),
+        "sinusoidal", "Position encoding: sinusoidal (the paper's) or learned vectors, added to embeddings; words: "
+        "sinusoids of the number of words so far, which problems of parsing tell; relative: learned vectors of "
+        "distances, in self-attention (Shaw et al. 2018); rotary: rotated queries and keys (Su et al. 2021); "
+        "relative_bias: learned scalars of distances, added to the scores of self-attention (Raffel et al. 2020); "
+        "none.",
+        choices=("sinusoidal", "learned", "words", "relative", "rotary", "relative_bias", "none"),
     )  # fmt: skip
     max_relative_position: int = param(
         16, "Distance k from which on all positions count as equally far, in positions.", minimum=1, maximum=128,
@@ -84,7 +85,7 @@ class TransformerHParams(HParams):
         "interleaved",
         "Order of sines and cosines: in turn, the paper's (interleaved), or sines first: of the same waves, as "
         "transformers has them (halves), or of slightly longer ones, Tensor2Tensor's and Marian's (split).",
-        choices=("interleaved", "halves", "split"), used_when=UsedWhen("positions", ("sinusoidal",)),
+        choices=("interleaved", "halves", "split"), used_when=UsedWhen("positions", ("sinusoidal", "words")),
     )  # fmt: skip
     target_space_embedding: bool = param(
         False, "Whether a learned vector is added to every source position, as Tensor2Tensor does to name the target."
@@ -141,7 +142,7 @@ class TransformerHParams(HParams):
                 f"hparam num_kv_heads={self.num_kv_heads} does not divide num_heads={self.num_heads}; choose a "
                 f"divisor, or 0 for num_heads"
             )
-        if self.positions == "sinusoidal" and self.hidden_size % 2:
+        if self.positions in ("sinusoidal", "words") and self.hidden_size % 2:
             found.append(f"hparam hidden_size={self.hidden_size} is odd; sinusoidal positions need an even width")
         if self.positions == "rotary" and self.key_channels // self.num_heads % 2:
             found.append(
@@ -164,6 +165,11 @@ class TransformerHParams(HParams):
             found.append(
                 f"hparam packed_length={self.packed_length}: decoder_layer=ssru carries its state from one example of "
                 f"a row to the next; choose decoder_layer=self_attention, or packed_length=0"
+            )
+        if self.packed_length and self.positions == "words":
+            found.append(
+                f"hparam packed_length={self.packed_length}: positions=words counts on from one example of a row to "
+                f"the next; choose other positions, or packed_length=0"
             )
         if self.packed_length and self.fixed_shapes:
             found.append(

@@ -22,6 +22,11 @@ class TransformerCmlmHParams(TransformerHParams):
                 f"hparam decoder_layer={self.decoder_layer}: it reads the tokens before a position alone, and a "
                 f"masked language model reads those after it, too; choose decoder_layer=self_attention"
             )
+        if self.positions == "words":
+            found.append(
+                "hparam positions=words: how many words there were before a position is not known while tokens are "
+                "masked; choose other positions"
+            )
         if self.decode_method != MASK_PREDICT:
             found.append(
                 f"hparam decode_method={self.decode_method}: transformer_cmlm predicts all tokens of an output at "

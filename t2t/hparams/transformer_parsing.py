@@ -55,21 +55,30 @@ def transformer_parsing_big() -> TransformerHParams:
 
 @register_hparams
 def transformer_parsing_tiny() -> TransformerHParams:
-    """For two processor cores and a treebank of 20,000 trees: 3+3 layers, d 192, d_ff 512, 4 heads, dropout 0.1."""
+    """For two processor cores and a treebank of 20,000 trees: 3+3 layers, d 192, d_ff 352, 4 heads, dropout 0.1.
+
+    Its positions count words, and it has norms in front, RMS norms, SwiGLU and two heads of keys and values.
+    """
     return transformer_base().replace(
         num_hidden_layers=3,
         hidden_size=192,
-        filter_size=512,
+        filter_size=352,
         num_heads=4,
+        num_kv_heads=2,
         attention_bias=True,
+        positions="words",
+        norm_position="pre",
+        norm_type="rms",
+        gated_feed_forward=True,
+        activation="silu",
         max_length=256,
         optimizer_adam_epsilon=1e-8,
         learning_rate_schedule="linear",
         learning_rate=0.0015,
-        learning_rate_warmup_steps=1000,
+        learning_rate_warmup_steps=500,
         batch_size=4096,
-        train_steps=16_000,
-        ema_decay=0.998,
+        train_steps=6000,
+        ema_decay=0.99,
         best_metric="bracket_f1_gold_tags",
         beam_size=4,
         alpha=0.3,

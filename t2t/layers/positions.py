@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from t2t.errors import UserError
 from t2t.layers.cache import StepCache
 
 
@@ -145,7 +146,13 @@ class ClipPositions(Positions):
 def build_positions(
     kind: str, length: int, width: int, layout: str = "interleaved", first: int = 0, **kwargs
 ) -> Positions | None:
-    """Returns the layer of a kind: `sinusoidal` (see `SinusoidalPositions`) or `learned`; None for all others."""
+    """Returns the layer of a kind: `sinusoidal` (see `SinusoidalPositions`) or `learned`; None for all others.
+
+    Raises:
+        UserError: `words`, which the model has to count, see `t2t.layers.word_counts`.
+    """
+    if kind == "words":
+        raise UserError("hparam positions=words: this model does not count words; choose other positions")
     if kind == "sinusoidal":
         return SinusoidalPositions(width, layout, first, **kwargs)
     if kind == "learned":

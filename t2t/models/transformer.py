@@ -25,10 +25,11 @@ from t2t.layers.positions import Positions, build_positions
 from t2t.layers.relative_bias import RelativeBias
 from t2t.layers.residual import CompositeLayer, Residual, build_all
 from t2t.layers.ssru import Ssru
+from t2t.layers.word_counts import WordCounts
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
-from t2t.specs.constants import INPUTS, POSITIONS
+from t2t.specs.constants import INPUTS, POSITIONS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
 
 
@@ -56,6 +57,10 @@ class Transformer(EncoderDecoder):
         # Positions (section 3.5)
         policy, rate = self.dtype_policy, hparams.layer_prepostprocess_dropout
         self.positions = self.create_positions(dtype=policy, name="positions")
+        self.source_words = self.target_words = None
+        if hparams.positions == "words":
+            self.source_words = WordCounts(spec.features.get(INPUTS), name="source_words") if spec.inputs else None
+            self.target_words = WordCounts(spec.features.get(TARGETS), name="target_words")
         # Stacks (section 3.1)
         self.encoder = self.create_encoder(dtype=policy, name="encoder") if spec.inputs else None
         self.decoder = self.create_decoder(bool(spec.inputs), dtype=policy, name="decoder")
@@ -66,7 +71,8 @@ class Transformer(EncoderDecoder):
     def build(self, input_shape=None):
         """Creates every weight."""
         self.build_modality_weights()
-        parts = (self.positions, self.encoder, self.decoder, self.source_dropout, self.target_dropout)
+        words = (self.source_words, self.target_words)
+        parts = (self.positions, *words, self.encoder, self.decoder, self.source_dropout, self.target_dropout)
         width = self.hparams.hidden_size
         build_all(parts, (None, None, width))
         self.target_space = None
@@ -85,7 +91,8 @@ class Transformer(EncoderDecoder):
         """Returns the unbuilt layer that adds positions to embeddings; None where nothing is added."""
         hparams = self.hparams
         sizes = (hparams.max_length, hparams.hidden_size)
-        return build_positions(hparams.positions, *sizes, hparams.sinusoid_layout, **named)
+        kind = "sinusoidal" if hparams.positions == "words" else hparams.positions
+        return build_positions(kind, *sizes, hparams.sinusoid_layout, **named)
 
     def create_encoder(self, **named: Any) -> Any:
         """Returns the unbuilt encoder; a variant may have another."""
@@ -110,6 +117,8 @@ class Transformer(EncoderDecoder):
         x_BSD = self.source_embedding(inputs, seed=seed)
         if self.target_space is not None:
             x_BSD = x_BSD + ops.cast(self.target_space, x_BSD.dtype)
+        if self.source_words is not None:
+            position_BS = self.source_words(inputs)
         x_BSD = self.place_source(x_BSD, position_BS)
         has_tokens = self.spec.inputs is not None and self.spec.inputs.kind == FeatureKind.TOKENS
         reads_end = self.hparams.input_end or not has_tokens
@@ -128,7 +137,8 @@ class Transformer(EncoderDecoder):
         `position_BT` (B, T) int32 is the position of each id of packed rows in its own example.
         """
         x = self.target_embedding.before(ids, seed=seed)
-        x = self.positions(x, position_BT, cache=cache) if self.positions is not None else x
+        place = position_BT if self.target_words is None else self.target_words(ids, cache=cache)
+        x = self.positions(x, place, cache=cache) if self.positions is not None else x
         number_BT = None if position_BT is None else example_numbers(position_BT)
         return self.decoder(self.target_dropout(x, seed=seed), encoded, keep_BT, number_BT, cache=cache, seed=seed)
 

@@ -16,7 +16,7 @@ import contextlib
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,9 @@ from t2t.problems.treebank.reading import read_samples
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN, UNK_ID
 from t2t.specs.constraints.trees import TreeConstraint, TreeLabels
+from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder
+from t2t.text.sentencepiece import PIECE_MARKER
 from t2t.text.token import TokenEncoder
 
 
@@ -59,6 +61,21 @@ class Parsing(TextProblem):
     def nominal_vocab_size(self, feature: str) -> int:
         """That of the pieces of words, or of the labels."""
         return self.nominal_labels if feature == TARGETS else super().nominal_vocab_size(feature)
+
+    def spec(self) -> ProblemSpec:
+        """Token features that tell where words begin: of a sentence by its pieces, of a tree by its tags."""
+        spec = super().spec()
+        tags = set(tree_labels(self.encoders[TARGETS]).tags)
+        starts = {
+            INPUTS: word_starts(self.encoders[INPUTS]),
+            TARGETS: "".join(str(int(label in tags)) for label in range(spec.targets.vocab_size)),
+        }
+        return _with_word_starts(spec, starts)
+
+    def nominal_spec(self) -> ProblemSpec | None:
+        """As `spec`, as if each id began a word."""
+        spec = super().nominal_spec()
+        return spec and _with_word_starts(spec, {name: "1" * f.vocab_size for name, f in spec.features.items()})
 
     def tree_files(self, split: str, tmp_dir: Path) -> Sequence[Path]:
         """Returns the files of a split, in order.
@@ -120,6 +137,19 @@ class Parsing(TextProblem):
     def constraint(self, source: str) -> TreeConstraint:
         """Returns that the output is the labels of a tree over exactly the words of the source."""
         return TreeConstraint(tree_labels(self.encoders[TARGETS]), len(words_of(source)))
+
+
+def _with_word_starts(spec: ProblemSpec, starts: Mapping[str, str]) -> ProblemSpec:
+    features = {name: dataclasses.replace(f, word_starts=starts[name]) for name, f in spec.features.items()}
+    return dataclasses.replace(spec, features=features)
+
+
+def word_starts(encoder: TextEncoder) -> str:
+    """Returns the `word_starts` of a vocabulary of words or of SentencePiece, whose pieces say so; '' of others."""
+    if isinstance(encoder, TokenEncoder):
+        return "1" * encoder.vocab_size
+    starts = [encoder.piece(number).startswith(PIECE_MARKER) for number in range(encoder.vocab_size)]
+    return "".join(str(int(is_start)) for is_start in starts) if any(starts) else ""
 
 
 @functools.lru_cache(maxsize=8)

@@ -40,6 +40,8 @@ class FeatureSpec:
     """Fixed part of the shape: (height, width, channels) of an image or a frame, (channels,) of real vectors."""
     sample_rate: int = 0
     """Samples per second of audio."""
+    word_starts: str = ""
+    """For each id of tokens 1 if it begins a word, or stands for one, and 0 if not; empty where nobody says."""
 
     def __post_init__(self) -> None:
         """Makes plain values of what code may give, lists and numbers of numpy, so that JSON gives the same back.
@@ -53,6 +55,14 @@ class FeatureSpec:
         object.__setattr__(self, "shape", tuple(_as_int(size, "shape") for size in self.shape))
         for name in ("vocab_size", "sample_rate"):
             object.__setattr__(self, name, _as_int(getattr(self, name), name))
+        if not isinstance(self.word_starts, str):
+            raise TypeError(f"word_starts is of type {type(self.word_starts).__name__}, not str")
+        if self.word_starts and (len(self.word_starts) != self.vocab_size or set(self.word_starts) - set("01")):
+            raise ValueError(f"word_starts is not a 0 or 1 for each of {self.vocab_size} ids")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the feature as plain JSON; word starts only where somebody says, as records of old have none."""
+        return {name: value for name, value in asdict(self).items() if name != "word_starts" or value}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,9 +110,10 @@ class ProblemSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the spec as plain JSON, which `t2t.files.trust.read_record` reads."""
-        fields = asdict(self)
+        features = {name: feature.to_dict() for name, feature in self.features.items()}
+        fields = {"name": self.name, "features": features, "shared_vocabulary": self.shared_vocabulary}
         members = [member.to_dict() for member in self.members]
-        return {**fields, "members": members} if members else {k: v for k, v in fields.items() if k != "members"}
+        return {**fields, "members": members} if members else fields
 
 
 def _as_int(value: SupportsIndex, name: str) -> int:

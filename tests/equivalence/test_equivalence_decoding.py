@@ -21,6 +21,7 @@ CONFIGURATIONS = {
     "no positions": {"positions": "none"},
     "relative positions": {"positions": "relative", "max_relative_position": 2},
     "rotary positions": {"positions": "rotary"},
+    "positions of words": {"positions": "words"},
     "relative biases": {"positions": "relative_bias", "relative_bias_buckets": 8, "relative_bias_max_distance": 5},
     "padding before the first target": {"target_start": "pad"},
     "the end of sequence before the first target": {"target_start": "id", "sinusoid_layout": "split"},
@@ -53,7 +54,14 @@ def test_cached_decoding_is_the_full_forward_pass(changes):
 
 
 @pytest.mark.parametrize(
-    "name", ["relative positions", "rotary positions", "relative biases", "shared heads of keys and values"]
+    "name",
+    [
+        "relative positions",
+        "rotary positions",
+        "positions of words",
+        "relative biases",
+        "shared heads of keys and values",
+    ],
 )
 def test_steps_of_beams_in_graphs_of_unknown_sizes_are_the_full_forward_pass(name):
     check_steps_of_beams(tiny_transformer(**CONFIGURATIONS[name]), "float32")

@@ -24,6 +24,8 @@ class Architecture:
     norm_type: str = "layer"
     epsilon: float = 1e-6
     positions: str = "sinusoidal"
+    source_starts: str = ""
+    target_starts: str = ""
     layout: str = "interleaved"
     activation: str = "relu"
     shared_embedding: bool = True
@@ -136,7 +138,8 @@ class Transformer:
     def encode(self, source):
         """Returns the encoder's output, a list of S vectors."""
         table = "target_embedding" if self.shape.shared_embedding else "source_embedding"
-        states = [self.place(self.embed(table, token), position) for position, token in enumerate(source)]
+        places = self.places_of(source, self.shape.source_starts)
+        states = [self.place(self.embed(table, token), places[i]) for i, token in enumerate(source)]
         for layer in range(self.shape.encoder_layers):
             name = f"encoder/layer_{layer}"
             states = self.sublayer(f"{name}/self_attention", states, lambda xs, n=name: self.attention(n, xs))
@@ -148,7 +151,8 @@ class Transformer:
         start = self.embed("target_embedding", self.shape.start_id if self.shape.start == "id" else 0)
         start = np.zeros_like(start) if self.shape.start == "zero" else start
         before = [start] + [self.embed("target_embedding", token) for token in target[:-1]]
-        states = [self.place(x, position) for position, x in enumerate(before)]
+        places = self.places_of([0, *target[:-1]], self.shape.target_starts)
+        states = [self.place(x, place) for x, place in zip(before, places, strict=True)]
         for layer in range(self.shape.decoder_layers):
             name = f"decoder/layer_{layer}"
             if self.shape.decoder_layer == "ssru":
@@ -279,8 +283,13 @@ class Transformer:
         vector = self.weights[f"{table}/table"][token]
         return vector * math.sqrt(len(vector))
 
+    def places_of(self, ids, starts):
+        if self.shape.positions != "words":
+            return range(len(ids))
+        return [sum(1 if starts[i] == "1" else 1 / 16 for i in ids[: end + 1]) for end in range(len(ids))]
+
     def place(self, x, position):
-        if self.shape.positions == "sinusoidal":
+        if self.shape.positions in ("sinusoidal", "words"):
             return x + LAYOUTS[self.shape.layout](position, len(x))
         if self.shape.positions == "learned":
             return x + self.weights["positions/table"][position]

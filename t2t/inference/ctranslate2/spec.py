@@ -21,6 +21,8 @@ def complaints(hparams: TransformerHParams) -> list[str]:
     found = []
     if hparams.decoder_layer != "self_attention":
         found.append(f"decoder_layer={hparams.decoder_layer}: its decoders are of self-attention")
+    if hparams.positions == "words":
+        found.append("positions=words: it adds the vectors of a table, by position")
     if hparams.self_attention_window:
         found.append(f"self_attention_window={hparams.self_attention_window}: its attention sees every position")
     keys, values = hparams.key_channels, hparams.value_channels

@@ -20,6 +20,7 @@ from t2t.text.byte import ByteEncoder
 from t2t.text.subword import SubwordEncoder
 from t2t.text.subword_tokens import ESCAPE_CHARACTERS
 from t2t.text.token import TokenEncoder
+from tests.builders import tokens_spec
 from tests.letters import TEXTS, WORDS, letters, letters_alone, translator_of
 
 FORMS = {
@@ -152,6 +153,7 @@ def test_a_single_line_that_int8_finds_otherwise_is_found_out(tmp_path, monkeypa
     ("changes", "said"),
     [
         ({"self_attention_window": 4}, "self_attention_window=4: its attention sees every position; use saved_model"),
+        ({"positions": "words"}, "positions=words: it adds the vectors of a table, by position"),
         ({"decoder_layer": "ssru"}, "decoder_layer=ssru: its decoders are of self-attention"),
         (
             {"attention_key_channels": 4},
@@ -161,7 +163,7 @@ def test_a_single_line_that_int8_finds_otherwise_is_found_out(tmp_path, monkeypa
 )
 def test_what_it_cannot_hold_is_said(changes, said, tmp_path):
     with pytest.raises(UserError, match=f"--format=ctranslate2: it cannot hold this model: {said}"):
-        tried(translator_of(letters(), **changes), tmp_path)
+        tried(translator_of(letters(), spec=tokens_spec(WORDS.vocab_size, WORDS.vocab_size), **changes), tmp_path)
 
 
 def test_mixtures_of_experts_are_refused(tmp_path):

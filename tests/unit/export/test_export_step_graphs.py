@@ -22,6 +22,7 @@ from t2t.models.lstm import LstmSeq2seq, LstmSeq2seqAttention
 from t2t.models.slice_net import SliceNet
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from tests.builders import tokens_spec
 from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
 from tests.readme import blocks, execute
 
@@ -40,6 +41,9 @@ MODELS = {
     "a language model": lambda: translator_of(letters_alone()),
     "one head": lambda: translator_of(letters(), num_heads=1),
     "relative positions": lambda: translator_of(letters(), positions="relative", max_relative_position=2),
+    "positions of words": lambda: translator_of(
+        letters(), spec=tokens_spec(WORDS.vocab_size, WORDS.vocab_size), positions="words"
+    ),
     "T5": lambda: translator_of(letters(), **T5),
     "rotary positions, shared keys, gates, other norms": lambda: translator_of(letters(), **MODERN),
     "LSTM and attention": lambda: translator_of(letters(), LstmSeq2seqAttention, LstmAttentionHParams(**SMALL)),

@@ -232,6 +232,8 @@ def test_freezing_reports_everything_at_once(hparams):
          "max_length or other positions"),
         ({"positions": "rotary", "num_heads": 512}, "hparam positions=rotary: it rotates pairs of channels, and a head "
          "has 1 for keys; choose a num_heads that leaves an even number"),
+        ({"positions": "words", "packed_length": 128}, "hparam packed_length=128: positions=words counts on from "
+         "one example of a row to the next; choose other positions, or packed_length=0"),
         ({"num_kv_heads": 3}, "hparam num_kv_heads=3 does not divide num_heads=8; choose a divisor, or 0 for "
          "num_heads"),
         ({"max_relative_position": 20}, "hparam max_relative_position=20: nothing reads it while positions=sinusoidal; "

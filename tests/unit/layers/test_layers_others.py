@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t.errors import UserError
 from t2t.layers.cache import StepCache, empty_cache
 from t2t.layers.dropout import Dropout
 from t2t.layers.feed_forward import FeedForward
 from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
 from t2t.layers.positions import LearnedPositions, SinusoidalPositions, build_positions, sinusoids
 from t2t.layers.residual import Residual
+from t2t.layers.word_counts import WordCounts
 from t2t.specs.features import FeatureKind, FeatureSpec
 from tests.builders import numpy, randomise
 from tests.reference.transformer import layer_norm, sinusoid
@@ -145,10 +147,31 @@ def test_learned_positions_repeat_the_last_one():
     np.testing.assert_array_equal(layer(np.zeros((1, 4, 1), np.float32))[0, :, 0], [1.0, 2.0, 2.0, 2.0])
 
 
+def test_counts_of_words_by_hand():
+    """Ids 1 and 3 begin words, 0 and 2 do not; a step of decoding goes on from its count."""
+    layer = WordCounts(FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=4, word_starts="0101"))
+    expected = [[1.0, 1 + 1 / 16, 2 + 1 / 16, 2 + 2 / 16], [1 / 16, 2 / 16, 1 + 2 / 16, 2 + 2 / 16]]
+    ids_BT = np.array([[1, 2, 3, 0], [0, 2, 1, 1]])
+    np.testing.assert_array_equal(layer(ids_BT), expected)
+    cache = empty_cache([layer], 2, None, beams=1)
+    for position in range(4):
+        step = StepCache(cache, position, {})
+        np.testing.assert_array_equal(layer(ids_BT[:, position], cache=step), np.array(expected)[:, position])
+        cache = step.result()
+
+
+@pytest.mark.parametrize("feature", [None, FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=4)])
+def test_words_that_nobody_tells_are_not_counted(feature):
+    with pytest.raises(UserError, match="hparam positions=words: the problem does not say which ids begin words"):
+        WordCounts(feature)
+
+
 def test_positions_by_kind():
     assert isinstance(build_positions("sinusoidal", 9, 4), SinusoidalPositions)
     assert isinstance(build_positions("learned", 9, 4), LearnedPositions)
     assert build_positions("none", 9, 4) is None
+    with pytest.raises(UserError, match="hparam positions=words: this model does not count words; choose other"):
+        build_positions("words", 9, 4)
 
 
 # === Feed-forward ===

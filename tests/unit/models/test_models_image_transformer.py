@@ -136,6 +136,10 @@ def test_clips_are_read_pixel_by_pixel_alone():
             {"positions": "learned"},
             "positions=learned: positions of images are sinusoidal, relative, rotary, relative_",
         ),
+        (
+            {"positions": "words"},
+            "positions=words: positions of images are sinusoidal, relative, rotary, relative_bias",
+        ),
         ({"self_attention_window": 4}, "self_attention_window=4: nothing reads it while dec_attention_type=local_1d"),
     ],
 )

@@ -187,6 +187,7 @@ def test_the_multi30k_set_is_as_large_as_the_transformers():
     ("changes", "said"),
     [
         ("decoder_layer=ssru", "hparam decoder_layer=ssru: it reads the tokens before a position alone, and a masked "),
+        ("positions=words", "hparam positions=words: how many words there were before a position is not known while "),
         (
             "decode_method=beam",
             "hparam decode_method=beam: transformer_cmlm predicts all tokens of an output at once; ",

@@ -8,8 +8,9 @@ import pytest
 
 from t2t.errors import UserError
 from t2t.problems.base import Finished, Source
-from t2t.problems.parsing import ParsingTrees, WsjParsing, WsjParsingSemi
+from t2t.problems.parsing import ParsingTrees, WsjParsing, WsjParsingSemi, word_starts
 from t2t.problems.treebank.reading import MALFORMED
+from t2t.text.byte import ByteEncoder
 from t2t.text.token import TokenEncoder
 
 DOG = "( (S (NP-SBJ (DT A) (NN dog)) (VP (VBZ runs) (NP (-NONE- *)))) )\n"
@@ -125,6 +126,26 @@ def test_too_many_malformed_trees_stop_the_job(source, tmp_path):
     (tmp_path / "t").write_text((DOG * 2 + "( (S (NP dog cat)) )\n") * 100)
     with pytest.raises(UserError, match=r"20 of 60 trees are malformed, the last at .*/t:60: .*; at most 2% may be"):
         list(ParsingTrees(train_trees=str(tmp_path / "t")).generate_samples("train", source))
+
+
+def test_words_begin_with_pieces_behind_a_space_and_with_tags(source, tmp_path):
+    """Each sentence and each tree has as many as the sentence has words."""
+    words = ["dogs", "cats", "a", "the", "barked", "barking", "meowed"]
+    trees = "".join(f"( (S (NP (DT {a}) (NN {b})) (VP (VBD {c}))) )\n" for a in words for b in words for c in words)
+    (tmp_path / "t").write_text(trees)
+    problem = ParsingTrees(train_trees=str(tmp_path / "t"), dev_trees=str(tmp_path / "t"), vocab_size=300)
+    problem.with_encoders(problem.build_encoders(source))
+    starts = {name: feature.word_starts for name, feature in problem.spec().features.items()}
+    encoded = problem.encode_samples(list(problem.generate_samples("train", source)))
+    assert any(len(example["inputs"]) > 4 for example in encoded)  # of several pieces a word
+    for example in encoded:
+        for name, ids in example.items():
+            assert "".join(starts[name][number] for number in ids).count("1") == 3
+
+
+def test_a_vocabulary_that_does_not_tell_where_words_begin():
+    assert word_starts(TokenEncoder(["a", "b"])) == "11111"
+    assert word_starts(ByteEncoder()) == ""
 
 
 def test_outputs_become_trees_over_the_words_of_the_input():

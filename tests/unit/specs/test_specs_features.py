@@ -20,6 +20,13 @@ SPECS = [
         },
     ),
     ProblemSpec(
+        name="trees",
+        features={
+            "inputs": TEXT,
+            "targets": FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=4, word_starts="0011"),
+        },
+    ),
+    ProblemSpec(
         name="speech",
         features={"inputs": FeatureSpec(kind=FeatureKind.AUDIO, sample_rate=16000), "targets": TEXT},
     ),
@@ -32,6 +39,13 @@ def test_specs_come_back_from_json(spec):
     assert read == spec
     assert all(isinstance(feature.kind, FeatureKind) for feature in read.features.values())
     assert all(isinstance(feature.shape, tuple) for feature in read.features.values())
+
+
+def test_word_starts_are_written_where_there_are_some():
+    """So that records of problems without them are as they were."""
+    features = next(spec for spec in SPECS if spec.name == "trees").to_dict()["features"]
+    assert "word_starts" not in features["inputs"]
+    assert features["targets"]["word_starts"] == "0011"
 
 
 def test_sides():
@@ -60,6 +74,7 @@ def test_what_is_no_spec_is_refused(change):
         *({"shape": shape} for shape in ("12", [True], [1.0], [[1]], 3)),
         *({"kind": kind} for kind in (1, None, "smell")),
         {"sample_rate": None},
+        *({"word_starts": starts} for starts in (None, "01", "2" * 100)),
     ],
 )
 def test_features_of_other_types_are_refused(change):
