@@ -20,11 +20,14 @@ from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 VOCABULARY = 13
 
 
-def tokens_spec(inputs=VOCABULARY, targets=VOCABULARY, shared=True):
-    """A problem of tokens, of which every third begins no word; `inputs=0` for one without a source side."""
+def tokens_spec(inputs=VOCABULARY, targets=VOCABULARY, shared=True, tells_words=False):
+    """A problem of tokens; `inputs=0` for one without a source side.
+
+    With `tells_words`, every third token begins no word.
+    """
     sizes = {"inputs": inputs, "targets": targets} if inputs else {"targets": targets}
     features = {
-        name: FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=size, word_starts=("011" * size)[:size])
+        name: FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=size, word_starts=("011" * size)[: size * tells_words])
         for name, size in sizes.items()
     }
     return ProblemSpec(name="tokens", features=features, shared_vocabulary=shared and bool(inputs))
@@ -38,7 +41,8 @@ def tiny_hparams(**changes):
 
 def tiny_transformer(spec=None, dtype="float32", seed=1, **changes):
     """A Transformer whose every weight, norms and biases too, is random."""
-    model = Transformer(tiny_hparams(**changes), spec or tokens_spec(), dtype=dtype)
+    hparams = tiny_hparams(**changes)
+    model = Transformer(hparams, spec or tokens_spec(tells_words=hparams.positions == "words"), dtype=dtype)
     return randomise(model, seed)
 
 

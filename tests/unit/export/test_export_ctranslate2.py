@@ -163,7 +163,10 @@ def test_a_single_line_that_int8_finds_otherwise_is_found_out(tmp_path, monkeypa
 )
 def test_what_it_cannot_hold_is_said(changes, said, tmp_path):
     with pytest.raises(UserError, match=f"--format=ctranslate2: it cannot hold this model: {said}"):
-        tried(translator_of(letters(), spec=tokens_spec(WORDS.vocab_size, WORDS.vocab_size), **changes), tmp_path)
+        tried(
+            translator_of(letters(), spec=tokens_spec(WORDS.vocab_size, WORDS.vocab_size, tells_words=True), **changes),
+            tmp_path,
+        )
 
 
 def test_mixtures_of_experts_are_refused(tmp_path):
