@@ -16,7 +16,7 @@ import contextlib
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,6 @@ from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN, UNK_ID
 from t2t.specs.constraints.trees import TreeConstraint, TreeLabels
 from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder
-from t2t.text.sentencepiece import PIECE_MARKER
 from t2t.text.token import TokenEncoder
 
 
@@ -62,20 +61,21 @@ class Parsing(TextProblem):
         """That of the pieces of words, or of the labels."""
         return self.nominal_labels if feature == TARGETS else super().nominal_vocab_size(feature)
 
-    def spec(self) -> ProblemSpec:
-        """Token features that tell where words begin: of a sentence by its pieces, of a tree by its tags."""
-        spec = super().spec()
-        tags = set(tree_labels(self.encoders[TARGETS]).tags)
-        starts = {
-            INPUTS: word_starts(self.encoders[INPUTS]),
-            TARGETS: "".join(str(int(label in tags)) for label in range(spec.targets.vocab_size)),
-        }
-        return _with_word_starts(spec, starts)
+    def word_starts(self, feature: str) -> str:
+        """Returns where words begin: in a sentence as its vocabulary tells, in a tree with the tags."""
+        encoder = self.encoders[feature]
+        if feature == INPUTS:
+            return encoder.word_starts()
+        tags = set(tree_labels(encoder).tags)
+        return "".join(str(int(label in tags)) for label in range(encoder.vocab_size))
 
     def nominal_spec(self) -> ProblemSpec | None:
-        """As `spec`, as if each id began a word."""
+        """As the other problems', as if each id began a word."""
         spec = super().nominal_spec()
-        return spec and _with_word_starts(spec, {name: "1" * f.vocab_size for name, f in spec.features.items()})
+        if spec is None:
+            return None
+        features = {name: dataclasses.replace(f, word_starts="1" * f.vocab_size) for name, f in spec.features.items()}
+        return dataclasses.replace(spec, features=features)
 
     def tree_files(self, split: str, tmp_dir: Path) -> Sequence[Path]:
         """Returns the files of a split, in order.
@@ -137,19 +137,6 @@ class Parsing(TextProblem):
     def constraint(self, source: str) -> TreeConstraint:
         """Returns that the output is the labels of a tree over exactly the words of the source."""
         return TreeConstraint(tree_labels(self.encoders[TARGETS]), len(words_of(source)))
-
-
-def _with_word_starts(spec: ProblemSpec, starts: Mapping[str, str]) -> ProblemSpec:
-    features = {name: dataclasses.replace(f, word_starts=starts[name]) for name, f in spec.features.items()}
-    return dataclasses.replace(spec, features=features)
-
-
-def word_starts(encoder: TextEncoder) -> str:
-    """Returns the `word_starts` of a vocabulary of words or of SentencePiece, whose pieces say so; '' of others."""
-    if isinstance(encoder, TokenEncoder):
-        return "1" * encoder.vocab_size
-    starts = [encoder.piece(number).startswith(PIECE_MARKER) for number in range(encoder.vocab_size)]
-    return "".join(str(int(is_start)) for is_start in starts) if any(starts) else ""
 
 
 @functools.lru_cache(maxsize=8)

@@ -272,12 +272,23 @@ class TextProblem(Problem):
             name=self.name, features={name: FeatureSpec(kind=FeatureKind.TOKENS) for name in self.text_features}
         )
 
+    def word_starts(self, feature: str) -> str:
+        """Returns for each id of a text feature 1 if it begins a word and 0 if not, for `positions=words`; '' for none.
+
+        Only for problems whose targets are about the words of their inputs, one after the other.
+        """
+        return ""
+
     def spec(self) -> ProblemSpec:
         """Token features with the sizes of their vocabularies."""
         return ProblemSpec(
             name=self.name,
             features={
-                name: FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=self.encoders[name].vocab_size)
+                name: FeatureSpec(
+                    kind=FeatureKind.TOKENS,
+                    vocab_size=self.encoders[name].vocab_size,
+                    word_starts=self.word_starts(name),
+                )
                 for name in self.text_features
             },
             shared_vocabulary=_share_ids(self.encoders[name] for name in self.text_features),

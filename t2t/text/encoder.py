@@ -49,6 +49,10 @@ class TextEncoder(ABC):
     def piece(self, token_id: int) -> str:
         """Returns how a person would read one id."""
 
+    def word_starts(self) -> str:
+        """Returns for each id 1 if it begins a word and 0 if not; '' for a vocabulary that does not tell."""
+        return ""
+
     @abstractmethod
     def to_bytes(self) -> bytes:
         """Returns the content of the file that holds this vocabulary."""

@@ -109,6 +109,10 @@ class SentencePieceEncoder(TextEncoder):
         """Returns the piece, with U+2581 for a space; `<0x0A>` for a byte."""
         return self._processor.id_to_piece(token_id)
 
+    def word_starts(self) -> str:
+        """Returns 1 for each piece with a space in front."""
+        return "".join(str(int(self.piece(number).startswith(PIECE_MARKER))) for number in range(self.vocab_size))
+
     def to_bytes(self) -> bytes:
         """Returns a SentencePiece model file; its text must pass through `escape` first."""
         return self._model

@@ -93,6 +93,10 @@ class TokenEncoder(WordEncoder):
         """Returns one id per word; a word that is not on the list is UNK_ID."""
         return [self._ids.get(word, UNK_ID) for word in text.split()]
 
+    def word_starts(self) -> str:
+        """Returns 1 for each id, which is a word."""
+        return "1" * self.vocab_size
+
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
         """Reads what `to_bytes` wrote."""

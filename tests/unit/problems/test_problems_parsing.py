@@ -8,9 +8,8 @@ import pytest
 
 from t2t.errors import UserError
 from t2t.problems.base import Finished, Source
-from t2t.problems.parsing import ParsingTrees, WsjParsing, WsjParsingSemi, word_starts
+from t2t.problems.parsing import ParsingTrees, WsjParsing, WsjParsingSemi
 from t2t.problems.treebank.reading import MALFORMED
-from t2t.text.byte import ByteEncoder
 from t2t.text.token import TokenEncoder
 
 DOG = "( (S (NP-SBJ (DT A) (NN dog)) (VP (VBZ runs) (NP (-NONE- *)))) )\n"
@@ -141,11 +140,6 @@ def test_words_begin_with_pieces_behind_a_space_and_with_tags(source, tmp_path):
     for example in encoded:
         for name, ids in example.items():
             assert "".join(starts[name][number] for number in ids).count("1") == 3
-
-
-def test_a_vocabulary_that_does_not_tell_where_words_begin():
-    assert word_starts(TokenEncoder(["a", "b"])) == "11111"
-    assert word_starts(ByteEncoder()) == ""
 
 
 def test_outputs_become_trees_over_the_words_of_the_input():

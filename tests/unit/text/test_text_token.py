@@ -67,3 +67,7 @@ def test_nothing_to_build_from():
         TokenEncoder.build(["", "  "], 10)
     with pytest.raises(UserError, match="ask for a size of 4 or more"):
         TokenEncoder.build(["a"], 3)
+
+
+def test_every_id_is_a_word():
+    assert TokenEncoder(["a", "b"]).word_starts() == "11111"
