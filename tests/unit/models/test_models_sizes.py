@@ -239,7 +239,7 @@ def test_the_masked_language_model_has_the_layers_of_berts_base_model():
 def test_the_lstm_parser_is_as_large_as_the_transformers():
     """Of 8,000 pieces and 150 labels: 8 D^2 a layer and the biases; the decoder's bottom one reads a context, too."""
     D, words, labels = 200, 8000, 150
-    spec = tokens_spec(words, labels, shared=False)
+    spec = tokens_spec(words, labels, shared=False, tells_words=True)
     found = shapes("lstm_seq2seq_attention", "lstm_attention_parsing_tiny", spec)
     attention = 2 * D * D + D + 2 * D * D  # W and U and v; what joins context and state
     assert count(found) == words * D + 2 * labels * D + 6 * (8 * D * D + 4 * D) + 4 * D * D + attention
