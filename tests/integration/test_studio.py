@@ -367,7 +367,7 @@ def test_pages_are_for_everybody_and_fit_a_phone(browser, studio, path, scheme, 
         page.goto(f"{studio}{path}{query}")
         page.wait_for_selector(ready)
         if path == "/playground":
-            page.wait_for_selector(".panels-side-by-side[aria-busy=false]")  # a panel that is drawn again loses the click
+            page.wait_for_selector(".panels-side-by-side[aria-busy=false]")  # a redrawn panel loses the click
             page.locator(".output-piece").first.click()
             page.wait_for_selector(".phrase")
             page.get_by_label("Beside it").select_option("attention rollout")
