@@ -25,5 +25,5 @@ class SendSignal(keras.callbacks.Callback):
 if __name__ == "__main__":
     name, update, *flags = sys.argv[1:]
     fit, sends = training.TrainingRun.fit, SendSignal(signal.Signals[name], int(update))
-    training.TrainingRun.fit = lambda self: fit(self, [sends])
+    training.TrainingRun.fit = lambda self, callbacks=(): fit(self, [*callbacks, sends])
     sys.exit(trainer.main(["t2t-trainer", *flags]))

@@ -16,14 +16,15 @@ def define_device_flags(values: flags.FlagValues) -> None:
         define_field_flag(values, "worker_gpu", Settings, text="GPUs to decode on; 0 = all that are visible.")
         text = "Copies of the model on the processor instead of GPUs; 0 = use GPUs, or one copy."
         define_field_flag(values, "worker_cpu", Settings, text=text)
+        define_field_flag(values, "weight_shards", Settings)
 
 
-def decoding_devices(values: flags.FlagValues) -> tuple[int, int] | None:
+def decoding_devices(values: flags.FlagValues) -> tuple[int, int, int] | None:
     """Returns the values of the flags of `define_device_flags`, None for one device."""
     several = "worker_hosts" in values and find_cluster(values.worker_hosts, values.worker_index) is not ALONE
     if not has_flag(values, "worker_gpu") or several:  # of several processes that trained, the chief decodes
         return None
-    return values.worker_gpu, values.worker_cpu
+    return values.worker_gpu, values.worker_cpu, values.weight_shards
 
 
 def define_engine_flags(values: flags.FlagValues) -> None:

@@ -87,7 +87,7 @@ SETTINGS_FLAGS = {
         "keep_best_checkpoints",
         "log_step_count_steps",
     ),
-    MACHINE: ("worker_gpu", "worker_cpu", "worker_hosts", "worker_index"),
+    MACHINE: ("worker_gpu", "worker_cpu", "weight_shards", "worker_hosts", "worker_index"),
     WARM_START: ("warm_start_from", "warm_start_other_vocabulary", "warm_start_optimizer"),
 }
 """Flags of `Settings` by heading."""
@@ -208,14 +208,15 @@ def _settings(values: flags.FlagValues, request: Request) -> Settings:
 def _train(values: flags.FlagValues, request: Request, settings: Settings) -> int:
     """Trains; returns the signal that ended it early, or 0."""
     run = import_quietly("t2t.runs.training").TrainingRun.from_request(request, settings, settings.cluster)
-    for line in import_quietly("t2t.runs.describing").describe(run) if settings.cluster.is_chief else ():
-        write_line(line, sys.stderr)
     if not settings.cluster.is_chief:
         return run.fit()
-    beside = build_trackers(split_names(values.track), request.output_folder)
-    if values.studio:
-        beside.append(import_quietly("t2t.cli.studio").ShowStudio(request.output_folder, request.data_folder))
-    return run.fit(beside)
+    with run.workers.guard():
+        for line in import_quietly("t2t.runs.describing").describe(run):
+            write_line(line, sys.stderr)
+        beside = build_trackers(split_names(values.track), request.output_folder)
+        if values.studio:
+            beside.append(import_quietly("t2t.cli.studio").ShowStudio(request.output_folder, request.data_folder))
+        return run.fit(beside)
 
 
 def _dry_run(request: Request, settings: Settings) -> int:

@@ -20,7 +20,7 @@ from t2t.training.weights import assign_model
 
 
 def build_model(
-    record: RunRecord, hparams: HParams, checkpoint: Checkpoint, devices: tuple[int, int] | None = None
+    record: RunRecord, hparams: HParams, checkpoint: Checkpoint, devices: tuple[int, int, int] | None = None
 ) -> SequenceModel:
     """Returns the model of a run, of several problems the model of all.
 
@@ -28,19 +28,23 @@ def build_model(
         record: of the run.
         hparams: of the run.
         checkpoint: its weights.
-        devices: that get a copy of the weights, see `TrainingEngine.devices`; None for one.
+        devices: `worker_gpu`, `worker_cpu` and `weight_shards` of `TrainingEngine.devices`, which get the weights;
+            None for one.
 
     Raises:
         UserError: parts that do not fit together, or more devices than there are.
     """
     engine = training_engine()
-    several = engine.devices(*devices) if devices else None
+    asked = engine.devices(*devices[:2], weight_shards=devices[2]) if devices else None
+    several = asked if asked and len(asked.names) > 1 else None
     keras.utils.set_random_seed(0)
-    with several.scope() if several and several.replicas > 1 else contextlib.nullcontext():
+    with several.scope() if several else contextlib.nullcontext():
         model = MODELS.get(record.model)(hparams, record.spec, dtype=engine.apply_precision(FLOAT32))
     weights = checkpoint.weights
     require_exact(weights, {v.path: tuple(v.shape) for v in model.variables}, f"checkpoint {checkpoint.folder}")
     assign_model(model, weights)
+    if several:
+        several.spread(model.variables)
     return model
 
 

@@ -199,7 +199,7 @@ def dry_run_lines(request: Request, settings: Settings) -> list[str]:
 def _nominal_lines(resolved: Resolved, settings: Settings, missing: Sequence[str]) -> list[str]:
     hparams, request = decide_precision(resolved.hparams, training_engine().multiplies_bfloat16()), resolved.request
     problems, specs = problems_of(request), nominal_specs(request)
-    devices = training_engine().devices(settings.worker_gpu, settings.worker_cpu)
+    devices = training_engine().devices(*settings.devices())
     keras.utils.set_random_seed(settings.seed)
     model = resolved.model_class(hparams, joined_spec(specs), dtype=hparams.precision)
     freeze_weights(model, hparams.frozen_weights)

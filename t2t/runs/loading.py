@@ -102,7 +102,7 @@ def load(
     usr_dir: str | None = None,
     decode_overrides: str = "",
     problem: str = "",
-    devices: tuple[int, int] | None = None,
+    devices: tuple[int, int, int] | None = None,
     engine: EngineChoice | None = None,
     many_rows: bool = False,
 ) -> LoadedRun:
@@ -114,7 +114,7 @@ def load(
         usr_dir: see `t2t.load`.
         decode_overrides: hparams of the decode section to change, e.g. `beam_size=8`.
         problem: see `t2t.load`.
-        devices: `worker_gpu` and `worker_cpu`; None for one device.
+        devices: `worker_gpu`, `worker_cpu` and `weight_shards`; None for one device.
         engine: what decodes, TensorFlow by default.
         many_rows: whether inputs come many at a time, for which TensorFlow runs each operation on one core.
 
@@ -134,7 +134,7 @@ def load(
         return import_quietly("t2t.runs.building").build_model(record, hparams, read, devices).for_problem(name)
 
     loaded = LoadedRun(run, loaded_problem, once(build), hparams, read, choice)
-    if choice.engine == TENSORFLOW or (devices and any(devices)):
+    if choice.engine == TENSORFLOW or (devices and devices != (0, 0, 1)):
         loaded.build()  # what does not fit, or is missing, is an error at once
     log.info("loaded checkpoint %s (%d updates)", read.folder, read.step)
     return loaded

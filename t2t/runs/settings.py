@@ -6,7 +6,7 @@ import os
 
 from t2t.errors import UserError
 from t2t.hparams.field import check_values, param
-from t2t.training.cluster import Cluster, find_cluster
+from t2t.training.cluster import ALONE, Cluster, find_cluster
 
 _LARGEST_SEED = 2**32 - 1
 """numpy's."""
@@ -23,6 +23,10 @@ class Settings:
     seed: int = param(0, "Seed of weights, order of examples and dropout.", minimum=0, maximum=_LARGEST_SEED)
     worker_gpu: int = param(0, "GPUs to train on; 0 = all that are visible.", minimum=0)
     worker_cpu: int = param(0, "Replicas on the processor instead of GPUs; 0 = use GPUs, or one replica.", minimum=0)
+    weight_shards: int = param(
+        1, "Devices that have the weights of a replica together, for models too large for one; more than 1 with "
+        "KERAS_BACKEND=jax alone.", minimum=1,
+    )  # fmt: skip
     worker_hosts: str = param(
         "", "host:port of each process that trains, with commas between them, or slurm for those of an srun; empty for "
         "TF_CONFIG's, or this one alone.",
@@ -63,6 +67,10 @@ class Settings:
                 f"--keep_best_checkpoints={self.keep_best_checkpoints}: this run does not evaluate, so that none is "
                 f"the best; leave it out, or train with --schedule=continuous_train_and_eval and --eval_steps above 0"
             )
+
+    def devices(self, cluster: Cluster = ALONE) -> tuple[int, int, Cluster, int]:
+        """Returns what `TrainingEngine.devices` is asked for."""
+        return self.worker_gpu, self.worker_cpu, cluster, self.weight_shards
 
     @functools.cached_property
     def cluster(self) -> Cluster:

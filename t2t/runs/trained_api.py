@@ -34,6 +34,7 @@ def load(
     *,
     worker_gpu: int = 0,
     worker_cpu: int = 0,
+    weight_shards: int = 1,
     engine: str = "tensorflow",
     compute_type: str = "float32",
     ensemble_average: str = "probabilities",
@@ -59,6 +60,7 @@ def load(
         problem: which one, of a run of several.
         worker_gpu: GPUs to decode on; 0 = all that are visible.
         worker_cpu: copies of the model on the processor instead of GPUs; 0 = use GPUs, or one copy.
+        weight_shards: devices that have a copy together, for models too large for one; more than 1 with JAX alone.
         engine: what decodes and scores: `tensorflow`, `ctranslate2`, or `auto`: CTranslate2 where it is installed,
             can hold the model and gives the same outputs for some inputs.
         compute_type: in which numbers CTranslate2 multiplies: `float32`, `int8`, `int16` or `bfloat16`.
@@ -75,7 +77,7 @@ def load(
         UserError: no run, no such checkpoint, a plug-in that is missing, more GPUs than there are, an engine that is
             not installed or cannot hold the model, or adapters of another checkpoint.
     """
-    devices = as_integer("worker_gpu", worker_gpu, 0), as_integer("worker_cpu", worker_cpu, 0)
+    devices = _devices(worker_gpu, worker_cpu, weight_shards)
     choice = EngineChoice(as_text("engine", engine), as_text("compute_type", compute_type))
     choice.check()
 
@@ -232,6 +234,7 @@ def distill(
     hparams: str | Mapping[str, Any] = "",
     worker_gpu: int = 0,
     worker_cpu: int = 0,
+    weight_shards: int = 1,
     engine: str = "tensorflow",
     compute_type: str = "float32",
 ) -> dict[str, int]:
@@ -250,6 +253,7 @@ def distill(
         hparams: of decoding, to change, see `export_model`.
         worker_gpu: see `load`.
         worker_cpu: see `load`.
+        weight_shards: see `load`.
         engine: see `load`.
         compute_type: see `load`.
 
@@ -266,7 +270,7 @@ def distill(
 
     target, source = as_path("distilled_data_dir", distilled_data_dir), as_path("data_dir", data_dir)
     count = as_integer("n_best", n_best, 1)
-    devices = as_integer("worker_gpu", worker_gpu, 0), as_integer("worker_cpu", worker_cpu, 0)
+    devices = _devices(worker_gpu, worker_cpu, weight_shards)
     choice = EngineChoice(as_text("engine", engine), as_text("compute_type", compute_type))
     choice.check()
     load_plugins_quietly(as_path("usr_dir", usr_dir))
@@ -281,13 +285,21 @@ def distill(
     return {split: found.examples for split, found in manifest.splits.items()}
 
 
+def _devices(worker_gpu: Any, worker_cpu: Any, weight_shards: Any) -> tuple[int, int, int]:
+    return (
+        as_integer("worker_gpu", worker_gpu, 0),
+        as_integer("worker_cpu", worker_cpu, 0),
+        as_integer("weight_shards", weight_shards, 1),
+    )
+
+
 def _load_run(
     output_dir: Any,
     checkpoint: Any,
     usr_dir: Any,
     problem: Any,
     overrides: str = "",
-    devices: tuple[int, int] | None = None,
+    devices: tuple[int, int, int] | None = None,
     engine: EngineChoice | None = None,
 ) -> LoadedRun:
     is_step = isinstance(checkpoint, int) and not isinstance(checkpoint, bool)

@@ -61,7 +61,7 @@ class TrainingRun:
         self.data, self.settings = data, settings
         self.warm_start: dict[str, Any] = {}
         engine = training_engine()
-        self.devices = engine.devices(settings.worker_gpu, settings.worker_cpu, cluster)
+        self.devices = engine.devices(*settings.devices(cluster))
         self.workers = engine.workers(self.devices, cluster)
         hparams = decide(
             resolved.hparams,
@@ -103,10 +103,12 @@ class TrainingRun:
     def from_request(cls, request: Request, settings: Settings, cluster: Cluster = ALONE) -> Self:
         """Resolves names and opens data; raises UserError for wrong names and values, missing or other data."""
         resolved = resolve(request)
+        engine = training_engine()
         # Workers wait here for each other, and so for the chief to generate the data.
-        training_engine().devices(settings.worker_gpu, settings.worker_cpu, cluster)
-        data = open_all(request, known=recorded_data_fingerprint(request.output_folder), splits=(TRAIN, DEV))
-        return cls(resolved, data, settings, cluster)
+        devices = engine.devices(*settings.devices(cluster))
+        with engine.workers(devices, cluster).guard():
+            data = open_all(request, known=recorded_data_fingerprint(request.output_folder), splits=(TRAIN, DEV))
+            return cls(resolved, data, settings, cluster)
 
     def _build_step(self, optimizer: keras.optimizers.Optimizer, adapters: Adapters | None) -> UpdateStep:
         hparams = self.resolved.hparams
@@ -159,7 +161,8 @@ class TrainingRun:
                 stack.enter_context(lock_run(folder))
                 self._check_run(folder)
             self.workers.check_same(self._shared())
-            update, state = self.workers.share(self.step, self._begin(store) if is_chief else (0, {}))
+            with self.devices.scope():
+                update, state = self.workers.share(self.step, self._begin(store) if is_chief else (0, {}))
             if state:
                 self.batches.seek(state)
             data_state = self.batches.state()

@@ -6,7 +6,7 @@ Everything else of this package is `keras.ops` and numpy. TensorFlow's part is i
 
 import abc
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ class Devices(abc.ABC):
     names: list[str]
     """Of this process, e.g. `GPU:0`."""
     replicas: int
-    """Number of devices of all processes, each of which has a copy of the model."""
+    """Number of copies of the model in all processes: one on each device, or on each `weight_shards` of them."""
 
     @property
     def are_gpus(self) -> bool:
@@ -36,7 +36,11 @@ class Devices(abc.ABC):
 
     @abc.abstractmethod
     def scope(self) -> contextlib.AbstractContextManager:
-        """Returns the context in which variables are made on all of them."""
+        """Returns the context in which variables are made on all of them, or so that `spread` brings them there."""
+
+    @abc.abstractmethod
+    def spread(self, variables: Sequence[keras.Variable]) -> None:
+        """Gives the devices of this process the values of variables that were made in the scope."""
 
 
 class ForwardCost(NamedTuple):
@@ -69,16 +73,20 @@ class TrainingEngine(abc.ABC):
     """Adam at its fastest, with the slots of Keras's."""
 
     @abc.abstractmethod
-    def devices(self, worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = ALONE) -> Devices:
+    def devices(
+        self, worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = ALONE, weight_shards: int = 1
+    ) -> Devices:
         """Returns the devices to train on; of several workers, it waits until all are there.
 
         Args:
             worker_gpu: number of accelerators; 0 = all visible ones, or one replica on the processor without any.
             worker_cpu: number of replicas on the processor instead, to try out distribution.
             cluster: the processes.
+            weight_shards: number of devices that have the weights of a replica together.
 
         Raises:
-            UserError: more than there are, or another number after the engine has started.
+            UserError: more than there are, another number after the engine has started, or shards that do not divide
+                it.
         """
 
     @abc.abstractmethod

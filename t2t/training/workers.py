@@ -85,7 +85,8 @@ class Workers:
             message = self._lost_message(error) if self.are_several else None
             if message is None:
                 raise
-            others = self._named_in(message) - {self.cluster.index}
+            everyone = set(range(len(self.cluster.addresses)))
+            others = (self._named_in(message) or (everyone if len(everyone) == 2 else set())) - {self.cluster.index}
             which = " or ".join(map(self.cluster.describe, sorted(others))) or "another worker"
             raise WorkerLostError(
                 f"{self.cluster.describe(self.cluster.index)} has lost {which}, whose output tells why; the same "

@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from benchmarks.__main__ import main
+from tests.integration import test_workers as workers
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +37,46 @@ def test_what_holds_of_updates_holds_on_jax(tmp_path):
     """By hand, however they are cut; dropout, mixtures and statistics."""
     parts = ("updates", "dropout", "mixture", "statistics")
     run_on_jax(tmp_path, *(f"tests/equivalence/test_equivalence_{part}.py" for part in parts))
+
+
+@pytest.fixture
+def flags(tiny_run, tmp_path, monkeypatch):
+    """Of runs on JAX that do not evaluate."""
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    monkeypatch.setenv("T2T_CACHE", str(tmp_path / "cache"))
+    return workers.flags_of(tiny_run)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("jaxlib") is None, reason="JAX is not installed")
+def test_two_workers_are_one_process_of_two_replicas(flags, tmp_path):
+    """Batches of any shape, which they agree on: the same bits."""
+    flags = [*flags, "--train_steps=4", "--hparams=effective_batch_size=1024"]
+    expected = workers.alone(flags, tmp_path / "alone")
+    statuses, written = workers.finish(workers.start([*flags, f"--output_dir={tmp_path / 'together'}"], 2))
+    assert statuses == [0, 0], written
+    workers.assert_identical(expected, tmp_path / "together")
+    assert "2 replica(s) x 2 step(s) = 1,024 an update" in written[0]
+    assert "update" not in written[1], "the chief alone reports"
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(importlib.util.find_spec("jaxlib") is None, reason="JAX is not installed")
+def test_a_worker_that_is_killed_stopped_or_refused_ends_all(flags, tmp_path):
+    folder = tmp_path / "run"
+    begin = [*flags, f"--output_dir={folder}", "--train_steps=30"]
+    statuses, written = workers.finish(workers.start(begin, 2, workers.signalling("SIGKILL", 13)))
+    assert statuses == [workers.LOST, -signal.SIGKILL]
+    assert "worker 0 (localhost:" in written[0].splitlines()[-1]
+    assert "has lost worker 1 (localhost:" in written[0].splitlines()[-1]
+    statuses, written = workers.finish(workers.start(begin, 2, workers.signalling("SIGTERM", 17)))
+    assert statuses == [128 + signal.SIGTERM] * 2, written
+    assert "after update 10, going to update 30" in written[0]
+    workers.assert_identical(workers.alone([*flags, "--train_steps=19"], tmp_path / "alone"), folder)
+    statuses, _ = workers.finish(workers.start(begin, 2, {0: workers.signalling("SIGKILL", 23)[1]}))
+    assert statuses[0] == -signal.SIGKILL
+    assert statuses[1] in (workers.LOST, -signal.SIGABRT), "JAX aborts where it finds out first"
+    workers.assert_told_of_different_commands(flags, tmp_path / "other")
 
 
 def compare(folder, *subjects):

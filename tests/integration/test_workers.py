@@ -82,11 +82,24 @@ def assert_identical(folder, other):
     assert [name for name, array in arrays.items() if array.tobytes() != others[name].tobytes()] == []
 
 
-@pytest.fixture
-def flags(tiny_run):
+def flags_of(tiny_run):
     """Of runs that do not evaluate, which takes longer than all else."""
     own = [flag for flag in tiny_run.train_flags if not flag.startswith(("--local_eval", "--eval", "--worker_cpu"))]
     return [*own, f"--hparams={HPARAMS}", "--local_eval_frequency=10", "--schedule=train"]
+
+
+def assert_told_of_different_commands(flags, folder):
+    other = (*TRAINER, "--hparams=optimizer_adam_epsilon=1e-8")
+    statuses, written = finish(start([*flags, f"--output_dir={folder}", "--train_steps=2"], 2, {1: other}))
+    assert statuses == [2, 2], written
+    for text in written:
+        assert "trains with another hparam than worker 0" in text.splitlines()[-1]
+    assert not os.path.exists(folder / "run.json")
+
+
+@pytest.fixture
+def flags(tiny_run):
+    return flags_of(tiny_run)
 
 
 def alone(flags, folder, replicas=2):
@@ -200,14 +213,4 @@ def test_a_killed_chief_ends_the_others_and_one_process_goes_on_with_the_same_ex
 
 
 def test_workers_of_different_commands_are_told_so(flags, tmp_path):
-    processes = []
-    hosts = ",".join(free_addresses(2))
-    for index, epsilon in enumerate((1e-9, 1e-8)):
-        command = [*TRAINER, *flags, f"--hparams=optimizer_adam_epsilon={epsilon}", f"--output_dir={tmp_path / 'run'}"]
-        command += [f"--worker_hosts={hosts}", f"--worker_index={index}", "--train_steps=2"]
-        processes.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
-    statuses, written = finish(processes)
-    assert statuses == [2, 2], written
-    for text in written:
-        assert "trains with another hparam than worker 0" in text.splitlines()[-1]
-    assert not os.path.exists(tmp_path / "run" / "run.json")
+    assert_told_of_different_commands(flags, tmp_path / "run")

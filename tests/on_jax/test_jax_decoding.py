@@ -48,6 +48,19 @@ def test_weights_count_as_they_are_at_each_call():
         np.testing.assert_array_equal(after[key], value)
 
 
+def test_copies_on_several_devices_and_of_several_each_give_what_one_gives(tmp_path):
+    shutil.copytree(GOLDEN_RUN / "run", tmp_path / "run")
+    texts = (GOLDEN_RUN / "lines").read_text().strip().split("\n") * 3
+    expected = t2t.load(tmp_path / "run").translate(texts)
+    for shards, copies in ((1, 4), (2, 2)):
+        translator = t2t.load(tmp_path / "run", worker_cpu=4, weight_shards=shards)
+        names = translator.engine.devices
+        assert len(set(names)) == len(names) == copies
+        for found, wanted in zip(translator.translate(texts), expected, strict=True):
+            assert found[0].text == wanted[0].text
+            assert found[0].log_prob == pytest.approx(wanted[0].log_prob, abs=1e-4)
+
+
 def test_commands_of_the_page_decode_and_evaluate_a_run(tmp_path, monkeypatch, capsys):
     """A run that TensorFlow trained; its outputs are those that TensorFlow wrote."""
     shutil.copytree(GOLDEN_RUN / "run", tmp_path / "run")

@@ -9,10 +9,10 @@ import jax
 import numpy as np
 import pytest
 
+from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import trainer
 from t2t.errors import UserError
 from t2t.files.paths import programs_folder
-from t2t.training.cluster import Cluster
 from t2t.training.engine_choice import training_engine
 from t2t.training.optimizers import build_optimizer
 from tests.builders import batch, randomise
@@ -34,6 +34,41 @@ def test_eight_devices_give_what_one_gives():
     one = trained(transformer, micro_batches=8, rate=3e-3)
     for name, value in one.items():
         np.testing.assert_allclose(eight[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_a_replica_of_four_devices_gives_what_one_gives_and_each_has_a_quarter_of_its_weights():
+    rules = {"replicas": 2, "micro_batches": 2, "clip_grad_norm": 1.0, "ema_decay": 0.9, "rate": 3e-3, "updates": 6}
+    four, one = trained(transformer, shards=4, **rules), trained(transformer, **rules)
+    for name, value in one.items():
+        np.testing.assert_allclose(four[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+    devices = training_engine().devices(worker_cpu=8, weight_shards=4)
+    for shape, part in (((8, 24), (8, 6)), ((24, 8), (6, 8)), ((8, 8), (8, 2)), ((8, 3), (2, 3)), ((3, 5), (3, 5))):
+        value = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        own = devices.own_copies(devices.copy_to_all(value))
+        np.testing.assert_array_equal(own, value)
+        assert [shard.data.shape for shard in own.addressable_shards] == [part] * 8
+    assert devices.own_copies(devices.copy_to_all(np.zeros(8))).addressable_shards[0].data.shape == (8,), "no matrix"
+
+
+def test_a_run_goes_on_with_its_weights_split(tmp_path, monkeypatch):
+    """By the command of the page: what it saves is what it saves where each replica is one device."""
+    _, command, *flags = shlex.split(block("jax_shards", page=PAGE))
+    assert flags[-2:] == ["--worker_cpu=4", "--weight_shards=2"]
+    found = {}
+    for name, devices in (("split", flags[-2:]), ("whole", ["--worker_cpu=2"])):
+        for part in ("run", "data"):
+            shutil.copytree(GOLDEN_RUN / part, tmp_path / name / part)
+        monkeypatch.chdir(tmp_path / name)
+        assert trainer.main([command, *flags[:-2], *devices, "--schedule=train"]) == 0
+        found[name] = CheckpointStore("run/checkpoints").load()
+    assert found["split"].step == found["whole"].step == 502
+    for name, value in found["whole"].model.items():
+        np.testing.assert_allclose(found["split"].model[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_shards_divide_the_devices():
+    with pytest.raises(UserError, match=r"--weight_shards=3: 8 devices train here; ask for a number that divides"):
+        training_engine().devices(worker_cpu=8, weight_shards=3)
 
 
 def test_programs_of_training_are_kept_unless_the_user_has_said_where():
@@ -81,11 +116,6 @@ def test_noise_on_gradients_is_a_function_of_seed_and_update_and_falls():
     np.testing.assert_array_equal(noises(1), [first, second])
     for other in (second, noises(2)[0]):
         assert abs(np.corrcoef(first, other)[0, 1]) < 0.05
-
-
-def test_several_workers_are_refused_by_name():
-    with pytest.raises(UserError, match=r"KERAS_BACKEND=jax: several workers train together on TensorFlow alone"):
-        training_engine().devices(cluster=Cluster(("a:1", "b:1"), 0))
 
 
 def test_a_run_that_tensorflow_began_goes_on_and_resumes_exactly(tmp_path, monkeypatch):

@@ -20,13 +20,13 @@ UPDATES = 20
 
 
 def trained(
-    build_model, optimizer="adam", replicas=1, micro_batches=1, adapts=False, problems=("",), rate=1e-2,
+    build_model, optimizer="adam", replicas=1, shards=1, micro_batches=1, adapts=False, problems=("",), rate=1e-2,
     updates=UPDATES, examples=None, **rules,
 ):  # fmt: skip
     """Arrays of weights, slots and figures after some updates, by default on batches of changing shapes."""
     examples = examples or _batch
     engine = training_engine()
-    devices = engine.devices(worker_cpu=replicas)
+    devices = engine.devices(worker_cpu=replicas * shards, weight_shards=shards)
     with devices.scope():
         model = randomise(build_model(), 4)
         adapters = Adapters(model, model.trainable_variables[2:4], rank=2, alpha=4.0) if adapts else None

@@ -10,6 +10,7 @@ from t2t.decoding.settings import SearchSettings
 from t2t.files.paths import programs_folder
 from t2t.inference.backend import Backend
 from t2t.inference.jax.batch_search import JaxBatchSearch
+from t2t.inference.jax.devices import devices_of, use_device
 from t2t.inference.jax.programs import JaxFunction
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
@@ -35,12 +36,12 @@ class JaxBackend(Backend):
         return JaxBatchSearch(model, settings, extra_length, shortlist)
 
     def devices_of(self, model: SequenceModel) -> list[str]:
-        """Returns one name: a model is decoded with where its weights lie."""
-        return [""]
+        """See the base class."""
+        return devices_of(model)
 
     def use_device(self, number: int, name: str) -> contextlib.AbstractContextManager[None]:
-        """See the base class; there is one device."""
-        return contextlib.nullcontext()
+        """See the base class."""
+        return use_device(number)
 
     def on_accelerators(self) -> bool:
         """See the base class."""

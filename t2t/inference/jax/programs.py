@@ -14,6 +14,7 @@ import numpy as np
 
 from t2t.data.padded_sizes import pad_to
 from t2t.inference.backend import ModelFunction
+from t2t.inference.jax.devices import Copies
 from t2t.inference.jax.sizes import padded_length, padded_rows
 from t2t.layers.gradients import without_gradients
 from t2t.models.adapted import AdaptedModel
@@ -36,6 +37,7 @@ class Program:
         if isinstance(model, AdaptedModel):
             function = model.with_adapters(function)
         self._variables, self._name, self._constants = model.variables, name, frozenset(constants)
+        self._copies = Copies(self._variables)
         self._compiled_for: set[Any] = set()
         self._lock = threading.Lock()
 
@@ -49,7 +51,7 @@ class Program:
     def __call__(self, *given: Any) -> Any:
         """Returns the results, arrays of JAX."""
         self._log_new(given)
-        return self._compiled([variable.value for variable in self._variables], *given)
+        return self._compiled(self._copies.values(), *given)
 
     def _log_new(self, given: Sequence[Any]) -> None:
         shapes = [

@@ -1,55 +1,98 @@
-"""The devices that JAX trains on: accelerators of one process, or replicas on the processor."""
+"""The devices that JAX trains on: accelerators, of one process or of several, or replicas on the processor."""
 
 import contextlib
+from collections.abc import Sequence
+from typing import Any
 
 import jax
+import keras
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from t2t.errors import UserError
 from t2t.training.cluster import ALONE, Cluster
 from t2t.training.engine import Devices
+from t2t.training.jax.workers import connect, gather
 
 REPLICA = "replica"
-"""The axis along which batches are split; weights are the same all along it."""
+"""The axis of a mesh along which batches are split; weights are the same all along it."""
+
+SHARD = "shard"
+"""The axis along which the weights of a replica are split."""
 
 
 class MeshDevices(Devices):
-    """Devices of this process, in a row."""
+    """Devices in rows, a row for each replica.
 
-    def __init__(self, devices: list[jax.Device]):
-        self.mesh = Mesh(np.array(devices), (REPLICA,))
-        self.names = [f"{device.platform.upper()}:{device.id}" for device in devices]
-        self.replicas = len(devices)
+    Args:
+        devices: of all workers, those of the first one first, of each as many as of the others.
+        shards: devices of a replica.
+    """
 
-    @property
-    def same(self) -> NamedSharding:
-        """How what is the same on all devices lies on them."""
-        return NamedSharding(self.mesh, PartitionSpec())
-
-    @property
-    def split(self) -> NamedSharding:
-        """How what has a part for each device, along its first axis, lies on them."""
-        return NamedSharding(self.mesh, PartitionSpec(REPLICA))
+    def __init__(self, devices: list[jax.Device], shards: int = 1):
+        rows = np.array(devices).reshape(-1, shards)
+        numbers = [number for number, row in enumerate(rows) if row[0].process_index == jax.process_index()]
+        self.mesh, self._local = Mesh(rows, (REPLICA, SHARD)), Mesh(rows[numbers], (REPLICA, SHARD))
+        self.replicas, self.own, self._shards = len(rows), range(numbers[0], numbers[-1] + 1), shards
+        self.names = [f"{one.platform.upper()}:{one.local_hardware_id}" for one in rows[numbers].flat]
 
     def scope(self) -> contextlib.AbstractContextManager:
-        """Returns a context that does nothing: variables are made on one device, and copied by the first update."""
-        return contextlib.nullcontext()
+        """Returns a context in which variables are made on one device, or in the processor's memory.
+
+        The first update sends them to all. Those of which each device has a part may be too large for one.
+        """
+        if self._shards == 1:
+            return contextlib.nullcontext()
+        return jax.default_device(jax.local_devices(backend="cpu")[0])
+
+    def split(self, own: np.ndarray) -> jax.Array:
+        """Returns an array with a part for each replica along its first axis, of which `own` has those from here."""
+        return jax.make_array_from_process_local_data(NamedSharding(self.mesh, PartitionSpec(REPLICA)), own)
+
+    def layout(self, shape: tuple[int, ...]) -> NamedSharding:
+        """Returns how a variable of the state lies on the devices: each replica has a copy.
+
+        Of a matrix or kernel, the devices of a replica split the longest axis that they can, the last of several; XLA
+        then splits the products with it. Slots of the optimizer lie as their weights do.
+        """
+        axes = [axis for axis, size in enumerate(shape) if size % self._shards == 0]
+        if self._shards == 1 or len(shape) < 2 or not axes:
+            return NamedSharding(self.mesh, PartitionSpec())
+        longest = max(axes, key=lambda axis: (shape[axis], axis))
+        return NamedSharding(self.mesh, PartitionSpec(*[None] * longest, SHARD))
+
+    def copy_to_all(self, value: Any) -> jax.Array:
+        """Returns a variable's value as it lies on all devices; all workers have the same value."""
+        array = np.asarray(value)
+        return jax.make_array_from_callback(array.shape, self.layout(array.shape), lambda part: array[part])
+
+    def own_copies(self, value: jax.Array) -> jax.Array:
+        """Returns what the replicas of this process have of such a value."""
+        parts = {shard.device: shard.data for shard in value.addressable_shards}
+        if self._local.size == 1:
+            return parts[self._local.devices.item()]
+        layout = NamedSharding(self._local, self.layout(value.shape).spec)
+        own = [parts[device] for device in self._local.devices.flat]
+        return jax.make_array_from_single_device_arrays(value.shape, layout, own)
+
+    def spread(self, variables: Sequence[keras.Variable]) -> None:
+        """See the base class."""
+        for variable in variables:
+            variable.assign(self.own_copies(self.copy_to_all(variable.value)))
 
 
-def build_devices(worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = ALONE) -> MeshDevices:
+def build_devices(
+    worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = ALONE, weight_shards: int = 1
+) -> MeshDevices:
     """Returns the devices, see `TrainingEngine.devices`."""
-    if cluster is not ALONE:
-        raise UserError(
-            "KERAS_BACKEND=jax: several workers train together on TensorFlow alone; leave out --worker_hosts, "
-            "--worker_index and TF_CONFIG, or set KERAS_BACKEND=tensorflow"
-        )
     if worker_cpu:
         with contextlib.suppress(RuntimeError):  # JAX has started; what it started with is checked below
             jax.config.update("jax_num_cpu_devices", max(worker_cpu, jax.config.jax_num_cpu_devices))
-    if worker_cpu > 1:
+    if worker_cpu > 1 or cluster is not ALONE:
         # Two updates at a time would wait for each other on few cores.
         jax.config.update("jax_cpu_enable_async_dispatch", False)
+    if cluster is not ALONE:
+        connect(cluster)
     local = jax.local_devices(backend="cpu") if worker_cpu else jax.local_devices()
     are_cpus = local[0].platform == "cpu"
     if worker_cpu > len(local):
@@ -63,4 +106,24 @@ def build_devices(worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = A
             f"all"
         )
     count = worker_cpu or (1 if are_cpus else worker_gpu or found)
-    return MeshDevices(local[:count])
+    if count % weight_shards:
+        raise UserError(
+            f"--weight_shards={weight_shards}: {count} devices train here; ask for a number that divides this one, or "
+            f"for other devices with --worker_gpu or --worker_cpu"
+        )
+    return MeshDevices(_of_all_workers(local[:count], cluster), weight_shards)
+
+
+def _of_all_workers(own: list[jax.Device], cluster: Cluster) -> list[jax.Device]:
+    """Returns as many devices of each worker as this one has; raises UserError where another has others."""
+    if cluster is ALONE:
+        return own
+    counts_W = gather(np.array([len(own)]))[:, 0]
+    for worker, count in enumerate(counts_W.tolist()):
+        if count != len(own):
+            raise UserError(
+                f"{cluster.describe(worker)} trains with {count} devices, {cluster.describe(cluster.index)} with "
+                f"{len(own)}; JAX needs as many of each: start all with the same --worker_gpu"
+            )
+    of_all = [jax.local_devices(worker, own[0].client) for worker in range(len(counts_W))]
+    return [device for devices in of_all for device in devices[: len(own)]]

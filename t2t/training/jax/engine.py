@@ -17,6 +17,7 @@ from t2t.training.jax import cost
 from t2t.training.jax.devices import MeshDevices, build_devices
 from t2t.training.jax.events import TensorBoardEvents
 from t2t.training.jax.step import JaxStep
+from t2t.training.jax.workers import JaxWorkers
 from t2t.training.precision import FLOAT32, policy_of
 from t2t.training.step import UpdateStep
 from t2t.training.workers import Workers
@@ -32,9 +33,11 @@ class JaxTraining(TrainingEngine):
         if jax.config.jax_compilation_cache_dir is None:  # else the user has said where, or that programs are not kept
             jax.config.update("jax_compilation_cache_dir", str(programs_folder()))
 
-    def devices(self, worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = ALONE) -> MeshDevices:
+    def devices(
+        self, worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = ALONE, weight_shards: int = 1
+    ) -> MeshDevices:
         """See the base class."""
-        return build_devices(worker_gpu, worker_cpu, cluster)
+        return build_devices(worker_gpu, worker_cpu, cluster, weight_shards)
 
     def scope_of(self, model: keras.Model) -> contextlib.AbstractContextManager:
         """See the base class."""
@@ -42,7 +45,7 @@ class JaxTraining(TrainingEngine):
 
     def workers(self, devices: Devices, cluster: Cluster) -> Workers:
         """See the base class."""
-        return Workers(cluster)
+        return JaxWorkers(cluster)
 
     def update_step(
         self, model: SequenceModel, optimizer: keras.optimizers.Optimizer, devices: Devices, **rules: Any

@@ -13,6 +13,8 @@ from t2t.specs.constants import TARGETS
 from t2t.specs.features import ProblemSpec
 
 Features = Mapping[str, np.ndarray]
+Shape = Mapping[str, tuple[int, ...]]
+"""Of a batch: of each feature."""
 
 _STEPS = {"parts": 8, "least": 8}
 """Of rows and lengths: at most 1/9 is added to a long axis."""
@@ -32,17 +34,12 @@ class Padding:
         self._kinds = {name: feature.kind for name, feature in spec.features.items()}
         self._longest = longest
 
-    def stack(self, batches: Sequence[Features]) -> dict[str, np.ndarray] | None:
-        """Returns batches of the same features, one for each replica, as arrays (R, B, T, ...).
-
-        None where their shapes differ and they cannot be padded.
-        """
-        rows = {len(array) for array in batches[0].values() if array.ndim}
+    def common_shape(self, shapes_R: Sequence[Shape]) -> Shape | None:
+        """Returns the shape that the batches of all replicas are padded to; None where they cannot be."""
+        rows = {shape[0] for shape in shapes_R[0].values() if shape}
         pads = len(rows) == 1 and bool(self._kinds) and all(kind in SEQUENCES for kind in self._kinds.values())
-        shapes = {name: self._shape(name, [batch[name].shape for batch in batches], pads) for name in batches[0]}
-        if not pads and any(batch[name].shape != shape for batch in batches for name, shape in shapes.items()):
-            return None
-        return {name: np.stack([pad_to(batch[name], shape) for batch in batches]) for name, shape in shapes.items()}
+        common = {name: self._shape(name, [shape[name] for shape in shapes_R], pads) for name in shapes_R[0]}
+        return common if pads or all(shape == common for shape in shapes_R) else None
 
     def _shape(self, name: str, shapes: Sequence[tuple[int, ...]], pads: bool) -> tuple[int, ...]:
         sizes = [max(of_axis) for of_axis in zip(*shapes, strict=True)]
@@ -52,6 +49,16 @@ class Padding:
                 wanted = padded_size(sizes[1], **_STEPS)
                 sizes[1] = max(sizes[1], min(wanted, self._longest or wanted))
         return tuple(sizes)
+
+
+def pad_batches(batches: Sequence[Features], shape: Shape) -> dict[str, np.ndarray]:
+    """Returns batches of the same features as arrays (R, B, T, ...)."""
+    return {name: np.stack([pad_to(batch[name], sizes) for batch in batches]) for name, sizes in shape.items()}
+
+
+def empty_batch(shape: Shape, like: Features) -> dict[str, np.ndarray]:
+    """Returns a batch of zeros with the features and dtypes of another."""
+    return {name: np.zeros(sizes, like[name].dtype) for name, sizes in shape.items()}
 
 
 def target_sizes(batches: Sequence[Features]) -> np.ndarray:

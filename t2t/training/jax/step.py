@@ -8,6 +8,7 @@ Legend: R replicas.
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -21,7 +22,8 @@ from t2t.layers.loops import counted_loops
 from t2t.models.base import SequenceModel
 from t2t.training.batch_loss import BatchLossFunction
 from t2t.training.jax.devices import REPLICA, MeshDevices
-from t2t.training.jax.padding import Padding, target_sizes
+from t2t.training.jax.padding import Padding, Shape, empty_batch, pad_batches, target_sizes
+from t2t.training.jax.workers import gather
 from t2t.training.loss_scale import LossScale
 from t2t.training.seeds import dropout_seed, noise_seed
 from t2t.training.step import NOISE_FALL, Features, UpdateStats, UpdateStep
@@ -36,6 +38,15 @@ class _Reach:
 
     read: list[int] = dataclasses.field(default_factory=list)
     assigned: list[int] = dataclasses.field(default_factory=list)
+
+
+class _Kept(NamedTuple):
+    """A value of the state after an update."""
+
+    own: jax.Array
+    """As its variable has it."""
+    on_all: jax.Array
+    """As all devices have it."""
 
 
 class _Part(NamedTuple):
@@ -73,15 +84,17 @@ class JaxStep(UpdateStep):
         **rules: Any,
     ):
         super().__init__(model, optimizer, **rules)
-        self._devices, self.replicas, self.own = devices, devices.replicas, range(devices.replicas)
+        self._devices, self.replicas, self.own = devices, devices.replicas, devices.own
         self._reduction_dtype = reduction_dtype if self.replicas > 1 else "float32"
         self._loss = BatchLossFunction(model, self.objective, self.adapters)
-        optimizer.build(self.trained)
         averaged = self.trained if self._ema_decay else ()
-        self.ema = [keras.Variable(np.asarray(v), trainable=False, name=f"{v.name}_ema") for v in averaged]
-        self.loss_scale = LossScale(scale_loss)
+        with devices.scope():
+            optimizer.build(self.trained)
+            self.ema = [keras.Variable(np.asarray(v), trainable=False, name=f"{v.name}_ema") for v in averaged]
+            self.loss_scale = LossScale(scale_loss)
         slots = [v for v in optimizer.variables if v is not optimizer.learning_rate]
         self._state = [*self._loss.variables, *slots, *self.ema, *self.loss_scale.variables]
+        self._kept: list[_Kept | None] = [None] * len(self._state)
         self._reach: dict[str, _Reach] = {}
         self._programs: dict[tuple[str, str], Any] = {}
 
@@ -94,8 +107,9 @@ class JaxStep(UpdateStep):
         applies: bool,
         stops: bool = False,
     ) -> UpdateStats:
-        settings = (np.bool_(applies), np.float32(rate), self._split(np.full(len(self.own), stops, np.float32)))
-        state: Values = [self._on_all(variable.value) for variable in self._state]
+        stops_R = self._devices.split(np.full(len(self.own), stops, np.float32))
+        settings = (np.bool_(applies), np.float32(rate), stops_R)
+        state = self._state_on_all()
         parts = [
             part for index, batches in enumerate(micro_batches) for part in self._parts(batches, update, index, problem)
         ]
@@ -106,9 +120,21 @@ class JaxStep(UpdateStep):
             for part in parts[1:]:
                 sums = self._program("add", problem)(state, sums, part)
             state, stats = self._program("apply", problem)(state, sums, *settings)
-        for variable, value in zip(self._state, state, strict=True):
-            variable.assign(value)
+        self._keep(state)
         return UpdateStats(*stats)
+
+    def _state_on_all(self) -> Values:
+        """Returns the state as all devices have it; what somebody has assigned since the last update is sent there."""
+        return [
+            kept.on_all if kept and kept.own is variable.value else self._devices.copy_to_all(variable.value)
+            for variable, kept in zip(self._state, self._kept, strict=True)
+        ]
+
+    def _keep(self, state: Values) -> None:
+        """Puts the state that all devices have into the variables, as the replicas of this process have it."""
+        for number, (variable, value) in enumerate(zip(self._state, state, strict=True)):
+            variable.assign(self._devices.own_copies(value))
+            self._kept[number] = _Kept(variable.value, value)
 
     def _parts(self, batches: Sequence[Features], update: int, micro_batch: int, problem: str) -> list[_Part]:
         """Returns the batches of the replicas as one part, or as several, of which each is one replica's.
@@ -117,53 +143,61 @@ class JaxStep(UpdateStep):
         """
         batches = self.objective.prepare(batches, update, problem)
         seeds = np.stack([dropout_seed(self._run_seed, update, micro_batch, r) for r in self.own]).view(np.uint32)
-        sizes, all_count = target_sizes(batches), np.ones(len(batches), np.float32)
-        stacked = self._padding(problem).stack(batches)
-        if stacked is not None:
-            return [self._part(stacked, seeds, sizes, all_count)]
+        sizes, ones = target_sizes(batches), np.ones(len(batches), np.float32)
+        shapes_R = self._shapes(batches)
+        shape = self._padding(problem).common_shape(shapes_R)
+        if shape is not None:
+            return [self._part(pad_batches(batches, shape), seeds, sizes, ones)]
+        parts = []
+        for replica, of_replica in enumerate(shapes_R):
+            batch = batches[self.own.index(replica)] if replica in self.own else empty_batch(of_replica, batches[0])
+            counts = np.array([r == replica for r in self.own], np.float32)
+            parts.append(self._part(pad_batches([batch] * len(batches), of_replica), seeds, sizes, counts))
+        return parts
 
-        def to_all(array: np.ndarray) -> np.ndarray:
-            return np.stack([array] * len(batches))
-
+    def _shapes(self, batches: Sequence[Features]) -> list[Shape]:
+        """Returns the shapes of the batches of all replicas."""
+        own: list[Shape] = [{name: array.shape for name, array in batch.items()} for batch in batches]
+        if len(self.own) == self.replicas:
+            return own
+        flat = np.array([[size for name in sorted(shape) for size in shape[name]] for shape in own])
+        all_RN = gather(flat.ravel()).reshape(self.replicas, -1).tolist()
         return [
-            self._part({name: to_all(array) for name, array in batch.items()}, to_all(seed), to_all(size), counts)
-            for batch, seed, size, counts in zip(batches, seeds, sizes, np.eye(len(batches)), strict=True)
+            {name: tuple(itertools.islice(sizes, len(own[0][name]))) for name in sorted(own[0])}
+            for sizes in map(iter, all_RN)
         ]
 
     def _part(self, stacked: Features, seeds: np.ndarray, sizes: np.ndarray, counts: np.ndarray) -> _Part:
         """Returns it with the part of each replica on its device."""
-        features = {name: self._split(array) for name, array in stacked.items()}
-        return _Part(features, self._split(seeds), self._split(sizes), self._split(counts.astype(np.float32)))
+        split = self._devices.split
+        return _Part({name: split(array) for name, array in stacked.items()}, split(seeds), split(sizes), split(counts))
 
     @functools.cache  # noqa: B019 (as long as the step lives)
     def _padding(self, problem: str) -> Padding:
         model = self.model.for_problem(problem) if problem else self.model
         return Padding(model.spec, model.longest_sequence)
 
-    def _split(self, array: np.ndarray) -> jax.Array:
-        return jax.device_put(array, self._devices.split)
-
-    def _on_all(self, value: Any) -> jax.Array:
-        return jax.device_put(value, self._devices.same)
-
     def _program(self, name: str, problem: str) -> Any:
         """Returns a compiled function on all devices; one program for each shape of batches."""
         if (name, problem) not in self._programs:
             same, split = PartitionSpec(), PartitionSpec(REPLICA)
             settings = (same, same, split)
+            layouts = [self._devices.layout(tuple(variable.shape)) for variable in self._state]
+            new = (layouts, self._devices.layout(()))
             # Sums of micro-batches are each replica's own until they are reduced.
-            kinds: dict[str, tuple[Callable, Any, Any, tuple[int, ...]]] = {
-                "whole": (self._full_update, (same, split, *settings), same, (0,)),
-                "first": (self._local_sums, (same, split), split, ()),
-                "add": (self._add_sums, (same, split, split), split, (1,)),
-                "apply": (self._apply, (same, split, *settings), same, (0,)),
+            kinds: dict[str, tuple[Callable, Any, Any, tuple[int, ...], Any]] = {
+                "whole": (self._full_update, (same, split, *settings), same, (0,), new),
+                "first": (self._local_sums, (same, split), split, (), None),
+                "add": (self._add_sums, (same, split, split), split, (1,), None),
+                "apply": (self._apply, (same, split, *settings), same, (0,), new),
             }
-            function, given, found, donated = kinds[name]
+            function, given, found, donated, lies = kinds[name]
+            # Along the axis of shards, XLA splits the work by how the weights lie.
             on_each = jax.shard_map(
-                functools.partial(function, problem),
-                mesh=self._devices.mesh, in_specs=given, out_specs=found, check_vma=False,
+                functools.partial(function, problem), mesh=self._devices.mesh, axis_names={REPLICA},
+                in_specs=given, out_specs=found, check_vma=False,
             )  # fmt: skip
-            self._programs[name, problem] = jax.jit(on_each, donate_argnums=donated)
+            self._programs[name, problem] = jax.jit(on_each, donate_argnums=donated, out_shardings=lies)
         return self._programs[name, problem]
 
     def _full_update(self, problem: str, state: Values, part: _Part, applies, rate, stops):

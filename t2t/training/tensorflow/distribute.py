@@ -2,7 +2,9 @@
 
 import contextlib
 import functools
+from collections.abc import Sequence
 
+import keras
 import tensorflow as tf
 
 from t2t.errors import UserError
@@ -20,6 +22,9 @@ class StrategyDevices(Devices):
     def scope(self) -> contextlib.AbstractContextManager:
         """Returns the scope of the strategy."""
         return self.strategy.scope()
+
+    def spread(self, variables: Sequence[keras.Variable]) -> None:
+        """Does nothing: they were made on all devices, and every assignment is one on all."""
 
 
 def own_replicas(strategy: tf.distribute.Strategy) -> range:

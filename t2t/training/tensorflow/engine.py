@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t.errors import UserError
 from t2t.models.base import SequenceModel
 from t2t.training.cluster import ALONE, Cluster
 from t2t.training.engine import Batch, Devices, EventWriter, ForwardCost, TrainingEngine
@@ -27,8 +28,15 @@ class TensorFlowTraining(TrainingEngine):
     always_compiles = False
     adam = FusedAdam
 
-    def devices(self, worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = ALONE) -> StrategyDevices:
+    def devices(
+        self, worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = ALONE, weight_shards: int = 1
+    ) -> StrategyDevices:
         """See the base class."""
+        if weight_shards != 1:
+            raise UserError(
+                f"--weight_shards={weight_shards}: with TensorFlow each device has all weights of a replica; leave it "
+                f"out, or train with KERAS_BACKEND=jax"
+            )
         return StrategyDevices(build_strategy(worker_gpu, worker_cpu, cluster))
 
     def scope_of(self, model: keras.Model) -> contextlib.AbstractContextManager:

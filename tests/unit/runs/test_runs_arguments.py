@@ -163,9 +163,11 @@ def test_every_flag_in_an_error_is_an_argument_or_of_commands_alone():
 
 
 def test_functions_keep_signature_and_documentation():
-    names = ["output_dir", "checkpoint", "usr_dir", "problem", "worker_gpu", "worker_cpu", "engine", "compute_type"]
+    names = ["output_dir", "checkpoint", "usr_dir", "problem", "worker_gpu", "worker_cpu", "weight_shards"]
     assert list(inspect.signature(t2t.load).parameters) == [
         *names,
+        "engine",
+        "compute_type",
         "ensemble_average",
         "source_language",
         "target_language",

@@ -10,6 +10,7 @@ from t2t.errors import UserError
 from t2t.hparams.groups import OptimizerHParams
 from t2t.models.transformer import Transformer
 from t2t.training import loss_scale
+from t2t.training.engine_choice import training_engine
 from t2t.training.loss_scale import LossScale
 from t2t.training.memory import estimate
 from t2t.training.optimizers import build_optimizer
@@ -75,6 +76,11 @@ def test_replicas_on_the_processor(replicas):
 
 def test_without_gpus_there_is_one_replica():
     assert build_strategy().num_replicas_in_sync == max(1, len(tf.config.list_logical_devices("GPU")))
+
+
+def test_weights_are_split_on_jax_alone():
+    with pytest.raises(UserError, match=r"--weight_shards=2: with TensorFlow each device has all weights of a replica"):
+        training_engine().devices(worker_cpu=2, weight_shards=2)
 
 
 def test_more_devices_than_there_are():
