@@ -76,11 +76,16 @@ def _rows(folder: Path, pairs: int, arguments: argparse.Namespace) -> Iterator[R
 def _commands(folder: Path, corpus: Corpus, arguments: argparse.Namespace) -> dict[str, list[str]]:
     """Returns what is run, one after the other; each begins with what the one before has left."""
     vocabulary = folder / "vocabulary.spm"
-    data = [f"--data_dir={folder / 'data'}", f"--problem={PROBLEM}", f"--vocab_file={vocabulary}", *file_flags(corpus)]
+    problem = [f"--problem={PROBLEM}", f"--vocab_file={vocabulary}", *file_flags(corpus)]
+    data = [f"--data_dir={folder / 'data'}", *problem]
     return {
         "vocabulary": ["-m", "benchmarks.ours.vocabulary", str(vocabulary), str(arguments.vocab_size),
                        *file_flags(corpus)],
         "generation": [str(ROOT / "bin" / "t2t-datagen"), *data, f"--beam_options={arguments.beam_options}"],
+        "generation without duplicates": [
+            str(ROOT / "bin" / "t2t-datagen"), *problem, f"--data_dir={folder / 'filtered'}",
+            "--filter_duplicates=pair", f"--beam_options={arguments.beam_options}",
+        ],
         "training": [str(ROOT / "bin" / "t2t-trainer"), *data, "--model=transformer", "--hparams_set=transformer_tiny",
                      f"--hparams={MODEL}", f"--output_dir={folder / 'run'}", f"--train_steps={arguments.updates}",
                      "--eval_steps=0", "--worker_cpu=1"],

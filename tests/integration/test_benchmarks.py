@@ -185,7 +185,8 @@ def test_memory_of_a_corpus(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     rows = json.loads((tmp_path / "rows").read_text())
-    assert [row["work"] for row in rows] == ["vocabulary", "generation", "training"]
+    works = ["vocabulary", "generation", "generation without duplicates", "training"]
+    assert [row["work"] for row in rows] == works
     assert all(0 < row["own_mb"] < 2000 for row in rows)
     assert [path.name for path in tmp_path.iterdir()] == ["rows"]
 

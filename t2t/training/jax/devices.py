@@ -68,9 +68,11 @@ class MeshDevices(Devices):
 
     def own_copies(self, value: jax.Array) -> jax.Array:
         """Returns what the replicas of this process have of such a value."""
-        parts = {shard.device: shard.data for shard in value.addressable_shards}
+        if value.is_fully_addressable:
+            return value
         if self._local.size == 1:
-            return parts[self._local.devices.item()]
+            return value.addressable_data(0)
+        parts = {shard.device: shard.data for shard in value.addressable_shards}
         layout = NamedSharding(self._local, self.layout(value.shape).spec)
         own = [parts[device] for device in self._local.devices.flat]
         return jax.make_array_from_single_device_arrays(value.shape, layout, own)
