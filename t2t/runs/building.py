@@ -40,9 +40,9 @@ def build_model(
     keras.utils.set_random_seed(0)
     with several.scope() if several else contextlib.nullcontext():
         model = MODELS.get(record.model)(hparams, record.spec, dtype=engine.apply_precision(FLOAT32))
-    weights = checkpoint.weights
-    require_exact(weights, {v.path: tuple(v.shape) for v in model.variables}, f"checkpoint {checkpoint.folder}")
-    assign_model(model, weights)
+        weights = checkpoint.weights
+        require_exact(weights, {v.path: tuple(v.shape) for v in model.variables}, f"checkpoint {checkpoint.folder}")
+        assign_model(model, weights)
     if several:
         several.spread(model.variables)
     return model
