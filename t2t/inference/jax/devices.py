@@ -41,12 +41,13 @@ class Copies:
 
     def values(self) -> list[jax.Array]:
         """Returns the present values."""
-        number, values = _current.get(), [variable.value for variable in self._variables]
+        values = [variable.value for variable in self._variables]
+        rows, number = _rows(values[0]), _current.get()
+        if len(rows) == 1:
+            return values
         known = self._known.get(number)
         if known is None or any(old is not new for old, new in zip(known[0], values, strict=True)):
-            rows = _rows(values[0])
-            copies = values if len(rows) == 1 else [_copy(value, rows[number]) for value in values]
-            known = self._known[number] = (values, copies)
+            known = self._known[number] = (values, [_copy(value, rows[number]) for value in values])
         return known[1]
 
 
