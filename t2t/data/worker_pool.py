@@ -35,7 +35,7 @@ class WorkerPool:
     def __init__(self, problem: Problem, workers: int | None = None):
         self._problem = copy.copy(problem)
         self._pool: ProcessPoolExecutor | None = None
-        self.processes = (workers or _count_cores()) if _may_fork() else 1
+        self.processes = (workers or available_cores()) if _may_fork() else 1
         """How many do the work; 1 where that is this process."""
         if self.processes > 1:
             context = multiprocessing.get_context("fork")
@@ -153,7 +153,8 @@ def _dead_workers_as_machine_errors() -> Iterator[None]:
         ) from error
 
 
-def _count_cores() -> int:
+def available_cores() -> int:
+    """Returns the number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -6,13 +6,13 @@ their results do not either.
 
 import contextlib
 import dataclasses
-import os
 import pickle
 import queue
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+from t2t.data.worker_pool import available_cores
 from t2t.inference.backend_choice import inference_backend
 from t2t.models.base import SequenceModel
 
@@ -118,7 +118,7 @@ class Jobs:
 
 def cores() -> int:
     """Returns how many batches are searched at a time on a processor; one on a GPU, which a batch keeps busy."""
-    return 1 if inference_backend().on_accelerators() else min(MOST_CORES, len(os.sched_getaffinity(0)))
+    return 1 if inference_backend().on_accelerators() else min(MOST_CORES, available_cores())
 
 
 def use_single_core_ops() -> None:

@@ -128,6 +128,10 @@ class UpdateStep(abc.ABC):
         """Returns how many of the first `update` updates were not applied, before a resumption too."""
         return update - int(np.asarray(self.optimizer.iterations)) + self.updates_before
 
+    @abc.abstractmethod
+    def compile(self, updates: Sequence[Sequence[Sequence[Features]]], problem: str = "") -> None:
+        """Compiles programs of updates side by side, where an engine can; `warm_up` raises what is wrong with one."""
+
     def warm_up(self, micro_batches: Sequence[Sequence[Features]], problem: str = "") -> None:
         """Runs an update and does not apply it: no state changes, but it is compiled and its memory has been had."""
         self._run(micro_batches, 0, 0.0, problem, applies=False)

@@ -90,10 +90,13 @@ class Trainer:
 
     def warm_up(self, batches: list[dict[str, np.ndarray]], problem: str = "") -> None:
         """Runs the largest batches of a problem once, changing nothing, so that running out of memory happens now."""
-        for batch in batches:
+        # Two micro-batches need as much memory as any more.
+        updates = [[[batch] * len(self.step.own)] * min(self.plan.micro_batches, 2) for batch in batches]
+        if self.step.xla:
+            self.step.compile(updates, problem)
+        for batch, update in zip(batches, updates, strict=True):
             with _memory_errors(batch), training_engine().compile_errors(self.step.xla, batch):
-                # Two micro-batches need as much memory as any more.
-                self.step.warm_up([[batch] * len(self.step.own)] * min(self.plan.micro_batches, 2), problem)
+                self.step.warm_up(update, problem)
 
     def is_asked_to_stop(self) -> bool:
         """Returns whether the update before the last one asked to stop: the device is busy with the last meanwhile."""

@@ -3,6 +3,7 @@
 import json
 import shlex
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import jax
@@ -97,6 +98,34 @@ def test_a_warm_up_and_an_update_that_is_not_finite_change_nothing():
     for one, other in zip(before, state(), strict=True):
         np.testing.assert_array_equal(one, other)
     assert step.skipped(1) == 1
+
+
+@pytest.mark.parametrize(
+    ("micro_batches", "programs"),
+    [(1, {"_full_update": 2}), (3, {"_local_sums": 2, "_add_sums": 2, "_apply": 1})],
+)
+def test_updates_run_the_programs_that_were_compiled_side_by_side(micro_batches, programs):
+    """Here of two shapes of batches."""
+    engine, replicas = training_engine(), 2
+    with (devices := engine.devices(worker_cpu=replicas)).scope():
+        model, optimizer = randomise(transformer()), build_optimizer(OptimizerHParams(optimizer="adam"))
+    step = engine.update_step(model, optimizer, devices)
+    updates = [[[batch(0, (length,), (length,))] * replicas] * micro_batches for length in (3, 12)]
+    compiled = Counter()
+
+    def listen(event, seconds, fun_name="", **_):
+        if event.endswith("backend_compile_duration") and (name := fun_name[len("jit(") : -1]) in programs:
+            compiled[name] += 1
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        step.compile(updates)
+        assert compiled == programs
+        for update in updates:
+            step.warm_up(update)
+        assert compiled == programs, "none more"
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
 
 
 def test_noise_on_gradients_is_a_function_of_seed_and_update_and_falls():

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from t2t.data.worker_pool import available_cores
 from t2t.decoding.penalties import PENALTIES
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult
 from t2t.decoding.settings import SAMPLE, SearchSettings
@@ -75,7 +76,7 @@ class CTranslate2Engine(PartialEngine):
         self._start = tuple(start)
         self.name = f"CTranslate2 {ctranslate2.__version__} in {compute_type}"
         _use_avx512()
-        self._workers = len(os.sched_getaffinity(0))
+        self._workers = available_cores()
         self._model = ctranslate2.Translator(
             str(folder), device="cpu", compute_type=compute_type, inter_threads=self._workers, intra_threads=1
         )

@@ -34,6 +34,7 @@ class MeshDevices(Devices):
         numbers = [number for number, row in enumerate(rows) if row[0].process_index == jax.process_index()]
         self.mesh, self._local = Mesh(rows, (REPLICA, SHARD)), Mesh(rows[numbers], (REPLICA, SHARD))
         self.replicas, self.own, self._shards = len(rows), range(numbers[0], numbers[-1] + 1), shards
+        self.split_layout = NamedSharding(self.mesh, PartitionSpec(REPLICA))
         self.names = [f"{one.platform.upper()}:{one.local_hardware_id}" for one in rows[numbers].flat]
 
     def scope(self) -> contextlib.AbstractContextManager:
@@ -47,7 +48,7 @@ class MeshDevices(Devices):
 
     def split(self, own: np.ndarray) -> jax.Array:
         """Returns an array with a part for each replica along its first axis, of which `own` has those from here."""
-        return jax.make_array_from_process_local_data(NamedSharding(self.mesh, PartitionSpec(REPLICA)), own)
+        return jax.make_array_from_process_local_data(self.split_layout, own)
 
     def layout(self, shape: tuple[int, ...]) -> NamedSharding:
         """Returns how a variable of the state lies on the devices: each replica has a copy.

@@ -6,10 +6,11 @@ may write the new state over it, and puts the new state back.
 Legend: R replicas.
 """
 
+import contextlib
 import dataclasses
 import functools
-import itertools
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
@@ -18,15 +19,18 @@ import keras
 import numpy as np
 from jax.sharding import PartitionSpec
 
+from t2t.data.worker_pool import available_cores
 from t2t.layers.loops import counted_loops
 from t2t.models.base import SequenceModel
 from t2t.training.batch_loss import BatchLossFunction
 from t2t.training.jax.devices import REPLICA, MeshDevices
-from t2t.training.jax.padding import Padding, Shape, empty_batch, pad_batches, target_sizes
-from t2t.training.jax.workers import gather
+from t2t.training.jax.parts import Part, Parts
 from t2t.training.loss_scale import LossScale
-from t2t.training.seeds import dropout_seed, noise_seed
+from t2t.training.seeds import noise_seed
 from t2t.training.step import NOISE_FALL, Features, UpdateStats, UpdateStep
+
+MOST_COMPILED = 8
+"""Programs at a time: each takes memory of some hundred MB."""
 
 Values = list[jax.Array]
 """Of the variables of the state, in their order."""
@@ -47,18 +51,6 @@ class _Kept(NamedTuple):
     """As its variable has it."""
     on_all: jax.Array
     """As all devices have it."""
-
-
-class _Part(NamedTuple):
-    """A batch for each replica, as part of an update; everything has the replicas as its first axis."""
-
-    features: dict[str, jax.Array]
-    seeds: jax.Array
-    """(R, 4) uint32."""
-    sizes: jax.Array
-    """(R,) float32: target tokens with padding."""
-    counts: jax.Array
-    """(R,) float32: 1 where it counts, 0 where it is there to have something to compute."""
 
 
 class JaxStep(UpdateStep):
@@ -85,6 +77,7 @@ class JaxStep(UpdateStep):
     ):
         super().__init__(model, optimizer, **rules)
         self._devices, self.replicas, self.own = devices, devices.replicas, devices.own
+        self._parts = Parts(model, devices, self.objective, self._run_seed)
         self._reduction_dtype = reduction_dtype if self.replicas > 1 else "float32"
         self._loss = BatchLossFunction(model, self.objective, self.adapters)
         averaged = self.trained if self._ema_decay else ()
@@ -107,21 +100,47 @@ class JaxStep(UpdateStep):
         applies: bool,
         stops: bool = False,
     ) -> UpdateStats:
-        stops_R = self._devices.split(np.full(len(self.own), stops, np.float32))
-        settings = (np.bool_(applies), np.float32(rate), stops_R)
         state = self._state_on_all()
-        parts = [
-            part for index, batches in enumerate(micro_batches) for part in self._parts(batches, update, index, problem)
-        ]
-        if len(parts) == 1:
-            state, stats = self._program("whole", problem)(state, parts[0], *settings)
-        else:
-            sums = self._program("first", problem)(state, parts[0])
-            for part in parts[1:]:
-                sums = self._program("add", problem)(state, sums, part)
-            state, stats = self._program("apply", problem)(state, sums, *settings)
+        parts = self._parts.of_update(micro_batches, update, problem)
+
+        def run(name: str, *given: Any) -> Any:
+            return self._program(name, problem)(*given)
+
+        state, stats = self._in_order(run, state, parts, self._settings(applies, rate, stops))
         self._keep(state)
         return UpdateStats(*stats)
+
+    def compile(self, updates: Sequence[Sequence[Sequence[Features]]], problem: str = "") -> None:
+        """See the base class: Python traces one program after the other, and XLA compiles them in threads meanwhile."""
+        state, settings = self._state_on_all(), self._settings(False, 0.0, False)
+        # Workers compile in one order, as compiling for several may have them wait for each other.
+        several = self.replicas > len(self.own)
+        with ThreadPoolExecutor(1 if several else min(available_cores(), MOST_COMPILED)) as threads:
+
+            def compiled(name: str, *given: Any) -> Any:
+                lowered = self._program(name, problem).lower(*given)
+                threads.submit(lowered.compile)
+                # What a next program is given, are sums.
+                split = functools.partial(jax.ShapeDtypeStruct, sharding=self._devices.split_layout)
+                return jax.tree.map(lambda found: split(found.shape, found.dtype), lowered.out_info)
+
+            for micro_batches in updates:
+                with contextlib.suppress(Exception):
+                    self._in_order(compiled, state, self._parts.of_update(micro_batches, 0, problem), settings)
+
+    @staticmethod
+    def _in_order(run: Callable, state: Values, parts: Sequence[Part], settings: tuple) -> Any:
+        """Has the programs of an update run in their order; returns what the last one does."""
+        if len(parts) == 1:
+            return run("whole", state, parts[0], *settings)
+        sums = run("first", state, parts[0])
+        for part in parts[1:]:
+            sums = run("add", state, sums, part)
+        return run("apply", state, sums, *settings)
+
+    def _settings(self, applies: bool, rate: float, stops: bool) -> tuple:
+        stops_R = self._devices.split(np.full(len(self.own), stops, np.float32))
+        return np.bool_(applies), np.float32(rate), stops_R
 
     def _state_on_all(self) -> Values:
         """Returns the state as all devices have it; what somebody has assigned since the last update is sent there."""
@@ -135,47 +154,6 @@ class JaxStep(UpdateStep):
         for number, (variable, value) in enumerate(zip(self._state, state, strict=True)):
             variable.assign(self._devices.own_copies(value))
             self._kept[number] = _Kept(variable.value, value)
-
-    def _parts(self, batches: Sequence[Features], update: int, micro_batch: int, problem: str) -> list[_Part]:
-        """Returns the batches of the replicas as one part, or as several, of which each is one replica's.
-
-        These are for batches whose shapes differ: every device computes each, and it counts on one of them.
-        """
-        batches = self.objective.prepare(batches, update, problem)
-        seeds = np.stack([dropout_seed(self._run_seed, update, micro_batch, r) for r in self.own]).view(np.uint32)
-        sizes, ones = target_sizes(batches), np.ones(len(batches), np.float32)
-        shapes_R = self._shapes(batches)
-        shape = self._padding(problem).common_shape(shapes_R)
-        if shape is not None:
-            return [self._part(pad_batches(batches, shape), seeds, sizes, ones)]
-        parts = []
-        for replica, of_replica in enumerate(shapes_R):
-            batch = batches[self.own.index(replica)] if replica in self.own else empty_batch(of_replica, batches[0])
-            counts = np.array([r == replica for r in self.own], np.float32)
-            parts.append(self._part(pad_batches([batch] * len(batches), of_replica), seeds, sizes, counts))
-        return parts
-
-    def _shapes(self, batches: Sequence[Features]) -> list[Shape]:
-        """Returns the shapes of the batches of all replicas."""
-        own: list[Shape] = [{name: array.shape for name, array in batch.items()} for batch in batches]
-        if len(self.own) == self.replicas:
-            return own
-        flat = np.array([[size for name in sorted(shape) for size in shape[name]] for shape in own])
-        all_RN = gather(flat.ravel()).reshape(self.replicas, -1).tolist()
-        return [
-            {name: tuple(itertools.islice(sizes, len(own[0][name]))) for name in sorted(own[0])}
-            for sizes in map(iter, all_RN)
-        ]
-
-    def _part(self, stacked: Features, seeds: np.ndarray, sizes: np.ndarray, counts: np.ndarray) -> _Part:
-        """Returns it with the part of each replica on its device."""
-        split = self._devices.split
-        return _Part({name: split(array) for name, array in stacked.items()}, split(seeds), split(sizes), split(counts))
-
-    @functools.cache  # noqa: B019 (as long as the step lives)
-    def _padding(self, problem: str) -> Padding:
-        model = self.model.for_problem(problem) if problem else self.model
-        return Padding(model.spec, model.longest_sequence)
 
     def _program(self, name: str, problem: str) -> Any:
         """Returns a compiled function on all devices; one program for each shape of batches."""
@@ -200,14 +178,14 @@ class JaxStep(UpdateStep):
             self._programs[name, problem] = jax.jit(on_each, donate_argnums=donated, out_shardings=lies)
         return self._programs[name, problem]
 
-    def _full_update(self, problem: str, state: Values, part: _Part, applies, rate, stops):
+    def _full_update(self, problem: str, state: Values, part: Part, applies, rate, stops):
         sums = self._local_sums(problem, state, part)
         return self._apply(problem, state, sums, applies, rate, stops)
 
-    def _add_sums(self, problem: str, state: Values, sums, part: _Part):
+    def _add_sums(self, problem: str, state: Values, sums, part: Part):
         return jax.tree.map(jnp.add, sums, self._local_sums(problem, state, part))
 
-    def _local_sums(self, problem: str, state: Values, part: _Part) -> Any:
+    def _local_sums(self, problem: str, state: Values, part: Part) -> Any:
         """On one replica: gradients of its loss sum times the loss scale, changes of statistics times tokens, counts.
 
         All have a first axis of size 1, that of the replicas.

@@ -64,6 +64,9 @@ class TensorFlowStep(UpdateStep):
         self._sums = MicroBatchSums(strategy, sum(self._sizes))
         self._compiled: dict[tuple[str, str], Any] = {}
 
+    def compile(self, updates: Sequence[Sequence[Sequence[Features]]], problem: str = "") -> None:
+        """See the base class: TensorFlow compiles when it runs."""
+
     def _run(self, micro_batches, update: int, rate: float, problem: str, applies: bool, stops=False) -> UpdateStats:
         with np.errstate(over="ignore"):  # what it does to the weights is found where they are saved
             # No Python number: TensorFlow keeps a tensor of each that it has met, for the life of the process.

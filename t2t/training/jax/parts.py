@@ -1,0 +1,96 @@
+"""The batches of an update as the programs of JAX take them: a part is a batch for each replica.
+
+Legend: R replicas, N numbers.
+"""
+
+import functools
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from t2t.models.base import SequenceModel
+from t2t.training.jax.devices import MeshDevices
+from t2t.training.jax.padding import Padding, Shape, empty_batch, pad_batches, target_sizes
+from t2t.training.jax.workers import gather
+from t2t.training.objectives import Likelihood
+from t2t.training.seeds import dropout_seed
+from t2t.training.step import Features
+
+
+class Part(NamedTuple):
+    """A batch for each replica, as part of an update; everything has the replicas as its first axis."""
+
+    features: dict[str, jax.Array]
+    seeds: jax.Array
+    """(R, 4) uint32."""
+    sizes: jax.Array
+    """(R,) float32: target tokens with padding."""
+    counts: jax.Array
+    """(R,) float32: 1 where it counts, 0 where it is there to have something to compute."""
+
+
+class Parts:
+    """Makes the parts of updates.
+
+    Args:
+        model: that is trained.
+        devices: that train.
+        objective: which may change batches before they are learnt from.
+        run_seed: seed of the dropout masks.
+    """
+
+    def __init__(self, model: SequenceModel, devices: MeshDevices, objective: Likelihood, run_seed: int):
+        self._model, self._devices, self._objective, self._run_seed = model, devices, objective, run_seed
+
+    def of_update(self, micro_batches: Sequence[Sequence[Features]], update: int, problem: str) -> list[Part]:
+        """Returns the parts of an update, of which each micro-batch has one, or one for each replica."""
+        return [
+            part
+            for number, batches in enumerate(micro_batches)
+            for part in self._of_micro_batch(batches, update, number, problem)
+        ]
+
+    def _of_micro_batch(self, batches: Sequence[Features], update: int, micro_batch: int, problem: str) -> list[Part]:
+        """Returns the batches of the replicas as one part, or as several, of which each is one replica's.
+
+        These are for batches whose shapes differ: every device computes each, and it counts on one of them.
+        """
+        own = self._devices.own
+        batches = self._objective.prepare(batches, update, problem)
+        seeds = np.stack([dropout_seed(self._run_seed, update, micro_batch, r) for r in own]).view(np.uint32)
+        sizes, ones = target_sizes(batches), np.ones(len(batches), np.float32)
+        shapes_R = self._shapes(batches)
+        shape = self._padding(problem).common_shape(shapes_R)
+        if shape is not None:
+            return [self._part(pad_batches(batches, shape), seeds, sizes, ones)]
+        parts = []
+        for replica, of_replica in enumerate(shapes_R):
+            batch = batches[own.index(replica)] if replica in own else empty_batch(of_replica, batches[0])
+            counts = np.array([r == replica for r in own], np.float32)
+            parts.append(self._part(pad_batches([batch] * len(batches), of_replica), seeds, sizes, counts))
+        return parts
+
+    def _shapes(self, batches: Sequence[Features]) -> list[Shape]:
+        """Returns the shapes of the batches of all replicas."""
+        own: list[Shape] = [{name: array.shape for name, array in batch.items()} for batch in batches]
+        if len(own) == self._devices.replicas:
+            return own
+        flat_N = np.array([[size for name in sorted(shape) for size in shape[name]] for shape in own]).ravel()
+        all_RN = gather(flat_N).reshape(self._devices.replicas, -1).tolist()
+        return [
+            {name: tuple(itertools.islice(sizes, len(own[0][name]))) for name in sorted(own[0])}
+            for sizes in map(iter, all_RN)
+        ]
+
+    def _part(self, stacked: Features, seeds: np.ndarray, sizes: np.ndarray, counts: np.ndarray) -> Part:
+        """Returns it with the part of each replica on its device."""
+        split = self._devices.split
+        return Part({name: split(array) for name, array in stacked.items()}, split(seeds), split(sizes), split(counts))
+
+    @functools.cache  # noqa: B019 (as long as the step lives)
+    def _padding(self, problem: str) -> Padding:
+        model = self._model.for_problem(problem) if problem else self._model
+        return Padding(model.spec, model.longest_sequence)
