@@ -12,13 +12,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.harness.flags import peers_home
+from benchmarks.harness.flags import chosen, peers_home
 from benchmarks.harness.machine import describe_machine, machine
 from benchmarks.harness.parts import PARTS, Part
 from benchmarks.harness.processes import ROOT
 from benchmarks.harness.records import Record, read_record, write_record
 from benchmarks.harness.rows import table
-from t2t.errors import UnknownNameError, UserError, did_you_mean
+from t2t.errors import UserError
 from t2t.files.atomic import write_atomically
 
 
@@ -61,12 +61,7 @@ def _parser() -> argparse.ArgumentParser:
 def _chosen(text: str) -> list[Part]:
     """Returns the parts in a list with commas, all of them where it is empty."""
     known = {part.name: part for part in PARTS}
-    names = [name for name in text.split(",") if name] or list(known)
-    for name in names:
-        if name not in known:
-            there = ", ".join(known)
-            raise UnknownNameError(f"--only={text}: there is no {name!r}; {did_you_mean(name, known)}there are {there}")
-    return [known[name] for name in names]
+    return [known[name] for name in chosen(text, known, "--only") or known]
 
 
 def _finished(part: Part, arguments: argparse.Namespace, folder: Path) -> Record | None:

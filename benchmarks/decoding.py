@@ -55,8 +55,9 @@ LENGTH_TOLERANCE = 0.1
 _LAYOUT = ",sinusoid_layout=split"
 """Marian can have no other positions; all other programs have the layout that they are given."""
 
-_RATE_OF_WIDTH = 0.003 * 128
-"""Peak learning rate times the width of the model: wide models need a lower rate."""
+_RATE_OF_WIDTH = 0.003 * 128**2
+"""Peak learning rate times the square of the model's width. With batches as small as these, base learns nothing at a rate
+that falls with the width alone."""
 
 
 def main(argv: list[str]) -> int:
@@ -132,7 +133,7 @@ def trained_run(setting: Setting, corpus: Corpus, steps: int) -> Path:
     prepared = prepare(corpus, setting.home, setting.arguments.vocab_size)
     overrides = setting.config.overrides() + _LAYOUT
     if steps > 1:
-        rate = _RATE_OF_WIDTH / setting.config.width
+        rate = _RATE_OF_WIDTH / setting.config.width**2
         overrides += f",learning_rate_schedule=linear,learning_rate={rate:g},learning_rate_warmup_steps=300"
     digest = hashlib.sha256(overrides.encode()).hexdigest()[:8]
     folder = setting.home / "runs" / f"{prepared.data_dir.name}-{setting.config.name}-{steps}-{digest}"

@@ -45,20 +45,21 @@ class Corpus:
         return read_pairs([LineBlock(path) for path in self.files[split]], Counter())
 
 
-def open_corpus(folder: Path | None, home: Path, pairs: int | None = None) -> Corpus:
+def open_corpus(folder: Path | None, home: Path, pairs: int | None = None, sides: tuple[str, ...] = SIDES) -> Corpus:
     """Returns the corpus of a folder, or a synthetic one where none is named.
 
     Args:
         folder: with `train.en`, `train.de`, `val.en`, ..., plain or .gz.
         home: where text that has to be made is written.
         pairs: training pairs; those of a folder are repeated or cut. None for all, of synthetic text PAIRS.
+        sides: endings of the names of the files of a folder, source and target.
 
     Raises:
         UserError: the folder lacks some of the files; all of them are named.
     """
     if folder is None:
         return _synthetic(home / "text", pairs or PAIRS)
-    names = {split: [f"{stem}.{side}" for side in SIDES] for split, stem in FILES.items()}
+    names = {split: [f"{stem}.{side}" for side in sides] for split, stem in FILES.items()}
     files = {split: tuple(_find(folder, name) for name in pair) for split, pair in names.items()}
     missing = [name for pair in names.values() for name in pair if _find(folder, name) is None]
     if missing:

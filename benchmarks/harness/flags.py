@@ -123,8 +123,8 @@ def settings(arguments: argparse.Namespace, **changes: int | None) -> Setting:
     return Setting(arguments, config, home, conditions, scratch)
 
 
-def chosen(text: str, known: Mapping[str, object]) -> list[str]:
-    """Returns the names in a list with commas.
+def chosen(text: str, known: Mapping[str, object], flag: str = "--peers") -> list[str]:
+    """Returns the names in a list with commas, the value of a flag.
 
     Raises:
         UnknownNameError: one of them does not exist.
@@ -133,9 +133,7 @@ def chosen(text: str, known: Mapping[str, object]) -> list[str]:
     for name in found:
         if name not in known:
             there = ", ".join(known)
-            raise UnknownNameError(
-                f"--peers={text}: there is no {name!r}; {did_you_mean(name, known)}there are {there}"
-            )
+            raise UnknownNameError(f"{flag}={text}: there is no {name!r}; {did_you_mean(name, known)}there are {there}")
     return found
 
 

@@ -1,0 +1,115 @@
+"""Which of several sets translates best: what is trained, what is not trained again, tables, a failure."""
+
+import contextlib
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.harness.processes import SideError
+from benchmarks.harness.quality_runs import Runs
+from benchmarks.harness.variants import groups
+from t2t.registry import HPARAMS
+from tests.readme import ROOT
+
+OURS = {
+    "h1": "h1", "h2": "h4", "h8": "h16", "h16": "h32", "k8": "k16", "k16": "k32", "l1": "l2", "l3": "l4", "l6": "l8",
+    "d64": "hs256", "d256": "hs1024", "ff128": "ff1024", "ff512": "ff4096", "dropout_0": "dr0", "dropout_0.4": "dr2",
+    "smoothing_0": "ls0", "smoothing_0.2": "ls2", "learned_positions": "learned_positions",
+}  # fmt: skip
+"""Our small rows of Table 3, and the registered ones whose changes they stand for."""
+
+
+@pytest.fixture
+def commands(monkeypatch):
+    """What would be run; the trainer leaves a run that has ended, the decoder the references without some words."""
+    asked = []
+    words_left_out = {"base-seed1": 0, "h1-seed1": 4, "base-seed2": 2, "h1-seed2": 4}
+
+    def command(runs, run, cores, name, *flags):
+        asked.append((run.name, name))
+        if run.name == "h2-seed1":
+            raise SideError("out of memory")
+        if name == "t2t-trainer":
+            shutil.copytree(ROOT / "tests/golden/runs/0.1.0/run", run, dirs_exist_ok=True)
+        else:
+            (target,) = (flag.partition("=")[2] for flag in flags if flag.startswith("--decode_to_file="))
+            lines = [line[: len(line) - words_left_out[run.name]] for line in runs.references]
+            Path(target).write_text("".join(f"{line}\n" for line in lines))
+
+    monkeypatch.setattr(Runs, "_command", command)
+    return asked
+
+
+def test_every_seed_is_trained_once_and_compared_with_the_first_set(commands, tmp_path, capsys):
+    flags = ["quality", f"--folder={tmp_path}", "--group=table3", "--pairs=60", "--vocab_size=400", "--parallel=2"]
+    files = [f"--json={tmp_path / 'table.json'}", f"--plot={tmp_path / 'differences.svg'}"]
+    assert main([*flags, "--only=base,h1", "--seeds=1,2", *files]) == 0
+    ours = [(run, name) for run in ("base-seed1", "base-seed2", "h1-seed1", "h1-seed2")
+            for name in ("t2t-decoder", "t2t-trainer")]  # fmt: skip
+    assert sorted(commands) == ours
+    base, h1 = json.loads((tmp_path / "table.json").read_text())["rows"]
+    assert base["of_seeds"][0] == pytest.approx(100)
+    assert base["p"] is None
+    assert base["bleu"] == pytest.approx(sum(base["of_seeds"]) / 2)
+    assert base["deviation"] == pytest.approx((base["of_seeds"][0] - base["of_seeds"][1]) / 2**0.5)
+    assert h1["of_seeds"][0] == h1["of_seeds"][1] < base["of_seeds"][1]
+    assert h1["deviation"] == 0
+    assert h1["p"] < 0.01
+    assert h1["changes"] == "num_heads=1"
+    assert h1["paper"] == [5.29, 24.9]
+    assert "h1" in (tmp_path / "differences.svg").read_text()
+    out = capsys.readouterr().out
+    assert re.search(r"\| h1, `num_heads=1` \| [\d,]+ \| [\d.]+ \| [\d.]+ \| 0.00 \| .* \| 5.29 \| 24.9 \|\n", out)
+    commands.clear()
+    assert main([*flags, "--only=base,h1", "--seeds=1,2"]) == 0
+    assert commands == [], "all of them are finished"
+    assert main([*flags, "--only=base", "--seeds=1", "--hparams=num_heads=1"]) == 0
+    assert commands, "t2t-trainer is asked, which refuses it"
+
+
+def test_a_run_that_fails_is_named_and_stops_no_other(commands, tmp_path, capsys):
+    flags = [f"--folder={tmp_path}", "--group=table3", "--pairs=60", "--vocab_size=400"]
+    assert main(["quality", *flags, "--only=base,h1,h2"]) == 1
+    out, err = capsys.readouterr()
+    assert "h2-seed1: out of memory\n" in err
+    assert "| h2, `num_heads=2` |  |  |  |  | failed |  | 5 | 25.5 |\n" in out
+    assert "| h1, " in out
+
+
+def test_rows_of_table_3_are_beside_the_figures_of_the_paper():
+    rows = {one.name: one for one in groups()["table3"]}
+    assert rows.keys() - OURS.keys() == {"base"}
+    assert rows["base"].paper == (4.92, 25.8)
+    for name, of_paper in OURS.items():
+        said = re.search(
+            r"Paper: perplexity (\d+\.\d+), BLEU (\d+\.\d+)", HPARAMS.get(f"transformer_{of_paper}").__doc__
+        )
+        assert rows[name].paper == tuple(map(float, said.groups()))
+        HPARAMS.get(rows[name].hparams_set)().override(rows[name].changes)
+
+
+def test_models_are_all_that_translate():
+    found = {one.name: one.model for one in groups()["models"]}
+    assert next(iter(found)) == "transformer_multi30k_tiny"
+    assert found["byte_net_multi30k_tiny"] == "byte_net"
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--only=h3", "benchmarks: error: --only=h3: there is no 'h3'; did you mean"),
+        ("--seeds=1,x", "python -m benchmarks quality: error: argument --seeds: invalid whole_numbers value: '1,x'"),
+        (
+            "--languages=de",
+            "python -m benchmarks quality: error: argument --languages: invalid two_endings value: 'de'",
+        ),
+    ],
+)
+def test_mistakes_are_said(flag, message, tmp_path, capsys):
+    with contextlib.suppress(SystemExit):
+        assert main(["quality", f"--folder={tmp_path}", "--group=table3", flag]) == 2
+    assert message in capsys.readouterr().err
