@@ -56,8 +56,8 @@ _LAYOUT = ",sinusoid_layout=split"
 """Marian can have no other positions; all other programs have the layout that they are given."""
 
 _RATE_OF_WIDTH = 0.003 * 128**2
-"""Peak learning rate times the square of the model's width. With batches as small as these, base learns nothing at a rate
-that falls with the width alone."""
+"""Peak learning rate times the square of the model's width. With batches as small as these, base learns nothing at a
+rate that falls with the width alone."""
 
 
 def main(argv: list[str]) -> int:

@@ -3,11 +3,14 @@
 from benchmarks.harness.child import read_job, write_result
 from benchmarks.ours.runs import build_run
 
+SAVED_EVERY = 250
+"""Updates between two checkpoints, from which an interrupted run goes on."""
+
 
 def main():
     """Leaves the run in `output_dir`; one that was interrupted goes on."""
     job = read_job()
-    run = build_run(job, train_steps=job["train_steps"], log_every=50)
+    run = build_run(job, train_steps=job["train_steps"], log_every=50, eval_every=SAVED_EVERY)
     run.fit()
     write_result(job, train_steps=job["train_steps"])
 
