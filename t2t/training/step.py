@@ -133,8 +133,8 @@ class UpdateStep(abc.ABC):
         """Compiles programs of updates side by side, where an engine can; `warm_up` raises what is wrong with one."""
 
     def warm_up(self, micro_batches: Sequence[Sequence[Features]], problem: str = "") -> None:
-        """Runs an update and does not apply it: no state changes, but it is compiled and its memory has been had."""
-        self._run(micro_batches, 0, 0.0, problem, applies=False)
+        """Runs an update to its end and does not apply it: no state changes, but its memory has been had."""
+        float(self._run(micro_batches, 0, 0.0, problem, applies=False).loss_sum)
 
     @abc.abstractmethod
     def _run(
