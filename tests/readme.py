@@ -22,6 +22,8 @@ _NAMES = (
 )  # fmt: skip
 GUIDES = (README, *(ROOT / f"docs/{name}.md" for name in _NAMES))
 """README and the pages that go on from it: each name of a block stands once in all of them."""
+PHRASES = ["einundzwanzig Katzen", "der Zug fährt um halb sieben ab"]
+"""What the first line of the README writes."""
 PAGES = (README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")))
 
 _BLOCK = re.compile(
@@ -78,6 +80,15 @@ def shortened(commands: str) -> str:
 
 _SECONDS = 1200
 """A block that takes longer hangs."""
+
+
+def translate_quickstart(folder: Path, before: str = "") -> list[str]:
+    """Trains what the README's first line trains, and returns its translations; `before` comes before the command."""
+    _, _, line = block("quickstart").rpartition("&& ")
+    texts, _, command = line.replace(".venv/bin/", "").replace("quickstart/", "").partition("| ")
+    done = execute("bash", f"{texts}| {before} {command}", folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
 def execute(language: str, text: str, folder: Path) -> subprocess.CompletedProcess:

@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks.__main__ import main
 from tests.integration import test_workers as workers
+from tests.readme import PHRASES, translate_quickstart
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,6 +38,12 @@ def test_what_holds_of_updates_holds_on_jax(tmp_path):
     """By hand, however they are cut; dropout, mixtures and statistics."""
     parts = ("updates", "dropout", "mixture", "statistics")
     run_on_jax(tmp_path, *(f"tests/equivalence/test_equivalence_{part}.py" for part in parts))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(importlib.util.find_spec("jaxlib") is None, reason="JAX is not installed")
+def test_the_first_line_of_the_readme_translates_on_jax(tmp_path):
+    assert translate_quickstart(tmp_path, before="KERAS_BACKEND=jax") == PHRASES
 
 
 @pytest.fixture
