@@ -35,7 +35,7 @@ each: sacreBLEU's 13a, its international one, and that of papers before it (Mose
     %s --translation=test.decodes --reference=test.de --all_tokenizations --language=de
 
 --paired compares other translations with --translation by paired bootstrap resampling: for each score its mean and the
-interval of 95 %% of 1,000 samples of the lines, and p, the probability of such a difference by chance; * marks p below
+interval of 95 % of 1,000 samples of the lines, and p, the probability of such a difference by chance; * marks p below
 0.05.
 
     %s --translation=base.decodes --reference=test.de --paired=big.decodes --chrf --ter
