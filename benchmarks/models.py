@@ -54,8 +54,15 @@ def sets() -> list[str]:
 def model_of(hparams_set: str) -> str:
     """Returns the model of a set: one that reads its hparams, and whose name the set's begins with if there is one."""
     kind = type(HPARAMS.get(hparams_set)()).__name__
-    models = [entry.name for entry in MODELS.entries() if MODELS.declared(entry.name, "hparams_class") == kind]
+    models = [entry.name for entry in MODELS.entries() if not entry.alias_of and _own_hparams(entry.name) == kind]
     return max(models, key=lambda name: (hparams_set.startswith(name), len(name)))
+
+
+def _own_hparams(model: str) -> str:
+    """Returns the name of the class of hparams that a model names itself; empty where it inherits it."""
+    if (loaded := MODELS.loaded(model)) is None:
+        return MODELS.declared(model, "hparams_class")
+    return getattr(vars(loaded).get("hparams_class"), "__name__", "")
 
 
 def _side(setting: Setting, hparams_set: str) -> Side:
