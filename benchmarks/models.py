@@ -52,10 +52,11 @@ def sets() -> list[str]:
 
 
 def model_of(hparams_set: str) -> str:
-    """Returns the model of a set: one that reads its hparams, and whose name the set's begins with if there is one."""
+    """Returns the model of a set: one that reads its hparams, named as the set's name begins, or shortly."""
     kind = type(HPARAMS.get(hparams_set)()).__name__
     models = [entry.name for entry in MODELS.entries() if not entry.alias_of and _own_hparams(entry.name) == kind]
-    return max(models, key=lambda name: (hparams_set.startswith(name), len(name)))
+    named = [name for name in models if hparams_set.startswith(name)]
+    return max(named, key=len) if named else min(models, key=len)
 
 
 def _own_hparams(model: str) -> str:

@@ -96,6 +96,8 @@ def test_models_are_all_that_translate():
     found = {one.name: one.model for one in groups()["models"]}
     assert next(iter(found)) == "transformer_multi30k_tiny"
     assert found["byte_net_multi30k_tiny"] == "byte_net"
+    assert found["t5_multi30k_tiny"] == "transformer"
+    assert found["lstm_attention_multi30k_tiny"] == "lstm_seq2seq_attention"
 
 
 @pytest.mark.parametrize(
