@@ -1,6 +1,7 @@
 """Trainings that differ by set and seed, each with its outputs of the test set."""
 
 import dataclasses
+import json
 import os
 import queue
 import subprocess
@@ -8,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from benchmarks.harness.corpus import Corpus
 from benchmarks.harness.prepared import PROBLEM, prepare
@@ -82,19 +84,33 @@ class Runs:
         ]  # fmt: skip
         cores = self._cores.get()
         try:
-            if not _was_made_by(training, outputs):  # a run that was begun with other flags is refused by its trainer
-                self._command(run, cores, "t2t-trainer", *training)
-                files = [f"--decode_from_file={self._sources}", f"--decode_to_file={outputs}"]
-                self._command(run, cores, "t2t-decoder", f"--output_dir={run}", *files)
-                write_atomically(_flags_file(outputs), "\n".join(training).encode())
-            trained = self._read(run, outputs)
+            figures = _figures(training, outputs) or self._make(run, outputs, cores, training)
         except SideError as error:
             print(f"{run.name}: {error}", file=sys.stderr, flush=True)
             return error
         finally:
             self._cores.put(cores)
+        lines = outputs.read_text(encoding="utf-8").split("\n")[:-1]
+        trained = Trained(lines, bleu(lines, self.references).value, figures["perplexity"], figures["parameters"])
         print(f"{run.name}: BLEU {trained.bleu:.2f}", file=sys.stderr, flush=True)
         return trained
+
+    def _make(self, run: Path, outputs: Path, cores: Sequence[int], training: Sequence[str]) -> dict[str, Any]:
+        """Trains a run, or goes on with it, and decodes; returns its figures, which are kept beside the outputs."""
+        self._command(run, cores, "t2t-trainer", *training)  # refuses a run that was begun with other flags
+        opened = RunDir.open(run)
+        checkpoint = CheckpointStore(opened.checkpoints_folder).load_model()
+        if checkpoint.step != self._steps:
+            raise SideError(f"it has {checkpoint.step} updates already; ask for as many, or name another --folder")
+        files = [f"--decode_from_file={self._sources}", f"--decode_to_file={outputs}"]
+        self._command(run, cores, "t2t-decoder", f"--output_dir={run}", *files)
+        figures = {
+            "training": training,
+            "perplexity": [line[PERPLEXITY] for line in opened.metrics() if PERPLEXITY in line][-1],
+            "parameters": sum(array.size for array in checkpoint.model.values()),
+        }
+        write_atomically(_figures_file(outputs), (json.dumps(figures, indent=1) + "\n").encode())
+        return figures
 
     def _command(self, run: Path, cores: Sequence[int], name: str, *flags: str) -> None:
         log = run.with_name(f"{run.name}.log")
@@ -108,20 +124,13 @@ class Runs:
             last = (log.read_text(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
             raise SideError(f"{name} ended with status {done.returncode}: {last[:200]}; see {log}")
 
-    def _read(self, run: Path, outputs: Path) -> Trained:
-        opened = RunDir.open(run)
-        lines = outputs.read_text(encoding="utf-8").split("\n")[:-1]
-        perplexity = [line[PERPLEXITY] for line in opened.metrics() if PERPLEXITY in line][-1]
-        arrays = CheckpointStore(opened.checkpoints_folder).load_model().model
-        parameters = sum(array.size for array in arrays.values())
-        return Trained(lines, bleu(lines, self.references).value, perplexity, parameters)
+
+def _figures_file(outputs: Path) -> Path:
+    return outputs.with_suffix(".json")
 
 
-def _flags_file(outputs: Path) -> Path:
-    return outputs.with_suffix(".flags")
-
-
-def _was_made_by(training: Sequence[str], outputs: Path) -> bool:
-    """Returns whether outputs are there, of a run that was trained with these flags."""
-    flags = _flags_file(outputs)
-    return flags.is_file() and flags.read_text().split("\n") == list(training)
+def _figures(training: Sequence[str], outputs: Path) -> dict[str, Any] | None:
+    """Returns the figures beside outputs of a run that was trained with these flags; None where there are none."""
+    file = _figures_file(outputs)
+    figures = json.loads(file.read_text()) if file.is_file() else {}
+    return figures if figures.get("training") == list(training) else None

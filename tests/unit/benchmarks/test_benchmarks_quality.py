@@ -23,6 +23,10 @@ OURS = {
 """Our small rows of Table 3, and the registered ones whose changes they stand for."""
 
 
+SMALL = ("--pairs=60", "--vocab_size=400", "--train_steps=500")
+"""As many updates as the run has that stands for each."""
+
+
 @pytest.fixture
 def commands(monkeypatch):
     """What would be run; the trainer leaves a run that has ended, the decoder the references without some words."""
@@ -45,7 +49,7 @@ def commands(monkeypatch):
 
 
 def test_every_seed_is_trained_once_and_compared_with_the_first_set(commands, tmp_path, capsys):
-    flags = ["quality", f"--folder={tmp_path}", "--group=table3", "--pairs=60", "--vocab_size=400", "--parallel=2"]
+    flags = ["quality", f"--folder={tmp_path}", "--group=table3", *SMALL, "--parallel=2"]
     files = [f"--json={tmp_path / 'table.json'}", f"--plot={tmp_path / 'differences.svg'}"]
     assert main([*flags, "--only=base,h1", "--seeds=1,2", *files]) == 0
     ours = [(run, name) for run in ("base-seed1", "base-seed2", "h1-seed1", "h1-seed2")
@@ -72,12 +76,16 @@ def test_every_seed_is_trained_once_and_compared_with_the_first_set(commands, tm
 
 
 def test_a_run_that_fails_is_named_and_stops_no_other(commands, tmp_path, capsys):
-    flags = [f"--folder={tmp_path}", "--group=table3", "--pairs=60", "--vocab_size=400"]
+    flags = [f"--folder={tmp_path}", "--group=table3", *SMALL]
     assert main(["quality", *flags, "--only=base,h1,h2"]) == 1
     out, err = capsys.readouterr()
     assert "h2-seed1: out of memory\n" in err
     assert "| h2, `num_heads=2` |  |  |  |  | failed |  | 5 | 25.5 |\n" in out
     assert "| h1, " in out
+    assert main(["quality", *flags, "--only=base", "--train_steps=400"]) == 1
+    assert (
+        "base-seed1: it has 500 updates already; ask for as many, or name another --folder\n" in capsys.readouterr().err
+    )
 
 
 def test_rows_of_table_3_are_beside_the_figures_of_the_paper():
