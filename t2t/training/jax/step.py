@@ -30,7 +30,7 @@ from t2t.training.seeds import noise_seed
 from t2t.training.step import NOISE_FALL, Features, UpdateStats, UpdateStep
 
 MOST_COMPILED = 8
-"""Programs at a time: each takes memory of some hundred MB."""
+"""Programs at a time: each takes memory meanwhile, 200 MB of a small Transformer, 1 GB of base."""
 
 Values = list[jax.Array]
 """Of the variables of the state, in their order."""
