@@ -8,7 +8,6 @@ and more seeds or updates are added to what is there.
 
 import argparse
 import json
-import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +28,7 @@ def main(argv: list[str]) -> int:
     arguments = _parser().parse_args(argv)
     group = groups()[arguments.group]
     if arguments.only:
-        names = chosen(arguments.only, {one.name: one for one in group}, "--only")
+        names = chosen(arguments.only, [one.name for one in group], "--only")
         group = tuple(one for one in group if one.name in names)
     folder = arguments.folder.expanduser().absolute()
     folder.mkdir(parents=True, exist_ok=True)
@@ -153,4 +152,4 @@ def plot(rows: Sequence[dict[str, Any]], path: Path) -> None:
 
 
 def _number(value: float | None, how: str) -> str:
-    return "" if value is None or math.isnan(value) else f"{value:{how}}"
+    return "" if value is None else f"{value:{how}}"

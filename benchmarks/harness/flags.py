@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +123,7 @@ def settings(arguments: argparse.Namespace, **changes: int | None) -> Setting:
     return Setting(arguments, config, home, conditions, scratch)
 
 
-def chosen(text: str, known: Mapping[str, object], flag: str = "--peers") -> list[str]:
+def chosen(text: str, known: Collection[str], flag: str = "--peers") -> list[str]:
     """Returns the names in a list with commas, the value of a flag.
 
     Raises:

@@ -132,5 +132,5 @@ def _figures_file(outputs: Path) -> Path:
 def _figures(training: Sequence[str], outputs: Path) -> dict[str, Any] | None:
     """Returns the figures beside outputs of a run that was trained with these flags; None where there are none."""
     file = _figures_file(outputs)
-    figures = json.loads(file.read_text()) if file.is_file() else {}
+    figures = json.loads(file.read_text()) if file.is_file() and outputs.is_file() else {}
     return figures if figures.get("training") == list(training) else None

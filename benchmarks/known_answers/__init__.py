@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypedDict
 
-from t2t.errors import T2TError, UnknownNameError, UserError, did_you_mean, one_line
+from benchmarks.harness.flags import chosen
+from t2t.errors import T2TError, UserError, one_line
 
 
 class Row(TypedDict):
@@ -35,7 +36,7 @@ def main(argv: list[str]) -> int:
     arguments = parser.parse_args(argv)
     if not arguments.data.is_dir():
         raise UserError(f"--data={arguments.data}: there is no such folder; name the folder of files")
-    rows = list(all_rows(arguments.data, _chosen(arguments.only)))
+    rows = list(all_rows(arguments.data, chosen(arguments.only, names(), "--only") or names()))
     print_table(rows)
     return 0 if all(row["ok"] for row in rows) else 1
 
@@ -63,14 +64,3 @@ def print_table(rows: list[Row]) -> None:
     for check in failed:
         print(f"failed: {check}", file=sys.stderr)
     print(f"\n{len(rows) - len(failed)} of {len(rows)} known answers met")
-
-
-def _chosen(only: str) -> list[str]:
-    chosen = [name for name in only.split(",") if name] or names()
-    for name in chosen:
-        if name not in names():
-            known = ", ".join(names())
-            raise UnknownNameError(
-                f"--only={only}: there is no {name!r}; {did_you_mean(name, names())}there are {known}"
-            )
-    return chosen
