@@ -115,14 +115,18 @@ class JaxStep(UpdateStep):
         state, settings = self._state_on_all(), self._settings(False, 0.0, False)
         # Workers compile in one order, as compiling for several may have them wait for each other.
         several = self.replicas > len(self.own)
+        found: dict[tuple, Any] = {}
         with ThreadPoolExecutor(1 if several else min(available_cores(), MOST_COMPILED)) as threads:
 
             def compiled(name: str, *given: Any) -> Any:
-                lowered = self._program(name, problem).lower(*given)
-                threads.submit(lowered.compile)
-                # What a next program is given, are sums.
-                split = functools.partial(jax.ShapeDtypeStruct, sharding=self._devices.split_layout)
-                return jax.tree.map(lambda found: split(found.shape, found.dtype), lowered.out_info)
+                key = (name, *map(np.shape, jax.tree.leaves(given)))
+                if key not in found:  # updates of several shapes may have a program in common
+                    lowered = self._program(name, problem).lower(*given)
+                    threads.submit(lowered.compile)
+                    # What a next program is given, are sums.
+                    split = functools.partial(jax.ShapeDtypeStruct, sharding=self._devices.split_layout)
+                    found[key] = jax.tree.map(lambda one: split(one.shape, one.dtype), lowered.out_info)
+                return found[key]
 
             for micro_batches in updates:
                 with contextlib.suppress(Exception):
