@@ -152,49 +152,24 @@ class TrainingRun:
             MachineError: out of memory, disk full, or another worker has ended.
         """
         folder, is_chief = self.resolved.request.output_folder, self.workers.is_chief
-        training_engine().apply_precision(
-            self.resolved.hparams.precision
-        )  # another model of the process may have changed it
+        # Another model of the process may have changed it.
+        training_engine().apply_precision(self.resolved.hparams.precision)
         with self.workers.guard(), contextlib.ExitStack() as stack:
             store = CheckpointStore(RunDir(folder, self.record()).checkpoints_folder)
             if is_chief:
                 stack.enter_context(lock_run(folder))
                 self._check_run(folder)
             self.workers.check_same(self._shared())
-            with self.devices.scope():
-                update, state = self.workers.share(self.step, self._begin(store) if is_chief else (0, {}))
-            if state:
-                self.batches.seek(state)
-            data_state = self.batches.state()
-            per_update = self.plan.micro_batches * self.step.replicas
-            batches = stack.enter_context(Prefetch(self.batches, depth=max(4, 2 * per_update)))
-            trainer = Trainer(self.step, batches, data_state, self.plan, update)
-            evaluator = None
-            if self.settings.evaluates_dev:
-                best_metric = self.resolved.hparams.best_metric
-                evaluator = RunEvaluator(self.parts, self.settings.eval_steps, best_metric, self._sharing())
+            trainer = self._open_trainer(store, stack)
+            evaluator = self._build_evaluator()
             if is_chief:
-                self._log_progress(folder, update)
-            if update < self.plan.train_steps:
+                self._log_progress(folder, trainer.update)
+            if trainer.update < self.plan.train_steps:
                 self._warm_up(trainer, evaluator)
             signals = StopOnSignal()
             stack.callback(signals.release)
             signals.take_over()
-            if is_chief:
-                own = self._chief_callbacks(trainer, store, signals, evaluator, callbacks)
-            else:
-                own = [self._evaluate(trainer, evaluator)] if evaluator is not None else []
-            agreement = (
-                [AgreeToStop(trainer, self.workers, self.settings.eval_every)] if self.workers.are_several else []
-            )
-            try:
-                trainer.fit([*own, signals, *callbacks, *agreement])
-            except DivergedError as error:
-                latest = store.latest()
-                good = (
-                    "no checkpoint was saved before" if latest is None else f"the last good checkpoint is step {latest}"
-                )
-                raise DivergedError(f"{error}; {good}") from error
+            self._train(trainer, store, self._all_callbacks(trainer, store, signals, evaluator, callbacks))
             if is_chief:
                 store.prune(self.settings.keep_checkpoint_max)  # the last evaluation may have found another best
                 RunDir.open(folder).publish_figures()
@@ -204,6 +179,31 @@ class TrainingRun:
             signals.take_over()
             self._average_best(store, evaluator, signals)
             return self._report_signal(trainer.update, signals.received or 0)
+
+    def _open_trainer(self, store: CheckpointStore, stack: contextlib.ExitStack) -> Trainer:
+        """Restores the run or begins it, on all workers, and starts to read its batches, until `stack` is closed."""
+        with self.devices.scope():
+            update, data_state = self.workers.share(self.step, self._begin(store) if self.workers.is_chief else (0, {}))
+        if data_state:
+            self.batches.seek(data_state)
+        data_state = self.batches.state()
+        per_update = self.plan.micro_batches * self.step.replicas
+        batches = stack.enter_context(Prefetch(self.batches, depth=max(4, 2 * per_update)))
+        return Trainer(self.step, batches, data_state, self.plan, update)
+
+    def _build_evaluator(self) -> RunEvaluator | None:
+        if not self.settings.evaluates_dev:
+            return None
+        return RunEvaluator(self.parts, self.settings.eval_steps, self.resolved.hparams.best_metric, self._sharing())
+
+    def _train(self, trainer: Trainer, store: CheckpointStore, callbacks: list[keras.callbacks.Callback]) -> None:
+        """Trains to the end or a signal; raises DivergedError, which says where the last good weights are."""
+        try:
+            trainer.fit(callbacks)
+        except DivergedError as error:
+            latest = store.latest()
+            good = "no checkpoint was saved before" if latest is None else f"the last good checkpoint is step {latest}"
+            raise DivergedError(f"{error}; {good}") from error
 
     def _average_best(self, store: CheckpointStore, evaluator: RunEvaluator, signals: StopOnSignal) -> None:
         """Saves and evaluates the mean of the best checkpoints; a resumed run makes up for what a signal breaks off."""
@@ -297,6 +297,23 @@ class TrainingRun:
     def record(self) -> RunRecord:
         """Returns the record of the run directory."""
         return record_of(self.resolved, self.data, self.warm_start)
+
+    def _all_callbacks(
+        self,
+        trainer: Trainer,
+        store: CheckpointStore,
+        signals: StopOnSignal,
+        evaluator: RunEvaluator | None,
+        of_caller: Sequence[keras.callbacks.Callback],
+    ) -> list[keras.callbacks.Callback]:
+        """Returns the callbacks of this worker, in the order in which they are called."""
+        if self.workers.is_chief:
+            own = self._chief_callbacks(trainer, store, signals, evaluator, of_caller)
+        else:
+            own = [self._evaluate(trainer, evaluator)] if evaluator is not None else []
+        several = self.workers.are_several
+        agreement = [AgreeToStop(trainer, self.workers, self.settings.eval_every)] if several else []
+        return [*own, signals, *of_caller, *agreement]
 
     def _chief_callbacks(
         self,
