@@ -37,7 +37,7 @@ WANDB = ["wandb>=0.20,<1"]
 setup(
     name="t2t-keras",  # the import is `t2t`
     version=re.search(r'__version__ = "(.+)"', (ROOT / "t2t/__init__.py").read_text()).group(1),
-    description="Sequence models by name, in the manner of Tensor2Tensor, on TensorFlow 2 and Keras 3",
+    description="Sequence models by name, in the style of Tensor2Tensor, on TensorFlow 2 and Keras 3",
     long_description=(ROOT / "README.md").read_text(encoding="utf-8") if (ROOT / "README.md").exists() else "",
     long_description_content_type="text/markdown",
     license="Apache-2.0",

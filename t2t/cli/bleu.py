@@ -72,7 +72,7 @@ def build_flags(values: flags.FlagValues) -> None:
         define.float("smooth_value", None, "Value of floor and add-k smoothing.", lower_bound=0.0)
         define.boolean("lowercase", None, "Ignores case in BLEU.")
         define.enum("bleu_variant", None, list(VARIANTS), "cased, uncased (as --lowercase), or both.")
-        define.boolean("force", None, "Says that tokenized translations are meant so.")
+        define.boolean("force", None, "Suppresses the warning about tokenized input.")
         define.boolean("all_tokenizations", False, "Prints BLEU three times: 13a, intl, and tokenized as papers before "
                        "sacreBLEU had it (Moses; in German with compounds split).")  # fmt: skip
         define.string("language", None, "Code of the language of the files, which chooses the tokenizer: zh, ja-mecab, "
@@ -94,7 +94,7 @@ def build_flags(values: flags.FlagValues) -> None:
         define.boolean("ter_normalized", None, "Splits punctuation from words in TER.")
         define.boolean("ter_no_punct", None, "Leaves punctuation out of TER.")
         define.boolean("ter_asian_support", None, "Splits Chinese and Japanese into characters in TER.")
-        define.boolean("ter_case_sensitive", None, "Heeds case in TER.")
+        define.boolean("ter_case_sensitive", None, "Makes TER case-sensitive.")
 
 
 @command(build_flags, USAGE)

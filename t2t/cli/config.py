@@ -6,8 +6,8 @@ train_steps = 1300
 [hparams]
 batch_size = 2048
 
-One file is for all commands that take --config: each passes over what only the others have. Flags on the command line
-come before the file, and hparams there change those of the file one by one.
+One file serves all commands that take --config: each ignores the keys of the others. Flags on the command line
+override the file; hparams given there override those of the file one by one.
 """
 
 import importlib
@@ -42,7 +42,7 @@ _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
 
 
 def define_config_flag(values: flags.FlagValues, besides: tuple[str, ...] = ()) -> None:
-    """--config; flags in `besides` mean something else than the trainer's, and are not taken from files."""
+    """Defines --config. Flags in `besides` differ in meaning from the trainer's; files do not set them."""
     with flag_group(values, RUN) as define:
         define.string("config", "", "TOML file with flags, name = value, and a table [hparams]; the command line comes "
                       "before it.")  # fmt: skip

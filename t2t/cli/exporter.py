@@ -23,7 +23,7 @@ from t2t.specs.constants import DEFAULT_DATA_DIR, DEV
 
 _PROMISES = "\n\n".join(f"With {name}, {promise}." for name, promise in PROMISES.items())
 USAGE = f"""
-Makes of a run a model for other programs. It is kept only if it answers a few hundred inputs as the run does.
+Exports a run for other programs. The export is kept only if it agrees with the run on a few hundred inputs.
 
     %s --output_dir=run --export_dir=served/1  (TensorFlow SavedModel: text in, text out)
     %s --output_dir=run --export_dir=served/1 --parity_file=lines.txt
@@ -35,10 +35,10 @@ Makes of a run a model for other programs. It is kept only if it answers a few h
 
 {_PROMISES}
 
-The comparison is written into it, as t2t_export.json, with a README.md of how to call it. The inputs
-are the dev split of the run's data, lines of --parity_file, or, where neither is at hand, random
-texts made of the run's vocabulary; the report says which. The search of a SavedModel is the run's
-own, with its settings or those given here, fixed.
+It contains the comparison, t2t_export.json, and a README.md on how to call it. The inputs are the
+dev split of the run's data, lines of --parity_file, or, without either, random texts from the
+run's vocabulary; the report says which. A SavedModel has the run's own search, fixed to its
+settings or those given here.
 """
 
 

@@ -75,8 +75,8 @@ def build_flags(values: flags.FlagValues) -> None:
     with flag_group(values, TRAINING) as define:
         define.boolean("studio", False, "Shows the run in a browser while it trains: pages of t2t-insight, at a free "
                        "port of this machine, whose address is printed.")  # fmt: skip
-        define.string("track", "", "Experiment trackers that are told of hparams, figures and the end, with commas "
-                      "between them: mlflow, wandb.")  # fmt: skip
+        define.string("track", "", "Experiment trackers that log hparams, figures and how the run ends, separated by "
+                      "commas: mlflow, wandb.")  # fmt: skip
 
 
 SETTINGS_FLAGS = {

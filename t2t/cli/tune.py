@@ -54,7 +54,7 @@ _AUTOTUNE = {"objective": "autotune_objective", "trials": "autotune_max_trials",
 """Flags by their names in Tensor2Tensor."""
 _UNUSED = {
     "autotune": UnusedFlag("this command always searches", "false"),
-    "autotune_maximize": UnusedFlag("a figure tells itself whether more of it is better", "true"),
+    "autotune_maximize": UnusedFlag("each metric says whether higher is better", "true"),
 }
 
 

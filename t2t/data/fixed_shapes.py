@@ -1,8 +1,8 @@
 """Batches of few fixed shapes, for compilers that make a program for each shape they meet.
 
-A shape is a width of the targets, a width of the inputs and a number of rows. The widths are chosen by the lengths of
-some examples: so many of the targets that the padding is least, and for each of them so many of the inputs of its
-examples. What does not fill a batch of one shape goes on to the next wider; the last batch of a window is filled with
+A shape is a width of the targets, a width of the inputs and a number of rows. The widths are chosen for the lengths of
+a sample: target widths with the least padding and, for each of them, the input widths with the least padding for its
+examples. Examples that do not fill a batch go to the next wider shape; the last batch of a window is filled with
 empty rows.
 """
 

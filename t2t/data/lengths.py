@@ -12,7 +12,7 @@ from t2t.data.reader import SplitReader
 from t2t.specs.features import FeatureKind
 
 BLOCK = 1 << 20
-"""Examples whose lengths are looked at together where those of a whole split are, so that memory is bounded."""
+"""Examples per block when scanning the lengths of a whole split; bounds the memory."""
 
 
 def is_audio(reader: SplitReader, stored: str) -> bool:

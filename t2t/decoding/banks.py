@@ -1,9 +1,9 @@
-"""Beams shared out by how much of what has to be written is there: dynamic beam allocation.
+"""Dynamic beam allocation: divides the beam among hypotheses by how many forced ids they still need.
 
 Post and Vilar 2018 (aclanthology.org/N18-1119), section 4. Hypotheses with more of the forced phrases are less
-probable, and would lose against those that put them off. So a bank holds the hypotheses that still need equally many
-ids, and all banks get equally many of the K places; what a bank has no use for goes to the others. Besides the best
-continuations of each hypothesis, all those are considered that go on with a phrase.
+probable, and would lose against those that postpone them. So hypotheses that still need the same number of ids form a
+bank, and the K slots are divided evenly among banks; slots that a bank cannot fill go to the others. The candidates
+are the best continuations of each hypothesis, and all that continue a phrase.
 
 Legend: B sentences, K beams, N = B * K rows, V vocabulary, J best continuations of a row, E ids of phrases,
 C candidates of a sentence, M banks.
@@ -45,9 +45,9 @@ def expand_all(log_probs_BK: Any, found: NextToken, vocab_size: int, ids_NE: Any
 
 
 def keep_best(candidates: Candidates, count: int, of_all: Any) -> Candidates:
-    """Returns candidates, of which only the first `count` exist, or all in the sentences `of_all`, (B,) bool.
+    """Keeps the first `count` candidates, or all of the sentences where `of_all`, (B,) bool, is True.
 
-    So a sentence without forced phrases is searched as it is among others without.
+    So the search of a sentence without forced phrases is the same in every batch.
     """
     order_C = ops.arange(ops.shape(candidates.log_probs)[1], dtype="int32")
     kept_BC = ops.logical_or(of_all[:, None], order_C[None, :] < count)
@@ -55,9 +55,9 @@ def keep_best(candidates: Candidates, count: int, of_all: Any) -> Candidates:
 
 
 def places_by_bank(log_probs_BC: Any, banks_BC: Any, beam_size: int) -> Any:
-    """Returns the places of the K candidates that go on, (B, K) int32, best first.
+    """Returns the indices of the K candidates to continue, (B, K) int32, ascending.
 
-    The best of each bank comes before the second of any, and so on.
+    Takes the best of each bank, then the second of each, and so on.
 
     Args:
         log_probs_BC: float32, best first; NO_HYPOTHESIS for what is none.

@@ -30,10 +30,10 @@ class Backend(ABC):
 
         Args:
             model: whose weights `function` reads.
-            function: of tensors. Rows of zeros, and longer rows filled with zeros, change nothing of what it returns
-                but that this has rows, and columns, for them.
-            signature: of the tensors. The first axis of what has axes is that of the rows; it and other axes of unknown
-                size may be padded, and of the results only the first axis is cut. A number may be taken as a constant.
+            function: of tensors. Padding its arrays with zeros, in rows or columns, must not change the results for
+                the rest; it only adds rows and columns to them.
+            signature: of the tensors. Axis 0 of arrays is rows; it and other axes of unknown size may be padded with
+                zeros, and only axis 0 of the results is cut back. A scalar may be compiled as a constant.
         """
 
     @abstractmethod

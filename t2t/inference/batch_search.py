@@ -125,7 +125,7 @@ class BatchSearch(ABC):
         if self._settings.counts_coverage:
             cache = start_coverage(cache, keep_BS, rows)
         prefix = () if self._has_inputs else repeat_for_beams(ids_BS, rows)
-        # Programs take structures of tensors, in which () is what there is none of, as a memory without attention.
+        # Compiled functions take structures of tensors, without None: () replaces a missing memory.
         kept = keras.tree.map_structure(lambda part: () if part is None else part, encoded)
         state = SearchState(numbers, (), kept, prefix, limits_B, places_B, candidates_BV, ())
         return state._replace(progress=self._rules(state).start(cache, width=room or 0))
@@ -174,9 +174,9 @@ class BatchSearch(ABC):
 
     @property
     def _least_candidates(self) -> int:
-        """The number of ids, the first ones, that are always among those whose probabilities a step gives.
+        """How many of the lowest ids always have scores, whatever the shortlist.
 
-        So there are as many as a search asks for at once; a sentence may have fewer candidates.
+        So a step has as many scores as the search selects from; a sentence may have fewer candidates.
         """
         return max(2 * self._settings.rows_per_sentence + 1, self._settings.top_k)
 

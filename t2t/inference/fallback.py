@@ -78,13 +78,13 @@ class Trials(Protocol):
 
 
 class FallbackEngine(Engine):
-    """Asks `fast` where it can do as asked, `full` elsewhere, and says so once for each reason.
+    """Uses `fast` for the requests that it supports, else `full`, and logs each reason once.
 
     Args:
         fast: preferred.
-        full: returns what does everything, when that is needed.
-        demand: None to take `fast` in any case; else what must hold of the first rows of each way to search.
-        trials: where that is kept.
+        full: returns the engine that supports all requests.
+        demand: the agreement required for each kind of search; None to use `fast` unchecked.
+        trials: where the measured agreements are kept.
     """
 
     def __init__(

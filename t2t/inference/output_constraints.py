@@ -24,20 +24,20 @@ def constraints_of(
     prefixes: Prefixes | None = None,
     terms: Sequence[OutputTerms | None] | None = None,
 ) -> Constraints | None:
-    """Returns what the problem allows for each input, or what is asked of each output; None for anything.
+    """Returns the constraints of the outputs, from `terms` or from the problem; None without any.
 
     Args:
         problem: with its encoders.
         model: what decodes.
         settings: how it searches.
-        hparams: whether the problem is asked, and lengths.
+        hparams: `constrain_output`, and lengths.
         sentences: ids of the inputs.
         texts: the same as text; None to read it from the ids.
         prefixes: ids that outputs begin with; None for nothing.
-        terms: of each output, None for none; None for none of all.
+        terms: of each output or None; None without any.
 
     Raises:
-        UserError: outputs that there cannot be, or a search that could leave none.
+        UserError: no output satisfies them, or the search could find none.
     """
     asked = terms is not None and any(one is not None for one in terms)
     found = _of_problem(problem, model, hparams, sentences, texts)

@@ -20,11 +20,11 @@ MOST_CORES = 4
 """Batches searched at a time on a processor: each has its caches in memory."""
 
 SMALLEST_SHARE = 256
-"""Ids of a batch that is not worth being divided."""
+"""Batches with at most so many ids are not divided."""
 
 GPU_QUEUE, CPU_QUEUE = 4, 16
-"""Batches that are searched one after the other, so that unfinished ones become one: each queue ends with few
-sentences. On GPUs there are more queues, for more devices."""
+"""Batches per queue. Unfinished sentences of a queue are joined, so only its end has small batches. Shorter queues on
+GPUs give every device some."""
 
 Job = TypeVar("Job")
 Item = TypeVar("Item")

@@ -71,7 +71,7 @@ def select_from_batch(state: SearchState, chosen_J) -> SearchState:
 
 
 def _map_sentences(function: Callable, *states: SearchState) -> SearchState:
-    """Returns a function's result for what has sentences as its first axis, with what else the first state has."""
+    """Applies a function to the parts with sentences on axis 0; takes the others from the first state."""
     first, progress = states[0], states[0].progress
     found = function(*(state._replace(numbers=(), automaton=(), progress=state.progress[1:]) for state in states))
     whole = type(progress)(progress[0], *found.progress)

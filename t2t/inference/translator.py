@@ -185,7 +185,7 @@ class Translator(PairScorer):
             text, written = self.problem.decode_target(target), tuple(target)
             check_lengths(self.facts, [written[:-1]], self.hparams)
         (row,) = self.input_rows([ids])
-        model = self.model  # first, as in `tensorflow`
+        model = self.model  # first, as in `model_engine`
         from t2t.inference.attention import Attention, attention_maps
 
         return Attention(source, text, written, attention_maps(model, row, written, self.problem.encoders))

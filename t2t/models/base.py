@@ -73,19 +73,19 @@ class SequenceModel(keras.Model):
     }
     """Feature -> attributes with the layers that have a row of weights for each of its ids."""
     autoregressive: bool = True
-    """Whether it writes its targets one by one, with `encode`, `init_cache` and `decode_step`.
+    """Whether targets are decoded one by one, with `encode`, `init_cache` and `decode_step`.
 
-    A model that does not answers at once: `call` on inputs alone gives the logits of all that it predicts.
+    Otherwise `call` on the inputs alone gives the logits of the whole output at once.
     """
     mask_predicts: ClassVar[bool] = False
-    """Whether a model that is not autoregressive writes outputs by mask-predict, see `t2t.models.transformer_cmlm`.
+    """Whether a model that is not autoregressive decodes by mask-predict, see `t2t.models.transformer_cmlm`.
 
-    `call` reads only how many targets there are, and gives the logits of all of them.
+    `call` reads only the number of targets, and gives the logits of all of them.
     """
     has_command: ClassVar[bool] = False
     """Whether a vector identifies the problem to the body, see `command`."""
     shared_table: ClassVar[str] = "target_embedding"
-    """Name of the table that inputs and targets have in common, part of the path of its weight."""
+    """Name of the table shared by inputs and targets, part of its variable's path."""
     compiles_with_xla: ClassVar[bool] = True
     """Whether XLA can compile its training: not where a gradient goes through `keras.ops.scan` or `while_loop`."""
     packs_examples: ClassVar[bool] = False
@@ -93,7 +93,7 @@ class SequenceModel(keras.Model):
     hparams: Any
     """Of the class `hparams_class`."""
     source_embedding: Any
-    """A `Bottom`; None where there are no inputs, and, like the other modalities, in a model of several problems."""
+    """A `Bottom`; None without inputs. All modalities are None in a model of several problems."""
     target_embedding: Any
     """A `Bottom`; None where targets are not read."""
     top: Any
@@ -238,8 +238,8 @@ class SequenceModel(keras.Model):
     def body(self, features: dict[str, Any], seed=None):
         """Returns the hidden states before the output layer, (B, T, D), or them as `Costed`.
 
-        A model that answers at once gives (B, D) for a class, and reads of the targets how many they are, if anything;
-        where features hold inputs alone, it gives (B, P, D) of as many positions P as it can write.
+        A model that is not autoregressive gives (B, D) for a class; of the targets it reads at most their number.
+        With inputs alone, it gives (B, P, D) for as many positions P as it can write.
 
         Args:
             features: `targets` (B, T) int32 and, where the problem has them, `inputs` (B, S) int32, zero padded.

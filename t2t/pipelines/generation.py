@@ -218,7 +218,7 @@ def _generate(
 def _call_each(
     named: NamedProblem, options: str, folder: Path, problem: Problem, method: str, calls: Iterable[tuple]
 ) -> Iterator[Any]:
-    """Calls a method of a problem in the workers, see `CallEach`; its results go through a folder."""
+    """Calls a method of a problem in the workers; a `CallEach` once the first three are bound."""
     with os_errors_as_machine_errors(f"cannot write {folder}"):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()

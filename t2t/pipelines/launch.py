@@ -22,7 +22,7 @@ from t2t.pipelines.task import Task
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SHARE = 20
-"""One of so many seconds is spent on looking which of many shards are done, which a shared file system tells slowly."""
+"""At most one second in so many goes to checking which shards are done: slow on a shared file system."""
 
 log = logging.getLogger("t2t")
 
@@ -33,7 +33,7 @@ def run_task(task: Task, options: str, what: str) -> None:
     Args:
         task: what to do.
         options: of Apache Beam, checked.
-        what: what the elements are of, for the progress.
+        what: label of the progress bar.
 
     Raises:
         UserError: that of the first element that has one.

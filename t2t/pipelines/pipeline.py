@@ -1,4 +1,4 @@
-"""The pipeline: the numbers of all elements, spread over the workers, each of which does the work of those it gets."""
+"""The Beam pipeline: distributes the numbers of the elements among workers, which run the task for each."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ class RunTask(beam.DoFn):
         self._task, self._shared = task, Shared()
 
     def process(self, element: int) -> None:
-        """Does the work of one element, or nothing where that of another has failed: nobody would use it."""
+        """Runs the task for one element, unless another has already failed with a UserError."""
         failures = self._task.failures
         if isinstance(failures.first(), UserError):
             return
@@ -53,7 +53,7 @@ def run_pipeline(task: Task, elements: Sequence[int], options: PipelineOptions) 
     """Runs a task for each of some elements and waits for it; returns the counters by name.
 
     Raises:
-        Exception: the pipeline failed; why, `task.failures` may say.
+        Exception: the pipeline failed; see `task.failures`.
     """
     pipeline = beam.Pipeline(runner=runner_of(options), options=options)
     numbers = pipeline | "Shards" >> beam.Create(list(elements)) | beam.Reshuffle()  # or one worker would have them all

@@ -14,9 +14,9 @@ _KINDS = {"user": UserError, "machine": MachineError}
 
 
 class Task(Protocol):
-    """The work of a pipeline: elements from 0 on, each of which leaves a file in a folder that all workers share.
+    """The work of a pipeline: elements numbered from 0; each writes a file to a folder that all workers share.
 
-    It travels to the workers, so it holds names, paths and numbers; objects are made from these in `open`.
+    It is pickled for the workers, so it holds only names, paths and numbers; `open` makes objects of them.
     """
 
     @property

@@ -1,7 +1,7 @@
-"""Decides, once in a run's life, what hparams leave to the machine: the precision; XLA, and shapes of batches for it.
+"""Chooses what the hparams leave open when a run begins: the precision, XLA, and the batch shapes for XLA.
 
-The decisions are part of the run's record, so that a run goes on, on any machine, in the batches and the precision that
-it was begun with. Later, only the compiler itself may change.
+The decisions are stored in the run's record, so that a run resumes on any machine with the batches and the precision
+that it began with. After that, only XLA may be switched on or off.
 """
 
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ from t2t.runs.data import OpenData
 from t2t.specs.constants import TRAIN
 
 SHAPES = 16
-"""Shapes of batches where XLA is on and no number is asked for: each is compiled before the first update.
+"""Default number of batch shapes with XLA; each is compiled before the first update.
 
-With lengths in multiples of 8 no more would help: of batches of Multi30k 21 % are padding with 16 shapes, as with 32.
+With lengths in multiples of 8, more would not help: on Multi30k 21 % is padding with 16 shapes, and with 32.
 """
 MULTIPLE = 8
-"""What lengths are then multiples of: tensor cores of GPUs multiply matrices in pieces of 8 rows of 16 bits."""
+"""Lengths are then multiples of this: GPU tensor cores multiply 16-bit matrices in tiles of 8 rows."""
 
 DECIDED = ("precision", "xla", "fixed_shapes", "fixed_shapes_multiple")
 """Hparams that a run may decide by itself."""
@@ -81,9 +81,9 @@ def decide_precision(hparams: HParams, bfloat16: bool) -> HParams:
 
 
 def with_recorded_decisions(hparams: HParams, begun: RunRecord, overrides: str) -> HParams:
-    """Returns hparams in which what a resumed run decided by itself is as its record says, where not asked otherwise.
+    """Returns the hparams of a resumed run with its recorded decisions, unless the user overrides them.
 
-    Records of before there was a choice, and those of imported runs, mean float32 and no XLA.
+    Records from before these hparams existed, and of imported runs, mean float32 and no XLA.
     """
     recorded = {name: value for section in begun.hparams.values() for name, value in section.items()}
     named = assigned_names(overrides)

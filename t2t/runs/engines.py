@@ -23,12 +23,12 @@ from t2t.runs.startup import import_quietly
 log = logging.getLogger("t2t")
 
 POSITIONS_STEP = 1024
-"""A conversion has a multiple of so many positions, so that longer inputs or outputs seldom need another one."""
+"""The positions of a conversion are a multiple of this, so that longer texts seldom need a new one."""
 
 DEMANDS: Mapping[str, Demand] = {"float32": Demand(0.9, 1e-3)}
-"""What `auto` demands of CTranslate2, by compute type. Of two beam searches a few outputs differ in any case."""
+"""Agreement that `auto` requires of CTranslate2, by compute type; two beam searches always differ a little."""
 ROUNDED = Demand(0.5, 0.5)
-"""The same of the others, as exports are held to."""
+"""The same for other compute types, as for exports."""
 
 
 def conversion_of(
@@ -52,7 +52,7 @@ def conversion_of(
     if not ctranslate2_is_installed():
         _log_model_decodes("CTranslate2 is not installed (pip install 't2t-keras[ctranslate2]')")
         return None
-    # All that is compared with the checkpoint while its model is built: a conversion stands for these checks.
+    # Building a model compares these with the checkpoint. A kept conversion skips that: they are in its key.
     checked = [problem, to_state(run.record.model, hparams), run.record.spec.to_dict()]
     fingerprint = f"{checkpoint.fingerprint} {json.dumps(checked, sort_keys=True)}"
     return ConversionCache(run.path, problem, checkpoint.name, fingerprint)

@@ -1,7 +1,7 @@
 """Evaluation during training: dev figures, best checkpoints, listeners.
 
-Each of several problems has figures `<problem>/<figure>` and its best checkpoint. The run's best is by the mean over
-the problems of `best_metric`, or of the loss of a token, which all have, if the hparams name none.
+With several problems, each has figures `<problem>/<figure>` and its own best checkpoint. The run's best is chosen by
+the mean over the problems of `best_metric`, or of the loss per token if that is not set.
 """
 
 import math

@@ -56,8 +56,8 @@ class SampledCandidates:
     def __call__(self, batches: Sequence[Features], update: int, problem: str) -> list[Drawn]:
         """Returns the candidates of each replica's batch.
 
-        They are as wide as the longest of them; in a warm-up, update 0, as the longest that there may be, which needs
-        most memory.
+        They are padded to the longest of them; in a warm-up (update 0) to the maximum length, which needs the most
+        memory.
         """
         settings = SearchSettings(
             method=SAMPLE, samples=self._hparams.objective_samples, seed=sampling_seed(self._run_seed, update)
@@ -126,7 +126,7 @@ def _widened(rows: np.ndarray, width: int) -> np.ndarray:
 
 
 def _places(batch: Features) -> np.ndarray:
-    """Returns (B,) int32, what names each example when sampling: a checksum of it without its padding."""
+    """Returns (B,) int32, the sampling seed of each example: a checksum of it without its padding."""
     return np.array(
         [
             zlib.crc32(b"".join(np.trim_zeros(batch[name][row].ravel(), "b").tobytes() for name in sorted(batch))) >> 1

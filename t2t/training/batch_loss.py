@@ -17,36 +17,36 @@ from t2t.training.objectives import BatchLoss, Likelihood
 
 @dataclasses.dataclass(frozen=True)
 class Forward:
-    """What a forward pass gives."""
+    """The result of a forward pass; variables are given by their index in `BatchLossFunction.variables`."""
 
     loss: BatchLoss
     read: list[int]
-    """Numbers of the variables that it has read."""
+    """Variables that were read."""
     statistics: dict[int, tuple[Any, Any]]
-    """Of the variables that it has assigned, by their numbers: the values before and after."""
+    """Variables that were assigned -> values before and after."""
 
 
 class BatchLossFunction:
-    """The loss of a batch of a model of one problem or several.
+    """Computes the loss of a batch from given values of the variables.
 
     Args:
-        model: whose variables they are.
+        model: of one problem or several; owns the variables.
         objective: what is minimized.
-        adapters: what is trained in place of the weights of the model; None for these.
+        adapters: trained in place of the model's weights; None to train the weights.
     """
 
     def __init__(self, model: SequenceModel, objective: Likelihood, adapters: Adapters | None = None):
         self._model, self._objective, self._adapters = model, objective, adapters
         trained = model.trainable_variables if adapters is None else adapters.variables
         self.trained = len(trained)
-        """Number of the variables that are trained, the first of them."""
+        """How many of `variables` are trained; these come first."""
         self.variables = [*trained, *model.non_trainable_variables]
         self._numbers = {id(variable): number for number, variable in enumerate(self.variables)}
 
     def __call__(self, problem: str, values: Sequence[Any], features: dict[str, Any], seed: Any) -> Forward:
         """Returns the loss of a batch of a problem, "" of a model of one, with these values of the variables."""
         model = self._model.for_problem(problem) if problem else self._model
-        # At its end Keras would give values to every variable of the process that waits for one.
+        # Otherwise Keras would initialize all pending variables of the process at the end of the scope.
         scope = _Scope(state_mapping=self._mapping(values), initialize_variables=False)
         before = [scope.get_current_value(variable) for variable in self.variables]
         scope.read.clear()
@@ -59,7 +59,7 @@ class BatchLossFunction:
         return Forward(loss, read, {number: pairs[number] for number in assigned})
 
     def _read(self, ids: set[int]) -> list[int]:
-        """Returns the numbers of the variables of these ids; with a weight that has an adapter its factors are read."""
+        """Returns the indices of variables by id(); reading an adapted weight counts as reading its factors."""
         found = {self._numbers[one] for one in ids if one in self._numbers}
         if self._adapters is not None:
             for pair, weight in enumerate(self._adapters.weights):
@@ -67,7 +67,7 @@ class BatchLossFunction:
         return sorted(found)
 
     def _mapping(self, values: Sequence[Any]) -> list[tuple[keras.Variable, Any]]:
-        """Returns the value of each variable, of those that have an adapter with it."""
+        """Returns (variable, value) pairs; adapted weights come again, with the adapter added."""
         mapping = list(zip(self.variables, values, strict=True))
         if self._adapters is None:
             return mapping

@@ -22,10 +22,10 @@ Batch = Mapping[str, np.ndarray]
 
 
 class Devices(abc.ABC):
-    """The devices that train: of this process, of several workers those of all."""
+    """The devices that train, of all workers."""
 
     names: list[str]
-    """Of this process, e.g. `GPU:0`."""
+    """Those of this process, e.g. `GPU:0`."""
     replicas: int
     """Number of copies of the model in all processes: one on each device, or on each `weight_shards` of them."""
 
@@ -36,11 +36,11 @@ class Devices(abc.ABC):
 
     @abc.abstractmethod
     def scope(self) -> contextlib.AbstractContextManager:
-        """Returns the context in which variables are made on all of them, or so that `spread` brings them there."""
+        """Returns the context to create variables in: on all devices, or where `spread` copies them from."""
 
     @abc.abstractmethod
     def spread(self, variables: Sequence[keras.Variable]) -> None:
-        """Gives the devices of this process the values of variables that were made in the scope."""
+        """Copies variables that were created in the scope to all devices of this process."""
 
 
 class ForwardCost(NamedTuple):
@@ -70,7 +70,7 @@ class TrainingEngine(abc.ABC):
     always_compiles: bool
     """Whether XLA compiles every program, so that batches should have few shapes."""
     adam: type[keras.optimizers.Adam]
-    """Adam at its fastest, with the slots of Keras's."""
+    """The fastest Adam, with Keras's slot names."""
 
     @abc.abstractmethod
     def devices(
@@ -82,11 +82,11 @@ class TrainingEngine(abc.ABC):
             worker_gpu: number of accelerators; 0 = all visible ones, or one replica on the processor without any.
             worker_cpu: number of replicas on the processor instead, to try out distribution.
             cluster: the processes.
-            weight_shards: number of devices that have the weights of a replica together.
+            weight_shards: number of devices that a replica's weights are split over.
 
         Raises:
-            UserError: more than there are, another number after the engine has started, or shards that do not divide
-                it.
+            UserError: more devices than exist, a number that cannot change after the engine has started, or a number
+                that `weight_shards` does not divide.
         """
 
     @abc.abstractmethod
@@ -124,7 +124,7 @@ class TrainingEngine(abc.ABC):
 
     @abc.abstractmethod
     def forward_bytes(self, model: SequenceModel, batch: Batch) -> int:
-        """Returns the bytes of all that a training loss of a batch computes on its way, dropout included."""
+        """Returns the total bytes of the intermediate tensors of a batch's training loss, with dropout."""
 
     @abc.abstractmethod
     def event_writer(self, folder: Path) -> EventWriter:

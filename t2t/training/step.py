@@ -130,10 +130,10 @@ class UpdateStep(abc.ABC):
 
     @abc.abstractmethod
     def compile(self, updates: Sequence[Sequence[Sequence[Features]]], problem: str = "") -> None:
-        """Compiles programs of updates side by side, where an engine can; `warm_up` raises what is wrong with one."""
+        """Compiles the programs of updates in parallel where an engine can; errors are left to `warm_up`."""
 
     def warm_up(self, micro_batches: Sequence[Sequence[Features]], problem: str = "") -> None:
-        """Runs an update to its end and does not apply it: no state changes, but its memory has been had."""
+        """Computes an update without applying it: no state changes, but its memory is allocated."""
         float(self._run(micro_batches, 0, 0.0, problem, applies=False).loss_sum)
 
     @abc.abstractmethod

@@ -105,7 +105,7 @@ class Trainer:
     def check_finite(self) -> None:
         """Raises DivergedError where an update since the last report was not finite; waits for the device.
 
-        With float16, a gradient that overflows is how the loss scale is found: it counts only once that is the least.
+        With float16, overflows are expected while the loss scale is lowered; they count only at its minimum.
         """
         seeks = self.step.loss_scale.dynamic and float(self.step.loss_scale.value()) > MINIMUM_SCALE
         for update, stats in self._pending:
@@ -113,7 +113,7 @@ class Trainer:
                 raise DivergedError(self._diverged(update, stats))
 
     def check_weights(self, weights: Mapping[str, np.ndarray]) -> None:
-        """Raises DivergedError where a weight is not finite: that the last update did it, only the next would tell."""
+        """Raises DivergedError where a weight is not finite, which only the next update's loss would show."""
         spoilt = [path for path, array in weights.items() if not np.isfinite(array).all()]
         if spoilt:
             which = f"{spoilt[0]} and {len(spoilt) - 1} more variables are" if len(spoilt) > 1 else f"{spoilt[0]} is"
@@ -179,7 +179,7 @@ class Trainer:
         self._last_two.append(stats)
 
     def _draw(self) -> tuple[list[list[dict[str, np.ndarray]]], dict[str, int]]:
-        """Returns this worker's of the next batches, in the global order: by micro-batch, then by replica."""
+        """Returns this worker's next batches by micro-batch and replica, and the data state after them."""
         sizes = self.plan.micro_batches, self.step.replicas
         drawn = [[next(self.batches) for _ in range(sizes[1])] for _ in range(sizes[0])]
         return [[batch for batch, _ in replicas if batch is not None] for replicas in drawn], drawn[-1][-1][1]

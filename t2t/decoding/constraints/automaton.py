@@ -36,6 +36,6 @@ class Automaton(Protocol):
 
 
 def keep_to(found: NextToken, automaton: Automaton, states: Any, room: Any, vocab_size: int) -> NextToken:
-    """Forbids what the automaton does not allow; what the model gives to that is given to no other id."""
+    """Forbids ids that the automaton does not allow, without renormalising the others."""
     found = as_log_probs(found, vocab_size)
     return found._replace(scores=ops.where(automaton.allowed(states, room, found.columns), found.scores, -float("inf")))

@@ -1,4 +1,4 @@
-"""What a search asks before it chooses a token, and does after.
+"""What a search may write next, and the state that decides it.
 
 Legend: B sentences, K hypotheses of each, N = B * K rows, S numbers of a state, T room for tokens.
 """
@@ -22,7 +22,7 @@ from t2t.specs.constants import EOS_ID
 
 
 class Constraint(NamedTuple):
-    """What the settings forbid and penalise, what an automaton allows, and what a prefix prescribes whatever they say.
+    """Rules of the search settings, an automaton of the allowed outputs, and a prefix that overrides both.
 
     See `constraint_of`.
     """
@@ -37,7 +37,7 @@ class Constraint(NamedTuple):
     """(N, P) int32, zero padded; None for nothing."""
 
     def restrict(self, found: NextToken, ids_NT: Any, position: Any, states_NS: Any) -> NextToken:
-        """Returns what the model says of the next token as far as it may be written.
+        """Returns the model's scores, -inf for tokens that may not come next.
 
         Args:
             found: what the model says.
@@ -68,21 +68,21 @@ class Constraint(NamedTuple):
 
     @property
     def has_banks(self) -> bool:
-        """Whether beams are shared out by what is missing, see `t2t.decoding.banks`."""
+        """Whether beams are divided into banks, see `t2t.decoding.banks`."""
         return isinstance(self.automaton, PhraseAutomaton)
 
     def phrase_ids(self, states_NS: Any) -> Any:
-        """Returns the ids that go on with a phrase, (N, E) int32; -1 for none. There are banks."""
+        """Returns the ids that continue a phrase, (N, E) int32; -1 for none. Needs banks."""
         assert isinstance(self.automaton, PhraseAutomaton)
         return self.automaton.edge_ids_of(states_NS)
 
     def shared(self, states_NS: Any) -> Any:
-        """Returns which rows share out their beams, (N,) bool. There are banks."""
+        """Returns which rows use banks, (N,) bool. Needs banks."""
         assert isinstance(self.automaton, PhraseAutomaton)
         return self.automaton.shared(states_NS)
 
     def banks_after(self, states_NS: Any, tokens_N: Any) -> Any:
-        """Returns the bank of each row after another token, (N,) int32. There are banks."""
+        """Returns the bank of each row after another token, (N,) int32. Needs banks."""
         assert isinstance(self.automaton, PhraseAutomaton)
         return self.automaton.banks(self.automaton.advance(states_NS, tokens_N))
 
@@ -106,7 +106,7 @@ def constraint_of(
     prefix: Any = None,
     automaton: Automaton | None = None,
 ) -> Constraint | None:
-    """Returns what a search has to ask, see `t2t.decoding.search.rules`; None where anything may be written."""
+    """Returns the constraint of a search, see `t2t.decoding.search.rules`; None if anything may be written."""
     if prefix is None and automaton is None and not settings.constrains_output:
         return None
     return Constraint(settings, vocab_size, limits, automaton, prefix)

@@ -96,7 +96,7 @@ class FiniteAutomaton(_Tables):
 
 
 class PhraseAutomaton(FiniteAutomaton):
-    """One of sentences some of which share out their beams."""
+    """A finite automaton; some of its sentences use banks."""
 
     def shared(self, states: Any) -> Any:
         """Returns which rows share out beams, (N,) bool."""
@@ -114,9 +114,9 @@ class PhraseAutomaton(FiniteAutomaton):
 
 
 def _with_ids(values_NV: Any, ids_NE: Any, new_NE: Any) -> Any:
-    """Returns bool values of all ids, in their order, with those of some ids of each row replaced; ids may be -1."""
+    """Returns bool values (N, V) with those at `ids_NE` of each row replaced by `new_NE`; ids of -1 are ignored."""
     rows, width = ops.shape(values_NV)
-    # A column after all ids takes what is of none.
+    # An extra last column takes the -1s.
     columns_NE = ops.where(ids_NE < 0, width, ids_NE)
     numbers_NE = ops.broadcast_to(ops.arange(rows, dtype="int32")[:, None], ops.shape(ids_NE))
     places = ops.stack([ops.reshape(numbers_NE, (-1,)), ops.reshape(columns_NE, (-1,))], axis=1)

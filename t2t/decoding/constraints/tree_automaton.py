@@ -1,7 +1,7 @@
 """Trees over a given number of words, written as labels: tags, and phrases that begin and end.
 
-The state is a stack, as long as phrases may be deep: a phrase ends by the label that it began with. The depth and the
-words that are left tell how many ids a tree still needs, so that none is begun that could not be ended in time.
+The state holds the stack of open phrases, since a phrase is closed by its own label. The depth and the number of words
+left give the ids that a tree still needs, so that no phrase is opened that could not be closed in time.
 
 Legend: B sentences, N rows, D most open phrases, S = 3 + D numbers of a state, V vocabulary, C kinds of ids.
 """
@@ -44,7 +44,7 @@ class TreeAutomaton(NamedTuple):
         """See the base class."""
         words_N, depth_N, is_empty_N = states[:, _WORDS], states[:, _DEPTH], states[:, _IS_EMPTY] > 0
         has_words_N, is_outside_N = words_N > 0, ops.equal(depth_N, 0)
-        # After it: its end and those around it, a tag for each word, end of sequence.
+        # Needed: its own id, depth + 1 closing ids, a tag per word, EOS.
         fits_N = ops.logical_and(words_N + depth_N + 3 <= room, depth_N < MAX_DEPTH)
         allowed_NC = ops.stack(
             [
@@ -85,7 +85,7 @@ def tree_automaton(constraints: Sequence[TreeConstraint], vocab_size: int) -> tu
 
 
 def _innermost(states: Any) -> Any:
-    """Returns the number of the innermost open phrase, (N,) int32; that of none is that of no phrase."""
+    """Returns the number of the innermost open phrase, (N,) int32; -1 without one."""
     depth_N1 = ops.expand_dims(states[:, _DEPTH], 1)
     below_N = ops.take_along_axis(states[:, _STACK:], ops.maximum(depth_N1 - 1, 0), axis=1)[:, 0]
     return ops.where(depth_N1[:, 0] > 0, below_N, -1)

@@ -33,7 +33,7 @@ class ConvertedModel:
     """What decoding must know of a model whose conversion is used instead."""
 
     positions: int
-    """That the conversion has, of inputs and of outputs."""
+    """Of the conversion, for inputs and for outputs."""
     longest_sequence: int | None
     """See `t2t.models.base.SequenceModel.longest_sequence`."""
 

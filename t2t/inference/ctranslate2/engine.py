@@ -1,8 +1,8 @@
 """Decodes and scores with CTranslate2.
 
-What it shares with our own search: which hypotheses compete, by log-probability among those of one length, and the
-limit of each output. It has other rules for when to stop, and of the 2K candidates of a step it lets the best K end
-an output, where ours lets any of them. Of what it returns, the best are chosen by the length penalty asked for.
+As in our own search, hypotheses of one length compete by log-probability, and each output has a limit. It stops by
+other rules, and of the 2K candidates of a step only the best K may end an output; in ours any may. We rank the
+hypotheses that it returns by the requested length penalty.
 
 Legend: B sentences, K hypotheses of each, T longest output.
 """
@@ -203,9 +203,9 @@ class CTranslate2Engine(PartialEngine):
         settings: SearchSettings,
         suppressed: str = "",
     ) -> list[Any]:
-        """Returns what will hold the results of `translate_batch`; a token may be suppressed."""
+        """Starts `translate_batch`; returns its futures. A token may be suppressed."""
         beam = settings.beam_size if settings.uses_beam_search else 1
-        # Without a penalty it stops at the first output that is the best so far, which is certain then.
+        # Without a length penalty, a finished output that is the best so far cannot be beaten.
         only_best = beam == 1 or (settings.stop_early and not settings.alpha)
         return self._model.translate_batch(
             [self._tokens.source_of(rows[n]) for n in numbers],

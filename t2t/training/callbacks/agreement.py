@@ -7,10 +7,10 @@ from t2t.training.workers import Workers
 
 
 class AgreeToStop(keras.callbacks.Callback):
-    """Makes one worker's wish to stop, by a signal or a callback, that of all; comes last in the list.
+    """Stops all workers when one is to stop, by a signal or a callback; comes last in the list.
 
-    A wish travels with the sums of the next update and is read when the one after it is under way, so that nobody waits
-    for the device. Every `every` updates, when the chief has saved and evaluated, all wait for each other.
+    The request is summed up with the next update and read while the one after it runs, so that no worker waits for
+    its device. Every `every` updates, after the chief has saved and evaluated, the workers synchronize.
     """
 
     def __init__(self, trainer: Trainer, workers: Workers, every: int):
@@ -18,11 +18,11 @@ class AgreeToStop(keras.callbacks.Callback):
         self._trainer, self._workers, self._every = trainer, workers, every
 
     def on_train_begin(self, logs=None):
-        """Agrees on whether to train at all: an evaluation that was made up for may have ended it."""
+        """Synchronizes: a repeated evaluation (see `Evaluate`) may have ended training already."""
         self._agree()
 
     def on_train_batch_end(self, batch, logs=None):
-        """Agrees, or asks the others to stop and does what was asked."""
+        """Synchronizes, or sends a request to stop and follows received ones."""
         if batch % self._every == 0:
             self._agree()
             return

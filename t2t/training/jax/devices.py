@@ -22,10 +22,10 @@ SHARD = "shard"
 
 
 class MeshDevices(Devices):
-    """Devices in rows, a row for each replica.
+    """A mesh of devices, (replicas, shards).
 
     Args:
-        devices: of all workers, those of the first one first, of each as many as of the others.
+        devices: of all workers in their order, the same number of each.
         shards: devices of a replica.
     """
 
@@ -38,23 +38,23 @@ class MeshDevices(Devices):
         self.names = [f"{one.platform.upper()}:{one.local_hardware_id}" for one in rows[numbers].flat]
 
     def scope(self) -> contextlib.AbstractContextManager:
-        """Returns a context in which variables are made on one device, or in the processor's memory.
+        """Returns a context in which variables are created on one device, or, sharded, in host memory.
 
-        The first update sends them to all. Those of which each device has a part may be too large for one.
+        The first update copies them to all devices. Sharded variables may be too large for one device.
         """
         if self._shards == 1:
             return contextlib.nullcontext()
         return jax.default_device(jax.local_devices(backend="cpu")[0])
 
     def split(self, own: np.ndarray) -> jax.Array:
-        """Returns an array with a part for each replica along its first axis, of which `own` has those from here."""
+        """Returns an array split over replicas along axis 0; `own` has the parts of this process."""
         return jax.make_array_from_process_local_data(self.split_layout, own)
 
     def layout(self, shape: tuple[int, ...]) -> NamedSharding:
-        """Returns how a variable of the state lies on the devices: each replica has a copy.
+        """Returns the sharding of a state variable: each replica has a copy.
 
-        Of a matrix or kernel, the devices of a replica split the longest axis that they can, the last of several; XLA
-        then splits the products with it. Slots of the optimizer lie as their weights do.
+        Within a replica, variables of two or more axes are split along the longest axis divisible by the shards (ties:
+        the last); XLA partitions their products. Optimizer slots are split as their weights are.
         """
         axes = [axis for axis, size in enumerate(shape) if size % self._shards == 0]
         if self._shards == 1 or len(shape) < 2 or not axes:
@@ -68,7 +68,7 @@ class MeshDevices(Devices):
         return jax.make_array_from_callback(array.shape, self.layout(array.shape), lambda part: array[part])
 
     def own_copies(self, value: jax.Array) -> jax.Array:
-        """Returns what the replicas of this process have of such a value."""
+        """Returns this process's part of such a value."""
         if value.is_fully_addressable:
             return value
         if self._local.size == 1:

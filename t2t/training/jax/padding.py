@@ -14,20 +14,20 @@ from t2t.specs.features import ProblemSpec
 
 Features = Mapping[str, np.ndarray]
 Shape = Mapping[str, tuple[int, ...]]
-"""Of a batch: of each feature."""
+"""Feature -> shape in a batch."""
 
 _STEPS = {"parts": 8, "least": 8}
-"""Of rows and lengths: at most 1/9 is added to a long axis."""
+"""For `padded_size`: at most 1/9 of a long padded axis is padding."""
 
 
 class Padding:
-    """Pads the batches of several replicas to one shape, with zeros, which are no data.
+    """Pads the batches of several replicas to one shape with zeros.
 
-    A batch whose features are not all sequences is left as it is: none of its rows can be empty.
+    Batches with other features than sequences are not padded: an empty row would count as an example.
 
     Args:
         spec: of the problem.
-        longest: most positions of a sequence, where the model has a limit.
+        longest: the model's maximum sequence length; None for no limit.
     """
 
     def __init__(self, spec: ProblemSpec, longest: int | None):

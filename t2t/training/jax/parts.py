@@ -29,7 +29,7 @@ class Part(NamedTuple):
     sizes: jax.Array
     """(R,) float32: target tokens with padding."""
     counts: jax.Array
-    """(R,) float32: 1 where it counts, 0 where it is there to have something to compute."""
+    """(R,) float32: 1 for a real batch, 0 for one that is computed and ignored."""
 
 
 class Parts:
@@ -46,7 +46,7 @@ class Parts:
         self._model, self._devices, self._objective, self._run_seed = model, devices, objective, run_seed
 
     def of_update(self, micro_batches: Sequence[Sequence[Features]], update: int, problem: str) -> list[Part]:
-        """Returns the parts of an update, of which each micro-batch has one, or one for each replica."""
+        """Returns the parts of an update: for each micro-batch one, or one for each replica."""
         return [
             part
             for number, batches in enumerate(micro_batches)
@@ -54,9 +54,9 @@ class Parts:
         ]
 
     def _of_micro_batch(self, batches: Sequence[Features], update: int, micro_batch: int, problem: str) -> list[Part]:
-        """Returns the batches of the replicas as one part, or as several, of which each is one replica's.
+        """Returns one part with the batches of all replicas, or, if their shapes differ, a part for each.
 
-        These are for batches whose shapes differ: every device computes each, and it counts on one of them.
+        In the second case every device computes each batch, which counts on one of them.
         """
         own = self._devices.own
         batches = self._objective.prepare(batches, update, problem)
@@ -86,7 +86,7 @@ class Parts:
         ]
 
     def _part(self, stacked: Features, seeds: np.ndarray, sizes: np.ndarray, counts: np.ndarray) -> Part:
-        """Returns it with the part of each replica on its device."""
+        """Returns the part with its arrays split over the devices."""
         split = self._devices.split
         return Part({name: split(array) for name, array in stacked.items()}, split(seeds), split(sizes), split(counts))
 

@@ -1,7 +1,7 @@
 """An update as one program of XLA on all devices, see `t2t.training.step`.
 
-The state lies in the variables of Keras between updates. Each update takes it from there, gives it to a program that
-may write the new state over it, and puts the new state back.
+Between updates the state is in Keras's variables. Each update passes it to a program that may reuse its buffers for
+the new state (donation), and assigns the new state to the variables.
 
 Legend: R replicas.
 """
@@ -33,12 +33,12 @@ MOST_COMPILED = 8
 """Programs at a time: each takes memory meanwhile, 200 MB of a small Transformer, 1 GB of base."""
 
 Values = list[jax.Array]
-"""Of the variables of the state, in their order."""
+"""Values of `JaxStep._state`, in its order."""
 
 
 @dataclasses.dataclass
 class _Reach:
-    """What the loss of a problem depends on and what it assigns, by numbers of variables; known once it is traced."""
+    """Indices of the variables that a problem's loss reads and assigns; known once it is traced."""
 
     read: list[int] = dataclasses.field(default_factory=list)
     assigned: list[int] = dataclasses.field(default_factory=list)
@@ -48,9 +48,9 @@ class _Kept(NamedTuple):
     """A value of the state after an update."""
 
     own: jax.Array
-    """As its variable has it."""
+    """This process's part, in the variable."""
     on_all: jax.Array
-    """As all devices have it."""
+    """The array on all devices."""
 
 
 class JaxStep(UpdateStep):
@@ -123,7 +123,7 @@ class JaxStep(UpdateStep):
                 if key not in found:  # updates of several shapes may have a program in common
                     lowered = self._program(name, problem).lower(*given)
                     threads.submit(lowered.compile)
-                    # What a next program is given, are sums.
+                    # Outputs: sums, for the next program.
                     split = functools.partial(jax.ShapeDtypeStruct, sharding=self._devices.split_layout)
                     found[key] = jax.tree.map(lambda one: split(one.shape, one.dtype), lowered.out_info)
                 return found[key]
@@ -134,7 +134,7 @@ class JaxStep(UpdateStep):
 
     @staticmethod
     def _in_order(run: Callable, state: Values, parts: Sequence[Part], settings: tuple) -> Any:
-        """Has the programs of an update run in their order; returns what the last one does."""
+        """Calls `run` for each program of an update in order; returns the last result."""
         if len(parts) == 1:
             return run("whole", state, parts[0], *settings)
         sums = run("first", state, parts[0])
@@ -147,14 +147,14 @@ class JaxStep(UpdateStep):
         return np.bool_(applies), np.float32(rate), stops_R
 
     def _state_on_all(self) -> Values:
-        """Returns the state as all devices have it; what somebody has assigned since the last update is sent there."""
+        """Returns the state on all devices; variables assigned since the last update are copied there."""
         return [
             kept.on_all if kept and kept.own is variable.value else self._devices.copy_to_all(variable.value)
             for variable, kept in zip(self._state, self._kept, strict=True)
         ]
 
     def _keep(self, state: Values) -> None:
-        """Puts the state that all devices have into the variables, as the replicas of this process have it."""
+        """Assigns this process's part of the new state to the variables."""
         for number, (variable, value) in enumerate(zip(self._state, state, strict=True)):
             variable.assign(self._devices.own_copies(value))
             self._kept[number] = _Kept(variable.value, value)
@@ -243,7 +243,7 @@ class JaxStep(UpdateStep):
             jnp.where(applied, scope.get_current_value(variable), old)
             for variable, old in zip(self._state, state, strict=True)
         ]
-        with self._scope_of(state) as scope:  # it also falls by what is not applied
+        with self._scope_of(state) as scope:  # overflows lower it, too
             self.loss_scale.update(finite, applies)
         for number, variable in enumerate(self.loss_scale.variables, len(new) - len(self.loss_scale.variables)):
             new[number] = scope.get_current_value(variable)

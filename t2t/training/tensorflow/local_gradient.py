@@ -61,18 +61,18 @@ class LocalGradient:
         self._functions[problem] = ReplicaFunction(local_gradient, arguments, self._xla)
 
     def reached(self, problem: str) -> list[int]:
-        """Returns the numbers of the weights that a problem's loss depends on; those of other problems it does not."""
+        """Returns the indices of the trained variables that a problem's loss depends on."""
         return self._reached[problem]
 
     def statistics(self, problem: str) -> list[int]:
-        """Returns which of the variables that are not trained a problem's forward pass assigns, by their numbers."""
+        """Returns the indices, among the untrained variables, of those that a problem's forward pass assigns."""
         return self._assigned[problem]
 
     def __call__(self, problem: str, variables: Sequence[tf.Variable], features: Tensors, seed, scale):
-        """Returns the gradient of `scale` times what is minimized, (P,), the loss sum, the tokens, and changes.
+        """Returns the gradient (P,) of `scale` times the objective, the loss sum, the tokens, and changes.
 
-        The changes are what the forward pass adds to the statistics, times the tokens: a list of one tensor, (Q,)
-        float32, or of none where there are no statistics.
+        The changes are what the forward pass adds to the statistics, times the tokens: a list of one (Q,) float32
+        tensor, or an empty list without statistics.
 
         Args:
             problem: whose batch it is; traced before.

@@ -21,11 +21,11 @@ class StatisticsUpdate:
         self._strategy, self._variables = strategy, variables
 
     def size(self, numbers: Sequence[int]) -> int:
-        """Returns how many numbers there are in the variables of these numbers."""
+        """Returns the total size of the variables with these indices."""
         return sum(self._variables[number].shape.num_elements() for number in numbers)
 
     def cut(self, numbers: Sequence[int], *changes: tf.Tensor) -> list[tf.Tensor]:
-        """On one replica: cuts the changes of these variables, (Q,) end to end, into one for each; [] of none."""
+        """On one replica: splits the concatenated changes (Q,) into one tensor per variable; [] without any."""
         shapes = [self._variables[number].shape for number in numbers]
         pieces = [piece for change_Q in changes for piece in tf.split(change_Q, [s.num_elements() for s in shapes])]
         return [tf.reshape(piece, shape) for piece, shape in zip(pieces, shapes, strict=True)]

@@ -157,10 +157,10 @@ class TensorFlowStep(UpdateStep):
         return [local(variable)[replica] for variable in (*self._weights, *self._fixed)]
 
     def _reduce(self, problem: str, applies, stops, gradient_P, counts, *changes):
-        """On one replica: the gradient of all replicas' mean loss, clipped, with noise, (P,), and what it is of.
+        """On one replica: the gradient (P,) of all replicas' mean loss, with noise, clipped; changes; and figures.
 
-        Between them a list of the mean change of statistics, (Q,), or of nothing. They are 0 where they will not be
-        applied.
+        The changes are the mean changes of the statistics: a list of one (Q,) tensor, or empty. Gradient and changes
+        are 0 if they will not be applied.
         """
         add_up = functools.partial(tf.distribute.get_replica_context().all_reduce, tf.distribute.ReduceOp.SUM)
         gradient_P = tf.cast(add_up(tf.cast(gradient_P, self._reduction_dtype)), tf.float32)
