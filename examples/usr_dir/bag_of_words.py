@@ -1,4 +1,4 @@
-"""The smallest sequence model that the commands can train and decode: it sees which words there are, not their order.
+"""The smallest sequence model that the commands can train and decode; it ignores the order of the source words.
 
 Legend: B batch, S source length, T target length, D width, N rows decoded together (B times beams).
 """
@@ -14,7 +14,7 @@ from t2t.layers.positions import SinusoidalPositions
 
 @dataclass(kw_only=True)
 class BagHParams(HParams):
-    """The fields that every model has are enough."""
+    """Only the fields that every model has."""
 
 
 @register_hparams

@@ -17,7 +17,7 @@ class MyReverseWords(Text2Text):
     metrics = ("accuracy_per_sequence", "accuracy")
 
     def generate_samples(self, split, source):
-        """Yields 5,000 phrases to learn from and 200 to evaluate on."""
+        """Yields 5,000 phrases for training and 200 for evaluation."""
         for _ in range(5000 if split == TRAIN else 200):
             words = source.rng.choices(self.vocabulary, k=source.rng.randint(1, 8))
             yield {"inputs": " ".join(words), "targets": " ".join(reversed(words))}

@@ -1,4 +1,4 @@
-"""An hparams set in Tensor2Tensor's habit: start from a set, change it, return it."""
+"""An hparams set in Tensor2Tensor's style: start from a set, change it, return it."""
 
 from t2t import register_hparams
 from t2t.hparams.transformer import transformer_tiny
