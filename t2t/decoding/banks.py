@@ -19,17 +19,17 @@ from t2t.decoding.topk import Candidates, top_k
 from t2t.layers.beams import gather_beams
 
 MOST_BANKS = 64
-"""Hypotheses that still need as many ids or more share a bank."""
+"""Number of banks; the last one is for all hypotheses that still need MOST_BANKS - 1 ids or more."""
 
 
 def expand_all(log_probs_BK: Any, found: NextToken, vocab_size: int, ids_NE: Any) -> Candidates:
-    """Returns the best continuations of every hypothesis, and those by some ids, best first: C = K * (2K + E).
+    """Returns the best continuations of every hypothesis, and those with given ids, best first: C = K * (2K + E).
 
     Args:
         log_probs_BK: float32, of the hypotheses.
         found: log-probabilities of all tokens.
         vocab_size: V.
-        ids_NE: int32, each once; -1 for none.
+        ids_NE: int32, distinct within a row; -1 for none.
     """
     beam_size = log_probs_BK.shape[1]
     best_NJ, tokens_NJ = best_log_probs(found, vocab_size, 2 * beam_size)
@@ -60,7 +60,7 @@ def places_by_bank(log_probs_BC: Any, banks_BC: Any, beam_size: int) -> Any:
     Takes the best of each bank, then the second of each, and so on.
 
     Args:
-        log_probs_BC: float32, best first; NO_HYPOTHESIS for what is none.
+        log_probs_BC: float32, best first; NO_HYPOTHESIS for empty candidates.
         banks_BC: int32, ids that each still needs: its bank.
         beam_size: K.
     """
@@ -68,7 +68,7 @@ def places_by_bank(log_probs_BC: Any, banks_BC: Any, beam_size: int) -> Any:
     order_C, exists_BC = ops.arange(count, dtype="int32"), exists(log_probs_BC)
     in_bank_BCM = ops.one_hot(ops.minimum(banks_BC, MOST_BANKS - 1), MOST_BANKS, dtype="int32")
     in_bank_BCM = ops.where(exists_BC[:, :, None], in_bank_BCM, 0)
-    # How many better ones stand in the same bank: those before it.
+    # A candidate's rank: the better ones of its bank, which come before it.
     ranks_BC = ops.sum((ops.cumsum(in_bank_BCM, axis=1) - in_bank_BCM) * in_bank_BCM, axis=2)
     ranks_BC = ops.where(exists_BC, ranks_BC, count)
     _, chosen_BK = top_k(-ops.cast(ranks_BC * count + order_C, "float32"), beam_size)

@@ -9,7 +9,7 @@ A hypothesis has a log-probability, the sum over its tokens, and a length n, its
   that every sentence has a result.
 * A sentence stops early when no unfinished hypothesis can enter the result any more, see `is_done`.
 
-Ties go to what was finished first, then to the lower beam, then to the lower token, so that results are reproducible.
+Ties go to the hypothesis finished first, then to the lower beam, then to the lower token: results are reproducible.
 The result of a sentence that has stopped does not depend on the rest of the batch.
 
 Legend: B sentences, K beams, N = B * K rows, V vocabulary, T longest allowed length, C = 2K candidates.
@@ -76,7 +76,7 @@ class BeamSearch(NamedTuple):
     constraint: Constraint | None = None
     """What may be written next; None for anything."""
     eos_penalty: float = 0.0
-    """What the constraint takes from the log-probability of end of sequence: scores have it, log-probabilities not."""
+    """Subtracted by the constraint at end of sequence; it lowers scores, not the log-probabilities of the result."""
 
     def start(self, state: Any, width: Any) -> BeamProgress:
         """Returns the initial state of a search, with room for `width` T tokens.
@@ -98,7 +98,7 @@ class BeamSearch(NamedTuple):
         )
 
     def constrain(self, progress: BeamProgress, states_BS: Any) -> BeamProgress:
-        """Returns the beginning of a search with the first states of its constraint, (B, S) int32."""
+        """Sets the first states of the constraint, (B, S) int32, in a search that `start` returned."""
         states_BKS = ops.repeat(ops.expand_dims(states_BS, 1), self.beam_size, axis=1)
         return progress._replace(active=progress.active._replace(constraint=states_BKS))
 
@@ -158,7 +158,7 @@ class BeamSearch(NamedTuple):
         return keep_best(candidates, 2 * self.beam_size, of_all=shared_B)
 
     def _chooser(self, active: ActiveBeams, candidates: Candidates) -> Callable[[Any], Any] | None:
-        """Returns what chooses the candidates that go on, see `extend_active`; None for the likeliest."""
+        """Returns the `choose` function of `extend_active`; None to continue the most probable candidates."""
         if self.constraint is None or not self.constraint.has_banks:
             return None
         states_BCS = gather_beams(active.constraint, candidates.beams)
@@ -180,7 +180,7 @@ def _rows(leaf_BK: Any) -> Any:
 
 
 def initial_beams(batch_size: Any, beam_size: int, width: Any) -> ActiveBeams:
-    """Returns one empty hypothesis per sentence, in beam 0: equal beams would all grow alike."""
+    """Returns one empty hypothesis per sentence, in beam 0: identical beams would stay identical."""
     only_first = ops.convert_to_tensor([0.0] + [NO_HYPOTHESIS] * (beam_size - 1), dtype="float32")
     return ActiveBeams(
         ids=ops.zeros((batch_size, beam_size, width), "int32"),
@@ -194,7 +194,7 @@ def expand(log_probs_BK: Any, found: NextToken, vocab_size: int) -> Candidates:
     beam_size = log_probs_BK.shape[1]
     log_probs_NJ, tokens_NJ = best_log_probs(found, vocab_size, 2 * beam_size)
     totals_NJ = ops.reshape(log_probs_BK, (-1, 1)) + log_probs_NJ
-    # The floor keeps forbidden tokens (-inf) and places without a hypothesis at one finite value.
+    # The floor gives forbidden tokens (-inf) and empty slots the same finite value.
     return best_over_beams(ops.maximum(totals_NJ, NO_HYPOTHESIS), tokens_NJ, beam_size, 2 * beam_size)
 
 
@@ -212,7 +212,7 @@ def extend_active(
 ) -> tuple[ActiveBeams, Any]:
     """Returns K unfinished candidates, best first, and the beam that each continues, (B, K) int32.
 
-    `choose` returns their places, (B, K) int32, among log-probabilities (B, C), best first; None for the likeliest.
+    `choose` returns their indices, (B, K) int32, from log-probabilities (B, C), best first; None for the most probable.
     """
     beam_size = active.log_probs.shape[1]
     open_BC = ops.where(complete_BC, NO_HYPOTHESIS, candidates.log_probs)
@@ -237,8 +237,8 @@ def extend_finished(
 ) -> SearchResult:
     """Returns the K best, by score, of the finished hypotheses and the complete candidates of length step + 1.
 
-    `coverage_N` is float32, the coverage penalty of each beam; None for none. What `eos_penalty` took from candidates
-    that end is in their scores alone.
+    `coverage_N` is float32, the coverage penalty of each beam; None for none. `eos_penalty` lowers the scores of
+    candidates that end, but not their log-probabilities.
     """
     beam_size = finished.scores.shape[1]
     length = step + 1
@@ -253,7 +253,7 @@ def extend_finished(
         log_probs=candidates.log_probs + eos_penalty * ops.cast(ops.equal(candidates.tokens, EOS_ID), "float32"),
         lengths=ops.broadcast_to(length, ops.shape(scores_BC)),
     )
-    # Empty places come first among equals, so that a candidate that is not real never takes one.
+    # Among equal scores empty slots come first, so that a candidate that is not real never takes one.
     pool = SearchResult(*(ops.concatenate(pair, axis=1) for pair in zip(finished, arrivals, strict=True)))
     _, chosen_BK = top_k(pool.scores, beam_size)
     return SearchResult(*(gather_beams(field, chosen_BK) for field in pool))
@@ -279,5 +279,5 @@ def is_done(active_log_probs: Any, finished_scores: Any, limits: Any, penalty: L
 
 
 def deactivate(active: ActiveBeams, done: Any) -> ActiveBeams:
-    """Ends the unfinished hypotheses of sentences that are done, (B,) bool; their results stay as they are."""
+    """Ends the unfinished hypotheses of sentences that are done, (B,) bool; their results stay unchanged."""
     return active._replace(log_probs=ops.where(ops.expand_dims(done, 1), NO_HYPOTHESIS, active.log_probs))

@@ -1,7 +1,7 @@
-"""The coverage penalty: hypotheses that never looked at some words of the source rank lower.
+"""The coverage penalty: hypotheses that attend too little to some words of the source rank lower.
 
-Wu et al. 2016 (arXiv:1609.08144), equation 14: with p_ij the weight that position i of the source has in the attention
-of output token j, a score has added to it beta * sum_i log(min(sum_j p_ij, 1)).
+Wu et al. 2016 (arXiv:1609.08144), equation 14: adds beta * sum_i log(min(sum_j p_ij, 1)) to a score, where p_ij is the
+attention weight of output token j on source position i.
 
 Legend: B sentences, N rows of their hypotheses, S source length, H heads, Q rows of a sentence (N = B * Q).
 """
@@ -18,11 +18,11 @@ from t2t.layers.attention_record import Record, looks_at_source, recorded_attent
 from t2t.layers.beams import reorder_rows
 
 _UNSEEN = 1e-6
-"""What a position has before anything has looked at it, so that logarithms are finite; padding has 0, and keeps it."""
+"""Initial coverage of a position, so that logarithms are finite; at padding it is 0 throughout."""
 
 
 class CoveredState(NamedTuple):
-    """State of a step function, with how much each hypothesis has looked at each position of its source."""
+    """State of a step function, with each hypothesis's coverage of the source positions."""
 
     state: Any
     coverage: Any
@@ -35,7 +35,7 @@ def start_coverage(state: Any, keep_BS: Any, rows_per_sentence: int) -> CoveredS
 
 
 def covering(step_fn: StepFn, beta: float) -> StepFn:
-    """Returns a step function that counts coverage, on a `CoveredState`, and gives a `NextToken` with the penalty.
+    """Wraps a step function so that it tracks coverage in a `CoveredState` and returns a `NextToken` with the penalty.
 
     Raises:
         UserError: nothing in a step attends to the source.
@@ -51,7 +51,7 @@ def covering(step_fn: StepFn, beta: float) -> StepFn:
 
 
 def reorder_covered(reorder: Callable[[Any, Any], Any]) -> Callable[[CoveredState, Any], CoveredState]:
-    """Returns the function that gives the beams of a `CoveredState` new places, from that of its state."""
+    """Returns a function that reorders the beams of a `CoveredState`, from one that reorders those of its state."""
     return lambda covered, beams: CoveredState(reorder(covered.state, beams), reorder_rows(covered.coverage, beams))
 
 
@@ -62,7 +62,7 @@ def log_coverage(coverage_NS: Any) -> Any:
 
 
 def _source_attention(record: Record, beta: float) -> Any:
-    """Returns p_ij of one step, (N, S): the mean over the heads of all layers that look at the source."""
+    """Returns p_ij of one step, (N, S): the mean over the heads of all layers that attend to the source."""
     weights_BHQS = [weights for path, calls in record.items() if looks_at_source(path) for weights in calls]
     if not weights_BHQS:
         raise UserError(

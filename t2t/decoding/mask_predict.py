@@ -1,10 +1,10 @@
-"""Mask-predict: all tokens of an output at once, then the least probable ones again.
+"""Mask-predict decoding: predicts all tokens at once, then repeatedly the least probable ones again.
 
 Ghazvininejad et al. 2019 (arXiv:1904.09324), section 3. Beams and samples grow token by token, see
 `t2t.decoding.search`; here the length of an output is decided before its tokens.
 
 Legend: B sentences, K length candidates of each, N = B * K rows in sentence-major order, T width: the longest candidate
-and its end, L lengths that a model tells apart, M masked words, J tokens that one of them may become, V vocabulary.
+and its end, L lengths that a model can predict, M masked words, J best tokens of each, V vocabulary.
 """
 
 from collections.abc import Callable
@@ -21,11 +21,11 @@ from t2t.layers.loops import fold
 from t2t.specs.constants import EOS_ID, PAD_ID
 
 PredictFn = Callable[[Any, Any], tuple[Any, Any]]
-"""`predict(ids, is_masked) -> (words, log_probs)`: the most probable word of every masked place, given the others.
+"""`predict(ids, is_masked) -> (words, log_probs)`: the most probable word at every masked position, given the others.
 
-- ids: (N, T) int32, the words with end of sequence after them; PAD_ID at masked places and after the end.
+- ids: (N, T) int32, the words with end of sequence after them; PAD_ID at masked positions and after the end.
 - is_masked: (N, T) bool.
-- words, log_probs: (N, T) int32 and float32, of no meaning where nothing is masked.
+- words, log_probs: (N, T) int32 and float32, meaningful only at masked positions.
 """
 
 
@@ -97,7 +97,7 @@ def least_probable(log_probs: Any, is_word: Any, count: Any) -> Any:
 def most_probable_words(logits: Any) -> tuple[Any, Any]:
     """Returns the most probable word of each row, and its log-probability, (M,) int32 and float32.
 
-    Padding and end of sequence are no words; the probability that they have goes to no other.
+    It is never padding or end of sequence; their probability is not redistributed.
 
     Args:
         logits: (M, V) float32.
@@ -113,8 +113,8 @@ def most_probable_words(logits: Any) -> tuple[Any, Any]:
 def rank_candidates(ids: Any, log_probs: Any, candidates: LengthCandidates) -> SearchResult:
     """Returns the outputs of each sentence, those with the highest mean log-probability of a word first (section 3.3).
 
-    That mean is the score. The log-probability of an output is that of its length and of its words, each as it was
-    predicted last.
+    That mean is the score. The log-probability of an output sums those of its length and of its words, each from its
+    last prediction.
 
     Args:
         ids: (N, T) int32, see `mask_predict`.

@@ -1,6 +1,6 @@
 """Random numbers for sampling, from a counter-based generator.
 
-Each row draws from a stream of its own, so that a sentence's samples do not depend on its batch; `keras.random` takes
+Each row has a separate random stream, so that a sentence's samples do not depend on its batch; `keras.random` takes
 one seed for a whole tensor.
 
 Legend: N rows.
@@ -41,8 +41,8 @@ def uniform(seed: Any, row_seeds: Any, position: Any, draw: Any) -> Any:
     """Returns a number in [0, 1) for each row, a function of the four arguments.
 
     Args:
-        seed: () integer, the run's seed; its lower 32 bits count.
-        row_seeds: (N,) int32, what names the sentence.
+        seed: () integer, the run's seed, of which the lower 32 bits are used.
+        row_seeds: (N,) int32, identifies the sentence.
         position: () int32, number of the token.
         draw: (N,) int32, number of the sample of that sentence.
 

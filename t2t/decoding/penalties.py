@@ -1,7 +1,7 @@
-"""Length penalties: hypotheses are ranked by their log-probability divided by one.
+"""Length penalties: hypotheses are ranked by log-probability divided by the penalty of their length.
 
-A penalty maps n, a length in tokens with end of sequence counted, to a positive number that does not fall as n grows,
-which the stop rule of beam search needs. It takes floats, float arrays and float tensors.
+A penalty maps n, a length in tokens including end of sequence, to a positive number that does not fall as n grows; the
+stop rule of beam search relies on this. It takes floats, float arrays and float tensors.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""One token at a time, never looking back: greedy search and sampling.
+"""Search without beams, one token at a time: greedy search and sampling.
 
 Legend: B sentences, K samples of each, N = B * K rows, V vocabulary, T longest allowed length.
 """
@@ -26,11 +26,11 @@ from t2t.decoding.topk import keep_top_k, keep_top_p, most_probable
 from t2t.specs.constants import EOS_ID, PAD_ID
 
 Chooser = Callable[[NextToken, Any], tuple[Any, Any]]
-"""(what the model says, position () int32) -> tokens (N,) int32 and their log-probabilities (N,) float32."""
+"""(the model's scores, position () int32) -> tokens (N,) int32 and their log-probabilities (N,) float32."""
 
 
 class _RollOutRows(NamedTuple):
-    """One growing text a row."""
+    """One growing output per row."""
 
     ids: Any
     """(N, T) int32."""
@@ -64,13 +64,13 @@ def sampling_chooser(
 ) -> Chooser:
     """Returns a chooser that samples tokens.
 
-    A token depends on (seed, sentence's seed, number of the sample, position) alone, never on the rest of the batch.
+    Random numbers depend only on (seed, sentence's seed, number of the sample, position), not on the rest of the batch.
     Temperature applies first, then `top_k`, then `top_p`; the log-probabilities returned are the model's own.
 
     Args:
         seed: int, or a () integer tensor.
-        sentence_seeds: (B,) int32 that names each sentence, e.g. its line number.
-        samples: K, texts for each sentence.
+        sentence_seeds: (B,) int32 that identifies each sentence, e.g. its line number.
+        samples: K, samples of each sentence.
         temperature: float or () float32, above 0; log-probabilities are divided by it.
         top_k: draw from the k most probable tokens; 0 for all.
         top_p: float or () float32, draw from the nucleus of this probability; the float 1 for all.
@@ -107,13 +107,13 @@ def draw(probs: Any, noise: Any) -> Any:
         noise: (N,) float32 in [0, 1).
 
     Returns:
-        (N,) int32: the place of the first token at which the cumulative probability exceeds the noise.
+        (N,) int32: the index of the first token at which the cumulative probability exceeds the noise.
     """
     cumulative_NV = ops.cumsum(probs, axis=-1)
     target_N1 = ops.expand_dims(noise, 1) * cumulative_NV[:, -1:]
     tokens_N = ops.sum(ops.cast(cumulative_NV <= target_N1, "int32"), axis=-1)
     tokens_N = ops.minimum(tokens_N, ops.shape(probs)[-1] - 1)
-    # Parallel sums need not rise evenly; where rounding lands on a forbidden token, take the most probable one.
+    # Parallel sums need not be monotonic; where rounding selects a forbidden token, take the most probable one.
     allowed_N = _values_at(probs, tokens_N) > 0
     return ops.where(allowed_N, tokens_N, most_probable(probs))
 
@@ -138,7 +138,7 @@ class RollOut(NamedTuple):
     constraint: Constraint | None = None
     """What may be written next; None for anything."""
     eos_penalty: float = 0.0
-    """What the constraint takes from the log-probability of end of sequence: scores have it, log-probabilities not."""
+    """Subtracted by the constraint at end of sequence; it lowers scores, not the log-probabilities of the result."""
 
     def start(self, state: Any, width: Any) -> RollOutProgress:
         """Returns the initial state of a roll-out."""
@@ -153,7 +153,7 @@ class RollOut(NamedTuple):
         return RollOutProgress(ops.zeros((), "int32"), rows, as_tensors(state))
 
     def constrain(self, progress: RollOutProgress, states_BS: Any) -> RollOutProgress:
-        """Returns the beginning of a roll-out with the first states of its constraint, (B, S) int32."""
+        """Sets the first states of the constraint, (B, S) int32, in a roll-out that `start` returned."""
         states_NS = ops.repeat(states_BS, self.rows_per_sentence, axis=0)
         return progress._replace(rows=progress.rows._replace(constraint=states_NS))
 
@@ -194,7 +194,7 @@ class RollOut(NamedTuple):
         return progress._replace(rows=progress.rows._replace(ids=pad_to_width(progress.rows.ids, width)))
 
     def result(self, progress: RollOutProgress) -> SearchResult:
-        """Returns the sampled hypotheses."""
+        """Returns the hypotheses, those of a sentence in the order of their rows."""
         rows = progress.rows
         scores_N = rows.log_probs / self.penalty(ops.cast(rows.lengths, "float32"))
         ends_N = ops.any(ops.equal(rows.ids, EOS_ID), axis=1)

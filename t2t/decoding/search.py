@@ -1,4 +1,4 @@
-"""The search that settings ask for.
+"""Builds the search that the settings describe.
 
 Legend: B sentences, K hypotheses of each, V vocabulary.
 """
@@ -26,7 +26,7 @@ def rules(
     prefix: Any = None,
     automaton: Automaton | None = None,
 ) -> BeamSearch | RollOut:
-    """Returns the search that the settings ask for.
+    """Returns the search that the settings describe.
 
     Args:
         settings: see `SearchSettings`.
@@ -34,10 +34,10 @@ def rules(
         limits: (B,) int32, at least 1: most tokens of a hypothesis of each sentence, end of sequence included.
         sentence_seeds: (B,) int32, for sampling only, see `t2t.decoding.sampling.sampling_chooser`.
         numbers: () tensors to use instead of those of the settings.
-        reorder: gives the beams of a state new places.
-        prefix: (N, P) int32, zero padded: what each row begins with, at no cost; None for nothing.
-        automaton: outputs are among those that it accepts; None for any. The search has to be given its first states by
-            `constrain` of what is returned.
+        reorder: reorders the beams of a state.
+        prefix: (N, P) int32, zero padded: ids that each row begins with, at log-probability 0; None for nothing.
+        automaton: accepts the allowed outputs; None for any. Its first states must be passed to `constrain` of the
+            returned search.
     """
     numbers = numbers or settings.numbers
     penalty = PENALTIES[settings.penalty](numbers.alpha)

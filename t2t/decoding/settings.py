@@ -1,4 +1,4 @@
-"""The settings of a search. Loads no Keras.
+"""The settings of a search. Does not import Keras.
 
 Legend: K hypotheses of each sentence.
 """
@@ -23,7 +23,7 @@ class SearchNumbers(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SearchSettings:
-    """How to search: decode hparams that have been checked, and what a call asks for."""
+    """How to search: validated decode hparams, and the options of a call."""
 
     method: str = BEAM
     """beam, greedy, sample or mask_predict."""
@@ -32,19 +32,19 @@ class SearchSettings:
     penalty: str = "gnmt"
     """Length penalty: gnmt, ((5+n)/6)^alpha, or power, n^alpha."""
     alpha: float = 0.6
-    """Exponent of the length penalty, from 0 up."""
+    """Exponent of the length penalty, at least 0."""
     coverage: float = 0.0
-    """beta of the coverage penalty (beam), from 0 up; 0 for none."""
+    """beta of the coverage penalty (beam), at least 0; 0 for none."""
     min_length: int = 0
-    """Tokens before end of sequence may follow."""
+    """Fewest tokens before end of sequence."""
     eos_penalty: float = 0.0
-    """Subtracted from the log-probability of end of sequence where hypotheses and tokens compete; from 0 up."""
+    """Subtracted from the log-probability of end of sequence where hypotheses and tokens compete; at least 0."""
     no_repeat_ngram: int = 0
-    """n: no output has an n-gram twice; 0 for any output."""
+    """n: no n-gram occurs twice in an output; 0 for any output."""
     stop_early: bool = True
     """Stop a sentence once its best hypothesis is certain (beam); off where an n-best list is wanted."""
     samples: int = 1
-    """Texts drawn for each sentence (sample)."""
+    """Samples drawn for each sentence (sample)."""
     temperature: float = 1.0
     """Log-probabilities are divided by it (sample); above 0."""
     top_k: int = 0
@@ -52,16 +52,16 @@ class SearchSettings:
     top_p: float = 1.0
     """Draw from the smallest set of tokens that holds this probability (sample); 1 for all."""
     seed: int = 0
-    """Names the stream of random numbers (sample)."""
+    """Selects the stream of random numbers (sample)."""
     iterations: int = 10
-    """Times that masked words are predicted (mask_predict)."""
+    """Number of times that masked words are predicted (mask_predict)."""
     length_candidates: int = 1
-    """Lengths of an output that are tried for each sentence (mask_predict)."""
+    """Output lengths tried for each sentence (mask_predict)."""
     scored: bool = True
-    """Whether the probabilities of outputs are read; where they are not, an engine may leave them NaN."""
+    """Whether the caller reads the probabilities of outputs; otherwise an engine may return NaN."""
 
     def __post_init__(self):
-        if self.top_p <= 0:  # the lower bound of the hparam, which it does not include
+        if self.top_p <= 0:  # the lower bound of the hparam is inclusive
             raise UserError(f"top_p {self.top_p}: it must be above 0 and at most 1; 1 draws from all tokens")
 
     @property
@@ -71,7 +71,7 @@ class SearchSettings:
 
     @property
     def structure(self) -> "SearchSettings":
-        """The other settings, as far as they count: searches of equal structure are compiled once."""
+        """The other settings that affect the search, which is compiled once for each value of these."""
         plain = SearchSettings(
             method=self.method,
             penalty=self.penalty,

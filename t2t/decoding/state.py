@@ -24,9 +24,9 @@ def select_sentences(structure: Any, chosen: Any, batch_size: Any) -> Any:
     """Selects the rows of some sentences.
 
     Args:
-        structure: nested structure of tensors; where the first axis is longer than B, the rows of a sentence stand
-            side by side.
-        chosen: (J,) int32, numbers of sentences.
+        structure: nested structure of tensors with leading axis B or a multiple of it, the rows of a sentence side by
+            side.
+        chosen: (J,) int32, indices of sentences.
         batch_size: B.
     """
 
@@ -54,7 +54,7 @@ def restore_shapes(structure: Any, like: Any) -> Any:
     """Restores the static shapes of `like`, which a graph loop requires to be constant."""
 
     def restore(new: Any, old: Any) -> Any:
-        # Equal as far as both are known: a reshape would hold an axis that grows to what it was.
+        # No reshape if the static shapes agree: it would fix a growing axis at its old size.
         return new if tuple(new.shape) == tuple(old.shape) else ops.reshape(new, ops.shape(old))
 
     keras.tree.assert_same_structure(like, structure)

@@ -1,4 +1,4 @@
-"""What all searches share: the step function, its result, and the buffer of tokens.
+"""Shared by all searches: the step function, its result, and the buffer of tokens.
 
 Legend: B sentences, K hypotheses of each, N = B * K rows in sentence-major order, V vocabulary,
 T longest allowed length. Where only some tokens have scores, V is their number.
@@ -13,9 +13,9 @@ from t2t.decoding.topk import top_k_blockwise
 
 
 class NextToken(NamedTuple):
-    """What a model says of the next token of every row.
+    """A model's scores of the next token of every row.
 
-    A search needs few of the V log-probabilities of a row, so they are normalised where they are needed.
+    A search needs few of the V log-probabilities of a row, so only those are normalised.
     """
 
     scores: Any
@@ -23,11 +23,11 @@ class NextToken(NamedTuple):
     normalised: bool
     """Whether they are log-probabilities."""
     never: int | None = None
-    """The id that is never produced, whatever its score; the probability that it has goes to no other."""
+    """The id that is never produced, whatever its score; its probability is not redistributed."""
     coverage: Any = None
     """(N,) float32, at most 0: added to the score of a hypothesis that ends here, see `t2t.decoding.coverage`."""
     ids: Any = None
-    """(V,) int32, ascending: the tokens that have scores, where these are not all tokens in their order."""
+    """(V,) int32, ascending: the tokens that have scores; None for all tokens."""
 
     @property
     def columns(self) -> Any:
@@ -35,7 +35,7 @@ class NextToken(NamedTuple):
         return ops.arange(self.scores.shape[-1], dtype="int32") if self.ids is None else self.ids
 
     def tokens_at(self, places: Any) -> Any:
-        """Returns the tokens whose scores are at these places of the rows, int32 of any shape."""
+        """Returns the tokens of these columns of the scores, int32 of any shape."""
         return places if self.ids is None else ops.take(self.ids, places)
 
 
@@ -49,13 +49,13 @@ StepFn = Callable[[Any, Any, Any], tuple[Any, Any]]
 - next: a `NextToken`, or only its log-probabilities (N, V) float, at most 0; -inf forbids a token.
 
 Beam search copies the state at every step to reorder it (see `t2t.layers.beams.reorder_rows`). What is the same for all
-rows of a sentence (projected encoder keys and values, masks) belongs in the closure of `step_fn` instead. Rows that are
-done are still passed in; what is returned for them is ignored.
+rows of a sentence (projected encoder keys and values, masks) belongs in the closure of `step_fn` instead. Finished
+rows are still passed in; their results are ignored.
 """
 
 
 def as_next_token(found: Any) -> NextToken:
-    """Returns what a step function gave as a `NextToken`."""
+    """Converts the result of a step function to a `NextToken`."""
     return found if isinstance(found, NextToken) else NextToken(ops.cast(found, "float32"), normalised=True)
 
 
@@ -80,7 +80,7 @@ def best_log_probs(found: NextToken, vocab_size: int, count: int) -> tuple[Any, 
         Log-probabilities (N, J) float32, those of a token that is never produced -inf, and ids (N, J) int32.
     """
     scores_NV = _of_known_width(found, vocab_size)
-    # One more makes up for the one that may be struck out.
+    # One more, since the forbidden id may be among them.
     scores_NJ, places_NJ = top_k_blockwise(scores_NV, min(count + (found.never is not None), vocab_size))
     log_probs_NJ = scores_NJ if found.normalised else scores_NJ - _log_totals(scores_NV, scores_NJ, places_NJ)
     tokens_NJ = found.tokens_at(places_NJ)
@@ -90,7 +90,7 @@ def best_log_probs(found: NextToken, vocab_size: int, count: int) -> tuple[Any, 
 
 
 def _of_known_width(found: NextToken, vocab_size: int) -> Any:
-    """Returns the scores, (N, V), whose width the graph knows where they are of all tokens."""
+    """Returns the scores (N, V), with a static width if they are of all tokens."""
     return ops.reshape(found.scores, (-1, vocab_size)) if found.ids is None else found.scores
 
 

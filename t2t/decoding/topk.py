@@ -10,7 +10,7 @@ from keras import ops
 from t2t.layers.beams import gather_beams
 
 WIDE = 1024
-"""Rows from so many numbers on are sorted by blocks."""
+"""Rows of at least so many values are sorted by blocks."""
 
 SMALLEST_BLOCK, LARGEST_BLOCK = 16, 128
 
@@ -27,7 +27,7 @@ class Candidates(NamedTuple):
 
 
 def top_k(values: Any, k: int) -> tuple[Any, Any]:
-    """Returns the k largest along the last axis, largest first, and their places (int32); ties: lower index first."""
+    """Returns the k largest along the last axis, largest first, and their indices (int32); ties: lower index first."""
     best, indices = ops.top_k(values, k, sorted=True)
     return best, ops.cast(indices, "int32")
 
@@ -40,11 +40,11 @@ def most_probable(log_probs: Any) -> Any:
 def top_k_blockwise(values: Any, k: int) -> tuple[Any, Any]:
     """Returns exactly what `top_k` returns, but faster for wide rows and small k.
 
-    Rows are cut into blocks of neighbours, and only the k blocks with the largest maxima are sorted: each of them holds
-    a value that goes before all of any other block.
+    Rows are cut into blocks of neighbours, and only the k blocks with the largest maxima are sorted: the k largest
+    values are in them.
 
     Args:
-        values: (N, V) float32; where V is not known beforehand, whole rows are sorted.
+        values: (N, V) float32; if V is not static, whole rows are sorted.
         k: at most V.
     """
     width = values.shape[-1]
@@ -62,9 +62,9 @@ def top_k_blockwise(values: Any, k: int) -> tuple[Any, Any]:
 
 
 def block_width(width: int, k: int) -> int | None:
-    """Returns W for the k largest of `width` numbers, None where blocks are not faster.
+    """Returns W for the k largest of `width` values, None where blocks are not faster.
 
-    width / W maxima and then k * W numbers are sorted: the divisor of the width that sorts least is taken.
+    width / W maxima and then k * W values are sorted: W is the divisor of the width for which this is least, or 64.
     """
     if width < WIDE or 4 * k * SMALLEST_BLOCK > width:
         return None
@@ -85,8 +85,7 @@ def keep_top_k(log_probs: Any, k: int) -> Any:
 
     Args:
         log_probs: (N, V) float32, up to a constant for each row.
-        k: number of tokens that stay; exactly so many, ties going to lower ids. At most V where that is not known
-            beforehand.
+        k: exact number of tokens to keep; ties go to lower ids. Must be at most V if V is not static.
     """
     width = log_probs.shape[-1]
     k = k if width is None else min(k, width)
@@ -105,7 +104,7 @@ def keep_top_p(log_probs: Any, p: float) -> Any:
     largest_NV, _ = top_k(log_probs, ops.shape(log_probs)[-1])
     probs_NV = ops.softmax(largest_NV, axis=-1)
     before_NV = ops.cumsum(probs_NV, axis=-1) - probs_NV
-    # The first token always stays: before it stands nothing, which is less than any p.
+    # The first token always stays: 0 comes before it, which is less than any p.
     size_N1 = ops.maximum(ops.sum(ops.cast(before_NV < p, "int32"), axis=-1, keepdims=True), 1)
     return _keep_largest(log_probs, ops.take_along_axis(largest_NV, size_N1 - 1, axis=-1), size_N1)
 

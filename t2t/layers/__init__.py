@@ -1,1 +1,1 @@
-"""Building blocks of models, in `keras.ops` alone; they take numbers and tensors, never hparams."""
+"""Building blocks of models, written only with `keras.ops`; they take numbers and tensors, never hparams."""

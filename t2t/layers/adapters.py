@@ -1,6 +1,6 @@
 """Low-rank adapters of a model's weights: LoRA (Hu et al. 2022, arXiv:2106.09685).
 
-Legend: D input width, O output width, R rank; `...` axes before them, such as the experts of a layer.
+Legend: D input width, O output width, R rank; `...` leading axes, such as the experts of a layer.
 """
 
 import contextlib
@@ -16,13 +16,13 @@ from t2t.specs.constants import ADAPTER_FACTORS
 class Adapters:
     """Changes some weights W of a model to W + s A B, s = alpha / R (section 4.1, equation 3).
 
-    Vectors are rows here, so that the paper's B A is A B. A, (..., D, R), is normal with variance 1 / D; B,
-    (..., R, O), is zero, so that the model is unchanged at first. Every weight of the model is frozen; its batch norms
-    use their moving statistics. It does not matter what layer reads a weight that is changed, see `adapted`.
+    Vectors are rows here, so the paper's B A is A B. A, (..., D, R), is normal with variance 1 / D; B, (..., R, O), is
+    zero, so that the model is unchanged at first. Every weight of the model is frozen; its batch norms use their moving
+    statistics. Weights of any layer can be changed, see `adapted`.
 
     Args:
-        model: built under the scope of a strategy or none, as the adapters are.
-        weights: those to change, each of two or more axes.
+        model: built; if under the scope of a distribution strategy, create the adapters under it, too.
+        weights: those to change, each with two or more axes.
         rank: R.
         alpha: s R.
     """

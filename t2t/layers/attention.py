@@ -27,13 +27,13 @@ from t2t.layers.relative_positions import RelativePositions
 from t2t.layers.rotary_positions import rotate
 
 BLOCKWISE_FROM = 2048**2
-"""Scores of one head from which on attention is computed block by block."""
+"""From so many scores per head on, attention is computed block by block."""
 
 _without_blockwise_attention = contextvars.ContextVar("without_blockwise_attention", default=False)
 
 
 def without_blockwise_attention() -> AbstractContextManager[bool]:
-    """Builds programs, to be counted and not run, in which attention of any length is one matrix product."""
+    """Returns a context for programs whose operations are counted: attention of any length is one matrix product."""
     return held(_without_blockwise_attention, True)
 
 
@@ -48,11 +48,11 @@ def attention_weights(q_BHTK, k_BJSK, keep, layer: str = "", added_BHTS=None):
 
 
 def _by_head(product, x_BHTC, y_BJSC):
-    """Returns a product of heads with what they attend to, (B, H, T, ...); H / J neighbours attend to the same."""
+    """Multiplies each head with its keys or values, (B, H, T, ...); H / J neighbouring heads share them."""
     heads, shared = x_BHTC.shape[1], y_BJSC.shape[1]
     if heads == shared:
         return product(x_BHTC, y_BJSC)
-    # The rows of neighbouring heads lie one after the other: as rows of one head they need no copies of keys.
+    # Rows of heads that share keys are adjacent: treated as rows of one head, they need no copies of the keys.
     batch, _, rows, channels = ops.shape(x_BHTC)
     found = product(ops.reshape(x_BHTC, (batch, shared, heads // shared * rows, channels)), y_BJSC)
     return ops.reshape(found, (batch, heads, rows, ops.shape(found)[-1]))
@@ -65,12 +65,12 @@ class MultiHeadAttention(CachingLayer):
         width: D of the output.
         num_heads: H.
         key_channels: H*K, channels of all queries together.
-        value_channels: H*U, channels of what all heads find.
+        value_channels: H*U, channels of the outputs of all heads together.
         dropout: rate on the attention weights.
         use_bias: whether the four projections have biases.
-        longest: most positions of an input. Where lengths are unknown when the program is built, blockwise attention is
-            built in only if they may be long.
-        span: which keys each query may look at by position.
+        longest: most positions of an input. If lengths are unknown when the program is built, it includes blockwise
+            attention only if they may be long.
+        span: which keys each query may attend to, by position.
         max_relative_position: k of `RelativePositions`, in self-attention; 0 = no relative positions. With them
             attention is always computed over whole matrices.
         rotary: whether self-attention rotates queries and keys by their positions, see `rotate`.
@@ -118,15 +118,15 @@ class MultiHeadAttention(CachingLayer):
             self.relative_positions.build()
 
     def call(self, x, memory: KeysValues | None = None, keep=None, seed=None, cache: StepCache | None = None):
-        """Returns what the queries of `x` find: (B, T, D), or of the one position of a step (N, D).
+        """Returns the output of attention from `x`: (B, T, D), or in a decoding step (N, D).
 
         Args:
             x: (B, T, D), or with a cache (N, D).
             memory: keys and values of S positions, of `keys_values`; None for self-attention, where they come from `x`.
-            keep: (B, 1, 1, S) or (B, 1, T, S) bool, True = may be looked at; None for all. Attention that is computed
-                block by block or in windows takes the former alone: with the latter it is one matrix product.
+            keep: (B, 1, 1, S) or (B, 1, T, S) bool, True = may be attended to; None for all. Blockwise and windowed
+                attention take only the former: with the latter, attention is one matrix product.
             seed: of dropout.
-            cache: where `x` is the position of a step.
+            cache: if `x` is the position of a decoding step.
         """
         if cache is not None:
             return self._step(x, memory, keep, cache)
@@ -165,7 +165,7 @@ class MultiHeadAttention(CachingLayer):
 
     @property
     def is_cached(self) -> bool:
-        """Whether it looks at earlier positions of its own sequence, and at no later ones."""
+        """Whether the span is causal, so that decoding caches keys and values."""
         return self.span.after == 0
 
     def empty_entry(self, rows, beams: int, length) -> KeysValues | None:

@@ -1,4 +1,4 @@
-"""The probabilities of attention, of every layer that attends: computed here, and kept where somebody asks for them.
+"""Attention probabilities: computed here for every layer that attends, and recorded on request.
 
 Legend: B batch, H heads, T queries, S keys.
 """
@@ -14,16 +14,16 @@ from t2t.layers.masks import score_bias
 from t2t.layers.passes import entry_name
 
 Record = dict[str, list[Any]]
-"""Path of a layer, or `entry_name` -> what it looked at in each of its calls, (B, H, T, S) float32, in order."""
+"""Path of a layer, or its `entry_name` -> the weights of each of its calls, (B, H, T, S) float32, in order."""
 
 _record: contextvars.ContextVar[Record | None] = contextvars.ContextVar("record", default=None)
 
 
 def recorded_attention() -> AbstractContextManager[Record]:
-    """Gives the record to which every attention adds its weights within the context.
+    """Returns a context whose value is the record to which every attention adds its weights.
 
-    For operations that run at once, not for building programs; attention by blocks, which never holds its weights,
-    gives way to whole matrices.
+    Weights may be used only where they were computed: eagerly, or within the same program. Attention is computed over
+    whole matrices within the context, since blockwise attention never holds its weights.
     """
     return held(_record, {})
 
@@ -34,7 +34,7 @@ def looks_at_source(path: str) -> bool:
 
 
 def is_recorded() -> bool:
-    """Returns whether somebody wants to see the weights."""
+    """Returns whether attention weights are being recorded."""
     return _record.get() is not None
 
 
@@ -42,9 +42,9 @@ def probabilities(scores, keep, layer: str):
     """Returns the softmax over the keys (section 3.2.1 of *Attention Is All You Need*), float32.
 
     Args:
-        scores: (B, H, T, S), or (B, T, S) of one head; best float32 ones, see `float32_product`.
-        keep: bool, broadcastable to the scores; True = may be looked at. None for all.
-        layer: its path.
+        scores: (B, H, T, S), or (B, T, S) of one head; preferably float32, see `float32_product`.
+        keep: bool, broadcastable to the scores; True = may be attended to. None for all.
+        layer: path of the layer.
     """
     scores = ops.cast(scores, "float32")
     weights = ops.softmax(scores if keep is None else scores + score_bias(keep), axis=-1)

@@ -1,9 +1,9 @@
 """Batch normalisation: Ioffe and Szegedy 2015 (arXiv:1502.03167), algorithms 1 and 2.
 
 Its moving statistics are variables without a gradient. A forward pass in training assigns them, and the training step
-collects what it assigns; see `t2t.training.tensorflow.local_gradient`.
+collects the assigned values; see `t2t.training.tensorflow.local_gradient`.
 
-Legend: B batch, C channels; axes of any number between them.
+Legend: B batch, C channels; any number of axes between them.
 """
 
 import keras
@@ -12,8 +12,8 @@ import keras
 class BatchNorm(keras.layers.BatchNormalization):
     """gamma * (x - mean) / sqrt(variance + epsilon) + beta for each of the last axis's channels.
 
-    Mean and variance are those of the batch where a seed is given, as it is in training, and else the moving ones. A
-    norm whose gamma is frozen always uses the moving ones and leaves them as they are.
+    Mean and variance are those of the batch in calls with a seed, as in training, and otherwise the moving ones. A norm
+    whose gamma is frozen always uses the moving ones and does not update them.
     """
 
     def __init__(self, **kwargs):

@@ -1,4 +1,4 @@
-"""Moving tensors from beam to beam.
+"""Reordering tensors by beam.
 
 Legend: B sentences, K beams of each, N = B * K rows in sentence-major order, J chosen beams of each sentence.
 """
@@ -14,7 +14,7 @@ def gather_beams(beams: Any, chosen: Any) -> Any:
 
     Args:
         beams: (B, K, ...) any dtype.
-        chosen: (B, J) int32, numbers of beams, each in [0, K).
+        chosen: (B, J) int32, indices of beams, each in [0, K).
     """
     shape = ops.shape(beams)
     rows = ops.reshape(beams, (shape[0] * shape[1], *shape[2:]))
@@ -31,15 +31,15 @@ def repeat_sentences(structure: Any, rows: Any) -> Any:
 
 
 def reorder_rows(structure: Any, beams: Any) -> Any:
-    """Returns a nested structure of tensors (N, ...) with its rows moved, by one gather a tensor.
+    """Reorders the rows of a nested structure of tensors (N, ...), with one gather per tensor.
 
-    `beams` (B, K) int32 says which beam of the same sentence each beam takes.
+    `beams` (B, K) int32 says which beam of the same sentence each beam continues.
     """
     rows_N = ops.reshape(_row_numbers(beams, ops.shape(beams)[1]), (-1,))
     return keras.tree.map_structure(lambda leaf: ops.take(leaf, rows_N, axis=0), structure)
 
 
 def _row_numbers(chosen: Any, beam_size: int) -> Any:
-    """(B, J) int32 numbers of beams to numbers of rows in (N, ...)."""
+    """Converts indices of beams, (B, J) int32, to indices of rows in (N, ...)."""
     first_rows_B = ops.arange(ops.shape(chosen)[0], dtype="int32") * beam_size
     return chosen + ops.expand_dims(first_rows_B, 1)

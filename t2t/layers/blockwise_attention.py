@@ -1,8 +1,8 @@
-"""Attention whose memory grows with the length of the sequences and not with its square.
+"""Attention whose memory grows linearly with the length of the sequences.
 
-Scores are computed block by block and never kept: the softmax is carried along as a running maximum and a running sum
+Scores are computed block by block and never kept: the softmax is computed with a running maximum and a running sum
 (Milakov and Gimelshein 2018, arXiv:1805.02867), and the gradient recomputes each block from the logarithm of that
-sum (Dao et al. 2022, arXiv:2205.14135, section 3.1 and appendix B). Blocks that the span leaves nothing of are skipped.
+sum (Dao et al. 2022, arXiv:2205.14135, section 3.1 and appendix B). Blocks outside the span are skipped.
 
 Legend: B batch, H heads, T queries, S keys, K key channels and U value channels of one head; G blocks of R positions of
 the queries, J blocks of C positions of the keys.
@@ -37,14 +37,14 @@ class WeightDropout(NamedTuple):
 
 
 _STRIDE = 1_000_003
-"""Between the seeds of neighbouring blocks; layers and updates are apart by hashes."""
+"""Difference between the seeds of neighbouring blocks; those of layers and updates differ by hashes."""
 
 
 def blockwise_attention(q_BHTK, k_BHSK, v_BHSU, keys_keep, span: Span, dropout: WeightDropout | None = None):
     """Returns softmax(q k^T / sqrt(K)) v (section 3.2.1, equation 1), (B, H, T, U) in the type of the values.
 
-    Equal to the formula over whole matrices up to rounding. A query that may see no key gets some mean of values.
-    `keys_keep` is (B, 1, 1, S) bool, True = may be looked at; None for all.
+    Equal to the formula over whole matrices up to rounding. The output of a query that sees no key is an arbitrary mean
+    of values. `keys_keep` is (B, 1, 1, S) bool, True = may be attended to; None for all.
     """
     batch, keys = ops.shape(k_BHSK)[0], ops.shape(k_BHSK)[2]
     keep_BS = ops.ones((batch, keys), "bool") if keys_keep is None else keys_keep[:, 0, 0, :]
@@ -72,7 +72,7 @@ def blockwise_attention(q_BHTK, k_BHSK, v_BHSU, keys_keep, span: Span, dropout: 
 
 
 class _Blocks(NamedTuple):
-    """The blocks of queries, keys and values, and what may see what."""
+    """The blocks of queries, keys and values, and their mask."""
 
     q: Any
     """(G, B, H, R, K), scaled by 1 / sqrt(K)."""
@@ -98,7 +98,7 @@ class _Blocks(NamedTuple):
         return stack(ops.shape(self.q)[0], query_gradient, shapes)
 
     def _more_keys(self, g, j, sums_BHRU, most_BHR1, total_BHR1):
-        """Takes one more block of keys into weighted sum of values, largest score, and sum of exponentials."""
+        """Adds a block of keys to the weighted sum of values, the largest score and the sum of exponentials."""
         scores_BHRC = self.scores(g, j)
         new_most = ops.maximum(most_BHR1, ops.max(scores_BHRC, axis=-1, keepdims=True))
         weights_BHRC, shrunk = ops.exp(scores_BHRC - new_most), ops.exp(most_BHR1 - new_most)
@@ -115,7 +115,7 @@ class _Blocks(NamedTuple):
         return scores + score_bias(keep if seen is None else ops.logical_and(keep, seen))
 
     def dropped(self, weights_BHRC, g, j):
-        """Returns the weights, or what is so far known of their gradient, under dropout."""
+        """Applies dropout to the weights (or, in the gradient, to ones)."""
         if self.dropout is None:
             return weights_BHRC
         return weights_BHRC * self.dropout.scale(ops.shape(weights_BHRC), g, j)
@@ -141,7 +141,7 @@ class _Backward(NamedTuple):
     up: Any
     """(G, B, H, R, U), the gradient of the outputs."""
     delta: Any
-    """(G, B, H, R, 1) float32, the sum over U of output times its gradient: what the softmax takes off each score's."""
+    """(G, B, H, R, 1) float32, the sum over U of output times its gradient, subtracted in the softmax's gradient."""
     log_sum: Any
     """(G, B, H, R, 1) float32, see `_Blocks.forward`."""
 
@@ -184,7 +184,7 @@ class _Backward(NamedTuple):
 
 
 def _block_range(block, size, other_size, others, span: Span):
-    """Returns the first of the other side's blocks within the span of a block, and the one after the last."""
+    """Returns the first block of the other side within the span of a block, and the one after the last."""
     first, last = 0, others
     if span.before is not None:
         first = ops.maximum((block * size - span.before) // other_size, 0)

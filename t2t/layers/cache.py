@@ -1,15 +1,15 @@
-"""What decoding keeps of the positions before, so that each step computes one position.
+"""The cache of decoding: what layers keep of earlier positions, so that a step computes only one position.
 
-A layer that looks at earlier positions takes `cache`, a `StepCache`: it reads its own entry and writes the next one. A
-layer made of others passes `cache` on. Without it, the same layers compute whole sequences.
+A layer that reads earlier positions takes `cache`, a `StepCache`: it reads its own entry and writes the next one.
+Composite layers pass `cache` on. Without it, the same layers compute whole sequences.
 
-Beam search moves no keys and values. The beams of a sentence are kept side by side. When a hypothesis goes on in
-another beam, what it has written stays where it is; `ancestors` tells whose it is now, and attention looks at the
+Beam search does not move keys and values. The beams of a sentence are stored side by side. When a hypothesis continues
+in another beam, its entries stay in place; `ancestors` records which beam they belong to now, and attention reads the
 entries of all beams through a mask. Moving keys and values instead would copy all of them at every step.
 
-Legend: B sentences, N rows, G groups of beams (sentences, or rows that each search alone), K beams of a group,
-N = G * K, Q rows of a sentence, L positions, H heads, C channels of one head, R positions that a window reaches before
-its own, D channels.
+Legend: B sentences, N rows, G groups of beams (sentences, or single rows where beams do not compete), K beams of a
+group, N = G * K, Q rows of a sentence, L positions, H heads, C channels of one head, R positions that a window reaches
+before its own, D channels.
 """
 
 from collections.abc import Iterable
@@ -24,27 +24,28 @@ from t2t.layers.passes import entry_name, names_of_passes
 
 
 class KeysValues(NamedTuple):
-    """What is attended to, projected: keys (B, J, S, K) and values (B, J, S, U); J heads, H or fewer."""
+    """Projected keys (B, J, S, K) and values (B, J, S, U) of J heads, H or fewer."""
 
     keys: Any
     values: Any
 
 
 class GrowingCache(NamedTuple):
-    """A cache as long as what has been decoded; each position is appended."""
+    """A cache as long as the decoded sequence; each step appends a position."""
 
     keys_values: dict[str, KeysValues]
     """By path of the layer (see `entry_name`), (G, H, L*K, C) each; entry p * K + k is what beam k wrote at position p.
     """
     ancestors: Any
-    """(G, K, L) int32: the beam whose entry at each position belongs to what is now in beam k; () without attention."""
+    """(G, K, L) int32: for the hypothesis now in beam k, the beam that holds its entry of each position; () without
+    attention."""
     states: dict[str, Any]
-    """By the same name: (N, R, D), the inputs that the window of the next position reaches, or the state of a
+    """By the same name: (N, R, D), the last inputs, which the window of the next position includes, or the state of a
     recurrence, a structure of tensors with leading axis N."""
 
 
 class FixedCache(NamedTuple):
-    """The same with room for every position from the start, for compilers that want fixed shapes."""
+    """The same with space for all positions from the start, for compilers that need fixed shapes."""
 
     keys_values: dict[str, KeysValues]
     ancestors: Any
@@ -55,7 +56,7 @@ Cache = GrowingCache | FixedCache
 
 
 class CachingLayer(keras.layers.Layer):
-    """A layer that may look at earlier positions of its own sequence."""
+    """A layer that may read earlier positions of its own sequence."""
 
     passes: int | None = None
     """How often it runs for each position, see `set_passes`; None = once, outside of `layer_pass`."""
@@ -63,7 +64,7 @@ class CachingLayer(keras.layers.Layer):
     def empty_entry(self, rows: Any, beams: int, length: Any) -> Any:
         """Returns an empty entry, `KeysValues` or a state, see `GrowingCache`; None where it needs none.
 
-        `rows` is N, `beams` K, and `length` L, the positions that there is room for.
+        `rows` is N, `beams` K, and `length` L, the number of positions to allocate.
         """
         raise NotImplementedError
 
@@ -83,7 +84,7 @@ def caching_layers(root: keras.layers.Layer) -> list[CachingLayer]:
 
 
 def set_passes(root: keras.layers.Layer, passes: int) -> None:
-    """Makes every layer within `root` keep an entry for each of so many passes, see `t2t.layers.passes`."""
+    """Makes every caching layer within `root` keep an entry for each of `passes` passes, see `t2t.layers.passes`."""
     for layer in caching_layers(root):
         layer.passes = passes
 
@@ -103,7 +104,7 @@ def empty_cache(layers: Iterable[CachingLayer], rows: Any, length: Any, beams: i
 
 
 def reorder_entries(cache: Cache, beams: Any) -> Cache:
-    """Returns the cache after each beam went on from another, (G, K) int32; keys and values stay where they are."""
+    """Returns the cache after each beam continues the one in `beams`, (G, K) int32; keys and values are not moved."""
     states = reorder_rows(cache.states, beams)
     return cache._replace(states=states, ancestors=gather_beams(cache.ancestors, beams) if cache.keys_values else ())
 
@@ -112,8 +113,8 @@ class StepCache:
     """The cache during one step, as layers see it.
 
     Args:
-        cache: of the positions before.
-        position: () int32, the one that is computed.
+        cache: of the earlier positions.
+        position: () int32, the position to compute.
         weights: by path of a self-attention, what its `fused_weights` returned.
     """
 
@@ -135,7 +136,7 @@ class StepCache:
         return window
 
     def state(self, path: str) -> Any:
-        """Returns the state of a recurrent layer after the position before, with leading axis N."""
+        """Returns the state of a recurrent layer after the previous position, with leading axis N."""
         return self._states[entry_name(path)]
 
     def set_state(self, path: str, state: Any) -> None:
@@ -143,7 +144,7 @@ class StepCache:
         self._states[entry_name(path)] = state
 
     def extend_keys_values(self, path: str, new: KeysValues) -> KeysValues:
-        """Returns the keys and values of a layer with this position's, (G, H, K, C) each."""
+        """Appends the keys and values of this position, (G, H, K, C) each; returns those of all positions."""
         name = entry_name(path)
         pairs = zip(self._keys_values[name], new, strict=True)
         if self._kind is GrowingCache:
@@ -154,7 +155,7 @@ class StepCache:
         return extended
 
     def keep(self, span: Span | BlockWindow = CAUSAL) -> Any:
-        """Returns (G, 1, K, L*K) bool: each beam may look at what its ancestors wrote within `span`."""
+        """Returns (G, 1, K, L*K) bool: each beam may attend to the entries of its hypothesis within `span`."""
         if span not in self._keep:
             self._keep[span] = _ancestors_keep(self._ancestors, self.position, span)
         return self._keep[span]
@@ -166,19 +167,19 @@ class StepCache:
         return key_offsets(here_1, ops.arange(length * beams, dtype="int32") // beams)
 
     def by_group(self, x_ND) -> Any:
-        """Returns (G, K, D)."""
+        """Reshapes (N, D) to (G, K, D)."""
         return ops.reshape(x_ND, (-1, self._ancestors.shape[1], x_ND.shape[-1]))
 
     def by_sentence(self, x_ND, sentences) -> Any:
-        """Returns (B, Q, D) of N rows, which belong to B sentences: so many queries of each, which need no copies."""
-        # Where beams compete, a group is a sentence, and a number known beforehand saves operations.
+        """Reshapes (N, D) to (B, Q, D), the Q rows of each sentence, so that the source need not be copied."""
+        # Where beams compete, a group is a sentence, and its static K saves operations.
         if self._keys_values and self._ancestors.shape[1] > 1:
             return self.by_group(x_ND)
         return ops.reshape(x_ND, (sentences, -1, x_ND.shape[-1]))
 
 
 def _own_position_set(cache: Cache, position: Any) -> Any:
-    """Returns the ancestors (G, K, L) with the position at which every beam writes for itself."""
+    """Returns the ancestors (G, K, L); at `position`, those are the beams themselves."""
     groups, beams, length = ops.shape(cache.ancestors)
     own_K1 = ops.arange(beams, dtype="int32")[:, None]
     if isinstance(cache, FixedCache):

@@ -1,4 +1,4 @@
-"""Values that hold within a block of code, for the thread that runs it."""
+"""Values that are set within a block of code, for the thread that runs it."""
 
 import contextlib
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 
 @contextlib.contextmanager
 def held(variable: ContextVar[Any], value: Value) -> Iterator[Value]:
-    """Gives a variable a value within the block, and the one that it had before afterwards."""
+    """Sets a variable within the block, and restores its previous value afterwards."""
     token = variable.set(value)
     try:
         yield value

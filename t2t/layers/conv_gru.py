@@ -1,4 +1,4 @@
-"""Convolutional gated recurrent units: all positions of a state change at once, each by what its neighbours hold.
+"""Convolutional gated recurrent units: all positions of a state change at once, each depending on its neighbours.
 
 Legend: B batch, P positions, R rows of the state, C channels.
 """
@@ -32,7 +32,7 @@ def hard_tanh(x):
 def saturation(x):
     """Returns the mean over channels of `max(0, |x| - 0.9)` (Freivalds and Liepins 2017), (...) float32 of (..., C).
 
-    It is the cost of what goes into hard nonlinearities: beyond 1 gradients vanish.
+    It is a cost on inputs of hard nonlinearities, whose gradients vanish beyond 1.
     """
     return ops.mean(ops.cast(ops.relu(ops.abs(x) - 0.9), "float32"), axis=-1)
 
@@ -44,9 +44,9 @@ class ConvGru(keras.layers.Layer):
 
         r = s(R * x + b_r),  u = s(U * x + b_u),  x' = u x + (1 - u) tanh(K * (r x) + b)
 
-    where * is a convolution over positions and rows, zeros beyond the ends, and s the saturating sigmoid. The biases of
-    both gates begin at 1, as in Tensor2Tensor, so that a new network keeps what it has. Dropout acts on x. With one
-    row, the convolution goes along positions alone. `kernel_size` is odd.
+    where * is a zero-padded convolution over positions and rows, and s the saturating sigmoid. The biases of both gates
+    are initially 1, as in Tensor2Tensor, so that a new network keeps its state. Dropout acts on x. With one row, the
+    convolution is only along positions. `kernel_size` is odd.
     """
 
     gate_biases = (1.0, 1.0)
@@ -62,7 +62,7 @@ class ConvGru(keras.layers.Layer):
     def build(self, input_shape=None):
         """Creates the kernels and biases of the gates, reset before update, and of the candidate."""
         channels, inputs = self.channels, self.read_channels
-        # Two kernels side by side: each begins as wide as Glorot and Bengio's would by itself.
+        # Two kernels in one: each is initialised as Glorot uniform would initialise it alone.
         scale = (inputs + 2 * channels) / (inputs + channels)
         glorot = keras.initializers.VarianceScaling(scale, mode="fan_avg", distribution="uniform")
         gates, candidate = (*self.kernel_shape, inputs, 2 * channels), (*self.kernel_shape, inputs, channels)
@@ -76,9 +76,9 @@ class ConvGru(keras.layers.Layer):
         return ops.cast(ops.repeat(ops.convert_to_tensor(self.gate_biases), shape[0] // 2), dtype)
 
     def stepper(self) -> Callable:
-        """Returns `step(x_BPRC, seed) -> (x_BPRC, saturation_BPR)`, the latter None where nothing may saturate.
+        """Returns `step(x_BPRC, seed) -> (x_BPRC, saturation_BPR)`; the latter is None if saturation has no cost.
 
-        Weights are read here, once, and not in the loop that calls it.
+        It reads the weights once, outside of the loop that calls the step.
         """
         return functools.partial(self.step, *self._convolutions())
 
@@ -103,8 +103,8 @@ class DiagonalConvGru(ConvGru):
 
         r = s(R * x + b_r),  u = s(U * x + b_u),  x' = u shift(x) + (1 - u) t(K * (r x) + b)
 
-    where s and t are the hard sigmoid and tanh and `shift` moves a third of the channels one position ahead and a
-    third one back, so that a gate that is open carries what it holds along the sequence. Dropout acts on the candidate.
+    where s and t are the hard sigmoid and tanh, and `shift` moves a third of the channels one position ahead and a
+    third one back, so that open gates carry information along the sequence. Dropout acts on the candidate.
     """
 
     gate_biases = (0.5, 0.7)
@@ -150,9 +150,9 @@ def in_first_row(x_BPC, rows: int):
 
 
 def shifted(x_BPRC):
-    """Returns the same, a third of the channels moved to the next position and a third to the one before, zeros behind.
+    """Moves a third of the channels to the next position and a third to the previous one, and fills with zeros.
 
-    The channels that stay come first; where C is no multiple of 3, there are more of them.
+    The channels that stay come first; if C is not a multiple of 3, there are more of them.
     """
     moving = x_BPRC.shape[-1] // 3
     if not moving:
@@ -164,10 +164,10 @@ def shifted(x_BPRC):
 
 
 def unrolled(units: list[ConvGru], start_BPRC, keep_BP, steps_per_position: int, seed=None) -> tuple[Any, Any]:
-    """Returns the state after all steps, and what saturated.
+    """Returns the state after all steps, and the saturation.
 
-    A row of n positions that hold data takes n * `steps_per_position` steps, of all units one after the other, whatever
-    the padding: positions without data stay zero, and rows that are done stay as they are.
+    A row with data at n positions takes n * `steps_per_position` steps of all units in turn, whatever the padding:
+    positions without data stay zero, and finished rows stay unchanged.
 
     Args:
         units: of equal channels and rows, built.

@@ -1,4 +1,4 @@
-"""Convolutions along sequences: over whole sequences, and one position at a time from what was kept of those before.
+"""Convolutions along sequences: over whole sequences, or one position at a time with a cache of the earlier ones.
 
 Legend: B batch, T length, C input channels, F output channels, N rows decoded together, W positions of a window,
 d dilation, R = (W - 1) * d, how far a window reaches, Q rows of d positions.
@@ -15,8 +15,7 @@ from t2t.layers.cache import CachingLayer, StepCache
 class WindowedLayer(CachingLayer):
     """A layer that reads W positions, `dilation` apart: around its own, or up to its own.
 
-    Beyond the ends of a sequence there are zeros. `causal` windows end at their own position; others have it in their
-    middle.
+    Sequences are padded with zeros. `causal` windows end at their own position; others are centred on it.
     """
 
     def __init__(self, kernel_size: int, dilation: int = 1, causal: bool = False, **kwargs):
@@ -27,7 +26,7 @@ class WindowedLayer(CachingLayer):
     def call(self, x_BTC, keep_BT=None, cache: StepCache | None = None):
         """Returns (B, T, F); positions where `keep_BT` (B, T) bool is False are read as zeros.
 
-        With a cache, (N, F) of (N, C), the position of a step.
+        With a cache, (N, F) of (N, C), for a decoding step.
         """
         if cache is not None:
             seen_NWC = cache.extend_window(self.path, x_BTC) if self.reach else x_BTC[:, None]
@@ -37,9 +36,9 @@ class WindowedLayer(CachingLayer):
         before = self.reach if self.causal else self.reach // 2
         if self.dilation == 1:
             return ops.squeeze(self.convolve(_padded(x_BTC, before, self.reach - before)[:, :, None]), axis=2)
-        # In rows of d positions, windows are columns of neighbours: backends are slow at dilation itself.
+        # In rows of d positions, a window is a column of neighbours: backends compute dilated convolutions slowly.
         batch, length, channels = ops.shape(x_BTC)
-        # Not `-length % dilation`: converters to other formats take the remainder of a negative number for negative.
+        # Not `-length % dilation`: converted programs compute negative remainders of negative numbers.
         missing = (self.dilation - (length + self.reach) % self.dilation) % self.dilation
         after = self.reach - before + missing
         rows = ops.reshape(_padded(x_BTC, before, after), (batch, -1, self.dilation, channels))
@@ -51,13 +50,13 @@ class WindowedLayer(CachingLayer):
         raise NotImplementedError
 
     def empty_entry(self, rows, beams: int, length) -> Any:
-        """Returns the window before the first position, (N, R, C) zeros; None where windows are not causal."""
+        """Returns the window before the first position, (N, R, C) zeros; None if windows are not causal or W = 1."""
         if not self.causal or not self.reach:
             return None
         return ops.zeros((rows, self.reach, self.in_channels), self.compute_dtype)
 
     def build(self, input_shape):
-        """Notes C of inputs (B, T, C)."""
+        """Stores C of inputs (B, T, C)."""
         self.in_channels = input_shape[-1]
 
 
@@ -72,11 +71,11 @@ class Convolution(WindowedLayer):
     Args:
         channels: F.
         kernel_size: W.
-        groups: of channels, of C and F alike, of which none sees another.
+        groups: number of independent groups into which both C and F are divided.
         use_bias: whether there is a b.
         deviation: standard deviation of initial weights, normal around 0; None for Glorot uniform.
         weight_norm: whether the weights of each output channel are a direction and a length (Salimans and Kingma 2016,
-            equation 2); the length begins as long as the weights are in expectation.
+            equation 2); the initial length is that expected of the weights.
         **kwargs: see the base class.
     """
 
@@ -118,7 +117,7 @@ class Convolution(WindowedLayer):
         kernel = ops.cast(kernel, x_BQdC.dtype)
         if self.groups == 1:
             y = _convolved(x_BQdC, kernel)
-        else:  # group by group: on processors, backends that know groups are many times slower
+        else:  # group by group: on CPUs, grouped convolutions of the backends are many times slower
             parts = zip(*(ops.split(tensor, self.groups, axis=-1) for tensor in (x_BQdC, kernel)), strict=True)
             y = ops.concatenate([_convolved(x, part) for x, part in parts], axis=-1)
         return y if self.bias is None else y + ops.cast(self.bias, y.dtype)
@@ -127,7 +126,7 @@ class Convolution(WindowedLayer):
 def _convolved(x_BQdC, kernel_WCF):
     """Returns (B, Q - W + 1, d, F).
 
-    Axes of size 1 are squeezed: the gradient of a slice would be a copy of all.
+    Axes of size 1 are squeezed, not sliced: the gradient of a slice would copy everything.
     """
     window, channels, outputs = kernel_WCF.shape
     if window == 1:  # one product of all rows
@@ -139,12 +138,12 @@ def _convolved(x_BQdC, kernel_WCF):
 
 
 class DepthwiseConvolution(WindowedLayer):
-    """Each channel by itself: y_t = sum over the window of x_s * w_s (Kaiser et al. 2017, section 2.1)."""
+    """Each channel separately: y_t = sum over the window of x_s * w_s (Kaiser et al. 2017, section 2.1)."""
 
     def build(self, input_shape):
         """Creates the kernel (W, C) for inputs (B, T, C)."""
         super().build(input_shape)
-        # Glorot uniform as for a kernel of one channel to one: there are W inputs to each output.
+        # Glorot uniform as for one input and one output channel: each output has W inputs.
         limit = (3.0 / self.kernel_size) ** 0.5
         uniform, shape = keras.initializers.RandomUniform(-limit, limit), (self.kernel_size, self.in_channels)
         self.kernel = self.add_weight(name="kernel", shape=shape, initializer=uniform, autocast=False)

@@ -1,4 +1,4 @@
-"""Costs of layers besides the loss, e.g. of unevenly used experts: gathered while a body runs, which returns them."""
+"""Costs that layers add to the loss, e.g. for unevenly used experts; gathered while a body runs."""
 
 import contextvars
 import dataclasses
@@ -10,31 +10,31 @@ from t2t.layers.contexts import held
 
 @dataclasses.dataclass
 class Costs:
-    """What layers have added; each cost is () float32, in nats."""
+    """The costs that layers have added; each is () float32, in nats."""
 
     per_target: list[Any] = dataclasses.field(default_factory=list)
-    """Added to the mean loss of a target: of a batch as a whole."""
+    """Added to the mean loss per target; each is of the batch as a whole."""
     summed: list[Any] = dataclasses.field(default_factory=list)
-    """Added to the summed loss: sums over rows, to which padding adds nothing."""
+    """Added to the summed loss; each is a sum over rows, in which padding does not count."""
 
 
 _gathered: contextvars.ContextVar[Costs | None] = contextvars.ContextVar("gathered", default=None)
 
 
 def gathered_costs() -> AbstractContextManager[Costs]:
-    """Returns a context that gives the costs to which `add_cost` and `add_summed_cost` add within it."""
+    """Returns a context whose value is the `Costs` that `add_cost` and `add_summed_cost` add to within it."""
     return held(_gathered, Costs())
 
 
 def add_cost(cost: Any) -> None:
-    """Adds a cost per target, see `Costs`; does nothing where nobody gathers, as in decoding."""
+    """Adds a cost per target, see `Costs`; does nothing outside of `gathered_costs`, as in decoding."""
     costs = _gathered.get()
     if costs is not None:
         costs.per_target.append(cost)
 
 
 def add_summed_cost(cost: Any) -> None:
-    """Adds a summed cost, see `Costs`; does nothing where nobody gathers, as in decoding."""
+    """Adds a summed cost, see `Costs`; does nothing outside of `gathered_costs`, as in decoding."""
     costs = _gathered.get()
     if costs is not None:
         costs.summed.append(cost)
@@ -44,23 +44,23 @@ class Costed(NamedTuple):
     """Hidden states of a model with a cost besides the loss of its predictions, e.g. of saturated gates."""
 
     hidden: Any
-    """What `logits` takes."""
+    """The input of `SequenceModel.logits`."""
     cost: Any = 0.0
-    """() float32, nats, added to the summed loss: a sum over rows to which padding adds nothing."""
+    """() float32, nats, added to the summed loss: a sum over rows in which padding does not count."""
     cost_per_target: Any = 0.0
-    """() float32, nats a target, added to the mean loss: of a batch as a whole, not a sum over rows.
+    """() float32, nats per target, added to the mean loss: of the batch as a whole, not a sum over rows.
 
-    An update in parts (replicas, micro-batches) has the mean of their costs, weighted by their targets.
+    If an update has several parts (replicas, micro-batches), their costs are averaged, weighted by their targets.
     """
 
 
 def without_costs(hidden: Any) -> Any:
-    """Returns the hidden states of what `SequenceModel.body` returned."""
+    """Returns the hidden states from the result of `SequenceModel.body`."""
     return hidden.hidden if isinstance(hidden, Costed) else hidden
 
 
 def with_costs(hidden: Any, costs: Costs) -> Any:
-    """Returns hidden states as `Costed` where layers have added costs, else as they are."""
+    """Returns hidden states as `Costed` if layers have added costs, else unchanged."""
     if not costs.summed and not costs.per_target:
         return hidden
     return Costed(hidden, sum(costs.summed, start=0.0), sum(costs.per_target, start=0.0))

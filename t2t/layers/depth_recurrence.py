@@ -1,10 +1,9 @@
-"""One layer applied again and again: the recurrence over depth of Dehghani et al. (2019, arXiv:1807.03819).
+"""One layer applied repeatedly: the recurrence over depth of Dehghani et al. (2019, arXiv:1807.03819).
 
-With adaptive computation time (Graves 2016, arXiv:1603.08983) each position decides by itself after how many steps it
-halts.
+With adaptive computation time (Graves 2016, arXiv:1603.08983) each position decides after how many steps it halts.
 
-Legend: B batch, T length, D width. In a step of decoding: N rows of one position each, so that where (B, T, D) is not
-said, `x` may be (N, D). Steps are numbered from 1, as in the papers.
+Legend: B batch, T length, D width. In a decoding step: N rows of one position each; a tensor named only `x` is
+(B, T, D) or (N, D). In formulas, steps are numbered from 1, as in the papers.
 """
 
 import dataclasses
@@ -28,14 +27,14 @@ Transform = Callable[[Any, Any], Any]
 class Recurrence(keras.layers.Layer):
     """H^t = layer(H^(t-1) + P^t) for t = 1 .. `steps` (section 2.1, equations 4 to 7), the same layer in each step.
 
-    P^t is a vector of the position and one of the step. The layer itself is its caller's, which calls `set_passes` on
-    it where it looks at earlier positions.
+    P^t is the sum of a vector of the position and one of the step. The caller owns the layer, and must call
+    `set_passes` on it if it reads earlier positions.
 
     Args:
         steps: number of steps.
         layout: of the sinusoids of steps, see `sinusoids`.
-        positions: adds the vectors of positions; None where the layer knows positions itself.
-        halting: makes the number of steps a choice of each position; None for all steps.
+        positions: adds the vectors of positions; None if the layer itself encodes positions.
+        halting: lets each position choose its number of steps; None for all steps.
     """
 
     def __init__(
@@ -50,14 +49,14 @@ class Recurrence(keras.layers.Layer):
         self.step_vectors = sinusoids(self.steps + 1, input_shape[-1], self.layout)[1:]
 
     def call(self, x, keep_BT=None, *, transform: Transform, cache: StepCache | None = None, seed=None):
-        """Returns `x` after all steps; what halting costs is added where `gathered_costs` gathers.
+        """Returns `x` after all steps; halting adds its cost within `gathered_costs`.
 
         Args:
             x: (B, T, D), or with a cache (N, D).
             keep_BT: (B, T) bool, True at data; None for all.
             transform: the layer of a step.
-            cache: where `x` is the position of a step of decoding.
-            seed: of dropout, other masks in each step.
+            cache: if `x` is the position of a decoding step.
+            seed: of dropout, with different masks in each step.
         """
         run = Run(self, transform, cache, seed)
         if self.halting is not None:
@@ -69,7 +68,7 @@ class Recurrence(keras.layers.Layer):
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One run of a recurrence; no tuple, in which Keras allows no tensors among other things."""
+    """One run of a recurrence; not a tuple, in which Keras would not allow tensors beside other objects."""
 
     recurrence: Recurrence
     transform: Transform
@@ -77,13 +76,13 @@ class Run:
     seed: Any
 
     def add_signals(self, step: int, x):
-        """Returns x + P^t of step 0, 1, ..."""
+        """Returns x + P^t for `step`, from 0."""
         if self.recurrence.positions is not None:
             x = self.recurrence.positions(x, cache=self.cache)
         return x + ops.cast(self.recurrence.step_vectors[step], x.dtype)
 
     def advance(self, step: int, x):
-        """Returns what the layer makes of `x`, which has the signals of step 0, 1, ..."""
+        """Returns the layer's output for `x`, which has the signals of `step`, from 0."""
         seed = seed_of_step(self.seed, step)
         with layer_pass(step):
             return self.transform(x, seed)
@@ -92,16 +91,16 @@ class Run:
 class Halting(keras.layers.Layer):
     """Adaptive computation time of each position: Graves 2016, equations 5 to 14, at most M steps.
 
-    In step n a position that still runs halts with probability h_n = sigmoid(w s_n + b), s_n its state with the signals
-    of the step. It halts in step N, the first in which the sum of its h_1 .. h_N is at least 1 - epsilon, or M:
+    In step n a position that still runs has a halting probability h_n = sigmoid(w s_n + b), where s_n is its state with
+    the signals of the step. It halts in step N, the first in which h_1 + .. + h_N is at least 1 - epsilon, or M:
 
         p_n = h_n for n < N,  p_N = R = 1 - (h_1 + .. + h_(N-1)),  output = sum over n of p_n H^n
 
-    From then on its state is this output. A position costs `weight` * (N + R) nats. It is float32 in every precision.
+    From then on its state is this output. A position costs `weight` * (N + R) nats. Halting is computed in float32.
 
     Args:
         steps: M.
-        epsilon: so that a position may halt after its first step.
+        epsilon: allows a position to halt after its first step.
         bias: initial value of b.
         weight: of the cost, tau.
     """

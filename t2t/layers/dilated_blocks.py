@@ -1,6 +1,6 @@
 """Stacks of dilated convolutions: section 3 of Kalchbrenner et al., *Neural Machine Translation in Linear Time* (2016).
 
-Each activation has layer normalisation before it (section 3.6).
+Layer normalisation precedes each activation (section 3.6).
 
 Legend: B batch, T length, D width of the residual stream, I inner width, N rows decoded together.
 """
@@ -18,7 +18,7 @@ from t2t.layers.residual import CompositeLayer
 
 
 class NormedConvolution(CompositeLayer):
-    """Conv(ReLU(LN(x))), the arguments those of `Convolution`."""
+    """Conv(ReLU(LN(x))), with the arguments of `Convolution`."""
 
     def __init__(self, channels: int, kernel_size: int, *, name: str, dtype=None, **window):
         super().__init__(name=name, dtype=dtype)
@@ -60,7 +60,7 @@ class MultiplicativeUnit(keras.layers.Layer):
 
 
 class DilatedBlock(keras.layers.Layer):
-    """x + Dropout(f(x)), f a chain of layers, some with windows, that ends with a norm where `normed`."""
+    """x + Dropout(f(x)), where f is a chain of layers, some with windows, and a final norm if `normed`."""
 
     def __init__(self, chain: Sequence[NormedConvolution | MultiplicativeUnit], dropout: float, normed: bool, **kwargs):
         super().__init__(**kwargs)
@@ -89,9 +89,9 @@ def bottleneck(
     width: int, kernel_size: int, dilation: int, causal: bool, multiplicative: bool, dropout: float, dtype=None,
     **kwargs,
 ) -> DilatedBlock:  # fmt: skip
-    """Returns the paper's block (figure 3): from D to half as many channels, a window, and back to D.
+    """Returns the paper's block (figure 3): from D to half as many channels, a layer with a window, and back to D.
 
-    The window is that of a multiplicative unit (right of the figure) or of a convolution (left).
+    That layer is a multiplicative unit (right of the figure) or a convolution (left).
     """
     middle, inner = MultiplicativeUnit if multiplicative else NormedConvolution, width // 2
     chain = (
@@ -105,7 +105,7 @@ def bottleneck(
 def cascade(
     width: int, kernel_size: int, dilations: Sequence[int], causal: bool, dropout: float, dtype=None, **kwargs
 ) -> DilatedBlock:
-    """Returns Tensor2Tensor's block: convolutions of D channels in a row, their dilations rising, and a norm."""
+    """Returns Tensor2Tensor's block: a sequence of convolutions of D channels with rising dilations, and a norm."""
     window = {"causal": causal, "use_bias": False, "dtype": dtype}
     chain = [
         NormedConvolution(width, kernel_size, dilation=dilation, name=f"window_{i}", **window)

@@ -1,8 +1,8 @@
 """Dropout whose mask is a function of an explicit seed.
 
-Keras draws its masks from hidden state and, under a distribution strategy, gives every replica the same one. Here the
-seed is a tensor that the training step derives from (run seed, update, micro-batch, replica); every layer adds a number
-of its own. No seed means no dropout: evaluation passes None.
+Keras draws masks from hidden state and, under a distribution strategy, gives every replica the same mask. Here the seed
+is a tensor that the training step derives from (run seed, update, micro-batch, replica), to which every layer adds its
+own number. Without a seed there is no dropout: evaluation passes None.
 """
 
 import math
@@ -13,7 +13,7 @@ from keras import ops
 
 
 class GivenSeed(keras.random.SeedGenerator):
-    """A seed generator without state: it hands out the tensor that it was given."""
+    """A seed generator without state: always returns the seed that it was given."""
 
     def __init__(self, seed):
         self._given = seed
@@ -24,10 +24,10 @@ class GivenSeed(keras.random.SeedGenerator):
 
 
 class SeededLayer(keras.layers.Layer):
-    """A layer that draws at random by a seed that it is given."""
+    """A layer that draws random numbers from an explicit seed."""
 
     def build(self, input_shape=None):
-        """Derives the number that sets this layer's masks apart from its place in the model."""
+        """Derives from the layer's path the number that makes its masks differ from those of other layers."""
         self.salt = zlib.crc32(self.path.encode()) & 0x7FFFFFFF
 
     def own_seed(self, seed):
@@ -57,7 +57,7 @@ class Dropout(SeededLayer):
 def random_keep(shape, rate: float, seed):
     """Returns bool of a shape, each False with a probability of `rate` to the nearest 2^-16.
 
-    Random bits are the dear part of dropout, so that sixteen of them, half a word, decide on each value.
+    Random bits are the expensive part of dropout, so each value uses only sixteen of them, half a word.
     """
     count = math.prod(shape)
     words = keras.random.randint(((count + 1) // 2, 1), -(2**31), 2**31 - 1, dtype="int32", seed=GivenSeed(seed))
@@ -66,5 +66,5 @@ def random_keep(shape, rate: float, seed):
 
 
 def seed_of_step(seed, i):
-    """Returns the seed of the dropout masks of step i, of the same shape; None of None."""
+    """Returns the seed of the dropout masks of step i, of the same shape; None without a seed."""
     return None if seed is None else ops.concatenate([seed[:1] + ops.cast(i, seed.dtype), seed[1:]])

@@ -31,10 +31,10 @@ class GatedLinearUnit(CompositeLayer):
 
 
 class Branches(keras.layers.Layer):
-    """SepConv(LayerNorm(left(x) + right(x))): two convolutions side by side, and a third of their sum.
+    """SepConv(LayerNorm(left(x) + right(x))): two parallel convolutions, then a joint one on their sum.
 
-    Each branch is followed by its activation and dropout. Where a sum has terms of different widths, the narrower one
-    is filled up with zeros; so is the result, which is as wide as x.
+    Each branch is followed by its activation and dropout. The narrower of two terms is padded with zeros before a sum;
+    so is the result, to the width of x.
 
     Args:
         left: the wider branch.
@@ -80,13 +80,13 @@ class Branches(keras.layers.Layer):
 
 
 def _widen(x, channels: int):
-    """Returns (..., channels) of (..., F), zeros behind."""
+    """Pads (..., F) with zeros to (..., channels)."""
     missing = channels - x.shape[-1]
     return ops.pad(x, [(0, 0)] * (len(x.shape) - 1) + [(0, missing)]) if missing else x
 
 
 class JointAttention(CompositeLayer):
-    """Self-attention and attention to the source side by side, added."""
+    """The sum of self-attention and attention to the source, both of the same input."""
 
     def __init__(self, self_attention: MultiHeadAttention, source_attention: MultiHeadAttention | None, **kwargs):
         super().__init__(**kwargs)

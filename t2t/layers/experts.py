@@ -1,11 +1,12 @@
-"""A mixture of feed-forward experts of which each position uses a few: Shazeer et al. 2017 (arXiv:1701.06538).
+"""Mixtures of feed-forward experts, few of which each position uses: Shazeer et al. 2017 (arXiv:1701.06538).
 
-Every position gets the experts that its gate chose, however many positions chose the same: no example depends on the
-others of its batch. Positions are sorted by expert into blocks of one expert each, and blocks are multiplied at once.
+Every position gets the experts that its gate chooses, however many positions choose the same: experts have no capacity
+limit, and no example depends on the others of its batch. Positions are sorted by expert into blocks of one expert each,
+and all blocks are multiplied at once.
 
 Legend: B batch, T length, N positions (B * T), D width, F inner width, E experts, K experts of a position, A = N * K
-assignments, G blocks of R assignments of one expert. Of two levels: P groups of M experts each, J groups of a position,
-and J experts in each of them, so that E = P * M and K = J * J.
+assignments, G blocks of R assignments of one expert. With two levels: P groups of M experts each, J groups of a
+position, and J experts in each of them, so that E = P * M and K = J * J.
 """
 
 import math
@@ -19,45 +20,45 @@ from t2t.layers.dropout import Dropout, GivenSeed, SeededLayer
 from t2t.layers.feed_forward import activation_function
 
 BLOCK = 128
-"""R: rows of a product. A block holds less where the assignments of an expert end."""
+"""R: rows of a product. The last block of an expert may hold fewer assignments."""
 
 
 class Gates(NamedTuple):
-    """Which experts each position uses, and how much."""
+    """The experts that each position uses, and their weights."""
 
     experts: Any
     """(N, K) int32, best first."""
     weights: Any
     """(N, K) float32, which sum to 1."""
     importance: Any
-    """(E,) float32: the sum of the weights that each expert has got (equation 6)."""
+    """(E,) float32: the sum of each expert's weights (equation 6)."""
     load: Any
     """(E,) float32: a smooth estimate of how many positions chose each expert (equation 10)."""
 
 
 class Scores(NamedTuple):
-    """What experts are chosen by, float32, one number for each expert along the last axis."""
+    """Scores by which experts are chosen, float32, with the experts on the last axis."""
 
     clean: Any
     noisy: Any
-    """With noise, in training (equation 4)."""
+    """With noise in training (equation 4), else the same as `clean`."""
     spread: Any
     """The standard deviation of the noise."""
 
 
 class Choice(NamedTuple):
-    """The experts that scores choose."""
+    """The experts chosen by their scores."""
 
     experts: Any
     """(..., K) int32, best first."""
     weights: Any
     """(..., K) float32, which sum to 1."""
     chances: Any
-    """(..., E) float32: that each expert is chosen under a new choice of its own noise (equations 8 and 9)."""
+    """(..., E) float32: the probability that an expert is chosen if its noise is drawn again (equations 8 and 9)."""
 
 
 class NoisyScores(keras.layers.Layer):
-    """Scores of E experts (section 2.1, equation 4); noise, in training alone, spreads the load."""
+    """Scores of E experts (section 2.1, equation 4); noise, only in training, spreads the load."""
 
     def __init__(self, experts: int, **kwargs):
         super().__init__(**kwargs)
@@ -88,7 +89,7 @@ def choose(scores: Scores, chosen: int) -> Choice:
     best, experts = ops.top_k(scores.noisy, chosen + 1)
     weights = ops.softmax(best[..., :chosen], axis=-1)
     last_in, first_out = best[..., -2:-1], best[..., -1:]
-    # The K-th best of the others: for one that is in, the first that is out.
+    # The K-th best of the other experts: for a chosen one, that is the first that is not chosen.
     threshold = ops.where(scores.noisy > first_out, first_out, last_in)
     chances = 0.5 * (1.0 + ops.erf((scores.clean - threshold) / (scores.spread * math.sqrt(2.0))))
     return Choice(ops.cast(experts[..., :chosen], "int32"), weights, chances)
@@ -102,7 +103,7 @@ class NoisyTopKGate(NoisyScores):
         self.chosen = chosen
 
     def call(self, x_ND, keep_N, seed=None) -> Gates:
-        """Returns the gates of positions (N, D); those where `keep_N` bool is False count in neither sum."""
+        """Returns the gates of positions (N, D); where `keep_N` bool is False they do not count in the sums."""
         choice = choose(self.scores(x_ND, seed), self.chosen)
         counts_N1 = ops.cast(keep_N, "float32")[:, None]
         chosen_NKE = ops.one_hot(choice.experts, self.experts, dtype="float32")
@@ -128,7 +129,7 @@ class HierarchicalGate(keras.layers.Layer):
         self.secondary.build(input_shape)
 
     def call(self, x_ND, keep_N, seed=None) -> Gates:
-        """Returns the gates of positions (N, D), expert m of group p being number p * M + m; see `NoisyTopKGate`."""
+        """Returns the gates of positions (N, D); expert m of group p has index p * M + m. See `NoisyTopKGate`."""
         size = self.experts // self.groups
         outer = choose(self.primary.scores(x_ND, seed), self.chosen_each)
         first_N1 = self.groups * ops.arange(ops.shape(x_ND)[0], dtype="int32")[:, None]
@@ -165,8 +166,8 @@ def squared_variation(x_E):
 class Experts(keras.layers.Layer):
     """sum over the chosen experts of their weight * FFN_e(x) (equation 1), FFN as in `FeedForward`, `gated` or not.
 
-    It adds a cost to the mean loss, so that experts are used alike: w * (CV(importance)^2 + CV(load)^2) (equations 7
-    and 11), w being `balance` in nats a target. Dropout acts on the inner activations. With `groups`, experts are
+    It adds a cost to the mean loss so that experts are used evenly: w * (CV(importance)^2 + CV(load)^2) (equations 7
+    and 11), where w is `balance`, in nats per target. Dropout acts on the inner activations. With `groups`, experts are
     chosen in two levels, see `HierarchicalGate`.
     """
 
@@ -185,7 +186,7 @@ class Experts(keras.layers.Layer):
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, input_shape):
-        """Creates the experts' maps for inputs (B, T, D), Glorot uniform each for itself."""
+        """Creates the experts' maps for inputs (B, T, D), each Glorot uniform."""
         experts, width, inner = self.gate.experts, self.width, self.filter_size
         glorot = keras.initializers.RandomUniform
         limit = (6.0 / (width + inner)) ** 0.5
@@ -202,7 +203,7 @@ class Experts(keras.layers.Layer):
                 setattr(self, f"{name}_bias", bias)
 
     def call(self, x_BTD, seed=None, keep_BT=None):
-        """Returns (B, T, D); where `keep_BT` (B, T) bool is False a position counts for no balance; None = all do."""
+        """Returns (B, T, D); positions where `keep_BT` (B, T) bool is False do not count in the cost; None = all do."""
         x_ND = ops.reshape(x_BTD, (-1, self.width))
         count = ops.shape(x_ND)[0]
         keep_N = ops.ones((count,), "bool") if keep_BT is None else ops.reshape(keep_BT, (-1,))
@@ -215,7 +216,7 @@ class Experts(keras.layers.Layer):
         return ops.reshape(ops.sum(found_NKD * weights_NK1, axis=1), ops.shape(x_BTD))
 
     def _apply_experts(self, x_ND, plan: "Blocks", seed):
-        """Returns what each assignment's expert makes of its position, (A, D)."""
+        """Returns the output of each assignment's expert for its position, (A, D)."""
         padded_ND = ops.concatenate([x_ND, ops.zeros_like(x_ND[:1])], axis=0)
         position_M = ops.where(plan.held < 0, ops.shape(x_ND)[0], plan.held // self.gate.chosen)
         x_GRD = ops.reshape(ops.take(padded_ND, position_M, axis=0), (-1, BLOCK, self.width))
@@ -235,18 +236,18 @@ class Experts(keras.layers.Layer):
 
 
 class Blocks(NamedTuple):
-    """Assignments laid out in blocks of one expert each, M = G * R places, some of them empty."""
+    """Assignments arranged in blocks of one expert each, M = G * R slots, some of them empty."""
 
     held: Any
-    """(M,) int32: the assignment in each place; -1 = none."""
+    """(M,) int32: the assignment in each slot; -1 = none."""
     places: Any
-    """(A,) int32: the place of each assignment."""
+    """(A,) int32: the slot of each assignment."""
     experts: Any
-    """(G,) int32: whose block it is."""
+    """(G,) int32: the expert of each block."""
 
 
 def group_by_expert(expert_A, experts: int, block: int = BLOCK) -> Blocks:
-    """Returns the layout for assignments to experts, (A,) int32 in [0, E): G = A // R + E blocks, enough for any."""
+    """Arranges assignments to experts, (A,) int32 in [0, E), in G = A // R + E blocks, which always suffice."""
     count = ops.shape(expert_A)[0]
     blocks = count // block + experts
     order_A = ops.cast(ops.argsort(expert_A), "int32")

@@ -1,13 +1,13 @@
-"""The stacks of Deep-Att: recurrent layers whose inputs go on to the next layer past all nonlinearities.
+"""The stacks of Deep-Att: recurrent layers whose inputs also reach the next layer past all nonlinearities.
 
-Zhou et al. 2016 (arXiv:1606.04199), section 3. With f_k what the cell of layer k reads of its input (G numbers), h_k
-its hidden states and x the word, layers counted from 1:
+Zhou et al. 2016 (arXiv:1606.04199), section 3. With f_k the gate inputs of layer k (G numbers), h_k its hidden states
+and x the word, layers counted from 1:
 
     f_1 = x W_1 + b_1,  f_k = [Half(f_(k-1)); h_(k-1)] W_k + b_k,  h_k = Cell_k(f_k)
 
-Half takes the first half of the numbers. These are the fast-forward connections.
+Half, the first half of the numbers, is the fast-forward connection.
 
-Legend: B batch, S source length, D width, N rows, G numbers that a cell reads of an input, C channels of any number.
+Legend: B batch, S source length, D width, N rows, G gate inputs of a cell, C any number of channels.
 """
 
 from collections.abc import Callable
@@ -23,9 +23,9 @@ from t2t.layers.recurrent_decoder import DecoderState, RecurrentDecoder
 
 
 class FastForwardEncoder(keras.layers.Layer):
-    """Two columns of layers that change direction from layer to layer, one begun forwards and one backwards.
+    """Two columns of layers that alternate in direction, one starting forwards and one backwards.
 
-    The output is [h; f] of the top layers of both columns, projected to D. What the decoder begins with is zeros.
+    The output is [h; f] of the top layers of both columns, projected to D. The decoder's initial states are zeros.
     """
 
     def __init__(self, cell: str, width: int, num_layers: int, num_decoder_layers: int, dropout: float, **kwargs):
@@ -55,7 +55,7 @@ class FastForwardEncoder(keras.layers.Layer):
         self.output_kernel = self.add_weight(name="output_kernel", shape=shape)
 
     def call(self, x_BSD, keep_BS, seed=None) -> tuple:
-        """Returns the output (B, S, D), and the CellState (B, D) in which each decoder layer begins.
+        """Returns the output (B, S, D), and the initial CellState (B, D) of each decoder layer.
 
         `keep_BS` is bool, True at data.
         """
@@ -75,7 +75,7 @@ class FastForwardEncoder(keras.layers.Layer):
 
 
 class FastForwardDecoder(RecurrentDecoder):
-    """Fast-forward layers, the bottom one reading the context of its own state before the step together with the word.
+    """Fast-forward layers; the bottom one attends with its state before the step, and reads the context with the word.
 
     The output is [Half(f); h] of the top layer, projected to D.
     """

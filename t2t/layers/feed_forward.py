@@ -40,7 +40,7 @@ class FeedForward(keras.layers.Layer):
         self.dropout.build()
 
     def call(self, x_BTD, seed=None, keep_BT=None):
-        """Returns (B, T, D); `keep_BT` matters only to layers that take its place."""
+        """Returns (B, T, D); `keep_BT` is unused, and is there for `Experts`, which can replace this layer."""
         inner_BTF = self.inner(x_BTD)
         if self.linear is not None:
             inner_BTF = inner_BTF * self.linear(x_BTD)
@@ -48,9 +48,9 @@ class FeedForward(keras.layers.Layer):
 
 
 def activation_function(name: str) -> Callable:
-    """Returns the function of a name of Keras, or of `gelu_tanh` or `gelu_sigmoid`.
+    """Returns a Keras activation by name, or `gelu_tanh` or `gelu_sigmoid`.
 
-    They are 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) and x sigmoid(1.702 x) (Hendrycks and Gimpel 2016,
+    The latter are 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) and x sigmoid(1.702 x) (Hendrycks and Gimpel 2016,
     arXiv:1606.08415, section 2).
     """
     function: Callable = _GELUS[name] if name in _GELUS else keras.activations.get(name)

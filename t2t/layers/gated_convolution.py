@@ -12,16 +12,16 @@ from t2t.layers.dropout import Dropout
 from t2t.layers.gradients import custom_gradient
 
 ROOT_HALF = 0.5**0.5
-"""Keeps the variance of a sum of two at that of its terms (section 3.4)."""
+"""Scales a sum of two terms to the variance of one (section 3.4)."""
 
 
 def linear(channels: int, inputs: int, dropout: float = 0.0, **kwargs) -> Convolution:
-    """Returns a linear map from n_l `inputs` that keeps the variance (section 3.5) of an input with dropout."""
+    """Returns a linear map from n_l `inputs` that keeps the variance (section 3.5) of inputs with dropout."""
     return Convolution(channels, 1, deviation=((1.0 - dropout) / inputs) ** 0.5, weight_norm=True, **kwargs)
 
 
 def with_scaled_gradient(x, factor: float):
-    """Returns `x`, whose gradient is multiplied by `factor` on its way back."""
+    """Returns `x`; its gradient is multiplied by `factor`."""
 
     @custom_gradient
     def same(x):
@@ -37,8 +37,7 @@ class GatedConvolution(keras.layers.Layer):
     """v([A B]) = A * sigmoid(B) of a convolution with twice the channels (section 3.2; Dauphin et al. 2016).
 
     Weights begin as N(0, sqrt(4 p / n_l)), since the gates halve the values and quarter their variance (section 3.5).
-
-    `inputs` is n_l, the channels of the input; `dropout` is its rate on the input, 1 - p.
+    n_l is `kernel_size` times `inputs`, the channels of the input; 1 - p is `dropout`, the rate on the input.
     """
 
     def __init__(self, channels: int, inputs: int, kernel_size: int, causal: bool, dropout: float, **kwargs):
@@ -63,7 +62,7 @@ class GatedConvolution(keras.layers.Layer):
 
 
 class GatedLayer(keras.layers.Layer):
-    """A gated convolution in a residual connection: sqrt(1/2) * (v(W x + b) + x), x mapped where its width differs.
+    """A gated convolution in a residual connection: sqrt(1/2) * (v(W x + b) + x), with x mapped if its width differs.
 
     The arguments are those of `GatedConvolution`.
     """
@@ -84,6 +83,6 @@ class GatedLayer(keras.layers.Layer):
                 part.build((*input_shape[:-1], self.inputs))
 
     def call(self, x, keep_BT=None, cache: StepCache | None = None, seed=None, between=lambda y: y):
-        """Returns (B, T, C), or with a cache (N, C); `between` maps what the gates let through before the sum."""
+        """Returns (B, T, C), or with a cache (N, C); `between` maps the gates' output before the sum."""
         y = between(self.convolution(x, keep_BT, cache=cache, seed=seed))
         return (y + (x if self.widen is None else self.widen(x, cache=cache))) * ROOT_HALF

@@ -1,8 +1,8 @@
-"""The stacks of GNMT: residual connections between recurrent layers, one attention that every decoder layer reads.
+"""The stacks of GNMT: recurrent layers with residual connections, and one attention read by every decoder layer.
 
 Wu et al. 2016 (arXiv:1609.08144), section 3.
 
-Legend: B batch, S source length, D width, N rows, G numbers that a cell reads of an input.
+Legend: B batch, S source length, D width, N rows, G gate inputs of a cell.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from t2t.layers.recurrent_cells import CellState
 from t2t.layers.recurrent_decoder import DecoderState, RecurrentDecoder
 
 _FIRST_RESIDUAL = 2
-"""Layers from the third on add what they read to what they give (figure 1)."""
+"""Index of the first layer that adds its input to its output: the third (figure 1)."""
 
 
 class GnmtEncoder(keras.layers.Layer):
@@ -42,9 +42,9 @@ class GnmtEncoder(keras.layers.Layer):
             dropout.build()
 
     def call(self, x_BSD, keep_BS, seed=None) -> tuple:
-        """Returns the top layer's output (B, S, D), and the CellState (B, D) in which each decoder layer begins.
+        """Returns the top layer's output (B, S, D), and the initial CellState (B, D) of each decoder layer.
 
-        These are zeros: attention is all that the decoder knows of the source. `keep_BS` is bool, True at data.
+        Initial states are zeros: the decoder reads the source only by attention. `keep_BS` is bool, True at data.
         """
         dropped_BSD = self.dropouts[0](x_BSD, seed=seed)
         x_BSC = ops.concatenate([layer(dropped_BSD, keep_BS)[0] for layer in self.bottom], axis=-1)
@@ -56,20 +56,20 @@ class GnmtEncoder(keras.layers.Layer):
 
 
 class GnmtDecoder(RecurrentDecoder):
-    """Recurrent layers that all read one context, of the bottom layer's state before the step (equation 4).
+    """Recurrent layers that all read one context; its query is the bottom layer's state before the step (equation 4).
 
-    With x_0 the word before, a the context and m_i the hidden state of layer i, counted from 1:
+    With x_0 the word before, a the context and m_i the hidden state of layer i, from 1:
 
         m_i = Cell_i([x_(i-1); a]),  x_i = m_i for i < 3, and m_i + x_(i-1) from there on (equation 6)
 
-    The output is that of the top layer.
+    The output is x_i of the top layer.
     """
 
     def __init__(self, cell: str, width: int, num_layers: int, dropout: float, **kwargs):
         super().__init__(cell, width, num_layers, "bahdanau", dropout, **kwargs)
 
     def build(self, input_shape):
-        """Builds every layer for (B, T, D), with a kernel of the context for each."""
+        """Builds every layer for (B, T, D), each with a kernel for the context."""
         for layer in (*self.cells, *self.dropouts, self.attention):
             layer.build((None, None, self.width))
         shape = (self.width, self.cells[0].num_gates * self.width)

@@ -1,4 +1,4 @@
-"""Functions whose gradient is written out, next to the function."""
+"""Functions with a hand-written gradient."""
 
 import contextvars
 from collections.abc import Callable
@@ -13,19 +13,19 @@ _are_wanted = contextvars.ContextVar("gradients_are_wanted", default=True)
 
 
 def without_gradients() -> AbstractContextManager[bool]:
-    """Builds programs of which no gradient is taken.
+    """Returns a context for building programs that are not differentiated.
 
-    TensorFlow keeps every graph with a written-out gradient as long as the process lives; a service that compiles
-    searches would grow with each of them.
+    TensorFlow keeps every graph with a hand-written gradient until the process ends, so that a service would grow with
+    every search that it compiles.
     """
     return held(_are_wanted, False)
 
 
 def custom_gradient(function: Callable) -> Callable:
-    """Does as `keras.ops.custom_gradient`; `without_gradients` the function alone is called.
+    """Does the same as `keras.ops.custom_gradient`, but not within `without_gradients`.
 
     Args:
-        function: of tensors; returns its result and the function of its gradient.
+        function: of tensors; returns its result and its gradient function.
     """
     with_gradient = ops.custom_gradient(function)
 

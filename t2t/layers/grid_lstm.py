@@ -1,14 +1,14 @@
 """A grid of LSTM cells over source and target: Kalchbrenner, Danihelka and Graves 2015 (arXiv:1507.01526), section 3.
 
-At each pair of a source position i and a target position j three LSTM cells meet: one goes along the source, one along
-the target, one in depth, from grid to grid. Each of them reads the hidden states of all (equations 6 and 7):
+At each pair of a source position i and a target position j there are three LSTM cells: one runs along the source, one
+along the target, one in depth, from grid to grid. Each reads the hidden states of all three (equations 6 and 7):
 
     H = [source (i-1, j); target (i, j-1); depth (i, j) of the grid below],  (h_n, m_n) = LSTM(H, m_n, W_n)
 
-Training computes all pairs with i + j = d at once, for one d after the other. Decoding scans the source for one j.
+Training computes all pairs with i + j = d at once, for each d in turn. Decoding scans the source for one j.
 
-Legend: B batch, S source length, T target length, D width, N rows decoded together, L = S + T - 1 diagonals, C channels
-of any number.
+Legend: B batch, S source length, T target length, D width, N rows decoded together, L = S + T - 1 diagonals, C any
+number of channels.
 """
 
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from t2t.layers.loops import scan
 
 
 class Line(NamedTuple):
-    """What goes along one dimension of the grid."""
+    """The state that is passed along one dimension of the grid."""
 
     hidden: Any
     """(..., D) in the type of activations: h."""
@@ -29,7 +29,7 @@ class Line(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The lines that leave the three cells of a pair of positions."""
+    """The outputs of the three cells of a pair of positions."""
 
     source: Line
     target: Line
@@ -37,10 +37,10 @@ class Block(NamedTuple):
 
 
 class GridLayer(keras.layers.Layer):
-    """A grid that is scanned along the source, from its first word or, `backwards`, from its last."""
+    """A grid scanned along the source, from its first word or, `backwards`, from its last."""
 
     def __init__(self, width: int, backwards: bool, **kwargs):
-        super().__init__(autocast=False, **kwargs)  # memories are to stay float32
+        super().__init__(autocast=False, **kwargs)  # keeps memories float32
         self.width, self.backwards = width, backwards
 
     def build(self, input_shape=None):
@@ -49,16 +49,16 @@ class GridLayer(keras.layers.Layer):
         self.bias = self.add_weight(name="bias", shape=(12 * self.width,), initializer=self._initial_bias)
 
     def _initial_bias(self, shape, dtype=None):
-        # As that of `LstmCell`: 1 for the forget gates, so that a new network remembers.
+        # As in `LstmCell`: 1 for the forget gates, so that a new network remembers.
         gates = ops.array([[0.0], [1.0], [0.0], [0.0]], dtype)
         return ops.reshape(ops.tile(gates, (3, 1, self.width)), shape)
 
     def call(self, depth_TSB: Line, keep_BS) -> tuple[Line, Any]:
-        """Returns what leaves the grid in depth, and the last of it along the source.
+        """Returns the output in depth, and its last hidden states along the source.
 
         Args:
-            depth_TSB: what enters in depth, (T, S, B, D) each.
-            keep_BS: bool, True at data; at other positions all lines along the source stay what they were.
+            depth_TSB: the input in depth, (T, S, B, D) each.
+            keep_BS: bool, True at data; at other positions all lines stay unchanged along the source.
 
         Returns:
             The line (T, S, B, D), and the hidden state (T, B, D) of each target position.
@@ -71,7 +71,7 @@ class GridLayer(keras.layers.Layer):
 
         def step(before: Block, given) -> Block:
             (part,) = given
-            # The diagonal before holds, one target position earlier, the same source position.
+            # In the previous diagonal, the same source position is one target position earlier.
             earlier = Line(*(ops.pad(x[:-1], ((1, 0), (0, 0), (0, 0))) for x in before.target))
             return advance(before, earlier, *self._split(part, 1))
 
@@ -83,11 +83,11 @@ class GridLayer(keras.layers.Layer):
         return Line(*depth), last.depth.hidden
 
     def step(self, target: Line, depth: Line, keep_NS) -> tuple[Line, Line, Any]:
-        """Returns the lines along the target after one position of it, those in depth, and the last of these.
+        """Returns the lines along the target after one target position, the lines in depth, and the last hidden state.
 
         Args:
-            target: (N, S, D) each, as the target position before left them.
-            depth: what enters in depth, (N, S, D) each.
+            target: (N, S, D) each, from the previous target position.
+            depth: the input in depth, (N, S, D) each.
             keep_NS: bool, True at data.
         """
         rows = ops.shape(keep_NS)[0]
@@ -104,12 +104,12 @@ class GridLayer(keras.layers.Layer):
         return target, depth, last.depth.hidden
 
     def _given(self, lines: tuple[Line, ...], keep, shape) -> Any:
-        """Returns lines and mask side by side, float32, with the first axes of `shape`."""
+        """Concatenates lines and mask, float32, with the leading axes of `shape`."""
         keep = ops.broadcast_to(ops.cast(keep, "float32")[..., None], (*shape[:-1], 1))
         return ops.concatenate([*(ops.cast(x, "float32") for line in lines for x in line), keep], axis=-1)
 
     def _split(self, given, count: int) -> list[Any]:
-        """Returns the `count` lines and the mask that `_given` laid side by side."""
+        """Returns the `count` lines and the mask that `_given` concatenated."""
         parts = ops.split(given, [self.width * (i + 1) for i in range(2 * count)], axis=-1)
         lines = [Line(ops.cast(parts[2 * i], self.compute_dtype), parts[2 * i + 1]) for i in range(count)]
         return [*lines, parts[-1]]
@@ -146,16 +146,16 @@ def _lstm(gates, line: Line) -> Line:
 
 
 def _skewed(x_TSBC):
-    """Returns (T, L, B, C): place i + j of row j holds source position i of target position j; zeros elsewhere."""
+    """Returns (T, L, B, C): row j holds source position i of target position j at i + j, and zeros elsewhere."""
     length, positions, *shape = ops.shape(x_TSBC)
     padded = ops.pad(x_TSBC, ((0, 0), (0, length), (0, 0), (0, 0)))
-    # One element less a row, and each row begins one element later than the row before it.
+    # With one element less per row, each row starts one element later than the one before.
     rows = ops.reshape(padded, (length * (positions + length), *shape))[:-length]
     return ops.reshape(rows, (length, positions + length - 1, *shape))
 
 
 def _unskewed(x_TLBC, positions):
-    """Returns (T, S, B, C) of what `_skewed` gives, S being `positions`."""
+    """Inverts `_skewed`: returns (T, S, B, C), where S is `positions`."""
     length, diagonals, *shape = ops.shape(x_TLBC)
     rows = ops.reshape(x_TLBC, (length * diagonals, *shape))
     padded = ops.pad(rows, ((0, length), (0, 0), (0, 0)))

@@ -1,7 +1,7 @@
-"""Attention within windows, computed over them alone: time and memory grow with the length times the window.
+"""Attention computed only within windows: time and memory grow with the length times the window.
 
-Positions lie in rows, of one position in a plain sequence and of a row of pixels in an image, and are cut into blocks.
-The queries of a block look at their block and at the rows and columns around it; a window says which of these each
+Positions are arranged in rows, of one position in a plain sequence and of a row of pixels in an image, and cut into
+blocks. The queries of a block attend to it and to the rows and columns around it; a window says which of these each
 query sees. Parmar et al. 2018, *Image Transformer* (arXiv:1802.05751), section 3.3; a `Span` is the restricted
 self-attention of *Attention Is All You Need*, section 4.
 
@@ -20,14 +20,14 @@ from t2t.layers.products import float32_product
 def local_attention(q_BHTK, k_BHTK, v_BHTU, keep, window: Span | BlockWindow, drop: Callable):
     """Returns softmax(q k^T / sqrt(K)) v over each query's window, (B, H, T, U) in the type of the values.
 
-    Equal to the formula over whole matrices with the window's mask up to rounding. A query that may see no key gets
-    some mean of values.
+    Equal to the formula over whole matrices with the window's mask, up to rounding. The output of a query that sees no
+    key is an arbitrary mean of values.
 
     Args:
         q_BHTK: queries.
         k_BHTK: keys, of the same positions.
         v_BHTU: values.
-        keep: (B, 1, 1, T) bool, True = may be looked at; None for all.
+        keep: (B, 1, 1, T) bool, True = may be attended to; None for all.
         window: which keys a query sees; its `grid` is not None.
         drop: dropout on the weights, (B, H, G, R, C).
     """
@@ -48,7 +48,7 @@ def local_attention(q_BHTK, k_BHTK, v_BHTU, keep, window: Span | BlockWindow, dr
 
 
 def _rows(x_BHTK, grid: Grid):
-    """Returns (B, H, Y, X, K) of (B, H, T, K), with zeros after the end, and Y and X multiples of the block's."""
+    """Reshapes (B, H, T, K) to (B, H, Y, X, K), zero padded so that Y and X are multiples of the block's."""
     batch, heads, length, channels = ops.shape(x_BHTK)
     step = grid.rows * grid.columns
     missing = -length % step
@@ -59,12 +59,12 @@ def _rows(x_BHTK, grid: Grid):
 
 
 def _blocks(x_BHTK, grid: Grid):
-    """Returns (B, H, G, R, K): the positions of each block."""
+    """Splits (B, H, T, K) into blocks, (B, H, G, R, K)."""
     return _flattened(_split(_split(_rows(x_BHTK, grid), 2, grid.rows, 0, 0), 4, grid.block_columns, 0, 0))
 
 
 def _surroundings(x_BHTK, grid: Grid):
-    """Returns (B, H, G, C, K): the positions of each block and around it, zeros where there are none."""
+    """Returns each block with the positions around it, (B, H, G, C, K), zeros beyond the ends."""
     by_row = _split(_rows(x_BHTK, grid), 2, grid.rows, grid.above, grid.below)
     return _flattened(_split(by_row, 4, grid.block_columns, grid.beside, grid.beside))
 
@@ -91,7 +91,7 @@ def _flattened(x):
 
 
 def _join(x_BHGRU, grid: Grid, length):
-    """(B, H, G, R, U) -> (B, H, T, U), without what `_rows` added."""
+    """(B, H, G, R, U) -> (B, H, T, U), without the padding of `_rows`."""
     batch, heads, count, _, channels = ops.shape(x_BHGRU)
     across = -(-grid.columns // grid.block_columns)
     down = count // across

@@ -1,4 +1,4 @@
-"""Loops that hold the memory of one turn at a time, whatever the backend."""
+"""Loops that hold the memory of only one iteration at a time, on every backend."""
 
 import contextvars
 from collections.abc import Callable
@@ -15,22 +15,22 @@ _are_counted = contextvars.ContextVar("loops_are_counted", default=False)
 
 
 def counted_loops() -> AbstractContextManager[bool]:
-    """Builds programs in which a loop makes as many turns as it ever may: JAX takes gradients through no other."""
+    """Returns a context in which loops run their maximum number of iterations, which JAX needs for gradients."""
     return held(_are_counted, True)
 
 
 def fold(first: Any, last: Any, step: Callable, start: tuple, most: int | None = None) -> tuple:
     """Returns the last state of a loop of `state = step(i, *state)`, i from `first` to before `last`, int or () int32.
 
-    States are tensors of the same shapes and types, at least one. `most` is what `last` may be at most, known before
-    the loop runs: within `counted_loops` the loop goes on to there, so turns from `last` on must change nothing.
+    The state has at least one tensor; shapes and types stay the same. `most` is a static upper bound of `last`: within
+    `counted_loops` the loop runs up to it, so iterations from `last` on must change nothing.
     """
     if most is not None and _are_counted.get():
         return tuple(ops.fori_loop(first, most, lambda i, state: tuple(step(i, *state)), tuple(start)))
 
     def loop_body(i, *state):
-        # TensorFlow begins ten turns at once where no turn depends on the one before, at ten times the memory.
-        # Nothing is larger than infinity, so that this adds 0, once the state is there.
+        # TensorFlow runs ten iterations at once if none depends on the one before, with ten times the memory.
+        # Nothing is larger than infinity, so this adds 0, but only once the previous state is computed.
         after = ops.cast(ops.cast(ops.reshape(state[0], (-1,))[0], "float32") > float("inf"), "int32")
         return i + 1, *step(i + after, *state)
 
@@ -44,7 +44,7 @@ def stack(count: Any, function: Callable, shapes: tuple) -> tuple:
     """
 
     def step(i, *results):
-        # Everything moves up by one, so that at the end the first is first: a write that each backend has.
+        # Results move up by one, so that in the end the first is first: a write that every backend supports.
         return tuple(
             ops.concatenate([old[1:], new[None]], axis=0) for old, new in zip(results, function(i), strict=True)
         )
@@ -53,9 +53,9 @@ def stack(count: Any, function: Callable, shapes: tuple) -> tuple:
 
 
 def split_blocks(x: Any, most: int, axis: int = 0) -> Any:
-    """Returns (G, ..., R, ...) of (..., N, ...): as few blocks of at most `most` positions as can be, all of a size.
+    """Splits (..., N, ...) into the fewest equal blocks of at most `most` positions, (G, ..., R, ...).
 
-    Zeros fill the last block. There is at least one position; how many may be unknown.
+    Zeros fill the last block. N is at least 1 and may be unknown when the program is built.
     """
     before, count, after = ops.shape(x)[:axis], ops.shape(x)[axis], ops.shape(x)[axis + 1 :]
     blocks = (count + most - 1) // most
@@ -68,15 +68,15 @@ def split_blocks(x: Any, most: int, axis: int = 0) -> Any:
 def scan(step: Callable, start: Any, given: tuple, reverse: bool = False) -> tuple[Any, Any]:
     """Returns the last state of a recurrence, and its structure with (T, ...) for the states after each position.
 
-    It has a gradient, and T may be unknown.
+    It is differentiable, and T may be unknown when the program is built.
 
     Args:
         step: `step(state, given of this position) -> state`, of the same shapes and types; `given` as a tuple.
         start: the first state, any structure of tensors.
-        given: tensors (T, ..., C) of one type that differ in their last axis alone.
-        reverse: whether it begins with position T - 1.
+        given: tensors (T, ..., C) of one type that differ only in their last axis.
+        reverse: whether to start at position T - 1.
     """
-    # As one tensor: Keras's scan in TensorFlow takes several only where their length is known.
+    # As one tensor: with TensorFlow, Keras's scan takes several only if their length is static.
     ends = [sum(x.shape[-1] for x in given[: i + 1]) for i in range(len(given) - 1)]
     whole = ops.concatenate(given, axis=-1) if ends else given[0]
 
@@ -89,14 +89,14 @@ def scan(step: Callable, start: Any, given: tuple, reverse: bool = False) -> tup
 
 
 def _scan_tensors(step: Callable, start: Any, given: Any, reverse: bool) -> tuple[Any, Any]:
-    """Does as `keras.ops.scan`, without lists of tensors; what is kept is copied at every position."""
+    """Does the same as `keras.ops.scan` without lists of tensors; it copies all states at every position."""
     leaves, count = keras.tree.flatten(start), ops.shape(given)[0]
 
     def step_leaves(i, *leaves):
         states, kept = leaves[: len(leaves) // 2], leaves[len(leaves) // 2 :]
         part = ops.take(given, count - 1 - i if reverse else i, axis=0)
         after = keras.tree.flatten(step(keras.tree.pack_sequence_as(start, states), part)[0])
-        # Everything moves by one, so that at the end each state has its position.
+        # States move by one, so that in the end each is at its position.
         moved = [
             ops.concatenate([new[None], old[:-1]] if reverse else [old[1:], new[None]], axis=0)
             for new, old in zip(after, kept, strict=True)

@@ -1,4 +1,4 @@
-"""Losses: sums over tokens and the number of tokens, to be divided once, after all replicas have been summed.
+"""Losses: summed over tokens and returned with the number of tokens, to be divided after summing over replicas.
 
 Legend: N positions (any leading shape), V vocabulary.
 """
@@ -9,7 +9,7 @@ from t2t.specs.constants import PAD_ID
 
 
 def class_cross_entropy(logits_NV, targets_N, smoothing: float, kind: str = "all"):
-    """Returns the label-smoothed cross-entropy of each target; padding is not left out, see `token_weights`.
+    """Returns the label-smoothed cross-entropy of each target, padding included; mask it with `token_weights`.
 
     The target distribution is (1 - e) * one-hot + e / K over the K = V entries (Szegedy et al. 2016, section 7, which
     section 5.4 of the paper cites). It is never built: the loss is logsumexp(z) - (1 - e) * z_target - e * mean(z).
@@ -19,7 +19,7 @@ def class_cross_entropy(logits_NV, targets_N, smoothing: float, kind: str = "all
         targets_N: (...) int32.
         smoothing: e.
         kind: `all`, as above; `others`: 1 - e for the target and e / (K - 1) for every other entry, as in
-            Tensor2Tensor, whose reported loss is this one less its least value, a constant.
+            Tensor2Tensor, which reports this loss minus its minimum, a constant.
 
     Returns:
         (N,) float32, nats.
@@ -34,9 +34,9 @@ def class_cross_entropy(logits_NV, targets_N, smoothing: float, kind: str = "all
 
 
 def smoothing_of_all(smoothing: float, kind: str, vocab_size: int) -> float:
-    """Returns the e of kind `all` that gives the same target distribution: of `others`, e' / K = e / (K - 1).
+    """Converts e to that of kind `all` with the same target distribution; for `others`, e' / K = e / (K - 1).
 
-    One entry alone has no others.
+    A vocabulary of one entry has no others, and keeps e.
     """
     return smoothing * vocab_size / (vocab_size - 1) if kind == "others" and vocab_size > 1 else smoothing
 

@@ -1,15 +1,13 @@
 """The stacks of the LSTM translator with mixtures of experts: residual LSTM layers, and experts between two of them.
 
-Shazeer et al. 2017 (arXiv:1701.06538), appendix E. With x_0 the words, every layer and every mixture adds to what it
-reads:
+Shazeer et al. 2017 (arXiv:1701.06538), appendix E. With x_0 the words, every layer and every mixture adds to its input:
 
     x_i = x_(i-1) + Dropout(LSTM_i(x_(i-1))),  x' = x + Dropout(sigmoid(MoE(x)))
 
 A mixture is called once on all positions of a sequence. The decoder can do so because only its bottom layer attends to
 the source: the layers above it read whole sequences.
 
-Legend: B batch, S source length, T target length, D width, U units of a cell, N rows, G numbers that a cell reads of an
-input.
+Legend: B batch, S source length, T target length, D width, U units of a cell, N rows, G gate inputs of a cell.
 """
 
 from collections.abc import Callable
@@ -29,7 +27,7 @@ from t2t.layers.residual import CompositeLayer
 
 
 class Mixture(NamedTuple):
-    """The numbers of a mixture of experts; see `Experts`."""
+    """Settings of a mixture of experts; see `Experts`."""
 
     filter_size: int
     experts: int
@@ -49,7 +47,7 @@ class ResidualExperts(CompositeLayer):
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def call(self, x, seed=None, keep_BT=None):
-        """Returns (..., D), as `x`; where `keep_BT` bool is False a position counts for no balance."""
+        """Returns (..., D), as `x`; positions where `keep_BT` bool is False do not count in the cost."""
         return x + self.dropout(ops.sigmoid(self.experts(x, seed=seed, keep_BT=keep_BT)), seed=seed)
 
 
@@ -59,10 +57,10 @@ class ExpertEncoder(CompositeLayer):
     Args:
         cell: name of the cell.
         width: D.
-        units: U, of a cell whose hidden state is projected to D; 0 for D units and no projection.
+        units: U of cells whose hidden state is projected to D; 0 for D units and no projection.
         num_layers: two or more.
         mixture: the experts.
-        dropout: rate on words and on what every layer gives.
+        dropout: rate on words and on the output of every layer.
         **kwargs: of a Keras layer.
     """
 
@@ -77,9 +75,9 @@ class ExpertEncoder(CompositeLayer):
         self.dropouts = [Dropout(dropout, dtype=policy, name=f"dropout_{i}") for i in range(num_layers + 1)]
 
     def call(self, x_BSD, keep_BS, seed=None) -> tuple[object, tuple[CellState, ...]]:
-        """Returns the output (B, S, D), and the CellState in which each of the decoder's layers begins, one fewer.
+        """Returns the output (B, S, D), and an initial CellState for each decoder layer, of which there is one fewer.
 
-        These are zeros: attention is all that the decoder knows of the source. `keep_BS` is bool, True at data.
+        Initial states are zeros: the decoder reads the source only by attention. `keep_BS` is bool, True at data.
         """
         x_BSD = self.dropouts[0](x_BSD, seed=seed)
         for i, layer in enumerate(self.layers_, start=1):
@@ -93,12 +91,12 @@ class ExpertEncoder(CompositeLayer):
 class ExpertDecoder(keras.layers.Layer):
     """A bottom layer that attends to the source, experts, and layers above them.
 
-    The bottom layer asks with its hidden state before the step, and reads what it finds together with the word. See
-    `ExpertEncoder` for the arguments; one layer is enough.
+    The bottom layer attends with its hidden state before the step, and reads the context together with the word. See
+    `ExpertEncoder` for the arguments; here `num_layers` may be 1.
     """
 
     def __init__(self, cell: str, width: int, units: int, num_layers: int, mixture: Mixture, dropout: float, **kwargs):
-        super().__init__(autocast=False, **kwargs)  # the states of cells that it is given are to stay float32
+        super().__init__(autocast=False, **kwargs)  # keeps the given states of cells float32
         self.width, policy, sizes = width, self.dtype_policy, (units or width, width if units else 0)
         self.bottom = build_cell(cell, *sizes, dtype=policy, name="bottom")
         self.attention = FactoredAttention(width, dtype=policy, name="attention")
@@ -117,15 +115,15 @@ class ExpertDecoder(keras.layers.Layer):
         self.context_kernel = self.add_weight(name="context_kernel", shape=shape)
 
     def memory(self, values_BSD, keep_BS) -> Memory:
-        """Returns what there is to attend to in the encoder's output (B, S, D)."""
+        """Prepares the encoder's output (B, S, D) for attention."""
         return self.attention.memory(values_BSD, keep_BS)
 
     def start(self, layers: tuple[CellState, ...]) -> DecoderState:
-        """Returns the state before the first step, of states (N, U), one a layer."""
+        """Returns the state before the first step, from one state (N, U) per layer."""
         return DecoderState(layers, ops.zeros_like(layers[-1].hidden))
 
     def call(self, x_BTD, layers: tuple[CellState, ...], memory: Memory, keep_BT, seed=None):
-        """Returns the outputs (B, T, D) of all steps, of the word before each position and the first states."""
+        """Returns the outputs (B, T, D) of all steps, from the word before each position and initial states."""
         x_BTD = self.dropouts[0](x_BTD, seed=seed)
         advance = self._bottom_stepper(memory)
         gates_TBG = self.bottom.input_gates(ops.transpose(x_BTD, (1, 0, 2)))
@@ -137,7 +135,7 @@ class ExpertDecoder(keras.layers.Layer):
         return x_BTD
 
     def step(self, x_ND, state: DecoderState, memory: Memory) -> DecoderState:
-        """Returns the state after one step, whose `output` (N, D) is what `call` gives at its position."""
+        """Returns the state after one step; its `output` (N, D) is that of `call` at the same position."""
         after = [self._bottom_stepper(memory)(self.bottom.input_gates(x_ND), state.layers[0])]
         x_ND = self.experts(x_ND + after[0].hidden)
         for layer, before in zip(self.upper, state.layers[1:], strict=True):
@@ -146,7 +144,7 @@ class ExpertDecoder(keras.layers.Layer):
         return DecoderState(tuple(after), x_ND)
 
     def _bottom_stepper(self, memory: Memory) -> Callable:
-        """Returns `step(gates_NG, state) -> CellState` of the bottom layer; gates are of the word alone."""
+        """Returns `step(gates_NG, state) -> CellState` of the bottom layer; gates are the gate inputs from the word."""
         advance, attend = self.bottom.stepper(), self.attention.stepper(memory)
         kernel = ops.cast(self.context_kernel, self.compute_dtype)
 

@@ -22,7 +22,7 @@ def padding_keep(ids_BS):
 def words_keep(ids_BS):
     """Returns (B, S) bool, True where `ids_BS` (B, S) int holds words: data without ends of sequence.
 
-    Of an empty sequence, at the beginning of a row or after the end of another one, the end is kept.
+    The end of an empty sequence is kept: one at the beginning of a row or right after another end.
     """
     is_end_BS = ops.equal(ids_BS, EOS_ID)
     begins_BS = ops.pad(is_end_BS[:, :-1], ((0, 0), (1, 0)), constant_values=True)
@@ -30,36 +30,36 @@ def words_keep(ids_BS):
 
 
 def keys_keep(keep_BS, query_BT=None, key_BS=None):
-    """Returns (B, 1, 1, S) bool from (B, S) bool: every query may look at the kept keys.
+    """Returns (B, 1, 1, S) bool from (B, S) bool: every query may attend to the kept keys.
 
-    In rows of several examples, whose numbers are `query_BT` and `key_BS`, see `example_numbers`, it is (B, 1, T, S): a
-    query may look at those of its own example.
+    In packed rows, a query may attend only to keys of its own example: with `query_BT` and `key_BS`, which come from
+    `example_numbers`, the mask is (B, 1, T, S).
     """
     keep_B11S = keep_BS[:, None, None, :]
     return keep_B11S if query_BT is None else ops.logical_and(keep_B11S, same_example(query_BT, key_BS))
 
 
 def example_numbers(position_BT):
-    """Returns which example of its row each position is of, from 1 on, (B, T) int32; see `POSITIONS`."""
+    """Returns the number, from 1, of each position's example in its packed row, (B, T) int32; see `POSITIONS`."""
     return ops.cumsum(ops.cast(ops.equal(position_BT, 0), "int32"), axis=1)
 
 
 def same_example(query_BT, key_BS):
-    """Returns (B, 1, T, S) bool: a query may look at the keys of the same number."""
+    """Returns (B, 1, T, S) bool: a query may attend to keys with the same example number."""
     return ops.equal(query_BT[:, None, :, None], key_BS[:, None, None, :])
 
 
 WIDEST_GRID = 512
-"""Most positions to a side for which each block of queries has its own copy of keys; more would take much memory."""
+"""Widest span, in positions to a side, that `local_attention` computes: each block of queries copies its keys."""
 
 
 class Grid(NamedTuple):
-    """Rows of positions, cut into blocks, and what is around a block; each number is one of positions."""
+    """Positions in rows, cut into blocks of queries, and the surroundings of a block that it attends to."""
 
     columns: int
     """Positions of a row."""
     rows: int
-    """Of a block, as all that follow."""
+    """Rows of a block."""
     block_columns: int
     above: int
     """Rows above a block, at most `rows`."""
@@ -70,18 +70,18 @@ class Grid(NamedTuple):
 
     @property
     def positions(self) -> int:
-        """Positions that the queries of a block look at."""
+        """Positions that the queries of a block attend to."""
         return (self.above + self.rows + self.below) * (self.block_columns + 2 * self.beside)
 
 
 class Span(NamedTuple):
-    """Which keys a query may look at by position: query t at keys t - before .. t + after; None = without end."""
+    """Which keys a query may attend to, by position: query t to keys t - before .. t + after; None = unlimited."""
 
     before: int | None = None
     after: int | None = None
 
     def sees(self, query, key):
-        """Returns bool for positions int32 that can be broadcast; None where all keys may be looked at."""
+        """Returns a bool mask for broadcastable int32 positions; None if all keys may be attended to."""
         ahead = key - query
         keep = [] if self.before is None else [ahead >= -self.before]
         keep += [] if self.after is None else [ahead <= self.after]
@@ -89,20 +89,20 @@ class Span(NamedTuple):
 
     @property
     def grid(self) -> Grid | None:
-        """Blocks of queries that have their keys beside them; None where it is without end, or wide."""
+        """The blocks of `local_attention`; None if the span is unlimited or wide."""
         if self.before is None or self.after is None or max(self.before, self.after) > WIDEST_GRID:
             return None
         return Grid(1, max(self.before, self.after, 1), 1, self.before, self.after, 0)
 
 
 class BlockWindow(NamedTuple):
-    """Which keys a query may look at: those up to its position in its block of a grid and around the block."""
+    """Which keys a query may attend to: those up to its position, in its block of a grid and around the block."""
 
     grid: Grid
     after: int = 0
 
     def sees(self, query, key):
-        """Returns bool for positions int32 that can be broadcast."""
+        """Returns a bool mask for broadcastable int32 positions."""
         columns, rows, block_columns, above, below, beside = self.grid
         top, left = query // columns // rows * rows, query % columns // block_columns * block_columns
         down, right = key // columns - top, key % columns - left
@@ -121,7 +121,7 @@ def key_offsets(query_T, key_S):
 
 
 def span_keep(query_T, key_S, span: Span | BlockWindow):
-    """Returns (T, S) bool from positions of queries (T,) and keys (S,) int32; None where all keys may be looked at."""
+    """Returns (T, S) bool from positions of queries (T,) and keys (S,) int32; None if all keys may be attended to."""
     return span.sees(query_T[:, None], key_S[None, :])
 
 

@@ -13,7 +13,7 @@ from t2t.layers.slice_modules import MixedTarget
 
 
 class Memory(NamedTuple):
-    """What is attended to of a source, as a block sees it."""
+    """An encoded source, as a block attends to it."""
 
     source: KeysValues
     """(B, H, S, D / H) each."""
@@ -22,12 +22,12 @@ class Memory(NamedTuple):
 
 
 class MultiAttention(MixedTarget):
-    """SliceNet's block, widened: a target is mixed by two steps, attends to itself, and asks a source.
+    """SliceNet's block, extended: two steps mix the target, which attends to itself and then to a source.
 
     m = ConvStep(ConvStep(target + timing)),  q = m + SelfAttention(m),  Attention(q, K source, V source)
 
-    Windows and self-attention end at each position. Without self-attention (`attends_itself`) every answer is of one
-    position, and q = m.
+    Windows and self-attention are causal. For targets of one position (`is_single`, always without `attends_itself`),
+    q = m.
     """
 
     def __init__(self, width: int, heads: int, attends_itself: bool, **kwargs):
@@ -39,13 +39,13 @@ class MultiAttention(MixedTarget):
         self.source_attention = MultiHeadAttention(*channels, dtype=policy, name="source_attention")
 
     def memory(self, source_BSD, keep_BS) -> Memory:
-        """Returns what the block sees of a source (B, S, D): the two pointwise convolutions, keys and values."""
+        """Returns the source (B, S, D) as keys and values, each by a pointwise convolution."""
         return Memory(self.source_attention.keys_values(source_BSD), keep_BS)
 
     def call(self, x, memory: Memory, is_single: bool = False, cache: StepCache | None = None):
-        """Returns (B, T, D), or with a cache (N, D): of each position what it finds in the source.
+        """Returns the output of attention to the source, (B, T, D), or with a cache (N, D).
 
-        `is_single` where answers have one position.
+        `is_single`: targets have only one position.
         """
         mixed = self.mixed(x, cache=cache)
         if not is_single:

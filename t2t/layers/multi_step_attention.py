@@ -17,8 +17,8 @@ from t2t.layers.recurrent_attention import Memory
 class MultiStepAttention(keras.layers.Layer):
     """c_i = sum_j a_ij (z_j + e_j) with a_i = softmax_j(d_i . z_j), d_i = W h_i + b + g_i (equations 1 and 2).
 
-    A sum of m terms with weights about 1/m is m^-1/2 times as large as one term; c is scaled by m sqrt(1/m) to make up
-    for it (section 3.4). Then it is mapped from D to C and joined to h.
+    A sum of m terms with weights of about 1/m is m^-1/2 times as large as one term, so c is scaled by m sqrt(1/m)
+    (section 3.4). Then it is mapped from D to C and added to h.
     """
 
     def __init__(self, channels: int, width: int, **kwargs):
@@ -39,13 +39,13 @@ class MultiStepAttention(keras.layers.Layer):
             h: (B, Q, C) or (N, C), the output of the layer's gates.
             g: (B, Q, D) or (N, D), embeddings of the tokens before each position.
             memory: keys z and values of the source.
-            cache: where there is one position of each row.
+            cache: in a decoding step.
         """
         d_BQD = (self.query(h, cache=cache) + g) * ROOT_HALF
         if cache is not None:
             d_BQD = cache.by_sentence(d_BQD, ops.shape(memory.keys)[0])
         weights_BQS = probabilities(float32_product(d_BQD, memory.keys), memory.keep[:, None, :], self.path)
-        # m sqrt(1/m) = sqrt(m), m the words of the sentence, at least one.
+        # m sqrt(1/m) = sqrt(m), where m is the number of words of the sentence, at least 1.
         words_B11 = ops.maximum(ops.sum(ops.cast(memory.keep, "float32"), axis=1), 1.0)[:, None, None]
         weights_BQS = ops.cast(weights_BQS * ops.sqrt(words_B11), h.dtype)
         context = self.context(ops.matmul(weights_BQS, memory.values))

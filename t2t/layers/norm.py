@@ -1,6 +1,6 @@
 """Layer normalisation: Ba et al. 2016 (arXiv:1607.06450), which section 3.1 of the paper puts around each sub-layer.
 
-And the one that leaves out mean and offset: Zhang and Sennrich 2019 (arXiv:1910.07467).
+And RMS normalisation, without mean and offset: Zhang and Sennrich 2019 (arXiv:1910.07467).
 
 Legend: D width, N rows; leading axes of any number.
 """
@@ -13,14 +13,14 @@ from keras import ops
 from t2t.layers.gradients import custom_gradient
 
 EPSILON = 1e-6
-"""Usually added to the variance."""
+"""Default value added to the variance."""
 
 
 class LayerNorm(keras.layers.Layer):
     """gamma * (x - mean) / sqrt(variance + epsilon) + beta over the last axis, in float32.
 
-    Keras's own layer, weights and names included, with the gradient written out: automatic differentiation goes over
-    the activations twenty times, these formulas ten.
+    The same as Keras's layer, including weights and their names, with a hand-written gradient: automatic
+    differentiation passes over the activations twenty times, these formulas ten.
     """
 
     def __init__(self, epsilon: float = EPSILON, **kwargs):
@@ -40,7 +40,7 @@ class LayerNorm(keras.layers.Layer):
 class RmsNorm(keras.layers.Layer):
     """gamma * x / sqrt(mean(x^2) + epsilon) over the last axis, in float32 (Zhang and Sennrich 2019, equation 4).
 
-    The paper has no epsilon. The gradient is written out, as in `LayerNorm`.
+    The paper has no epsilon. The gradient is hand-written, as in `LayerNorm`.
     """
 
     def __init__(self, epsilon: float = EPSILON, **kwargs):
@@ -62,10 +62,10 @@ def build_norm(kind: str, epsilon: float, **kwargs) -> LayerNorm | RmsNorm:
 
 
 def _by_row(function: Callable, x, *weights):
-    """Returns a function of float32 rows (N, D) and weights (D,), in shape and type of `x` (..., D)."""
+    """Applies a function of float32 rows (N, D) and weights (D,); the result has the shape and type of `x` (..., D)."""
     width = x.shape[-1]
     rows = ops.reshape(ops.cast(x, "float32"), (-1, width))
-    # Reshaped, since a function with a gradient of its own may be given tensors but no variables.
+    # Reshaped, since a function with a custom gradient takes tensors but no variables.
     tensors = (ops.reshape(ops.convert_to_tensor(v), (width,)) for v in weights)
     return ops.reshape(ops.cast(function(rows, *tensors), x.dtype), ops.shape(x))
 
@@ -82,7 +82,7 @@ def _normalised(epsilon: float):
         def gradient(*args, upstream=None):
             up_ND = args[0] if upstream is None else upstream
             product_ND = up_ND * unit_ND
-            # The gradient of a row is what is left of gamma * up without its parts along the mean and along x itself.
+            # The gradient of a row is gamma * up without its components along the mean and along x itself.
             along_mean_N1, along_x_N1 = (ops.matmul(g, gamma_D[:, None]) / x_ND.shape[-1] for g in (up_ND, product_ND))
             x_gradient_ND = (up_ND * gamma_D - along_mean_N1 - unit_ND * along_x_N1) * inverse_N1
             return x_gradient_ND, ops.sum(product_ND, axis=0), ops.sum(up_ND, axis=0)

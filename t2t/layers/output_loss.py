@@ -1,8 +1,8 @@
-"""The output layer and its loss as one function that never holds the logits of more than a block of positions.
+"""The output layer and its loss as one function that holds the logits of at most a block of positions.
 
-With a vocabulary of 32,000 the logits of a batch are larger than everything else that an update keeps, and each row
-is needed only once: a block is multiplied, and reduced to its losses and its part of the gradients while it is in the
-processor's cache. On a GPU, whose caches hold less than that, blocks are larger.
+With a vocabulary of 32,000 the logits of a batch are larger than everything else that an update keeps, and each row is
+needed only once: a block of logits is computed, and reduced to its losses and its part of the gradients while it is in
+the processor's cache. On a GPU, whose caches hold less than that, blocks are larger.
 
 Legend: N positions, D width, V vocabulary, G blocks, R positions of a block.
 """
@@ -15,16 +15,16 @@ from t2t.layers.loops import fold, split_blocks
 from t2t.layers.losses import smoothing_of_all, token_weights
 
 BLOCKS = {"cpu": 512, "gpu": 2048}
-"""Positions whose logits are held at a time, at most, by the kind of device.
+"""Most positions whose logits are held at a time, by kind of device.
 
-Each block launches its kernels and rewrites the gradients, (V, D) and (N, D). On a processor that costs little, on a
-GPU, which multiplies far faster, it counts. Four times the positions cost a quarter of it, and hold
-262 MB of float32 logits with a vocabulary of 32,000.
+Each block launches its kernels and rewrites the gradients, (V, D) and (N, D). On a CPU that costs little, on a GPU,
+which multiplies far faster, it matters. Blocks four times as large reduce this cost to a quarter, and hold 262 MB of
+float32 logits with a vocabulary of 32,000.
 """
 
 
 def block_size() -> int:
-    """Returns the one of `BLOCKS` that fits the devices of this process: where it has a GPU, that trains."""
+    """Returns the entry of `BLOCKS` for the devices of this process, that of a GPU if it has one."""
     kind = keras.distribution.list_devices()[0].split(":")[0]
     return BLOCKS.get(kind, BLOCKS["gpu"])
 
@@ -32,10 +32,10 @@ def block_size() -> int:
 def linear_cross_entropy(hidden, kernel_VD, targets, smoothing: float, kind: str = "all", weights=None):
     """Returns the smoothed cross-entropy under an output layer without bias, summed over positions: () float32, nats.
 
-    It is the sum of `t2t.layers.losses.class_cross_entropy` of `hidden @ kernel^T` over positions without padding. The
-    gradients are computed together with it: this is for training alone. `hidden` is (..., D) of any float type, in
-    which products are computed, the kernel float32, and `targets` (...) int32. `weights` (...) float32 multiply the
-    losses of positions, in place of 1 at data and 0 at padding; they have no gradient.
+    It is the sum of `t2t.layers.losses.class_cross_entropy` of `hidden @ kernel^T` over positions without padding. Its
+    gradients are computed with it, so use it only in training. `hidden` is (..., D) of any float type, which is that of
+    the products; the kernel is float32, and `targets` is (...) int32. `weights` (...) float32 are factors of the losses
+    in place of 1 at data and 0 at padding; they have no gradient.
     """
     targets_N = ops.reshape(targets, (-1,))
     weights_N1 = ops.reshape(token_weights(targets) if weights is None else weights, (-1, 1))
@@ -51,7 +51,7 @@ def linear_cross_entropy(hidden, kernel_VD, targets, smoothing: float, kind: str
 
         return loss, gradient
 
-    # Reshaped, since a function with a gradient of its own may be given tensors but no variables.
+    # Reshaped, since a function with a custom gradient takes tensors but no variables.
     return loss_of(ops.reshape(hidden, (-1, hidden.shape[-1])), ops.reshape(kernel_VD, kernel_VD.shape))
 
 
@@ -62,7 +62,7 @@ def _loss_and_gradients(hidden_ND, kernel_VD, targets_N, weights_N1, e: float):
         w (ln sum_v exp z_v - (1 - e) z_target - e mean_v z_v),
     whose gradient with regard to z_v is
         w (softmax(z)_v - (1 - e) [v = target] - e / V).
-    The softmax and the target's logit are left to the blocks; the other terms are linear in h and need no logits.
+    The blocks compute the softmax and the target's logit; the other terms are linear in h and need no logits.
     """
     dtype, vocab_size = hidden_ND.dtype, kernel_VD.shape[0]
     loss, soft_ND, soft_VD = _over_blocks(hidden_ND, ops.cast(kernel_VD, dtype), targets_N, weights_N1, e)
@@ -83,7 +83,7 @@ def _over_blocks(hidden_ND, kernel_VD, targets_N, weights_N1, e: float):
 
     def advance(g, loss, gradient_GRD, gradient_VD):
         of_block, rows_RD, rows_VD = _block(*(ops.take(x, g, axis=0) for x in blocks), kernel_VD, e)
-        # Every block moves up by one, so that after G blocks the first is first: a write that each backend has.
+        # Blocks move up by one, so that in the end the first is first: a write that every backend supports.
         gradient_GRD = ops.concatenate([gradient_GRD[1:], rows_RD[None]], axis=0)
         return loss + of_block, gradient_GRD, gradient_VD + rows_VD
 
@@ -93,16 +93,16 @@ def _over_blocks(hidden_ND, kernel_VD, targets_N, weights_N1, e: float):
 
 
 def _block(hidden_RD, targets_R, weights_R1, kernel_VD, e: float):
-    """Returns one block's part of what `_over_blocks` returns."""
+    """Returns one block's part of the result of `_over_blocks`."""
     dtype = hidden_RD.dtype
-    # A 16-bit product, unlike logits that are ranked: here, in every update, a float32 one would cost too much time.
+    # A 16-bit product, unlike for logits that are ranked: float32 would cost too much time in every update.
     logits_RV = ops.cast(ops.matmul(hidden_RD, ops.transpose(kernel_VD)), "float32")
     target_R1 = ops.take_along_axis(logits_RV, targets_R[:, None], axis=-1)
     most_R1 = ops.max(logits_RV, axis=-1, keepdims=True)
     exp_RV = ops.exp(logits_RV - most_R1)
     sum_R1 = ops.sum(exp_RV, axis=-1, keepdims=True)
     losses_R1 = ops.log(sum_R1) + most_R1 - (1.0 - e) * target_R1
-    # The softmax is never divided by its sum: D numbers of each row are, instead of V.
+    # Instead of the V numbers of a row's softmax, the D numbers of its products are divided by the sum.
     scale_R1, exp_RV = ops.cast(weights_R1 / sum_R1, dtype), ops.cast(exp_RV, dtype)
     gradient_RD = ops.matmul(exp_RV, kernel_VD) * scale_R1
     gradient_VD = ops.matmul(ops.transpose(exp_RV), hidden_RD * scale_R1)

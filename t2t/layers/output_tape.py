@@ -1,4 +1,4 @@
-"""Active memory that writes: the decoder of the Extended Neural GPU (Kaiser and Bengio 2016, arXiv:1610.08613).
+"""Active memory with an output tape: the decoder of the Extended Neural GPU (Kaiser and Bengio 2016, arXiv:1610.08613).
 
 Legend: B batch, P positions of the memory, R rows of it, C channels, T target length, N rows decoded together.
 """
@@ -16,29 +16,29 @@ from t2t.layers.unfolding import resized
 
 
 class TapeState(NamedTuple):
-    """What a step knows of those before."""
+    """The state of the decoder after a step."""
 
     memory: Any
     """(N, P, R, C)."""
     tape: Any
-    """(N, P, C): the vectors of the words so far, each at its own position, and zeros."""
+    """(N, P, C): the vectors of the words so far, each at its position, then zeros."""
 
 
 class _Written(NamedTuple):
     memory: Any
     hidden: Any
-    """(B, C): what the last step gave to the output layer."""
+    """(B, C): the last step's input of the output layer."""
 
 
 class TapeDecoder(keras.layers.Layer):
-    """Steps of `TapeConvGru` units, one after the other, each of which changes the whole memory and writes one word.
+    """Steps of `TapeConvGru` units, each of which changes the whole memory and writes one word.
 
     ::
 
         d_(t+1) = CGRU(d_t, p_t),  the output of step t is d_(t+1) at position t, in the first row
 
-    where p_t, the tape, holds the words before position t, each at its own. Targets may be longer than the memory:
-    the words beyond are written by its last position and are not on the tape.
+    where p_t, the tape, holds each word before position t at its own position. If targets are longer than the memory,
+    its last position writes the remaining words, which are not on the tape.
     """
 
     def __init__(self, channels: int, rows: int, kernel_size: int, num_layers: int, dropout: float, **kwargs):
@@ -59,7 +59,7 @@ class TapeDecoder(keras.layers.Layer):
 
         Args:
             x_BTC: the word before each position.
-            memory_BPRC: the encoder's, zeros beyond the end of a sentence.
+            memory_BPRC: the encoder's memory, zeros beyond the end of a sentence.
             keep_BP: bool, False beyond the end of a sentence.
             seed: of dropout; None = none.
         """
@@ -77,7 +77,7 @@ class TapeDecoder(keras.layers.Layer):
         return ops.transpose(states.hidden, (1, 0, 2))
 
     def step(self, x_NC, position, state: TapeState, keep_NP) -> tuple[Any, TapeState]:
-        """Returns the output of one step (N, C), what `call` gives at its `position`, () int32, and the next state."""
+        """Returns the output of one step (N, C), that of `call` at `position`, () int32, and the next state."""
         is_new_P1 = ops.equal(ops.arange(ops.shape(state.tape)[1]), position - 1)[:, None]
         tape_NPC = ops.where(is_new_P1, x_NC[:, None], state.tape)
         memory_NPRC, hidden_NC = self._stepper(keep_NP)(state.memory, tape_NPC, position, None)

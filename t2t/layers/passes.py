@@ -1,7 +1,7 @@
 """Layers that run several times in one forward pass, as in a recurrence over depth.
 
-Their weights are the same in each pass. What is kept by the path of a layer, its cache and its attention weights, is
-kept for each pass under a name of its own.
+Their weights are the same in each pass. Cache entries and recorded attention weights, which are stored by the path of a
+layer, have a separate name for each pass.
 """
 
 import contextvars
@@ -13,12 +13,12 @@ _pass: contextvars.ContextVar[int | None] = contextvars.ContextVar("pass", defau
 
 
 def layer_pass(number: int) -> AbstractContextManager[int]:
-    """Marks what runs within the context as pass `number`, from 0, of its layers."""
+    """Returns a context in which layers run as pass `number`, from 0."""
     return held(_pass, number)
 
 
 def entry_name(path: str) -> str:
-    """Returns the name under which a layer's values of the current pass are kept; its path outside of passes."""
+    """Returns the name under which a layer's values of the current pass are stored; outside of passes, its path."""
     number = _pass.get()
     return path if number is None else _name_of_pass(path, number)
 
@@ -29,6 +29,6 @@ def names_of_passes(path: str, passes: int) -> list[str]:
 
 
 def _name_of_pass(path: str, number: int) -> str:
-    # The last part stays the last: it tells the kind of an attention.
+    # The last part stays last: it identifies the kind of attention.
     parent, _, name = path.rpartition("/")
     return f"{parent}/step_{number}/{name}"

@@ -1,4 +1,4 @@
-"""One vector of many.
+"""Pooling: one vector from many.
 
 Legend: B batch, P positions, D width.
 """
@@ -7,10 +7,10 @@ from keras import ops
 
 
 def mean_of_kept(x_BPD, keep_BP):
-    """Returns (B, D), the mean over the positions where `keep_BP` (B, P) bool is True; zeros where there is none.
+    """Returns (B, D), the mean over the positions where `keep_BP` (B, P) bool is True; zeros if there is none.
 
-    Sum and count are float32, whatever the type of `x_BPD` (B, P, D), which is that of the mean: from 256 on
-    bfloat16 does not have every count.
+    The result has the type of `x_BPD` (B, P, D); sum and count are float32, since bfloat16 cannot represent all counts
+    above 256.
     """
     weights_BP1 = ops.cast(keep_BP, "float32")[..., None]
     sum_BD = ops.sum(ops.cast(x_BPD, "float32") * weights_BP1, axis=1)

@@ -1,6 +1,6 @@
-"""Telling positions apart: sinusoids (section 3.5) or learned vectors (Table 3, row E).
+"""Position encodings: sinusoids (section 3.5) or learned vectors (Table 3, row E).
 
-Legend: B batch, T length, L longest length, D width. In a step of decoding: N rows of one position each.
+Legend: B batch, T length, L longest length, D width. In a decoding step: N rows of one position each.
 """
 
 import keras
@@ -30,7 +30,7 @@ def sinusoids(length: int, width: int, layout: str = "interleaved", first: int =
 
 
 def wave_frequencies(width: int, layout: str) -> np.ndarray:
-    """Returns by how much each of D/2 angles grows from one position to the next, float64."""
+    """Returns the increase of each of D/2 angles from one position to the next, float64."""
     pairs = width // 2
     steps = max(pairs - 1, 1) if layout == "split" else pairs
     return np.power(10000.0, -np.arange(pairs, dtype=np.float64) / steps)
@@ -40,9 +40,9 @@ class Positions(keras.layers.Layer):
     """Adds a vector to each position of a sequence."""
 
     def call(self, x, position_BT=None, cache: StepCache | None = None):
-        """Returns `x`, (B, T, D), plus the vectors of positions, 0 to T - 1 where there is no `position_BT` (B, T) int.
+        """Returns `x`, (B, T, D), plus the vectors of `position_BT` (B, T) int, by default 0 to T - 1.
 
-        With a cache, `x` is (N, D), of the position of a step.
+        With a cache, `x` is (N, D) and has the position of the decoding step.
         """
         if position_BT is not None:
             return x + ops.cast(ops.reshape(self.vectors(ops.reshape(position_BT, (-1,))), ops.shape(x)), x.dtype)
@@ -94,12 +94,12 @@ class LearnedPositions(Positions):
         self.table = self.add_weight(name="table", shape=(self.length, self.width), initializer=normal)
 
     def vectors(self, position_T):
-        """Returns the vectors of positions, (T, D); those beyond the table have its last."""
+        """Returns the vectors of positions, (T, D); positions beyond the table get its last one."""
         return ops.take(self.table, ops.minimum(position_T, self.length - 1), axis=0)
 
 
 class ImagePositions(Positions):
-    """Adds sinusoids of rows to the first half of the channels, and of places within rows to the second.
+    """Adds sinusoids of the row to the first half of the channels, and of the position in the row to the second.
 
     Parmar et al. 2018 (arXiv:1802.05751), section 3.1; D is a multiple of 4.
     """
@@ -116,14 +116,14 @@ class ImagePositions(Positions):
 
 
 class ClipPositions(Positions):
-    """Adds sinusoids of time to half of the channels of tubelets, and of rows and of columns to a quarter each.
+    """Adds sinusoids of the time to half of the channels of a tubelet, and of its row and column to a quarter each.
 
-    Times count frames, rows and columns count pixels.
+    Times are in frames, rows and columns in pixels.
 
     Args:
         width: D, a multiple of 8.
-        grid: rows and columns of tubelets in the same frames.
-        steps: frames and pixels from a tubelet to the next.
+        grid: rows and columns of tubelets that share frames.
+        steps: distance of neighbouring tubelets, in frames and in pixels.
         layout: see `sinusoids`.
     """
 
@@ -134,7 +134,7 @@ class ClipPositions(Positions):
         self.width, self.grid, self.steps, self.layout = width, grid, steps, layout
 
     def vectors(self, position_T):
-        """Returns the vectors of positions, (T, D) float32, of which a row of tubelets has consecutive ones."""
+        """Returns the vectors of positions, (T, D) float32; positions run along columns, then rows, then times."""
         (rows, columns), (frames, pixels) = self.grid, self.steps
         times_T = position_T // (rows * columns) * frames
         places = (position_T // columns % rows * pixels, position_T % columns * pixels)
@@ -149,7 +149,7 @@ def build_positions(
     """Returns the layer of a kind: `sinusoidal` (see `SinusoidalPositions`) or `learned`; None for all others.
 
     Raises:
-        UserError: `words`, which the model has to count, see `t2t.layers.word_counts`.
+        UserError: `words`, which needs a model that counts words, see `t2t.layers.word_counts`.
     """
     if kind == "words":
         raise UserError("hparam positions=words: this model does not count words; choose other positions")

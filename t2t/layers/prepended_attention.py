@@ -1,6 +1,6 @@
-"""Self-attention of a sequence whose beginning, the inputs, is read once, and whose rest is written step by step.
+"""Self-attention in a sequence of inputs, which are read once, followed by targets, which are decoded step by step.
 
-Legend: D width, S input length, H heads, J heads of keys and values, C channels of one head. In a step of decoding: N
+Legend: D width, S input length, H heads, J heads of keys and values, C channels of one head. In a decoding step: N
 rows, G groups of K beams each (N = G * K), L positions written so far.
 """
 
@@ -13,14 +13,14 @@ from t2t.layers.masks import CAUSAL
 
 
 class PrependedAttention(MultiHeadAttention):
-    """Self-attention that in steps also looks at keys and values of the inputs, see `MultiHeadAttention`.
+    """Self-attention that in decoding steps also attends to the inputs' keys and values.
 
-    Of whole sequences it is that layer, and `span` and `keep` say what sees what.
+    On whole sequences it is a plain `MultiHeadAttention`, with the mask given by `span` and `keep`.
     """
 
     @property
     def is_cached(self) -> bool:
-        """Whether steps keep keys and values: they do, also where inputs see each other in both directions."""
+        """Always True: decoding steps cache keys and values, also if inputs attend to each other in both directions."""
         return True
 
     def _step(self, x_ND, memory: KeysValues | None, keep, cache: StepCache):

@@ -1,4 +1,4 @@
-"""Matrix products whose result is float32 whatever their operands are: scores that a softmax or a ranking reads.
+"""Matrix products with float32 results for any operands: for scores that go into a softmax or a ranking.
 
 In bfloat16 a score of 30 would be off by up to 0.06, and its probability by 6 percent.
 
@@ -13,8 +13,9 @@ from t2t.layers.gradients import custom_gradient
 def float32_product(x_TK, y_SK):
     """Returns x y^T, (..., T, S) float32, for (..., T, K) and (..., S, K) of one float type and equal leading axes.
 
-    16-bit operands are multiplied as float32: each of their products is exact, and so it is in TensorFloat-32, whose 11
-    binary digits hold theirs. The gradients are products in the type of the operands, which alone are kept for them.
+    16-bit operands are multiplied as float32: each of their products is exact, also in TensorFloat-32, whose 11
+    significant bits hold theirs. Gradients are products in the type of the operands; only the operands are kept for
+    them.
     """
     if x_TK.dtype == "float32":
         return ops.matmul(x_TK, _transposed(y_SK))

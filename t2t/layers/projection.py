@@ -10,8 +10,8 @@ from keras import ops
 class HeadProjection(keras.layers.Layer):
     """Projects hidden states into heads, once for each name: the W^Q, W^K, W^V of section 3.2.2.
 
-    Each name has its kernel (D, H*K) and, with `use_bias`, a bias; names asked for together are multiplied as one
-    matrix. `heads` gives (H, K) by name.
+    Each name has its kernel (D, H*K) and, with `use_bias`, a bias; projections that are called together are one matrix
+    product. `heads` gives (H, K) by name.
     """
 
     def __init__(self, heads: dict[str, tuple[int, int]], use_bias: bool, **kwargs):
@@ -20,7 +20,7 @@ class HeadProjection(keras.layers.Layer):
         self.channels = {name: count * size for name, (count, size) in heads.items()}
 
     def build(self, input_shape):
-        """Creates the kernels, Glorot uniform each for itself, for inputs (..., D)."""
+        """Creates the kernels, each Glorot uniform, for inputs (..., D)."""
         self.kernels, self.biases = {}, {}
         for name, channels in self.channels.items():
             self.kernels[name] = self.add_weight(name=f"{name}_kernel", shape=(input_shape[-1], channels))
@@ -33,10 +33,10 @@ class HeadProjection(keras.layers.Layer):
         Args:
             x_BTD: (B, T, D).
             names: of projections.
-            fused: what `fused(names)` returned, where it has been asked already.
+            fused: the result of `fused(names)`, if already computed.
         """
         kernel, bias = fused or self.fused(names)
-        # As rows of a matrix: of unknown sizes, a product with more axes costs a dozen small operations more.
+        # As rows of a matrix: with unknown sizes, a product with more axes costs a dozen more small operations.
         y = ops.matmul(ops.reshape(x_BTD, (-1, x_BTD.shape[-1])), kernel)
         y = y if bias is None else y + bias
         ends = [sum(self.channels[n] for n in names[: i + 1]) for i in range(len(names) - 1)]
@@ -51,10 +51,10 @@ class HeadProjection(keras.layers.Layer):
         return kernel, ops.concatenate([ops.convert_to_tensor(self.biases[name]) for name in names], axis=0)
 
     def _split_heads(self, name: str, y, x_BTD):
-        # Where the number of positions is known beforehand, as when decoding, the new shape is, too.
+        # If the number of positions is static, as in decoding, so is the new shape.
         lengths = (-1, x_BTD.shape[1]) if isinstance(x_BTD.shape[1], int) else ops.shape(x_BTD)[:2]
         count, size = self.heads[name]
-        if count == 1:  # converters to ONNX mistake a transposition of an axis of size 1
+        if count == 1:  # converters to ONNX mishandle the transposition of an axis of size 1
             return ops.reshape(y, (lengths[0], 1, lengths[1], size))
         y = ops.reshape(y, (*lengths, count, size))
         return ops.transpose(y, (0, 2, 1, 3))  # (B, T, H, K) -> (B, H, T, K)

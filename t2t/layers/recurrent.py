@@ -1,6 +1,6 @@
 """A recurrent cell along a sequence, and an encoder of several such layers.
 
-Legend: B batch, S length, C input channels, D units, G numbers that a cell reads of an input.
+Legend: B batch, S length, C input channels, D units, G gate inputs of a cell.
 """
 
 from keras import ops
@@ -12,9 +12,9 @@ from t2t.layers.residual import CompositeLayer
 
 
 class RecurrentLayer(CompositeLayer):
-    """A cell along sequences, from zero states; `backwards` from the last position that holds data to the first.
+    """A cell run along sequences from a zero state; `backwards`, from the last position with data to the first.
 
-    The hidden states of an LSTM may be projected, see `LstmCell`.
+    The hidden states of an LSTM can be projected, see `LstmCell`.
     """
 
     def __init__(self, cell: str, units: int, backwards: bool = False, projection: int = 0, **kwargs):
@@ -23,15 +23,15 @@ class RecurrentLayer(CompositeLayer):
         self.cell = build_cell(cell, units, projection, dtype=self.dtype_policy, name="cell")
 
     def call(self, x_BSC, keep_BS):
-        """Returns the hidden states (B, S, D) and the CellState (B, D) at the end.
+        """Returns the hidden states (B, S, D) and the last CellState (B, D).
 
-        Where `keep_BS` (B, S) bool is False nothing happens: the state stays what it was.
+        Where `keep_BS` (B, S) bool is False, the state stays unchanged.
         """
         hidden_SBD, last = self.run(self.cell.input_gates(ops.transpose(x_BSC, (1, 0, 2))), keep_BS)
         return ops.transpose(hidden_SBD, (1, 0, 2)), last
 
     def run(self, gates_SBG, keep_BS):
-        """Returns the hidden states (S, B, D) and the last CellState (B, D), of what the cell reads of positions."""
+        """Returns the hidden states (S, B, D) and the last CellState (B, D) for the cell's gate inputs."""
         advance = self.cell.stepper()
 
         def step(before: CellState, given):
@@ -49,7 +49,7 @@ class RecurrentEncoder(CompositeLayer):
     """Layers of recurrent cells, each reading the hidden states of the one below.
 
     The direction is `forward`; `reversed`, from the last word to the first (Sutskever et al. 2014, section 3.3); or
-    `bidirectional`, each layer half of its units in each direction (Schuster and Paliwal 1997). Dropout acts on the
+    `bidirectional`, with half of each layer's units in each direction (Schuster and Paliwal 1997). Dropout acts on the
     inputs of every layer, never between steps (Zaremba et al. 2014, equation 3).
     """
 
@@ -67,7 +67,7 @@ class RecurrentEncoder(CompositeLayer):
         self.dropouts = [Dropout(dropout, dtype=self.dtype_policy, name=f"dropout_{i}") for i in range(num_layers)]
 
     def call(self, x_BSD, keep_BS, seed=None):
-        """Returns the top layer's hidden states (B, S, D), and of every layer the CellState (B, D) at its end.
+        """Returns the top layer's hidden states (B, S, D), and the last CellState (B, D) of every layer.
 
         `keep_BS` is bool, True at data; padding changes no state.
         """

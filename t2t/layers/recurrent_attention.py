@@ -17,7 +17,7 @@ class Memory(NamedTuple):
     """An encoded source, ready to be attended to."""
 
     keys: Any
-    """(B, S, D): what scores compare with."""
+    """(B, S, D): compared with queries in the scores."""
     values: Any
     """(B, S, D): the encoder's output."""
     keep: Any
@@ -36,7 +36,7 @@ class MemoryAttention(keras.layers.Layer):
         self.memory_kernel = self.add_weight(name="memory_kernel", shape=(self.width, self.width))
 
     def memory(self, values_BSD, keep_BS) -> Memory:
-        """Returns the encoder's output (B, S, D) with its keys; positions where `keep_BS` is False weigh nothing."""
+        """Returns the encoder's output (B, S, D) with its keys; positions where `keep_BS` is False get no weight."""
         return Memory(ops.matmul(values_BSD, ops.cast(self.memory_kernel, values_BSD.dtype)), values_BSD, keep_BS)
 
     def stepper(self, memory: Memory) -> Callable:
@@ -83,7 +83,7 @@ class AdditiveAttention(MemoryAttention):
 class FactoredAttention(AdditiveAttention):
     """score(s, h) = sum over d of v_d tanh(W s)_d tanh(U h)_d (Shazeer et al. 2017, arXiv:1701.06538, appendix G).
 
-    All scores are one product of matrices, where those of `AdditiveAttention` need a tanh for every pair.
+    All scores are one matrix product, whereas `AdditiveAttention` needs a tanh for every pair.
     """
 
     def memory(self, values_BSD, keep_BS) -> Memory:

@@ -1,6 +1,6 @@
 """One step of a recurrent layer: long short-term memory and the gated recurrent unit.
 
-Legend: N rows, C input channels, D units, G numbers that a cell reads of an input.
+Legend: N rows, C input channels, D units, G gate inputs of a cell.
 """
 
 from collections.abc import Callable
@@ -11,16 +11,16 @@ from keras import ops
 
 
 class CellState(NamedTuple):
-    """What a cell remembers of the steps before."""
+    """The state of a cell after a step."""
 
     hidden: Any
-    """(N, D), or as wide as an LSTM's projection, in the type of activations: h_t."""
+    """h_t: (N, D), or (N, P) with an LSTM's projection, in the type of activations."""
     cell: Any
-    """(N, D) float32, a sum over all steps: c_t of an LSTM, h_t of a gated unit."""
+    """(N, D) float32, since it sums over all steps: c_t of an LSTM, h_t of a gated unit."""
 
 
 class RecurrentCell(keras.layers.Layer):
-    """What cells share: the weights W (C, G), U (D, G) and b (G,), and the state before the first step."""
+    """Base class of cells, with weights W (C, G), U (D, G) and b (G,), and a zero initial state."""
 
     num_gates: ClassVar[int]
     """G / D."""
@@ -41,13 +41,13 @@ class RecurrentCell(keras.layers.Layer):
         return ops.zeros(shape, dtype)
 
     def input_gates(self, x):
-        """Returns x W + b, (..., G), of x (..., C), for all steps at once where all are known."""
+        """Returns the gate inputs x W + b, (..., G), for x (..., C): of all steps at once where all are known."""
         return ops.matmul(x, ops.cast(self.input_kernel, x.dtype)) + ops.cast(self.bias, x.dtype)
 
     def stepper(self) -> Callable:
         """Returns `step(gates_NG, state) -> CellState`, where gates are those of `input_gates`.
 
-        Weights are read here, once, and not in the loop that calls it.
+        It reads the weights once, outside of the loop that calls the step.
         """
         raise NotImplementedError
 
@@ -63,10 +63,10 @@ class LstmCell(RecurrentCell):
         i, f, g, o = x_t W + h_(t-1) U + b
         c_t = sigmoid(f) c_(t-1) + sigmoid(i) tanh(g),  h_t = sigmoid(o) tanh(c_t)
 
-    No peepholes, as in Zaremba et al. (2014, section 3). The bias of f begins at 1 (Jozefowicz et al. 2015, section 5),
-    so that a new network remembers.
+    No peepholes, as in Zaremba et al. (2014, section 3). The bias of f is initially 1 (Jozefowicz et al. 2015, section
+    5), so that a new network remembers.
 
-    With `projection` P numbers, h_t = (sigmoid(o) tanh(c_t)) W_p is P wide (Sak et al. 2014, arXiv:1402.1128, equation
+    With `projection`, P, h_t = (sigmoid(o) tanh(c_t)) W_p is P wide (Sak et al. 2014, arXiv:1402.1128, equation
     6), and U is (P, 4D).
     """
 
@@ -133,5 +133,5 @@ CELLS: dict[str, type[RecurrentCell]] = {"lstm": LstmCell, "gru": GruCell}
 
 
 def build_cell(cell: str, units: int, projection: int = 0, **kwargs) -> RecurrentCell:
-    """Returns the cell of a name; one with a projection is an LSTM."""
+    """Returns a cell by name; only an LSTM can have a projection."""
     return CELLS[cell](units, **kwargs, **({"projection": projection} if projection else {}))

@@ -1,6 +1,6 @@
-"""A stack of recurrent cells that writes: one function of a step, for training on whole sequences and for decoding.
+"""A decoder of recurrent cells, with one step function for training on whole sequences and for decoding.
 
-Legend: B batch, T target length, C channels of what is read, D width, N rows, G numbers that a cell reads of an input.
+Legend: B batch, T target length, C input channels, D width, N rows, G gate inputs of a cell.
 """
 
 from collections.abc import Callable
@@ -19,27 +19,27 @@ ATTENTION = {"bahdanau": AdditiveAttention, "luong": MultiplicativeAttention}
 
 
 class DecoderState(NamedTuple):
-    """What a step knows of those before."""
+    """The state of the decoder after a step."""
 
     layers: tuple[CellState, ...]
     output: Any
-    """(N, D): what the last step gave to the output layer."""
+    """(N, D): the last step's input of the output layer."""
 
 
 class RecurrentDecoder(keras.layers.Layer):
-    """Recurrent layers from the states that an encoder ended in, with attention to its output or without.
+    """Recurrent layers that start from given states, with or without attention to an encoder's output.
 
-    `bahdanau` attends with the state of the top layer before the step, and the context is read by the bottom layer
-    with the word (Bahdanau et al. 2015, appendix A.1.2). `luong` attends with the state after the step, and the bottom
-    layer reads the last output with the word (Luong et al. 2015, section 3.3, input feeding). In both the
-    output is tanh(W_c [c_t; h_t]) (Luong et al. 2015, equation 5), where Bahdanau et al. have a maxout layer; without
-    attention it is h_t of the top layer.
+    `bahdanau` attends with the top layer's state before the step, and the bottom layer reads the context with the word
+    (Bahdanau et al. 2015, appendix A.1.2). `luong` attends with the state after the step, and the bottom layer reads
+    the previous output with the word (Luong et al. 2015, section 3.3, input feeding). In both the output is
+    tanh(W_c [c_t; h_t]) (Luong et al. 2015, equation 5), where Bahdanau et al. have a maxout layer; without attention
+    it is h_t of the top layer.
 
     Dropout acts on the inputs of every layer and on the output, not on what is fed back.
     """
 
     def __init__(self, cell: str, width: int, num_layers: int, attention: str | None, dropout: float, **kwargs):
-        super().__init__(autocast=False, **kwargs)  # the states of cells that it is given are to stay float32
+        super().__init__(autocast=False, **kwargs)  # keeps the given states of cells float32
         self.width, self.mechanism = width, attention
         policy = self.dtype_policy
         self.cells = [CELLS[cell](width, dtype=policy, name=f"cell_{i}") for i in range(num_layers)]
@@ -47,7 +47,7 @@ class RecurrentDecoder(keras.layers.Layer):
         self.attention: Any = ATTENTION[attention](width, dtype=policy, name="attention") if attention else None
 
     def build(self, input_shape):
-        """Builds every layer for inputs (B, T, C), the upper ones for D; kernels begin Glorot uniform."""
+        """Builds every layer for inputs (B, T, C), the upper ones for D channels; kernels are Glorot uniform."""
         width = self.width
         self.cells[0].build(input_shape)
         for layer in (*self.cells[1:], *self.dropouts):
@@ -58,15 +58,15 @@ class RecurrentDecoder(keras.layers.Layer):
             self.combine_kernel = self.add_weight(name="combine_kernel", shape=(2 * width, width))
 
     def memory(self, values_BSD, keep_BS) -> Memory | tuple[()]:
-        """Returns what there is to attend to in the encoder's output (B, S, D); nothing without attention."""
+        """Prepares the encoder's output (B, S, D) for attention; returns () without attention."""
         return () if self.attention is None else self.attention.memory(values_BSD, keep_BS)
 
     def start(self, layers: tuple[CellState, ...]) -> DecoderState:
-        """Returns the state before the first step, of states (N, D), one a layer."""
+        """Returns the state before the first step, from one state (N, D) per layer."""
         return DecoderState(layers, ops.zeros_like(layers[-1].hidden))
 
     def call(self, x_BTC, layers: tuple[CellState, ...], memory: Memory | tuple[()], seed=None):
-        """Returns the outputs (B, T, D) of all steps, of the word before each position and the first states (B, D)."""
+        """Returns the outputs (B, T, D) of all steps, from the word before each position and initial states (B, D)."""
         x_TBC = self.dropouts[0](ops.transpose(x_BTC, (1, 0, 2)), seed=seed)
         # Dropped outside of the loop: a mask drawn inside would be the same at every step.
         ones_TBD = ops.ones((*ops.shape(x_TBC)[:2], self.width), x_TBC.dtype)
@@ -82,13 +82,13 @@ class RecurrentDecoder(keras.layers.Layer):
         return self.dropouts[-1](ops.transpose(states.output, (1, 0, 2)), seed=seed)
 
     def step(self, x_NC, state: DecoderState, memory: Memory | tuple[()]) -> DecoderState:
-        """Returns the state after one step, whose `output` (N, D) is what `call` gives at its position."""
+        """Returns the state after one step; its `output` (N, D) is that of `call` at the same position."""
         return self.stepper(memory)(self.cells[0].input_gates(x_NC), state, [])
 
     def stepper(self, memory: Memory | tuple[()]) -> Callable:
-        """Returns `step(gates_NG, state, scales) -> DecoderState`; scales (N, D) drop the inputs of the upper layers.
+        """Returns `step(gates_NG, state, scales) -> DecoderState`; scales (N, D) are dropout on inputs of upper layers.
 
-        Gates are those of the bottom cell, of the word before; there are no scales where nothing is dropped.
+        The gates are the bottom cell's gate inputs from the word before. Scales are empty if nothing is dropped.
         """
         steps = [cell.stepper() for cell in self.cells]
 
@@ -122,7 +122,7 @@ class RecurrentDecoder(keras.layers.Layer):
 
 
 class CachedRecurrence(CachingLayer):
-    """Recurrent layers from zero states, without attention, as a part of a decoder that caches."""
+    """Recurrent layers that start from zero states, without attention, as part of a decoder with a cache."""
 
     def __init__(self, cell: str, width: int, num_layers: int, dropout: float, **kwargs):
         super().__init__(**kwargs)
@@ -133,7 +133,7 @@ class CachedRecurrence(CachingLayer):
         self.stack.build(input_shape)
 
     def call(self, x, cache: StepCache | None = None, seed=None):
-        """Returns (B, T, D) of (B, T, C), or with a cache (N, D) of (N, C), the position of a step."""
+        """Returns (B, T, D) of (B, T, C), or with a cache (N, D) of (N, C), for a decoding step."""
         if cache is None:
             return self.stack(x, self._zero_states(ops.shape(x)[0]), (), seed=seed)
         state = self.stack.step(x, cache.state(self.path), ())

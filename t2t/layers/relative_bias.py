@@ -1,6 +1,6 @@
 """Relative position biases: Raffel et al. 2020, *Exploring the Limits of Transfer Learning* (arXiv:1910.10683).
 
-Legend: H heads, S keys, P queries that differ in position (T, or 1 where all have the same), R buckets.
+Legend: H heads, S keys, P queries that differ in position (T, or 1 if all have the same), R buckets.
 """
 
 import keras
@@ -16,8 +16,8 @@ class RelativeBias(keras.layers.Layer):
     Args:
         num_heads: H.
         buckets: R.
-        max_distance: distance from which on all keys are in one bucket.
-        causal: whether keys after a query are never looked at, so that all buckets are for those before.
+        max_distance: all keys at this distance or farther share a bucket.
+        causal: whether attention is causal, so that all buckets are for keys before the query.
     """
 
     def __init__(self, num_heads: int, buckets: int, max_distance: int, causal: bool, **kwargs):
@@ -27,7 +27,7 @@ class RelativeBias(keras.layers.Layer):
 
     def build(self, input_shape=None):
         """Creates the table (R, H), Glorot uniform."""
-        # Scores are float32 in every precision, and so is what is added to them.
+        # Scores are float32 in every precision, and so are their biases.
         self.table = self.add_weight(name="table", shape=(self.buckets, self.num_heads), autocast=False)
 
     def call(self, offset_PS):
@@ -37,7 +37,7 @@ class RelativeBias(keras.layers.Layer):
         """
         place_PS = ops.clip(offset_PS, -self.max_distance, self.max_distance) + self.max_distance
         bucket_PS = ops.take(ops.convert_to_tensor(self.bucket_of_offset), place_PS, axis=0)
-        # A product, which copies rows exactly: its gradient adds up in a fixed order, that of a gather in any.
+        # A product copies rows exactly, and its gradient sums in a fixed order, unlike that of a gather.
         choice_PSR = ops.one_hot(bucket_PS, self.buckets, dtype="float32")
         return ops.transpose(ops.matmul(choice_PSR, self.table), (2, 0, 1))[None]
 
@@ -45,9 +45,9 @@ class RelativeBias(keras.layers.Layer):
 def buckets_of_offsets(buckets: int, max_distance: int, causal: bool) -> np.ndarray:
     """Returns the bucket of each offset from -max_distance to max_distance, (2 * max_distance + 1,) int32.
 
-    Causal attention has all buckets for keys before the query; without it, the second half is for keys after it. Half
-    of the buckets of a side are for one distance each, from 0 on. The others are for ranges of distances that grow
-    in equal ratios up to `max_distance`.
+    In causal attention, all buckets are for keys up to the query; otherwise the second half is for keys after it. Half
+    of the buckets of a side hold one distance each, from 0. The others hold ranges of distances that grow geometrically
+    up to `max_distance`.
     """
     side = buckets if causal else buckets // 2
     exact = side // 2
@@ -65,6 +65,6 @@ def _bucket(distance: int, side: int, exact: int, max_distance: int) -> int:
     if distance < exact:
         return distance
     ranges = side - exact
-    # In whole numbers, since logarithms are rounded and distances such as 2 E stand at the edge of a bucket.
+    # In integers: rounded logarithms would misplace distances such as 2 E, at the edge of a bucket.
     reached = [b for b in range(ranges) if distance**ranges * exact**b >= exact**ranges * max_distance**b]
     return exact + reached[-1]

@@ -1,7 +1,7 @@
 """Relative positions: Shaw et al. 2018, *Self-Attention with Relative Position Representations* (arXiv:1803.02155).
 
 Legend: B batch, H heads, T queries, S keys, K key channels and U value channels of one head, P queries that differ in
-position (T, or 1 where all have the same), N queries of one position, R = 2k + 1 distances.
+position (T, or 1 if all have the same), N queries of one position, R = 2k + 1 distances.
 """
 
 import keras
@@ -16,7 +16,7 @@ class RelativePositions(keras.layers.Layer):
     Attention adds them to keys and values; its heads share them.
 
     Args:
-        max_distance: k. Sequences may be of any length: what is farther away counts as k positions away.
+        max_distance: k. Sequences may have any length: larger distances count as k.
         key_size: K.
         value_size: U.
     """
@@ -45,7 +45,7 @@ class RelativePositions(keras.layers.Layer):
 
     def _vectors(self, table, offset_PS, dtype):
         """Returns the vectors of a table for each query position and key, (P, S, K) or (P, S, U)."""
-        # A product, which copies rows exactly: its gradient adds up in a fixed order, that of a gather in any.
+        # A product copies rows exactly, and its gradient sums in a fixed order, unlike that of a gather.
         row_PS = ops.clip(offset_PS, -self.max_distance, self.max_distance) + self.max_distance
         choice_PSR = ops.one_hot(row_PS, 2 * self.max_distance + 1, dtype=dtype)
         return ops.matmul(choice_PSR, ops.cast(table, dtype))

@@ -1,4 +1,4 @@
-"""The residual connection around a sub-layer (section 3.1), and layers that are made of others.
+"""The residual connection around a sub-layer (section 3.1), and layers composed of others.
 
 Legend: D width; leading axes of any number.
 """
@@ -13,9 +13,9 @@ from t2t.layers.norm import build_norm
 
 
 class Residual(keras.layers.Layer):
-    """LayerNorm(x + Dropout(Sublayer(x))), the paper's (post), or x + Dropout(Sublayer(LayerNorm(x))) (pre).
+    """LayerNorm(x + Dropout(Sublayer(x))) as in the paper (post), or x + Dropout(Sublayer(LayerNorm(x))) (pre).
 
-    Its owner builds the sub-layer, whose weights are named next to those of the norm.
+    The sub-layer is built by the owner of this layer, so its weights have paths beside those of the norm.
 
     Args:
         layer: the sub-layer, whose output has the shape of its input.
@@ -39,12 +39,12 @@ class Residual(keras.layers.Layer):
         self.dropout.build()
 
     def before(self, x):
-        """Returns what the sub-layer reads of (..., D)."""
+        """Returns the sub-layer's input for `x` (..., D)."""
         return self.norm(x) if self.norm_position == "pre" else x
 
     def __call__(self, x, seed=None, **given):
-        """Returns (..., D), as `x`; the sub-layer is given the rest of the arguments."""
-        # Not `call`: Keras allows no arguments by any name where some are tensors and some are not.
+        """Returns (..., D), as `x`; further arguments are passed to the sub-layer."""
+        # Not `call`: Keras does not take arbitrary keyword arguments of which only some are tensors.
         y = self.layer(self.before(x), seed=seed, **given)
         joined = x + self.dropout(y, seed=seed)
         return self.norm(joined) if self.norm_position == "post" else joined
@@ -61,7 +61,7 @@ class CompositeLayer(keras.layers.Layer):
 
 
 def build_all(parts: Iterable[Any], input_shape) -> None:
-    """Builds layers, in residual connections or without, for inputs of one shape; None is passed over."""
+    """Builds layers for inputs of one shape, and the sub-layers of residual connections; skips None."""
     for part in parts:
         if isinstance(part, Residual):
             part.layer.build(input_shape)

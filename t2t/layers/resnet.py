@@ -10,7 +10,7 @@ from t2t.layers.batch_norm import BatchNorm
 
 
 class PaddedConvolution(keras.layers.Conv2D):
-    """A convolution without bias, with the same number of zeros on all sides whatever the stride and the image size."""
+    """A convolution without bias, padded with equally many zeros on all sides for every stride and image size."""
 
     def __init__(self, channels: int, kernel: int, stride: int = 1, **kwargs):
         super().__init__(channels, kernel, strides=stride, use_bias=False, kernel_initializer="he_normal", **kwargs)
@@ -32,7 +32,7 @@ class ResidualBlock(keras.layers.Layer):
     Args:
         inputs: C.
         channels: of the 3 x 3 convolutions.
-        outputs: D; the block is a bottleneck where it is not `channels`.
+        outputs: D; if it differs from `channels`, the block is a bottleneck.
         stride: of the first 3 x 3 convolution and of the shortcut.
         preactivation: whether norms and ReLUs come before convolutions.
     """

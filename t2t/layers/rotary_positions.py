@@ -13,7 +13,7 @@ def rotate(x_BHTK, position_T):
     """Returns each pair of neighbouring channels rotated by an angle of its position (equations 13 and 34).
 
     Channels 2i and 2i + 1 at position m turn by m * 10000^(-2i/K), so that the product of a query and a key depends on
-    their distance and not on where they are. Angles and products are float32; the result has the type of `x_BHTK`.
+    only their distance. Angles and products are float32; the result has the type of `x_BHTK`.
 
     Args:
         x_BHTK: queries or keys, K even.
@@ -24,6 +24,6 @@ def rotate(x_BHTK, position_T):
     signs = np.tile(np.array([-1, 1], np.float32), channels // 2)
     angles = ops.cast(position_T, "float32")[:, None] * frequencies
     x, shape = ops.cast(x_BHTK, "float32"), ops.shape(x_BHTK)
-    # The other channel of each pair. Turning pairs around is several times as fast as slices with a stride.
+    # The other channel of each pair. Reversing pairs is several times as fast as strided slices.
     others = ops.reshape(ops.flip(ops.reshape(x, (*shape[:-1], channels // 2, 2)), axis=-1), shape)
     return ops.cast(x * ops.cos(angles) + others * (ops.sin(angles) * signs), x_BHTK.dtype)

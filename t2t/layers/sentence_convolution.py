@@ -1,4 +1,4 @@
-"""Convolutions that shrink a sentence to n-grams or to one vector, and a recurrence that is conditioned on it.
+"""Convolutions that reduce a sentence to n-grams or to one vector, and a recurrence conditioned on the result.
 
 Kalchbrenner and Blunsom 2013, *Recurrent Continuous Translation Models*.
 
@@ -17,10 +17,10 @@ from t2t.layers.sizes import at_least
 
 
 class NgramConvolutions(keras.layers.Layer):
-    """Convolutions of windows of 2, 3, ... words, each of which leaves W - 1 columns fewer (section 3.3).
+    """Convolutions with windows of 2, 3, ... words, each of which removes W - 1 columns (section 3.3).
 
-    Each channel has windows of its own. A window as wide as what is left, or wider, leaves one column, which later
-    convolutions pass on. After windows of 2 and 3 a column stands for an n-gram of four words.
+    Channels are convolved separately. A window as wide as the remaining columns, or wider, leaves one column, which
+    later convolutions pass on. After windows of 2 and 3, a column represents an n-gram of four words.
     """
 
     def __init__(self, count: int, activation: str, **kwargs):
@@ -37,7 +37,7 @@ class NgramConvolutions(keras.layers.Layer):
             convolution.build(input_shape)
 
     def call(self, x_BSD, length_B):
-        """Returns the columns (B, up to S, D) and their numbers (B,) int32; beyond them there are zeros."""
+        """Returns the columns (B, at most S, D), zeros after the last, and their number, (B,) int32."""
         for convolution in self.convolutions:
             after_B = ops.maximum(length_B - convolution.reach, 1)
             y_BSD = _windows(convolution, ops.pad(x_BSD, ((0, 0), (0, convolution.reach), (0, 0))))
@@ -49,10 +49,10 @@ class NgramConvolutions(keras.layers.Layer):
 
 
 class InverseNgramConvolutions(NgramConvolutions):
-    """The convolutions the other way round (section 4.2): windows of ..., 3, 2 words that add W - 1 columns each."""
+    """The inverse convolutions (section 4.2): windows of ..., 3, 2 words, each of which adds W - 1 columns."""
 
     def call(self, x_BSD, length_B):
-        """Returns the columns (B, S + all that is added, D) and their numbers (B,) int32; zeros beyond them."""
+        """Returns the columns (B, S + added columns, D), zeros after the last, and their number, (B,) int32."""
         for convolution in reversed(self.convolutions):
             length_B = length_B + convolution.reach
             both = (convolution.reach, convolution.reach)
@@ -75,7 +75,7 @@ def with_zeros(x_BSD, length_B):
 def stretch(x_BSD, length_B, wanted_B, most):
     """Returns (B, most, D): the first `length_B` columns, each repeated or skipped to make `wanted_B`, then zeros."""
     columns = ops.arange(most, dtype="int32")[None, :]
-    # The middle of the j-th of w columns lies at (j + 1/2) / w of the whole.
+    # The middle of column j of w is at (j + 1/2) / w of the whole.
     read_BS = (2 * columns + 1) * length_B[:, None] // (2 * wanted_B[:, None])
     chosen = ops.one_hot(ops.minimum(read_BS, length_B[:, None] - 1), ops.shape(x_BSD)[1], dtype=x_BSD.dtype)
     return with_zeros(ops.matmul(chosen, x_BSD), wanted_B)

@@ -14,21 +14,22 @@ from t2t.layers.norm import LayerNorm
 
 
 class Separability(NamedTuple):
-    """How a convolution is taken apart."""
+    """How a convolution is factored."""
 
     kind: str = "separable"
     """`separable`: each channel's window, then a map of the channels in groups (one group: depthwise separable, section
     2.1; several: super-separable, section 2.2). `grouped`: windows over the channels of each group, then a map of all
     channels (sub-separable, section 2.1). `full`: one convolution."""
     groups: int = 1
-    """Of channels; `full` has none."""
+    """Groups of channels; unused by `full`."""
 
 
 class SeparableConvolution(keras.layers.Layer):
-    """PointwiseConv(W_p, DepthwiseConv(W_d, x)), or a kin of it.
+    """PointwiseConv(W_p, DepthwiseConv(W_d, x)), or another `Separability`.
 
-    For windows of k positions and c channels in and out it has k c + c^2 / g weights where it is separable, k c^2 / g +
-    c^2 where it is grouped and k c^2 where it is full (Table 1); none are biases. Windows are those of `WindowedLayer`.
+    With windows of k positions, c channels in and out and g groups, it has k c + c^2 / g weights if `separable`,
+    k c^2 / g + c^2 if `grouped` and k c^2 if `full` (Table 1); there are no biases. Windows are those of
+    `WindowedLayer`.
     """
 
     def __init__(self, channels: int, kernel_size: int, separability: Separability, *, name: str, dtype=None, **window):
@@ -36,7 +37,7 @@ class SeparableConvolution(keras.layers.Layer):
         self.channels, self.kernel_size, self.separability, self._window = channels, kernel_size, separability, window
 
     def build(self, input_shape):
-        """Makes and builds the parts for (B, T, C)."""
+        """Creates and builds the parts for (B, T, C)."""
         kind, groups = self.separability
         given = {**self._window, "dtype": self.dtype_policy, "name": "windows"}
         if kind == "separable":
@@ -61,7 +62,7 @@ class SeparableConvolution(keras.layers.Layer):
 
 
 class ConvStep(keras.layers.Layer):
-    """LN(SepConv(ReLU(x))) (section 3.1), the arguments those of `SeparableConvolution`."""
+    """LN(SepConv(ReLU(x))) (section 3.1), with the arguments of `SeparableConvolution`."""
 
     def __init__(self, *made_of, name: str, dtype=None, **window):
         super().__init__(name=name, dtype=dtype)

@@ -12,7 +12,7 @@ from t2t.layers.resnet import PaddedConvolution
 
 
 def mix_branches(first, second, forward, backward):
-    """Returns forward * first + (1 - forward) * second, whose gradient is that of the sum with weights `backward`."""
+    """Returns forward * first + (1 - forward) * second, with the gradient of the same sum with `backward`."""
     computed = forward * first + (1.0 - forward) * second
     differentiated = backward * first + (1.0 - backward) * second
     return differentiated + ops.stop_gradient(computed - differentiated)
@@ -45,9 +45,10 @@ class ShakeBranch(keras.layers.Layer):
 
 
 class ShiftedShortcut(keras.layers.Layer):
-    """Every second pixel of ReLU(x), and of it moved by one, each through a 1 x 1 convolution to half of the channels.
+    """The shortcut where the paper's network halves rows and columns (section 2.1).
 
-    Both side by side, normed: the shortcut where the paper's network halves rows and columns (section 2.1).
+    Every second pixel of ReLU(x), and of ReLU(x) shifted by one, each through a 1 x 1 convolution to half of the
+    channels; then concatenated and normalised.
     """
 
     def __init__(self, channels: int, **kwargs):
@@ -74,8 +75,8 @@ class ShiftedShortcut(keras.layers.Layer):
 class ShakeBlock(keras.layers.Layer):
     """shortcut(x) + a F(x) + (1 - a) G(x), F and G branches (equation 2).
 
-    In training a is uniform in [0, 1), drawn for each image, and another in the gradient: the paper's
-    Shake-Shake-Image. Elsewhere a = 1/2. `stride` 2 halves rows and columns, which needs other than C channels.
+    In training, a is drawn for each image, uniform in [0, 1), and again for the gradient: the paper's
+    Shake-Shake-Image. Otherwise a = 1/2. `stride` 2 halves rows and columns; with `stride` 1, `channels` must be C.
     """
 
     def __init__(self, channels: int, stride: int, **kwargs):

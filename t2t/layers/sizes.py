@@ -1,4 +1,4 @@
-"""Sizes of tensors as they are computed: int where the size is known, as compilers of fixed shapes want it."""
+"""Arithmetic on sizes of tensors that stay int where they are static, as compilers of fixed shapes need."""
 
 from typing import Any
 

@@ -35,7 +35,7 @@ class ConvModule(CompositeLayer):
 
         h_1 = step_1(x),  h_2 = x + step_2(h_1),  h_3 = step_3(h_2),  h_4 = x + step_4(h_3)
 
-    Where `causal`, windows end at their own position.
+    If `causal`, windows end at their own position.
     """
 
     def __init__(self, width: int, steps: Sequence[Step], causal: bool, dropout: float, **kwargs):
@@ -77,11 +77,11 @@ class MixedTarget(CompositeLayer):
 class SourceAttention(MixedTarget):
     """Attend(source, a(target)): inner products with the source (section 3.2).
 
-    Attend(s, t) = softmax(t s^T / sqrt(D)) s, without weights of its own.
+    Attend(s, t) = softmax(t s^T / sqrt(D)) s has no weights.
     """
 
     def call(self, x, source: Source, cache: StepCache | None = None):
-        """Returns (B, T, D), or with a cache (N, D): of each position what it finds in the source."""
+        """Returns the output of attention to the source, (B, T, D), or with a cache (N, D)."""
         query = self.mixed(x, cache=cache)
         if cache is None:
             return attend(query, source, self.path)
@@ -90,7 +90,7 @@ class SourceAttention(MixedTarget):
 
 
 def attend(query_BTD, source: Source, layer: str):
-    """Returns softmax(t s^T / sqrt(D)) s, (B, T, D), over the kept positions of the source, for the layer of a path."""
+    """Returns softmax(t s^T / sqrt(D)) s, (B, T, D), over the kept positions of the source; `layer` is its path."""
     scaled_BTD = query_BTD * query_BTD.shape[-1] ** -0.5
     weights_BTS = probabilities(float32_product(scaled_BTD, source.hidden), source.keep[:, None, :], layer)
     return ops.matmul(ops.cast(weights_BTS, source.hidden.dtype), source.hidden)

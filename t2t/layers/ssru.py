@@ -13,19 +13,19 @@ from t2t.layers.gradients import custom_gradient
 from t2t.layers.loops import scan
 
 BLOCK = 8
-"""Positions that `linear_recurrence` computes in one turn of its loop."""
+"""Positions that `linear_recurrence` computes in one iteration of its loop."""
 
 
 class Ssru(CachingLayer):
-    """A recurrent layer whose steps multiply no matrices, in place of the self-attention of a decoder.
+    """A recurrent layer that replaces self-attention in a decoder, without matrix products between steps.
 
         f_t = sigmoid(x_t W_f + b_f)
         c_t = f_t c_(t-1) + (1 - f_t) x_t W,  c_(-1) = 0
         o_t = relu(c_t)
 
     Kim et al., *From Research to Production and Back: Ludicrously Fast Neural Machine Translation* (2019), section on
-    SSRU: the unit of Lei et al. (2018) with one gate. What it keeps of all earlier positions is one vector, so that a
-    step of decoding costs the same at every position. States are float32 in every precision.
+    SSRU: the unit of Lei et al. (2018) with one gate. Its state is one vector for all earlier positions, so a decoding
+    step costs the same at every position. States are float32 in every precision.
     """
 
     def build(self, input_shape):
@@ -37,8 +37,8 @@ class Ssru(CachingLayer):
         self.gate_bias = self.add_weight(name="gate_bias", shape=(self.width,), initializer="zeros")
 
     def call(self, x, seed=None, cache: StepCache | None = None):
-        """Returns the outputs (B, T, D) of (B, T, D); with a cache (N, D) of (N, D), the position of a step."""
-        # As rows of a matrix: of unknown sizes, a product with more axes costs a dozen small operations more.
+        """Returns the outputs (B, T, D) of (B, T, D); with a cache (N, D) of (N, D), for a decoding step."""
+        # As rows of a matrix: with unknown sizes, a product with more axes costs a dozen more small operations.
         product = ops.reshape(ops.matmul(ops.reshape(x, (-1, self.width)), self.kernel), (*ops.shape(x)[:-1], -1))
         gate, fresh = ops.split(ops.cast(product, "float32"), 2, axis=-1)
         forget = ops.sigmoid(gate + ops.cast(self.gate_bias, "float32"))
@@ -58,8 +58,8 @@ class Ssru(CachingLayer):
 def linear_recurrence(factor_BTD, added_BTD):
     """Returns c (B, T, D) float32: c_t = factor_t c_(t-1) + added_t, with c_(-1) = 0.
 
-    Its gradient is such a recurrence from the last position to the first, so that no loop is differentiated: training
-    keeps the states alone, and XLA can compile it.
+    Its gradient is written as another such recurrence, from the last position to the first. No loop is differentiated,
+    so training keeps only the states, and XLA can compile it.
     """
 
     @custom_gradient
@@ -80,7 +80,7 @@ def linear_recurrence(factor_BTD, added_BTD):
 
 
 def _recurrence(factor_BTD, added_BTD):
-    """Returns c (B, T, D): positions of all blocks side by side, then the ends of the blocks one after the other."""
+    """Returns c (B, T, D): computes all blocks in parallel, then a scan over the ends of the blocks."""
     batch, length, width = ops.shape(factor_BTD)
     missing = -length % BLOCK
 
@@ -89,7 +89,7 @@ def _recurrence(factor_BTD, added_BTD):
 
     factor_BQRD, added_BQRD = split_into_blocks(factor_BTD), split_into_blocks(added_BTD)
     product, state = factor_BQRD[:, :, 0], added_BQRD[:, :, 0]
-    products, states = [product], [state]  # of the factors since the block began, and of a block that begins with zeros
+    products, states = [product], [state]  # of the factors since the block's start; from a zero state there
     for r in range(1, BLOCK):
         product = product * factor_BQRD[:, :, r]
         state = factor_BQRD[:, :, r] * state + added_BQRD[:, :, r]

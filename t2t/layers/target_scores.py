@@ -1,7 +1,7 @@
-"""How a model judges given targets: their log-probabilities, and whether they are its first choice.
+"""Scores of given targets: their log-probabilities, and whether they are the model's first choice.
 
-Evaluating and scoring need two numbers of each position and no gradient, so that logits are held for a block of
-positions at a time, as in the training loss (`t2t.layers.output_loss`).
+Evaluation and scoring need two numbers per position and no gradient, so logits are held for only a block of positions
+at a time, as in the training loss (`t2t.layers.output_loss`).
 
 Legend: N positions, D width, V vocabulary, G blocks, R positions of a block.
 """
@@ -17,16 +17,16 @@ from t2t.layers.losses import class_cross_entropy
 from t2t.specs.constants import PAD_ID
 
 BLOCK = 512
-"""Positions whose logits are held at a time, at most."""
+"""Most positions whose logits are held at a time."""
 
 
 class TargetScores(NamedTuple):
-    """What a model gives for targets, each judged given the targets before it."""
+    """A model's scores of targets, each given the targets before it."""
 
     log_probs: Any
-    """Natural logarithms of their probabilities, float32, the shape of the targets; 0 at padding."""
+    """Natural logarithms of their probabilities, float32, in the shape of the targets; 0 at padding."""
     correct: Any
-    """Whether they are the most probable, bool, the shape of the targets; of no meaning at padding."""
+    """Whether they are the most probable, bool, in the shape of the targets; meaningless at padding."""
 
 
 def score_logits(logits, targets) -> TargetScores:
@@ -38,7 +38,7 @@ def score_logits(logits, targets) -> TargetScores:
 def score_by_blocks(hidden, kernel_DV, targets) -> TargetScores:
     """Returns the scores of targets (...) int32 for hidden states (..., D), any float type, and a float32 kernel.
 
-    The output layer has no bias, and no target is taken for padding.
+    The output layer has no bias; padding is scored like any other target.
     """
     targets_N = ops.reshape(targets, (-1,))
     hidden_GRD = split_blocks(ops.reshape(hidden, (-1, hidden.shape[-1])), BLOCK)

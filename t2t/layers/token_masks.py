@@ -9,11 +9,11 @@ from keras import ops
 from t2t.layers.dropout import GivenSeed, SeededLayer
 
 _LAST = 2**31 - 1
-"""No random number is as large."""
+"""Larger than every random number."""
 
 
 class TokenMasks(SeededLayer):
-    """Chooses n of the N words of each row, all choices alike, for n from 1 to N with equal probabilities."""
+    """Chooses n of the N words of each row uniformly, n itself being uniform from 1 to N."""
 
     def call(self, is_word_BT, seed=None):
         """Returns which words are masked, (B, T) bool, under `seed` (2,) int; all of them where seed is None.
@@ -23,7 +23,7 @@ class TokenMasks(SeededLayer):
         if seed is None:
             return is_word_BT
         rows, width = ops.shape(is_word_BT)
-        # Of integers, which XLA draws as TensorFlow does.
+        # Integers, which XLA draws like TensorFlow.
         drawn = keras.random.randint(
             (rows, width + 1), -(2**31), _LAST, dtype="int32", seed=GivenSeed(self.own_seed(seed))
         )

@@ -1,4 +1,4 @@
-"""Dynamic unfolding: a target of unknown length over a source, position by position (Kalchbrenner et al. 2016, 3.2).
+"""Dynamic unfolding: a target of any length read against a source, column by column (Kalchbrenner et al. 2016, 3.2).
 
 Legend: B batch, S source length, U length of the source's representation, T target length, D width, N rows decoded
 together.
@@ -16,20 +16,20 @@ from t2t.layers.sizes import at_least
 
 
 def unfolded_length(length, factor: float, offset: int):
-    """Returns `factor` times lengths plus `offset`, rounded up, of the type and shape of `length` (equation 2).
+    """Returns `length` times `factor`, rounded up, plus `offset` (equation 2).
 
-    Lengths are int, or a tensor of int32.
+    Lengths are int, or a tensor of int32; so is the result.
     """
     if isinstance(length, int):
         return math.ceil(np.float32(length) * np.float32(factor) - np.float32(1e-3)) + offset
-    # A little is subtracted, so that rounding of 1.2 * 5 cannot give 7.
+    # Subtracts a little, so that 1.2 * 5 with its rounding error does not become 7.
     return ops.cast(ops.ceil(ops.cast(length, "float32") * factor - 1e-3), "int32") + offset
 
 
 def unfolded(x_BSD, keep_BS, factor: float, offset: int) -> tuple[Any, Any]:
-    """Returns sources followed by zeros (B, U, D), and which positions are a sentence's own (B, U) bool.
+    """Returns sources padded with zeros, (B, U, D), and which positions belong to each sentence, (B, U) bool.
 
-    A sentence of n positions, True in `keep_BS`, has `factor` n + `offset` of them, rounded up (equation 2).
+    Of a sentence of n positions, True in `keep_BS`, these are `unfolded_length` of n.
     """
     keep = ops.cast(keep_BS, "int32")
     longest = unfolded_length(ops.shape(x_BSD)[1], factor, offset)
@@ -38,10 +38,10 @@ def unfolded(x_BSD, keep_BS, factor: float, offset: int) -> tuple[Any, Any]:
 
 
 def columns(x_BUD, ids, cache: StepCache | None):
-    """Returns what the decoder reads of a source's representation, zeros beyond its end.
+    """Returns the columns of a source's representation that the decoder reads, zeros beyond its end.
 
-    Of `ids` (B, T) it is (B, T, D), a column for each position. With a cache it is (N, D), the column of the step's
-    position for ids (N,) of B sentences.
+    For `ids` (B, T) they are (B, T, D), one for each position. With a cache they are (N, D), the column at the step's
+    position for each of N ids of B sentences.
     """
     if cache is None:
         return resized(x_BUD, ops.shape(ids)[1])
@@ -52,7 +52,7 @@ def columns(x_BUD, ids, cache: StepCache | None):
 
 
 def resized(x_BUD, length):
-    """Returns (B, length, D), cut or with zeros at the end."""
+    """Cuts (B, U, D) to (B, length, D), or pads it with zeros at the end."""
     batch, longest, width = ops.shape(x_BUD)
     missing_BXD = ops.zeros((batch, at_least(0, length - longest), width), x_BUD.dtype)
     return ops.concatenate([x_BUD, missing_BXD], axis=1)[:, :length]

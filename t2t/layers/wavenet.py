@@ -13,7 +13,7 @@ from t2t.layers.residual import CompositeLayer
 class GatedBlock(CompositeLayer):
     """z = tanh(W_f * x + V_f h) sigmoid(W_g * x + V_g h); the next block reads x + W_r z, the output W_s z (figure 4).
 
-    The last block of a stack `is_last` and has no W_r. The condition V h comes from outside (section 2.5).
+    The last block of a stack (`is_last`) has no W_r. The condition V h is an argument of the call (section 2.5).
     """
 
     def __init__(
@@ -28,12 +28,12 @@ class GatedBlock(CompositeLayer):
         self.residual = None if is_last else Convolution(channels, 1, dtype=policy, name="residual")
 
     def call(self, x, condition=None, cache: StepCache | None = None):
-        """Returns what the next block reads, (B, T, D), and what the output reads, (B, T, K).
+        """Returns the input of the next block, (B, T, D), and the skip output, (B, T, K).
 
         Args:
-            x: (B, T, D); with a cache (N, D), and so is the result, without T.
+            x: (B, T, D); with a cache (N, D), and results (N, D) and (N, K).
             condition: [V_f h; V_g h], (B, 1, 2 D); with a cache (N, 2 D). None for none.
-            cache: where one position is asked for.
+            cache: in a decoding step.
         """
         gates = self.window(x, cache=cache)
         content, gate = ops.split(gates if condition is None else gates + condition, 2, axis=-1)

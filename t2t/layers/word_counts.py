@@ -1,6 +1,6 @@
-"""Positions that count words: which word each symbol is of, where symbols are pieces or labels.
+"""Positions that count words: the number of the word that each symbol, a piece or a label, belongs to.
 
-Legend: B batch, T length, V vocabulary. In a step of decoding: N rows of one position each.
+Legend: B batch, T length, V vocabulary. In a decoding step: N rows of one position each.
 """
 
 from typing import Any
@@ -13,17 +13,17 @@ from t2t.layers.cache import CachingLayer, StepCache
 from t2t.specs.features import FeatureSpec
 
 WITHIN_WORD = 1 / 16
-"""What a symbol that begins no word adds to the count: little, but so that the order within a word shows."""
+"""Added to the count by a symbol that begins no word: small, but it encodes the order within a word."""
 
 
 class WordCounts(CachingLayer):
     """Counts words: a symbol that begins one adds 1, any other `WITHIN_WORD`, itself included.
 
-    With such counts as positions on both sides, what is written about word n knows where word n is: the deterministic
-    attention of Liu et al. 2018 (*Improving Sequence-to-Sequence Constituency Parsing*) as a hint in place of a rule.
+    With such counts as positions on both sides, outputs about word n have the position of word n: the deterministic
+    attention of Liu et al. 2018 (*Improving Sequence-to-Sequence Constituency Parsing*), as a hint and not as a rule.
 
     Args:
-        feature: of tokens, with `word_starts`; a mixture of problems has none.
+        feature: of tokens, with `word_starts`; None for a mixture of problems.
 
     Raises:
         UserError: the feature does not say which ids begin words.

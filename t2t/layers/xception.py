@@ -1,7 +1,7 @@
 """Separable convolutions in residual blocks: Chollet 2017, *Xception*, figure 5.
 
-Norms are layer norms over the channels, as in Tensor2Tensor, where the paper has batch norms: no example depends on the
-others of its batch, and there is no state besides the weights. Sequences are grids of one column.
+Norms are layer norms over the channels, as in Tensor2Tensor, instead of the paper's batch norms: no example depends on
+the others of its batch, and there is no state besides the weights. Sequences are grids of one column.
 
 Legend: B batch, Y rows, X columns, C channels in, D channels out, M convolutions of a block.
 """
@@ -15,9 +15,9 @@ from t2t.layers.residual import CompositeLayer
 
 
 class SeparableUnit(keras.layers.Layer):
-    """ReLU (where `first_relu`), a separable convolution without bias, a norm; padding is zero before the convolution.
+    """ReLU (if `first_relu`), a separable convolution without bias, a norm; padding is zeroed before the convolution.
 
-    `kernel` is the rows and columns of a window.
+    `kernel` is the number of rows and columns of a window.
     """
 
     def __init__(self, channels: int, kernel: tuple[int, int], first_relu: bool = True, **kwargs):
@@ -63,9 +63,10 @@ class MiddleBlock(CompositeLayer):
 
 
 class DownBlock(keras.layers.Layer):
-    """Two separable units and a pooling of 3 by 2, next to a strided 1 x 1 convolution: half the rows and columns.
+    """Two separable units and max pooling, plus a strided 1 x 1 convolution: halves rows and columns.
 
-    `channels` is D of the first and of the second unit; a kernel of one column halves no columns.
+    The pooling has windows of 3 and stride 2. `channels` are the output channels of the two units. A kernel with one
+    column does not halve the columns.
     """
 
     def __init__(self, channels: tuple[int, int], kernel: tuple[int, int] = (3, 3), **kwargs):
@@ -92,18 +93,18 @@ class DownBlock(keras.layers.Layer):
         """Returns (B, Y / 2, X / 2, D), rounded up."""
         y = self.units[1](self.units[0](x_BYXC, keep_BYX1), keep_BYX1)
         if keep_BYX1 is not None:
-            y = ops.where(keep_BYX1, y, ops.cast(-1e4, y.dtype))  # padding is the largest of nothing
+            y = ops.where(keep_BYX1, y, ops.cast(-1e4, y.dtype))  # so that padding is never the maximum
         return self._pooled(y) + self.norm(self.shortcut(x_BYXC))
 
     def _pooled(self, y_BYXD):
-        # Padded by hand: `same` would begin a stride of two at a place that depends on the width of the batch.
+        # Padded explicitly: with `same`, where strides of two start would depend on the width of the batch.
         sides = [(window // 2, window // 2) for window in self.window]
         padded = ops.pad(y_BYXD, ((0, 0), *sides, (0, 0)), constant_values=-1e4)
         return ops.max_pool(padded, self.window, self.strides, padding="valid")
 
 
 class EntryFlow(keras.layers.Layer):
-    """From images to a grid of 16 x 16 pixels a vector: two convolutions and three blocks (figure 5, left; D = 728)."""
+    """Maps images to a grid of one vector per 16 x 16 pixels: two convolutions, three blocks (figure 5; D = 728)."""
 
     def __init__(self, width: int, **kwargs):
         super().__init__(**kwargs)

@@ -1,4 +1,4 @@
-"""A model with adapters, which shares all of its weights with the model that they change.
+"""A model with adapters, which shares the weights of its base model.
 
 Legend: D input width, O output width, R rank.
 """
@@ -17,13 +17,13 @@ from t2t.models.base import SequenceModel
 
 
 class AdaptedModel:
-    """What `SequenceModel` is to searches and scoring: a model that reads W + s A B in place of weights with adapters.
+    """A base model that reads W + s A B in place of the weights with adapters; it has the interface of `SequenceModel`.
 
-    Any number of them share one model, which stays as it is: each adds A, (D, R), and B, (R, O), alone. The sums are
-    computed in each call of a function, once for all steps of a search.
+    Several can share one base model, which is not changed: each adds only its A, (D, R), and B, (R, O). The sums are
+    computed once in each call of a method, so once for all steps of a search.
 
     Args:
-        model: with its weights.
+        model: the base model.
         adapters: of some of its weights.
     """
 
@@ -33,7 +33,7 @@ class AdaptedModel:
 
     @property
     def variables(self) -> list[keras.Variable]:
-        """Those of the model, and those of the adapters."""
+        """The variables of the base model, then those of the adapters."""
         return [*self._model.variables, *self._adapters.variables]
 
     @property
@@ -42,7 +42,7 @@ class AdaptedModel:
         return self._adapters.scale
 
     def __getattr__(self, name: str) -> Any:
-        """Returns what the model has under a name; a method reads the sums."""
+        """Returns an attribute of the base model; methods read the sums."""
         value = getattr(self._model, name)
         return self.with_adapters(value) if inspect.ismethod(value) else value
 
@@ -51,7 +51,7 @@ class AdaptedModel:
         return self.with_adapters(self._model)(features)
 
     def with_adapters(self, function: Callable) -> Callable:
-        """Returns a function in which layers of the model read the sums in place of their weights."""
+        """Wraps a function so that layers of the base model read the sums in place of their weights."""
 
         @functools.wraps(function)
         def call(*args, **kwargs):
@@ -62,12 +62,12 @@ class AdaptedModel:
 
     @contextlib.contextmanager
     def _scope(self) -> Iterator[None]:
-        """Opens a scope of the sums; within it, nothing happens: a step of a loop reads those from before the loop."""
+        """Opens a scope with the sums. Nested calls do nothing: steps of a loop read the sums from before it."""
         if getattr(self._thread, "is_open", False):
             yield
             return
         values = {variable.path: variable.value for variable in self.variables}
-        # All weights, since a scope around this one may have values for them: those of another device.
+        # All weights, since an outer scope may have values for them: those of another device.
         mapping = {id(variable): (variable, values[variable.path]) for variable in self._model.variables}
         mapping |= {id(weight): (weight, value) for weight, value in self._adapters.adapted(values)}
         self._thread.is_open = True

@@ -30,7 +30,7 @@ from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.specs.mixture import select_problem_entries
 
 READ_AS_VECTORS = (FeatureKind.TOKENS, FeatureKind.IMAGE, FeatureKind.AUDIO, FeatureKind.REAL, FeatureKind.VIDEO)
-"""Kinds of inputs of which a modality makes a sequence of vectors, for models that ask no more."""
+"""Kinds of inputs that a modality turns into a sequence of vectors, for models that read any such sequence."""
 
 
 class DecodeContext(NamedTuple):
@@ -43,17 +43,17 @@ class DecodeContext(NamedTuple):
     top: Any
     """What the output layer's `decode_weights` returned."""
     allowed: Any = None
-    """(N, V) bool: the tokens that each row may write; None for all."""
+    """(N, V) bool, or (N, V') for selected tokens: those that each row may write; None for all."""
 
 
 class SequenceModel(keras.Model):
     """A model built from hparams and the spec of a problem.
 
-    Every weight exists after construction, so that a checkpoint can be restored before the first batch. Dropout is on
-    exactly where a seed is given.
+    Every weight exists after construction, so that a checkpoint can be restored before the first batch. Dropout is
+    active only in calls with a seed.
 
-    A model of several problems has one body, and modalities for each problem, or one for all with the hparam
-    `shared_modalities`: `for_problem` returns the model of one.
+    A model of several problems has one body, and separate modalities for each problem unless the hparam
+    `shared_modalities` is set. `for_problem` returns the model of one problem.
 
     Args:
         hparams: of the class `hparams_class`.
@@ -62,7 +62,7 @@ class SequenceModel(keras.Model):
     """
 
     hparams_class: ClassVar[type[HParams]] = HParams
-    """What the model reads; a set of another family is refused by name."""
+    """Class of the model's hparams; hparams sets of other classes are rejected."""
     accepts_inputs: ClassVar[tuple[FeatureKind | None, ...]] = (FeatureKind.TOKENS, None)
     """Kinds of inputs that the model takes; None = a problem without inputs."""
     accepts_targets: ClassVar[tuple[FeatureKind, ...]] = (FeatureKind.TOKENS,)
@@ -89,7 +89,7 @@ class SequenceModel(keras.Model):
     compiles_with_xla: ClassVar[bool] = True
     """Whether XLA can compile its training: not where a gradient goes through `keras.ops.scan` or `while_loop`."""
     packs_examples: ClassVar[bool] = False
-    """Whether the body takes rows of several examples, with features that tell their positions, see `POSITIONS`."""
+    """Whether the body takes packed rows of several examples, with their positions as features, see `POSITIONS`."""
     hparams: Any
     """Of the class `hparams_class`."""
     source_embedding: Any
@@ -102,7 +102,7 @@ class SequenceModel(keras.Model):
     """A `Command`, or None."""
 
     def __init__(self, hparams: HParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
-        # Without autocasting: features are read as they are, as by `body`, and each layer casts what it multiplies.
+        # No autocasting: `call` reads features unchanged, like `body`, and each layer casts its own operands.
         super().__init__(dtype=dtype, autocast=False, name=kwargs.pop("name", type(self).registered_name()), **kwargs)
         self.check_accepts(spec)
         self.check_hparams(hparams)
@@ -132,13 +132,13 @@ class SequenceModel(keras.Model):
 
     @classmethod
     def reads_targets(cls, spec: ProblemSpec) -> bool:
-        """Returns whether the model reads targets of a problem: those before, or those that are not masked."""
+        """Returns whether the model reads a problem's targets: the preceding ones, or those that are not masked."""
         return cls.writes(spec) or cls.mask_predicts
 
     def for_problem(self, name: str) -> Self:
         """Returns the model of one problem: the shared body with the problem's modalities.
 
-        What it returns shares every weight and has them all among its variables.
+        The result shares every weight, and its variables are those of all problems.
         """
         if not self.spec.members:
             return self
@@ -159,7 +159,7 @@ class SequenceModel(keras.Model):
 
     @classmethod
     def check_accepts(cls, spec: ProblemSpec) -> None:
-        """Raises UserError where the model cannot learn the problem's kinds of features, or the problems at once."""
+        """Raises UserError if the model does not support the kinds of features, or these problems in one model."""
         for member in spec.members:
             cls.check_accepts(member)
         if spec.members:
@@ -183,9 +183,9 @@ class SequenceModel(keras.Model):
 
     @classmethod
     def check_hparams(cls, hparams: HParams) -> None:
-        """Raises UserError for batches or a method of decoding that the model does not have.
+        """Raises UserError for packed batches or a `decode_method` that the model does not support.
 
-        Packed batches have rows of several examples, which a model must keep apart.
+        A row of a packed batch holds several examples, which the model must keep apart.
         """
         if hparams.decode_method == MASK_PREDICT and not cls.mask_predicts:
             raise UserError(
@@ -204,12 +204,12 @@ class SequenceModel(keras.Model):
             )
 
     def vocabulary_weights(self, features: Collection[str]) -> set[str]:
-        """Returns the paths of the variables that mean nothing without the vocabularies of these features.
+        """Returns the paths of the variables that belong to the vocabularies of these features.
 
-        Of several problems, they are named as `t2t.specs.mixture.merge_problem_entries` names them.
+        The features of several problems have the names that `t2t.specs.mixture.merge_problem_entries` gives them.
 
         Raises:
-            UserError: the model does not say which they are.
+            UserError: `vocabulary_layers` lacks one of the features.
         """
         if self.spec.members:
             names = [member.name for member in self.spec.members]
@@ -226,7 +226,7 @@ class SequenceModel(keras.Model):
 
     @property
     def longest_sequence(self) -> int | None:
-        """Most ids of a sequence, end of sequence included, that the network can tell apart; None for any number."""
+        """Longest supported sequence, in ids with end of sequence; None for any length."""
         return None
 
     def build_modality_weights(self) -> None:
@@ -262,9 +262,9 @@ class SequenceModel(keras.Model):
         return loss_sum + hidden.cost + tokens * hidden.cost_per_target, tokens
 
     def score_targets(self, features: dict[str, Any]) -> TargetScores:
-        """Returns how probable the targets are, each given those before it, (B, T), or (B,) of classes.
+        """Returns the scores of the targets, each given those before it, (B, T), or (B,) for classes.
 
-        The logits of `call` are never held for more than a block of positions.
+        Unlike `call`, it holds the logits of tokens for only a block of positions at a time.
         """
         hidden, targets = self.body(features), features[TARGETS]
         scores = self.top.score_targets(without_costs(hidden), targets)
@@ -275,33 +275,33 @@ class SequenceModel(keras.Model):
     def call(self, features: dict[str, Any], seed=None):
         """Returns the logits of every target position, (B, T, V) float32, each seeing the targets before it.
 
-        A model that answers at once sees no targets, and may be given none: see `body`.
+        A model that is not autoregressive does not see them, and may be called without targets; see `body`.
         """
         return self.logits(self.body(features, seed=seed))
 
     def encode(self, features: dict[str, Any]) -> Any:
-        """Returns what is computed once per sentence before decoding: any structure with leading axis B."""
+        """Returns the encoded source, computed once per sentence: any structure with leading axis B."""
         raise NotImplementedError
 
     def init_cache(self, encoded: Any, rows: Any, length: Any, beams: int = 1) -> Any:
-        """Returns the empty state of decoding.
+        """Returns the initial state of decoding.
 
         Args:
             encoded: what `encode` returned.
-            rows: N, how many hypotheses are decoded; int or () int32.
-            length: room for so many ids, int or () int32; None where shapes may grow step by step.
-            beams: how many neighbouring rows may be reordered among each other, see `reorder_cache`.
+            rows: N, the number of hypotheses decoded together; int or () int32.
+            length: most ids that will be decoded, int or () int32; None if shapes may grow with every step.
+            beams: number of neighbouring rows that may be reordered among themselves, see `reorder_cache`.
 
         Returns:
-            Any structure with leading axis N, or N / beams. Under `length=None` an axis of size 0 is one that grows.
+            Any structure with leading axis N, or N / beams. With `length=None`, axes of size 0 grow.
         """
         raise NotImplementedError
 
     def prepare_decode(self, encoded: Any, token_ids: Any = None, allowed: Any = None) -> DecodeContext:
-        """Prepares decoding, once before many steps; the result is the `encoded` of `decode_step`.
+        """Prepares decoding, once for many steps; the result is the `encoded` of `decode_step`.
 
-        Where `selects_tokens`, `token_ids`, (V',) int32, are the only tokens whose logits the steps give, and
-        `allowed`, (N, V') bool, those of them that each row may write: the others have logits of -inf.
+        If `selects_tokens`, logits can be restricted: to the tokens `token_ids`, (V',) int32, and by `allowed`,
+        (N, V') bool, which sets those that a row may not write to -inf.
         """
         top = self.top.decode_weights() if token_ids is None else self.top.decode_weights(token_ids)
         return DecodeContext(encoded, self.decode_weights(), top, allowed)
@@ -320,7 +320,7 @@ class SequenceModel(keras.Model):
 
         Args:
             ids_N: (N,) int32, the last id of each hypothesis; PAD_ID at position 0, where nothing came before.
-            position: int32 scalar, how many ids came before the one to predict.
+            position: int32 scalar, the number of ids before the one to predict.
             cache: what `init_cache` or the last step returned.
             encoded: what `encode` or `prepare_decode` returned; row n belongs to sentence n // (N / B).
         """
@@ -336,5 +336,5 @@ class SequenceModel(keras.Model):
         raise NotImplementedError
 
     def reorder_cache(self, cache: Any, beams: Any) -> Any:
-        """Returns the cache with its rows moved: each continues one of its K neighbours, `beams` (N / K, K) int32."""
+        """Reorders the rows of the cache: `beams`, (N / K, K) int32, says which row of its group each row continues."""
         return reorder_rows(cache, beams)

@@ -71,7 +71,7 @@ class ByteNet(EncoderDecoder):
             x = self.join(ops.concatenate([columns(encoded, ids, cache), x], axis=-1), cache=cache)
         x = self.decoder(x, cache=cache, seed=seed)
         if self.output_map is not None:
-            # After the blocks one more convolution and ReLU; the last convolution is the output layer (section 3.6).
+            # One more convolution and ReLU after the blocks; the last convolution is the output layer (section 3.6).
             x = ops.relu(self.output_norm(self.output_map(x, cache=cache)))
         return self.output_dropout(x, seed=seed)
 

@@ -23,7 +23,7 @@ from t2t.specs.constants import INPUTS
 from t2t.specs.features import ProblemSpec
 
 EMBEDDING_DEVIATION = 0.1
-"""Of every vector of a word or a position when training begins (section 3.5)."""
+"""Initial standard deviation of the vectors of words and positions (section 3.5)."""
 
 
 @register_model
@@ -60,12 +60,12 @@ class ConvS2s(EncoderDecoder):
         return self.hparams.max_length
 
     def encode(self, features: dict[str, Any], seed=None) -> Memory:
-        """Returns what there is to attend to: keys (B, S, D), values (B, S, D) and what of them holds data (B, S)."""
+        """Returns the encoded source: keys (B, S, D), values (B, S, D) and their mask (B, S)."""
         inputs = features[INPUTS]
         keep_BS = self.source_embedding.keep(inputs)
         e_BSD = self.source_positions(self.source_embedding(inputs, seed=seed) * EMBEDDING_DEVIATION)
         e_BSD = self.source_dropout(e_BSD, seed=seed)
-        # Each of the decoder's attentions sends a gradient to the encoder (section 3.4).
+        # Every attention of the decoder sends a gradient to the encoder (section 3.4).
         z_BSD = with_scaled_gradient(self.encoder(e_BSD, keep_BS, seed=seed), 1.0 / len(self.decoder.layers_))
         return Memory(z_BSD, (z_BSD + e_BSD) * ROOT_HALF, keep_BS)
 
@@ -76,7 +76,7 @@ class ConvS2s(EncoderDecoder):
 
 
 class Stack(keras.layers.Layer):
-    """Gated convolutions between maps from and to D channels; `layers` holds (channels, positions of a window)."""
+    """Gated convolutions between maps from and to D channels; `layers` are pairs (channels, window size)."""
 
     def __init__(self, width: int, layers: list[tuple[int, int]], dropout: float, causal: bool, **kwargs):
         super().__init__(**kwargs)
@@ -96,7 +96,7 @@ class Stack(keras.layers.Layer):
 
 
 class Encoder(Stack):
-    """Gated convolutions around each position."""
+    """Gated convolutions with windows centred on each position."""
 
     def call(self, x_BSD, keep_BS, seed=None):
         """Returns z (B, S, D); positions where `keep_BS` (B, S) is False are read as zeros."""
@@ -123,9 +123,9 @@ class Decoder(Stack):
         build_all((*self.attentions, self.dropout), input_shape)
 
     def call(self, g, memory: Memory, cache: StepCache | None = None, seed=None):
-        """Returns (B, T, D), each position of embeddings `g` (B, T, D) up to it and of all the source.
+        """Returns (B, T, D) from embeddings `g` (B, T, D): each position reads those up to it and the whole source.
 
-        With a cache, (N, D) of one position.
+        With a cache, `g` and the result are (N, D).
         """
         x = self.narrow(g, cache=cache)
         for layer, attention in zip(self.layers_, self.attentions, strict=True):

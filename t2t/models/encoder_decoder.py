@@ -1,4 +1,4 @@
-"""Models that are written once, for whole sequences in training and for one position at a time in decoding.
+"""Models with the same code for training, on whole sequences, and for decoding, one position at a time.
 
 Legend: B batch, S source length, T target length, D width, N rows decoded together.
 """
@@ -17,14 +17,14 @@ from t2t.specs.constants import PAD_ID, POSITIONS, TARGETS
 
 
 class EncoderDecoder(SequenceModel):
-    """A model of two functions: `encode` reads the source, `decode` gives a hidden state after each target.
+    """A model of two functions: `encode` reads the source, `decode` returns a hidden state after each target.
 
-    Training calls `decode` on all targets at once, decoding on the last one with a cache. What a layer keeps of earlier
-    positions is the layer's own business, see `t2t.layers.cache`.
+    Training calls `decode` on all targets at once; decoding calls it on the last one, with a cache. Each layer manages
+    its own entry of the cache, see `t2t.layers.cache`.
     """
 
     def encode(self, features: dict[str, Any], seed=None) -> Any:
-        """Returns what the decoder reads of the source: any structure with leading axis B; None without inputs."""
+        """Returns the encoded source: any structure with leading axis B; None without inputs."""
         raise NotImplementedError
 
     def decode(self, ids, encoded: Any, keep_BT=None, cache: StepCache | None = None, seed=None) -> Any:
@@ -32,15 +32,15 @@ class EncoderDecoder(SequenceModel):
 
         Args:
             ids: (B, T) int32, the target before each position; with a cache (N,), the one before its position.
-            encoded: what `encode` returned; of N rows, row n reads sentence n // (N / B).
+            encoded: what `encode` returned; with a cache, row n reads sentence n // (N / B).
             keep_BT: bool, True at positions that hold data; None = all.
-            cache: where one position of each row is asked for.
+            cache: in a decoding step; None for whole sequences.
             seed: of dropout.
         """
         raise NotImplementedError
 
     def body(self, features: dict[str, Any], seed=None) -> Any:
-        """Returns the decoder's output, (B, T, D), with what its layers cost where they do; see the base class."""
+        """Returns the decoder's output, (B, T, D), as `Costed` if layers add costs to the loss; see the base class."""
         targets_BT = features[TARGETS]
         with gathered_costs() as costs:
             encoded = self.encode(features, seed=seed)
@@ -57,11 +57,11 @@ class EncoderDecoder(SequenceModel):
         return caching_layers(self)
 
     def init_cache(self, encoded: Any, rows: Any, length: Any, beams: int = 1) -> Cache:
-        """Returns the empty entries of all layers that look at earlier positions; see the base class."""
+        """Returns empty cache entries for all layers that read earlier positions; see the base class."""
         return empty_cache(self._caching_layers, rows, length, beams)
 
     def decode_weights(self) -> dict[str, Any]:
-        """Returns, by path of each cached self-attention, the weights of queries, keys and values as one matrix."""
+        """Returns the fused query, key and value weights of each cached self-attention, by its path."""
         attentions = (layer for layer in self._caching_layers if isinstance(layer, MultiHeadAttention))
         return {layer.path: layer.fused_weights() for layer in attentions if layer.is_cached}
 
@@ -71,5 +71,5 @@ class EncoderDecoder(SequenceModel):
         return self.decode(ids_N, prepared.encoded, cache=step_cache), step_cache.result()
 
     def reorder_cache(self, cache: Cache, beams: Any) -> Cache:
-        """Returns the cache after each beam went on from another; see the base class."""
+        """Returns the cache with its beams reordered; see the base class."""
         return reorder_entries(cache, beams)

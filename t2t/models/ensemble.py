@@ -1,6 +1,6 @@
 """Several models that predict each token together.
 
-The average of their distributions is a distribution: of the probabilities, (p_1 + ... + p_M) / M, or of the
+The ensemble's distribution is the average of its members': of their probabilities, (p_1 + ... + p_M) / M, or of their
 log-probabilities, (p_1 ... p_M)^(1/M) divided by its sum over the vocabulary.
 
 Legend: M models, B sentences, S source length, T target length, N rows decoded together, V vocabulary.
@@ -20,7 +20,7 @@ from t2t.specs.features import FeatureKind
 
 
 def mean_probability(log_probs: Sequence[Any]) -> Any:
-    """Returns the logarithm of the mean of probabilities, from the logarithms of each model's."""
+    """Returns the logarithm of the mean probability, from the log-probabilities of each model."""
     return ops.logsumexp(ops.stack(log_probs), axis=0) - math.log(len(log_probs))
 
 
@@ -37,10 +37,10 @@ AVERAGES: dict[str, Callable[[Sequence[Any]], Any]] = {
 
 
 class Ensemble:
-    """What `SequenceModel` is to searches and scoring, of models with the same problem and vocabularies.
+    """Models of the same problem and vocabularies, with the interface of `SequenceModel` for search and scoring.
 
     Args:
-        members: M models, of any kinds, which all predict tokens one by one or all answer at once.
+        members: M models of any classes, either all autoregressive or none of them.
         average: one of AVERAGES.
     """
 
@@ -58,7 +58,7 @@ class Ensemble:
 
     @property
     def longest_sequence(self) -> int | None:
-        """Most ids of a sequence that every member can tell apart; None for any number."""
+        """Longest sequence that every member supports, in ids; None for any length."""
         return min((m.longest_sequence for m in self.members if m.longest_sequence is not None), default=None)
 
     def __call__(self, features: dict[str, Any]) -> Any:
@@ -66,7 +66,7 @@ class Ensemble:
         return self._average([member(features) for member in self.members])
 
     def score_targets(self, features: dict[str, Any]) -> TargetScores:
-        """Returns how probable the targets are; see `SequenceModel.score_targets`. All logits are held at once."""
+        """Returns the scores of the targets; see `SequenceModel.score_targets`. All logits are held at once."""
         targets = features[TARGETS]
         scores = score_logits(self(features), targets)
         if self.spec.targets.kind != FeatureKind.TOKENS:
@@ -74,11 +74,11 @@ class Ensemble:
         return scores._replace(log_probs=scores.log_probs * token_weights(targets))
 
     def encode(self, features: dict[str, Any]) -> tuple[Any, ...]:
-        """Returns what every member computes once per sentence."""
+        """Returns the encoded source of every member."""
         return tuple(member.encode(features) for member in self.members)
 
     def init_cache(self, encoded: Any, rows: Any, length: Any, beams: int = 1) -> tuple[Any, ...]:
-        """Returns the empty states of every member; see `SequenceModel.init_cache`."""
+        """Returns the initial states of every member; see `SequenceModel.init_cache`."""
         return tuple(
             member.init_cache(own, rows, length, beams)
             for member, own in zip(self.members, self._parts(encoded), strict=True)
@@ -100,12 +100,12 @@ class Ensemble:
         return self._average([logits for logits, _ in steps]), tuple(new for _, new in steps)
 
     def reorder_cache(self, cache: tuple[Any, ...], beams: Any) -> tuple[Any, ...]:
-        """Returns the caches with their rows moved; see `SequenceModel.reorder_cache`."""
+        """Returns the caches with their rows reordered; see `SequenceModel.reorder_cache`."""
         return tuple(member.reorder_cache(own, beams) for member, own in zip(self.members, cache, strict=True))
 
     def _average(self, logits: Sequence[Any]) -> Any:
         return AVERAGES[self.average]([ops.log_softmax(own, axis=-1) for own in logits])
 
     def _parts(self, encoded: Any) -> Sequence[Any]:
-        """Returns what belongs to each member; without inputs nothing is encoded."""
+        """Returns each member's part of `encoded`, which is None without inputs."""
         return [None] * len(self.members) if encoded is None else encoded

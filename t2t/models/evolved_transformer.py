@@ -123,7 +123,7 @@ class EvolvedDecoderLayer(CompositeLayer):
         self.feed_forward = build_feed_forward(self, hparams, index, hparams.decoder_activation)
 
     def read_source(self, x_BSD) -> tuple[KeysValues, KeysValues]:
-        """Returns the encoder's output (B, S, D) as both attentions to it see it."""
+        """Returns the keys and values of the encoder's output (B, S, D) for both attentions to it."""
         layers = (self.joint_attention.layer.source_attention, self.source_attention.layer)
         joint, alone = (layer.keys_values(x_BSD) for layer in layers)
         return joint, alone
@@ -131,7 +131,7 @@ class EvolvedDecoderLayer(CompositeLayer):
     def call(self, x, source, source_keep, _target_keep, keep_BT, cache: StepCache | None = None, seed=None):
         """Returns (B, T, D), or with a cache (N, D); `source` is what `read_source` returned, see `Decoder`.
 
-        Rows are of one example, so that there is no mask of targets.
+        Rows are not packed, so there is no mask of targets.
         """
         joint, alone = (None, None) if source is None else source
         x = self.joint_attention(x, memory=joint, keep=source_keep, cache=cache, seed=seed)

@@ -22,20 +22,20 @@ from t2t.specs.features import FeatureKind, ProblemSpec
 
 
 class Encoded(NamedTuple):
-    """What the decoder knows of a source sentence."""
+    """The encoded source sentences."""
 
     memory: Any
     """(B, P, R, D), zeros beyond the sentence's own positions."""
     keep: Any
-    """(B, P) bool, True at its own."""
+    """(B, P) bool, True at the sentence's own positions."""
 
 
 @register_model
 class ExtendedNeuralGpu(SequenceModel):
-    """Extended Neural GPU: active memory that reads the source, and goes on with a tape of the words so far.
+    """Extended Neural GPU: active memory that reads the source, then writes words, with a tape of those so far.
 
-    The memory has `unfolding_factor` times as many positions as the source and `unfolding_offset` more. It takes as
-    many steps as that, of `steps_per_position`, and then one for each word.
+    The memory has `unfolding_factor` times as many positions as the source, plus `unfolding_offset`. The encoder takes
+    `steps_per_position` steps per position of the memory; the decoder takes one step per word.
     """
 
     hparams_class = ExtendedNeuralGpuHParams
@@ -73,7 +73,7 @@ class ExtendedNeuralGpu(SequenceModel):
         return Encoded(memory_BPRD, keep_BP)
 
     def init_cache(self, encoded: Encoded, rows: Any, length: Any, beams: int = 1) -> TapeState:
-        """Returns the memory of each hypothesis and an empty tape, whatever its length will be; see the base class."""
+        """Returns each hypothesis's memory and an empty tape, both independent of `length`; see the base class."""
         memory_NPRD = repeat_sentences(encoded.memory, rows)
         return TapeState(memory_NPRD, ops.zeros_like(memory_NPRD[:, :, 0]))
 

@@ -1,6 +1,6 @@
 """Translation by Grid LSTM, the Reencoder of Kalchbrenner, Danihelka and Graves (2015, arXiv:1507.01526).
 
-The source is scanned again for every target word, by cells that read what the target words before left behind.
+For every target word the source is scanned again, by cells that read the state left by the previous target words.
 
 Legend: B batch, S source length, T target length, D width, N rows decoded together, C = 2D.
 """
@@ -22,10 +22,10 @@ from t2t.specs.features import ProblemSpec
 
 
 class Source(NamedTuple):
-    """What the grids know of a source sentence."""
+    """The encoded source sentences."""
 
     words: Any
-    """(B, S, 2D): the part of each source word in what enters the first grid."""
+    """(B, S, 2D): the contribution of each source word to the input of the first grid."""
     keep: Any
     """(B, S) bool, True at data."""
 
@@ -43,7 +43,7 @@ class GridLstm(SequenceModel):
         policy, width, rate = self.dtype_policy, hparams.hidden_size, hparams.dropout
         self.source_map = keras.layers.Dense(2 * width, dtype=policy, name="source_map")
         self.target_map = keras.layers.Dense(2 * width, use_bias=False, dtype=policy, name="target_map")
-        # The first grid reads forwards, the next one backwards, in turn.
+        # Grids alternate in direction, the first one reads forwards.
         self.grids = [
             GridLayer(width, i % 2 == 1, dtype=policy, name=f"grid_{i}") for i in range(hparams.num_hidden_layers)
         ]
@@ -59,7 +59,7 @@ class GridLstm(SequenceModel):
         build_all((*maps, *drops, *self.grids, *self.dropouts), (None, None, self.hparams.hidden_size))
 
     def encode(self, features: dict[str, Any], seed=None) -> Source:
-        """Returns the source's words, as the first grid reads them."""
+        """Returns the source's words for the first grid, and their mask."""
         inputs = features[INPUTS]
         x_BSD = self.source_dropout(self.source_embedding(inputs, seed=seed), seed=seed)
         return Source(self.source_map(x_BSD), self.source_embedding.keep(inputs))
@@ -94,6 +94,6 @@ class GridLstm(SequenceModel):
 
 
 def _line(pairs) -> Line:
-    """Returns what enters the first grid, hidden states and memories (..., D), of pairs of words (..., 2D)."""
+    """Splits pairs of words (..., 2D) into the first grid's input: hidden states and memories, (..., D) each."""
     hidden, memory = ops.split(pairs, 2, axis=-1)
     return Line(hidden, ops.cast(memory, "float32"))

@@ -1,7 +1,7 @@
-"""The Image Transformer: Parmar et al. 2018 (arXiv:1802.05751), a decoder that writes intensities one after the other.
+"""The Image Transformer: Parmar et al. 2018 (arXiv:1802.05751), a decoder that generates one intensity after another.
 
-Legend: B batch, P vectors of the inputs, T length of an image and its end, D width. In a step of
-decoding: N rows of one position each.
+Legend: B batch, P vectors of the inputs, T length of an image including its end, D width. In a decoding step: N rows of
+one position each.
 """
 
 from typing import Any
@@ -43,7 +43,7 @@ class ImageTransformer(EncoderDecoder):
         self.build()
 
     def _modalities_of(self, spec: ProblemSpec, hparams: HParams) -> Modalities:
-        """Clips are read as a vector for each pixel of the image that is written."""
+        """Returns the modalities; clips are read as one vector for each pixel of the generated image."""
         is_clip = spec.inputs is not None and spec.inputs.kind == FeatureKind.VIDEO
         if is_clip and not hparams.input_modality:
             hparams = hparams.replace(input_modality="pixel_video")
@@ -61,9 +61,9 @@ class ImageTransformer(EncoderDecoder):
         build_all((self.positions, self.decoder, self.dropout), (None, None, self.hparams.hidden_size))
 
     def encode(self, features: dict[str, Any], seed=None):
-        """Returns a vector for each pixel, (B, P, D), of a clip; None where there are no inputs.
+        """Returns a vector for each pixel of a clip, (B, P, D); None without inputs.
 
-        Of a class there is one vector for all pixels, the mean of its words.
+        For tokens, such as a class, it is one vector for all pixels, the mean of their embeddings, (B, 1, D).
         """
         if self.source_embedding is None:
             return None
@@ -74,9 +74,9 @@ class ImageTransformer(EncoderDecoder):
         return mean_of_kept(x_BPD, self.source_embedding.keep(inputs))[:, None]
 
     def decode(self, ids, encoded, keep_BT=None, cache: StepCache | None = None, seed=None):
-        """Returns the decoder's output after `ids`; the class is added to every position (section 3.1).
+        """Returns the decoder's output after `ids`; the vector of a class is added to every position (section 3.1).
 
-        Of a clip, the vector of each pixel is added at its positions, and that of the last one at the end of the image.
+        The vectors of a clip are added at the positions of their pixels, that of the last one also at the image's end.
         """
         x = self.target_embedding.before(ids, seed=seed)
         x = x if self.positions is None else self.positions(x, cache=cache)
@@ -88,6 +88,6 @@ class ImageTransformer(EncoderDecoder):
         return self.decoder(self.dropout(x, seed=seed), None, keep_BT, cache=cache, seed=seed)
 
     def _pixel(self, position_T, count):
-        """Returns which of `count` vectors of the inputs belongs to each position, (T,) int32: that of its pixel."""
+        """Returns the index, among `count` input vectors, of each position's pixel, (T,) int32."""
         channels = self.spec.inputs.shape[-1] if self.spec.inputs.shape else 1
         return ops.minimum(ops.cast(position_T, "int32") // channels, count - 1)

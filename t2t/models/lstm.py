@@ -20,12 +20,12 @@ from t2t.specs.features import ProblemSpec
 
 
 class Encoded(NamedTuple):
-    """What the decoder knows of a source sentence."""
+    """The encoded source sentences."""
 
     finals: tuple[CellState, ...]
-    """Of each layer the state (B, D) in which the decoder begins, the one in which the encoder ended."""
+    """For each decoder layer its initial state (B, D): the encoder's last state, or zeros in some subclasses."""
     memory: Memory | tuple[()]
-    """What there is to attend to; nothing without attention."""
+    """The encoder's output for attention; () without attention."""
 
 
 @register_model
@@ -41,12 +41,12 @@ class LstmSeq2seq(SequenceModel):
         self.encoder, decoder = self.build_stacks(hparams)
         owners = [] if getattr(hparams, "shared_decoder", True) else [member.name for member in spec.members]
         self.problem_decoders = {name: self._build_decoder(hparams, f"{name}_decoder") for name in owners}
-        """By problem, where those of a mixture have decoders of their own; else empty."""
+        """By problem, if the problems of a mixture have separate decoders; else empty."""
         self.decoder: Any = None if owners else decoder
         self.build()
 
     def build_stacks(self, hparams: Any) -> tuple[Any, Any]:
-        """Returns encoder and decoder, named so; the first gives its output and the states where the other begins."""
+        """Returns encoder and decoder; the encoder returns its output and the initial states of the decoder."""
         sizes = (hparams.cell, hparams.hidden_size, hparams.num_hidden_layers)
         how = (hparams.encoder_direction, hparams.dropout)
         encoder = RecurrentEncoder(*sizes, *how, dtype=self.dtype_policy, name="encoder")
@@ -65,7 +65,7 @@ class LstmSeq2seq(SequenceModel):
                 stack.build((None, None, self.hparams.hidden_size))
 
     def for_problem(self, name: str) -> Self:
-        """Returns the model of one problem, with its own decoder where each has one; see the base class."""
+        """Returns the model of one problem, with its separate decoder if there is one; see the base class."""
         view = super().for_problem(name)
         if name in self.problem_decoders:
             view.__dict__["decoder"] = self.problem_decoders[name]
@@ -79,14 +79,14 @@ class LstmSeq2seq(SequenceModel):
         return self.decoder(before_BTD, encoded.finals, encoded.memory, seed=seed)
 
     def encode(self, features: dict[str, Any], seed=None) -> Encoded:
-        """Returns the encoder's last states, and its output where the decoder looks at it."""
+        """Returns the decoder's initial states, and the encoder's output if the decoder attends to it."""
         inputs = features[INPUTS]
         x_BSD, keep_BS = self.source_embedding(inputs, seed=seed), self.source_embedding.keep(inputs)
         output_BSD, finals = self.encoder(x_BSD, keep_BS, seed=seed)
         return Encoded(finals, self.decoder.memory(output_BSD, keep_BS))
 
     def init_cache(self, encoded: Encoded, rows: Any, length: Any, beams: int = 1) -> DecoderState:
-        """Returns the state in which each hypothesis begins, whatever its length will be; see the base class."""
+        """Returns the initial state of each hypothesis; it does not depend on `length`. See the base class."""
         return self.decoder.start(repeat_sentences(encoded.finals, rows))
 
     def step(self, ids_N, position, cache: DecoderState, prepared: DecodeContext):

@@ -37,7 +37,7 @@ class LstmMoe(LstmSeq2seq):
         return encoder, ExpertDecoder(*cell, layers - 1, mixture, dropout, dtype=policy, name="decoder")
 
     def body(self, features: dict[str, Any], seed=None) -> Any:
-        """Returns the decoder's output, (B, T, D), with what the experts cost; see the base class."""
+        """Returns the decoder's output, (B, T, D), as `Costed` with the cost of the experts; see the base class."""
         targets_BT = features[TARGETS]
         with gathered_costs() as costs:
             encoded = self.encode(features, seed=seed)

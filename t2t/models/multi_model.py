@@ -54,7 +54,7 @@ class MultiModel(EncoderDecoder):
 
     @classmethod
     def writes(cls, spec: ProblemSpec) -> bool:
-        """Returns whether it writes a problem's targets one by one: it does, except for classes."""
+        """Returns whether the model predicts targets one by one: tokens yes, classes no."""
         return any(member.targets.kind == FeatureKind.TOKENS for member in spec.members or [spec])
 
     def build(self, input_shape=None):
@@ -64,18 +64,18 @@ class MultiModel(EncoderDecoder):
         build_all((self.timing, *encoder, *decoder), (None, None, self.hparams.hidden_size))
 
     def body(self, features: dict[str, Any], seed=None):
-        """Returns the decoder's output, (B, T, D) or of a class (B, D), with what the experts cost; see the base."""
+        """Returns the decoder's output, (B, T, D), or (B, D) for a class, as `Costed`; see the base class."""
         if self.autoregressive:
             return super().body(features, seed=seed)
         with gathered_costs() as costs:
             encoded = self.encode(features, seed=seed)
-            # An answer has one position, which reads the command alone.
+            # A class has one position, whose input is only the command.
             x_B1D = ops.broadcast_to(self._command(), (ops.shape(encoded[0].keep)[0], 1, self.hparams.hidden_size))
             x_B1D = self._run_decoder(x_B1D, encoded, seed=seed)
         return with_costs(x_B1D[:, 0], costs)
 
     def encode(self, features: dict[str, Any], seed=None) -> tuple[Memory, ...]:
-        """Returns the encoder's output as every attention block sees it."""
+        """Returns the encoder's output for every attention block."""
         keep_BS = self.source_embedding.keep(features[INPUTS])
         x_BSD = self.timing(self.source_embedding(features[INPUTS], seed=seed))
         middle = (len(self.encoder) + 1) // 2
@@ -87,7 +87,7 @@ class MultiModel(EncoderDecoder):
         return tuple(block.attention.memory(x_BSD, keep_BS) for block in self._decoder_blocks)
 
     def decode(self, ids, encoded: tuple[Memory, ...], keep_BT=None, cache: StepCache | None = None, seed=None):
-        """Returns the decoder's output after `ids`; before the first stands the problem's command."""
+        """Returns the decoder's output after `ids`; the input of the first position is the problem's command."""
         position_T = ops.arange(ops.shape(ids)[1]) if cache is None else ops.reshape(cache.position, (1,))
         x = ops.where(ops.equal(position_T, 0)[:, None], self._command(), self.target_embedding.before(ids, seed=seed))
         return self._run_decoder(x, encoded, keep_BT, cache, seed)
@@ -117,8 +117,8 @@ def build_block(hparams: MultiModelHParams, causal: bool, name: str, dtype) -> C
 class ExpertBlock(CompositeLayer):
     """x + Dropout(MoE(LN(x))) (section 2.3).
 
-    The paper has no normalisation here, but the sums that leave blocks are of any size, and gates that read large ones
-    are as good as decided: no noise changes them, and no gradient.
+    The paper has no normalisation here, but the outputs of blocks can be arbitrarily large, and gates that read large
+    values are practically fixed: neither noise nor gradients change them.
     """
 
     def __init__(self, hparams: MultiModelHParams, **kwargs):
@@ -129,7 +129,7 @@ class ExpertBlock(CompositeLayer):
         self.residual = Residual(experts, "pre", EPSILON, hparams.dropout, dtype=policy, name="residual")
 
     def call(self, x_BTD, keep_BT, seed=None):
-        """Returns (B, T, D); positions where `keep_BT` (B, T) bool is False count for no balance."""
+        """Returns (B, T, D); positions where `keep_BT` (B, T) bool is False do not count in the cost."""
         return self.residual(x_BTD, keep_BT=keep_BT, seed=seed)
 
 
@@ -149,7 +149,7 @@ class AttentionBlock(CompositeLayer):
 
 
 class Mixer(CompositeLayer):
-    """ConvBlock(ConvBlock(x + Attention(source, x))): it mixes the encoded inputs with the outputs before."""
+    """ConvBlock(ConvBlock(x + Attention(source, x))): mixes the encoded inputs with the previous outputs."""
 
     def __init__(self, hparams: MultiModelHParams, attends_itself: bool, **kwargs):
         super().__init__(**kwargs)

@@ -1,4 +1,4 @@
-"""Neural GPUs: algorithms on sequences, learnt as what each position does again and again to itself and its neighbours.
+"""Neural GPUs learn algorithms on sequences: every position is updated repeatedly from itself and its neighbours.
 
 Kaiser and Sutskever 2016 ("Neural GPUs Learn Algorithms"); Freivalds and Liepins 2017 ("Improving the Neural GPU
 Architecture for Algorithm Learning").
@@ -23,8 +23,8 @@ from t2t.specs.features import FeatureKind, ProblemSpec
 class NeuralGpu(SequenceModel):
     """Neural GPU: convolutional gated recurrent units, as many steps as positions.
 
-    The state begins with the inputs, takes steps in proportion to their length, and ends with the outputs. At most as
-    many ids are written as are read, end of sequence included: of longer targets the last ids cannot be right.
+    The state starts as the inputs, takes steps in proportion to their length, and ends as the outputs. An output has at
+    most as many ids as the input, including end of sequence: the last ids of longer targets cannot be predicted.
     """
 
     hparams_class = NeuralGpuHParams
@@ -33,7 +33,7 @@ class NeuralGpu(SequenceModel):
     autoregressive = False
     unit_class: ClassVar[type[ConvGru]] = ConvGru
     has_hard_states: ClassVar[bool] = False
-    """Whether states begin within the range of `hard_tanh`, and what saturates costs."""
+    """Whether initial states are limited to the range of `hard_tanh`, and saturation has a cost."""
 
     def __init__(self, hparams: NeuralGpuHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)

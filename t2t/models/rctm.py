@@ -30,7 +30,7 @@ from t2t.specs.features import ProblemSpec
 
 
 class Rctm(EncoderDecoder):
-    """What both models are: convolutions that `encode` the source, and a recurrence that a condition enters."""
+    """Base class of both models: convolutions `encode` the source, and condition a recurrence over the target."""
 
     hparams_class = RctmHParams
     compiles_with_xla = False
@@ -54,7 +54,7 @@ class Rctm(EncoderDecoder):
         build_all((self.convolutions, self.recurrence, *self.dropouts), hidden)
 
     def read_source(self, features: dict[str, Any], seed=None) -> tuple[Any, Any]:
-        """Returns the source's words (B, S, D), zeros at padding, and how many there are, (B,) int32."""
+        """Returns the source's words (B, S, D), zeros at padding, and their number, (B,) int32."""
         inputs = features[INPUTS]
         length_B = ops.sum(ops.cast(self.source_embedding.keep(inputs), "int32"), axis=1)
         x_BSD = self.dropouts[0](self.source_embedding(inputs, seed=seed), seed=seed)
@@ -66,7 +66,7 @@ class Rctm(EncoderDecoder):
         return self.dropouts[2](self.recurrence(x, self.condition(encoded, ids, cache), cache=cache), seed=seed)
 
     def condition(self, encoded, ids, cache: StepCache | None):
-        """Returns what conditions the positions of `ids` (B, T), (B, T or 1, D); with a cache, (N, D) of (N,)."""
+        """Returns the condition of each position of `ids` (B, T), (B, T or 1, D); with a cache, (N, D) for (N,)."""
         raise NotImplementedError
 
 
@@ -77,7 +77,7 @@ class Rctm1(Rctm):
     hparams_class = Rctm1HParams
 
     def encode(self, features: dict[str, Any], seed=None):
-        """Returns the source's vector, (B, D): the one column that is left, or the mean where several are left."""
+        """Returns the source's vector, (B, D): the remaining column, or the mean if several remain."""
         x_BSD, count_B = self.convolutions(*self.read_source(features, seed=seed))
         return ops.sum(x_BSD, axis=1) / ops.maximum(ops.cast(count_B, x_BSD.dtype), 1)[:, None]
 
@@ -105,7 +105,7 @@ class Rctm2(Rctm):
         build_all((self.translation, self.inverse), (None, None, width))
 
     def encode(self, features: dict[str, Any], seed=None):
-        """Returns a column for each of the positions that the target is given, (B, U, D), zeros beyond them."""
+        """Returns a column for each position of the unfolded target, (B, U, D), zeros beyond them."""
         x_BSD, length_B = self.read_source(features, seed=seed)
         columns_B, most = self._length(length_B), self._length(ops.shape(x_BSD)[1])
         added = sum(convolution.reach for convolution in self.inverse.convolutions)

@@ -1,4 +1,4 @@
-"""Recurrent ByteNets (Kalchbrenner et al. 2016, arXiv:1610.10099): an RNN that writes, on top of what reads the source.
+"""Recurrent ByteNets (Kalchbrenner et al. 2016, arXiv:1610.10099): an RNN decoder on top of the source's encoder.
 
 Two rows of the paper's table 1: an RNN on top of ByteNet's convolutions, and an RNN on top of an RNN.
 
@@ -56,7 +56,7 @@ class RecurrentByteNet(EncoderDecoder):
         x_BSD, keep_BS = self.source_embedding(inputs, seed=seed), self.source_embedding.keep(inputs)
         x_BUD, keep_BU = unfolded(x_BSD, keep_BS, self.hparams.unfolding_factor, self.hparams.unfolding_offset)
         read = self.encoder(x_BUD, keep_BU, seed=seed)
-        # A recurrent encoder also returns its last states, which this decoder does not begin with.
+        # A recurrent encoder also returns its last states, which this decoder does not use.
         x_BUD = read[0] if isinstance(self.encoder, RecurrentEncoder) else read
         return x_BUD * ops.cast(keep_BU, x_BUD.dtype)[..., None]
 

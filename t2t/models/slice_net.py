@@ -49,7 +49,7 @@ class SliceNet(EncoderDecoder):
         build_all(parts, (None, None, self.hparams.hidden_size))
 
     def encode(self, features: dict[str, Any], seed=None) -> Source:
-        """Returns the encoder's output, and where it holds data."""
+        """Returns the encoder's output and its mask."""
         keep_BS = self.source_embedding.keep(features[INPUTS])
         x_BSD = self.timing(self.source_embedding(features[INPUTS], seed=seed))
         for module in self.encoder:
@@ -65,13 +65,13 @@ class SliceNet(EncoderDecoder):
 
 
 class InputOutputMixer(keras.layers.Layer):
-    """IOMixer(i, o) = ConvStep([Attention(i, o); o]), windows of 3 that end at each position (section 3.3)."""
+    """IOMixer(i, o) = ConvStep([Attention(i, o); o]), with causal windows of 3 (section 3.3)."""
 
     def __init__(self, hparams: SliceNetHParams, **kwargs):
         super().__init__(**kwargs)
         policy = self.dtype_policy
         self.attention = attention_of(hparams, dtype=policy, name="attention")
-        # In one group of channels, so that what is found and what was written meet.
+        # One group of channels, so that the attention's output and the target are mixed.
         kind = Separability("full" if hparams.convolution == "full" else "separable")
         self.mix = ConvStep(hparams.hidden_size, 3, kind, causal=True, dtype=policy, name="step")
 
@@ -86,7 +86,7 @@ class InputOutputMixer(keras.layers.Layer):
 
 
 class AttentionConvModule(CompositeLayer):
-    """ConvModule(x) + Attention(source, x), windows that end at each position (section 3.3)."""
+    """ConvModule(x) + Attention(source, x), with causal windows (section 3.3)."""
 
     def __init__(self, hparams: SliceNetHParams, **kwargs):
         super().__init__(**kwargs)
@@ -108,7 +108,7 @@ def step_settings(hparams: SliceNetHParams) -> list[Step]:
 
 
 def attention_of(hparams: SliceNetHParams, **kwargs) -> SourceAttention:
-    """Returns the layer of attention."""
+    """Returns the attention layer that the hparams describe."""
     return SourceAttention(hparams.hidden_size, [_separability(hparams, i) for i in range(2)], **kwargs)
 
 

@@ -1,11 +1,11 @@
 """The Transformer, in the order of section 3 of Vaswani et al., *Attention Is All You Need* (2017).
 
 Sections 3.2 (attention), 3.3 (feed-forward), 3.4 (embeddings, the modalities that every model has) and 3.5 (positions)
-are layers of their own; this file is section 3.1: how they are stacked. Training calls the same stacks on whole
-sequences and decoding on one position, with a cache of those before; see `t2t.layers.cache`.
+are layers of their own; this file is section 3.1: how they are stacked. The same stacks serve training, on whole
+sequences, and decoding, on one position at a time with a cache of the earlier ones; see `t2t.layers.cache`.
 
-Legend: B batch, S source length, T target length, D width, J heads of keys and values. In a step of decoding: N rows of
-one position each, so that where (B, T, D) is not said, `x` may be (N, D).
+Legend: B batch, S source length, T target length, D width, J heads of keys and values. In a decoding step: N rows of
+one position each; a tensor named only `x` is (B, T, D) or (N, D).
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -34,14 +34,14 @@ from t2t.specs.features import FeatureKind, ProblemSpec
 
 
 class Source(NamedTuple):
-    """What the decoder knows of a source sentence."""
+    """The encoded source sentences, as the decoder attends to them."""
 
     keys_values: tuple[Any, ...]
-    """The encoder's output as each decoder layer attends to it: `KeysValues`, (B, J, S, channels of a head) each."""
+    """For each decoder layer, `KeysValues` of the encoder's output, (B, J, S, channels of a head) each."""
     keep: Any
     """(B, S) bool, True at data."""
     numbers: Any = ()
-    """(B, S) int32, which example of a packed row each position is of; () where a row is one."""
+    """(B, S) int32: number of the example in its packed row that a position belongs to; () if rows are not packed."""
 
 
 @register_model
@@ -77,7 +77,7 @@ class Transformer(EncoderDecoder):
         build_all(parts, (None, None, width))
         self.target_space = None
         if self.encoder is not None and self.hparams.target_space_embedding:
-            # Tensor2Tensor has a Glorot-uniform table of 32 targets; a model of one target uses one row.
+            # Tensor2Tensor has a Glorot-uniform table of 32 target spaces, of which a model uses one row.
             limit = (6.0 / (32 + width)) ** 0.5
             uniform = keras.initializers.RandomUniform(-limit, limit)
             self.target_space = self.add_weight(name="target_space", shape=(width,), initializer=uniform)
@@ -88,18 +88,18 @@ class Transformer(EncoderDecoder):
         return self.hparams.max_length if self.hparams.positions == "learned" else None
 
     def create_positions(self, **named: Any) -> Positions | None:
-        """Returns the unbuilt layer that adds positions to embeddings; None where nothing is added."""
+        """Returns the unbuilt layer that adds positions to embeddings; None if nothing is added."""
         hparams = self.hparams
         sizes = (hparams.max_length, hparams.hidden_size)
         kind = "sinusoidal" if hparams.positions == "words" else hparams.positions
         return build_positions(kind, *sizes, hparams.sinusoid_layout, **named)
 
     def create_encoder(self, **named: Any) -> Any:
-        """Returns the unbuilt encoder; a variant may have another."""
+        """Returns the unbuilt encoder; subclasses may override this."""
         return Encoder(self.hparams, **named)
 
     def create_decoder(self, has_source: bool, **named: Any) -> Any:
-        """Returns the unbuilt decoder; a variant may have another."""
+        """Returns the unbuilt decoder; subclasses may override this."""
         return Decoder(self.hparams, has_source, **named)
 
     def encode(self, features: dict[str, Any], seed=None) -> Source | None:
@@ -113,7 +113,7 @@ class Transformer(EncoderDecoder):
         return source if number_BS is None else source._replace(numbers=number_BS)
 
     def embed_source(self, inputs, position_BS=None, seed=None) -> tuple[Any, Any]:
-        """Returns what the encoder reads of inputs: vectors (B, S, D), and which of them count, (B, S) bool."""
+        """Returns the encoder's input vectors (B, S, D), and which of them may be attended to, (B, S) bool."""
         x_BSD = self.source_embedding(inputs, seed=seed)
         if self.target_space is not None:
             x_BSD = x_BSD + ops.cast(self.target_space, x_BSD.dtype)
@@ -126,7 +126,7 @@ class Transformer(EncoderDecoder):
         return self.source_dropout(x_BSD, seed=seed), keep_BS
 
     def place_source(self, x_BSD, position_BS=None):
-        """Returns embedded inputs (B, S, D) with their positions; a variant may have others than of targets."""
+        """Adds positions to embedded inputs (B, S, D); subclasses may use other positions than for targets."""
         return self.positions(x_BSD, position_BS) if self.positions is not None else x_BSD
 
     def decode(
@@ -134,7 +134,7 @@ class Transformer(EncoderDecoder):
     ):
         """Returns the decoder's output after `ids`; see the base class.
 
-        `position_BT` (B, T) int32 is the position of each id of packed rows in its own example.
+        In packed rows, `position_BT` (B, T) int32 is the position of each id within its example.
         """
         x = self.target_embedding.before(ids, seed=seed)
         place = position_BT if self.target_words is None else self.target_words(ids, cache=cache)
@@ -156,13 +156,13 @@ class Encoder(CompositeLayer):
         self.final_norm = build_final_norm(self, hparams)
 
     def create_layer(self, hparams: Any, index: int, **named: Any) -> Any:
-        """Returns unbuilt layer 0, 1, ...; a variant may have others."""
+        """Returns the unbuilt layer `index`, from 0; subclasses may override this."""
         return EncoderLayer(hparams, index, **named)
 
     def call(self, x_BSD, keep_BS, number_BS=None, seed=None):
-        """Returns (B, S, D); positions where `keep_BS` (B, S) is False are not looked at.
+        """Returns (B, S, D); positions where `keep_BS` (B, S) is False are not attended to.
 
-        Nor are those of other examples of the row, where `number_BS` tells several apart; see `example_numbers`.
+        In packed rows, a position attends only to its own example; `number_BS` is from `example_numbers`.
         """
         keep = keys_keep(keep_BS, number_BS, number_BS)
         for layer in self.layers_:
@@ -198,18 +198,18 @@ class Decoder(CompositeLayer):
         self.final_norm = build_final_norm(self, hparams)
 
     def create_layer(self, hparams: Any, index: int, has_source: bool, **named: Any) -> Any:
-        """Returns unbuilt layer 0, 1, ...; a variant may have others."""
+        """Returns the unbuilt layer `index`, from 0; subclasses may override this."""
         return DecoderLayer(hparams, index, has_source, **named)
 
     def read_source(self, x_BSD, keep_BS) -> Source:
-        """Returns the encoder's output (B, S, D), of which `keep_BS` (B, S) is data, as every layer attends to it."""
+        """Projects the encoder's output (B, S, D) for every layer; `keep_BS` (B, S) bool is True at data."""
         return Source(tuple(layer.read_source(x_BSD) for layer in self.layers_), keep_BS)
 
     def call(self, x, source: Source | None, keep_BT=None, number_BT=None, cache: StepCache | None = None, seed=None):
-        """Returns `x` after all layers: (B, T, D), position t sees those up to t; or with a cache (N, D), its position.
+        """Returns `x` after all layers: (B, T, D), where position t sees those up to t, or with a cache (N, D).
 
-        Positions where `keep_BT` (B, T) bool is False change no other position; nor do other examples of the row,
-        where `number_BT` tells several apart.
+        `keep_BT` (B, T) bool is False at padding, which does not affect other positions. In packed rows, a position
+        sees only its own example; `number_BT` is from `example_numbers`.
         """
         keys_values, source_keep, target_keep = self.masks(source, keep_BT, number_BT)
         for layer, own in zip(self.layers_, keys_values, strict=True):
@@ -217,9 +217,9 @@ class Decoder(CompositeLayer):
         return self.final_norm(x) if self.final_norm is not None else x
 
     def masks(self, source: Source | None, keep_BT, number_BT) -> tuple[Any, Any, Any]:
-        """Returns the keys and values of each layer, and which keys of source and target may be looked at.
+        """Returns each layer's keys and values of the source, and the masks of source keys and target keys.
 
-        Of targets, those of the same example: what comes after the data is not seen from before it.
+        The mask of target keys only separates packed examples: padding comes last, so no data position sees it.
         """
         target_keep = None if number_BT is None else same_example(number_BT, number_BT)
         if source is None:
@@ -239,7 +239,7 @@ class DecoderLayer(CompositeLayer):
         self.feed_forward = build_feed_forward(self, hparams, index)
 
     def create_target_reader(self, hparams: TransformerHParams) -> Residual:
-        """Returns the unbuilt layer that reads targets up to a position; a variant may have another."""
+        """Returns the unbuilt layer that reads targets up to each position; subclasses may override this."""
         if hparams.decoder_layer == "ssru":
             return build_residual(self, hparams, Ssru(dtype=self.dtype_policy, name="ssru"))
         grid = hparams.target_grid
@@ -247,7 +247,7 @@ class DecoderLayer(CompositeLayer):
         return build_residual(self, hparams, build_self_attention(self, hparams, span))
 
     def read_source(self, x_BSD) -> KeysValues:
-        """Returns the encoder's output (B, S, D) as this layer attends to it."""
+        """Returns this layer's keys and values of the encoder's output (B, S, D)."""
         keys_values: KeysValues = self.source_attention.layer.keys_values(x_BSD)
         return keys_values
 
@@ -258,7 +258,7 @@ class DecoderLayer(CompositeLayer):
 
         `source_keep` and `target_keep` are masks of keys, (B, 1, 1 or T, S or T) bool, or None; see `Decoder`.
         """
-        masks = {} if target_keep is None else {"keep": target_keep}  # of which an SSRU takes none
+        masks = {} if target_keep is None else {"keep": target_keep}  # an SSRU takes no mask
         x = self.target_reader(x, cache=cache, seed=seed, **masks)
         if self.source_attention is not None:
             x = self.source_attention(x, memory=source, keep=source_keep, cache=cache, seed=seed)
@@ -268,14 +268,14 @@ class DecoderLayer(CompositeLayer):
 def build_self_attention(
     owner: keras.layers.Layer, hparams: TransformerHParams, span: Span | BlockWindow
 ) -> MultiHeadAttention:
-    """Returns the layer for a part of `owner`, with the positions that attention knows."""
+    """Returns the self-attention layer of `owner`, with relative or rotary positions if the hparams choose them."""
     distance = hparams.max_relative_position if hparams.positions == "relative" else 0
     positions: dict[str, Any] = {"max_relative_position": distance, "rotary": hparams.positions == "rotary"}
     return build_attention(owner, hparams, "self_attention", span=span, **positions)
 
 
 def share_relative_bias(stack: CompositeLayer, hparams: TransformerHParams) -> RelativeBias | None:
-    """Gives all self-attention of a stack the same biases of distances, and returns them; None with other positions."""
+    """Gives all self-attention layers of a stack one `RelativeBias` and returns it; None with other positions."""
     attentions = (layer for layer in caching_layers(stack) if isinstance(layer, MultiHeadAttention))
     layers = [layer for layer in attentions if layer.name == "self_attention"]
     if hparams.positions != "relative_bias" or not layers:
@@ -295,7 +295,7 @@ def build_attention(
     kind: type[MultiHeadAttention] = MultiHeadAttention,
     **settings: Any,
 ) -> MultiHeadAttention:
-    """Returns the layer for a part of `owner`; `settings` are further ones of its `kind`."""
+    """Returns an attention layer of `owner`, of class `kind`; `settings` are further arguments of the class."""
     sizes = (hparams.hidden_size, hparams.num_heads, hparams.key_channels, hparams.value_channels)
     common = (hparams.attention_dropout, hparams.attention_bias, hparams.max_length)
     settings |= {"num_kv_heads": hparams.num_kv_heads, "dtype": owner.dtype_policy, "name": name}
@@ -303,7 +303,7 @@ def build_attention(
 
 
 def build_feed_forward(owner: keras.layers.Layer, hparams: Any, index: int, activation: str = "") -> Residual:
-    """Returns the feed-forward layer of layer `index`, in a residual connection; `activation` overrides the set."""
+    """Returns the feed-forward part of layer `index` as a `Residual`; `activation` overrides that of the hparams."""
     sizes = (hparams.hidden_size, hparams.filter_size)
     maps = (hparams.gated_feed_forward, hparams.feed_forward_bias)
     settings: Any = (activation or hparams.activation, hparams.relu_dropout, *maps)
@@ -318,7 +318,7 @@ def build_feed_forward(owner: keras.layers.Layer, hparams: Any, index: int, acti
 
 
 def build_residual(owner: keras.layers.Layer, hparams: TransformerHParams, layer: keras.layers.Layer) -> Residual:
-    """Returns a layer in the residual connection of the hparams, for a part of `owner`."""
+    """Wraps a layer of `owner` in the residual connection that the hparams describe."""
     settings = (hparams.norm_position, hparams.norm_epsilon, hparams.layer_prepostprocess_dropout, hparams.norm_type)
     return Residual(layer, *settings, dtype=owner.dtype_policy, name=f"{layer.name}_residual")
 

@@ -23,7 +23,7 @@ class TransformerBart(Transformer):
     hparams_class = TransformerBartHParams
 
     def create_positions(self, **named: Any) -> "PlacedEmbeddings":
-        """Returns the unbuilt layer of the targets, and makes that of the inputs."""
+        """Returns the unbuilt layer of the targets, and creates that of the inputs."""
         named.pop("name")
         if self.spec.inputs:
             self.source_positions = PlacedEmbeddings(self.hparams, name="source_positions", **named)
@@ -41,7 +41,7 @@ class TransformerBart(Transformer):
 
 
 class PlacedEmbeddings(keras.layers.Layer):
-    """Adds positions to embeddings and normalises the sums, as far as the hparams ask for it."""
+    """Adds positions to embeddings and normalises the sums, each only if the hparams ask for it."""
 
     def __init__(self, hparams: TransformerBartHParams, **kwargs):
         super().__init__(**kwargs)
@@ -53,10 +53,10 @@ class PlacedEmbeddings(keras.layers.Layer):
             self.norm = build_norm(hparams.norm_type, hparams.norm_epsilon, dtype=policy, name="norm")
 
     def build(self, input_shape):
-        """Builds the parts that there are."""
+        """Builds the positions and the norm."""
         build_all((self.positions, self.norm), input_shape)
 
     def call(self, x, position_BT=None, cache: StepCache | None = None):
-        """Returns what `Positions` does of `x`, (B, T, D), or with a cache (N, D), normalised."""
+        """Returns `x`, (B, T, D) or with a cache (N, D), with positions added and normalised; see `Positions`."""
         x = self.positions(x, position_BT, cache=cache) if self.positions is not None else x
         return self.norm(x) if self.norm is not None else x

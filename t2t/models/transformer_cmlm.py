@@ -1,9 +1,9 @@
 """The Transformer as a conditional masked language model: Ghazvininejad et al. 2019 (arXiv:1904.09324).
 
-Any words of a target are predicted at once from the source and the other words. How outputs are written with that is
+It predicts any subset of the words of a target at once, from the source and the other words. Decoding with it is
 `t2t.decoding.mask_predict`.
 
-Legend: B batch, S source length, T target length, D width, L lengths of targets that can be predicted.
+Legend: B batch, S source length, T target length, D width, L target lengths that can be predicted.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -34,10 +34,10 @@ from t2t.specs.features import FeatureKind, FeatureSpec
 
 
 class Encoded(NamedTuple):
-    """What is known of a source sentence."""
+    """The encoded source sentences."""
 
     source: Source
-    """Its words, which the decoder reads."""
+    """Their words, as the decoder attends to them."""
     length: Any
     """(B, D): the encoder's output at the LENGTH token."""
 
@@ -48,16 +48,16 @@ class Masked(NamedTuple):
     hidden: Any
     """(B, T, D): the decoder's output."""
     is_masked: Any
-    """(B, T) bool: the words that the decoder did not read, which are predicted."""
+    """(B, T) bool: the masked words, which are predicted."""
     length: Any
-    """(B, D): what the number of words is predicted from."""
+    """(B, D): the input of the length prediction."""
 
 
 @register_model
 class TransformerCmlm(Transformer):
     """A conditional masked language model: predicts any masked words of a target at once, and its length.
 
-    End of sequence is never masked: its place is given by the length, and its prediction is that of the length.
+    End of sequence is never masked: predicting the length replaces predicting it.
     """
 
     hparams_class = TransformerCmlmHParams
@@ -66,7 +66,7 @@ class TransformerCmlm(Transformer):
     mask_predicts = True
     packs_examples = False
     encoder: Any
-    """An `Encoder`, as there are always inputs."""
+    """An `Encoder`; never None, as the model always has inputs."""
 
     def build(self, input_shape=None):
         """Creates every weight."""
@@ -76,7 +76,7 @@ class TransformerCmlm(Transformer):
         self.length_top = ClassLabel(lengths, width, dtype=self.dtype_policy, name="target_length")
         self.token_masks = TokenMasks(dtype=self.dtype_policy, name="token_masks")
         build_all((self.length_top, self.token_masks), (None, None, width))
-        # As long as scaled embeddings.
+        # Unit variance, as scaled embeddings have.
         normal, shape = keras.initializers.RandomNormal(stddev=1.0), (width,)
         self.length_token = self.add_weight(name="length_token", shape=shape, initializer=normal)
         self.mask_token = self.add_weight(name="mask_token", shape=shape, initializer=normal)
@@ -87,7 +87,7 @@ class TransformerCmlm(Transformer):
         return self.hparams.max_length
 
     def create_decoder(self, has_source: bool, **named: Any) -> "CmlmDecoder":
-        """Returns the unbuilt decoder, whose positions read all others."""
+        """Returns the unbuilt decoder, in which every position attends to all others."""
         return CmlmDecoder(self.hparams, has_source, **named)
 
     def encode(self, features: dict[str, Any], seed=None) -> Any:
@@ -110,9 +110,9 @@ class TransformerCmlm(Transformer):
             ids: (B, T) int32, end of sequence included; PAD_ID at masked positions.
             encoded: an `Encoded`.
             keep_BT: bool, True at all positions up to the end of sequence.
-            cache: not read, as there are no steps.
+            cache: unused, as there are no decoding steps.
             seed: of dropout.
-            position_BT: not read, as rows are not packed.
+            position_BT: unused, as rows are not packed.
         """
         is_masked_BT = ops.logical_and(ops.equal(ids, PAD_ID), keep_BT)
         x_BTD = self.target_embedding.before(ids, seed=seed)
@@ -121,7 +121,7 @@ class TransformerCmlm(Transformer):
         return self.decoder(self.target_dropout(x_BTD, seed=seed), encoded.source, keep_BT, seed=seed)
 
     def body(self, features: dict[str, Any], seed=None) -> Masked:
-        """Returns the decoder's output where words are masked by chance; without a seed all of them are."""
+        """Returns the decoder's output for randomly masked words; without a seed all words are masked."""
         targets_BT = features[TARGETS]
         encoded = self.encode(features, seed=seed)
         is_masked_BT = self.token_masks(is_word(targets_BT), seed=seed)
@@ -130,13 +130,13 @@ class TransformerCmlm(Transformer):
         return Masked(hidden_BTD, is_masked_BT, encoded.length)
 
     def logits(self, hidden: Masked):
-        """Returns (B, T, V) float32; of no meaning where no word is masked."""
+        """Returns (B, T, V) float32; meaningful only at masked words."""
         return self.top(hidden.hidden)
 
     def loss_sum(self, hidden: Masked, targets):
         """Returns the loss of the masked words and of the length, summed, and the number of these predictions.
 
-        Label smoothing is of words alone.
+        Label smoothing applies only to words.
         """
         masked_BT = ops.where(hidden.is_masked, targets, PAD_ID)
         word_loss, words = self.top.loss_sum(hidden.hidden, masked_BT)
@@ -145,9 +145,9 @@ class TransformerCmlm(Transformer):
         return word_loss + length_loss, words + ops.sum(ended_B)
 
     def score_targets(self, features: dict[str, Any]) -> TargetScores:
-        """Returns how probable the targets are, (B, T): of the end of sequence the length, given it the words.
+        """Returns the scores of the targets, (B, T): at end of sequence that of the length, elsewhere of the word.
 
-        No word is given another one, so that the sum over a row is the log-probability of the target in one iteration.
+        All words are masked, so the sum over a row is the log-probability of the target in one iteration.
         """
         masked, targets_BT = self.body(features), features[TARGETS]
         words = self.top.score_targets(masked.hidden, targets_BT)
@@ -161,14 +161,14 @@ class TransformerCmlm(Transformer):
 
 
 class CmlmDecoder(Decoder):
-    """The Transformer's decoder without the mask of what comes later (section 2.1)."""
+    """The Transformer's decoder without the causal mask (section 2.1)."""
 
     def create_layer(self, hparams: Any, index: int, has_source: bool, **named: Any) -> "CmlmDecoderLayer":
-        """Returns unbuilt layer 0, 1, ..."""
+        """Returns the unbuilt layer `index`, from 0."""
         return CmlmDecoderLayer(hparams, index, has_source, **named)
 
     def masks(self, source: Source | None, keep_BT, number_BT) -> tuple[Any, Any, Any]:
-        """Returns the keys and values of each layer, and which keys of source and target hold data."""
+        """Returns each layer's keys and values of the source, and which keys of source and target hold data."""
         keys_values, source_keep, _ = super().masks(source, keep_BT, number_BT)
         return keys_values, source_keep, keys_keep(keep_BT)
 

@@ -1,4 +1,4 @@
-"""The Transformer's encoder alone, for classes.
+"""The Transformer's encoder alone, for classification.
 
 Legend: B batch, S source length, D width.
 """
@@ -48,7 +48,7 @@ class TransformerEncoder(SequenceModel):
         return self.hparams.max_length if self.hparams.positions == "learned" else None
 
     def body(self, features: dict[str, Any], seed=None):
-        """Returns the mean of the encoder's output, (B, D), with what its layers cost where they do."""
+        """Returns the hidden states of `answer`, (B, D), as `Costed` if layers add costs to the loss."""
         inputs = features[INPUTS]
         x_BSD, keep_BS = self.source_embedding(inputs, seed=seed), self.source_embedding.keep(inputs)
         x_BSD = self.positions(x_BSD) if self.positions is not None else x_BSD
@@ -57,5 +57,5 @@ class TransformerEncoder(SequenceModel):
         return with_costs(self.answer(x_BSD, keep_BS, features), costs)
 
     def answer(self, x_BSD, keep_BS, features: dict[str, Any]):
-        """Returns what the output layer reads of the encoder's output (B, S, D), of which `keep_BS` (B, S) is data."""
+        """Returns the output layer's input: the mean of the encoder's output (B, S, D) where `keep_BS` is True."""
         return mean_of_kept(x_BSD, keep_BS)

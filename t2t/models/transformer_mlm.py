@@ -19,8 +19,8 @@ from t2t.specs.features import FeatureKind
 class TransformerMlm(TransformerEncoder):
     """A masked language model: the Transformer's encoder predicts the words that its input hides.
 
-    Problems named `..._masked` hide words and have them as targets, at their positions. The weights have the names of
-    `transformer_encoder`'s, which can start from them with `--warm_start_from`.
+    Problems named `..._masked` hide words of the input; the targets are these words, at the same positions. Weights
+    have the same names as in `transformer_encoder`, which can start from them with `--warm_start_from`.
     """
 
     hparams_class = TransformerHParams
@@ -30,7 +30,7 @@ class TransformerMlm(TransformerEncoder):
 
     @classmethod
     def registered_name(cls) -> str:
-        """Returns the prefix that the classifier's variables have, too."""
+        """Returns the prefix of `TransformerEncoder`, so that the variables have the same paths."""
         return TransformerEncoder.registered_name()
 
     def answer(self, x_BSD, keep_BS, features: dict[str, Any]):
@@ -39,5 +39,5 @@ class TransformerMlm(TransformerEncoder):
         if TARGETS not in features:
             return x_BSD
         count = ops.shape(features[TARGETS])[1]
-        missing = at_least(0, count - ops.shape(x_BSD)[1])  # of a masked text there is none
+        missing = at_least(0, count - ops.shape(x_BSD)[1])  # 0 for a masked text, whose targets are as long
         return ops.pad(x_BSD, ((0, 0), (0, missing), (0, 0)))[:, :count]

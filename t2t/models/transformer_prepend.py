@@ -1,7 +1,8 @@
 """The Transformer's decoder alone on inputs and targets as one sequence, a prefix language model.
 
-Liu et al. 2018 (arXiv:1801.10198), section 4.2.3, who summarize so; what inputs see is Tensor2Tensor's `prepend_mode`,
-and with full attention the prefix language model of Raffel et al. 2020 (arXiv:1910.10683), section 3.2.1.
+Liu et al. 2018 (arXiv:1801.10198), section 4.2.3, use it for summarization. The hparam `prepend_mode`, as in
+Tensor2Tensor, sets what inputs attend to; with full attention among them it is the prefix language model of Raffel et
+al. 2020 (arXiv:1910.10683), section 3.2.1.
 
 Legend: B batch, S source length, T target length, P = S + T, D width, N rows decoded together.
 """
@@ -32,10 +33,10 @@ from t2t.specs.features import FeatureKind
 
 @register_model
 class TransformerPrepend(Transformer):
-    """A language model that reads the inputs and goes on with the targets: one stack, one sequence.
+    """A language model that reads the inputs and continues with the targets: one stack, one sequence.
 
-    A target's position counts on from the end of its inputs, behind which padding of the batch is not looked at. The
-    loss is that of the targets.
+    Positions of the targets continue from the end of their inputs; padding between them is not attended to. Only
+    targets have a loss.
     """
 
     hparams_class = TransformerPrependHParams
@@ -43,7 +44,7 @@ class TransformerPrepend(Transformer):
     packs_examples = False
 
     def create_positions(self, **named: Any) -> Positions | None:
-        """Returns the unbuilt layer of positions; learned ones reach across the longest inputs and targets."""
+        """Returns the unbuilt layer of positions; learned ones cover the longest inputs plus the longest targets."""
         hparams = self.hparams
         sizes = (2 * hparams.max_length, hparams.hidden_size)
         return build_positions(hparams.positions, *sizes, hparams.sinusoid_layout, **named)
@@ -57,7 +58,7 @@ class TransformerPrepend(Transformer):
         return PrependedStack(self.hparams, **named)
 
     def body(self, features: dict[str, Any], seed=None):
-        """Returns the hidden states before the targets, (B, T, D); see the base class."""
+        """Returns the hidden states that predict the targets, (B, T, D); see the base class."""
         inputs_BS, targets_BT = features[INPUTS], features[TARGETS]
         keep_BS = self.source_embedding.keep(inputs_BS)
         source_length, count = ops.shape(inputs_BS)[1], ops.shape(targets_BT)[1]
@@ -72,7 +73,7 @@ class TransformerPrepend(Transformer):
         return hidden_BPD[:, source_length:]
 
     def encode(self, features: dict[str, Any], seed=None) -> Source:
-        """Returns the inputs as every layer attends to them."""
+        """Returns the keys and values of the inputs in every layer."""
         keep_BS = self.source_embedding.keep(features[INPUTS])
         x_BSD = self.source_embedding(features[INPUTS], seed=seed)
         x_BSD = self.positions(x_BSD) if self.positions is not None else x_BSD
@@ -81,7 +82,7 @@ class TransformerPrepend(Transformer):
     def decode(
         self, ids, encoded: Source | None, keep_BT=None, cache: StepCache | None = None, seed=None, position_BT=None
     ):
-        """Returns (N, D) of the position of a step; whole sequences are read by `body`, inputs and targets at once."""
+        """Returns (N, D) for a decoding step; whole sequences of inputs and targets are processed by `body`."""
         assert encoded is not None, "the model has inputs"
         assert cache is not None, "see the docstring"
         x_ND = self.target_embedding.before(ids)
@@ -119,7 +120,7 @@ class PrependedStack(CompositeLayer):
         return self._finish(x_BPD)
 
     def read_source(self, x_BSD, keep_BS) -> tuple[KeysValues, ...]:
-        """Returns keys and values of the inputs (B, S, D) in every layer, as targets look at them."""
+        """Returns the keys and values of the inputs (B, S, D) in every layer, for the targets to attend to."""
         found, keep = [], keys_keep(keep_BS)
         for layer in self.layers_:
             found.append(layer.keys_values(x_BSD))
@@ -127,7 +128,7 @@ class PrependedStack(CompositeLayer):
         return tuple(found)
 
     def step(self, x_ND, source: Source, cache: StepCache):
-        """Returns (N, D), the position of a step."""
+        """Returns (N, D) for a decoding step."""
         keep = keys_keep(source.keep)
         for layer, memory in zip(self.layers_, source.keys_values, strict=True):
             x_ND = layer(x_ND, keep, memory, cache=cache)
@@ -149,10 +150,10 @@ class PrependedLayer(CompositeLayer):
         self.feed_forward = build_feed_forward(self, hparams, index)
 
     def keys_values(self, x_BSD) -> KeysValues:
-        """Returns the keys and values of what the layer reads, (B, S, D)."""
+        """Returns the keys and values of the layer's input, (B, S, D)."""
         return self.self_attention.layer.keys_values(self.self_attention.before(x_BSD))
 
     def call(self, x, keep, memory: KeysValues | None = None, cache: StepCache | None = None, seed=None):
-        """Returns (B, P, D), or with a cache and the `memory` of the inputs (N, D); `keep` is as of the attention."""
+        """Returns (B, P, D), or with a cache and the inputs' `memory` (N, D); for `keep` see `PrependedAttention`."""
         x = self.self_attention(x, memory=memory, keep=keep, cache=cache, seed=seed)
         return self.feed_forward(x, seed=seed)

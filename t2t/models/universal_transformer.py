@@ -27,7 +27,7 @@ class UniversalTransformer(Transformer):
     packs_examples = False  # each step adds positions that count from the beginning of the row
 
     def create_positions(self, **named: Any) -> None:
-        """Nothing is added to embeddings: each step adds positions, see `Recurrence`."""
+        """Returns None: positions are added in each step instead, see `Recurrence`."""
         return
 
     def create_encoder(self, **named: Any) -> "RecurrentEncoder":
@@ -60,7 +60,7 @@ class RecurrentEncoder(Encoder):
 class RecurrentDecoder(Decoder):
     """One layer of masked self-attention, attention to the encoder's output and feed-forward, repeated.
 
-    In decoding, each step has keys and values of its own for earlier positions.
+    In decoding, each step of the recurrence caches its own keys and values of earlier positions.
     """
 
     def __init__(self, hparams: UniversalTransformerHParams, has_source: bool, **kwargs):
@@ -80,7 +80,7 @@ class RecurrentDecoder(Decoder):
 
 
 def build_recurrence(owner: keras.layers.Layer, hparams: UniversalTransformerHParams) -> Recurrence:
-    """Returns the recurrence for a part of `owner`."""
+    """Returns the recurrence of `owner`."""
     policy, steps, layout = owner.dtype_policy, hparams.recurrence_steps, hparams.sinusoid_layout
     sizes = (hparams.max_length, hparams.hidden_size)
     positions = build_positions(hparams.positions, *sizes, layout, dtype=policy, name="positions")

@@ -24,7 +24,7 @@ from t2t.specs.constants import INPUTS
 from t2t.specs.features import ProblemSpec
 
 CONDITION_WINDOW = 5
-"""Positions of the inputs that are read together before their mean is taken."""
+"""Window, in positions, of the convolution over the inputs before their mean is taken."""
 
 
 @register_model("wavenet")
@@ -84,7 +84,7 @@ class WaveNet(EncoderDecoder):
         return ops.relu(self.output_map(ops.relu(skipped), cache=cache))
 
     def _conditions(self, ids, encoded, cache: StepCache | None) -> list[Any]:
-        """Returns what each block adds to its gates: (B, 1, 2 D), or with a cache (N, 2 D)."""
+        """Returns the condition that each block adds to its gates: (B, 1, 2 D), or with a cache (N, 2 D)."""
         if encoded is None:
             return [None] * len(self.blocks)
         if cache is not None:

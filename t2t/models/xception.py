@@ -48,7 +48,7 @@ class Xception(SequenceModel):
         self.build()
 
     def _sees_images(self) -> bool:
-        """Returns whether inputs are grids; sequences are grids of one column."""
+        """Returns whether inputs are images; sequences are processed as grids of one column."""
         sources = [end.modalities.source for end in self.problem_modalities.values()] or [self.source_embedding]
         found = {isinstance(source, ImageBottom) for source in sources}
         if len(found) > 1:
@@ -67,7 +67,7 @@ class Xception(SequenceModel):
         self.output_dropout.build()
 
     def body(self, features: dict[str, Any], seed=None):
-        """Returns the mean over what the exit flow gives, (B, E)."""
+        """Returns the mean of the exit flow's output over positions, (B, E)."""
         inputs, keep = features[INPUTS], None
         if self.sees_images:
             x = self.source_embedding.grid(inputs, seed=seed)

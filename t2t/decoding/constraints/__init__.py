@@ -1,1 +1,1 @@
-"""What outputs may be: `token_rules` look at the ids so far, an `automaton` remembers what it needs to know of them."""
+"""Constraints on outputs: `token_rules` read the ids so far, an `automaton` keeps a state for each hypothesis."""

@@ -22,7 +22,7 @@ class Automaton(Protocol):
     def allowed(self, states: Any, room: Any, ids: Any) -> Any:
         """Returns which ids may come next, (N, V) bool.
 
-        As long as only these are written, an output can be completed within its room, with end of sequence.
+        If only these are written, an output can always be completed within its room, including end of sequence.
 
         Args:
             states: (N, S) int32.

@@ -38,7 +38,7 @@ class BatchConstraints(NamedTuple):
         Args:
             constraints: at least one.
             vocab_size: of the outputs.
-            prefixes: what the output of each begins with, and can; None for nothing.
+            prefixes: ids that each output begins with, which its constraint must allow; None for nothing.
         """
         automaton, states_BS = _automaton_of(constraints, vocab_size)
         given = prefixes or [()] * len(constraints)
@@ -46,7 +46,7 @@ class BatchConstraints(NamedTuple):
         return cls(automaton, states_BS, np.array(shortest, np.int32))
 
     def select(self, numbers: Any) -> Self:
-        """Returns those of some of the sentences, by number."""
+        """Selects the constraints of some of the sentences, by index."""
         return self._replace(first_states=self.first_states[numbers], shortest=self.shortest[numbers])
 
 

@@ -40,7 +40,7 @@ class Constraint(NamedTuple):
         """Returns the model's scores, -inf for tokens that may not come next.
 
         Args:
-            found: what the model says.
+            found: the model's scores.
             ids_NT: (N, T) int32, the tokens of each row so far.
             position: () int32, their number.
             states_NS: (N, S) int32, states of the automaton; () without one.
@@ -58,7 +58,7 @@ class Constraint(NamedTuple):
             found = penalise_end(found, settings.eos_penalty)
         if settings.no_repeat_ngram:
             found = forbid_repeats(found, ids_NT, position, settings.no_repeat_ngram, self.vocab_size)
-        if settings.min_length:  # last of these: where nothing else may be written, an output ends
+        if settings.min_length:  # last of these: if nothing else may be written, an output may end
             found = delay_end(found, position, settings.min_length)
         return force_prefix(found, self.prefix, position)
 
@@ -88,9 +88,9 @@ class Constraint(NamedTuple):
 
 
 def _complete_at_end(found: NextToken, free: NextToken, nearer_NV: Any) -> NextToken:
-    """Keeps rows to ids that bring them nearer to where they may end, if the model would end them now.
+    """Where the model would end a row now, restricts it to ids that bring it nearer to a state in which it may end.
 
-    Without beams, phrases would otherwise be put off until there is no other room.
+    Without beams, phrases would otherwise be postponed until the room is used up.
     """
     ends_N = ops.equal(ops.take(free.columns, ops.argmax(free.scores, axis=1)), EOS_ID)
     nearer_NV = ops.where(nearer_NV, found.scores, -float("inf"))

@@ -14,7 +14,7 @@ from t2t.specs.constants import EOS_ID, PAD_ID
 from t2t.specs.constraints.finite import DEAD, FiniteConstraint
 
 MOST_CELLS = 2**26
-"""States times edges of the table of a call: 512 MiB."""
+"""Largest number of states times edges of the tables of a call: 512 MiB."""
 
 _NEVER = 2**30
 """Ids that an output still needs where it cannot end."""
@@ -22,7 +22,7 @@ _NEVER = 2**30
 
 class _Tables(NamedTuple):
     edge_ids: Any
-    """(S, E) int32: ids with a next state of their own, at least 0; -1 for none."""
+    """(S, E) int32: ids whose next state is not the default, at least 0; -1 for none."""
     edge_states: Any
     """(S, E) int32: that state."""
     default_states: Any
@@ -32,11 +32,11 @@ class _Tables(NamedTuple):
     is_final: Any
     """(S,) bool."""
     shares_beams: Any
-    """(S,) bool: whether beams are shared out by what is missing, see `t2t.decoding.banks`."""
+    """(S,) bool: whether the beams are divided into banks, see `t2t.decoding.banks`."""
 
 
 class FiniteAutomaton(_Tables):
-    """See `t2t.decoding.constraints.automaton.Automaton`; state 0 is the one that nothing leads out of."""
+    """See `t2t.decoding.constraints.automaton.Automaton`; state 0 is the dead state."""
 
     @classmethod
     def of_constraints(cls, constraints: Sequence[FiniteConstraint]) -> tuple[Self, np.ndarray]:
@@ -91,7 +91,7 @@ class FiniteAutomaton(_Tables):
         return ops.cast(ops.where(has_ended_N, states_N, after_N), "int32")[:, None]
 
     def edge_ids_of(self, states: Any) -> Any:
-        """Returns the ids that have a next state of their own in each state, (N, E) int32; -1 for none."""
+        """Returns the ids of `edge_ids` in the state of each row, (N, E) int32; -1 for none."""
         return ops.take(self.edge_ids, states[:, 0], axis=0)
 
 
@@ -99,7 +99,7 @@ class PhraseAutomaton(FiniteAutomaton):
     """A finite automaton; some of its sentences use banks."""
 
     def shared(self, states: Any) -> Any:
-        """Returns which rows share out beams, (N,) bool."""
+        """Returns which rows use banks, (N,) bool."""
         return ops.take(self.shares_beams, states[:, 0])
 
     def nearer(self, states: Any, ids: Any) -> Any:
@@ -109,7 +109,7 @@ class PhraseAutomaton(FiniteAutomaton):
         return _with_ids(none_NV, self.edge_ids_of(states), after_NE < ops.take(self.needed, states[:, 0])[:, None])
 
     def banks(self, states: Any) -> Any:
-        """Returns how many ids outputs still need, (N,) int32; 0 where beams are not shared out."""
+        """Returns how many ids outputs still need, (N,) int32; 0 in rows without banks."""
         return ops.where(self.shared(states), ops.take(self.needed, states[:, 0]), 0)
 
 

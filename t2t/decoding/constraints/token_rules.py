@@ -14,7 +14,7 @@ _FORBIDDEN = -1e9
 
 
 def forbid_padding(found: NextToken) -> NextToken:
-    """Forbids the padding id; its probability is not given to other ids."""
+    """Forbids the padding id; its probability is not redistributed."""
     return found._replace(never=PAD_ID)
 
 
@@ -22,7 +22,7 @@ def force_prefix(found: NextToken, prefix_NP: Any, position: Any) -> NextToken:
     """Forces the next id of a prefix, with log-probability 0.
 
     Args:
-        found: unchanged in rows whose prefix has no id at `position`.
+        found: the model's scores, kept in rows whose prefix has no id at `position`.
         prefix_NP: (N, P) int32, zero padded; None where there are no prefixes.
         position: () int32, how many ids have been written.
     """
@@ -41,7 +41,7 @@ def force_prefix(found: NextToken, prefix_NP: Any, position: Any) -> NextToken:
 
 
 def as_log_probs(found: NextToken, vocab_size: int) -> NextToken:
-    """Returns the log-probabilities of all tokens, so that what is forbidden next gives its probability to no other."""
+    """Converts scores to log-probabilities, so that forbidding a token does not redistribute its probability."""
     return found._replace(scores=all_log_probs(found, vocab_size), normalised=True, never=None)
 
 
@@ -68,7 +68,7 @@ def forbid_repeats(found: NextToken, ids_NT: Any, position: Any, size: int, voca
     Paulus et al. 2018 (arXiv:1705.04304), section 2.5.
 
     Args:
-        found: what the model says.
+        found: the model's scores.
         ids_NT: (N, T) int32, tokens so far.
         position: () int32, their number.
         size: n, at least 1.

@@ -1,1 +1,1 @@
-"""How features become vectors, and vectors become what is predicted; any body of a model meets any kind of feature."""
+"""Modalities: bottoms turn features into vectors, tops predict features; bodies of models work on vectors alone."""

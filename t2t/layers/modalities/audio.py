@@ -55,7 +55,7 @@ class LogMelAudio(Bottom):
         return self.last(ops.reshape(x_BFMC, (*ops.shape(x_BFMC)[:2], x_BFMC.shape[2] * x_BFMC.shape[3])))
 
     def augmented(self, x_BFM, keep_BF, seed):
-        """Returns the normalised bands (B, F, M) as they are learnt from: unchanged, unless a subclass changes them."""
+        """Returns the normalised bands (B, F, M) with data augmentation: unchanged, unless a subclass overrides it."""
         return x_BFM
 
     def keep(self, samples_BN):
@@ -63,7 +63,7 @@ class LogMelAudio(Bottom):
         return self.frames_keep(samples_BN)[:, :: 2**HALVINGS]
 
     def positions_of(self, length: int) -> int:
-        """Returns how many vectors there are of so many samples."""
+        """Returns the number of vectors for `length` samples."""
         return -(-length // (_samples(HOP_SECONDS, self.spec.sample_rate) * 2**HALVINGS))
 
     def frames_keep(self, samples_BN):
@@ -78,7 +78,7 @@ def log_mel(samples_BN, sample_rate: int):
     """
     frame, hop = (_samples(seconds, sample_rate) for seconds in (FRAME_SECONDS, HOP_SECONDS))
     size = 2 ** int(np.ceil(np.log2(frame)))
-    # The frames that begin in the last samples go on in zeros.
+    # Frames that begin in the last samples are completed with zeros.
     padded_BN = ops.pad(ops.cast(samples_BN, "float32"), ((0, 0), (0, frame)))
     frames_BFL = ops.extract_sequences(padded_BN, frame, hop)[:, : (ops.shape(samples_BN)[1] + hop - 1) // hop]
     window_L = np.hanning(frame + 1)[:-1].astype(np.float32)
@@ -97,7 +97,7 @@ def _spectrum(frames_BFL, size: int):
 
 
 def mel_bands(sample_rate: int, size: int, bands: int = BANDS):
-    """Returns (K, M) float32, how much of each of the size / 2 + 1 frequencies each band takes.
+    """Returns the weight of each of the K = size / 2 + 1 frequencies in each band, (K, M) float32.
 
     The mel scale is that of O'Shaughnessy (1987), 2595 log10(1 + f / 700); bands go from 0 to half the sample rate.
     """

@@ -18,15 +18,15 @@ class Bottom(keras.layers.Layer):
     """Turns a feature into vectors of D channels."""
 
     kinds: ClassVar[frozenset[FeatureKind]] = frozenset()
-    """Kinds of features that it takes."""
+    """Kinds of features that it reads."""
 
     def __init__(self, spec: FeatureSpec, width: int, **kwargs):
-        # Without autocasting: sound is read as it is, and its energies are computed in float32.
+        # No autocasting: audio is read unchanged, and its energies are computed in float32.
         super().__init__(autocast=False, **kwargs)
         self.spec, self.width = spec, width
 
     def call(self, feature, seed=None):
-        """Returns (B, P, D) of a batch of the feature.
+        """Returns the vectors of a batch of the feature, (B, P, D).
 
         Args:
             feature: its arrays, as `t2t.data.batch_arrays` gives them.
@@ -39,7 +39,7 @@ class Bottom(keras.layers.Layer):
         raise NotImplementedError
 
     def positions_of(self, length: int) -> int:
-        """Returns how many vectors there are of an example of so many items: ids, samples, frames, rows of pixels."""
+        """Returns the number of vectors of an example with `length` items: ids, samples, frames or rows of pixels."""
         return length
 
 
@@ -52,26 +52,26 @@ class Top(keras.layers.Layer):
     kinds: ClassVar[frozenset[FeatureKind]] = frozenset()
     """Kinds of features that it predicts."""
     part: ClassVar[str] = "top"
-    """Its part of the paths of its weights."""
+    """Its name in the paths of its weights."""
 
     def __init__(
         self, spec: FeatureSpec, width: int, label_smoothing: float = 0.0, label_smoothing_kind: str = "all", **kwargs
     ):
-        # Without autocasting, which would make the float32 weights of `decode_weights` 16-bit ones at every call.
+        # No autocasting: it would convert the float32 weights of `decode_weights` to 16 bits in every call.
         super().__init__(name=kwargs.pop("name", self.part), autocast=False, **kwargs)
         self.spec, self.width = spec, width
         self.label_smoothing, self.label_smoothing_kind = label_smoothing, label_smoothing_kind
 
     def decode_weights(self):
-        """Returns the weights as many calls in a row want them, or None where `call` takes its own."""
+        """Returns the weights in the form used for many calls in a row; None if `call` needs no preparation."""
         return None
 
     def call(self, hidden, decode_weights=None):
-        """Returns (..., C) float32 logits for hidden states (..., D); `decode_weights` comes from the method."""
+        """Returns (..., C) float32 logits for hidden states (..., D); `decode_weights` is the result of that method."""
         raise NotImplementedError
 
     def score_targets(self, hidden, targets) -> TargetScores:
-        """Returns how probable targets (...) int32 are under hidden states (..., D); of no meaning at padding."""
+        """Returns the scores of targets (...) int32 under hidden states (..., D); meaningless at padding."""
         return score_logits(self(hidden), targets)
 
     def most_probable(self, hidden):
@@ -81,7 +81,7 @@ class Top(keras.layers.Layer):
     def loss_sum(self, hidden, targets):
         """Returns the training loss in nats, summed over all predictions, and their number, both () float32.
 
-        Padding counts nothing in either. `hidden` is (..., D), `targets` the feature.
+        Padding counts in neither. `hidden` is (..., D), `targets` the feature.
         """
         raise NotImplementedError
 

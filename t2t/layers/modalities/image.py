@@ -1,4 +1,4 @@
-"""Images as inputs: to a grid of vectors, by one convolution or by Xception's entry flow.
+"""Images as inputs: a grid of vectors, from one convolution or from Xception's entry flow.
 
 Legend: B batch, Y rows, X columns, C channels, P positions (Y * X of the grid), D width.
 """
@@ -16,7 +16,7 @@ from t2t.specs.features import FeatureKind
 
 
 class ImageBottom(Bottom):
-    """Base of all: intensities are standardised, the grid of vectors is read row by row."""
+    """Base class: standardises intensities, and reads the grid of vectors row by row."""
 
     kinds = frozenset({FeatureKind.IMAGE})
     patch: ClassVar[int]
@@ -85,7 +85,7 @@ class XceptionImage(ImageBottom):
 
 
 def standardised(images_BYXC, dtype: str):
-    """Returns each image, uint8, with mean 0 and variance 1 over all of it; a plain one is all zeros."""
+    """Returns each uint8 image with mean 0 and variance 1 over all its values; a constant one becomes zeros."""
     x = ops.cast(images_BYXC, "float32") / 255.0
     centred = x - ops.mean(x, axis=(1, 2, 3), keepdims=True)
     deviation = ops.sqrt(ops.mean(ops.square(centred), axis=(1, 2, 3), keepdims=True))

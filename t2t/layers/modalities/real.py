@@ -48,7 +48,7 @@ class RealValues(DenseTop):
     part = "real_values"
 
     def loss_sum(self, hidden, targets):
-        """Returns half of the squared error (the part of the likelihood that can be learnt) and the vectors' number."""
+        """Returns half the squared error (the likelihood without its constant) and the number of vectors."""
         squares_BT = ops.sum(ops.square(self(hidden) - ops.cast(targets, "float32")), axis=-1)
         weights_BT = ops.cast(data_keep(targets), "float32")
         return 0.5 * ops.sum(squares_BT * weights_BT), ops.sum(weights_BT)

@@ -34,26 +34,26 @@ class Modalities(NamedTuple):
     target: Bottom | None
     """None for a model that does not read its targets."""
     top: Top | None
-    """None where a body has modalities for each of several problems."""
+    """None in a model that has modalities for each of several problems."""
     command: "Command | None" = None
     """Vector that identifies the problem to the body."""
 
 
 class Command(keras.layers.Layer):
-    """A vector of a problem, from which its answers begin: Kaiser et al. 2017 (arXiv:1706.05137), section 2.4."""
+    """A problem's vector, with which decoding starts: Kaiser et al. 2017 (arXiv:1706.05137), section 2.4."""
 
     def __init__(self, width: int, **kwargs):
         super().__init__(**kwargs)
         self.width = width
 
     def build(self, input_shape=None):
-        """Creates the vector (D,), normal around 0 and as long as scaled embeddings."""
+        """Creates the vector (D,), normal with unit variance, as scaled embeddings have."""
         normal = keras.initializers.RandomNormal(stddev=1.0)
         self.vector = self.add_weight(name="vector", shape=(self.width,), initializer=normal)
 
 
 class ProblemModalities(keras.layers.Layer):
-    """Modalities of one of several problems, under its name."""
+    """The modalities of one of several problems; the layer has the problem's name."""
 
     def __init__(self, modalities: Modalities, **kwargs):
         super().__init__(**kwargs)
@@ -81,11 +81,11 @@ def build_modalities(
 ) -> Modalities:
     """Returns the unbuilt modalities of a model.
 
-    One that does not read its targets has no bottom of them but a shared one; `has_command` says whether the body is
-    told which problem it works on, `shared_table` the name of a table that inputs and targets have in common.
+    A model that does not read its targets has a bottom for them only if it is shared. `has_command` gives the body a
+    vector that identifies the problem; `shared_table` is the name of a table shared by inputs and targets.
 
     Raises:
-        UserError: a modality is named for a kind of feature that it does not take.
+        UserError: a modality named in the hparams does not support the kind of feature.
     """
     width, source, target = hparams.hidden_size, None, None
     of_tokens = {name: getattr(hparams, name) for name in ("symbol_dropout", "target_start", "target_start_id")}
@@ -110,7 +110,7 @@ def build_modalities(
 
 
 def shared_member(spec: ProblemSpec) -> ProblemSpec:
-    """Returns the spec for which the one modality of all problems of a mixture is built.
+    """Returns the spec from which the shared modalities of all problems of a mixture are built.
 
     Raises:
         UserError: their features differ.
@@ -127,9 +127,9 @@ def shared_member(spec: ProblemSpec) -> ProblemSpec:
 
 
 def hparams_of_members(spec: ProblemSpec, hparams: HParams) -> list[HParams]:
-    """Returns the hparams of each problem of a mixture: a named modality is kept by the problems whose kind it takes.
+    """Returns the hparams of each problem of a mixture: only problems whose features it supports keep a named modality.
 
-    If there are none, the first problem keeps it, so that it is refused there.
+    If there are none, the first problem keeps it, so that building it raises the error.
     """
     own = [hparams.replace() for _ in spec.members]
     for field, features in (
@@ -147,7 +147,7 @@ def hparams_of_members(spec: ProblemSpec, hparams: HParams) -> list[HParams]:
 
 
 def _modality(base: type, name: str, feature: FeatureSpec) -> type:
-    """Returns the class of a modality, the one named or that of the feature's kind."""
+    """Returns the class of a modality: the named one, or the default for the kind of feature."""
     chosen = name or (BOTTOMS if base is Bottom else TOPS)[feature.kind]
     found = MODALITIES.get(chosen)
     if not issubclass(found, base) or feature.kind not in found.kinds:

@@ -1,6 +1,6 @@
 """SpecAugment: masks of mel bands and frames while training (Park et al. 2019, arXiv:1904.08779, section 2).
 
-Zeros stand for what is masked: the mean of a band, since bands are normalised. The paper's time warping is left out.
+Masked values are zeros, the mean of every band, since bands are normalised. The paper's time warping is left out.
 
 Legend: B batch, F frames, M mel bands, K masks of an example, L places along an axis, frames or bands.
 """
@@ -35,7 +35,7 @@ SWITCHBOARD_MILD = Policy(2, 15, 2, 70, 0.2)
 
 
 class SpecMasks(SeededLayer):
-    """Masks bands and frames of each example by chance, a function of the seed."""
+    """Masks random bands and frames of each example, a function of the seed."""
 
     def __init__(self, policy: Policy, **kwargs):
         super().__init__(**kwargs)
@@ -45,7 +45,7 @@ class SpecMasks(SeededLayer):
         """Returns (B, F, M) with zeros in the masks; `keep_BF` (B, F) bool is False at padding."""
         policy, (batch, frames, bands) = self.policy, ops.shape(x_BFM)
         masks = policy.band_masks + policy.time_masks
-        # Whole numbers, which compilers draw alike: 24 bits of them are a float32 in [0, 1).
+        # Integers, which all compilers draw alike; 24 of their bits make a float32 in [0, 1).
         words_2BK = keras.random.randint(
             (2, batch, masks), -(2**31), 2**31 - 1, dtype="int32", seed=GivenSeed(self.own_seed(seed))
         )
@@ -60,14 +60,14 @@ class SpecMasks(SeededLayer):
 
 
 def masked(drawn_2BK, widest, size, length):
-    """Returns (B, L) bool, True at the places that any of K masks hides.
+    """Returns (B, L) bool, True at the positions that any of K masks hides.
 
-    A mask has 0 to `widest` places, and begins so that it ends within `size`, all equally likely.
+    The width of a mask is uniform from 0 to `widest`, and its start uniform from 0 to below `size` minus the width.
 
     Args:
-        drawn_2BK: (2, B, K) float32, uniform in [0, 1): for widths and for beginnings.
+        drawn_2BK: (2, B, K) float32, uniform in [0, 1): for widths and for starts.
         widest: a float, or (B, 1) float32.
-        size: places that hold data, a float or (B, 1) float32.
+        size: number of positions that hold data, a float or (B, 1) float32.
         length: L.
     """
     width_BK1 = ops.floor(drawn_2BK[0] * (widest + 1.0))[..., None]
@@ -90,7 +90,7 @@ class SpecAugmentAudio(LogMelAudio):
         self.masks.build()
 
     def augmented(self, x_BFM, keep_BF, seed):
-        """Returns the bands (B, F, M) with masks; without a seed as they are."""
+        """Returns the bands (B, F, M) with masks; without a seed, unchanged."""
         return x_BFM if seed is None else self.masks(x_BFM, keep_BF, seed)
 
 

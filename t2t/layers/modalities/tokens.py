@@ -1,4 +1,4 @@
-"""Token embeddings and the output layer that may share their table: section 3.4.
+"""Token embeddings, and the output layer, which may share their table: section 3.4.
 
 Legend: B batch, T length, D width, V vocabulary.
 """
@@ -19,7 +19,7 @@ from t2t.specs.features import FeatureKind
 
 
 class SymbolDropout(Dropout):
-    """Zeroes whole vectors, a fraction `rate` of them, and leaves the others as they are."""
+    """Zeroes whole vectors, a fraction `rate` of them, and leaves the others unchanged."""
 
     def call(self, x, seed=None):
         """Returns `x` (..., D) with dropout under `seed`, see the base class."""
@@ -30,7 +30,7 @@ class SymbolDropout(Dropout):
 
 
 def _add_table(layer: keras.layers.Layer):
-    # N(0, D^-1/2): vectors scaled by sqrt(D) have unit variance, and so have the logits of normalised hidden states.
+    # Standard deviation D^-1/2: vectors scaled by sqrt(D), and logits of normalised hidden states, have unit variance.
     normal = keras.initializers.RandomNormal(stddev=layer.width**-0.5)
     return layer.add_weight(name="table", shape=(layer.spec.vocab_size, layer.width), initializer=normal)
 
@@ -39,9 +39,9 @@ def _add_table(layer: keras.layers.Layer):
 class TokenEmbedding(Bottom):
     """Tokens: a table of vectors, read scaled by sqrt(D).
 
-    In training, a fraction `symbol_dropout` of the tokens has vectors of zeros, and the others are not scaled for it.
-    `target_start` says what comes before the first target: `zero`, a vector of zeros, `pad`, that of padding, or `id`,
-    that of `target_start_id`.
+    In training, a fraction `symbol_dropout` of the tokens has zero vectors, and the others are not scaled up for it.
+    `target_start` chooses the vector before the first target: `zero`, zeros; `pad`, that of padding; or `id`, that of
+    `target_start_id`.
     """
 
     kinds = frozenset({FeatureKind.TOKENS})
@@ -61,7 +61,7 @@ class TokenEmbedding(Bottom):
                 f"hparam target_start_id={target_start_id}: the vocabulary has ids 0 to {spec.vocab_size - 1}; name one"
             )
         self.target_start, self.target_start_id = target_start, target_start_id
-        # One for each side: a table that both share would drop the same places of both.
+        # One for each side: in a shared table, one layer would drop the same positions on both.
         self.source_dropout, self.target_dropout = (
             SymbolDropout(symbol_dropout, dtype=self.dtype_policy, name=f"{side}_symbol_dropout")
             for side in ("source", "target")
@@ -85,9 +85,9 @@ class TokenEmbedding(Bottom):
         return padding_keep(ids_BT)
 
     def before(self, ids, seed=None):
-        """Returns (..., D) of the token before each position, (...) int32, where PAD_ID says that none came before.
+        """Returns (..., D) of the token before each position, (...) int32; PAD_ID means that there is none.
 
-        There the vector is what `target_start` says.
+        The vector is then the one that `target_start` chooses.
         """
         if self.target_start == "id":
             ids = ops.where(padding_keep(ids), ids, self.target_start_id)
@@ -101,8 +101,8 @@ class TokenEmbedding(Bottom):
 class TokenSoftmax(Top):
     """Tokens: products with a table of vectors, unscaled; its own, or that of `embedding`.
 
-    With `has_bias` each token has a bias, which is computed as a further column of the table, for which hidden states
-    have a 1: so the loss and its gradient, scores and selected tokens need no other formulas.
+    With `has_bias` each token has a bias. It is treated as another column of the table, with a 1 appended to hidden
+    states, so that the loss and its gradient, scores and selected tokens need no other formulas.
     """
 
     kinds = frozenset({FeatureKind.TOKENS})
@@ -113,7 +113,7 @@ class TokenSoftmax(Top):
         self.embedding, self.has_bias = embedding, has_bias
 
     def build(self, input_shape=None):
-        """Creates the table (V, D) where it has one of its own, and the bias (V,) where there is one."""
+        """Creates the table (V, D) unless it is shared, and the bias (V,) with `has_bias`."""
         self.own_table = _add_table(self) if self.embedding is None else None
         shape = (self.spec.vocab_size,)
         self.bias = self.add_weight(name="bias", shape=shape, initializer="zeros") if self.has_bias else None
@@ -123,22 +123,22 @@ class TokenSoftmax(Top):
         return ops.convert_to_tensor(self.own_table if self.embedding is None else self.embedding.table)
 
     def kernel(self):
-        """Returns what `inputs` are multiplied by, float32: the table, (V, D), or it and the bias, (V, D + 1)."""
+        """Returns the matrix for `inputs`, float32: the table (V, D), or table and bias side by side, (V, D + 1)."""
         if self.bias is None:
             return self.table()
         return ops.concatenate([self.table(), ops.convert_to_tensor(self.bias)[:, None]], axis=-1)
 
     def inputs(self, hidden):
-        """Returns hidden states (..., D), with a 1 after each where there is a bias."""
+        """Returns hidden states (..., D), with a 1 appended to each if there is a bias."""
         if self.bias is None:
             return hidden
         return ops.concatenate([hidden, ops.ones_like(hidden[..., :1])], axis=-1)
 
     def decode_weights(self, token_ids=None):
-        """Returns the kernel as `call` multiplies it: transposed, products of few rows are up to three times as fast.
+        """Returns the kernel for `call`, transposed: products of few rows are then up to three times as fast.
 
-        (D, V) float32, or (D + 1, V), of numbers that the layer's type has, so that all logits are of the weights that
-        are trained. With `token_ids` (V',) int32, it returns their columns, (D, V').
+        It is (D, V) or (D + 1, V) float32, rounded to the layer's compute type, so that logits are those of the weights
+        used in training. With `token_ids` (V',) int32, it has only their columns, (D, V').
         """
         kernel = self.kernel() if token_ids is None else ops.take(self.kernel(), token_ids, axis=0)
         return ops.transpose(ops.cast(ops.cast(kernel, self.compute_dtype), "float32"))

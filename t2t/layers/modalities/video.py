@@ -57,7 +57,7 @@ class TubeletVideo(Bottom):
         return self.positions(self.projection(self.tubelets(ops.reshape(images, (batch, frames, *self.spec.shape)))))
 
     def tubelets(self, x_BTYXC):
-        """Returns the values of each tubelet, (B, P, F * patch * patch * C); zeros complete those at the edges."""
+        """Returns the values of each tubelet, (B, P, F * patch * patch * C), zero padded at the edges."""
         (batch, frames), (rows, columns, channels) = ops.shape(x_BTYXC)[:2], self.spec.shape
         edges = ((0, self.frames - 1), (0, -rows % self.patch), (0, -columns % self.patch))
         x = ops.pad(x_BTYXC, ((0, 0), *edges, (0, 0)))[:, : (frames + self.frames - 1) // self.frames * self.frames]
@@ -71,7 +71,7 @@ class TubeletVideo(Bottom):
         return ops.repeat(_frames_keep(clips_BTYXC)[:, :: self.frames], self.places, axis=1)
 
     def positions_of(self, length: int) -> int:
-        """Returns P of a clip of so many frames."""
+        """Returns P for a clip of `length` frames."""
         return -(-length // self.frames) * self.places
 
     @property
@@ -95,15 +95,15 @@ class LargeTubeletVideo(TubeletVideo):
 
 @register_modality
 class PixelVideo(Bottom):
-    """Clips of which the next frame is written: a vector a pixel, by convolutions of the last 4 frames.
+    """Clips whose next frame is predicted: a vector for each pixel, by convolutions over the last 4 frames.
 
     Like the encoders of Kalchbrenner et al. 2016, "Video pixel networks" (arXiv:1610.00527), they keep the size of a
-    frame; those join the frames by a recurrence.
+    frame; those encoders combine the frames by a recurrence.
     """
 
     kinds = frozenset({FeatureKind.VIDEO})
     frames: ClassVar[int] = 4
-    """Frames that are read; where a clip has fewer, black ones come before it."""
+    """Frames that are read; shorter clips are padded with black frames at the start."""
 
     def build(self, input_shape=None):
         """Creates the convolutions."""
