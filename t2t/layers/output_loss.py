@@ -62,34 +62,45 @@ def _loss_and_gradients(hidden_ND, kernel_VD, targets_N, weights_N1, e: float):
         w (ln sum_v exp z_v - (1 - e) z_target - e mean_v z_v),
     whose gradient with regard to z_v is
         w (softmax(z)_v - (1 - e) [v = target] - e / V).
-    The blocks compute the softmax and the target's logit; the other terms are linear in h and need no logits.
+    The blocks compute the loss of the target and the products with the softmax of the other ids; the terms with e are
+    linear in h and need no logits. The target's own gradient, w (softmax(z)_target - 1 + e), is nearly 0 once a token
+    is learnt: as a difference of two products rounded to 16 bits it would be lost, so it is computed in float32.
     """
     dtype, vocab_size = hidden_ND.dtype, kernel_VD.shape[0]
-    loss, soft_ND, soft_VD = _over_blocks(hidden_ND, ops.cast(kernel_VD, dtype), targets_N, weights_N1, e)
+    blocks = _over_blocks(hidden_ND, ops.cast(kernel_VD, dtype), targets_N, weights_N1, e)
+    loss, missing_N1, soft_ND, soft_VD = blocks
 
     weighted_ND = ops.cast(hidden_ND, "float32") * weights_N1
     sum_D, mean_D = ops.sum(weighted_ND, axis=0), ops.mean(kernel_VD, axis=0)
     loss = loss - e * ops.sum(sum_D * mean_D)
-    hard_ND = (1.0 - e) * ops.take(kernel_VD, targets_N, axis=0) + e * mean_D
-    hard_VD = (1.0 - e) * ops.segment_sum(weighted_ND, targets_N, num_segments=vocab_size) + (e / vocab_size) * sum_D
+    hard_ND = missing_N1 * ops.take(kernel_VD, targets_N, axis=0) + e * mean_D
+    hard_VD = ops.segment_sum(missing_N1 * weighted_ND, targets_N, num_segments=vocab_size) + (e / vocab_size) * sum_D
     return loss, (soft_ND - ops.cast(hard_ND * weights_N1, dtype), soft_VD - hard_VD)
 
 
 def _over_blocks(hidden_ND, kernel_VD, targets_N, weights_N1, e: float):
-    """Returns the terms that need logits: of the loss (), and of its gradients (N, D) and (V, D) float32."""
-    count, width = ops.shape(targets_N)[0], hidden_ND.shape[-1]
+    """Returns the terms that need logits, float32 but for the gradient (N, D).
+
+    They are the sum of the losses (), what the target's probability lacks to 1 - e (N, 1), and the gradients (N, D) and
+    (V, D) by the other ids.
+    """
+    count = ops.shape(targets_N)[0]
     most = block_size()
     blocks = tuple(split_blocks(x, most) for x in (hidden_ND, targets_N, weights_N1))
 
-    def advance(g, loss, gradient_GRD, gradient_VD):
-        of_block, rows_RD, rows_VD = _block(*(ops.take(x, g, axis=0) for x in blocks), kernel_VD, e)
-        # Blocks move up by one, so that in the end the first is first: a write that every backend supports.
-        gradient_GRD = ops.concatenate([gradient_GRD[1:], rows_RD[None]], axis=0)
-        return loss + of_block, gradient_GRD, gradient_VD + rows_VD
+    def advance(g, loss, missing_GR1, gradient_GRD, gradient_VD):
+        of_block, missing_R1, rows_RD, rows_VD = _block(*(ops.take(x, g, axis=0) for x in blocks), kernel_VD, e)
+        return loss + of_block, _push(missing_GR1, missing_R1), _push(gradient_GRD, rows_RD), gradient_VD + rows_VD
 
-    start = (ops.zeros(()), ops.zeros_like(blocks[0]), ops.zeros(kernel_VD.shape))
-    loss, gradient_GRD, gradient_VD = fold(0, ops.shape(blocks[0])[0], advance, start)
-    return loss, ops.reshape(gradient_GRD, (-1, width))[:count], gradient_VD
+    start = (ops.zeros(()), ops.zeros_like(blocks[2]), ops.zeros_like(blocks[0]), ops.zeros(kernel_VD.shape))
+    loss, missing_GR1, gradient_GRD, gradient_VD = fold(0, ops.shape(blocks[0])[0], advance, start)
+    missing_N1, gradient_ND = (ops.reshape(x, (-1, x.shape[-1]))[:count] for x in (missing_GR1, gradient_GRD))
+    return loss, missing_N1, gradient_ND, gradient_VD
+
+
+def _push(blocks, block):
+    """Moves blocks up by one and adds one at the end: after G of them the first is first, on every backend."""
+    return ops.concatenate([blocks[1:], block[None]], axis=0)
 
 
 def _block(hidden_RD, targets_R, weights_R1, kernel_VD, e: float):
@@ -102,8 +113,15 @@ def _block(hidden_RD, targets_R, weights_R1, kernel_VD, e: float):
     exp_RV = ops.exp(logits_RV - most_R1)
     sum_R1 = ops.sum(exp_RV, axis=-1, keepdims=True)
     losses_R1 = ops.log(sum_R1) + most_R1 - (1.0 - e) * target_R1
+    missing_R1 = 1.0 - e - ops.exp(target_R1 - most_R1) / sum_R1
     # Instead of the V numbers of a row's softmax, the D numbers of its products are divided by the sum.
-    scale_R1, exp_RV = ops.cast(weights_R1 / sum_R1, dtype), ops.cast(exp_RV, dtype)
+    scale_R1, exp_RV = ops.cast(weights_R1 / sum_R1, dtype), _zero_at(ops.cast(exp_RV, dtype), targets_R)
     gradient_RD = ops.matmul(exp_RV, kernel_VD) * scale_R1
     gradient_VD = ops.matmul(ops.transpose(exp_RV), hidden_RD * scale_R1)
-    return ops.sum(losses_R1 * weights_R1), gradient_RD, ops.cast(gradient_VD, "float32")
+    return ops.sum(losses_R1 * weights_R1), missing_R1, gradient_RD, ops.cast(gradient_VD, "float32")
+
+
+def _zero_at(values_RV, ids_R):
+    """Returns values with a 0 in each row, at its id."""
+    rows_R = ops.arange(ops.shape(ids_R)[0], dtype=ids_R.dtype)
+    return ops.scatter_update(values_RV, ops.stack([rows_R, ids_R], axis=1), ops.zeros_like(values_RV[:, 0]))

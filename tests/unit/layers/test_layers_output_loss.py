@@ -72,6 +72,27 @@ def test_any_size_of_blocks_gives_the_same(most, monkeypatch):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_gradients_of_learnt_tokens_are_not_lost_in_16_bits(dtype, smoothing):
+    """Their targets are at 0.995, so that the softmax and the target nearly cancel."""
+    random = np.random.default_rng(0)
+    kernel = random.normal(size=(1000, 64)).astype(np.float32) / 8
+    targets = random.integers(1, 1000, size=BLOCK + 3).astype(np.int32)
+    directions = kernel[targets] / np.linalg.norm(kernel[targets], axis=1, keepdims=True)
+    hidden = tf.cast(14 * directions + 0.5 * random.normal(size=directions.shape), dtype)
+    _, *gradients = found(hidden, kernel, targets, smoothing, "all")
+
+    rounded = tf.cast(kernel, dtype)
+    slope = np.array(tf.nn.softmax(tf.cast(hidden @ tf.transpose(rounded), tf.float64)))
+    assert np.median(slope[np.arange(len(targets)), targets]) > 0.99
+    slope -= smoothing / 1000
+    slope[np.arange(len(targets)), targets] -= 1 - smoothing
+    expected = slope @ tf.cast(rounded, tf.float64), slope.T @ tf.cast(hidden, tf.float64)
+    for one, other in zip(gradients, expected, strict=True):
+        assert np.linalg.norm(tf.cast(one, tf.float64) - other) < 0.02 * np.linalg.norm(other)
+
+
 def test_gradients_are_multiplied_by_what_becomes_of_the_loss():
     data = example(20)
     once, thrice = found(*data, 0.1, "all"), found(*data, 0.1, "all", upstream=3.0)
