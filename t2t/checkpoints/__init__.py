@@ -1,1 +1,1 @@
-"""What a run saves of its model: one checkpoint, the store of them, their mean, and how they fit a model."""
+"""Checkpoints: one checkpoint, the store of a run's checkpoints, their mean, and whether they fit a model."""

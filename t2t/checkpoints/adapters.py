@@ -1,4 +1,4 @@
-"""Checkpoints of adapters: they hold what was trained and name the checkpoint that it changes, their base."""
+"""Checkpoints of adapters: they hold only the adapters, and name their base, the checkpoint that these change."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class AdapterBase:
     """The checkpoint whose weights adapters change."""
 
     path: str
-    """Its folder, absolute, or the address of an object store."""
+    """Its folder, an absolute path or an address in an object store."""
     fingerprint: str
     """See `Checkpoint.fingerprint`."""
     scale: float
@@ -28,7 +28,7 @@ class AdapterBase:
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, scale: float) -> Self:
-        """Returns a checkpoint that was read as the base of adapters."""
+        """Returns a checkpoint, read from its folder, as the base of adapters."""
         assert checkpoint.folder is not None, "it has been read from its folder"
         return cls(to_record(checkpoint.folder), checkpoint.fingerprint, scale)
 
@@ -60,7 +60,7 @@ class AdapterBase:
 
 
 def merge_base(checkpoint: Checkpoint) -> Checkpoint:
-    """Returns a checkpoint of adapters with the whole weights that it decodes with, any other as it is.
+    """Returns a checkpoint of adapters with its adapters merged into the base's weights; any other unchanged.
 
     Raises:
         UserError: see `AdapterBase.load`; or the adapters do not fit the base.
@@ -74,11 +74,11 @@ def merge_base(checkpoint: Checkpoint) -> Checkpoint:
 
 
 def merge_adapters(weights: Mapping[str, np.ndarray], factors: Mapping[str, np.ndarray], scale: float) -> Arrays:
-    """Returns weights by variable path, W + s A B where there are factors A and B of a weight W.
+    """Returns weights by variable path, with W + s A B for each weight W that has factors A and B.
 
     Args:
         weights: those of the base.
-        factors: by the path of their weight with one of `ADAPTER_FACTORS`.
+        factors: A and B by `<path of the weight>/<name>`, with the names in `ADAPTER_FACTORS`.
         scale: s.
     """
     a, b = ADAPTER_FACTORS
@@ -90,7 +90,7 @@ def merge_adapters(weights: Mapping[str, np.ndarray], factors: Mapping[str, np.n
 
 
 def check_fits(checkpoint: Checkpoint, weights: Arrays) -> None:
-    """Raises UserError where a checkpoint's factor has no weight of the base, no other factor, or not their shapes."""
+    """Raises UserError if a factor lacks its weight in the base or its other factor, or their shapes do not match."""
     factors = checkpoint.weights
     a, b = ADAPTER_FACTORS
     for path in sorted({path.rpartition("/")[0] for path in factors}):

@@ -1,4 +1,4 @@
-"""Weights mean something only in the model they were trained in, and their shapes do not tell: 4 heads fit as 8 do."""
+"""Checks that weights are used in the architecture they were trained in. Shapes do not show it: 4 heads fit like 8."""
 
 from pathlib import Path
 from typing import Any
@@ -9,19 +9,19 @@ from t2t.hparams.base import HParams
 
 
 def to_state(model: str, hparams: HParams) -> dict[str, Any]:
-    """Returns, as an entry of a checkpoint's state, all that decides what weights answer: model and hparams."""
+    """Returns, as an entry of a checkpoint's state, all that determines what its weights compute: model and hparams."""
     values = hparams.to_dict()["model"]
     kept = {name: value for name, value in values.items() if not hparams.field_of(name).metadata["only_trains"]}
     return {ARCHITECTURE: {"model": model} | kept}
 
 
 def check_same_architecture(checkpoint: Checkpoint, model: str, hparams: HParams, record: Path) -> None:
-    """Demands that a checkpoint's weights are put into the model that they were trained in.
+    """Checks that a checkpoint's weights are loaded into the architecture that they were trained in.
 
-    What only one of them knows is not compared: it came with a later version. The first checkpoints know nothing.
+    Entries in only one of them came with a later version and are not compared; the first checkpoints have none.
 
     Raises:
-        UserError: it is another model; the message names `record`, the file that says which it is.
+        UserError: the architecture differs; the message names `record`, the file that describes it.
     """
     differing = differences(checkpoint, to_state(model, hparams)[ARCHITECTURE])
     if differing:
@@ -32,7 +32,7 @@ def check_same_architecture(checkpoint: Checkpoint, model: str, hparams: HParams
 
 
 def differences(checkpoint: Checkpoint, architecture: dict[str, Any]) -> list[str]:
-    """Returns what decides the answers of a checkpoint's weights and differs from an entry of `to_state`."""
+    """Returns descriptions of the differences between a checkpoint's architecture and an entry of `to_state`."""
     theirs = checkpoint.state.get(ARCHITECTURE, {})
     return [
         f"{name}={_plain(theirs[name])} there, {name}={_plain(value)} here"

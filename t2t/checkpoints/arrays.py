@@ -1,4 +1,4 @@
-"""Arrays by name as the content of a safetensors file.
+"""Reads and writes arrays by name as safetensors files.
 
 https://huggingface.co/docs/safetensors
 """
@@ -32,7 +32,7 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: dict[st
     Raises:
         OSError: it cannot be written.
     """
-    # safetensors writes the buffer as it lies in memory, so that a transposed view would come back scrambled
+    # safetensors writes the raw buffer, so that a transposed view would be read back scrambled
     dense = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     try:
         save_file(dense, path, metadata)
@@ -42,15 +42,15 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: dict[st
             raise
         code = int(number[1])
         raise OSError(code, os.strerror(code), str(path)) from error
-    # it also makes its files readable by their owner only; they shall be as readable as the folder is
+    # safetensors makes its files readable by their owner only; make them as readable as the folder
     path.chmod(path.parent.stat().st_mode & 0o666)
 
 
 def parse_arrays(content: bytes) -> Arrays:
-    """Returns the arrays that a file of this content holds.
+    """Returns the arrays in the content of a safetensors file.
 
     Raises:
-        ValueError: it is no safetensors file, or has arrays of a type that numpy does not have.
+        ValueError: it is not a safetensors file, or has arrays of a type that numpy lacks.
     """
     try:
         return {

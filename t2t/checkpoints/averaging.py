@@ -27,14 +27,13 @@ log = logging.getLogger("t2t")
 
 
 def average(checkpoints: Iterable[tuple[str, Mapping[str, np.ndarray]]]) -> dict[str, np.ndarray]:
-    """Returns the mean of each variable, summed in float64 and given the type that the variable has.
+    """Returns the mean of each variable, summed in float64, in the variable's own type.
 
-    Integers and booleans (counters, seeds) have no meaningful mean and are the last checkpoint's. `checkpoints` are
-    pairs, read once: the name in messages, and the weights by variable path.
+    Integers and booleans (counters, seeds) have no meaningful mean and are taken from the last checkpoint.
+    `checkpoints` is iterated once and yields (name for messages, weights by variable path).
 
     Raises:
-        UserError: no checkpoint at all, two that differ in the names, shapes or types of their variables, or one that
-            holds NaN or infinity.
+        UserError: no checkpoint, two with different names, shapes or types of variables, or one with NaN or infinity.
     """
     first = ""
     kinds: dict[str, tuple] = {}
@@ -65,14 +64,14 @@ def last_steps(store: CheckpointStore, count: int) -> list[int]:
     """Returns the steps of the last `count` checkpoints, oldest first; all steps, with a warning, if there are fewer.
 
     Raises:
-        UserError: `count` is not positive, there is no checkpoint, or there is one and more were asked for.
+        UserError: `count` is not positive, there is no checkpoint, or there is only one and `count` is larger.
     """
     cure = "train on with a larger --keep_checkpoint_max"
     return _check_count(f"last {count}", count, store.steps(), f"{store.folder} holds", cure)[-count:]
 
 
 def best_steps(store: CheckpointStore, count: int, warns: bool = True) -> list[int]:
-    """Returns the steps of the `count` best checkpoints, best first; raises, and `warns`, as `last_steps`."""
+    """Returns the steps of the `count` best checkpoints, best first; raises and, if `warns`, warns as `last_steps`."""
     best = store.best()
     steps = [one.step for one in store.ranking() if store.has(one.step)] or ([best.step] if best else [])
     cure = f"train with --keep_best_checkpoints={max(count, 2)}"
@@ -80,7 +79,7 @@ def best_steps(store: CheckpointStore, count: int, warns: bool = True) -> list[i
 
 
 def _check_count(asked: str, count: int, steps: list[int], has: str, cure: str, warns: bool = True) -> list[int]:
-    """Returns the steps that there are, after checks; `asked`, `has` and `cure` are parts of the message."""
+    """Returns `steps` after checking their number; `asked`, `has` and `cure` are parts of the message."""
     found = f"{has} {len(steps)} ({', '.join(map(str, steps)) or 'none'})"
     if count < 1:
         raise UserError(f"average the {asked} checkpoints: give a number of at least 1")
@@ -103,7 +102,7 @@ def count_of_best(which: int | str) -> int | None:
 
 
 def load_for_decoding(store: CheckpointStore, which: int | str) -> Checkpoint:
-    """Reads what decoding needs of a checkpoint, see `CheckpointStore.load_model`; `best:5` is a mean in memory."""
+    """Reads the weights to decode with, see `CheckpointStore.load_model`; for `best:5`, computes the mean in memory."""
     count = count_of_best(which)
     if count is None:
         return store.load_model(which)
@@ -114,7 +113,7 @@ def average_checkpoints(store: CheckpointStore, names: Sequence[int | str], resu
     """Saves the mean of some checkpoints, see `mean_checkpoint`, as a named checkpoint and returns its folder.
 
     Raises:
-        UserError: a checkpoint is missing, damaged, given twice, or does not go with the others.
+        UserError: a checkpoint is missing, damaged, given twice, or does not match the others.
         MachineError: the result cannot be written.
     """
     mean = mean_checkpoint(store, names)
@@ -124,19 +123,19 @@ def average_checkpoints(store: CheckpointStore, names: Sequence[int | str], resu
 def mean_checkpoint(store: CheckpointStore, names: Sequence[int | str]) -> Checkpoint:
     """Returns the mean of some checkpoints' weights.
 
-    The weights are those that each checkpoint decodes with: the moving average where the run keeps one. The result has
+    The weights are those that each checkpoint decodes with: the moving average if the run keeps one. The result has
     their largest step; its state has `averaged_steps`, vocabularies and architecture. `names` are steps, or other names
-    that `CheckpointStore.find` knows.
+    that `CheckpointStore.find` accepts.
 
     Raises:
-        UserError: a checkpoint is missing, damaged, given twice, or does not go with the others.
+        UserError: a checkpoint is missing, damaged, given twice, or does not match the others.
     """
     folders = _distinct_folders(store, names)
     carried: dict[str, Any] = {}
     read_ones: list[tuple[int, str]] = []
 
     def read(name: int | str) -> tuple[str, Mapping[str, np.ndarray]]:
-        # By its folder, `latest` is this checkpoint or an error; by its name, a damaged one is replaced by another.
+        # Loading `latest` by that name could replace a damaged checkpoint by another; loading its folder cannot.
         checkpoint = store.load_model(folders[name].name if name == LATEST else name)
         read_ones.append((checkpoint.step, checkpoint.fingerprint))
         carried.update({key: checkpoint.state[key] for key in (VOCABULARIES, ARCHITECTURE) if key in checkpoint.state})

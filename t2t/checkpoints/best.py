@@ -1,4 +1,4 @@
-"""Which checkpoints of a run are the best: `best.json`, `best.<problem>.json` and `ranking.json`."""
+"""Records the best checkpoints of a run: `best.json`, `best.<problem>.json` and `ranking.json`."""
 
 import math
 import re
@@ -15,7 +15,7 @@ from t2t.files.remote.mirror import names_in
 
 @dataclass(frozen=True)
 class Best:
-    """Which checkpoint is the best so far, and by what."""
+    """The best checkpoint so far, with the figure that decided."""
 
     step: int
     metric: str
@@ -23,19 +23,19 @@ class Best:
 
 
 class BestPointers:
-    """What points to the best checkpoints in a folder."""
+    """The files that point to the best checkpoints in a folder."""
 
     def __init__(self, folder: Path):
         self._folder = folder
         self._ranking = Pointer(folder / "ranking.json", {"metric": str, "steps": list, "values": list})
 
     def mark(self, best: Best, problem: str) -> None:
-        """Makes a checkpoint the best, or the best of a problem where one is named."""
+        """Marks a checkpoint as the best, of a problem if `problem` is not empty."""
         with os_errors_as_machine_errors(f"cannot mark the best checkpoint in {self._folder}"):
             self._pointer(problem).write(**asdict(best))
 
     def marked(self, problem: str) -> Best | None:
-        """Returns the best checkpoint, or the best of a problem; None where none was marked.
+        """Returns the best checkpoint, of a problem if `problem` is not empty; None if none was marked.
 
         Raises:
             DamagedCheckpointError: the pointer is unreadable.
@@ -53,7 +53,7 @@ class BestPointers:
             )
 
     def ranking(self) -> list[Best]:
-        """Returns the best checkpoints, best first; empty where only the best one is kept.
+        """Returns the best checkpoints, best first; empty if only the best one is kept.
 
         Raises:
             DamagedCheckpointError: the list is unreadable.
@@ -69,7 +69,7 @@ class BestPointers:
         return [Best(step, found["metric"], value) for step, value in zip(steps, values, strict=True)]
 
     def steps(self) -> set[int]:
-        """Returns the steps of all of them.
+        """Returns the steps of all checkpoints that are marked or ranked.
 
         Raises:
             DamagedCheckpointError: a pointer or the list is unreadable.
@@ -78,8 +78,8 @@ class BestPointers:
         return marked | {found.step for found in self.ranking()}
 
     def problems(self) -> list[str]:
-        """Returns the problems of which a best checkpoint is marked, an empty name for the best of all."""
-        copies = {path.name for path in self._folder.glob("best*.json")}  # the list of a store may lag behind
+        """Returns the problems with a marked best checkpoint, an empty name for the run's."""
+        copies = {path.name for path in self._folder.glob("best*.json")}  # a store's listing may lag behind
         names = {"best.json"} | copies | names_in(self._folder)
         stems = sorted(name.removesuffix(".json") for name in names if re.fullmatch(r"best(\..*)?\.json", name))
         return [stem.removeprefix(BEST).removeprefix(".") for stem in stems]

@@ -1,11 +1,11 @@
 """One checkpoint: a folder of arrays by name, a small state, and the checksums of both.
 
     model.safetensors       weights by variable path
-    optimizer.safetensors   slots by name; absent where the checkpoint is for decoding only
-    ema.safetensors         moving average of the weights, where the run keeps one
-    state.json              format, step, and what the trainer wants back
-    checksums.json          sha256 of every other file; its own form never changes, so that damage is distinguished from
-                            a newer format
+    optimizer.safetensors   slots by name; absent if the checkpoint is for decoding only
+    ema.safetensors         moving average of the weights, if the run keeps one
+    state.json              format, step, and the trainer's state
+    checksums.json          sha256 of every other file; its format never changes, so that damage is distinguished from a
+                            newer format
 
 Each file is read once and verified before it is used: another process may remove or replace the checkpoint meanwhile.
 """
@@ -34,24 +34,24 @@ PARTS = (MODEL, OPTIMIZER, EMA)
 STATE_FILE, CHECKSUM_FILE = "state.json", "checksums.json"
 
 VOCABULARIES, ARCHITECTURE, ADAPTERS = "vocabularies", "architecture", "adapters"
-"""Entries of a checkpoint's state: which vocabularies and which model its weights belong to, as an average's; and what
-its adapters change, see `t2t.checkpoints.adapters`."""
+"""Entries of a checkpoint's state: the vocabularies and architecture of its weights, also of a mean of checkpoints, and
+the base of its adapters, see `t2t.checkpoints.adapters`."""
 
 _ADAPTER_TYPES = {"path": str, "fingerprint": str, "scale": float}
 
 
 class DamagedCheckpointError(UserError):
-    """A checkpoint whose files are not what was written."""
+    """A checkpoint whose files are missing or differ from what was written."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What one checkpoint holds; parts that were not asked for, or do not exist, are None."""
+    """The contents of one checkpoint; parts that were not requested, or do not exist, are None."""
 
     step: int
     """Updates done when it was taken."""
     model: Mapping[str, np.ndarray]
-    """By variable path; empty where it was not asked for."""
+    """By variable path; empty if it was not requested."""
     optimizer: Mapping[str, np.ndarray] | None = None
     """By slot name."""
     ema: Mapping[str, np.ndarray] | None = None
@@ -61,7 +61,7 @@ class Checkpoint:
     folder: Path | None = None
     """Where it was read from."""
     fingerprint: str = ""
-    """sha256 of the checksums of all its files, wherever it lies; set when it is read."""
+    """sha256 of the checksums of all its files, whatever its path; set when it is read."""
 
     @property
     def name(self) -> str:
@@ -70,15 +70,15 @@ class Checkpoint:
 
     @property
     def weights(self) -> Arrays:
-        """The weights to decode with: the moving average where there is one, the model's elsewhere."""
+        """The weights to decode with: the moving averages of variables that have one, the model's values of others."""
         return {**self.model, **(self.ema or {})}
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
-    """Fills a new folder and waits until it is on the disk.
+    """Writes a checkpoint to a new folder, and waits until it is on disk.
 
     Raises:
-        OSError: the disk is full, or the like; the folder is then unfinished.
+        OSError: the disk is full, or the like; the folder is then incomplete.
         TypeError: the state is not JSON.
     """
     state = _json_bytes({"format": FORMAT, "step": checkpoint.step, "state": checkpoint.state})
@@ -96,7 +96,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def read_checkpoint(folder: Path, parts: Collection[str] = PARTS) -> Checkpoint:
-    """Reads the state and some parts of a checkpoint, each verified first; other files are not touched.
+    """Reads and verifies the state and some parts of a checkpoint; other files are not read.
 
     Raises:
         DamagedCheckpointError: a file is missing or not what was written.
@@ -115,7 +115,7 @@ def read_checkpoint(folder: Path, parts: Collection[str] = PARTS) -> Checkpoint:
 
 
 def fingerprint_of(folder: Path) -> str:
-    """Returns the sha256 of a checkpoint's checksums, which tells its content from any other's.
+    """Returns the sha256 of a checkpoint's checksums, which identifies its content.
 
     Raises:
         OSError: there is no checkpoint.
@@ -147,7 +147,7 @@ def _read_arrays(folder: Path, part: str, checksums: dict[str, str]) -> Arrays |
 
 
 def _read_header(folder: Path, checksums: dict[str, str]) -> dict[str, Any]:
-    """Returns what the state file says: step, and the trainer's state."""
+    """Returns the content of the state file: step, and the trainer's state."""
     content = _read_verified(folder, STATE_FILE, checksums)
     try:
         header = json.loads(content)
@@ -166,7 +166,7 @@ def _read_header(folder: Path, checksums: dict[str, str]) -> dict[str, Any]:
 
 
 def _is_state(state: dict[str, Any]) -> bool:
-    """Returns whether the entries that are not the trainer's own are of the kinds that are written."""
+    """Returns whether the entries for vocabularies, architecture and adapters have the expected types."""
     vocabularies, architecture = state.get(VOCABULARIES, {}), state.get(ARCHITECTURE, {})
     adapters = state.get(ADAPTERS, {})
     return (
@@ -189,7 +189,7 @@ def _read_checksums(folder: Path) -> tuple[dict[str, str], str]:
         checksums = parse_sealed(CHECKSUM_FILE, content)
     except ValueError:
         checksums = {}
-    # anything but the exact bytes that would be written for these values is damage
+    # the file is damaged unless it has exactly the bytes that would be written for these values
     if _json_bytes(checksums) != content:
         raise _damaged(folder, f"{CHECKSUM_FILE} is not what was written")
     return checksums, hashlib.sha256(content).hexdigest()

@@ -1,12 +1,12 @@
-"""What a run wrote for a few sentences of its dev split at each evaluation: `dev_outputs.jsonl` in its folder.
+"""A run's outputs for a few sentences of its dev split at each evaluation: `dev_outputs.jsonl` in its folder.
 
 A line is an evaluation of a problem, oldest first:
 
     {"step": 500, "problem": "", "sources": [...], "references": [...], "outputs": [...]}
 
-`problem` is empty where the run has one. `sources`, null where inputs are no text, and `references` stand only in a
-line whose sentences are others than those before of the problem. The file stays small: sentences and evaluations are
-few, and texts are cut. It tells no time, so that a run that was interrupted has the same bytes as one that was not.
+`problem` is empty if the run has only one. A line has `sources` (null if inputs are not text) and `references` only if
+its sentences differ from those in the previous line of the problem. The file stays small: sentences and evaluations are
+few, and texts are cut. It has no times, so that an interrupted run writes the same bytes as an uninterrupted one.
 """
 
 import contextlib
@@ -22,13 +22,13 @@ from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.files.remote.mirror import fetch
 
 MOST_SENTENCES = 24
-"""That are kept of an evaluation, evenly spread over those that were decoded."""
+"""Sentences kept from an evaluation, evenly spread over the decoded ones."""
 MOST_EVALUATIONS = 200
-"""That are kept of a problem; of more, every second is removed."""
+"""Evaluations kept for a problem; if there are more, every second one is removed."""
 MOST_CHARACTERS = 1000
-"""Of a text; what is longer is cut."""
+"""Longer texts are cut."""
 MOST_BYTES = 64 << 20
-"""Of a file that are read, whoever wrote it."""
+"""Bytes of a file that are read, whoever wrote it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +45,7 @@ class DevOutputs:
     def pick(
         cls, step: int, problem: str, sources: Sequence[str] | None, references: Sequence[str], outputs: Sequence[str]
     ) -> "DevOutputs":
-        """Returns what is kept of the outputs of an evaluation, the same sentences each time."""
+        """Selects the outputs of an evaluation to keep, the same sentences each time."""
         places = np.unique(np.linspace(0, len(outputs) - 1, min(MOST_SENTENCES, len(outputs))).round().astype(int))
 
         def kept(texts: Sequence[str]) -> tuple[str, ...]:
@@ -55,12 +55,12 @@ class DevOutputs:
 
     @property
     def sentences(self) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-        """What the outputs are of."""
+        """Sources and references of the outputs."""
         return self.sources, self.references
 
 
 def read_dev_outputs(path: Path) -> list[DevOutputs]:
-    """Returns the evaluations in a file, in its order; damaged lines, and what needs them, are passed over.
+    """Returns the evaluations in a file, in its order; skips damaged lines, and lines that depend on them.
 
     Raises:
         MachineError: the file cannot be read.
@@ -99,7 +99,7 @@ def _texts(values: Any) -> tuple[str, ...]:
 
 
 def add_dev_outputs(path: Path, added: Sequence[DevOutputs]) -> None:
-    """Adds evaluations to a file. What it has of their problems from their steps on was undone by resuming, and goes.
+    """Adds evaluations to a file; removes those of the same problem and the same or later steps, undone by resuming.
 
     Raises:
         MachineError: the file cannot be written.

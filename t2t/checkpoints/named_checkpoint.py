@@ -1,4 +1,4 @@
-"""A checkpoint in a folder whose name says its step, which another process may remove while it is read."""
+"""Reads a checkpoint from a folder named after its step, which another process may remove meanwhile."""
 
 import contextlib
 from collections.abc import Collection
@@ -16,11 +16,12 @@ class RemovedError(DamagedCheckpointError):
 
 
 def read_named(folder: Path, parts: Collection[str]) -> Checkpoint:
-    """Reads a checkpoint, which must be of the step that its folder's name says.
+    """Reads a checkpoint, whose step must agree with the name of its folder.
 
     Raises:
         UserError: a newer version of t2t wrote it.
-        DamagedCheckpointError: it is damaged, of another step, or, as `RemovedError`, gone.
+        DamagedCheckpointError: it is damaged or of another step.
+        RemovedError: it was removed or replaced meanwhile.
     """
     with os_errors_as_machine_errors(f"cannot read checkpoint {folder}"):
         fetch(folder / CHECKSUM_FILE)
@@ -41,7 +42,7 @@ def read_named(folder: Path, parts: Collection[str]) -> Checkpoint:
 
 
 def _identity(folder: Path) -> tuple[int, int, int] | None:
-    """Returns what changes when a folder is replaced or loses a file; None for none."""
+    """Returns values that change when a folder is replaced or loses a file; None if there is no folder."""
     with contextlib.suppress(FileNotFoundError):
         found = folder.stat()
         return found.st_dev, found.st_ino, found.st_mtime_ns

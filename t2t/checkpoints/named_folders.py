@@ -1,7 +1,7 @@
-"""Folders that are written and replaced whole, so that one with a name is complete.
+"""Folders that are written and replaced atomically, so that a folder with its final name is complete.
 
-A folder is written under a temporary name and renamed. A crash between two renames leaves a state that reads as the one
-before it; the next writer removes the leftovers.
+A folder is written under a temporary name and then renamed. After a crash between two renames, readers see the state
+before the write; the next writer removes the leftovers.
 """
 
 import os
@@ -14,29 +14,29 @@ from t2t.files.remote import mirror
 from t2t.files.trust import check_inside
 
 REPLACED = ".old-"
-"""A folder on its way out while another of the same name moves in; still valid where that never arrived."""
+"""Prefix of a folder that is being replaced; it is still valid if the new folder never got its name."""
 
 
 class NamedFolders:
-    """The folders of one kind of names in a root, which need not be there yet.
+    """The folders with one kind of names in a root folder, which need not exist yet.
 
     Args:
-        root: the folder above them, which may be in the mirror of an object store.
-        is_name: tells their names from others.
-        marker: file that each has; a store has a folder once it has its marker, which is written last.
+        root: their parent folder, which may mirror an object store.
+        is_name: returns whether a name is one of theirs.
+        marker: file in each of them, written last: in a store, a folder exists once it has its marker.
     """
 
     def __init__(self, root: Path, is_name: Callable[[str], bool], marker: str):
         self.root, self._is_name, self._marker = root, is_name, marker
 
     def names(self) -> set[str]:
-        """Returns the names of all complete folders; of a store, those that it lists or that this machine has, too."""
+        """Returns the names of all complete folders; for a store, of those that it lists or that are copied here."""
         if mirror.is_mirrored(self.root):
             files = [Path(name) for name in mirror.list_files(self.root)]
             listed = {
                 path.parts[0] for path in files if path.parts[1:] == (self._marker,) and self._is_name(path.parts[0])
             }
-            copies = {path.name for path in self._folders("*")} - listed  # a list may lag behind
+            copies = {path.name for path in self._folders("*")} - listed  # a listing may lag behind
             return listed | {name for name in copies if self.has(name)}
         if not self.root.is_dir():
             return set()
@@ -47,24 +47,24 @@ class NamedFolders:
         return {folder.name.removeprefix(REPLACED) for folder in folders if folder.is_dir()}
 
     def has(self, name: str) -> bool:
-        """Returns whether a complete folder has a name; of a store, even where its list lags behind."""
+        """Returns whether there is a complete folder of a name; for a store, even if its listing lags behind."""
         if mirror.is_mirrored(self.root):
             return self._is_name(name) and mirror.exists(self.root / name / self._marker)
         return name in self.names()
 
     def path(self, name: str) -> Path:
-        """Returns where the folder of a name is, or would be."""
+        """Returns the path of the folder with a name, whether it exists or not."""
         folder, replaced = self.root / name, self.root / (REPLACED + name)
         return replaced if replaced.is_dir() and not folder.is_dir() else folder
 
     def make_root(self) -> None:
-        """Makes the root where there is none."""
+        """Creates the root folder if it does not exist."""
         if not self.root.is_dir():
             self.root.mkdir(parents=True)
             fsync_dir(self.root.parent)
 
     def write(self, name: str, leftovers: str, fill: Callable[[Path], None]) -> None:
-        """Makes or replaces a folder, which `fill` makes and fills; raises OSError. See `clean` for `leftovers`."""
+        """Writes or replaces a folder; `fill` creates it at a path. Raises OSError; see `clean` for `leftovers`."""
         self.make_root()
         self.clean(leftovers)
         temporary = self.root / (TEMPORARY + name)
@@ -91,7 +91,7 @@ class NamedFolders:
             self._discard(replaced, name)
 
     def clean(self, leftovers: str) -> None:
-        """Removes what an interrupted writer left of a pattern of names: trainer and averager have one each."""
+        """Removes what interrupted writers left of names that match a pattern; trainer and averager have one each."""
         for path in self._folders(TEMPORARY + leftovers):
             shutil.rmtree(path)
         for path in self._folders(REPLACED + leftovers):
@@ -100,13 +100,13 @@ class NamedFolders:
                 self._discard(path, target.name)
             else:
                 os.rename(path, target)
-        if mirror.is_mirrored(self.root):  # what another machine has removed meanwhile
+        if mirror.is_mirrored(self.root):  # copies of folders that another machine has removed
             for path in self._folders(leftovers):
                 if not self.has(path.name):
                     mirror.forget_folder(path)
 
     def remove(self, name: str) -> None:
-        """Removes a folder so that it is never seen half removed."""
+        """Removes a folder; readers never see it partly removed."""
         mirror.withdraw(self.root / name, self._marker)
         if self.path(name).is_dir() or not mirror.is_mirrored(self.root):
             self._discard(self.path(name), name)

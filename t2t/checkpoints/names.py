@@ -1,4 +1,4 @@
-"""What the folders of checkpoints are called, and what a command may ask for instead of a step."""
+"""Names of checkpoint folders, and names that a command accepts instead of a step."""
 
 import re
 
@@ -14,16 +14,16 @@ def step_name(step: int) -> str:
 
 
 def step_of(name: str) -> int | None:
-    """Returns the step that the name of a folder says; None where it says none."""
+    """Returns the step in the name of a folder; None if it has none."""
     match = _STEP_NAME.match(name)
     return int(match[1]) if match and step_name(int(match[1])) == name else None
 
 
 def is_extra_name(name: str) -> bool:
-    """Returns whether a checkpoint that is not a step's may have this name."""
+    """Returns whether this is a valid name of a checkpoint that is not named after a step."""
     return bool(_EXTRA_NAME.match(name))
 
 
 def is_name(name: str) -> bool:
-    """Returns whether a checkpoint may have this name."""
+    """Returns whether this is a valid name of a checkpoint."""
     return step_of(name) is not None or is_extra_name(name)

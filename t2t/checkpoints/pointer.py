@@ -1,4 +1,4 @@
-"""A small file that points to a checkpoint, replaced whole; no symbolic link, so that it survives copying anywhere."""
+"""A small file that points to a checkpoint, replaced atomically. Unlike a symbolic link, it can be copied anywhere."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from t2t.files.remote.mirror import fetch, publish
 from t2t.files.trust import read_sealed, write_sealed
 
 LATEST_FILE = "latest.json"
-"""In the folder of checkpoints, what points to the latest."""
+"""Pointer to the latest checkpoint, in the folder of checkpoints."""
 
 
 class Pointer:
@@ -20,15 +20,15 @@ class Pointer:
         self._types = types
 
     def write(self, **values: Any) -> None:
-        """Replaces its values, or raises OSError and keeps the old ones."""
+        """Replaces the values; raises OSError, and then keeps the old ones."""
         write_sealed(self.path, values)
         publish(self.path)
 
     def read(self) -> dict[str, Any] | None:
-        """Returns its values; None where it was never written.
+        """Returns the values; None if they were never written.
 
         Raises:
-            DamagedCheckpointError: it holds something else.
+            DamagedCheckpointError: the file holds anything else.
         """
         with os_errors_as_machine_errors(f"cannot read {self.path}"):
             fetch(self.path)

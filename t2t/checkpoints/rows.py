@@ -1,4 +1,4 @@
-"""Weights that have a row for each id of a vocabulary, on their way to another vocabulary."""
+"""Transfers weights that have a row for each id of a vocabulary to another vocabulary."""
 
 import dataclasses
 
@@ -7,19 +7,20 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class RowTransfer:
-    """Which rows of the weights of one vocabulary are rows of those of another."""
+    """Which rows to copy from weights of the source vocabulary ("there") to weights of the new one ("here")."""
 
     pairs: np.ndarray
-    """(N, 2) int64: the ids of a piece, there and here."""
+    """(N, 2) int64: the ids of a shared piece, there and here."""
     there: int
-    """Size of the vocabulary there."""
+    """Size of the source vocabulary."""
     here: int
-    """Size of the vocabulary here."""
+    """Size of the new vocabulary."""
 
     def transfer_rows(self, path: str, theirs: np.ndarray, ours: np.ndarray) -> np.ndarray | None:
-        """Returns our weights with their rows for the pieces that both have; None where the two do not correspond.
+        """Returns `ours` with the rows of shared pieces copied from `theirs`; None if their shapes do not correspond.
 
-        `theirs` has an axis of `there` ids, `ours` one of `here` ids in its place and otherwise the same shape.
+        They correspond if the vocabulary axis has `there` ids in `theirs` and `here` ids in `ours`, and all other axes
+        have equal sizes.
         """
         axis = vocabulary_axis(path, ours.ndim)
         there, here = np.moveaxis(theirs, axis, 0), np.moveaxis(ours.copy(), axis, 0)

@@ -1,16 +1,16 @@
-"""The output directory of a run: everything that decoding, resuming and reporting need, and nothing that is executed.
+"""The output directory of a run: all that decoding, resuming and reporting need, and nothing that is executed.
 
     run.json        see `t2t.checkpoints.run_record`; written last
     vocab/          the vocabularies
     checkpoints/    see `t2t.checkpoints`
-    metrics.jsonl   one line of figures a log step
+    metrics.jsonl   one line of figures per report or evaluation
     dev_outputs.jsonl   see `t2t.checkpoints.dev_outputs`
-    tracking.json   what experiment trackers have of it, see `t2t.tracking`
+    tracking.json   what experiment trackers have already received, see `t2t.tracking`
     shortlist/      see `t2t.inference.shortlist`
     lock            held by the process that trains here
 
-A run directory may come from a stranger: opening one imports nothing it names, and reads no path outside it but the
-checkpoint that adapters change. Only `t2t-trainer`, resuming it, reads the data that the record names.
+A run directory may come from a stranger: opening one imports nothing that it names, and reads no path outside it except
+the base of adapters. Only `t2t-trainer`, when it resumes the run, reads the data that the record names.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ _OWN = (
     RECORD_FILE, _VOCAB_FOLDER, _CHECKPOINTS, METRICS_FILE, _DEV_OUTPUTS, _EVENTS, "shortlist", TRACKING_FILE,
     _LOCK_FILE,
 )  # fmt: skip
-"""What is read and written in a run directory; none of it may be a link that leads out."""
+"""Files and folders of a run directory; none of them may be a link that leads out of it."""
 
 log = logging.getLogger("t2t")
 
@@ -77,22 +77,22 @@ class RunDir:
 
     @property
     def dev_outputs_file(self) -> Path:
-        """What the run wrote for some sentences of the dev split, see `t2t.checkpoints.dev_outputs`."""
+        """The run's outputs for some sentences of the dev split, see `t2t.checkpoints.dev_outputs`."""
         return self.path / _DEV_OUTPUTS
 
     @property
     def has_checkpoints(self) -> bool:
-        """Whether a checkpoint was ever saved, and some are left."""
+        """Whether a checkpoint was ever saved; False if the folder of checkpoints is gone."""
         return _has_checkpoints(self.path)
 
     @property
     def is_training(self) -> bool:
-        """Whether a process trains here now."""
+        """Whether a process is training in the directory now."""
         return is_locked(self.path / _LOCK_FILE)
 
     @staticmethod
     def exists(path: str | Path) -> bool:
-        """Returns whether a run has begun in a directory."""
+        """Returns whether a directory holds the record of a run."""
         record = local_path(path) / RECORD_FILE
         with os_errors_as_machine_errors(f"cannot read {record}"):
             fetch(record)
@@ -100,10 +100,10 @@ class RunDir:
 
     @classmethod
     def create(cls, path: str | Path, record: RunRecord, encoders: Mapping[str, TextEncoder]) -> Self:
-        """Begins a run in a directory, made where there is none: saves the vocabularies, then the record.
+        """Starts a run in a directory, which is created if needed: saves the vocabularies, then the record.
 
         Raises:
-            UserError: the directory holds a run, or what is left of one.
+            UserError: the directory holds a run, or the remains of one.
             MachineError: the directory cannot be written.
         """
         path = local_path(path)
@@ -125,14 +125,14 @@ class RunDir:
 
     @classmethod
     def abandon_unstarted(cls, path: str | Path) -> None:
-        """Removes the record of a run that ended before its first checkpoint, so that another can begin there.
+        """Removes the record of a run that ended before its first checkpoint, so that another can start there.
 
         Raises:
-            UserError: it was evaluated, so that it had checkpoints, and they are gone.
+            UserError: the run has evaluations, so it had checkpoints, which are gone.
         """
         path = local_path(path)
         if cls.exists(path) and not _has_checkpoints(path):
-            # what is evaluated has been saved before
+            # checkpoints are saved before they are evaluated
             lines = list(cls.open(path).metrics())
             saved = [line["step"] for line in lines if any(name.startswith("dev/") for name in line)]
             if saved:
@@ -153,7 +153,7 @@ class RunDir:
         """Reads the record of a run.
 
         Raises:
-            UserError: no run there, a damaged record, or one that a newer version of t2t wrote.
+            UserError: no run, a damaged record, or one that a newer version of t2t wrote.
         """
         path = local_path(path)
         if not cls.exists(path):
@@ -164,24 +164,24 @@ class RunDir:
 
     @property
     def vocab_folder(self) -> Path:
-        """Where the vocabularies are, in files that the record names."""
+        """Folder of the vocabularies, in files that the record names."""
         return self.path / _VOCAB_FOLDER
 
     def encoders(self) -> dict[str, TextEncoder]:
         """Returns the vocabulary of each text feature; features that share a file share the object.
 
         Raises:
-            UserError: a vocabulary is missing, damaged, or another than the run was trained with.
+            UserError: a vocabulary is missing, damaged, or not the one that the run was trained with.
         """
         with os_errors_as_machine_errors(f"cannot read {self.vocab_folder}"):
             fetch(*(self.vocab_folder / vocabulary.file for vocabulary in self.record.vocabularies.values()))
         return read_encoders(self.vocab_folder, self.record.vocabularies, "restore it from a copy")
 
     def check_same(self, record: RunRecord, may_change: Collection[str] = ()) -> None:
-        """Checks that the run here is the one that a record asks for.
+        """Checks that a record describes the run in this directory.
 
-        Not compared are hparams and facts of features that did not exist when the run began, and the names of hparams,
-        options of the problem and `data_fingerprint` that a resumed run `may_change`.
+        Not compared: hparams and properties of features that did not exist when the run began, and those hparams,
+        problem options and `data_fingerprint` whose names are in `may_change`.
 
         Raises:
             UserError: it is another run; the message names what differs.
@@ -191,7 +191,7 @@ class RunDir:
         for kind, name in [*found, *(key for key in asked if key not in found)]:
             old, new = found.get((kind, name), "none"), asked.get((kind, name), "none")
             is_later = kind in ("hparam", "feature") and (kind, name) not in found
-            # an imported run has seen no data yet
+            # an imported run has no data yet
             is_unknown = not self.record.data_fingerprint and kind in ("data_fingerprint", "problem option")
             if old != new and not is_later and not is_unknown and (name or kind) not in may_change:
                 wrong.append(f"{kind} {name}".strip() + f": {asked_and_found(_shown(new), _shown(old))}")
@@ -202,7 +202,7 @@ class RunDir:
             )
 
     def resume(self, record: RunRecord, may_change: Collection[str] = ()) -> None:
-        """Checks as `check_same`, then records what has changed: the allowed values, versions and plug-ins.
+        """Checks like `check_same`, then records the changes: allowed values, versions and plug-ins.
 
         Raises:
             UserError: it is another run.
@@ -221,9 +221,9 @@ class RunDir:
         self.record = updated
 
     def append_metrics(self, step: int, values: Mapping[str, float]) -> None:
-        """Adds one line of figures; NaN and infinities, which JSON does not have, become null.
+        """Adds one line of figures; NaN and infinities, which JSON lacks, become null.
 
-        A resumed run repeats the steps after its checkpoint; of two lines of one step the later counts.
+        A resumed run repeats the steps after its checkpoint; the later of two lines for one step counts.
         """
         finite = {name: float(value) if math.isfinite(value) else None for name, value in values.items()}
         line = json.dumps({"step": step, "time": round(time.time(), 3), **finite})
@@ -231,7 +231,7 @@ class RunDir:
             append_line(self.metrics_file, line)
 
     def publish_figures(self) -> None:
-        """Writes figures, outputs and events for TensorBoard so far to the object store that the directory mirrors.
+        """Uploads the figures, outputs and TensorBoard events so far, if the directory mirrors an object store.
 
         Raises:
             MachineError: the store refuses or does not answer, or another process has taken over the run.
@@ -241,7 +241,7 @@ class RunDir:
             publish(*(path for path in files if path.is_file()))
 
     def metrics(self, last_bytes: int | None = None) -> Iterator[dict[str, Any]]:
-        """Yields the lines of figures, oldest first, without what a crash has torn; all, or those in the last bytes."""
+        """Yields the intact lines of figures, oldest first; with `last_bytes`, only those at the end of the file."""
         with os_errors_as_machine_errors(f"cannot read {self.metrics_file}"):
             fetch(self.metrics_file)
         if not self.metrics_file.is_file():
@@ -249,7 +249,7 @@ class RunDir:
         with self.metrics_file.open("rb") as lines:
             if last_bytes is not None and lines.seek(0, os.SEEK_END) > last_bytes:
                 lines.seek(-last_bytes, os.SEEK_END)
-                lines.readline()  # most likely a part of one
+                lines.readline()  # probably incomplete
             else:
                 lines.seek(0)
             for line in lines:
@@ -285,7 +285,7 @@ def lock_run(path: str | Path) -> Iterator[None]:
 
 def _has_checkpoints(path: Path) -> bool:
     folder = path / _CHECKPOINTS
-    # A list of a store may lag behind it, which single objects do not.
+    # A store's listing may lag behind; looking up a single object does not.
     return bool(names_in(folder)) or exists(folder / LATEST_FILE)
 
 
@@ -294,7 +294,7 @@ def _shown(value: Any) -> str:
 
 
 def run_and_checkpoint(folder: str) -> tuple[str, str]:
-    """Returns the run and the checkpoint of the folder of either; of a run, the latter is empty."""
+    """Splits the folder of a run or of one of its checkpoints into (run, checkpoint); the latter is "" for a run."""
     path = local_path(folder).resolve()
     if path.parent.name == _CHECKPOINTS and RunDir.exists(path.parent.parent):
         return str(path.parent.parent), str(path)

@@ -22,35 +22,35 @@ FORMAT = 1
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """What a run is: what was asked for and what it came to."""
+    """Description of a run: what was requested, and the effective values."""
 
     problem: str
-    """Of several problems, their mixture, see `t2t.specs.mixture`, which also tells how what each has is named."""
+    """With several problems, their mixture; see `t2t.specs.mixture`, also for the names of entries of each problem."""
     model: str
     hparams_set: str
     overrides: str = ""
-    """What `--hparams` was given."""
+    """Value of `--hparams`."""
     hparams: dict[str, dict[str, Any]]
     """Every effective value: section -> field -> value."""
     problem_options: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Options of the problem that differ from their defaults."""
     spec: ProblemSpec
     data_fingerprint: str = ""
-    """sha256 of the manifest of the generated data; of several problems, one each with + between them."""
+    """sha256 of the manifest of the generated data; with several problems, one for each, joined by +."""
     distilled: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """How the training targets were made, by problem, where its data is distilled; see `t2t.data.manifest`."""
+    """Problem -> how its training targets were made, if its data is distilled; see `t2t.data.manifest`."""
     data_dir: str = ""
-    """Folder of generated data that it was trained from last, read by `t2t-trainer` only; empty for imported runs."""
+    """Folder of generated data that it was last trained on, read by `t2t-trainer` only; empty for imported runs."""
     plugins: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    """What `t2t.registry.plugins.Plugin.to_dict` gives, one a plug-in."""
+    """Result of `t2t.registry.plugins.Plugin.to_dict` for each plug-in."""
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Of t2t, python, tensorflow, keras."""
+    """Versions of t2t, python, keras, and tensorflow or jax."""
     vocabularies: dict[str, VocabularyFile] = dataclasses.field(default_factory=dict)
     """By feature name, from `t2t.text.vocabulary_files.describe_encoders`."""
     warm_start: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Checkpoint whose weights the run began with, empty for none: its path (`from`), `step` and `fingerprint`; `anew`,
-    features whose vocabularies it did not share; `optimizer_updates` of the state that was taken, 0 for none; `report`,
-    lines on what was taken."""
+    """The checkpoint whose weights the run started with, empty for none: its path (`from`), `step` and `fingerprint`;
+    `anew`: features whose vocabularies differ; `optimizer_updates` of the optimizer state that was taken, 0 for none;
+    `report`: lines that describe what was taken."""
     created: str = ""
     """When the run began, ISO 8601 in UTC; set by `RunDir.create`."""
 
@@ -78,7 +78,7 @@ class RunRecord:
         )
 
     def write(self, file: Path) -> None:
-        """Writes the record, whole or not at all; raises OSError where it cannot."""
+        """Writes the record atomically; raises OSError if that fails."""
         write_atomically(file, json.dumps(sealed(file.name, self.to_dict()), indent=2).encode())
         publish(file)
 
@@ -95,7 +95,7 @@ class RunRecord:
         return split_mixture(self.problem)
 
     def for_problem(self, problem: str) -> Self:
-        """Returns the record as if the run were of one of its problems alone."""
+        """Returns the record as if the run had only one of its problems."""
         if problem == self.problem:
             return self
         fingerprints = dict(zip(self.problems, self.data_fingerprint.split("+"), strict=False))
@@ -109,7 +109,7 @@ class RunRecord:
         )
 
     def identity(self) -> dict[tuple[str, str], Any]:
-        """Returns (kind, name) -> value of everything that tells one run from another."""
+        """Returns (kind, name) -> value of everything that identifies a run."""
         data = self.to_dict()
         found = {(kind, ""): data[kind] for kind in ("problem", "model", "hparams_set")}
         found |= {("problem option", name): value for name, value in data["problem_options"].items()}

@@ -1,7 +1,7 @@
-"""The checkpoints of a run: `step-00001500` and the like, named ones such as `averaged`, and two pointers.
+"""The checkpoints of a run: those of steps, `step-00001500`, named ones such as `averaged`, and pointers to them.
 
-A folder with a checkpoint's name is complete, see `t2t.checkpoints.named_folders`. The pointers are the small files
-`latest.json` and those of `t2t.checkpoints.best`.
+A folder with a checkpoint's name is complete, see `t2t.checkpoints.named_folders`. The pointers are small files:
+`latest.json`, and those of `t2t.checkpoints.best`.
 """
 
 import contextlib
@@ -36,12 +36,12 @@ from t2t.files.paths import local_path
 from t2t.files.remote.mirror import exclusive
 
 _ATTEMPTS = 10
-"""How often a checkpoint is looked up that another process removes while it is read."""
+"""Attempts to look up and read a checkpoint while another process removes checkpoints."""
 log = logging.getLogger("t2t")
 
 
 class CheckpointStore:
-    """The checkpoints in one folder, `<run>/checkpoints`. One process saves, any number may load meanwhile."""
+    """The checkpoints in one folder, `<run>/checkpoints`. One process may save while any number load."""
 
     def __init__(self, folder: Path):
         self.folder = local_path(folder)
@@ -60,7 +60,7 @@ class CheckpointStore:
         ema: Mapping[str, np.ndarray] | None = None,
         state: Mapping[str, Any] | None = None,
     ) -> Path:
-        """Saves a step's checkpoint, whole or not at all, and makes it the latest.
+        """Saves a step's checkpoint atomically, and makes it the latest.
 
         Raises:
             MachineError: disk full, no permission, or the like; the old checkpoints are untouched.
@@ -76,10 +76,10 @@ class CheckpointStore:
     def save_named(
         self, name: str, step: int, *, model: Mapping[str, np.ndarray], state: Mapping[str, Any] | None = None
     ) -> Path:
-        """Saves weights for decoding under a name, `averaged` or `averaged-...`; nothing prunes them.
+        """Saves weights for decoding under a name, `averaged` or `averaged-...`; `prune` never removes them.
 
         Raises:
-            UserError: another name, or another process is writing it.
+            UserError: an invalid name, or another process is writing it.
             MachineError: as `save`.
         """
         if not is_extra_name(name):
@@ -100,7 +100,7 @@ class CheckpointStore:
         return self.folder / name
 
     def mark_best(self, step: int, metric: str, value: float, problem: str = "") -> None:
-        """Makes a step's checkpoint the best, of a problem where one is named; not by a value that is not finite.
+        """Marks a step's checkpoint as the best, of a problem if one is named; only warns if the value is not finite.
 
         Raises:
             UserError: there is no such checkpoint.
@@ -119,8 +119,8 @@ class CheckpointStore:
     def prune(self, keep_max: int) -> list[int]:
         """Removes old checkpoints except for the newest `keep_max` (0 = all), the latest and every best.
 
-        Also removes what interrupted writers left. Returns the removed steps, none where a pointer to a best one cannot
-        be read: it may point to any of them.
+        Also removes what interrupted writers left. Returns the removed steps. If a pointer to a best checkpoint cannot
+        be read, no checkpoint is removed, since it may point to any of them.
         """
         if keep_max < 0:
             raise UserError(f"keep {keep_max} checkpoints: give a number above 0, or 0 to keep all")
@@ -141,7 +141,7 @@ class CheckpointStore:
                 self._folders.remove(step_name(step))
         return removed
 
-    # === Looking ===
+    # === Finding ===
 
     def steps(self) -> list[int]:
         """Returns the steps that have a checkpoint, in order."""
@@ -152,20 +152,20 @@ class CheckpointStore:
         return self._folders.has(step_name(step))
 
     def names(self) -> list[str]:
-        """Returns the names of the checkpoints that are not a step's, such as `averaged`."""
+        """Returns the names of the checkpoints that are not named after a step, such as `averaged`."""
         return sorted(filter(is_extra_name, self._folders.names()))
 
     def latest(self) -> int | None:
-        """Returns the step that `load("latest")` tries first; None where nothing was ever saved.
+        """Returns the step that `load("latest")` tries first; None if nothing was ever saved.
 
         Raises:
-            DamagedCheckpointError: checkpoints were saved, and all are gone.
+            DamagedCheckpointError: checkpoints were saved, but all are gone.
         """
         tried = self._latest_first()
         return tried[0] if tried else None
 
     def best(self, problem: str = "") -> Best | None:
-        """Returns which checkpoint is the best, or the best of a problem; None where none was marked.
+        """Returns the best checkpoint, of a problem if one is named; None if none was marked.
 
         Raises:
             DamagedCheckpointError: the pointer is unreadable.
@@ -173,7 +173,7 @@ class CheckpointStore:
         return self._best.marked(problem)
 
     def ranking(self) -> list[Best]:
-        """Returns the best checkpoints of the run, best first; empty where only the best one is kept.
+        """Returns the best checkpoints of the run, best first; empty if only the best one is kept.
 
         Raises:
             DamagedCheckpointError: the list is unreadable.
@@ -181,14 +181,14 @@ class CheckpointStore:
         return self._best.ranking()
 
     def find(self, which: int | str) -> Path:
-        """Returns the folder of a checkpoint as a command names it.
+        """Returns the folder of a checkpoint.
 
         Args:
-            which: `latest`, `best`, `best.<problem>`, a step, the name of a named one, or the path of a checkpoint's
-                or run's folder.
+            which: `latest`, `best`, `best.<problem>`, a step, the name of a named checkpoint, or the path of a
+                checkpoint or run; of a run, the latest.
 
         Raises:
-            UserError: there is no such checkpoint; the message says which there are.
+            UserError: there is no such checkpoint; the message lists those that exist.
         """
         text = str(which)
         if text == LATEST:
@@ -216,14 +216,14 @@ class CheckpointStore:
     # === Loading ===
 
     def load(self, which: int | str = LATEST, parts: Collection[str] = PARTS) -> Checkpoint:
-        """Reads a checkpoint, every file verified first; see `find` for `which`.
+        """Reads and verifies a checkpoint; see `find` for `which`.
 
-        Where the latest is damaged, the one before it is loaded, with a warning; other names load their checkpoint or
-        fail. Where a trainer removes the checkpoint meanwhile, `which` is looked up again.
+        If the latest is damaged, loads the one before it, with a warning; other names load their checkpoint or fail. If
+        a trainer removes the checkpoint meanwhile, `which` is looked up again.
 
         Raises:
             UserError: no such checkpoint, or a newer version of t2t wrote it.
-            DamagedCheckpointError: it is damaged, or all are.
+            DamagedCheckpointError: it is damaged; for `latest`, all are.
         """
         for _ in range(_ATTEMPTS - 1):
             with contextlib.suppress(RemovedError):
@@ -242,7 +242,7 @@ class CheckpointStore:
     def load_model(self, which: int | str = LATEST) -> Checkpoint:
         """Reads only what decoding needs, the weights and their moving average; see `load`.
 
-        Of a checkpoint of adapters, the base's weights with the adapters merged into them.
+        For a checkpoint of adapters, returns the base's weights with the adapters merged into them.
         """
         return merge_base(self.load(which, (MODEL, EMA)))
 
@@ -268,13 +268,13 @@ class CheckpointStore:
         )
 
     def _latest_first(self) -> list[int]:
-        """Returns the step of the pointer, then all others from the newest down."""
+        """Returns the step of the pointer, then all others, newest first."""
         try:
             for _ in range(_ATTEMPTS):
                 pointer = self._latest.read()
                 steps = self._newest_first(pointer)
                 if pointer is None or pointer["step"] in steps or pointer == self._latest.read():
-                    break  # else it was moved, and the checkpoint removed, between the two looks
+                    break  # else a trainer moved it and removed the checkpoint between the two reads
         except DamagedCheckpointError as error:
             steps = self.steps()[::-1]
             if not steps:
@@ -292,7 +292,7 @@ class CheckpointStore:
         return steps
 
     def _newest_first(self, pointer: dict[str, Any] | None) -> list[int]:
-        """Returns the steps from the newest down, with that of the pointer: the list of a store may lack it yet."""
+        """Returns the steps, newest first, including the pointer's, which a store's listing may not show yet."""
         pointed = {pointer["step"]} if pointer and self.has(pointer["step"]) else set()
         return sorted(pointed.union(self.steps()), reverse=True)
 

@@ -11,20 +11,20 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class TransferReport:
-    """How weights and variables go together by path and shape."""
+    """How the weights of a checkpoint match the variables of a model, by path and shape."""
 
     taken: tuple[str, ...]
-    """Paths that both have, with one shape."""
+    """Paths that both have with the same shape."""
     missing: tuple[str, ...]
-    """Variables of the model that the weights do not have."""
+    """Variables of the model without weights in the checkpoint."""
     unused: tuple[str, ...]
-    """Weights that the model has no variable for."""
+    """Weights without a variable in the model."""
     mismatched: Mapping[str, tuple[Shape, Shape]]
-    """Paths that both have -> (shape of the weights, shape of the variable)."""
+    """Path that both have -> (shape of the weights, shape of the variable), which differ."""
 
     @property
     def is_exact(self) -> bool:
-        """Whether every weight goes into a variable and every variable gets one."""
+        """Whether weights and variables have the same paths and shapes."""
         return not (self.missing or self.unused or self.mismatched)
 
     def __str__(self) -> str:
@@ -32,7 +32,7 @@ class TransferReport:
         return "; ".join([f"{len(self.taken)} of {total} variables taken", *self.differences()])
 
     def differences(self) -> list[str]:
-        """Returns what does not go together, one text a kind, each naming the first few."""
+        """Returns a text for each kind of mismatch, naming the first few."""
         shapes = [f"{path} ({found} there, {wanted} here)" for path, (found, wanted) in self.mismatched.items()]
         kinds = (
             ("of another shape", shapes),
@@ -56,7 +56,7 @@ def match(weights: Mapping[str, Any], variables: Mapping[str, Shape]) -> Transfe
 
 
 def require_exact(weights: Mapping[str, Any], variables: Mapping[str, Shape], source: str) -> None:
-    """Compares as `match`, for resuming and decoding; `source` names the checkpoint.
+    """Requires that all weights match, for resuming and decoding; `source` names the checkpoint in messages.
 
     Raises:
         UserError: paths or shapes differ; the message says which.
@@ -70,10 +70,10 @@ def require_exact(weights: Mapping[str, Any], variables: Mapping[str, Shape], so
 
 
 def require_some(weights: Mapping[str, Any], variables: Mapping[str, Shape], source: str) -> TransferReport:
-    """Compares as `match`, for a warm start; `source` names the checkpoint.
+    """Requires that some weights match, for a warm start; `source` names the checkpoint in messages.
 
     Raises:
-        UserError: no variable has a weight of its path and shape.
+        UserError: no weight has the path and shape of a variable.
     """
     report = match(weights, variables)
     if not report.taken:

@@ -1,4 +1,4 @@
-"""Weights mean something only together with the vocabulary they were trained with."""
+"""Checks that weights are used with the vocabularies they were trained with."""
 
 import dataclasses
 import logging
@@ -16,28 +16,28 @@ log = logging.getLogger("t2t")
 
 
 def to_state(vocabularies: Mapping[str, VocabularyFile]) -> dict[str, Any]:
-    """Returns, as an entry of a checkpoint's state, which vocabulary the ids of each feature are of.
+    """Returns, as an entry of a checkpoint's state, the kind, size and fingerprint of each feature's vocabulary.
 
-    With it, a checkpoint that was copied out of its run still tells.
+    With it, a checkpoint can be checked even if it was copied out of its run.
     """
     return {VOCABULARIES: {name: [entry.kind, entry.size, entry.fingerprint] for name, entry in vocabularies.items()}}
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """How the vocabularies of a checkpoint go together with those that its weights are to be used with."""
+    """How the vocabularies of a checkpoint differ from a run's own."""
 
     where: str
-    """What is known to have them: a run or the checkpoint; empty where nothing is known."""
+    """Source of its vocabularies, the run that it lies in or the checkpoint; empty if they are unknown."""
     differing: Mapping[str, str]
-    """Feature -> which vocabulary it has there, and which here."""
+    """Feature -> description of the two vocabularies, where they differ."""
 
 
 def compare(checkpoint: Checkpoint, own: Mapping[str, VocabularyFile]) -> Comparison:
     """Compares the vocabularies of a checkpoint, and of the run in which it lies, with a run's own.
 
     A feature that only one of them has, or that is text in one and a class in the other, is no difference: no weight of
-    it is in both. The checkpoint has been read from its folder, which may be `<run>/checkpoints/<name>`.
+    it is in both. The checkpoint must have been read from a folder, which may be `<run>/checkpoints/<name>`.
     """
     known: dict[str, dict[str, list]] = {}
     assert checkpoint.folder is not None, "it has been read from its folder"
@@ -61,13 +61,13 @@ def compare(checkpoint: Checkpoint, own: Mapping[str, VocabularyFile]) -> Compar
 def check_same_vocabularies(
     checkpoint: Checkpoint, own: Mapping[str, VocabularyFile], user: Path, asked: str, remedy: str = ""
 ) -> None:
-    """Checks that a checkpoint was trained with a run's `own` vocabularies; warns where that is not known.
+    """Checks that a checkpoint was trained with a run's `own` vocabularies; warns if its vocabularies are unknown.
 
-    `user` is the folder of the run, `asked` what the user asked for, e.g. `--checkpoint=/runs/base`, and `remedy` what
-    else may be done.
+    For the message, `user` is the folder of the run, `asked` the user's request, e.g. `--checkpoint=/runs/base`, and
+    `remedy` a further remedy.
 
     Raises:
-        UserError: one is another.
+        UserError: a vocabulary differs.
     """
     found = compare(checkpoint, own)
     if not found.where:

@@ -1,1 +1,1 @@
-"""Apache Beam as an engine: elements of its pipelines are numbers of shards, which workers make as any process does."""
+"""Runs work on Apache Beam: elements of its pipelines are numbers of shards, which workers make like any process."""

@@ -1,4 +1,4 @@
-"""Decoding, scoring and aligning files by Apache Beam: each worker loads the model once and answers shards."""
+"""Decoding, scoring and aligning files with Apache Beam: each worker loads the model once and processes shards."""
 
 import dataclasses
 import threading
@@ -21,17 +21,17 @@ from t2t.pipelines.task import Failures
 from t2t.runs.startup import import_quietly
 
 MOST_SHARDS = 1000
-"""Of a file that is not divided yet: many enough for any number of workers."""
+"""Maximum number of shards of a file that is not divided yet, enough for any number of workers."""
 
 _MODES = {"decode_from_file": ("t2t.inference.files.job", "decode_file", "Job"),
           "score_file": ("t2t.inference.files.scoring", "score_file", "FileJob"),
           "align_file": ("t2t.inference.files.scoring", "align_file", "FileJob")}  # fmt: skip
-"""Flags of the decoder, with the module of what they ask for, its function, and its class of jobs."""
+"""Flag of the decoder -> module, function and job class that carry it out."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnswerShards:
-    """Answers the shards of a file, each into its part."""
+    """Decodes, scores or aligns the shards of a file, and writes each to its part of the output."""
 
     mode: str
     """`decode_from_file`, `score_file` or `align_file`."""
@@ -64,7 +64,7 @@ class AnswerShards:
         return _Model(loaded.translator(), threading.Lock())
 
     def run(self, opened: "_Model", element: int) -> dict[str, int]:
-        """Answers a shard, unless its part is there."""
+        """Processes a shard, unless its part exists."""
         module_name, function, job_class = _MODES[self.mode]
         module = import_quietly(module_name)
         job = getattr(module, job_class)(**self.job, shard=Shard(element, self.count))
@@ -73,13 +73,13 @@ class AnswerShards:
         return {f"lines {report.verb}": report.done, "tokens": report.tokens - report.earlier_tokens}
 
     def is_done(self, element: int) -> bool:
-        """Returns whether there is a part of the shard."""
+        """Returns whether the part of the shard exists."""
         return part_of(self.job["target"], Shard(element, self.count)).path.exists()
 
 
 @dataclasses.dataclass(frozen=True)
 class _Model:
-    """A model that answers one shard at a time, however many threads a worker has."""
+    """A model that processes one shard at a time, however many threads a worker has."""
 
     translator: Any
     lock: threading.Lock
@@ -97,12 +97,12 @@ def answer_file(
     dictionary: Mapping[str, str],
     languages: tuple[str, str] = ("", ""),
 ) -> None:
-    """Answers all shards of a file, each into its part; those that are there already are kept.
+    """Decodes, scores or aligns all shards of a file, and writes each to its part; existing parts are kept.
 
     Args:
         mode: see `AnswerShards`.
         job: see `AnswerShards`.
-        runs: each with the name of its checkpoint, which is looked up now, so that all workers take the same.
+        runs: (run, name of its checkpoint). Names are resolved now, so that all workers use the same checkpoint.
         options: of Apache Beam, checked.
         average: see `AnswerShards`.
         engine: see `AnswerShards`.
@@ -111,9 +111,8 @@ def answer_file(
         languages: see `AnswerShards`.
 
     Raises:
-        UserError: there is no such checkpoint, or it is a mean that is not saved; or that of the first shard that has
-            one.
-        MachineError: the same; or a worker died, or the pipeline failed otherwise.
+        UserError: no such checkpoint, or a mean such as `best:5`, which is not saved; or the first error of a shard.
+        MachineError: the first error of a shard; or a worker died, or the pipeline failed otherwise.
     """
     check_job(FileJob(source=job["source"], target=job["target"], window=job["window"], shard=Shard(0, 1)))
     paths = {name: _absolute(job[name]) for name in ("source", "target", "prefixes", "constraints") if job.get(name)}
@@ -140,9 +139,9 @@ def answer_file(
 
 
 def _count_shards(source: str, target: str, window: int) -> int:
-    """Returns how many shards a file is to have: as many as it has already, else a number that follows from its lines.
+    """Returns the number of shards of a file: that of its existing parts, else one that depends only on its lines.
 
-    So the parts that were made with any number of workers, or by an array job, are kept.
+    So parts are kept that were made with any number of workers, or by an array job.
     """
     windows = -(-source_index(source, target).lines // window)
     return division_of(target) or max(1, min(windows, MOST_SHARDS))

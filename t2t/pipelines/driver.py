@@ -1,8 +1,8 @@
-"""Runs one pipeline in a process of its own: `python -m t2t.pipelines.driver`, which `t2t.pipelines.launch` starts.
+"""Runs one pipeline in a separate process: `python -m t2t.pipelines.driver`, which `t2t.pipelines.launch` starts.
 
-Apache Beam has no way to stop its workers on this machine before they have finished their shards. A command that is
-stopped or killed could not leave at once. So the pipeline and its workers are a group of processes of their own, which
-is killed as soon as the command is gone, however it ended.
+Apache Beam cannot stop its workers on this machine before they have finished their shards, so a command that is stopped
+or killed could not exit at once. Therefore the pipeline and its workers are a process group, which is killed as soon as
+the command has ended for any reason.
 """
 
 import json
@@ -17,11 +17,11 @@ import threading
 def main() -> int:
     """Reads a task from standard input, runs it, and writes the counters to standard output as JSON."""
     answer = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # what libraries print goes to stderr
     task, text = pickle.load(sys.stdin.buffer)  # from the command, through a pipe
     threading.Thread(target=_end_with_command, daemon=True).start()
     threading.excepthook = _end_after_error
-    logging.basicConfig(format="%(message)s", level=logging.ERROR)  # Beam warns of packages that it could use
+    logging.basicConfig(format="%(message)s", level=logging.ERROR)  # Beam warns about optional packages
     from t2t.pipelines.options import parse_beam_options, runs_here
     from t2t.pipelines.pipeline import run_pipeline
 

@@ -1,8 +1,8 @@
-"""Generating data by Apache Beam: workers draw the text that vocabularies are learnt from, and make the shards.
+"""Generating data with Apache Beam: workers draw the text that vocabularies are learnt from, and make the shards.
 
-Where duplicates are dropped, workers digest the samples first. The command makes the plan, finds the duplicates and
-merges, as it does without Beam. Workers need the same code as the command, and see its
-raw files and its folder of data under the same paths.
+If duplicates are dropped, workers first compute digests of the samples. The command makes the plan, finds the
+duplicates and merges the shards, as it does without Beam. Workers need the same code as the command, and access to its
+raw files and data folder under the same paths.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ log = logging.getLogger("t2t")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NamedProblem:
-    """What a worker makes a problem of: plug-ins are imported there, and the name is looked up."""
+    """The name and options of a problem, from which a worker creates it after importing the plug-in."""
 
     name: str
     options: Mapping[str, Any]
@@ -55,12 +55,12 @@ class NamedProblem:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShardTask:
-    """What is done for each of some shards of a plan."""
+    """Base class of tasks on the shards of a plan."""
 
     named: NamedProblem
     plan: Plan
     folder: Path
-    """In which the data are made."""
+    """Where the data is made."""
     tmp_dir: Path
 
     @property
@@ -72,7 +72,7 @@ class ShardTask:
         """Returns the problem.
 
         Raises:
-            UserError: it would make other data here than planned.
+            UserError: it would make different data here than planned.
         """
         problem, planned = self.named.make(), self.plan.identity
         sizes = planned.most_examples, planned.most_bytes
@@ -106,12 +106,12 @@ class MakeShards(ShardTask):
         return {"examples read": result.counts.read, "examples written": result.examples, **dropped, **mended}
 
     def is_done(self, element: int) -> bool:
-        """Returns whether there is a folder of the shard."""
+        """Returns whether the folder of the shard exists."""
         return shard_folder(self.folder, *self.places[element]).is_dir()
 
 
 class DigestShards(ShardTask):
-    """Digests the samples of the training split, by which duplicates are found."""
+    """Computes digests of the samples of the training split, by which duplicates are found."""
 
     @property
     def count(self) -> int:
@@ -119,23 +119,23 @@ class DigestShards(ShardTask):
         return self.plan.shards[TRAIN]
 
     def run(self, opened: Problem, element: int) -> dict[str, int]:
-        """Digests a shard, see `digest_shard`."""
+        """Computes the digests of a shard, see `digest_shard`."""
         return {"samples digested": digest_shard(self.plan, opened, element, self.folder, self.tmp_dir).samples}
 
     def is_done(self, element: int) -> bool:
-        """Returns whether there is a folder of the digests."""
+        """Returns whether the folder of the digests exists."""
         return digest_folder(self.folder, element).is_dir()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CallMethod:
-    """Calls a method of a problem with each of some tuples of arguments; keeps the results, plain JSON, in files."""
+    """Calls a method of a problem with several tuples of arguments; stores the results, plain JSON, in files."""
 
     named: NamedProblem
     method: str
     calls: tuple[tuple, ...]
     folder: Path
-    """Of the results; empty at first."""
+    """Folder for the results, empty at first."""
 
     @property
     def count(self) -> int:
@@ -159,7 +159,7 @@ class CallMethod:
         return {}
 
     def is_done(self, element: int) -> bool:
-        """Returns whether a call has returned."""
+        """Returns whether the result of a call is stored."""
         return self._path(element).exists()
 
     def results(self) -> Iterator[Any]:
@@ -172,16 +172,16 @@ class CallMethod:
 
 
 def generate_all(request: Request, seed: int, options: str) -> list[Manifest]:
-    """Generates the data of each problem of a request by Apache Beam; returns the manifests.
+    """Generates the data of each problem of a request with Apache Beam; returns the manifests.
 
     Args:
         request: has the problems and folders.
-        seed: of everything that chance decides in the data.
+        seed: of all random choices in the data.
         options: of Apache Beam, checked.
 
     Raises:
         UserError: see `t2t.data.generate.generate`.
-        MachineError: the same, or see `run_task`.
+        MachineError: see `t2t.data.generate.generate` and `run_task`.
     """
     usr_dir = str(local_path(request.usr_dir).absolute()) if request.usr_dir else ""
     manifests = []

@@ -1,4 +1,4 @@
-"""Starts a pipeline, shows how far it has come, and ends it with the command."""
+"""Starts a pipeline, shows its progress, and ends it together with the command."""
 
 import contextlib
 import json
@@ -28,7 +28,7 @@ log = logging.getLogger("t2t")
 
 
 def run_task(task: Task, options: str, what: str) -> None:
-    """Does a task by Apache Beam, and logs the counters of the workers.
+    """Runs a task with Apache Beam, and logs the counters of the workers.
 
     Args:
         task: what to do.
@@ -36,12 +36,12 @@ def run_task(task: Task, options: str, what: str) -> None:
         what: label of the progress bar.
 
     Raises:
-        UserError: that of the first element that has one.
-        MachineError: the same; or the pipeline failed otherwise, and what it has printed is shown.
+        UserError: the first error of an element.
+        MachineError: the first error of an element; or the pipeline failed otherwise, and its output is shown.
     """
     task.failures.clear()
     with contextlib.ExitStack() as stack:
-        # On this machine, each worker prints how it starts. What a cluster says of the job is shown.
+        # On this machine, each worker prints startup lines, which are hidden. Output of a cluster is shown.
         is_local = runs_here(parse_beam_options(options))
         printed = stack.enter_context(tempfile.TemporaryFile()) if is_local else None
         answer, status = _run(task, options, what, printed)
@@ -78,9 +78,9 @@ def _driver(printed: BinaryIO | None) -> Iterator[subprocess.Popen]:
     """Starts the process of a pipeline; kills it and its workers at the end of a `with` block.
 
     Args:
-        printed: a file for what it prints; None for stderr.
+        printed: file for its error output; None for stderr.
     """
-    folder = str(Path(t2t.__file__).parents[1])  # of a checkout, which the workers need not have installed
+    folder = str(Path(t2t.__file__).parents[1])  # of a checkout, which need not be installed
     path = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
     with subprocess.Popen(
         [sys.executable, "-m", "t2t.pipelines.driver"],
@@ -91,7 +91,7 @@ def _driver(printed: BinaryIO | None) -> Iterator[subprocess.Popen]:
             yield process
         finally:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # it is not reaped yet, so that the number is still its own
+                os.killpg(process.pid, signal.SIGKILL)  # it is not reaped yet, so no other process has its id
 
 
 def _show_until_ended(process: subprocess.Popen, task: Task, what: str) -> None:

@@ -1,4 +1,4 @@
-"""`--beam_options`: the options of Apache Beam as one text, checked before anything starts."""
+"""`--beam_options`: parses and checks the options of Apache Beam, given as one text, before anything starts."""
 
 import contextlib
 import io
@@ -17,11 +17,11 @@ _LOCAL = ("directrunner", "switchingdirectrunner", "fnapirunner")
 
 
 def parse_beam_options(text: str) -> PipelineOptions:
-    """Returns options that are written as on a command line, e.g. `--runner=DirectRunner --direct_num_workers=2`.
+    """Parses options in the form of a command line, e.g. `--runner=DirectRunner --direct_num_workers=2`.
 
     Raises:
-        UserError: they cannot be read, an option does not exist or has a wrong value, or a runner is not there. Options
-            that the runners of clusters alone know are not looked at.
+        UserError: the text cannot be parsed, an option is unknown or has a wrong value, or the runner is not installed.
+            Unknown options are allowed for runners of clusters, which may define them.
     """
     printed = io.StringIO()
     try:
@@ -48,9 +48,10 @@ def runs_here(options: PipelineOptions) -> bool:
 
 
 def runner_of(options: PipelineOptions) -> PipelineRunner:
-    """Returns what runs a pipeline.
+    """Returns the runner of a pipeline.
 
-    Of itself, DirectRunner would first try Prism, a program that it downloads and that knows no `--direct_num_workers`.
+    By default, DirectRunner would first try Prism, which it downloads and which does not support
+    `--direct_num_workers`.
     """
     if not runs_here(options):
         return create_runner(options.view_as(StandardOptions).runner)

@@ -14,11 +14,11 @@ from t2t.pipelines.options import runner_of
 from t2t.pipelines.task import Task
 
 NAMESPACE = "t2t"
-"""Of the counters among Beam's metrics."""
+"""Namespace of the counters among Beam's metrics."""
 
 
 class RunTask(beam.DoFn):
-    """Does the work of elements; what a task needs is opened once in each worker, whatever its threads."""
+    """Runs a task on elements; calls its `open` once in each worker, even if that has several threads."""
 
     def __init__(self, task: Task):
         self._task, self._shared = task, Shared()
@@ -43,20 +43,20 @@ class RunTask(beam.DoFn):
 
 
 class _Opened:
-    """Holds anything: `Shared` refers to what it holds weakly, which not every object allows."""
+    """Wraps any object, since `Shared` keeps a weak reference, which not every object allows."""
 
     def __init__(self, value: Any):
         self.value = value
 
 
 def run_pipeline(task: Task, elements: Sequence[int], options: PipelineOptions) -> dict[str, int]:
-    """Runs a task for each of some elements and waits for it; returns the counters by name.
+    """Runs a task for each of the elements and waits until all are done; returns the counters by name.
 
     Raises:
         Exception: the pipeline failed; see `task.failures`.
     """
     pipeline = beam.Pipeline(runner=runner_of(options), options=options)
-    numbers = pipeline | "Shards" >> beam.Create(list(elements)) | beam.Reshuffle()  # or one worker would have them all
+    numbers = pipeline | "Shards" >> beam.Create(list(elements)) | beam.Reshuffle()  # else one worker would get all
     _ = numbers | type(task).__name__ >> beam.ParDo(RunTask(task))
     result = pipeline.run()
     result.wait_until_finish()

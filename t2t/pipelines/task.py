@@ -1,4 +1,4 @@
-"""What a pipeline does for each of its elements, and how errors of its workers reach the command that started it."""
+"""The task that a pipeline runs for each element, and how errors of workers reach the command that started it."""
 
 import contextlib
 import shutil
@@ -16,7 +16,7 @@ _KINDS = {"user": UserError, "machine": MachineError}
 class Task(Protocol):
     """The work of a pipeline: elements numbered from 0; each writes a file to a folder that all workers share.
 
-    It is pickled for the workers, so it holds only names, paths and numbers; `open` makes objects of them.
+    It is pickled for the workers, so it holds only names, paths and numbers, from which `open` creates objects.
     """
 
     @property
@@ -34,7 +34,7 @@ class Task(Protocol):
         """Does the work of an element, unless it is done; returns its counters, by name.
 
         Raises:
-            UserError: the same again would fail again.
+            UserError: another try would fail in the same way.
             MachineError: another try may succeed.
         """
 
@@ -43,24 +43,24 @@ class Task(Protocol):
 
 
 class Failures:
-    """Errors of workers, as files of a folder that the workers and the command share.
+    """Errors of workers, as files in a folder that the workers and the command share.
 
-    A runner reports an error of a worker as text, in a form of its own. So what is written for the user is kept here.
+    A runner reports the error of a worker as text in its own format. So the messages for the user are stored here.
 
     Args:
-        folder: of these files alone.
+        folder: used only for these files.
     """
 
     def __init__(self, folder: Path):
         self._folder = folder
 
     def clear(self) -> None:
-        """Removes what earlier pipelines have left."""
+        """Removes the errors of earlier pipelines."""
         with os_errors_as_machine_errors(f"cannot write {self._folder}"):
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def add(self, element: int, error: T2TError) -> None:
-        """Keeps the error of an element.
+        """Stores the error of an element.
 
         Raises:
             MachineError: it cannot be written.
@@ -72,14 +72,14 @@ class Failures:
             write_sealed(path, {"kind": kind, "message": str(error)})
 
     def remove(self, element: int) -> None:
-        """Removes the error of an element, where another try has succeeded."""
+        """Removes the error of an element, if any, after a successful try."""
         with contextlib.suppress(OSError):
             self._path(element).unlink()
 
     def first(self) -> T2TError | None:
         """Returns the error of the first element that has one."""
         for path in sorted(self._folder.glob("*.json")):
-            with contextlib.suppress(OSError, ValueError, KeyError):  # it is gone by now, or damaged
+            with contextlib.suppress(OSError, ValueError, KeyError):  # removed meanwhile, or damaged
                 found = read_sealed(path)
                 return _KINDS[found["kind"]](found["message"])
         return None

@@ -1,4 +1,4 @@
-"""Runs of adapters that answer with the weights of a base that is loaded already."""
+"""Loads runs of adapters that share the weights of a base that is already loaded."""
 
 import logging
 from collections.abc import Sequence
@@ -23,17 +23,17 @@ def load_adapters(
     decode_overrides: str = "",
     problem: str = "",
 ) -> LoadedRun:
-    """Loads a run of adapters that shares the weights of its base; it is searched by its own hparams.
+    """Loads a run of adapters, which shares the weights of its base and decodes with its own hparams.
 
     Args:
-        bases: runs, one of which has loaded the checkpoint that the adapters change.
-        folder: of the run, for its latest checkpoint, or of one of its checkpoints.
+        bases: loaded runs; one must hold the checkpoint that the adapters change.
+        folder: of the run, to load its latest checkpoint, or of one of its checkpoints.
         usr_dir: see `t2t.load`.
         decode_overrides: see `t2t.runs.loading.load`.
         problem: see `t2t.load`.
 
     Raises:
-        UserError: see `t2t.runs.loading.load`; whole weights, or adapters of another checkpoint or problem.
+        UserError: see `t2t.runs.loading.load`; a checkpoint without adapters, or of another base or problem.
     """
     output_dir, which = run_and_checkpoint(folder)
     run, own_problem, hparams = open_to_decode(output_dir, usr_dir, decode_overrides, problem)
@@ -44,7 +44,7 @@ def load_adapters(
     check_fits(read, base.checkpoint.weights)
     if base.run.record.spec.members and base.problem.name != own_problem.name:
         raise UserError(
-            f"--adapters={folder}: it answers for {own_problem.name}, and its base in {base.run.path} was loaded for "
+            f"--adapters={folder}: it is loaded for {own_problem.name}, and its base in {base.run.path} for "
             f"{base.problem.name}; name one --problem for both"
         )
 

@@ -1,4 +1,4 @@
-"""The commands as Python functions, with the same defaults; see `t2t.runs.trained_api` for those of trained runs.
+"""The commands as Python functions, with the same defaults. Those that use trained runs are in `t2t.runs.trained_api`.
 
 Paths are text or `pathlib.Path`. Heavy modules are imported when a function is called.
 """
@@ -39,11 +39,11 @@ def registered(kind: str = "problem", containing: str = "", usr_dir: StrPath | N
 
     Args:
         kind: `problem`, `model`, `hparams`, `hparams_range`, `modality` or `metric`.
-        containing: only names with this text in them.
-        usr_dir: folder of a plug-in whose names to list as well.
+        containing: only names that contain this text.
+        usr_dir: folder of a plug-in whose names are listed as well.
 
     Raises:
-        UserError: another kind, or a plug-in that cannot be imported.
+        UserError: an unknown kind, or a plug-in that cannot be imported.
     """
     kinds = {registry.kind: registry for registry in REGISTRIES}
     if as_text("kind", kind) not in kinds:
@@ -65,20 +65,20 @@ def generate_data(
     """Generates the data of a problem, as `t2t-datagen` does; existing data is kept.
 
     Args:
-        problem: its name; of several, the names with - between them.
-        data_dir: the folder for data of all problems.
-        tmp_dir: where raw files lie; empty for a folder under `data_dir`.
-        random_seed: of everything that chance decides.
-        usr_dir: folder of the plug-in that has the problem.
+        problem: its name, or the names of several joined by `-`.
+        data_dir: folder with the data of all problems.
+        tmp_dir: folder of raw files and downloads; empty for `tmp` in `data_dir`.
+        random_seed: seed of all random choices.
+        usr_dir: folder of the plug-in that defines the problem.
         options: of the problem, e.g. `vocab_size=8000`.
 
     Returns:
-        the number of examples of each split: `{"train": 29000, "dev": 1014}`; of several problems, of
-        `{"a/train": ...}`.
+        the number of examples of each split: `{"train": 29000, "dev": 1014}`; with several problems, the keys are
+        `<problem>/<split>`.
 
     Raises:
-        ArgumentError: an unknown option, or an argument of another type.
-        UserError: an unknown name, raw files that are missing, other data in its place.
+        ArgumentError: an unknown option, or an argument of the wrong type.
+        UserError: an unknown name, missing raw files, or different data already in the folder.
         MachineError: the data cannot be written.
     """
     from t2t.runs.data import generate_all
@@ -124,17 +124,19 @@ def train(
     """Trains a model on data that has been generated, as `t2t-trainer` does; resumes the run in `output_dir`.
 
     Args:
-        problem: what to learn; this and the two next may be left out where `output_dir` holds a run.
-        model: what learns it.
-        hparams_set: with which values.
+        problem: its name, or the names of several joined by `-`. `problem`, `model` and `hparams_set` may be omitted
+            if `output_dir` holds a run.
+        model: name of the model.
+        hparams_set: name of the hparams set.
         output_dir: folder of the run; empty for `~/t2t_train/<problem>/<model>-<hparams_set>`.
-        data_dir: where the data is; empty for where that of the run in `output_dir` was, `~/t2t_data` for a new run.
-        hparams: changes of the set: `{"hidden_size": 64, "num_heads": 2}`, or as `--hparams` has them:
+        data_dir: folder of generated data; empty for the folder that the run in `output_dir` used, or for
+            `~/t2t_data` in a new run.
+        hparams: overrides of the set, `{"hidden_size": 64, "num_heads": 2}`, or in the syntax of `--hparams`,
             `hidden_size=64,num_heads=2`.
-        train_steps: number of the last update; None for the set's.
-        usr_dir: folder of the plug-in that has what is named.
-        problem_options: of the problem, where its data was generated with any.
-        callbacks: Keras callbacks; an epoch is the updates from one evaluation to the next.
+        train_steps: number of the last update; None for the value in the set.
+        usr_dir: folder of the plug-in that defines the named problem, model or set.
+        problem_options: options of the problem, if its data was generated with any.
+        callbacks: Keras callbacks; an epoch consists of the updates from one evaluation to the next.
         settings: fields of `t2t.runs.settings.Settings`, e.g. `seed=1`, `eval_every=500`,
             `warm_start_from="other_run"`.
 
@@ -142,10 +144,10 @@ def train(
         the folder of the run, for `load`.
 
     Raises:
-        ArgumentError: an unknown setting, an argument of another type, or a callback that cannot work here.
+        ArgumentError: an unknown setting, an argument of the wrong type, or an unsupported callback.
         UserError: an unknown name or value, no data, another run in the folder, or training diverged.
         MachineError: out of memory, disk full.
-        KeyboardInterrupt: Ctrl-C or SIGTERM came; what was trained is saved, and the same call resumes.
+        KeyboardInterrupt: on Ctrl-C or SIGTERM, after a checkpoint is saved; the same call resumes training.
     """
     from t2t.runs.names import Request, check_names, resolve_aliases
     from t2t.runs.resuming import check_same_run, fill_from_run, recorded_seed
@@ -180,7 +182,7 @@ def train(
         stopped_by = TrainingRun.from_request(request, chosen, chosen.cluster).fit(own_callbacks)
     finally:
         for registry in REGISTRIES:
-            registry.thaw()  # a command ends here; a notebook may go on and register more
+            registry.thaw()  # unlike a command, a notebook may continue and register more
     if stopped_by:
         raise KeyboardInterrupt(f"training in {request.output_folder} was stopped; the same call resumes it")
     return request.output_folder

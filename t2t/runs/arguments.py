@@ -1,4 +1,4 @@
-"""Arguments of the Python functions: their names and types, and errors that name them instead of flags."""
+"""Checks the arguments of the Python functions; makes error messages name arguments instead of flags."""
 
 import functools
 import inspect
@@ -27,7 +27,7 @@ FUNCTIONS = {
     "t2t-distill": "t2t.distill",
     "t2t-tune": "t2t.tune",
 }
-"""Command to function."""
+"""Command -> function."""
 
 RENAMED = {
     "problems": "problem",
@@ -41,7 +41,7 @@ RENAMED = {
     "decode_length_penalty": "length_penalty",
     "decode_coverage_penalty": "coverage_penalty",
 }
-"""Flag to argument or hparam of another name."""
+"""Flag -> argument or hparam, where their names differ."""
 
 PHRASES = {
     " (t2t-datagen, or t2t-trainer --generate_data)": " (t2t.generate_data)",
@@ -50,7 +50,7 @@ PHRASES = {
     "--registry_help=hparams": "t2t-trainer --registry_help=hparams",
     "--registry_help": "t2t.registered",
 }
-"""Longer parts of messages to what they are in Python, longest first."""
+"""Phrase in messages -> its form in Python; a phrase comes before those that it contains."""
 
 _PARAMETERS: set[str] = set()
 """Parameters of all functions."""
@@ -60,7 +60,7 @@ _FLAG = re.compile(r"(?<![\w/-])--(?P<name>[a-z]\w*)(?P<value>[=/]?)")
 
 
 def checks_arguments(settings: type | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorates a function of the API: a misspelt argument is one line, and errors name arguments instead of flags.
+    """Decorates an API function: an unknown argument is a one-line error, and errors name arguments, not flags.
 
     `settings` is a dataclass whose fields the function takes as `**settings`; without it, the function checks the names
     of its `**kwargs` itself.
@@ -95,7 +95,7 @@ def checks_arguments(settings: type | None = None) -> Callable[[Callable[P, R]],
 
 
 def unknown_argument(function: str, name: str, known: Collection[str]) -> UnknownArgumentError:
-    """Returns the error for an argument that is not among the `known` ones of a function."""
+    """Returns the error for an argument that a function does not have; `known` are those that it has."""
     from t2t.runs.names import get_hparams
 
     asked = f"t2t.{function}: there is no argument {name!r}; "
@@ -141,7 +141,8 @@ def as_path(name: str, value: Any, what: str = "") -> str:
     """Returns a path as text, empty for None.
 
     Raises:
-        ArgumentError: no text or `pathlib.Path`, an unknown home folder, or empty although `what` describes it.
+        ArgumentError: neither text nor a `pathlib.Path`, an unknown home folder, or empty although `what`, its
+            description for the message, is given.
     """
     try:
         path = "" if value is None else os.fspath(value)
@@ -165,7 +166,7 @@ def as_text(name: str, value: Any) -> str:
 
 def as_integer(name: str, value: Any, minimum: int = 0) -> int:
     """Returns an integer; raises ArgumentError for anything else and for less than the minimum."""
-    whole = value.item() if hasattr(value, "item") else value  # numpy's numbers
+    whole = value.item() if hasattr(value, "item") else value  # numpy scalars
     if type(whole) is not int or whole < minimum:
         raise ArgumentError(f"{name}={value!r}: it is not a whole number of at least {minimum}; give one")
     return whole
@@ -181,7 +182,7 @@ def as_options(name: str, value: Any) -> dict[str, Any]:
 
 
 def as_overrides(value: Any) -> str:
-    """Returns changes of hparams, text or a dict, as text; raises ArgumentError for anything else."""
+    """Returns overrides of hparams, given as text or a dict, as text; raises ArgumentError for anything else."""
     if isinstance(value, Mapping):
         return format_overrides(value)
     if not isinstance(value, str | None):

@@ -19,8 +19,8 @@ log = logging.getLogger("t2t")
 def average_best(store: CheckpointStore, step: UpdateStep, evaluator: RunEvaluator, workers: Workers) -> None:
     """Evaluates the mean of the ranked checkpoints, saves it as `averaged-best`, and logs whether it is better.
 
-    All workers of a run call it, and evaluate together; only the chief reads and writes checkpoints. A mean of
-    the same checkpoints that is there already is kept. The model has its own weights again afterwards.
+    All workers of a run call it and evaluate together; only the chief reads and writes checkpoints. Does nothing if the
+    mean of the same checkpoints is already saved. The model gets its own weights back at the end.
 
     Raises:
         UserError: a checkpoint is damaged.
@@ -43,7 +43,7 @@ def average_best(store: CheckpointStore, step: UpdateStep, evaluator: RunEvaluat
 
 
 def _missing_mean(store: CheckpointStore) -> Checkpoint | None:
-    """Returns the mean of the ranked checkpoints; None where it is saved, or there are fewer than two."""
+    """Returns the mean of the ranked checkpoints; None if it is already saved, or there are fewer than two."""
     steps = [one.step for one in store.ranking() if store.has(one.step)]
     if len(steps) < 2 or (AVERAGED_BEST in store.names() and _averaged_steps(store) == steps):
         return None

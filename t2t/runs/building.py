@@ -22,14 +22,13 @@ from t2t.training.weights import assign_model
 def build_model(
     record: RunRecord, hparams: HParams, checkpoint: Checkpoint, devices: tuple[int, int, int] | None = None
 ) -> SequenceModel:
-    """Returns the model of a run, of several problems the model of all.
+    """Returns the model of a run, for all of its problems.
 
     Args:
         record: of the run.
         hparams: of the run.
-        checkpoint: its weights.
-        devices: `worker_gpu`, `worker_cpu` and `weight_shards` of `TrainingEngine.devices`, which get the weights;
-            None for one.
+        checkpoint: provides the weights.
+        devices: `worker_gpu`, `worker_cpu` and `weight_shards` for `TrainingEngine.devices`; None for one device.
 
     Raises:
         UserError: parts that do not fit together, or more devices than there are.
@@ -49,12 +48,12 @@ def build_model(
 
 
 def adapt_model(model: SequenceModel, factors: Arrays, scale: float) -> AdaptedModel:
-    """Returns a model with adapters, on the devices of the model that they change; its weights are left as they are.
+    """Returns a model with adapters, on the same devices as `model`, whose weights stay unchanged.
 
     Args:
         model: the base.
         factors: A and B by path, all of one rank, see `t2t.checkpoints.adapters`.
-        scale: s.
+        scale: s of W + s A B.
     """
     first = ADAPTER_FACTORS[0]
     adapted = [variable for variable in model.variables if f"{variable.path}/{first}" in factors]

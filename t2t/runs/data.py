@@ -1,4 +1,4 @@
-"""Generated data of a problem: making it, opening it."""
+"""Generates and opens the data of problems."""
 
 import dataclasses
 import hashlib
@@ -41,7 +41,7 @@ class OpenData:
     fingerprint: str
     """sha256 of the manifest without its version and the paths of raw files."""
     former_fingerprint: str
-    """The same with the paths of the user's files, which the first runs recorded."""
+    """The same including the paths of raw files, as the first versions recorded it."""
 
 
 def generate_all(
@@ -49,7 +49,7 @@ def generate_all(
 ) -> list[Manifest]:
     """Generates the data of each problem of a request; returns the manifests.
 
-    `once_forked` is called with the workers of the last problem, since it may load libraries that prevent forking.
+    `once_forked` is called once the workers of the last problem exist: it may load libraries that prevent forking.
     """
     *others, last = split_request(request)
     made = [generate_data(part, get_problem(part.problem, part.problem_options), seed) for part in others]
@@ -57,13 +57,13 @@ def generate_all(
 
 
 def learn_shared_vocabulary(request: Request, file: str, seed: int = DATA_SEED) -> Request:
-    """Returns a request whose problems all take the vocabulary in a file, which is learned from them if there is none.
+    """Returns a request in which all problems use the vocabulary in a file; learns it if the file does not exist.
 
-    It is learned from the training text of all problems, as much of each as one learns its own from, and has the kind,
-    the size and the language tags of the first.
+    It is learned from the training text of all problems, as much of each as for a separate vocabulary, and has the
+    kind, size and language tags of the first.
 
     Raises:
-        UserError: a problem that is no text, or an option that says otherwise what the vocabulary is.
+        UserError: a problem that is not of text, or the option `vocab_file`, which names another vocabulary.
         MachineError: the file cannot be written.
     """
     if "vocab_file" in request.problem_options:
@@ -105,7 +105,7 @@ def generate_data(
 
 
 def generate_parts(request: Request, seed: int, shard: str) -> None:
-    """Makes the shards that fall to one task of an array job, of each problem of a request.
+    """Generates the shards of one task of an array job, for each problem of a request.
 
     Args:
         request: has the problems and folders.
@@ -118,7 +118,7 @@ def generate_parts(request: Request, seed: int, shard: str) -> None:
 
 
 def merge_all(request: Request, seed: int) -> list[Manifest]:
-    """Merges the shards of each problem of a request that array jobs have made; returns the manifests."""
+    """Merges the shards that array jobs have generated for each problem of a request; returns the manifests."""
     return [merge(problem, part.data_folder, part.tmp_folder, seed) for part, problem in stored_problems(request)]
 
 
@@ -147,7 +147,7 @@ def open_data(
         request: has the folder of the data.
         problem: whose data.
         verify: compare the files of these splits with their checksums, see `verify_files`.
-        known: fingerprints of a run's data with + between them; raw files of these may have moved or gone.
+        known: fingerprints of a run's data, joined by +; the raw files of such data may have moved or be gone.
         splits: which to open, if the data has them; None for all.
 
     Raises:
@@ -196,7 +196,7 @@ def find_missing_data(request: Request) -> list[str]:
 
 
 def nominal_specs(request: Request) -> list[ProblemSpec]:
-    """Returns the features of each problem with vocabularies of nominal sizes; raises UserError if they need data."""
+    """Returns the features of each problem, assuming nominal vocabulary sizes; raises UserError if they need data."""
     specs = []
     for problem in problems_of(request):
         spec = problem.nominal_spec()
@@ -218,7 +218,7 @@ def open_all(request: Request, known: str = "", splits: Collection[str] | None =
 
 
 def open_run_data(run: RunDir, data_dir: str, problem: str, split: str, verify: bool = True) -> OpenData:
-    """Opens a split of one of a run's problems; raises as `open_data`, and for other vocabularies than the run's."""
+    """Opens a split of one of a run's problems; raises as `open_data`, or if its vocabularies are not the run's."""
     record = run.record.for_problem(problem)
     declared = get_problem(record.problem, record.problem_options)
     request = Request(problem=record.problem, problem_options=record.problem_options, data_dir=data_dir)
@@ -251,7 +251,7 @@ def _with_its_files(request: Request, problem: Problem, manifest: Manifest) -> P
 def _fingerprints(manifest: Manifest, file_names: tuple[str, ...]) -> tuple[str, str]:
     """Returns the sha256 of the manifest, without and with the paths of raw files.
 
-    Parts that the first versions did not record are left out, so that their runs recognise their data.
+    Fields that the first versions did not record are left out, so that their runs recognise their data.
     """
     splits = {name: dataclasses.replace(split, unknown={}) for name, split in manifest.splits.items()}
     former = dataclasses.replace(manifest, written_by="", raw_files={}, declared={}, splits=splits)

@@ -39,19 +39,19 @@ def decide(
     begun: RunRecord | None,
     overrides: str,
 ) -> HParams:
-    """Returns hparams in which `precision` is chosen and `xla` is on or off, with the shapes of batches.
+    """Returns hparams in which `precision` is chosen, `xla` is on or off, and the batch shapes for XLA are set.
 
     Args:
-        hparams: as asked for.
+        hparams: as requested.
         model_class: of the run.
         data: of the run, its training split open.
-        compiles: whether XLA is on where nothing else is asked for: on GPUs, and with JAX.
-        bfloat16: whether these multiply bfloat16, see `multiplies_bfloat16`.
+        compiles: whether `xla=auto` turns XLA on in a new run: with GPUs, and with JAX.
+        bfloat16: whether the devices multiply bfloat16, see `multiplies_bfloat16`.
         begun: record of the run that is resumed; None for a new one.
-        overrides: what `--hparams` was given.
+        overrides: value of `--hparams`.
 
     Raises:
-        UserError: `xla=on` for a model or data that cannot have it.
+        UserError: `xla=on` for a model or data that XLA cannot compile.
     """
     if begun is not None:
         hparams, data = with_recorded_decisions(hparams, begun, overrides), ()
@@ -74,7 +74,7 @@ def decide(
 
 
 def decide_precision(hparams: HParams, bfloat16: bool) -> HParams:
-    """Returns hparams in which `precision` is chosen, of a new run."""
+    """Returns the hparams of a new run with `precision` chosen."""
     if hparams.precision != "auto":
         return hparams
     return hparams.replace(precision="mixed_bfloat16" if bfloat16 else "float32").freeze()
@@ -101,7 +101,7 @@ def with_recorded_decisions(hparams: HParams, begun: RunRecord, overrides: str) 
 
 
 def begun_run(folder: Path) -> RunRecord | None:
-    """Returns the record of the run that a folder holds; None where there is none that got as far as a checkpoint."""
+    """Returns the record of the run in a folder; None if there is no run, or it has no checkpoint."""
     if not RunDir.exists(folder):
         return None
     run = RunDir.open(folder)
@@ -111,7 +111,7 @@ def begun_run(folder: Path) -> RunRecord | None:
 def compilation_line(shapes: Sequence[FixedShapes | None], replicas: int) -> str:
     """Describes what XLA is about to compile for the shapes of each problem's batches."""
     if None in shapes:
-        return "XLA compiles a program for each new shape of batches, which the run was begun without limiting: slow"
+        return "XLA compiles a program for each new shape of batches, slowly: the run began without fixed shapes"
     count = sum(len(one.every()) for one in shapes if one is not None)
     each = f", each for {replicas} replicas" if replicas > 1 else ""
     return f"XLA compiles {count} programs{each}, one for each shape of batches; the first update comes after that"

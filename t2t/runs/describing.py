@@ -36,7 +36,7 @@ from t2t.training.schedules import learning_rate
 
 
 def memory(run: TrainingRun) -> MemoryEstimate:
-    """Returns the memory of an update, of several problems the largest."""
+    """Estimates the memory of an update; with several problems, the largest."""
     hparams = run.resolved.hparams
     slots = len(run.step.optimizer.variables) // max(len(run.step.trained), 1) + bool(hparams.ema_decay)
     estimates = []
@@ -62,7 +62,7 @@ def cost(run: TrainingRun) -> str:
 
 
 def _part_cost(part: Part) -> tuple[float, bool]:
-    """Returns the operations of an update per padded token a side, and whether loops are left out."""
+    """Returns the operations of an update per padded token on a side, and whether those in loops are left out."""
     reader, lengths = part.data.readers[TRAIN], _sample_lengths(part)
     example = {}
     for name, stored in checked_columns(reader, part.data.problem.columns).items():
@@ -73,7 +73,7 @@ def _part_cost(part: Part) -> tuple[float, bool]:
         else:
             example[name] = reader.single(np.zeros(1, int), stored)
     flops, loops = update_cost(part.model, example)
-    passes = 4 / 3 if part.hparams.scheduled_sampling_prob else 1  # another forward pass besides one and two backward
+    passes = 4 / 3 if part.hparams.scheduled_sampling_prob else 1  # a second forward pass; backward costs two
     return flops * passes * part.hparams.rows_per_example / _mean_of_longer(lengths), loops
 
 
@@ -90,7 +90,7 @@ def _mean_of_longer(lengths: dict[str, np.ndarray]) -> float:
 
 
 def _padded_tokens(run: TrainingRun, part: Part) -> int:
-    """Returns the padded tokens a side of an update; examples if there are no sequences."""
+    """Returns the padded tokens on a side of an update; examples if there are no sequences."""
     return part.hparams.batch_size * run.step.replicas * run.plan.micro_batches
 
 
@@ -130,7 +130,7 @@ def _changes_line(resolved: Resolved) -> str:
 
 
 def _untrained_lines(model: SequenceModel, adapters: Adapters | None, hparams: HParams) -> list[str]:
-    """Describes what is trained where not all weights are."""
+    """Describes adapters or frozen weights, if there are any."""
     if adapters is not None:
         return [adapters_line(model, adapters, hparams.lora_targets)]
     return [frozen_line(model, hparams.frozen_weights)] if hparams.frozen_weights else []
@@ -181,10 +181,10 @@ def _change(name: str, old, new) -> str:
 
 
 def dry_run_lines(request: Request, settings: Settings) -> list[str]:
-    """Describes a run, a line each; without data, for vocabularies of nominal sizes.
+    """Describes a run in lines; without generated data, assumes nominal vocabulary sizes.
 
     Raises:
-        UserError: a wrong name or value, other data, or a problem whose features are known from its data alone.
+        UserError: a wrong name or value, different data, or a problem whose features are known only from its data.
     """
     resolved = resolve(request)
     if missing := find_missing_data(resolved.request):

@@ -1,4 +1,4 @@
-"""Compares what two engines make of a split: scores, outputs and log-probabilities."""
+"""Compares two engines on a split: scores, outputs and log-probabilities."""
 
 import dataclasses
 from typing import Any
@@ -17,14 +17,15 @@ from t2t.specs.constants import EOS_ID
 
 @dataclasses.dataclass(frozen=True)
 class EngineComparison:
-    """How the outputs of an engine and of TensorFlow compare."""
+    """The results of an engine compared with TensorFlow's."""
 
     scores: dict[str, list[Score]]
     """By the name of the engine."""
     identical: int
-    """Inputs whose best outputs are the same, id by id."""
+    """Number of inputs whose best outputs have the same ids."""
     differences: np.ndarray
-    """Of the log-probabilities of TensorFlow's output for each input, (inputs,) float64, in nats per token."""
+    """Absolute differences of the log-probabilities that the two give to TensorFlow's best output for each input:
+    (inputs,) float64, in nats per token."""
 
     def __str__(self) -> str:
         """Returns a line for each score and each kind of difference."""
@@ -36,10 +37,10 @@ class EngineComparison:
 
 
 def compare_engines(translator: Translator, examples: SplitExamples) -> EngineComparison:
-    """Compares the engine of a translator, of a model that writes outputs for inputs, with TensorFlow.
+    """Compares the engine of a translator, whose model decodes inputs, with TensorFlow.
 
     Raises:
-        UserError: TensorFlow does this search for the engine, too.
+        UserError: the engine leaves this search to TensorFlow.
     """
     settings, hparams = translator.settings()
     rows: list[Any] = examples.inputs()
@@ -52,7 +53,7 @@ def compare_engines(translator: Translator, examples: SplitExamples) -> EngineCo
     outputs = [examples.decode(one) for one in both]
     scores = [score_outputs(translator.problem, found, examples) for found in outputs]
     identical = sum(ours.ids == theirs.ids for (ours, *_), (theirs, *_) in zip(*outputs, strict=True))
-    # Without end of sequence, which scoring adds; an output that is as long as may be has none.
+    # Without the end of sequence, which scoring adds; an output of maximum length has none.
     targets = [_without_end(best.ids)[: full.longest_input] for best, *_ in outputs[1]]
     log_probs = [np.array(one.score_ids(rows, targets)) for one in both]
     differences = np.abs(log_probs[0] - log_probs[1]) / [len(ids) + 1 for ids in targets]

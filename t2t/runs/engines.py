@@ -1,4 +1,4 @@
-"""Chooses what decodes a run: the model itself, or CTranslate2 where it is asked for and can."""
+"""Chooses the engine that decodes a run: the model itself, or CTranslate2 if requested and supported."""
 
 import json
 import logging
@@ -34,17 +34,17 @@ ROUNDED = Demand(0.5, 0.5)
 def conversion_of(
     run: RunDir, problem: str, checkpoint: Checkpoint, hparams: HParams, choice: EngineChoice
 ) -> ConversionCache | None:
-    """Returns the place of a checkpoint's conversion, made or not; None where the model itself decodes.
+    """Returns the cache entry of a checkpoint's conversion, filled or not; None if the model itself decodes.
 
     Args:
-        run: keeps conversions.
-        problem: that is decoded.
+        run: its folder holds the cache.
+        problem: to decode.
         checkpoint: to decode with.
         hparams: of the run.
-        choice: what is asked for.
+        choice: the requested engine.
 
     Raises:
-        UserError: CTranslate2 is asked for by name and is not installed.
+        UserError: CTranslate2 is requested by name and is not installed.
     """
     choice.check()
     if choice.engine == TENSORFLOW:
@@ -62,12 +62,12 @@ def engine_of(translator: Translator, conversion: ConversionCache | None, choice
     """Returns the engine to decode with.
 
     Args:
-        translator: of the run; its model may be lazy where there is a conversion.
+        translator: of the run; with a cached conversion, its model may be lazy.
         conversion: see `conversion_of`.
-        choice: what is asked for.
+        choice: the requested engine.
 
     Raises:
-        UserError: CTranslate2 is asked for by name and cannot hold the model or compute so.
+        UserError: CTranslate2 is requested by name and does not support the model or the compute type.
     """
     if conversion is None:
         return translator.model_engine

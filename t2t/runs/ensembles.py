@@ -17,10 +17,10 @@ def load_runs(runs: Sequence[tuple[Any, str]], average: str, engine: EngineChoic
     """Loads one run, or several as one.
 
     Args:
-        runs: the folder and the checkpoint of each.
+        runs: (folder, checkpoint) of each.
         average: see `load_ensemble`.
-        engine: what is asked for.
-        **arguments: of `t2t.runs.loading.load`, others than these.
+        engine: the requested one.
+        **arguments: further ones for `t2t.runs.loading.load`.
 
     Raises:
         UserError: see `t2t.runs.loading.load` and `load_ensemble`.
@@ -33,16 +33,16 @@ def load_runs(runs: Sequence[tuple[Any, str]], average: str, engine: EngineChoic
 def load_ensemble(
     folders: Sequence[Any], load: Callable[[Any], LoadedRun], average: str, engine: EngineChoice
 ) -> LoadedRun:
-    """Loads runs as one, which searches by the hparams of the first.
+    """Loads runs as an ensemble, which decodes with the hparams of the first.
 
     Args:
         folders: of the runs, at least one.
         load: loads one of them, for TensorFlow.
         average: one of AVERAGES.
-        engine: what is asked for; only TensorFlow searches with several models.
+        engine: the requested one; only TensorFlow decodes with several models.
 
     Raises:
-        UserError: runs that cannot answer together, or an engine that cannot run them.
+        UserError: runs that do not fit together, or an engine that does not support ensembles.
     """
     if average not in AVERAGES:
         raise UserError(f"--ensemble_average={average}: there is no such; ask for one of {', '.join(AVERAGES)}")
@@ -87,6 +87,6 @@ def _check_together(first: LoadedRun, other: LoadedRun) -> None:
         )
     if first.model.autoregressive != other.model.autoregressive:
         raise UserError(
-            f"--output_dir: of {names[0]} and {names[1]} one answers at once and the other token by token; name runs "
-            f"of one kind"
+            f"--output_dir: of {names[0]} and {names[1]}, one decodes token by token and the other all at once; name "
+            f"runs of one kind"
         )

@@ -43,9 +43,9 @@ def evaluate(
     metrics: Sequence[str],
     engine: Engine | None = None,
 ) -> Evaluation:
-    """Evaluates a model on the first `eval_steps` batches of a split (0 = all of it), scores with their signatures.
+    """Evaluates a model on the first `eval_steps` batches of a split; 0 for all of it.
 
-    What decodes is the `engine`, TensorFlow by default.
+    `engine` decodes; None for TensorFlow.
     """
     evaluator = build_evaluator(model, data, split, hparams, eval_steps, metrics, engine=engine)
     examples = len(first_examples(data, split, hparams, eval_steps))
@@ -63,7 +63,7 @@ def build_evaluator(
     sharing: Sharing | None = None,
     engine: Engine | None = None,
 ) -> Evaluator:
-    """Returns an evaluator of a split, which decodes with the run's decode hparams; workers may share the work."""
+    """Returns an evaluator of a split, which decodes with the run's hparams; with `sharing`, workers share the work."""
     check_split(data, split)
     examples = first_examples(data, split, hparams, eval_steps)
     batches = EvalBatches(

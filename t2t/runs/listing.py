@@ -7,14 +7,14 @@ from t2t.registry import HPARAMS, HPARAMS_RANGES, MODALITIES, MODELS, PROBLEMS, 
 from t2t.runs.names import get_hparams
 
 _MANY = 8
-"""Smallest number of names, equal except for numbers, that share a line."""
+"""At least so many names that differ only in numbers share a line."""
 _NUMBER = re.compile(r"\d+")
 
 
 def registry_listing(containing: str = "") -> str:
     """Returns a line for each name that contains the text, by kind, without importing models.
 
-    Without a text, names that are equal except for numbers share a line. `hparams` also lists the fields of sets.
+    Without a text, names that differ only in numbers share a line. The text `hparams` also lists the fields of sets.
     """
     lines = []
     kinds = {
@@ -43,7 +43,7 @@ def registry_listing(containing: str = "") -> str:
 
 
 def _with_families(entries: Sequence[Entry]) -> Iterator[tuple[str, str]]:
-    """Yields name and summary of each entry, and one pair for all of a family."""
+    """Yields name and summary of each entry, and a single pair for a large family of names."""
     families: dict[str, list[Entry]] = {}
     for entry in entries:
         families.setdefault(_NUMBER.sub("#", entry.name), []).append(entry)

@@ -1,4 +1,4 @@
-"""Loads a run directory to decode with; TensorFlow is loaded when the model itself is needed."""
+"""Loads a run directory for decoding; TensorFlow is imported only when the model itself is needed."""
 
 import dataclasses
 import functools
@@ -45,11 +45,11 @@ class LoadedRun:
     problem: Problem
     """With its vocabularies."""
     build: "Callable[[], SequenceModel]"
-    """Returns the model, which is built at the first call."""
+    """Returns the model, built at the first call."""
     hparams: HParams
     checkpoint: Checkpoint
     engine: EngineChoice = dataclasses.field(default_factory=EngineChoice)
-    """What decodes."""
+    """The requested engine."""
     unknown_dictionary: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Translations of words of inputs, for `replace_unknown`."""
 
@@ -64,17 +64,17 @@ class LoadedRun:
         return self.run.record.for_problem(self.problem.name)
 
     def with_dictionary(self, dictionary: Mapping[str, str]) -> "LoadedRun":
-        """Returns a run that replaces unknown words by their translations where it has them.
+        """Returns the run with translations for the unknown words that it replaces (hparam `replace_unknown`).
 
         Raises:
-            UserError: it does not replace unknown words.
+            UserError: the run does not replace unknown words.
         """
         if dictionary and not self.hparams.replace_unknown:
             raise UserError("--unknown_dictionary: nothing reads it without --replace_unknown; add that")
         return dataclasses.replace(self, unknown_dictionary=dictionary)
 
     def with_languages(self, source: str = "", target: str = "") -> "LoadedRun":
-        """Returns the run, which reads and writes other languages where they are named; see `Problem.use_languages`."""
+        """Sets the languages of inputs and outputs where given, see `Problem.use_languages`; returns the run."""
         self.problem.use_languages(source, target)
         return self
 
@@ -116,7 +116,7 @@ def load(
         problem: see `t2t.load`.
         devices: `worker_gpu`, `worker_cpu` and `weight_shards`; None for one device.
         engine: what decodes, TensorFlow by default.
-        many_rows: whether inputs come many at a time, for which TensorFlow runs each operation on one core.
+        many_rows: whether many inputs are decoded at a time; TensorFlow then runs each operation on one core.
 
     Raises:
         UserError: no run, a problem that is not the run's, a missing plug-in, or parts that do not fit together.
@@ -135,7 +135,7 @@ def load(
 
     loaded = LoadedRun(run, loaded_problem, once(build), hparams, read, choice)
     if choice.engine == TENSORFLOW or (devices and devices != (0, 0, 1)):
-        loaded.build()  # what does not fit, or is missing, is an error at once
+        loaded.build()  # reports missing or mismatched parts now
     log.info("loaded checkpoint %s (%d updates)", read.folder, read.step)
     return loaded
 
@@ -154,7 +154,7 @@ def open_to_decode(
 
 
 def once(build: Callable[[], T]) -> Callable[[], T]:
-    """Returns a function that builds at its first call; it may be called from several threads."""
+    """Returns a thread-safe function that builds at its first call and returns the same object again later."""
     lock, remembered = threading.Lock(), functools.cache(build)
 
     def built() -> T:

@@ -1,4 +1,4 @@
-"""Turns names into objects: problem, model class and hparams."""
+"""Resolves names to objects: problem, model class and hparams."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ class Request:
     overrides: str = ""
     """Value of `--hparams`."""
     train_steps: int | None = None
-    """Changes the hparam of that name."""
+    """Overrides the hparam of that name."""
     problem_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """`<problem>.<option>` for one of several problems, `<option>` for all that have it."""
     data_dir: str = ""
@@ -76,7 +76,7 @@ def resolve(request: Request) -> Resolved:
     """Loads plug-ins, looks every name up and freezes the registries.
 
     Raises:
-        UserError: a missing or unknown name, a set or a problem that the model does not take, a wrong override.
+        UserError: a missing or unknown name, a set or a problem that the model does not accept, or a wrong override.
     """
     plugins = load_plugins(request.usr_dir or None)
     request = resolve_aliases(request)
@@ -97,7 +97,7 @@ def resolve_aliases(request: Request) -> Request:
 
 
 def canonical(kind: str, name: str) -> str:
-    """Returns the name of a `problem`, `model` or `hparams_set` for itself or an alias; raises as `split_variants`."""
+    """Returns the name of a `problem`, `model` or `hparams_set`, with aliases resolved; raises as `split_variants`."""
     if kind != "problem":
         return {"model": MODELS, "hparams_set": HPARAMS}[kind].canonical(name)
     variants = map(split_variants, split_mixture(name))
@@ -128,7 +128,7 @@ def split_request(request: Request) -> list[Request]:
     """Returns a request for each problem, with its options.
 
     Raises:
-        UserError: the same problem twice, an unknown name, or an option that none of several problems has.
+        UserError: a problem given twice, an unknown name, or an option that none of several problems has.
     """
     names = split_mixture(request.problem)
     if len(names) == 1:
@@ -190,12 +190,12 @@ def get_problem(name: str, options: Mapping[str, Any] | None = None) -> Problem:
 
 
 def select_names(asked: str, excluded: str = "") -> list[str]:
-    """Returns the problems that a list with commas names; a name that ends in `*` stands for those that begin so.
+    """Returns the problem names in a comma-separated list, without those in the list `excluded`.
 
-    Several at once, `a-b-c`, are names of their own.
+    `wmt*` matches all names with this prefix; a mixture `a-b-c` is split into its problems.
 
     Raises:
-        UserError: nothing begins as a pattern says, or all is excluded.
+        UserError: a pattern matches nothing, or all names are excluded.
     """
     found: dict[str, None] = {}
     for part in (part.strip() for part in asked.split(",") if part.strip()):
@@ -251,7 +251,7 @@ def get_hparams(name: str) -> HParams:
 
 
 def build_hparams(request: Request) -> tuple[HParams, HParams]:
-    """Returns the set of a request with and without its changes; raises as `get_hparams` and `override`."""
+    """Returns the hparams of a request, and its set without overrides; raises as `get_hparams` and `override`."""
     named_set = get_hparams(request.hparams_set)
     hparams = named_set.override(request.overrides)
     if request.train_steps is not None:
@@ -260,7 +260,7 @@ def build_hparams(request: Request) -> tuple[HParams, HParams]:
 
 
 def check_model(request: Request, model_class: type[Any], hparams: HParams) -> None:
-    """Raises UserError if a model does not take the set, or the problems' kinds of features if those are known."""
+    """Raises UserError if a model does not accept the set or, where they are known, the features of the problems."""
     if not isinstance(hparams, model_class.hparams_class):
         raise _unfit(request, model_class.hparams_class.__name__, hparams)
     model_class.check_hparams(hparams)

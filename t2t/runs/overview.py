@@ -1,4 +1,4 @@
-"""All runs below a folder: what each trains, how far it is, how good it is. Nothing of them is loaded."""
+"""An overview of all runs below a folder: names, progress and best result of each. No model is loaded."""
 
 import contextlib
 import dataclasses
@@ -16,12 +16,12 @@ TRAINING, STOPPED, FINISHED, DAMAGED = "training", "stopped", "finished", "damag
 
 _SPEED = "train/tokens_per_second"
 _LAST_BYTES = 1 << 16
-"""Of the figures of a run, which hold its last reports."""
+"""Bytes at the end of a run's `metrics.jsonl` that are read, enough for its last reports."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunOverview:
-    """A run at the moment when it was looked at; None and empty where something is not known."""
+    """A snapshot of a run; what is unknown is None or empty."""
 
     run: str
     """Path below the folder."""
@@ -31,40 +31,39 @@ class RunOverview:
     model: str = ""
     hparams_set: str = ""
     changes: str = ""
-    """What differs from the set: value of `--hparams`."""
+    """Overrides of the set: the value of `--hparams`."""
     step: int | None = None
     """Last update that was reported."""
     of: int | None = None
-    """Last update there will be."""
+    """Number of the last update, hparam `train_steps`."""
     tokens_per_second: float | None = None
     """Target tokens, at the last report."""
     seconds_left: float | None = None
-    """Of training, at the pace of the last reports; None where it does not train."""
+    """Remaining training time at the current speed; None if it is not training."""
     metric: str = ""
-    """Figure that picks the best checkpoint."""
+    """Figure that selects the best checkpoint."""
     best: float | None = None
     """Its best value."""
     at_step: int | None = None
     """Update of the best checkpoint."""
     updated: float | None = None
-    """When it was reported last, in seconds since 1970."""
+    """Time of the last report, in seconds since 1970."""
     error: str = ""
-    """Why it cannot be read."""
+    """Why the run cannot be read."""
 
 
 FIELDS = tuple(field.name for field in dataclasses.fields(RunOverview))
 
 
 LINK_LEVELS = 3
-"""How deep folders below a link are searched: a link to a run, or to a folder of groups of runs, is meant, and one to a
-whole disk does no harm."""
+"""How deep folders below a link are searched: enough for a link to a run or to a folder of groups of runs, and few
+enough for a link to a whole disk."""
 
 
 def find_runs(folder: Path) -> Iterator[Path]:
-    """Yields the folders of runs below a folder and itself: sorted, then those behind links, each folder once.
+    """Yields the folders of all runs in or below a folder, each once: sorted, then those behind links.
 
-    Links to folders are followed `LINK_LEVELS` deep, and a folder that was searched is not searched again, so that
-    links that lead back end.
+    Links to folders are followed `LINK_LEVELS` deep. No folder is searched twice, so that cycles of links end.
     """
     seen: set[tuple[int, int]] = set()
     waiting: deque[tuple[Path, int | None]] = deque([(folder, None)])
@@ -77,7 +76,7 @@ def find_runs(folder: Path) -> Iterator[Path]:
 
 
 def _walk(folder: Path, levels: int | None, seen: set[tuple[int, int]]) -> Iterator[tuple[Path | None, list[Path]]]:
-    """Yields for each folder from one on, `levels` deep, itself if it is a run, and the links to folders in it."""
+    """Yields for each folder in the tree, `levels` deep, its path if it is a run, and the links to folders in it."""
     depth = len(folder.parts)
     for name, folders, files in os.walk(folder):
         path, identity = Path(name), _identity(name)
@@ -98,7 +97,7 @@ def _walk(folder: Path, levels: int | None, seen: set[tuple[int, int]]) -> Itera
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Returns what tells one folder from another, whatever leads there; None for one that is gone."""
+    """Returns the device and inode of a folder, the same by any path to it; None if it is gone."""
     with contextlib.suppress(OSError):
         status = os.stat(path)
         return status.st_dev, status.st_ino
@@ -106,7 +105,7 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 def overview(folder: Path) -> list[RunOverview]:
-    """Returns all runs below a folder; one that cannot be read is among them, with the reason.
+    """Returns an overview of each run below a folder, including those that cannot be read, with the reason.
 
     Raises:
         UserError: there is no such folder.
@@ -117,7 +116,7 @@ def overview(folder: Path) -> list[RunOverview]:
 
 
 def overview_of(folder: Path, name: str) -> RunOverview:
-    """Returns what is known of the run in a folder, under a name."""
+    """Returns an overview of the run in a folder; `name` becomes its field `run`."""
     try:
         return _read(RunDir.open(folder), name)
     except T2TError as error:
@@ -154,7 +153,7 @@ def _read(run: RunDir, name: str) -> RunOverview:
 
 
 class _Reports:
-    """What the lines of figures of a run say of its pace."""
+    """Progress and speed of a run, from its last lines of figures."""
 
     def __init__(self, run: RunDir):
         self.step: int | None = None
@@ -167,6 +166,6 @@ class _Reports:
             if _SPEED in line:
                 self.tokens_per_second = line[_SPEED]
                 updates = line["step"] - before.get("step", line["step"])
-                if updates > 0 and "time" in line and "time" in before:  # a resumed run goes back
+                if updates > 0 and "time" in line and "time" in before:  # a resumed run repeats updates
                     self.seconds_per_update = (line["time"] - before["time"]) / updates
                 before = line

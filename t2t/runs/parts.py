@@ -61,10 +61,11 @@ class Part:
 def build_parts(
     model: SequenceModel, data: Sequence[OpenData], hparams: HParams, settings: Settings, per_update: int, is_new: bool
 ) -> list[Part]:
-    """Returns the parts of a run with `per_update` batches an update; a resumed one (not `is_new`) may skip examples.
+    """Returns a part for each problem of a run with `per_update` batches per update.
 
     Raises:
-        UserError: hparams, such as `max_length`, that do not fit a problem or its data.
+        UserError: hparams, such as `max_length`, that do not fit a problem or its data. A resumed run (not `is_new`)
+            may skip any number of long examples.
     """
     parts = []
     if hparams.shared_modalities:
@@ -88,22 +89,22 @@ def build_parts(
 
 
 def _check_same_vocabularies(data: Sequence[OpenData]) -> None:
-    """Raises UserError where problems that share their modalities have other vocabularies."""
+    """Raises UserError if problems that share their modalities have different vocabularies."""
     first = data[0].problem
     for one in data[1:]:
         for feature, encoder in one.problem.encoders.items():
             if encoder.fingerprint != first.encoders[feature].fingerprint:
                 raise UserError(
-                    f"hparam shared_modalities=True: {first.name} and {one.problem.name} have other vocabularies of "
-                    f"{feature}; generate the data of all problems with one --shared_vocab_file"
+                    f"hparam shared_modalities=True: {first.name} and {one.problem.name} have different vocabularies "
+                    f"of {feature}; generate the data of all problems with one --shared_vocab_file"
                 )
 
 
 def resolve_best_metric(hparams: HParams, problem: Problem, model: SequenceModel, settings: Settings) -> str:
-    """Returns the full name of the figure that picks the best checkpoint; the label of a figure may be left out.
+    """Returns the full name of the figure that selects the best checkpoint; `best_metric` may omit its label.
 
     Raises:
-        UserError: no such figure, a text metric of a model that does not decode, or early stopping without evaluations.
+        UserError: no such figure, a text metric for a model that does not decode, or early stopping without evaluation.
     """
     name = hparams.best_metric or next(iter(problem.metrics), "loss")
     if name in FIGURES and name not in METRICS:
@@ -123,7 +124,7 @@ def resolve_best_metric(hparams: HParams, problem: Problem, model: SequenceModel
 
 
 def _report_longer(batches: TrainingBatches, data: OpenData, max_length: int, is_new: bool) -> None:
-    """Warns of training examples above `max_length`; raises UserError if a new run would skip half of them."""
+    """Warns of training examples above `max_length`; raises UserError if a new run would skip half of all examples."""
     longer, count = batches.skipped + batches.cut, len(data.readers[TRAIN])
     if not longer:
         return

@@ -23,7 +23,7 @@ MAY_CHANGE_ON_RESUME = (
 def fill_from_run(request: Request, reads_data: bool = True) -> Request:
     """Returns a request with missing names filled in from the run in its output directory, if there is one.
 
-    With the hparams set come the run's overrides and `train_steps`, with the problem its options; those of the request
+    A set from the run comes with its overrides and `train_steps`, a problem with its options; those of the request
     take precedence. `data_dir` is filled in only if data is just read: a run directory never decides what is written.
     """
     if not request.output_dir or not RunDir.exists(request.output_folder):
@@ -49,10 +49,10 @@ def recorded_data_fingerprint(folder: Path) -> str:
 
 
 def recorded_seed(folder: Path, asked: int | None = None) -> int:
-    """Returns the seed of the run in a folder, or for a new run the one asked for, else 0.
+    """Returns the seed of the run in a folder; for a new run, the `asked` seed or 0.
 
     Raises:
-        UserError: the run was begun with another seed than is asked for.
+        UserError: the run was begun with a seed other than `asked`.
     """
     store = CheckpointStore(RunDir.open(folder).checkpoints_folder) if RunDir.exists(folder) else None
     if store is None or store.latest() is None:

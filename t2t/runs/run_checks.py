@@ -38,7 +38,7 @@ def check_training(request: Request, settings: Settings, *, needs_data: bool, ge
     """Checks the data of a run, if it is needed, the files to generate it from, and its warm start.
 
     Raises:
-        UserError: no data or other data, no file to make them of, or no checkpoint to begin with.
+        UserError: no data or different data, no file to generate it from, or no checkpoint for the warm start.
     """
     hparams = build_hparams(request)[0]
     if hparams.shortlist:
@@ -65,7 +65,7 @@ def check_adapters(hparams: HParams, settings: Settings) -> None:
     """Checks that a new run can train adapters, if it does.
 
     Raises:
-        UserError: it has no base, or is asked for what goes with training all weights alone.
+        UserError: it has no base, or an option that cannot be used with adapters.
     """
     if not hparams.lora_rank:
         return
@@ -88,7 +88,7 @@ def check_adapters(hparams: HParams, settings: Settings) -> None:
 
 
 def check_engine_of_adapters(engine: EngineChoice) -> None:
-    """Raises UserError where CTranslate2 is to decode with adapters; of `auto`, logs that it does not."""
+    """Raises UserError if CTranslate2 is requested with adapters; for `auto`, logs that TensorFlow decodes."""
     if engine.engine == CTRANSLATE2:
         raise UserError(
             "--adapters with --engine=ctranslate2: adapters share weights that TensorFlow holds; leave one of them "
@@ -134,8 +134,8 @@ def check_distillation(run: RunDir, problem: str, data_dir: str, distilled_data_
     """Checks that the training split of one of a run's problems can be distilled into a folder.
 
     Raises:
-        UserError: no folder is named, or that of the data itself; no data, or a problem without inputs, of classes, or
-            a variant of another.
+        UserError: `distilled_data_dir` is empty or the folder of the data itself; no data; or a problem without inputs,
+            with class targets, or that is a variant of another.
     """
     if not distilled_data_dir:
         raise UserError("--distilled_data_dir: not given; name the folder that the distilled data goes to")
@@ -160,8 +160,8 @@ def check_distillation(run: RunDir, problem: str, data_dir: str, distilled_data_
 def select_problem(run: RunDir, name: str = "", language: str = "") -> str:
     """Returns the requested problem by its name in the run; raises UserError for another, or none of several.
 
-    Where a `language` to write is named and the problems share their modalities, any will do: without a name, the first
-    that writes it, or the first.
+    If an output `language` is given and the problems share their modalities, any problem will do: without a name, this
+    is the first with that target language, else the first.
     """
     names = run.record.problems
     listed = ", ".join(names)
@@ -183,7 +183,7 @@ def _target_language(run: RunDir, problem: str) -> str:
 
 
 def select_problems(run: RunDir, name: str = "") -> tuple[str, ...]:
-    """Returns the requested problem of a run; all without a name or for the mixture's."""
+    """Returns the requested problem of a run; all of them without a name, or for the name of the mixture."""
     if not name or canonical("problem", name) == canonical("problem", run.record.problem):
         return run.record.problems
     return (select_problem(run, name),)

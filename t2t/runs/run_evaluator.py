@@ -88,7 +88,7 @@ class RunEvaluator:
         return BestTracker(store, name, higher_is_better(figure), history, "" if of == MEAN else of, keep_best)
 
     def outputs_listener(self, run: RunDir) -> Callable[[int, dict[str, float]], None]:
-        """Returns a listener that keeps in the run's folder what was decoded for some sentences of each problem."""
+        """Returns a listener that stores the outputs for some sentences of each problem in the run's folder."""
 
         def listener(update: int, figures: dict[str, float]) -> None:
             found = [

@@ -27,19 +27,19 @@ Drawn = tuple[np.ndarray, np.ndarray]
 
 
 class SampledCandidates:
-    """Draws candidates by the search that decodes, on the devices that train, with the current weights.
+    """Draws candidates with the decoder's search, on the training devices, with the current weights.
 
     The samples of an example are a function of the weights and (run seed, update, example), whatever else is in its
-    batch. With `minimum_risk`, an output that was sampled before is left empty: the candidates of a sentence are a set.
+    batch. With `minimum_risk`, repeated samples are left empty, so that the candidates of a sentence are distinct.
 
     Args:
         model: under training.
-        problems: by their names in the run, "" of a model of one.
+        problems: by name; the name is "" if the model has only one.
         hparams: of the run.
         run_seed: of the run.
 
     Raises:
-        UserError: no such metric, or one that is not of text.
+        UserError: no such metric, or one that does not score decoded text.
     """
 
     def __init__(self, model: SequenceModel, problems: Mapping[str, Problem], hparams: HParams, run_seed: int):
@@ -56,7 +56,7 @@ class SampledCandidates:
     def __call__(self, batches: Sequence[Features], update: int, problem: str) -> list[Drawn]:
         """Returns the candidates of each replica's batch.
 
-        They are padded to the longest of them; in a warm-up (update 0) to the maximum length, which needs the most
+        They are padded to the longest of them, or in a warm-up (update 0) to the maximum length, which needs the most
         memory.
         """
         settings = SearchSettings(
@@ -97,9 +97,9 @@ class SampledCandidates:
 
 
 def widest_rows(batch: Features, model: SequenceModel, hparams: HParams) -> Features:
-    """Returns a batch of inputs and targets as an update trains on it: a row for each candidate, as long as any may be.
+    """Returns a batch of inputs and targets with a row for each candidate, padded to the longest that may be sampled.
 
-    Where nothing is sampled, it is the batch itself.
+    Without sampling, returns the batch itself.
     """
     if hparams.rows_per_example == 1:
         return batch
@@ -110,7 +110,7 @@ def widest_rows(batch: Features, model: SequenceModel, hparams: HParams) -> Feat
 
 
 def _candidates(targets_BT: np.ndarray, samples_BKT: np.ndarray, distinct: bool) -> np.ndarray:
-    """Returns targets and samples, (B, C, T) int32; where `distinct`, later equals of a candidate are left empty."""
+    """Returns targets and samples, (B, C, T) int32; if `distinct`, later duplicates of a candidate are left empty."""
     width = max(targets_BT.shape[1], samples_BKT.shape[2])
     rows_BCT = np.concatenate([_widened(targets_BT[:, None], width), _widened(samples_BKT, width)], axis=1)
     rows_BCT[(targets_BT == PAD_ID).all(axis=1)] = PAD_ID  # a row of padding has no target, and no samples

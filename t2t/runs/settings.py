@@ -1,4 +1,4 @@
-"""How a training run is carried out, apart from what it learns."""
+"""How a training run is carried out, independent of what it learns."""
 
 import dataclasses
 import functools
@@ -24,12 +24,12 @@ class Settings:
     worker_gpu: int = param(0, "GPUs to train on; 0 = all that are visible.", minimum=0)
     worker_cpu: int = param(0, "Replicas on the processor instead of GPUs; 0 = use GPUs, or one replica.", minimum=0)
     weight_shards: int = param(
-        1, "Devices that have the weights of a replica together, for models too large for one; more than 1 with "
-        "KERAS_BACKEND=jax alone.", minimum=1,
+        1, "Devices that share the weights of a replica, for models too large for one; more than 1 only with "
+        "KERAS_BACKEND=jax.", minimum=1,
     )  # fmt: skip
     worker_hosts: str = param(
-        "", "host:port of each process that trains, with commas between them, or slurm for those of an srun; empty for "
-        "TF_CONFIG's, or this one alone.",
+        "", "host:port of each process that trains, separated by commas, or slurm for those of an srun; empty for "
+        "those in TF_CONFIG, or for this process alone.",
     )  # fmt: skip
     worker_index: int = param(-1, "Number of this process among --worker_hosts, from 0; 0 writes the run.", minimum=-1)
     eval_every: int = param(1000, "Updates between two checkpoints, and between two evaluations.", minimum=1)
@@ -40,21 +40,21 @@ class Settings:
         20, "Checkpoints that are kept, the newest ones, and the best besides; 0 = all.", minimum=0
     )
     keep_best_checkpoints: int = param(
-        1, "Best checkpoints of the evaluations that are kept; of several, training ends by saving their mean as "
+        1, "Best checkpoints of the evaluations that are kept; with more than 1, training ends by saving their mean as "
         "averaged-best.", minimum=1,
     )  # fmt: skip
     log_every: int = param(50, "Updates between two reports.", minimum=1)
     warm_start_from: str = param(
-        "", "Run or checkpoint whose weights a new run begins with; those that have the name and shape of a variable "
-        "here are taken. Its vocabularies must be this run's.",
+        "", "Run or checkpoint whose weights a new run starts with; those with the name and shape of a variable "
+        "of the model are taken. Its vocabularies must be this run's.",
     )  # fmt: skip
     warm_start_other_vocabulary: bool = param(
-        False, "Lets --warm_start_from have other vocabularies: where that of a feature differs, its embeddings and "
-        "output layer take the rows of the pieces that both have, and the others are initialized.",
+        False, "Allows other vocabularies in --warm_start_from: where that of a feature differs, its embeddings and "
+        "output layer take the rows of pieces in both vocabularies, and the others are initialized.",
     )  # fmt: skip
     warm_start_optimizer: bool = param(
-        False, "Takes the slots of the optimizer from --warm_start_from, too, for the weights and rows that are taken, "
-        "and the number of its updates.",
+        False, "Takes the optimizer state from --warm_start_from, too: the slots of the weights and rows that are "
+        "taken, and the number of updates.",
     )  # fmt: skip
     evaluates: bool = param(True, "Whether to evaluate while training.")
 
@@ -69,12 +69,12 @@ class Settings:
             )
 
     def devices(self, cluster: Cluster = ALONE) -> tuple[int, int, Cluster, int]:
-        """Returns what `TrainingEngine.devices` is asked for."""
+        """Returns the arguments of `TrainingEngine.devices`."""
         return self.worker_gpu, self.worker_cpu, cluster, self.weight_shards
 
     @functools.cached_property
     def cluster(self) -> Cluster:
-        """The processes that train together; raises UserError where they make no cluster."""
+        """The processes that train together; raises UserError if their addresses are invalid."""
         return find_cluster(self.worker_hosts, self.worker_index)
 
     @property

@@ -1,4 +1,4 @@
-"""Learns the lexical shortlist of a run from the data that it was trained on. Loads no TensorFlow."""
+"""Learns the lexical shortlist of a run from its training data. Does not load TensorFlow."""
 
 import contextlib
 import dataclasses
@@ -20,15 +20,15 @@ from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
 log = logging.getLogger("t2t")
 
 ITERATIONS = 5
-"""Of expectation maximization; of 10, the candidates are hardly better."""
+"""Iterations of expectation maximization; 10 hardly improve the candidates."""
 
 READ_AT_ONCE = 4096
-"""Examples."""
+"""Examples per read."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ShortlistReport:
-    """What was learned."""
+    """Size and quality of a learned shortlist."""
 
     folder: Path
     examples: int
@@ -49,8 +49,8 @@ def learn_shortlist(run: RunDir, data_dir: str, problem: str, options: Shortlist
     """Learns the shortlist of one of a run's problems, and writes it into the run.
 
     Raises:
-        UserError: no problem from text to text, or no data of the run.
-        MachineError: it cannot be written.
+        UserError: a problem that is not from text to text, or no data of the run.
+        MachineError: the shortlist cannot be written.
     """
     spec = text_spec(run, problem)
     train = _Pairs(open_run_data(run, data_dir, problem, TRAIN), TRAIN)
@@ -94,7 +94,7 @@ class _Pairs:
 
 
 def _spread(count: int, most: int) -> np.ndarray:
-    """Returns `most` numbers below `count`, evenly spread; all where there are no more, or `most` is 0."""
+    """Returns `most` evenly spread indices below `count`; all if there are no more, or if `most` is 0."""
     chosen = min(count, most or count)
     return np.arange(chosen) * count // chosen
 

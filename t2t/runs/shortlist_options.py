@@ -1,4 +1,4 @@
-"""What a lexical shortlist has, as commands and functions ask for it."""
+"""Options of lexical shortlists, for the command and the Python function."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ from t2t.hparams.field import check_values, param
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShortlistOptions:
-    """What a shortlist has.
+    """What a shortlist contains, and from how many examples it is learned.
 
     Raises:
         UserError: a value of another type or out of bounds.

@@ -1,4 +1,4 @@
-"""The batches that a run makes of the splits of its data, without its model and without TensorFlow."""
+"""The batches of the splits of a run's data, made without its model and without TensorFlow."""
 
 import dataclasses
 
@@ -17,7 +17,7 @@ from t2t.specs.constants import TRAIN
 def build_training_batches(
     data: OpenData, hparams: HParams, seed: int, curriculum: Curriculum | None = None
 ) -> TrainingBatches:
-    """Returns the batches of training of a problem; `hparams` have its batch size.
+    """Returns the training batches of a problem; `hparams` have its batch size.
 
     Raises:
         UserError: hparams, such as `max_length`, that do not fit the data.
@@ -40,9 +40,9 @@ def build_training_batches(
 
 
 def batches_of_run(run: RunDir, data: OpenData, split: str) -> TrainingBatches | EvalBatches:
-    """Returns the batches of a split of a run's data: those of training, or those of an evaluation of all of it.
+    """Returns the batches of a split of a run's data: training batches, or those of a full evaluation.
 
-    The positions that the model of the run has, which may cut long examples of an evaluation, are not known here.
+    An evaluation also cuts examples at the model's maximum length, which is not known here.
 
     Raises:
         UserError: as `build_training_batches`.

@@ -14,9 +14,9 @@ from t2t.specs.features import FeatureKind
 
 
 def decodes(model: ModelFacts, problem: Problem) -> bool:
-    """Returns whether a model has inputs and writes outputs that can be compared with references.
+    """Returns whether a model decodes inputs to outputs that can be compared with references.
 
-    A masked language model is trained to predict hidden words alone: what it gives at the others means nothing.
+    A masked language model is trained on hidden words only; its predictions for other words mean nothing.
     """
     answers = model.spec.inputs is not None and model.spec.targets.kind in (FeatureKind.TOKENS, FeatureKind.LABEL)
     return answers and problem.masking() is None

@@ -48,7 +48,7 @@ def restore_latest(
 
 
 def check_same_start(run: RunDir, asked: str) -> None:
-    """Raises UserError if a resumed run is asked for another warm start than it had; else logs that it is ignored."""
+    """Raises UserError if the warm start `asked` is not the one of the resumed run; else logs that it is ignored."""
     begun = run.record.warm_start
     if not asked:
         return
@@ -66,7 +66,7 @@ def check_same_start(run: RunDir, asked: str) -> None:
 
 
 def _has_fingerprint(source: str, fingerprint: str | None) -> bool:
-    """Returns whether a folder holds the checkpoint of this fingerprint; None in records of the first runs."""
+    """Returns whether a folder holds the checkpoint with this fingerprint; None, from old records, fits no folder."""
     with contextlib.suppress(UserError, OSError):
         store, which = find_source(source)
         return fingerprint_of(store.find(which)) == fingerprint
@@ -74,7 +74,7 @@ def _has_fingerprint(source: str, fingerprint: str | None) -> bool:
 
 
 def warn_changed_train_steps(run: RunDir, hparams: HParams) -> None:
-    """Warns if another number of updates changes the learning rates of the schedule."""
+    """Warns if a changed number of updates changes the learning rates of the schedule."""
     before, schedule = run.record.hparams["train"]["train_steps"], hparams.learning_rate_schedule
     if schedule in ("linear", "cosine") and before != hparams.train_steps:
         log.warning(

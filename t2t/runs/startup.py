@@ -1,4 +1,4 @@
-"""Imports TensorFlow without the lines that its libraries print while they start."""
+"""Imports TensorFlow without the lines that its libraries print at startup."""
 
 import contextlib
 import glob
@@ -30,7 +30,7 @@ def import_quietly(module: str) -> ModuleType:
 
 
 def load_plugins_quietly(usr_dir: str | None) -> list[Plugin]:
-    """Does as `load_plugins`: plug-ins may import TensorFlow; see `quietly`."""
+    """Calls `load_plugins` within `quietly`, as plug-ins may import TensorFlow."""
     with quietly():
         return load_plugins(usr_dir)
 

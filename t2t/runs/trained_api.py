@@ -1,4 +1,4 @@
-"""The commands of trained runs as Python functions, see `t2t.runs.api`.
+"""The commands that use trained runs as Python functions, see `t2t.runs.api`.
 
 Legend: L layers, H heads, Q queries, K keys.
 """
@@ -48,34 +48,34 @@ def load(
 
     - `translate(texts, n_best=1, **changes)`: lists of hypotheses with `text`, `ids`, `score`, `log_prob`;
     - `score(pairs)`: ln p(target | source), a float for each pair;
-    - `align(pairs)`: the word alignment of each pair, as `translate(texts, alignments=True)` gives it of outputs;
+    - `align(pairs)`: the word alignment of each pair; for outputs, use `translate(texts, alignments=True)`;
     - `attend(source, target=None)`: `maps` of each kind of attention, whose `weights` are (L, H, Q, K) float32;
-    - `adapters["law"]`: the translator with the adapters of that name, which shares the weights of this one.
+    - `adapters["law"]`: the translator with the adapters of that name; it shares the weights of this one.
 
     Args:
-        output_dir: folder of the run, or of several with the same vocabularies, which then decode as one.
+        output_dir: folder of a run, or the folders of several with the same vocabularies, which decode as an ensemble.
         checkpoint: `latest`, `best`, `best.<problem>`, `best:5` for the mean of the best 5, `averaged`, a step, or
             the folder of a checkpoint.
-        usr_dir: folder of the plug-in that the run was trained with, where it was.
-        problem: which one, of a run of several.
+        usr_dir: folder of the plug-in that the run was trained with, if any.
+        problem: name of the problem to decode, if the run was trained on several.
         worker_gpu: GPUs to decode on; 0 = all that are visible.
         worker_cpu: copies of the model on the processor instead of GPUs; 0 = use GPUs, or one copy.
-        weight_shards: devices that have a copy together, for models too large for one; more than 1 with JAX alone.
-        engine: what decodes and scores: `tensorflow`, `ctranslate2`, or `auto`: CTranslate2 where it is installed,
-            can hold the model and gives the same outputs for some inputs.
-        compute_type: in which numbers CTranslate2 multiplies: `float32`, `int8`, `int16` or `bfloat16`.
-        ensemble_average: what is averaged of several runs for each token: `probabilities` or `log_probabilities`.
-        source_language: code of the language of inputs, for runs whose vocabulary has codes of languages; empty for
-            that of the problem.
-        target_language: code of the language to write, for these runs and those with language tags, also in a
-            direction that was not trained; empty for that of the problem.
-        adapters: runs of adapters whose base is this checkpoint, or their checkpoints, by the names to give them:
-            `{"law": "law_run"}`.
+        weight_shards: devices that share one copy of the weights, for models too large for one device; more than 1
+            requires JAX.
+        engine: what decodes and scores: `tensorflow`, `ctranslate2`, or `auto`, which uses CTranslate2 if it is
+            installed, supports the model and gives the same outputs for some inputs.
+        compute_type: number type of CTranslate2's matrix products: `float32`, `int8`, `int16` or `bfloat16`.
+        ensemble_average: what an ensemble averages for each token: `probabilities` or `log_probabilities`.
+        source_language: language code of the inputs, for runs with language codes in their vocabulary; empty for the
+            problem's.
+        target_language: language code of the outputs, for these runs and runs with language tags; it may make a
+            language pair that was not trained; empty for the problem's.
+        adapters: name -> run of adapters trained on this checkpoint, or one of its checkpoints: `{"law": "law_run"}`.
 
     Raises:
-        ArgumentError: an argument of another type.
-        UserError: no run, no such checkpoint, a plug-in that is missing, more GPUs than there are, an engine that is
-            not installed or cannot hold the model, or adapters of another checkpoint.
+        ArgumentError: an argument of the wrong type.
+        UserError: no run, no such checkpoint, a missing plug-in, more GPUs than are visible, an engine that is not
+            installed or does not support the model, or adapters of another checkpoint.
     """
     devices = _devices(worker_gpu, worker_cpu, weight_shards)
     choice = EngineChoice(as_text("engine", engine), as_text("compute_type", compute_type))
@@ -140,29 +140,29 @@ def export_model(
 
     Args:
         output_dir: folder of the run.
-        export_dir: folder to make; must not be there yet.
+        export_dir: folder to create; must not exist yet.
         format: `saved_model`, `ctranslate2`, `onnx`, `litert`, `marian` or `huggingface`.
-        data_dir: where the dev split is, on which it is tried; empty for the default folder if it has the run's data,
-            else random texts made of the run's vocabulary.
+        data_dir: folder of generated data, whose dev split the two are compared on; empty for the default folder if
+            it has the run's data, else for random texts from the run's vocabulary.
         checkpoint: see `load`.
         usr_dir: see `load`.
         problem: see `load`.
-        hparams: of decoding, to change: `{"beam_size": 8, "alpha": 1.0}`, or `beam_size=8,alpha=1.0`.
-        n_best: outputs for each input; None for 1, or all classes.
+        hparams: decoding hparams to change: `{"beam_size": 8, "alpha": 1.0}`, or `beam_size=8,alpha=1.0`.
+        n_best: outputs for each input; None for 1, or for all classes of a classifier.
         quantization: `float32`; `float16` for litert; `int8` for ctranslate2 and litert.
-        parity_file: lines to try it on instead of the dev split.
-        parity_lines: how many.
-        source_language: see `load`; an export reads no other.
-        target_language: see `load`; an export writes no other.
+        parity_file: text file whose lines are compared instead of the dev split.
+        parity_lines: maximum number of inputs to compare.
+        source_language: see `load`; fixed in the export.
+        target_language: see `load`; fixed in the export.
 
     Returns:
         the comparison of the two, by kind of request.
 
     Raises:
-        ArgumentError: an argument of another type.
-        UserError: the format cannot hold the model, or there is nothing to try it on.
+        ArgumentError: an argument of the wrong type.
+        UserError: the format does not support the model, or there are no inputs to compare.
         ParityError: the outputs differ; the export is not kept.
-        MachineError: it cannot be written.
+        MachineError: the export cannot be written.
     """
     folder = local_path(as_path("export_dir", export_dir, "the folder to make"))
     options: dict[str, Any] = {
@@ -191,25 +191,25 @@ def learn_shortlist(
     problem: str = "",
     **options: Any,
 ) -> ShortlistReport:
-    """Learns which pieces outputs of a run are made of, as `t2t-shortlist` does; kept in the run.
+    """Learns the output pieces that are likely for an input, as `t2t-shortlist` does, and stores them in the run.
 
-    Then `translate(texts, shortlist=True)` considers no others.
+    `translate(texts, shortlist=True)` then searches only among these.
 
     Args:
         output_dir: folder of the run.
-        data_dir: where the data is that it was trained on.
+        data_dir: folder of generated data that the run was trained on.
         usr_dir: see `load`.
         problem: see `load`.
-        options: fields of `t2t.runs.shortlist.ShortlistOptions`: `frequent`, `translations`, `max_examples`.
+        options: fields of `t2t.runs.shortlist_options.ShortlistOptions`: `frequent`, `translations`, `max_examples`.
 
     Returns:
-        what was learned: `candidates`, of an input of the dev split on average, and `coverage`, the fraction of the
-        pieces of its references that are candidates of their input.
+        the report. On the dev split, `candidates` is the mean number of candidate pieces for an input, and `coverage`
+        the fraction of reference pieces that are candidates for their input.
 
     Raises:
-        ArgumentError: an unknown option, or an argument of another type.
-        UserError: no run, a problem that is not from text to text, or other data.
-        MachineError: it cannot be written.
+        ArgumentError: an unknown option, or an argument of the wrong type.
+        UserError: no run, a problem that is not from text to text, or data of another run.
+        MachineError: the shortlist cannot be written.
     """
     from t2t.checkpoints.run_dir import RunDir
     from t2t.runs import shortlist
@@ -240,17 +240,18 @@ def distill(
 ) -> dict[str, int]:
     """Makes data to train a smaller model with, as `t2t-distill` does: its training targets are outputs of a run.
 
-    An interrupted call is resumed by the same call.
+    The same call resumes an interrupted one.
 
     Args:
-        output_dir: folder of the run, the teacher.
-        distilled_data_dir: folder of distilled data to make, the `data_dir` of `train`.
-        data_dir: where the data is whose training split is decoded.
-        n_best: outputs to choose from: 1 takes the best, more the one nearest to the reference; at most the beam.
+        output_dir: folder of the run that is the teacher.
+        distilled_data_dir: folder for the distilled data, later the `data_dir` of `train`.
+        data_dir: folder of generated data whose training split is decoded.
+        n_best: number of outputs to choose from, at most the beam size. With more than 1, the output with the highest
+            sentence BLEU against the reference is chosen.
         checkpoint: see `load`.
         usr_dir: see `load`.
         problem: see `load`.
-        hparams: of decoding, to change, see `export_model`.
+        hparams: decoding hparams to change, see `export_model`.
         worker_gpu: see `load`.
         worker_cpu: see `load`.
         weight_shards: see `load`.
@@ -261,8 +262,9 @@ def distill(
         the number of examples of each split: `{"train": 29000, "dev": 1014}`.
 
     Raises:
-        ArgumentError: an argument of another type.
-        UserError: see `load`; no data, other data in its place, or a problem whose outputs are not written.
+        ArgumentError: an argument of the wrong type.
+        UserError: see `load`; no data, different data in `distilled_data_dir`, or a problem without inputs, with
+            class targets, or that is a variant of another.
         MachineError: the data cannot be written.
     """
     from t2t.checkpoints.run_dir import RunDir

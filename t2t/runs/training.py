@@ -101,10 +101,10 @@ class TrainingRun:
 
     @classmethod
     def from_request(cls, request: Request, settings: Settings, cluster: Cluster = ALONE) -> Self:
-        """Resolves names and opens data; raises UserError for wrong names and values, missing or other data."""
+        """Resolves names and opens data; raises UserError for wrong names or values, and missing or different data."""
         resolved = resolve(request)
         engine = training_engine()
-        # Workers wait here for each other, and so for the chief to generate the data.
+        # Workers wait for each other here, and thus until the chief has generated the data.
         devices = engine.devices(*settings.devices(cluster))
         with engine.workers(devices, cluster).guard():
             data = open_all(request, known=recorded_data_fingerprint(request.output_folder), splits=(TRAIN, DEV))
@@ -142,17 +142,17 @@ class TrainingRun:
     def fit(self, callbacks: Sequence[keras.callbacks.Callback] = ()) -> int:
         """Trains, or resumes the run in the output directory; returns the signal that ended training early, or 0.
 
-        Of several workers, the chief alone reads and writes the output directory.
+        With several workers, only the chief reads and writes the output directory.
 
         Args:
             callbacks: of the caller, called after those that log, save and evaluate; see `checked_callbacks`.
 
         Raises:
-            UserError: the output directory is another run's, or training diverged.
+            UserError: the output directory belongs to another run, or training diverged.
             MachineError: out of memory, disk full, or another worker has ended.
         """
         folder, is_chief = self.resolved.request.output_folder, self.workers.is_chief
-        # Another model of the process may have changed it.
+        # The precision is a setting of the process, which another model may have changed.
         training_engine().apply_precision(self.resolved.hparams.precision)
         with self.workers.guard(), contextlib.ExitStack() as stack:
             store = CheckpointStore(RunDir(folder, self.record()).checkpoints_folder)
@@ -181,7 +181,7 @@ class TrainingRun:
             return self._report_signal(trainer.update, signals.received or 0)
 
     def _open_trainer(self, store: CheckpointStore, stack: contextlib.ExitStack) -> Trainer:
-        """Restores the run or begins it, on all workers, and starts to read its batches, until `stack` is closed."""
+        """Restores or starts the run on all workers, and prefetches its batches until `stack` is closed."""
         with self.devices.scope():
             update, data_state = self.workers.share(self.step, self._begin(store) if self.workers.is_chief else (0, {}))
         if data_state:
@@ -197,7 +197,7 @@ class TrainingRun:
         return RunEvaluator(self.parts, self.settings.eval_steps, self.resolved.hparams.best_metric, self._sharing())
 
     def _train(self, trainer: Trainer, store: CheckpointStore, callbacks: list[keras.callbacks.Callback]) -> None:
-        """Trains to the end or a signal; raises DivergedError, which says where the last good weights are."""
+        """Trains to the last update or a signal; adds the last good checkpoint to the message of a DivergedError."""
         try:
             trainer.fit(callbacks)
         except DivergedError as error:
@@ -206,16 +206,16 @@ class TrainingRun:
             raise DivergedError(f"{error}; {good}") from error
 
     def _average_best(self, store: CheckpointStore, evaluator: RunEvaluator, signals: StopOnSignal) -> None:
-        """Saves and evaluates the mean of the best checkpoints; a resumed run makes up for what a signal breaks off."""
+        """Saves and evaluates the mean of the best checkpoints; resuming the run repeats this if a signal stops it."""
         with contextlib.suppress(StopRequestedError), self._interruptible(signals):
             average_best(store, self.step, evaluator, self.workers)
 
     def _interruptible(self, signals: StopOnSignal) -> contextlib.AbstractContextManager:
-        """Returns a context in which a signal breaks off an evaluation; where workers share it, none may leave it."""
+        """Returns a context in which a signal aborts an evaluation; with several workers, all must finish it."""
         return contextlib.nullcontext() if self.workers.are_several else signals.interruptible()
 
     def _check_run(self, folder: Path) -> None:
-        """Checks that the run in the output directory, if there is one, is this one; raises UserError."""
+        """Raises UserError if the output directory holds another run; removes the record of an unstarted one."""
         RunDir.abandon_unstarted(folder)
         if RunDir.exists(folder):
             begun = RunDir.open(folder)
@@ -225,7 +225,7 @@ class TrainingRun:
             self.step.updates_before = begun.record.warm_start.get("optimizer_updates", 0)
 
     def _shared(self) -> dict[str, Any]:
-        """Returns what all workers must have alike, by the name in a message."""
+        """Returns the values that must be the same on all workers, by their names in error messages."""
         record = self.record()
         return {
             "--problem": record.problem, "--model": record.model, "hparam": record.hparams,
@@ -236,14 +236,14 @@ class TrainingRun:
         }  # fmt: skip
 
     def _sharing(self) -> Sharing | None:
-        """Returns the workers that evaluate together, where there are several."""
+        """Returns the workers that evaluate together; None for a single one."""
         cluster = self.workers.cluster
         if not self.workers.are_several:
             return None
         return Sharing(cluster.index, len(cluster.addresses), self.workers.exchange)
 
     def _report_signal(self, update: int, received: int) -> int:
-        """Returns the signal that ended training, whichever worker it came to, or 0."""
+        """Logs and returns the signal that ended training on any worker, or 0."""
         of_workers = self.workers.gather([received])[:, 0]
         worker = int(of_workers.argmax())
         if found := int(of_workers[worker]):
@@ -253,7 +253,7 @@ class TrainingRun:
         return found
 
     def _warm_up(self, trainer: Trainer, evaluator: RunEvaluator | None) -> None:
-        """Runs the largest batches, so that running out of memory happens now; with XLA one of each shape."""
+        """Runs the largest batches, so that a lack of memory shows now; with XLA, a batch of each shape."""
         if self.step.xla and self.workers.is_chief:
             log.info(compilation_line([part.batches.shapes for part in self.parts], len(self.step.own)))
         for part in self.parts:
@@ -262,7 +262,7 @@ class TrainingRun:
             evaluator.warm_up()
 
     def _begin(self, store: CheckpointStore) -> tuple[int, dict]:
-        """Returns the last update and the state of the data; 0 and nothing for a new run."""
+        """Restores the latest checkpoint, or starts a new run; returns the last update and the state of the data."""
         if store.latest() is not None:
             update, state, self.base = restore_latest(self.step, store, self.settings.seed, self.resolved.request.model)
             return update, state
@@ -287,7 +287,7 @@ class TrainingRun:
             log.info("resuming %s after update %d, going to update %d", folder, update, last)
 
     def _open_run(self, folder: Path) -> RunDir:
-        """Begins the run, or records the changes of a resumed one."""
+        """Creates the run directory, or records the changes of a resumed run."""
         if not RunDir.exists(folder):
             return RunDir.create(folder, self.record(), encoders_of(self.data))
         run = RunDir.open(folder)
@@ -323,7 +323,10 @@ class TrainingRun:
         evaluator: RunEvaluator | None,
         own: Sequence[keras.callbacks.Callback],
     ) -> list[keras.callbacks.Callback]:
-        """Begins the run's directory; returns the callbacks that write it. The caller's, `own`, follow them."""
+        """Opens the run directory; returns the callbacks that write to it.
+
+        The last of them calls the epoch hooks of the caller's callbacks, `own`.
+        """
         settings, run = self.settings, self._open_run(self.resolved.request.output_folder)
         progress = ShowProgress(trainer)
         metrics = LogMetrics(run.append_metrics, run.path / "events")
@@ -344,7 +347,7 @@ class TrainingRun:
                     hooks.tests(evaluator, evaluator.loss),
                     evaluator.best_trackers(run, store, settings.keep_best_checkpoints),
                     listeners=[
-                        evaluator.outputs_listener(run),  # first: who has the figures has the outputs, too
+                        evaluator.outputs_listener(run),  # first, so that readers of figures find the outputs, too
                         metrics.write_evaluation,
                         evaluator.evaluation_listener(progress.show_evaluation),
                     ],
@@ -357,7 +360,7 @@ class TrainingRun:
         self, trainer: Trainer, evaluate: Callable[[], dict[str, float]], best_trackers: Sequence[BestTracker] = (),
         **options: Any,
     ) -> Evaluate:  # fmt: skip
-        """Returns the callback that evaluates, or of a worker that helps the chief to."""
+        """Returns the evaluation callback of the chief, or of a worker that helps it."""
         return Evaluate(
             trainer,
             evaluate,

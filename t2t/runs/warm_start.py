@@ -1,4 +1,4 @@
-"""Starts a new run with the weights, and if asked the optimizer's state, of another."""
+"""Starts a new run with the weights, and optionally the optimizer state, of another."""
 
 import dataclasses
 import logging
@@ -34,17 +34,17 @@ class WarmStart:
 
     checkpoint: Checkpoint
     report: TransferReport
-    """Of the weights with the same vocabulary."""
+    """On the weights with the same vocabulary."""
     reinitialized_features: tuple[str, ...]
     """Features with another vocabulary than the source's."""
     rows: Mapping[str, RowTransfer]
-    """Path -> rows that were taken, of the weights with another vocabulary."""
+    """Path -> rows that were taken, for weights with another vocabulary."""
     reinitialized: tuple[str, ...]
-    """Paths of the weights that took no row of the source."""
+    """Paths of weights with another vocabulary that took no rows."""
     optimizer_updates: int
-    """Updates of the optimizer's state; 0 for empty slots."""
+    """Updates of the optimizer state that was taken; 0 for empty slots."""
     base: AdapterBase | None = None
-    """The checkpoint as the base of the run's adapters; None where the weights themselves are trained."""
+    """The checkpoint as the base of the run's adapters; None if the weights themselves are trained."""
 
     def lines(self) -> list[str]:
         """Describes what was taken, left and reinitialized."""
@@ -61,7 +61,7 @@ class WarmStart:
         return lines
 
     def record(self, source: str) -> dict[str, Any]:
-        """Returns the entry for the run's record; `source` is the user's name of it."""
+        """Returns the entry for the run's record; `source` is the checkpoint as the user named it."""
         return {
             "from": to_record(local_path(source)),
             "step": self.checkpoint.step,
@@ -73,12 +73,12 @@ class WarmStart:
 
 
 def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, TextEncoder], folder: Path) -> WarmStart:
-    """Gives a new run the weights of a checkpoint or run that fit.
+    """Copies those weights of a checkpoint or run that fit into a new run.
 
     Changes the model, the moving averages and, if `settings` say so, the optimizer of `step`.
 
     Raises:
-        UserError: no such checkpoint, other vocabularies, nothing that fits, or another optimizer's state.
+        UserError: no such checkpoint, different vocabularies, no weight that fits, or another optimizer's state.
     """
     asked = f"--warm_start_from={settings.warm_start_from}"
     store, which = find_source(settings.warm_start_from)
@@ -122,7 +122,7 @@ def _base_of(step: UpdateStep, checkpoint: Checkpoint, report: TransferReport, a
     """
     assert step.adapters is not None, "the run trains adapters"
     ours = architectures.to_state("", step.model.hparams)[ARCHITECTURE]
-    ours.pop("model")  # the weights tell
+    ours.pop("model")  # the weights are compared instead
     if wrong := [*report.differences(), *architectures.differences(checkpoint, ours)]:
         raise UserError(
             f"{asked}: adapters (lora_rank={step.adapters.rank}) are added to all weights of a model, and checkpoint "
@@ -138,7 +138,7 @@ def _row_transfers(
     encoders: Mapping[str, TextEncoder],
     reinitialized_features: tuple[str, ...],
 ) -> dict[str, RowTransfer]:
-    """Returns the transfer of the rows of each weight with another, known vocabulary, by path."""
+    """Returns, by path, the row transfers of weights whose vocabulary in the source is another and is known."""
     assert checkpoint.folder is not None, "it has been read from its folder"
     run = checkpoint.folder.resolve().parent.parent
     if not reinitialized_features or not RunDir.exists(run):
@@ -152,7 +152,7 @@ def _row_transfers(
     found = {}
     for path in set().union(*(users[name] for name in reinitialized_features)):
         of_path = [name for name in encoders if path in users[name]]
-        # A table of several features that had a table each in the source would get the rows of one of them.
+        # A table shared by features with separate tables in the source would get the rows of only one of them.
         known = {before[name].fingerprint for name in of_path if name in before}
         if len(known) != 1 or not before.keys() >= set(of_path):
             continue
@@ -174,10 +174,10 @@ def _select_rows(
 def _slots_of(
     step: UpdateStep, checkpoint: Checkpoint, report: TransferReport, rows: Mapping[str, RowTransfer], asked: str
 ) -> tuple[dict[str, tuple[Any, np.ndarray]], int]:
-    """Returns the slots of the weights that are taken, by name with their values, and the number of updates.
+    """Returns name -> (slot, value) for the weights and rows that are taken, and the number of updates.
 
     Raises:
-        UserError: the checkpoint has no optimizer's state, or another optimizer's.
+        UserError: the checkpoint has no optimizer state, or another optimizer's.
     """
     theirs, own = checkpoint.optimizer or {}, slots_of_weights(step)
     iterations = step.optimizer.iterations.path
@@ -194,6 +194,6 @@ def _slots_of(
                 found[name] = slot, theirs[name]
             elif name in theirs and path in rows:
                 moved = rows[path].transfer_rows(path, theirs[name], np.asarray(slot))
-                if moved is not None:  # or it has no rows, and begins empty
+                if moved is not None:  # else it has no such rows, and starts empty
                     found[name] = slot, moved
     return found, int(theirs[iterations])

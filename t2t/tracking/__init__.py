@@ -1,12 +1,12 @@
-"""Runs in experiment trackers: MLflow and Weights & Biases hear of what a run writes to its folder.
+"""Experiment trackers: sends what a run writes to its folder to MLflow or Weights & Biases.
 
-`t2t-trainer --track=mlflow` does so, and in Python the callbacks `MlflowTracker` and `WandbTracker`:
+Use `t2t-trainer --track=mlflow`, or in Python the callbacks `MlflowTracker` and `WandbTracker`:
 
     from t2t.tracking import MlflowTracker
 
     t2t.train(..., output_dir="run", callbacks=[MlflowTracker("run")])
 
-They are imported when they are first used.
+The packages of the trackers are imported at first use.
 """
 
 import importlib

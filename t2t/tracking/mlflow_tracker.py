@@ -1,4 +1,4 @@
-"""Runs in MLflow (https://mlflow.org): hparams are its params, figures its metrics, by the number of the update."""
+"""Sends runs to MLflow (https://mlflow.org): hparams become params, figures become metrics by number of the update."""
 
 import os
 from collections.abc import Sequence
@@ -15,16 +15,16 @@ with needs_extra("mlflow", "MlflowTracker"):
     from mlflow.tracking import MlflowClient
 
 EXPERIMENT = "t2t"
-"""Where MLFLOW_EXPERIMENT_NAME names none."""
+"""Default experiment, if MLFLOW_EXPERIMENT_NAME is not set."""
 MOST_METRICS, MOST_PARAMS, LONGEST_PARAM = 1000, 100, 6000
-"""Of a request, by MLflow's own limits; letters of a value."""
+"""MLflow's limits: metrics and params of a request, characters of a param's value."""
 _STATUS = {FINISHED: "FINISHED", STOPPED: "KILLED", FAILED: "FAILED"}
 
 
 class MlflowTracker(RunTracker):
     """Sends a run to MLflow; see `RunTracker`.
 
-    Where, and to which experiment, say MLflow's own MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME.
+    MLflow's MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME set the server and the experiment.
     """
 
     tracker = "mlflow"
@@ -44,7 +44,7 @@ class MlflowTracker(RunTracker):
         return name
 
     def _find(self, name: str):
-        """Returns the run of an id; None where it has been deleted."""
+        """Returns the run with an id; None if it has been deleted."""
         try:
             found = self._client.get_run(name)
         except MlflowException as error:
@@ -54,13 +54,13 @@ class MlflowTracker(RunTracker):
         return found if found.info.lifecycle_stage == "active" else None
 
     def _experiment(self) -> str:
-        """Returns the id of the experiment, which begins with its first run."""
+        """Returns the id of the experiment, which is created with its first run."""
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT)
         found = self._client.get_experiment_by_name(name)
         return found.experiment_id if found else self._client.create_experiment(name)
 
     def _send_params(self, values: dict[str, str], known: dict[str, str]) -> None:
-        """Sends params that are new; a changed one, which MLflow does not take, is a tag: `now.train_steps`."""
+        """Sends new params. MLflow rejects changed ones, which are sent as tags instead: `now.train_steps`."""
         new = [Param(name, value) for name, value in values.items() if name not in known]
         for some in _batched(new, MOST_PARAMS):
             self._client.log_batch(self._id, params=some)

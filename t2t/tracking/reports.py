@@ -1,4 +1,4 @@
-"""What a tracker is told of a run: its hparams, and the lines of its `metrics.jsonl` that are new."""
+"""The data of a run for trackers: its hparams, and the new lines of its `metrics.jsonl`."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.files.remote.mirror import fetch
 
 _WRITING = threading.Lock()
-"""Held while a tracker writes its state: several have one file, and a thread each."""
+"""Held while a tracker writes its state: several trackers share one file, each in its own thread."""
 
 
 class Report(NamedTuple):
@@ -25,9 +25,9 @@ class Report(NamedTuple):
 
 
 def read_reports(file: Path, start: int) -> tuple[list[Report], int]:
-    """Returns the reports from a byte of a file on, without what is half-written, and the byte after them.
+    """Returns the reports in the complete lines of a file from byte `start` on, and the position after them.
 
-    A file that is shorter than that is another one, and is read from its beginning.
+    A file shorter than `start` must be a new one, and is read from its beginning.
     """
     try:
         lines = file.open("rb")
@@ -51,7 +51,7 @@ def _report(line: bytes) -> Report | None:
 
 
 def hparams_of(run: RunDir) -> dict[str, Any]:
-    """Returns what a run is: its names, every hparam, the data and the versions."""
+    """Returns what describes a run: its names, overrides, every hparam, and the versions."""
     record = run.record
     named = {"problem": record.problem, "model": record.model, "hparams_set": record.hparams_set}
     values = {name: value for section in record.hparams.values() for name, value in section.items()}
@@ -60,7 +60,7 @@ def hparams_of(run: RunDir) -> dict[str, Any]:
 
 
 def read_state(run: RunDir, tracker: str) -> dict[str, Any]:
-    """Returns what a tracker has of a run: its `name` for it and the `bytes` of figures; empty for nothing."""
+    """Returns the `name` of a run in a tracker and the `bytes` of figures sent there; empty if it was never sent."""
     file = run.path / TRACKING_FILE
     fetch(file)
     state: Any = _read_states(file).get(tracker)
@@ -69,9 +69,9 @@ def read_state(run: RunDir, tracker: str) -> dict[str, Any]:
 
 
 def write_state(run: RunDir, tracker: str, name: str, bytes_sent: int) -> None:
-    """Writes what `read_state` returns, beside what other trackers have; raises MachineError.
+    """Writes what `read_state` returns, and keeps the state of other trackers; raises MachineError.
 
-    Where the folder mirrors an object store, `RunDir.publish_figures` takes it there.
+    If the folder mirrors an object store, `RunDir.publish_figures` uploads the file.
     """
     file = run.path / TRACKING_FILE
     with _WRITING, os_errors_as_machine_errors(f"cannot write {file}"):

@@ -1,4 +1,4 @@
-"""The callback that all trackers share: it sends what a run writes, in a thread of its own."""
+"""The base class of trackers: a callback that sends what a run writes, in a separate thread."""
 
 import abc
 import atexit
@@ -16,7 +16,7 @@ from t2t.files.paths import local_path
 from t2t.tracking.reports import Report, hparams_of, read_reports, read_state, write_state
 
 FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"
-"""How training ended: with its last update, before it (by a signal, or early stopping), or by an error."""
+"""How training ended: with its last update, before that (by a signal or early stopping), or by an error."""
 PATIENCE_S = 60.0
 """Seconds that the end of training waits for a tracker."""
 
@@ -24,19 +24,19 @@ log = logging.getLogger("t2t")
 
 
 class RunTracker(keras.callbacks.Callback, abc.ABC):
-    """Sends hparams, figures and the end of a run to an experiment tracker; a resumed run goes on in the same place.
+    """Sends hparams, figures and the final state of a run to an experiment tracker; a resumed run continues there.
 
-    Training never waits for it but at its end, and is not ended by it: where the tracker cannot be reached, a warning
-    says so once, and what it lacks is sent with the next figures, or when the run is resumed. Updates that are repeated
-    after a crash are sent again.
+    Training waits for the tracker only at its end, and never fails because of it. If the tracker cannot be reached, a
+    warning is logged once, and unsent figures are sent with the next ones, or when the run is resumed. Updates that are
+    repeated after a crash are sent again.
 
     Args:
-        output_dir: folder of the run; `tracking.json` in it says what has been sent. Of several workers, the chief
-            alone takes the callback.
+        output_dir: folder of the run; its `tracking.json` records what has been sent. With several workers, only the
+            chief should use the callback.
     """
 
     tracker: str
-    """Name of the tracker, as `--track` has it."""
+    """Name of the tracker, a value of `--track`."""
 
     def __init__(self, output_dir: str | os.PathLike[str]):
         super().__init__()
@@ -56,12 +56,12 @@ class RunTracker(keras.callbacks.Callback, abc.ABC):
         """Opens a run in the tracker.
 
         Args:
-            run: its folder.
-            name: by which the tracker knows it; empty for a new one.
+            run: the run's directory.
+            name: of the run in the tracker; empty for a new one.
             hparams: see `hparams_of`.
 
         Returns:
-            the name by which it is found again.
+            the name of the run in the tracker, by which it is found again.
         """
 
     @abc.abstractmethod
@@ -70,17 +70,17 @@ class RunTracker(keras.callbacks.Callback, abc.ABC):
 
     @abc.abstractmethod
     def finish(self, state: str) -> None:
-        """Closes the run in the tracker, which `FINISHED`, `STOPPED` or `FAILED` ended."""
+        """Closes the run in the tracker with the state `FINISHED`, `STOPPED` or `FAILED`."""
 
     # === Callback ===
 
     def on_train_begin(self, logs=None):
-        """Begins to send; raises UserError where the folder is not that of the run."""
+        """Starts the thread that sends; raises UserError if there is no run in the folder."""
         self._run, self._name, self._end = RunDir.open(self._folder), "", ""
         self._state = read_state(self._run, self.tracker)
         self._thread = threading.Thread(target=self._work, name=f"track-{self.tracker}", daemon=True)
         self._thread.start()
-        atexit.register(self._fail)  # Keras tells callbacks nothing of errors
+        atexit.register(self._fail)  # Keras does not notify callbacks of errors
         self._wake.set()
 
     def on_train_batch_end(self, batch, logs=None):
@@ -94,7 +94,7 @@ class RunTracker(keras.callbacks.Callback, abc.ABC):
         self._wake.set()
 
     def on_train_end(self, logs=None):
-        """Sends what is left, and how training ended."""
+        """Sends the remaining figures, and how training ended."""
         assert self._run is not None, "training has begun"
         last = self._run.record.hparams["train"]["train_steps"]
         self._close(FINISHED if self._update >= last else STOPPED)
@@ -109,7 +109,7 @@ class RunTracker(keras.callbacks.Callback, abc.ABC):
         self._wake.set()
         self._thread.join(PATIENCE_S)
         if self._thread.is_alive():
-            log.warning("%s does not answer, and lacks the last figures; resuming the run sends them", self.tracker)
+            log.warning("%s does not answer; it lacks the last figures until the run is resumed", self.tracker)
         self._thread = None
         atexit.unregister(self._fail)
 
@@ -119,7 +119,7 @@ class RunTracker(keras.callbacks.Callback, abc.ABC):
         while True:
             self._wake.wait()
             self._wake.clear()
-            end = self._end  # before the figures are read, so that none come after it
+            end = self._end  # read before the figures, so that none are missed
             try:
                 self._send_new()
                 if end:
@@ -135,7 +135,7 @@ class RunTracker(keras.callbacks.Callback, abc.ABC):
         if not self._name:
             known = self._state.get("name", "")
             self._name = self.begin(run, known, hparams_of(run))
-            self._sent = self._state["bytes"] if self._name == known else 0  # another one has nothing yet
+            self._sent = self._state["bytes"] if self._name == known else 0  # a new one has nothing yet
             write_state(run, self.tracker, self._name, self._sent)
         reports, end = read_reports(run.metrics_file, self._sent)
         if reports:

@@ -1,4 +1,4 @@
-"""Runs in Weights & Biases (https://wandb.ai): hparams are its config, figures are drawn by the update's number."""
+"""Sends runs to Weights & Biases (https://wandb.ai): hparams become its config, figures are plotted by the update."""
 
 import os
 from collections.abc import Sequence
@@ -13,14 +13,15 @@ with needs_extra("wandb", "WandbTracker"):
     import wandb
 
 PROJECT = "t2t"
-"""Where WANDB_PROJECT names none."""
+"""Default project, if WANDB_PROJECT is not set."""
 UPDATE = "update"
 
 
 class WandbTracker(RunTracker):
     """Sends a run to Weights & Biases; see `RunTracker`.
 
-    Where, say its own WANDB_PROJECT, WANDB_ENTITY, WANDB_DIR; with WANDB_MODE=offline it writes files for `wandb sync`.
+    Its own WANDB_PROJECT, WANDB_ENTITY and WANDB_DIR set the destination; WANDB_MODE=offline writes files that
+    `wandb sync` uploads later.
     """
 
     tracker = "wandb"
@@ -32,10 +33,10 @@ class WandbTracker(RunTracker):
             name=run.path.name,
             id=name or None,
             resume="allow" if name else None,
-            settings=wandb.Settings(console="off", silent=True),  # what training prints stays as it is
+            settings=wandb.Settings(console="off", silent=True),  # leaves the output of training alone
         )
         self._wandb.config.update(hparams, allow_val_change=True)
-        # Updates that are repeated after a crash are drawn at their place; its own steps could only grow.
+        # So updates repeated after a crash are plotted at their number; wandb's own steps could only grow.
         self._wandb.define_metric(UPDATE)
         self._wandb.define_metric("*", step_metric=UPDATE)
         return self._wandb.id

@@ -1,1 +1,1 @@
-"""The training engine: what one update is, what happens every n updates, and where it runs."""
+"""Training: updates, the callbacks that run every n updates, and the engines and devices that compute."""

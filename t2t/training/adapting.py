@@ -1,4 +1,4 @@
-"""Training adapters in place of a model's weights, by the hparams."""
+"""Adapters that are trained in place of a model's weights, as the hparams say."""
 
 import math
 import re
@@ -16,7 +16,7 @@ from t2t.training.freezing import match_paths
 def build_adapters(model: SequenceModel, hparams: OptimizerHParams) -> Adapters | None:
     """Returns adapters of the weights that `lora_targets` matches, and freezes the model; None where `lora_rank` is 0.
 
-    Weights of two or more axes can have one; they are created under the current scope of a strategy.
+    Only weights of two or more axes can have an adapter. Adapters are created in the current scope of the devices.
 
     Raises:
         UserError: the pattern is malformed, or matches no weight that can have an adapter.
@@ -35,12 +35,12 @@ def build_adapters(model: SequenceModel, hparams: OptimizerHParams) -> Adapters 
 
 
 def _kinds(variables: Sequence[keras.Variable]) -> list[str]:
-    """Returns the paths of variables within their model, each once for all layers of a stack, whose number is *."""
+    """Returns the distinct paths of variables within their model, with * for numbers, such as those of layers."""
     return list(dict.fromkeys(re.sub(r"\d+", "*", variable.path.partition("/")[2]) for variable in variables))
 
 
 def adapters_line(model: SequenceModel, adapters: Adapters, pattern: str) -> str:
-    """Describes the adapters of a model, for a person."""
+    """Describes the adapters of a model in a line."""
     count = sum(math.prod(variable.shape) for variable in adapters.variables)
     whole = model.count_params()
     return (

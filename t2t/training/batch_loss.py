@@ -44,7 +44,7 @@ class BatchLossFunction:
         self._numbers = {id(variable): number for number, variable in enumerate(self.variables)}
 
     def __call__(self, problem: str, values: Sequence[Any], features: dict[str, Any], seed: Any) -> Forward:
-        """Returns the loss of a batch of a problem, "" of a model of one, with these values of the variables."""
+        """Returns the loss of a batch of a problem ("" if the model has one) for these values of the variables."""
         model = self._model.for_problem(problem) if problem else self._model
         # Otherwise Keras would initialize all pending variables of the process at the end of the scope.
         scope = _Scope(state_mapping=self._mapping(values), initialize_variables=False)
@@ -67,7 +67,7 @@ class BatchLossFunction:
         return sorted(found)
 
     def _mapping(self, values: Sequence[Any]) -> list[tuple[keras.Variable, Any]]:
-        """Returns (variable, value) pairs; adapted weights come again, with the adapter added."""
+        """Returns (variable, value) pairs; adapted weights follow a second time, with the adapter added."""
         mapping = list(zip(self.variables, values, strict=True))
         if self._adapters is None:
             return mapping
@@ -75,7 +75,7 @@ class BatchLossFunction:
 
 
 class _Scope(keras.StatelessScope):
-    """A scope that knows which variables were read in it."""
+    """A scope that records which variables are read in it."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)

@@ -1,6 +1,6 @@
-"""The machines of a training run: which processes train together, and which of them this one is.
+"""The cluster of a training run: which processes train together, and which of them this one is.
 
-Each process is a worker with all its GPUs; worker 0, the chief, alone reads and writes the run.
+Each process is a worker with all its GPUs; only worker 0, the chief, reads and writes the run.
 """
 
 import dataclasses
@@ -44,14 +44,14 @@ ALONE = Cluster(("localhost",), 0)
 
 
 def find_cluster(worker_hosts: str, worker_index: int) -> Cluster:
-    """Returns the workers by the flags, else by TF_CONFIG; `ALONE` where neither names several.
+    """Returns the cluster that the flags describe, else the one in TF_CONFIG; `ALONE` if neither names several workers.
 
     Args:
-        worker_hosts: `host:port` of each worker with commas between them, `slurm`, or nothing.
-        worker_index: number of this process among them; -1 where it was not given.
+        worker_hosts: comma-separated `host:port` of each worker, `slurm`, or empty.
+        worker_index: number of this process among them, from 0; -1 if not given.
 
     Raises:
-        UserError: addresses or a number that make no cluster.
+        UserError: invalid addresses or an invalid number.
     """
     if worker_hosts == SLURM:
         if worker_index != -1:
@@ -65,7 +65,7 @@ def find_cluster(worker_hosts: str, worker_index: int) -> Cluster:
 
 
 def _checked(addresses: list[str], index: Any, source: str, name: str) -> Cluster:
-    """Returns the cluster of addresses from a source, in which the number has this name."""
+    """Returns the cluster of valid addresses; messages name their `source`, and the index by its `name` there."""
     for address in addresses:
         if not re.fullmatch(r"[^\s:/]+:\d+|\[[0-9a-fA-F:]+\]:\d+", address):
             raise UserError(f"{source}: {address!r} is no host:port, e.g. node1:2222")
@@ -75,7 +75,7 @@ def _checked(addresses: list[str], index: Any, source: str, name: str) -> Cluste
     if type(index) is not int or not 0 <= index < len(addresses):
         raise UserError(
             f"{source}: {name} is {index}; with {len(addresses)} workers it is one of 0 to {len(addresses) - 1}, "
-            f"another for each"
+            f"different for each"
         )
     return Cluster(tuple(addresses), index) if len(addresses) > 1 else ALONE
 
@@ -90,7 +90,7 @@ def _of_tf_config(text: str) -> Cluster:
         kinds = {kind: list(addresses) for kind, addresses in hosts.items() if addresses}
         kind, index = task.get("type"), task.get("index")
     except (ValueError, AttributeError, TypeError) as error:
-        raise UserError(f"TF_CONFIG={text:.80}: it is no JSON of cluster and task; unset it or mend it") from error
+        raise UserError(f"TF_CONFIG={text:.80}: it is no JSON of cluster and task; correct or unset it") from error
     if sum(map(len, kinds.values())) < 2:
         return ALONE
     strange = [one for one in (*kinds, kind) if one not in ("chief", "worker")]
@@ -106,7 +106,7 @@ def _of_tf_config(text: str) -> Cluster:
 def _of_slurm(environment: Mapping[str, str]) -> Cluster:
     """Returns the cluster of the tasks that one srun has started.
 
-    TensorFlow's SlurmClusterResolver sorts node10 before node2, and fails without GPUs.
+    TensorFlow's SlurmClusterResolver is not used: it sorts node10 before node2, and fails without GPUs.
     """
     needed = ("SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE", "SLURM_PROCID", "SLURM_LOCALID", "SLURMD_NODENAME")
     nodes, tasks, index, local, node = (environment.get(name, "") for name in needed)

@@ -1,7 +1,7 @@
 """Cost of training in floating-point operations of matrix products, counted before anything runs.
 
-The backward pass takes two products of the size of each of the forward pass. What is not a product (norms, softmax,
-dropout, the optimizer) is left out: it is a few percent.
+For each product of the forward pass, the backward pass has two of the same size. All else (norms, softmax, dropout,
+the optimizer) is left out: it is a few percent.
 """
 
 from typing import NamedTuple
@@ -13,10 +13,10 @@ from t2t.training.engine_choice import training_engine
 
 
 class UpdateCost(NamedTuple):
-    """What the forward and backward pass of one batch take."""
+    """Cost of the forward and backward pass of one batch."""
 
     flops: int
-    """Operations of the products outside loops."""
+    """Floating-point operations of the products outside loops."""
     loops: bool
     """Whether there are products in loops, see `ForwardCost`."""
 

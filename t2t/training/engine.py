@@ -1,7 +1,7 @@
-"""What training asks of TensorFlow or JAX; the choice between them is in `t2t.training.engine_choice`.
+"""The interface of the training engines, TensorFlow and JAX; `t2t.training.engine_choice` chooses between them.
 
-Everything else of this package is `keras.ops` and numpy. TensorFlow's part is in `t2t.training.tensorflow`, JAX's in
-`t2t.training.jax`.
+They are implemented in `t2t.training.tensorflow` and `t2t.training.jax`. The rest of this package uses only
+`keras.ops` and numpy.
 """
 
 import abc
@@ -31,12 +31,12 @@ class Devices(abc.ABC):
 
     @property
     def are_gpus(self) -> bool:
-        """Whether one of them is a graphics processor, or another accelerator."""
+        """Whether any of them is a GPU or another accelerator."""
         return any(not name.startswith("CPU") for name in self.names)
 
     @abc.abstractmethod
     def scope(self) -> contextlib.AbstractContextManager:
-        """Returns the context to create variables in: on all devices, or where `spread` copies them from."""
+        """Returns a context for creating variables, either on all devices, or where `spread` will copy them from."""
 
     @abc.abstractmethod
     def spread(self, variables: Sequence[keras.Variable]) -> None:
@@ -44,12 +44,12 @@ class Devices(abc.ABC):
 
 
 class ForwardCost(NamedTuple):
-    """What one forward pass takes, counted from its operations, before anything runs."""
+    """Cost of one forward pass, counted from its operations before anything runs."""
 
     flops: int
     """Operations of the matrix products and convolutions outside loops; (m, k) times (k, n) takes 2 m k n."""
     loops: bool
-    """Whether there are products in loops, e.g. over time: how often they run is not known, and they are left out."""
+    """Whether products in loops, e.g. over time, were left out because their number of iterations is not known."""
 
 
 class EventWriter(abc.ABC):
@@ -61,11 +61,11 @@ class EventWriter(abc.ABC):
 
     @abc.abstractmethod
     def flush(self) -> None:
-        """Waits until all is on the disk; raises MachineError where that fails."""
+        """Waits until all events are on disk; raises MachineError where that fails."""
 
 
 class TrainingEngine(abc.ABC):
-    """What trains a model."""
+    """A framework that trains models."""
 
     always_compiles: bool
     """Whether XLA compiles every program, so that batches should have few shapes."""
@@ -76,7 +76,7 @@ class TrainingEngine(abc.ABC):
     def devices(
         self, worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = ALONE, weight_shards: int = 1
     ) -> Devices:
-        """Returns the devices to train on; of several workers, it waits until all are there.
+        """Returns the devices to train on; with several workers, waits until all have started.
 
         Args:
             worker_gpu: number of accelerators; 0 = all visible ones, or one replica on the processor without any.
@@ -91,7 +91,7 @@ class TrainingEngine(abc.ABC):
 
     @abc.abstractmethod
     def scope_of(self, model: keras.Model) -> contextlib.AbstractContextManager:
-        """Returns the context in which variables are made on the devices that have those of a model."""
+        """Returns a context in which variables are created on the same devices as a model's."""
 
     @abc.abstractmethod
     def workers(self, devices: Devices, cluster: Cluster) -> Workers:
@@ -101,7 +101,7 @@ class TrainingEngine(abc.ABC):
     def update_step(
         self, model: SequenceModel, optimizer: keras.optimizers.Optimizer, devices: Devices, **rules: Any
     ) -> UpdateStep:
-        """Returns what updates a model, by the rules that `UpdateStep` takes."""
+        """Returns the update step of a model; `rules` are keyword arguments of the engine's `UpdateStep`."""
 
     @abc.abstractmethod
     def apply_precision(self, precision: str) -> str:
@@ -112,15 +112,15 @@ class TrainingEngine(abc.ABC):
 
     @abc.abstractmethod
     def multiplies_bfloat16(self) -> bool:
-        """Returns whether there are accelerators and all that are visible multiply bfloat16."""
+        """Returns whether there are accelerators and all visible ones multiply bfloat16."""
 
     @abc.abstractmethod
     def compile_errors(self, xla: bool, batch: Batch) -> contextlib.AbstractContextManager:
-        """Returns a context in which a program that cannot be compiled for a batch is a UserError."""
+        """Returns a context that turns a failure to compile a program for a batch into a UserError."""
 
     @abc.abstractmethod
     def forward_cost(self, model: SequenceModel, batch: Batch) -> ForwardCost:
-        """Returns the cost of all logits of a batch, of which only shapes and dtypes matter."""
+        """Returns the cost of computing all logits of a batch; only its shapes and dtypes matter."""
 
     @abc.abstractmethod
     def forward_bytes(self, model: SequenceModel, batch: Batch) -> int:
@@ -128,4 +128,4 @@ class TrainingEngine(abc.ABC):
 
     @abc.abstractmethod
     def event_writer(self, folder: Path) -> EventWriter:
-        """Returns what writes TensorBoard's events into a folder for each group below `folder`."""
+        """Returns a writer of TensorBoard events; each group has its own folder in `folder`."""

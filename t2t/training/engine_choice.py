@@ -1,4 +1,4 @@
-"""The engine that trains: that of Keras's backend, `KERAS_BACKEND`."""
+"""Chooses the training engine by Keras's backend, `KERAS_BACKEND`."""
 
 import functools
 
@@ -10,7 +10,7 @@ from t2t.training.engine import TrainingEngine
 
 @functools.cache
 def training_engine() -> TrainingEngine:
-    """Returns the engine of Keras's backend.
+    """Returns the training engine for Keras's backend.
 
     Raises:
         UserError: the backend is neither TensorFlow nor JAX.

@@ -1,4 +1,4 @@
-"""Weights that training leaves as they are."""
+"""Freezes weights, which training then leaves unchanged."""
 
 import math
 import re
@@ -11,9 +11,9 @@ from t2t.models.base import SequenceModel
 
 
 def freeze_weights(model: SequenceModel, pattern: str) -> None:
-    """Freezes the weights whose path holds a match of a regular expression, before the optimizer is built.
+    """Freezes the weights whose path contains a match of a regular expression; call it before building the optimizer.
 
-    They have no gradient, slots, decay or moving average.
+    Frozen weights have no gradient, slots, decay or moving average.
 
     Raises:
         UserError: the pattern is malformed, or matches no weight or all of them.
@@ -34,10 +34,10 @@ def freeze_weights(model: SequenceModel, pattern: str) -> None:
 
 
 def match_paths(variables: Sequence[keras.Variable], pattern: str, asked: str, example: str) -> list[keras.Variable]:
-    """Returns the variables whose path holds a match of a regular expression.
+    """Returns the variables whose path contains a match of a regular expression.
 
     Raises:
-        UserError: the pattern is malformed; `asked` says where it was given, `example` is one.
+        UserError: the pattern is malformed. The message names its source, `asked`, and an `example` of a valid one.
     """
     try:
         wanted = re.compile(pattern)
@@ -47,7 +47,7 @@ def match_paths(variables: Sequence[keras.Variable], pattern: str, asked: str, e
 
 
 def frozen_line(model: SequenceModel, pattern: str) -> str:
-    """Returns what is frozen of a model, for a person."""
+    """Describes the frozen weights of a model in a line."""
     frozen = [variable for variable in model.variables if not variable.trainable and re.search(pattern, variable.path)]
     count = sum(math.prod(variable.shape) for variable in frozen)
     return f"frozen: {len(frozen)} of {len(model.variables)} weights, {count:,} parameters (frozen_weights={pattern})"

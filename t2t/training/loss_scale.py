@@ -15,7 +15,7 @@ MINIMUM_SCALE = 1.0
 
 
 class LossScale:
-    """The factor; constantly 1 where it is not needed."""
+    """The factor of the loss; always 1 if not `dynamic`."""
 
     def __init__(self, dynamic: bool):
         self.dynamic = dynamic
@@ -27,7 +27,7 @@ class LossScale:
 
     def value(self) -> Any:
         """Returns the factor, () float32."""
-        return self._scale.value * 1.0 if self.dynamic else ops.convert_to_tensor(1.0)  # no variable, but its value
+        return self._scale.value * 1.0 if self.dynamic else ops.convert_to_tensor(1.0)  # a tensor, not the variable
 
     def update(self, finite: Any, applies: Any = True) -> None:
         """Updates the loss scale from whether the last gradient was finite; unchanged by warm-up steps (`applies`)."""

@@ -1,4 +1,4 @@
-"""How much memory an update needs, estimated before anything runs."""
+"""Estimates the memory of an update before anything runs."""
 
 import dataclasses
 import math
@@ -18,11 +18,11 @@ class MemoryEstimate:
     optimizer: int
     gradients: int
     activations: int
-    """All outputs of the forward pass of the largest batch: more than the backward pass keeps of them."""
+    """All intermediate tensors of the forward pass of the largest batch; the backward pass keeps fewer."""
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """Sum of the parts."""
         return self.weights + self.optimizer + self.gradients + self.activations
 
     def __str__(self) -> str:
@@ -37,15 +37,15 @@ def estimate(
     accumulates: bool,
     adapters: Adapters | None = None,
 ) -> MemoryEstimate:
-    """Returns the estimate for a model and its largest batch, of which only shapes and dtypes matter.
+    """Returns the estimate for a model and its largest batch; only the shapes and dtypes of the batch matter.
 
-    The optimizer keeps `slots` variables as large as the weights, the moving average included; `accumulates` says
-    whether gradients are summed over micro-batches; `adapters` are what is trained in place of the weights.
+    The optimizer keeps `slots` variables as large as the weights, including the moving average. `accumulates` says
+    whether gradients are summed over micro-batches. `adapters`, if any, are trained in place of the weights.
     """
     added = adapters.variables if adapters else []
     trained_variables = added or model.trainable_variables
     weights, trained = (
         sum(math.prod(v.shape) * 4 for v in some) for some in ([*model.variables, *added], trained_variables)
     )
-    gradients = trained * (3 if accumulates else 2)  # of each weight, and as the vector that is reduced
+    gradients = trained * (3 if accumulates else 2)  # by weight, as one vector to reduce, and summed
     return MemoryEstimate(weights, trained * slots, gradients, training_engine().forward_bytes(model, batch))

@@ -1,6 +1,6 @@
-"""What training minimizes: the negative log-likelihood of targets, given those before or what the model predicts.
+"""Training objectives: the negative log-likelihood of targets given earlier targets, or also the model's predictions.
 
-Outputs that the model samples are in `t2t.training.sampled_objectives`.
+Objectives over sampled outputs are in `t2t.training.sampled_objectives`.
 
 Legend: B batch, T target length.
 """
@@ -24,9 +24,9 @@ class BatchLoss(NamedTuple):
     """The loss of one batch: sums, to be divided by the tokens of the whole update."""
 
     minimized: Any
-    """() float32: its gradient is that of the batch."""
+    """() float32: the sum to differentiate."""
     loss_sum: Any
-    """() float32: what is reported, summed over tokens, nats."""
+    """() float32: the reported loss, summed over tokens, in nats."""
     tokens: Any
     """() float32: number of target tokens (or examples)."""
 
@@ -35,22 +35,25 @@ class Likelihood:
     """The negative log-likelihood of the targets, with label smoothing; the base of other objectives."""
 
     def prepare(self, batches: Sequence[Features], update: int, problem: str) -> list[Features]:
-        """Returns the batches of this process's replicas with the arrays that `loss` reads in addition.
+        """Returns the batches of this process's replicas, with the additional arrays that `loss` reads.
 
         Args:
             batches: one for each replica, arrays by feature name.
             update: number of the update, from 1; 0 in a warm-up.
-            problem: whose they are, "" of a model of one.
+            problem: name of their problem; "" if the model has only one.
         """
         return list(batches)
 
     def loss(self, model: SequenceModel, features: Features, seed: Any) -> BatchLoss:
-        """Returns the loss of a prepared batch, in a graph; `seed` (2,) is that of dropout and all other chance."""
+        """Returns the loss of a prepared batch; called while a graph is traced.
+
+        `seed` is used for dropout and all other random choices: (2,) int64 with TensorFlow, (4,) uint32 with JAX.
+        """
         loss_sum, tokens = model.loss_sum(model.body(features, seed=seed), features[TARGETS])
         return BatchLoss(loss_sum, loss_sum, tokens)
 
     def figures(self) -> dict[str, float]:
-        """Returns further figures by name, of this process since the last call."""
+        """Returns additional figures by name, computed by this process since the last call."""
         return {}
 
 
@@ -81,7 +84,7 @@ class ScheduledSampling(Likelihood):
         features = dict(features)
         share, targets_BT = features.pop(self.SHARE), features[TARGETS]
         predicted_BT = model.top.most_probable(without_costs(model.body(features)))
-        # Of integers, which XLA draws as TensorFlow does.
+        # Made from integers, which XLA and TensorFlow draw alike.
         words_BT = keras.random.randint(ops.shape(targets_BT), -(2**31), 2**31 - 1, dtype="int32", seed=GivenSeed(seed))
         drawn_BT = ops.cast(words_BT, "float32") * 2.0**-32 + 0.5 < share
         is_replaced_BT = ops.logical_and(drawn_BT, ops.not_equal(targets_BT, PAD_ID))

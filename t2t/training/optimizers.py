@@ -8,13 +8,13 @@ from t2t.training.engine_choice import training_engine
 
 
 def build_optimizer(hparams: OptimizerHParams) -> keras.optimizers.Optimizer:
-    """Returns the optimizer; its own learning rate is not used, each update is given one."""
+    """Returns the optimizer. Its own learning rate is not used: each update passes one."""
     adam = {
         "beta_1": hparams.optimizer_adam_beta1,
         "beta_2": hparams.optimizer_adam_beta2,
         "epsilon": hparams.optimizer_adam_epsilon,
     }
-    # Keras counts the optimizers of a process in their names, which are the slots' names in checkpoints.
+    # By default, Keras numbers optimizers in their names, with which the names of slots in checkpoints begin.
     common = {"learning_rate": 0.0, "name": hparams.optimizer}
     if hparams.optimizer in ("adam", "adamw"):  # AdamW is Adam with decoupled decay, which the step applies
         return training_engine().adam(**common, **adam)
@@ -31,14 +31,14 @@ def build_optimizer(hparams: OptimizerHParams) -> keras.optimizers.Optimizer:
 
 
 class ClippedAdamax(keras.optimizers.Adamax):
-    """AdaMax (Kingma and Ba 2015, algorithm 2), each weight's gradient cut by how large its past ones have been.
+    """AdaMax (Kingma and Ba 2015, algorithm 2), with each number of a gradient clipped by its largest past values.
 
-    |g| <= clip u + 1e-4, where u is the largest gradient of the past, exponentially decayed (Freivalds and Liepins
-    2017): one example that does not fit cannot undo what has been learnt. `clip` 0 cuts nothing.
+    |g| <= clip u + 1e-4, where u is the largest past gradient, exponentially decayed (Freivalds and Liepins 2017): a
+    single outlier cannot undo what has been learnt. `clip` 0 disables clipping.
     """
 
     floor = 1e-4
-    """Smaller gradients are never cut, so that there is a first step."""
+    """Smaller gradients are never clipped; otherwise the first update would be zero."""
 
     def __init__(self, clip: float = 0.0, **kwargs):
         super().__init__(**kwargs)
@@ -54,10 +54,10 @@ class ClippedAdamax(keras.optimizers.Adamax):
 
 
 class Momentum(keras.optimizers.SGD):
-    """Stochastic gradient descent with momentum, of the loss with an L2 penalty.
+    """Stochastic gradient descent with momentum on the loss plus an L2 penalty.
 
-    `l2` times a weight of two or more dimensions is added to its gradient, that of l2 / 2 times its squared norm. The
-    momentum carries it on, unlike the decay of AdamW.
+    The penalty is l2 / 2 times the squared norm of each weight of two or more dimensions; its gradient, `l2` times the
+    weight, enters the momentum, unlike the decay of AdamW.
     """
 
     def __init__(self, l2: float, **kwargs):

@@ -1,8 +1,8 @@
 """The hparam `precision`: the type of activations, and how a process multiplies float32 matrices.
 
-By default TensorFlow and JAX multiply and convolve them in TensorFloat-32 on NVIDIA's cards: operands are rounded to 11
-binary digits, sums are float32. `float32` is float32 throughout. The others allow TensorFloat-32, which loses nothing
-of operands that were 16-bit numbers, as under `mixed_bfloat16` and `mixed_float16`.
+By default TensorFlow and JAX multiply and convolve float32 in TensorFloat-32 on NVIDIA GPUs: operands are rounded to 11
+significant bits, sums are float32. `float32` is float32 throughout. All other values allow TensorFloat-32; operands
+that were 16-bit numbers, as with `mixed_bfloat16` and `mixed_float16`, lose nothing by it.
 """
 
 FLOAT32, TENSORFLOAT32 = "float32", "tensorfloat32"

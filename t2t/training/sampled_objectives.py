@@ -1,7 +1,7 @@
-"""Objectives over outputs that the model samples itself, each with a reward, computed from the output and the target.
+"""Objectives over outputs that the model samples itself. The reward of an output is computed from it and the target.
 
-Rewards have no gradient. The gradient of either objective is a sum over outputs y of a constant weight times that of
--log P(y), so that outputs are trained on as targets are: in one batch of the model's ordinary, teacher-forced loss.
+Rewards have no gradient. The gradient of either objective is a sum over outputs y of a constant weight times the
+gradient of -log P(y). So outputs are trained on like targets: in one batch with the ordinary, teacher-forced loss.
 
 Legend: B sentences, C candidates of each: the target, then K samples; N = B * C rows, T length.
 """
@@ -21,21 +21,21 @@ from t2t.specs.constants import PAD_ID, TARGETS
 from t2t.training.objectives import BatchLoss, Features, Likelihood
 
 Draw = Callable[[Sequence[Features], int, str], list[tuple[np.ndarray, np.ndarray]]]
-"""(batches, update, problem) -> of each batch its candidates (B, C, T) int32, zero padded, and rewards (B, C)."""
+"""(batches, update, problem) -> for each batch, its candidates (B, C, T) int32, zero padded, and rewards (B, C)."""
 
 NO_CANDIDATE = -1e9
-"""Stands for the log-probability of an empty candidate; finite, since all of those of a row of padding are empty."""
+"""Replaces the log-probability of an empty candidate; finite, since a row of padding has only empty candidates."""
 
 Weigh = Callable[[Any, Any, Any], Any]
-"""(rewards (B, C), log-probabilities (B, C), which candidates there are (B, C) bool) -> weights (B, C) float32."""
+"""(rewards (B, C), log-probabilities (B, C), which candidates exist (B, C) bool) -> weights (B, C) float32."""
 
 
 def expected_reward_weights(rewards_BC, log_probs_BC, exists_BC):
     """Returns the weights of an unbiased estimate of the gradient of -sum over y of P(y) reward(y): (B, C) float32.
 
     Wu et al. 2016 (arXiv:1609.08144, section 5.2, equation 8), who subtract the mean reward of the samples from each
-    and divide by K. That mean includes the sample itself, which makes the gradient (K - 1) / K of what it should be;
-    here it is divided by K - 1. The target is no sample.
+    and divide by K. That mean includes the sample itself, which makes the gradient too small by (K - 1) / K; here it is
+    divided by K - 1. The target is not a sample and has weight 0.
     """
     samples_BK = rewards_BC[:, 1:]
     centred_BK = samples_BK - ops.mean(samples_BK, axis=1, keepdims=True)
@@ -55,9 +55,9 @@ def minimum_risk_weights(rewards_BC, log_probs_BC, exists_BC, sharpness: float):
 
 
 class SampledObjective(Likelihood):
-    """Rewards of sampled outputs, and the likelihood of targets, without label smoothing, with a weight.
+    """Rewards of sampled outputs plus the weighted likelihood of targets, without label smoothing.
 
-    What is reported as loss is the negative log-likelihood of the targets.
+    The reported loss is the negative log-likelihood of the targets.
 
     Args:
         draw: samples with the current weights.
@@ -103,7 +103,7 @@ class SampledObjective(Likelihood):
         weights_BC += self._likelihood_weight * ops.cast(ops.arange(count) == 0, "float32")
         weights_NT = ops.reshape(weights_BC, (-1, 1)) * token_weights(targets_NT)
         minimized = model.top.weighted_nll(hidden.hidden, targets_NT, weights_NT)
-        # Costs are of the rows together; those of a batch of targets alone are their mean over the candidates.
+        # Costs are sums over all rows; their mean over the candidates is on the scale of a batch of targets alone.
         minimized += hidden.cost / count + tokens * hidden.cost_per_target
         return BatchLoss(minimized, -ops.sum(log_probs_BC[:, 0]), tokens)
 

@@ -1,4 +1,4 @@
-"""Seeds of dropout masks and noise: functions of the run's seed and a place, the same on every machine."""
+"""Seeds of dropout masks, noise and samples: functions of the run's seed and an index, the same on every machine."""
 
 import hashlib
 
@@ -6,12 +6,12 @@ import numpy as np
 
 
 def dropout_seed(run_seed: int, update: int, micro_batch: int, replica: int) -> np.ndarray:
-    """Returns a (2,) int64 seed; each layer adds a number of its own to the second half."""
+    """Returns a (2,) int64 seed; each layer adds its own constant to the second number."""
     return _integers(f"dropout {run_seed} {update} {micro_batch} {replica}", 2)
 
 
 def noise_seed(run_seed: int, weight: int) -> np.int64:
-    """Returns half a seed of the noise on the gradient of a weight; the other half is the number of the update."""
+    """Returns half of the seed of the noise on a weight's gradient; the other half is the number of the update."""
     return _integers(f"noise {run_seed} {weight}", 1)[0]
 
 

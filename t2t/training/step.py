@@ -1,19 +1,19 @@
-"""What one update is.
+"""One update of the weights.
 
     update = sum of token losses over all replicas and micro-batches / their global token count;
     then the gradients are reduced, clipped by global norm, and applied.
 
 `keras.Model.fit` clips before it reduces and averages per-replica means; both are wrong for token batches, so the step
-is written out here. An update whose gradient is not finite changes nothing and is remembered by number.
+is written out here. An update whose gradient is not finite changes nothing but the loss scale; see `skipped`.
 
-Of a model of several problems each update is of one of them. Weights that its loss does not reach, the modalities
-of the others, stay as they are, and so do their slots and moving averages: nothing decays because of another problem.
-What a rule derives from the number of updates, e.g. Adam's correction of its first ones, counts all of them.
+In a model of several problems, each update trains one of them. Weights that its loss does not depend on, such as the
+modalities of the others, stay unchanged, and so do their slots and moving averages: nothing decays because of another
+problem. Rules that depend on the number of updates, e.g. Adam's bias correction, count the updates of all problems.
 
-Statistics, such as the moving means of batch norms, change once an update, by the mean of the changes that each replica
-and micro-batch computes, weighted by their tokens.
+Statistics, such as the moving means of batch norms, change once per update, by the mean of the changes that each
+replica and micro-batch computes, weighted by their tokens.
 
-Each engine has its own: `t2t.training.tensorflow.step`, `t2t.training.jax.step`.
+Each engine has its own implementation: `t2t.training.tensorflow.step`, `t2t.training.jax.step`.
 """
 
 import abc
@@ -38,7 +38,7 @@ About the root, as in Kaiser and Sutskever (2016, "gradient noise"), whose progr
 
 
 class UpdateStats(NamedTuple):
-    """What an update did, as tensors on the device: reading them waits for it."""
+    """Results of an update, as tensors on the device; reading one waits for the update to finish."""
 
     loss_sum: Any
     """() float32: training loss summed over all tokens, nats."""
@@ -51,32 +51,32 @@ class UpdateStats(NamedTuple):
     padded: Any
     """() float32: number of target tokens (or examples) with padding."""
     stops: Any
-    """() float32: above 0 where a worker asks all to stop."""
+    """() float32: above 0 if a worker asks all to stop."""
 
 
 class UpdateStep(abc.ABC):
     """Computes and applies updates on all devices.
 
     Args:
-        model: built under the scope of the devices; of one problem or several.
+        model: built in the scope of the devices, for one problem or several.
         optimizer: made under the same scope.
         run_seed: seed of the dropout masks.
         clip_grad_norm: largest global norm; 0 = none.
         weight_decay: decoupled decay of weights of two or more dimensions.
-        gradient_noise: deviation of the noise on the first gradient, see `NOISE_FALL`.
+        gradient_noise: standard deviation of the noise on the first gradient, see `NOISE_FALL`; 0 = none.
         ema_decay: decay of the moving average of the weights; 0 = none.
         xla: whether XLA compiles the gradient of a batch.
         objective: what is minimized; None for the likelihood of targets.
-        adapters: what is trained in place of the weights of the model, made under the same scope; None for these.
+        adapters: trained in place of the weights of the model, made under the same scope; None to train the weights.
     """
 
     ema: Sequence[Any]
-    """Moving averages of the trained weights, variables; empty where there are none."""
+    """Variables with the moving averages of the trained weights; empty if none are kept."""
     loss_scale: LossScale
     replicas: int
     """Number of replicas, of all workers."""
     own: range
-    """Numbers of the replicas in this process."""
+    """Indices of the replicas in this process."""
 
     def __init__(
         self,
@@ -97,16 +97,16 @@ class UpdateStep(abc.ABC):
         self._run_seed, self._clip, self._noise = run_seed, clip_grad_norm, gradient_noise
         self._weight_decay, self._ema_decay = weight_decay, ema_decay
         self.updates_before = 0
-        """Updates that the optimizer had done before the run's first, where it begins with another run's state."""
+        """Updates in the optimizer's state at the start of the run, if that was taken from another run."""
 
     @property
     def trained(self) -> list[keras.Variable]:
-        """Variables that updates change by a gradient."""
+        """Variables that have a gradient."""
         return self.model.trainable_variables if self.adapters is None else self.adapters.variables
 
     @property
     def saved(self) -> list[keras.Variable]:
-        """Variables that a checkpoint holds: those of the model, or of its adapters alone."""
+        """Variables that a checkpoint holds: those of the model, or only those of its adapters."""
         return self.model.variables if self.adapters is None else self.adapters.variables
 
     def __call__(
@@ -119,21 +119,21 @@ class UpdateStep(abc.ABC):
     ) -> UpdateStats:
         """Computes and applies update number `update` (the first is 1), from which the dropout masks derive.
 
-        Each micro-batch has one dict of features for each replica of this process; `problem` is theirs, for a model of
-        several. `stops` asks all workers to stop.
+        Each micro-batch has one dict of features for each replica of this process. `problem` names their problem if the
+        model has several. `stops` asks all workers to stop.
         """
         return self._run(micro_batches, update, rate, problem, applies=True, stops=stops)
 
     def skipped(self, update: int) -> int:
-        """Returns how many of the first `update` updates were not applied, before a resumption too."""
+        """Returns how many of the first `update` updates were not applied, including those before the run resumed."""
         return update - int(np.asarray(self.optimizer.iterations)) + self.updates_before
 
     @abc.abstractmethod
     def compile(self, updates: Sequence[Sequence[Sequence[Features]]], problem: str = "") -> None:
-        """Compiles the programs of updates in parallel where an engine can; errors are left to `warm_up`."""
+        """Compiles the programs of updates in parallel if the engine can; errors are raised later, by `warm_up`."""
 
     def warm_up(self, micro_batches: Sequence[Sequence[Features]], problem: str = "") -> None:
-        """Computes an update without applying it: no state changes, but its memory is allocated."""
+        """Computes an update without applying it: allocates its memory, and changes no state."""
         float(self._run(micro_batches, 0, 0.0, problem, applies=False).loss_sum)
 
     @abc.abstractmethod

@@ -20,7 +20,7 @@ from t2t.training.step import UpdateStats, UpdateStep
 log = logging.getLogger("t2t")
 
 Batches = Iterator[tuple[dict[str, np.ndarray] | None, dict[str, Any]]]
-"""Endless pairs of a batch, None where it is another worker's, and the state of the data after it."""
+"""Endless pairs (batch, or None if it belongs to another worker; state of the data after it)."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,17 +30,17 @@ class Plan:
     train_steps: int
     """Number of the last update."""
     micro_batches: int
-    """Steps accumulated into one update."""
+    """Steps whose gradients are summed for one update."""
     rate: Callable[[int], float]
     """Learning rate of an update."""
     log_every: int = 50
-    """Updates between two reports; only then do figures leave the device."""
+    """Updates between two reports; only reports copy figures from the device."""
     problem_of: Callable[[int], str] = lambda update: ""
-    """Name of the problem that an update is of, where the model learns several."""
+    """Name of the problem of an update; "" if the model has only one."""
 
 
 class DivergedError(UserError):
-    """Loss, gradient or a weight is not finite, or there was nothing to learn from."""
+    """A loss, gradient or weight is not finite, or an update had no target tokens."""
 
 
 _CURE = "lower learning_rate, raise learning_rate_warmup_steps or set clip_grad_norm"
@@ -50,13 +50,13 @@ _ANEW = "in a new --output_dir with --warm_start_from"
 class Trainer:
     """Trains a model. Everything periodic is a Keras callback; it gets logs at log steps only.
 
-    `data_state` is the state of the data before the first of `batches`, `update` the number of updates done before.
+    `data_state` is the state of the data before the first of `batches`; `update` is the number of updates already done.
     """
 
     def __init__(self, step: UpdateStep, batches: Batches, data_state: dict[str, int], plan: Plan, update: int = 0):
         self.step, self.batches, self.plan, self.update = step, batches, plan, update
         self.data_state = data_state
-        """State of the data after the last update: where a resumed run continues."""
+        """State of the data after the last update, from which a resumed run continues."""
         self.asks_to_stop = False
         """Whether the next updates ask all workers to stop."""
         self._pending: list[tuple[int, UpdateStats]] = []
@@ -69,7 +69,7 @@ class Trainer:
         Callbacks are called in their order; `CallEpochHooks` among them calls the hooks of epochs and tests.
 
         Raises:
-            ArgumentError: a callback of Keras that cannot work here.
+            ArgumentError: an unsupported callback.
             DivergedError: an update had a loss or gradient that is not finite, or no target tokens.
             MachineError: the device ran out of memory.
         """
@@ -84,13 +84,13 @@ class Trainer:
             logs = self.report() if self.update % self.plan.log_every == 0 else None
             began = time.monotonic()
             listeners.on_train_batch_end(self.update, logs)
-            self._since += time.monotonic() - began  # evaluating and saving is no training time
+            self._since += time.monotonic() - began  # evaluating and saving do not count as training
         listeners.on_train_end(self.report() if self._pending else None)
         return self.update
 
     def warm_up(self, batches: list[dict[str, np.ndarray]], problem: str = "") -> None:
-        """Runs the largest batches of a problem once, changing nothing, so that running out of memory happens now."""
-        # Two micro-batches need as much memory as any more.
+        """Runs the largest batches of a problem once, changing nothing, so that a lack of memory shows now."""
+        # More than two micro-batches need no more memory than two.
         updates = [[[batch] * len(self.step.own)] * min(self.plan.micro_batches, 2) for batch in batches]
         if self.step.xla:
             self.step.compile(updates, problem)
@@ -99,11 +99,11 @@ class Trainer:
                 self.step.warm_up(update, problem)
 
     def is_asked_to_stop(self) -> bool:
-        """Returns whether the update before the last one asked to stop: the device is busy with the last meanwhile."""
+        """Returns whether the update before the last one asked to stop; so the device stays busy with the last one."""
         return len(self._last_two) == 2 and float(self._last_two[0].stops) > 0
 
     def check_finite(self) -> None:
-        """Raises DivergedError where an update since the last report was not finite; waits for the device.
+        """Raises DivergedError if an update since the last report was not finite; waits for the device.
 
         With float16, overflows are expected while the loss scale is lowered; they count only at its minimum.
         """
@@ -113,7 +113,7 @@ class Trainer:
                 raise DivergedError(self._diverged(update, stats))
 
     def check_weights(self, weights: Mapping[str, np.ndarray]) -> None:
-        """Raises DivergedError where a weight is not finite, which only the next update's loss would show."""
+        """Raises DivergedError if a weight is not finite, which otherwise only the next update's loss would show."""
         spoilt = [path for path, array in weights.items() if not np.isfinite(array).all()]
         if spoilt:
             which = f"{spoilt[0]} and {len(spoilt) - 1} more variables are" if len(spoilt) > 1 else f"{spoilt[0]} is"
@@ -124,7 +124,7 @@ class Trainer:
     def report(self) -> dict[str, float]:
         """Returns the figures since the last report: loss per token, tokens per second, padding, rate, norm.
 
-        Loss and norm are those of updates that were applied; NaN where none was.
+        The loss is the mean over the updates that were applied, the norm that of the last one; NaN if none was.
         """
         self.check_finite()
         applied = [stats for _, stats in self._pending if bool(stats.finite)]
@@ -146,7 +146,7 @@ class Trainer:
         return logs
 
     def _by_problem(self) -> dict[str, float]:
-        """Returns the loss of each problem that there were updates of, where there are several."""
+        """Returns the loss of each problem that was trained since the last report; empty if there is only one."""
         sums: dict[str, list[float]] = {}
         for update, stats in self._pending:
             if (problem := self.plan.problem_of(update)) and bool(stats.finite):
@@ -156,7 +156,7 @@ class Trainer:
         return {name: loss_sum / tokens for name, (loss_sum, tokens) in sorted(sums.items())}
 
     def _skipped(self) -> dict[str, float]:
-        """Returns, with float16, the number of updates skipped since training began; names those that are new."""
+        """With float16, returns the number of updates skipped since training began, and logs the new ones."""
         if not self.step.loss_scale.dynamic:
             return {}
         new = [update for update, stats in self._pending if not bool(stats.finite)]

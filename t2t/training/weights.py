@@ -1,4 +1,4 @@
-"""Reads everything that training changes from the device, and writes it back, by name."""
+"""Reads all state that training changes from the device, and writes it back, by name."""
 
 import contextlib
 import itertools
@@ -17,7 +17,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def model_arrays(step: UpdateStep) -> Arrays:
-    """Returns what a checkpoint holds of the model's weights and adapters, by variable path."""
+    """Returns the model's weights, or only its adapters where these are trained, by variable path."""
     return {v.path: np.asarray(v) for v in step.saved}
 
 
@@ -25,14 +25,14 @@ def optimizer_arrays(step: UpdateStep) -> Arrays:
     """Returns the optimizer's slots and the loss scale by name."""
     variables = _slots(step.optimizer) | {v.name: v for v in step.loss_scale.variables}
     arrays = {name: np.asarray(v) for name, v in variables.items()}
-    # JAX counts in 32 bits, and a checkpoint does not depend on the engine.
+    # JAX counts in 32 bits, but a checkpoint must not depend on the engine.
     return {name: a.astype(np.int64) if a.dtype.kind == "i" else a for name, a in arrays.items()}
 
 
 def _slots(optimizer: keras.optimizers.Optimizer) -> dict[str, keras.Variable]:
     """Returns the optimizer's variables by name, without the learning rate, which is assigned before each update.
 
-    Keras's Adafactor calls the slots of all weights of one name alike, so equal names are numbered in their order.
+    Keras's Adafactor gives the slots of weights with the same name equal names; these are numbered in order.
     """
     variables = [v for v in optimizer.variables if v.path != optimizer.learning_rate.path]
     times = Counter(v.path for v in variables)
@@ -41,7 +41,7 @@ def _slots(optimizer: keras.optimizers.Optimizer) -> dict[str, keras.Variable]:
 
 
 def ema_arrays(step: UpdateStep) -> Arrays | None:
-    """Returns the moving average of the trained weights by variable path; None where there is none."""
+    """Returns the moving averages of the trained weights by variable path; None if none are kept."""
     if not step.ema:
         return None
     return {v.path: np.asarray(mean) for v, mean in zip(step.trained, step.ema, strict=True)}
@@ -54,7 +54,7 @@ def restore(
     ema: Mapping[str, np.ndarray] | None,
     source: str,
 ) -> None:
-    """Puts arrays back, after every name and shape has been checked.
+    """Assigns arrays to the variables, after checking every name and shape.
 
     Raises:
         UserError: a variable is missing, unexpected or of another shape; all are named and nothing has changed.
@@ -74,10 +74,10 @@ def restore(
 
 
 def slots_of_weights(step: UpdateStep) -> dict[str, dict[str, keras.Variable]]:
-    """Returns the optimizer's slots by their names, for the path of each weight that is trained.
+    """Returns path -> slot name -> slot, for each weight that is trained.
 
     Raises:
-        UserError: an optimizer one of whose slots is of no weight by its name.
+        UserError: a slot of the optimizer belongs to no weight by its name and shape.
     """
     weights = {v.path.replace("/", "_"): v for v in step.trained}
     found: dict[str, dict[str, keras.Variable]] = {v.path: {} for v in weights.values()}
@@ -87,8 +87,8 @@ def slots_of_weights(step: UpdateStep) -> dict[str, dict[str, keras.Variable]]:
         owner = max((flat for flat in weights if name.partition("/")[2].startswith(f"{flat}_")), key=len, default="")
         if not owner or slot.shape != weights[owner].shape:
             raise UserError(
-                f"optimizer {step.optimizer.name}: its slot {name} has not the form of a weight, and cannot go with "
-                f"one; begin with empty slots"
+                f"optimizer {step.optimizer.name}: its slot {name} does not belong to a weight by its name and shape; "
+                f"start with empty slots"
             )
         found[weights[owner].path][name] = slot
     return found
@@ -107,9 +107,9 @@ def _assign(variables: Sequence[keras.Variable], arrays: Mapping[str, np.ndarray
 
 @contextlib.contextmanager
 def evaluated_weights(step: UpdateStep) -> Iterator[None]:
-    """Gives the model the weights that its checkpoints decode with, within a `with` block.
+    """Context manager in which the model has the weights that its checkpoints decode with.
 
-    These are the moving averages, where it keeps them, and those of a base with the adapters merged into them.
+    These are the moving averages if the step keeps them; adapters are merged into the weights of their base.
     """
     evaluated = ema_arrays(step) or {}
     if step.adapters is not None:

@@ -1,4 +1,4 @@
-"""What the workers of a run tell each other: that they train the same, how far they are, and when training ends.
+"""Communication between the workers of a run: what they train, their initial state, and when training ends.
 
 Legend: W workers, N numbers of each.
 """
@@ -20,13 +20,13 @@ class WorkerLostError(MachineError):
     """Another worker of the run has ended or cannot be reached."""
 
     exit_status = 138
-    """What Kubernetes' training operator restarts a worker for, unlike a status below 128."""
+    """Kubernetes' training operator restarts a worker after this status, but not after one below 128."""
 
 
 class Workers:
-    """The processes of a run; how several of them talk is the engine's part.
+    """The processes of a run; each engine has a subclass for the communication between several.
 
-    Each method but `guard` must be called by all of them, in the same order.
+    All of them must call each method but `guard`, in the same order.
     """
 
     def __init__(self, cluster: Cluster = ALONE):
@@ -39,7 +39,7 @@ class Workers:
 
     @property
     def are_several(self) -> bool:
-        """Whether there are others."""
+        """Whether there is more than one worker."""
         return self.cluster is not ALONE
 
     def gather(self, numbers_N: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -48,17 +48,17 @@ class Workers:
         return self._gather(own_N) if self.are_several else own_N[None]
 
     def exchange(self, own: bytes) -> list[bytes]:
-        """Returns what every worker has, in their order."""
+        """Returns the bytes that each worker passes, in the order of the workers."""
         lengths_W = self.gather([len(own)])[:, 0]
         padded = own.ljust(8 * -(-int(lengths_W.max()) // 8), b"\0")
         rows_WN = self.gather(np.frombuffer(padded, np.int64))
         return [row_N.tobytes()[:length] for row_N, length in zip(rows_WN, lengths_W, strict=True)]
 
     def check_same(self, what: Mapping[str, Any]) -> None:
-        """Compares values, of JSON, by their names.
+        """Checks that all workers pass the same values, which are JSON by name.
 
         Raises:
-            UserError: a worker has another value than the chief.
+            UserError: a worker's value differs from the chief's.
         """
         digests = [hashlib.sha256(json.dumps(value, sort_keys=True).encode()).digest() for value in what.values()]
         found_WN = self.gather([int.from_bytes(digest[:7]) for digest in digests])
@@ -69,7 +69,7 @@ class Workers:
             )
 
     def share(self, step: UpdateStep, begin: tuple[int, dict[str, Any]]) -> tuple[int, dict[str, Any]]:
-        """Gives everyone the chief's weights, optimizer and averages; returns its `begin`, of JSON, to everyone."""
+        """Copies the chief's weights, optimizer state and averages to all; returns the chief's `begin` (JSON)."""
         if not self.are_several:
             return begin
         self._send_state(step)
@@ -78,7 +78,7 @@ class Workers:
 
     @contextlib.contextmanager
     def guard(self) -> Iterator[None]:
-        """Raises WorkerLostError in a `with` block where another worker has ended."""
+        """Context manager that raises WorkerLostError in place of errors because another worker has ended."""
         try:
             yield
         except Exception as error:
@@ -98,13 +98,13 @@ class Workers:
         raise NotImplementedError
 
     def _send_state(self, step: UpdateStep) -> None:
-        """Gives everyone the chief's variables of a step."""
+        """Copies the chief's variables of a step to all workers."""
         raise NotImplementedError
 
     def _lost_message(self, error: Exception) -> str | None:
-        """Returns the message of an error that says that another worker is lost, None of any other."""
+        """Returns the message of an error if it says that another worker is lost, else None."""
         raise NotImplementedError
 
     def _named_in(self, message: str) -> set[int]:
-        """Returns the numbers of the workers that such a message names."""
+        """Returns the indices of the workers that such a message names."""
         raise NotImplementedError

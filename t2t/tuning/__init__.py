@@ -1,1 +1,1 @@
-"""Searching for hparams: a study has many trials, each an ordinary run with other hparams of a range."""
+"""Hparam search: a study has many trials, each an ordinary run with different hparams from a range."""

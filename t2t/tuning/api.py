@@ -53,42 +53,42 @@ def tune(
     problem_options: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> StudyResult:
-    """Searches for hparams on data that has been generated, as `t2t-tune` does; resumes the study that is there.
+    """Searches for hparams on data that has been generated, as `t2t-tune` does; resumes the study in the folder.
 
-    Trials are processes of their own, so that what they train must be registered by a plug-in or be built in.
+    Each trial is a separate process, so its problem, model and set must be built in or registered by a plug-in.
 
     Args:
-        problem: what to learn.
-        model: what learns it.
-        hparams_set: with which values, where none are searched.
-        study: folder of the study; each of its trials is a run in it.
-        hparams_range: name of what is searched.
-        objective: figure to search for, such as `dev/bleu`; empty for the one that picks the best checkpoint.
-        trials: of the study, those that are done included.
+        problem: its name, or the names of several joined by `-`.
+        model: name of the model.
+        hparams_set: name of the set with the values that are not searched.
+        study: folder of the study, with a run for each of its trials.
+        hparams_range: name of the range that is searched.
+        objective: figure to optimize, such as `dev/bleu`; empty for the one that selects the best checkpoint.
+        trials: number of trials, including those already done.
         parallel: trials that train at the same time.
-        sampler: what chooses hparams: `tpe`, `random` or `grid`.
-        pruner: what stops trials early: `median`, `hyperband` or `none`.
-        startup_trials: trials by which nothing is chosen or stopped yet; the first has the set's own values.
-        repeats: other seeds with which the best trials are trained again.
-        best: how many of the best trials are.
-        storage: URL of a database that machines share; empty for a file in the folder.
+        sampler: algorithm that chooses hparams: `tpe`, `random` or `grid`.
+        pruner: algorithm that stops trials early: `median`, `hyperband` or `none`.
+        startup_trials: number of trials before sampler and pruner use results; the first has the set's own values.
+        repeats: number of other seeds with which the best trials are trained again.
+        best: number of best trials to train again.
+        storage: URL of a database shared by several machines; empty for a file in the folder.
         study_name: name of the study in the database.
         trial_gpus: GPUs of each trial; 0 = all for every trial.
-        data_dir: where the data is; empty for `~/t2t_data`.
-        hparams: changes of the set for all trials.
-        train_steps: number of the last update; None for the set's.
-        usr_dir: folder of the plug-in that has what is named.
-        problem_options: of the problem, where its data was generated with any.
+        data_dir: folder of generated data; empty for `~/t2t_data`.
+        hparams: overrides of the set for all trials.
+        train_steps: number of the last update; None for the value in the set.
+        usr_dir: folder of the plug-in that defines the named problem, model, set or range.
+        problem_options: options of the problem, if its data was generated with any.
         settings: fields of `t2t.runs.settings.Settings`, e.g. `eval_every=100`.
 
     Returns:
         the results: `best.report.hparams`, `table()`, `records()`.
 
     Raises:
-        ArgumentError: an argument of another type.
-        UserError: an unknown name or value, no data, another study in the folder, or trials that all fail.
+        ArgumentError: an argument of the wrong type.
+        UserError: an unknown name or value, no data, another study in the folder, or all first trials failed.
         MachineError: the folder cannot be written.
-        KeyboardInterrupt: Ctrl-C came; trials have saved, and the same call resumes.
+        KeyboardInterrupt: on Ctrl-C; the trials have saved, and the same call resumes the study.
     """
     from t2t.runs.names import Request, resolve_aliases
     from t2t.runs.startup import load_plugins_quietly, quietly
@@ -128,7 +128,7 @@ def tune(
 
 
 def _arguments(request: Request, settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns a request and settings as flags of `t2t-trainer`."""
+    """Returns the flags of `t2t-trainer` for a request and settings."""
     given = {
         "problem": request.problem, "model": request.model, "hparams_set": request.hparams_set,
         "data_dir": request.data_dir, "t2t_usr_dir": request.usr_dir, "train_steps": request.train_steps,

@@ -1,4 +1,4 @@
-"""The figure that a study searches for: its name, its direction, its values in a run."""
+"""The figure that a study optimizes: its name, its direction, its values in a run."""
 
 import dataclasses
 import math
@@ -22,10 +22,10 @@ class Objective:
     """A figure of the dev split."""
 
     figure: str
-    """Its name without `dev/`; of several problems it begins with one of them, or with `mean`."""
+    """Its name without `dev/`; with several problems, it starts with the name of one of them, or with `mean`."""
     higher_is_better: bool
     change: str = ""
-    """Change of hparams by which evaluations report it and the best checkpoint of a run is its best, where needed."""
+    """Override of hparams, if needed, to report it and to select the best checkpoint by it."""
 
     @property
     def key(self) -> str:
@@ -33,7 +33,7 @@ class Objective:
         return _GROUP + self.figure
 
     def values(self, folder: Path) -> dict[int, float]:
-        """Returns update -> value of the evaluations of a run so far; NaN where it was not finite."""
+        """Returns update -> value for the evaluations of a run so far; NaN if the value was not finite."""
         if not RunDir.exists(folder):
             return {}
         lines = (line for line in RunDir.open(folder).metrics() if self.key in line)
@@ -50,13 +50,13 @@ class Objective:
 
 
 def resolve_objective(asked: str, problems: Sequence[Problem], hparams: HParams, overrides: str) -> Objective:
-    """Returns the objective of a name such as `dev/bleu` or `bleu`; the label of a figure may be left out.
+    """Returns the objective with a name such as `dev/bleu` or `bleu`; the label of a figure may be omitted.
 
     Args:
-        asked: the name; empty for the figure that picks the best checkpoint.
-        problems: what is learned.
-        hparams: of the trials, before what is searched.
-        overrides: what `--hparams` changes.
+        asked: the name; empty for the figure that selects the best checkpoint.
+        problems: those of the trials.
+        hparams: of the trials, without the searched values.
+        overrides: value of `--hparams`.
 
     Raises:
         UserError: no such figure, or one that the evaluations do not report.

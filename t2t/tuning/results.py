@@ -1,4 +1,4 @@
-"""What a study has found: a table, the same as TSV and JSON, and the best hparams as a set to paste."""
+"""The results of a study: a table, the same as TSV and JSON, and the best hparams as Python code of a set."""
 
 import dataclasses
 import json
@@ -27,36 +27,36 @@ class Row:
 
     @property
     def mean(self) -> float | None:
-        """Mean over the other seeds; the trial's own, by which it was chosen, is not among them."""
+        """Mean over the other seeds, without the trial's own value, by which it was chosen; None without repeats."""
         return statistics.fmean(self.repeats) if self.repeats else None
 
     @property
     def deviation(self) -> float | None:
-        """Sample standard deviation over the other seeds."""
+        """Sample standard deviation over the other seeds; None for fewer than two."""
         return statistics.stdev(self.repeats) if len(self.repeats) > 1 else None
 
 
 @dataclasses.dataclass(frozen=True)
 class StudyResult:
-    """What a study has found."""
+    """The results of a study."""
 
     study: Path
     """Folder of its runs and of the files with these results."""
     objective: Objective
     rows: tuple[Row, ...]
-    """The best first: by the mean of the repeats where several trials have any."""
+    """Best first; trials with repeats come before others, ordered by the mean of the repeats."""
     hparams_set: str
-    """The set that trials begin with."""
+    """The set that trials start from."""
     overrides: str
-    """Changes of it that all trials have in common."""
+    """Overrides of the set that all trials share."""
 
     @property
     def best(self) -> Row | None:
-        """The best trial; None where none has a value."""
+        """The best trial; None if no trial has a value."""
         return next((row for row in self.rows if row.report.value is not None and row.report.state != "failed"), None)
 
     def records(self) -> list[dict[str, Any]]:
-        """Returns a row for each trial, with the same names."""
+        """Returns a dict for each trial, all with the same keys."""
         return [
             {
                 "trial": row.report.number,
@@ -75,7 +75,7 @@ class StudyResult:
         ]
 
     def table(self) -> str:
-        """Returns the table for a screen; what is empty everywhere, and the paths, are left out."""
+        """Returns the table for a terminal, without empty columns and the paths."""
         records = [{**one, "repeats": " ".join(f"{value:.4g}" for value in one["repeats"])} for one in self.records()]
         hidden = {"run", *(name for name in records[0] if all(one[name] in (None, "") for one in records))}
         return aligned([{name: value for name, value in one.items() if name not in hidden} for one in records])
@@ -84,7 +84,7 @@ class StudyResult:
         """Returns a Python module that registers the best hparams as a set.
 
         Args:
-            named_set: the set that trials begin with.
+            named_set: the set that trials start from.
             hparams: of the best trial.
         """
         assert self.best is not None, "there is a best trial"
@@ -102,7 +102,7 @@ class StudyResult:
         )
 
     def write(self, named_set: HParams, hparams: HParams | None) -> None:
-        """Writes `results.tsv`, `results.json` and, where there is a best trial, `best_set.py` into the folder."""
+        """Writes `results.tsv`, `results.json` and, if there is a best trial, `best_set.py` into the folder."""
         found = {
             "objective": self.objective.key,
             "higher_is_better": self.objective.higher_is_better,
@@ -126,7 +126,7 @@ def collect(
     hparams_set: str,
     overrides: str,
 ) -> StudyResult:
-    """Returns the results so far, with the repeats whose runs are there."""
+    """Returns the results so far, with the repeats that have been evaluated."""
     rows = []
     for report in reports:
         found = [objective.best(objective.values(folder)) for folder in repeat_folders(report, settings)]

@@ -1,4 +1,4 @@
-"""From what a user asks for to a study with its results."""
+"""Runs a study as the user requests it, and returns its results."""
 
 import dataclasses
 import logging
@@ -27,33 +27,33 @@ log = logging.getLogger("t2t")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StudyRequest:
-    """What is searched, and how."""
+    """A request to run a study."""
 
     folder: Path
-    """Where the study and its runs are, or will be."""
+    """Folder of the study and its runs."""
     hparams_range: str
     request: Request
-    """What a trial trains, but for what is searched; its `output_dir` is not read."""
+    """What a trial trains, without the searched hparams; its `output_dir` is not read."""
     settings: Settings
     """How a trial is carried out."""
     tune: TuneSettings
     arguments: tuple[str, ...]
-    """The same for `t2t-trainer`, but for --output_dir, --hparams and --random_seed."""
+    """`request` and `settings` as flags of `t2t-trainer`, without --output_dir, --hparams and --random_seed."""
     hparams: str
-    """Value of `--hparams` of trials, before what is searched."""
+    """Value of `--hparams` for trials, without the searched values."""
     decode: str = ""
-    """Changes of hparams that are in `arguments` as flags of their own."""
+    """Overrides of hparams that `arguments` has as separate flags."""
     record: str = ""
-    """Content of the file by which `t2t-tune --study` alone resumes; empty where it was not a command."""
+    """Content of the file from which `t2t-tune --study` alone resumes; empty if the study is not run by a command."""
     generates: bool = False
     """Whether to generate the data first."""
 
 
 def search(asked: StudyRequest) -> StudyResult:
-    """Carries a study out, or resumes it; returns its results, which are also in its folder.
+    """Runs or resumes a study; returns its results, which are also written to its folder.
 
     Raises:
-        UserError: a wrong name, range or objective, no data, another study in the folder, or trials that all fail.
+        UserError: a wrong name, range or objective, no data, another study in the folder, or all first trials failed.
         MachineError: the folder cannot be written.
     """
     request = dataclasses.replace(asked.request, overrides=join_overrides((asked.hparams, asked.decode)))
@@ -95,7 +95,7 @@ def search(asked: StudyRequest) -> StudyResult:
 
 
 def _check_evaluations(settings: Settings, hparams: HParams, ranged: RangedHParams) -> None:
-    """Raises UserError where trials are not evaluated; warns where their evaluations compare little."""
+    """Raises UserError if trials are not evaluated; warns if their evaluations compare them poorly."""
     if not settings.evaluates_dev:
         raise UserError("--eval_steps=0: trials are compared by their evaluations; leave it out")
     if settings.eval_every > hparams.train_steps:
@@ -116,7 +116,7 @@ def _check_evaluations(settings: Settings, hparams: HParams, ranged: RangedHPara
 def _identity(
     asked: StudyRequest, request: Request, ranged: RangedHParams, objective: Objective, train_steps: int
 ) -> dict[str, Any]:
-    """Returns what makes one study another, by the names that messages have."""
+    """Returns the values that identify a study, by their names in messages."""
     return {
         "problem": request.problem, "model": request.model, "hparams_set": request.hparams_set,
         "hparams": request.overrides, "train_steps": train_steps, "problem options": request.problem_options,
@@ -126,10 +126,10 @@ def _identity(
 
 
 def get_range(name: str, overrides: str) -> RangedHParams:
-    """Returns the range of a name, without the hparams that `--hparams` sets.
+    """Returns the range with a name, without the hparams that `--hparams` sets.
 
     Raises:
-        UserError: no such range, or nothing is left of it.
+        UserError: no such range, or one that contains `train_steps`.
     """
     if not name:
         raise UserError("--hparams_range: not given; name one; list what there is with --registry_help")

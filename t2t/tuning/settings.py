@@ -1,4 +1,4 @@
-"""How a study is carried out, apart from what its trials train."""
+"""How a study is carried out, independent of what its trials train."""
 
 import dataclasses
 
@@ -6,45 +6,45 @@ from t2t.errors import UserError
 from t2t.hparams.field import check_values, param
 
 RECORD_FILE = "study.toml"
-"""In the folder of a study, the flags of its command, by which the same study is resumed without them."""
+"""File in the folder of a study with the flags of its command, so that it can be resumed without them."""
 SAMPLERS = ("tpe", "random", "grid")
 PRUNERS = ("median", "hyperband", "none")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TuneSettings:
-    """What a study tries and when it stops; the flags of `t2t-tune` take help, defaults and bounds from here.
+    """The settings of a study; the flags of `t2t-tune` take help, defaults and bounds from here.
 
     Raises:
         UserError: a value of another type or out of bounds.
     """
 
     objective: str = param(
-        "", "Figure of the evaluations that is searched for, such as dev/bleu; empty for the one that picks the best "
+        "", "Figure of the evaluations to optimize, such as dev/bleu; empty for the one that selects the best "
         "checkpoint.",
     )  # fmt: skip
-    trials: int = param(20, "Trials of the study, those that are done included.", minimum=1)
+    trials: int = param(20, "Trials of the study, including those that are done.", minimum=1)
     parallel: int = param(1, "Trials that train at the same time, each a process.", minimum=1)
     sampler: str = param(
-        "tpe", "What chooses hparams: tpe goes by earlier trials (Bergstra et al. 2011), random by chance, grid tries "
-        "all combinations.", choices=SAMPLERS,
+        "tpe", "How hparams are chosen: tpe by earlier trials (Bergstra et al. 2011), random at random, grid tries all "
+        "combinations.", choices=SAMPLERS,
     )  # fmt: skip
     pruner: str = param(
-        "median", "What stops trials early, at evaluations: median those below the median of earlier ones, hyperband "
-        "by brackets (Li et al. 2018), none nothing.", choices=PRUNERS,
+        "median", "Which trials are stopped early, at evaluations: median stops those below the median of earlier "
+        "trials, hyperband by brackets (Li et al. 2018), none stops none.", choices=PRUNERS,
     )  # fmt: skip
     startup_trials: int = param(
-        5, "Trials at the beginning by which nothing is chosen or stopped yet; the first has the set's own values.",
+        5, "Number of trials before results are used to choose and stop trials; the first has the set's own values.",
         minimum=1,
     )  # fmt: skip
-    repeats: int = param(0, "After all trials, the best ones are trained again with so many other seeds.", minimum=0)
+    repeats: int = param(0, "Number of other seeds with which the best trials are trained again at the end.", minimum=0)
     best: int = param(1, "How many of the best trials --repeats trains again.", minimum=1)
     storage: str = param(
-        "", "URL of a database that machines share, such as postgresql://host/db or sqlite:////path; empty for a file "
-        "in the folder of the study.",
+        "", "URL of a database that several machines share, such as postgresql://host/db or sqlite:////path; empty for "
+        "a file in the folder of the study.",
     )  # fmt: skip
     study_name: str = param("", "Name of the study in the database; empty for that of its folder.")
-    trial_gpus: int = param(0, "GPUs of each trial, of those that are visible; 0 = all for every trial.", minimum=0)
+    trial_gpus: int = param(0, "Number of the visible GPUs that each trial gets; 0 = all for every trial.", minimum=0)
 
     def __post_init__(self):
         check_values(self, "setting")

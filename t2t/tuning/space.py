@@ -1,4 +1,4 @@
-"""What Optuna chooses from, made of ranges, and the hparams that its choices stand for."""
+"""The search space of Optuna for ranges of hparams, and the hparams for its choices."""
 
 import itertools
 import random
@@ -14,7 +14,7 @@ from t2t.hparams.base import HParams
 from t2t.hparams.ranges import FLOAT, Range, RangedHParams
 
 _DIGITS = 4
-"""Significant digits of a real number that is chosen: more of them decide nothing, and are hard to read."""
+"""Significant digits of a chosen real number; more would not matter and are hard to read."""
 
 
 def suggest(trial: optuna.trial.Trial, ranged: RangedHParams) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def _suggest(trial: optuna.trial.Trial, one: Range) -> Any:
 
 
 def _value_of(one: Range, chosen: Any) -> Any:
-    """Returns the hparam that a choice of Optuna's stands for."""
+    """Returns the value of an hparam for a choice of Optuna."""
     if not one.is_interval:
         return chosen
     value = _mirrored(one, chosen)
@@ -43,23 +43,23 @@ def _value_of(one: Range, chosen: Any) -> Any:
 
 
 def _mirrored(one: Range, value: Any) -> Any:
-    """Returns a value with both ends exchanged, where the scale has its small steps at the upper one."""
+    """Mirrors a value within its range if the scale is reversed, with small steps at the upper end."""
     return sum(one.values) - value if one.scale == RangedHParams.REVERSE_LOG_SCALE else value
 
 
 class FixedSampler(BaseSampler):
-    """Chooses given values of hparams, by name, and by another sampler what is not given."""
+    """Chooses the given values of hparams, by name; another sampler chooses the rest."""
 
     def __init__(self, ranged: RangedHParams, values: Mapping[str, Any], other: BaseSampler):
         self._chosen = {name: _mirrored(ranged.ranges[name], value) for name, value in values.items()}
         self._other = other
 
     def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, BaseDistribution]:
-        """Returns nothing: each hparam is chosen by itself."""
+        """Returns an empty dict: each hparam is chosen independently."""
         return {}
 
     def sample_relative(self, study: Any, trial: Any, search_space: dict[str, BaseDistribution]) -> dict[str, Any]:
-        """Returns nothing, see `infer_relative_search_space`."""
+        """Returns an empty dict, see `infer_relative_search_space`."""
         return {}
 
     def sample_independent(self, study: Any, trial: Any, param_name: str, param_distribution: BaseDistribution) -> Any:
@@ -70,13 +70,13 @@ class FixedSampler(BaseSampler):
 
 
 def own_values(ranged: RangedHParams, hparams: HParams) -> dict[str, Any]:
-    """Returns the values of a set that lie in their ranges, by name."""
+    """Returns those values of a set that lie in their ranges, by name."""
     values = {name: getattr(hparams, name) for name in ranged.ranges}
     return {name: value for name, value in values.items() if ranged.ranges[name].holds(value)}
 
 
 def grid(ranged: RangedHParams, seed: int) -> list[dict[str, Any]]:
-    """Returns all combinations, in an order that the seed decides.
+    """Returns all combinations of values, shuffled by the seed.
 
     Raises:
         UserError: a range of real numbers, or of more than a thousand whole ones.

@@ -1,4 +1,4 @@
-"""A study: its folder, its record, and its trials in the storage of Optuna."""
+"""A study: its folder, and its identity and trials in the storage of Optuna."""
 
 import contextlib
 import dataclasses
@@ -26,7 +26,7 @@ _IDENTITY, _FOLDER, _HOST, _VALUES, _STOPPED_AT, _ERROR = "identity", "folder", 
 
 @dataclasses.dataclass(frozen=True)
 class TrialReport:
-    """What is known of a trial."""
+    """The state of a trial and its results so far."""
 
     number: int
     state: str
@@ -35,9 +35,9 @@ class TrialReport:
     value: float | None
     """Best value of the objective so far."""
     update: int | None
-    """Where that was."""
+    """Update of that value."""
     updates: int
-    """Of its last evaluation."""
+    """Update of its last evaluation; 0 before the first."""
     folder: str
     error: str = ""
 
@@ -49,17 +49,17 @@ _STATES = {
 
 
 class Study:
-    """The trials of a study; several processes and machines may work on one.
+    """The trials of a study; several processes and machines may work on the same study.
 
     Args:
-        folder: where its runs are.
+        folder: of its runs.
         settings: how it is carried out.
-        objective: what is searched for.
-        ranged: where.
-        identity: what must be the same for whoever resumes it: plain JSON.
-        first: values of the first trial by hparam; others are chosen by chance.
+        objective: what is optimized.
+        ranged: the ranges that are searched.
+        identity: values that must be the same when it is resumed, plain JSON.
+        first: values of the first trial by hparam; others are random.
         seed: of all choices.
-        last_update: of a trial that is not stopped early.
+        last_update: number of the last update of a trial that is not stopped early.
     """
 
     def __init__(
@@ -73,12 +73,12 @@ class Study:
         seed: int,
         last_update: int,
     ):
-        self.folder = folder.absolute()  # by which other machines tell whose trials are whose
+        self.folder = folder.absolute()  # with a shared storage, it identifies this tuner's trials
         self.settings, self.objective, self.ranged = settings, objective, ranged
         self._first, self._seed, self._last_update = first, seed, last_update
         self._grid = grid(ranged, seed) if settings.sampler == "grid" else []
         self.last = min(settings.trials, len(self._grid)) if self._grid else settings.trials
-        """How many trials there will be."""
+        """Total number of trials."""
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._study = self._open()
         self._check_identity(json.loads(json.dumps(identity)))
@@ -115,7 +115,7 @@ class Study:
         return optuna.pruners.NopPruner()
 
     def _check_identity(self, identity: dict[str, Any]) -> None:
-        """Raises UserError where the study was begun as another one."""
+        """Records the identity of a new study; raises UserError if an existing one has another."""
         found = self._study.user_attrs.get(_IDENTITY)
         if found is None:
             self._study.set_user_attr(_IDENTITY, identity)
@@ -131,11 +131,11 @@ class Study:
             )
 
     def begin(self) -> tuple[Trial, dict[str, Any]] | None:
-        """Begins the next trial; returns it and its hparams, or None where there are enough."""
+        """Begins the next trial; returns it and its hparams, or None if the study has all its trials."""
         with self._alone():
             trials = self._study.get_trials(deepcopy=False)
             half = [one for one in trials if one.state == TrialState.RUNNING and _FOLDER not in one.user_attrs]
-            if half and not self.settings.storage:  # a tuner was killed while it chose
+            if half and not self.settings.storage:  # a tuner was killed while choosing
                 return self._choose(half[0].number, half[0])
             if len(trials) - len(half) >= self.last:
                 return None
@@ -143,7 +143,7 @@ class Study:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Waits until no other tuner of this folder begins a trial, and keeps them from it."""
+        """Waits for the lock that lets only one tuner of this folder begin a trial at a time."""
         while True:
             try:
                 with exclusive_lock(self.folder / "begin.lock"):
@@ -153,7 +153,7 @@ class Study:
                 time.sleep(0.1)
 
     def _choose(self, number: int, half: FrozenTrial | None) -> tuple[Trial, dict[str, Any]]:
-        """Chooses the hparams of a trial: a function of the seed, its number and what is known of earlier ones."""
+        """Chooses the hparams of a trial, a function of the seed, its number and the results of earlier trials."""
         self._study.sampler = self._sampler(number)
         trial = Trial(self._study, half._trial_id) if half else self._study.ask()
         values = suggest(trial, self.ranged)
@@ -176,7 +176,7 @@ class Study:
         return self.folder / f"trial_{number:04d}"
 
     def interrupted(self) -> list[tuple[Trial, dict[str, Any]]]:
-        """Returns trials of this folder that are not done, with their hparams: their tuner may have been killed."""
+        """Returns the unfinished trials of this folder, with their hparams; their tuner may have been killed."""
         found = []
         for one in self._study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
             attributes = one.user_attrs
@@ -189,14 +189,14 @@ class Study:
         return found
 
     def is_open(self, trial: Trial) -> bool:
-        """Returns whether nobody has ended a trial yet."""
+        """Returns whether a trial has not ended yet."""
         return self._frozen(trial).state == TrialState.RUNNING
 
     def _frozen(self, trial: Trial) -> FrozenTrial:
         return self._study.get_trials(deepcopy=False)[trial.number]
 
     def report(self, trial: Trial, values: dict[int, float]) -> bool:
-        """Takes the evaluations of a trial so far; returns whether to stop it early."""
+        """Reports the evaluations of a trial so far; returns whether to stop it early."""
         if _STOPPED_AT in self._frozen(trial).user_attrs:
             return True
         known = self._frozen(trial).intermediate_values
@@ -205,7 +205,7 @@ class Study:
                 continue
             trial.report(value, update)
             if update < self._last_update and trial.should_prune():
-                trial.set_user_attr(_STOPPED_AT, update)  # decided, also where this process is killed now
+                trial.set_user_attr(_STOPPED_AT, update)  # the decision holds even if this process is killed now
                 return True
         return False
 
@@ -214,7 +214,7 @@ class Study:
         return self._last_update in self.objective.values(folder)
 
     def end(self, trial: Trial, state: str, values: dict[int, float], error: str = "") -> None:
-        """Ends a trial: `finished`, `stopped` early or `failed`; one without a finite value has failed."""
+        """Ends a trial as `finished`, `stopped` (early) or `failed`; a trial without a finite value has failed."""
         best = self.objective.best(values)
         if error:
             trial.set_user_attr(_ERROR, error)
@@ -225,7 +225,7 @@ class Study:
             self._study.tell(trial, state=TrialState.PRUNED if was_stopped else TrialState.FAIL)
 
     def reports(self) -> list[TrialReport]:
-        """Returns all trials, the best first."""
+        """Returns reports of all trials, the best first."""
         found = [self._report_of(one) for one in self._study.get_trials(deepcopy=False) if _FOLDER in one.user_attrs]
         return sorted(found, key=self._rank)
 

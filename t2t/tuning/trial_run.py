@@ -1,4 +1,4 @@
-"""One run of a study: its process, which outlives its tuner, is then found again, and is started again after a kill."""
+"""One run of a study. Its process survives its tuner, is found by the next one, and is restarted if killed."""
 
 import contextlib
 import os
@@ -14,23 +14,23 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.files.atomic import LockedError, exclusive_lock, is_locked, open_locked, os_errors_as_machine_errors
 
 FINISHED, FAILED, STOPPED = "finished", "failed", "stopped"
-"""How a run ends: trained, by an error, by `stop`."""
+"""How a run ended: trained to the end, by an error, or by `stop`."""
 
 _PROGRAM = "import sys; from t2t.cli.trainer import main; sys.exit(main(['t2t-trainer', *sys.argv[1:]]))"
 _MOST_STARTS = 3
-"""Times that a process may be killed without a checkpoint in between."""
+"""How often a process may be killed without a checkpoint in between."""
 
 
 class TrialRun:
-    """A run that `t2t-trainer` trains in a process of its own.
+    """A run that `t2t-trainer` trains in a separate process.
 
-    Beside the folder of the run, `logs/` holds what the process prints, the lock of its tuner, and a file that the
-    process has locked as long as it lives, also after its tuner was killed.
+    Beside the folder of the run, `logs/` holds the output of the process, the lock of its tuner, and a file that the
+    process keeps locked as long as it lives, even after its tuner was killed.
 
     Args:
         folder: of the run.
-        arguments: of `t2t-trainer`, but for --output_dir.
-        gpus: value of CUDA_VISIBLE_DEVICES; None leaves it as it is.
+        arguments: of `t2t-trainer`, without --output_dir.
+        gpus: value of CUDA_VISIBLE_DEVICES; None leaves it unchanged.
     """
 
     def __init__(self, folder: Path, arguments: Sequence[str], gpus: str | None = None):
@@ -43,7 +43,7 @@ class TrialRun:
         self._is_stopping, self._starts, self._saved = False, 0, -1
 
     def take(self) -> bool:
-        """Makes this process its tuner; returns False where another tuner has it."""
+        """Makes this process the run's tuner; returns False if it has another tuner."""
         with os_errors_as_machine_errors(f"cannot write {self.log_file.parent}"):
             self.log_file.parent.mkdir(parents=True, exist_ok=True)
             try:
@@ -53,11 +53,11 @@ class TrialRun:
         return True
 
     def release(self) -> None:
-        """Leaves it to other tuners."""
+        """Gives the run up, so that other tuners can take it."""
         self._locks.close()
 
     def poll(self) -> str:
-        """Returns how the run has ended; empty while it trains. Starts its process, again after a kill."""
+        """Returns how the run has ended, "" while it trains; starts its process, and restarts it if it was killed."""
         if self._process is not None:
             status = self._process.poll()
             if status is None:
@@ -67,7 +67,7 @@ class TrialRun:
                 return FINISHED
             if self._is_stopping:
                 return STOPPED
-            if 0 < status < 128:  # an error that the trainer has named
+            if 0 < status < 128:  # an error that the trainer reported
                 return FAILED
         elif self._found_pid():
             return ""
@@ -76,7 +76,7 @@ class TrialRun:
         return self._start()
 
     def stop(self) -> None:
-        """Asks the process to save and end; `poll` tells when it has."""
+        """Asks the process to save and exit; `poll` then returns STOPPED once it has."""
         self._is_stopping = True
         with contextlib.suppress(ProcessLookupError):
             if self._process is not None:
@@ -85,12 +85,12 @@ class TrialRun:
                 os.kill(pid, signal.SIGTERM)
 
     def wait(self) -> None:
-        """Waits for a process that was started here and has been stopped."""
+        """Waits for the end of a process that this object started, after `stop`."""
         if self._process is not None:
             self._process.wait()
 
     def describe_failure(self) -> str:
-        """Returns why it failed: the last line that the process has printed, unless it was killed."""
+        """Returns why the run failed: the last line that its process printed, or that it was killed too often."""
         if self._starts > _MOST_STARTS:
             return f"its process was killed {_MOST_STARTS} times without a checkpoint in between"
         with contextlib.suppress(OSError):
@@ -129,7 +129,7 @@ class TrialRun:
         return max(CheckpointStore(self.folder / "checkpoints").steps(), default=0)
 
     def _found_pid(self) -> int:
-        """Returns the number of a process that another tuner has started and that lives; 0 for none, -1 if unknown."""
+        """Returns the id of a live process that another tuner started; 0 for none, -1 if its id is unknown."""
         if not is_locked(self._process_lock):
             return 0
         with contextlib.suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Carries a study out: begins trials, looks at their evaluations, stops those that fall behind, repeats the best."""
+"""Runs a study: begins trials, follows their evaluations, stops those that fall behind, repeats the best."""
 
 import dataclasses
 import logging
@@ -18,22 +18,22 @@ from t2t.tuning.trial_run import FAILED, FINISHED, STOPPED, TrialRun
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _MOST_FAILURES = 3
-"""Trials that may fail before any has succeeded: then it is the study that is wrong, and not their hparams."""
+"""If the first so many trials all fail, the study fails: then the cause is not their hparams."""
 
 log = logging.getLogger("t2t")
 
 
 @dataclasses.dataclass(frozen=True)
 class TrialCommand:
-    """What `t2t-trainer` is given for a trial."""
+    """The arguments of `t2t-trainer` for a trial."""
 
     arguments: tuple[str, ...]
-    """But for --output_dir, --hparams and --random_seed."""
+    """All but --output_dir, --hparams and --random_seed."""
     overrides: str
-    """Value of `--hparams` before what is searched."""
+    """Value of `--hparams` without the searched values."""
     seed: int
     check: Callable[[str], None]
-    """Raises UserError for hparams that do not fit together, given as a value of `--hparams`."""
+    """Takes a value of `--hparams`; raises UserError for hparams that do not fit together."""
 
     def overrides_of(self, values: dict[str, Any]) -> str:
         """Returns the value of `--hparams` of a trial."""
@@ -46,15 +46,15 @@ class TrialCommand:
 
 @dataclasses.dataclass
 class _Slot:
-    """A trial that trains."""
+    """A trial that is training."""
 
     number: int
     run: TrialRun
     trial: Trial
     gpus: int
-    """Which share of the GPUs it has."""
+    """Index of its share of the GPUs."""
     size: int = 0
-    """Bytes of figures that have been looked at."""
+    """Size of its `metrics.jsonl` at the last look, in bytes."""
 
 
 class Tuner:
@@ -67,7 +67,7 @@ class Tuner:
         self._interrupted = study.interrupted()
 
     def run(self, changed: Callable[[], Any] = lambda: None) -> None:
-        """Trains until the study has all its trials, and then repeats the best; `changed` is called after each.
+        """Trains until the study has all its trials, then repeats the best; calls `changed` after each run.
 
         Raises:
             UserError: the first trials have all failed.
@@ -101,7 +101,7 @@ class Tuner:
         share = next(number for number in range(len(taken) + 1) if number not in taken)
         gpus = self._gpu_shares[share % len(self._gpu_shares)] if self._gpu_shares else None
         run = TrialRun(folder, self._command.arguments_of(values, self._command.seed), gpus)
-        if not run.take() or not self._study.is_open(trial):  # of another tuner
+        if not run.take() or not self._study.is_open(trial):  # another tuner has it
             run.release()
             return
         log.info("trial %d %s: %s", trial.number, how, format_overrides(values))
@@ -110,12 +110,12 @@ class Tuner:
         except UserError as error:
             self._end(_Slot(trial.number, run, trial, share), FAILED, one_line(error))
             return
-        if self._study.report(trial, self._study.objective.values(folder)):  # decided before its tuner was killed
+        if self._study.report(trial, self._study.objective.values(folder)):  # a killed tuner may have decided so
             run.stop()
         self._slots.append(_Slot(trial.number, run, trial, share))
 
     def _look(self, slot: _Slot) -> bool:
-        """Takes what is new of a trial; returns whether it has ended."""
+        """Reports new evaluations of a trial; returns whether it has ended."""
         how = slot.run.poll()
         size = _size(slot.run.folder / "metrics.jsonl")
         if size != slot.size or how:
@@ -184,7 +184,7 @@ class Tuner:
             _stop([run for _, run in running])
 
     def _stop_all(self) -> None:
-        """Ends the processes of trials; they save, and the same command resumes them."""
+        """Stops the processes of trials; they save, and the same command resumes them."""
         _stop([slot.run for slot in self._slots])
 
 
@@ -210,15 +210,15 @@ def best_trials(reports: Sequence[TrialReport], settings: TuneSettings) -> list[
 
 
 def repeat_folders(one: TrialReport, settings: TuneSettings) -> list[Path]:
-    """Returns the folders of a trial with other seeds."""
+    """Returns the folders of the repeats of a trial with other seeds."""
     return [Path(f"{one.folder}_seed_{seed}") for seed in range(1, settings.repeats + 1)]
 
 
 def gpu_shares(settings: TuneSettings) -> list[str]:
-    """Returns values of CUDA_VISIBLE_DEVICES, one for each trial at a time; none where all see all GPUs.
+    """Returns values of CUDA_VISIBLE_DEVICES, one for each parallel trial; none if all trials use all GPUs.
 
     Raises:
-        UserError: fewer GPUs are visible than the trials need together.
+        UserError: fewer GPUs are visible than the parallel trials need together.
     """
     each, needed = settings.trial_gpus, settings.trial_gpus * settings.parallel
     if not each:

@@ -1,4 +1,4 @@
-"""Tracks the best evaluations of a run by a figure and marks their checkpoints."""
+"""Tracks the best evaluations of a run by one figure, and marks their checkpoints as best."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -9,14 +9,14 @@ from t2t.checkpoints.store import CheckpointStore
 
 
 class BestTracker:
-    """Tracks the best values of one figure; one that is not finite counts as no improvement.
+    """Tracks the best values of one figure; a value that is not finite is no improvement.
 
     Args:
         store: the run's checkpoints.
         figure: name of the figure.
         higher_is_better: whether larger values are better.
-        history: (update, value) of earlier evaluations; of two of one update the later counts.
-        problem: one of several, or empty for the run.
+        history: (update, value) of earlier evaluations; the later of two for one update counts.
+        problem: whose best checkpoint is marked, one of several; empty for the run's.
         keep_best: how many of the run's best checkpoints are kept.
     """
 
@@ -42,7 +42,7 @@ class BestTracker:
         return update in self._history
 
     def note(self, update: int, figures: Mapping[str, float]) -> None:
-        """Takes the figure of an evaluation, where it is among the figures, and marks the best checkpoint."""
+        """Records the figure of an evaluation, if `figures` has it, and marks the best checkpoint."""
         if self.figure in figures:
             self._history[update] = figures[self.figure]
             self.mark()
@@ -57,7 +57,7 @@ class BestTracker:
         return sorted(finite, key=lambda entry: (-self._sign * entry[1], entry[0]))
 
     def updates_since_best(self) -> int:
-        """Returns the updates between the best evaluation and the last; from the first where none is finite."""
+        """Returns the updates from the best evaluation to the last; from the first if no value is finite."""
         updates, best = list(self._history), self.best()
         return max(updates) - (best[0] if best else min(updates)) if updates else 0
 
@@ -71,7 +71,7 @@ class BestTracker:
             self._rank()
 
     def _rank(self) -> None:
-        """Records the best checkpoints of the run where several are kept, or were."""
+        """Records the best checkpoints of the run if several are kept, or were before."""
         recorded = self._store.ranking()
         if self._keep_best == 1 and len(recorded) < 2:
             return

@@ -12,8 +12,8 @@ from t2t.training.weights import ema_arrays, model_arrays, optimizer_arrays
 class SaveCheckpoints(keras.callbacks.Callback):
     """Saves after every `every` updates, and after the last.
 
-    It keeps `keep_max` checkpoints besides the best, 0 = all; `state` is more JSON to save, such as the run's seed;
-    `before_save` is called first.
+    Keeps the newest `keep_max` checkpoints and the best ones, 0 = all. `state` is more JSON to save, such as the run's
+    seed. `before_save` is called before each checkpoint is saved.
     """
 
     def __init__(
@@ -31,11 +31,11 @@ class SaveCheckpoints(keras.callbacks.Callback):
         self._saved: int | None = None
 
     def on_train_begin(self, logs=None):
-        """Notes where the run begins: that state is on the disk, or is no state yet."""
+        """Remembers the first update, whose state is not saved again: it is on disk, or the run is new."""
         self._saved = self._trainer.update
 
     def on_train_batch_end(self, batch, logs=None):
-        """Saves where it is time."""
+        """Saves after every `every` updates."""
         if batch % self._every == 0:
             self._save()
 

@@ -1,4 +1,4 @@
-"""Which Keras callbacks training takes; one that would do nothing, or break exact resuming, is refused."""
+"""Checks the caller's Keras callbacks: one that would do nothing, or break exact resuming, is refused."""
 
 import logging
 from collections.abc import Sequence
@@ -21,16 +21,16 @@ _REFUSED = {
     "SwapEMAWeights": "moving averages are kept and evaluated where the hparam ema_decay is set; set that",
     "TensorBoard": "training writes events for TensorBoard itself, in events/ in the folder of the run; leave it out",
 }
-"""Name of a callback of Keras to why it cannot work, and what does."""
+"""Name of a Keras callback -> why it cannot work, and what to do instead."""
 
 _NOT_CALLED = ("on_test_batch_begin", "on_test_batch_end")
 
 
 def checked_callbacks(callbacks: Any) -> list[keras.callbacks.Callback]:
-    """Returns callbacks as a list: of one callback, of several, or of None.
+    """Returns one callback, several or None as a list.
 
     Raises:
-        ArgumentError: something else than Keras callbacks, or one that cannot work.
+        ArgumentError: something that is not a Keras callback, or one that cannot work.
     """
     if callbacks is None or isinstance(callbacks, keras.callbacks.Callback):
         callbacks = [callbacks] if callbacks else []
@@ -48,7 +48,7 @@ def checked_callbacks(callbacks: Any) -> list[keras.callbacks.Callback]:
 
 
 def _reason_against(callback: keras.callbacks.Callback) -> str:
-    """Returns why a callback cannot work, and what to use instead; empty where it can."""
+    """Returns why a callback cannot work, and what to use instead; empty if it can."""
     for name, reason in _REFUSED.items():
         if isinstance(callback, getattr(keras.callbacks, name, ())):
             return reason

@@ -1,4 +1,4 @@
-"""Calls the hooks of epochs and tests of Keras callbacks: an epoch is the updates from one evaluation to the next."""
+"""Calls the epoch and test hooks of Keras callbacks; an epoch is the updates from one evaluation to the next."""
 
 from collections.abc import Callable, Sequence
 
@@ -26,10 +26,10 @@ class CallEpochHooks(keras.callbacks.Callback):
         self._evaluated: Figures = {}  # of the evaluation that ends the epoch, as Keras names them: `val_loss`
 
     def tests(self, evaluate: Callable[[], Figures], loss: Callable[[Figures], float]) -> Callable[[], Figures]:
-        """Returns a function that evaluates, and calls the hooks of tests before and after.
+        """Returns a function that evaluates, and calls the test hooks before and after.
 
-        An evaluation that is made up for before training begins calls none: the callbacks have not begun either. `loss`
-        returns the figure that Keras callbacks know by this name.
+        An evaluation that is repeated before training begins calls no hooks: the callbacks have not begun either.
+        `loss` returns the figure that Keras callbacks know by this name.
         """
 
         def evaluate_as_test() -> Figures:
@@ -52,13 +52,13 @@ class CallEpochHooks(keras.callbacks.Callback):
         self._has_begun = True
 
     def on_train_batch_begin(self, batch, logs=None):
-        """Begins an epoch where none is under way."""
+        """Begins an epoch unless one is in progress."""
         if self._epoch is None:
             self._epoch = batch // self._every
             self._hooks.on_epoch_begin(self._epoch)
 
     def on_train_batch_end(self, batch, logs=None):
-        """Keeps the figures of training; ends the epoch where it is time."""
+        """Keeps the training figures; ends the epoch after its last update."""
         self._reported = logs or self._reported
         if batch % self._every == 0:
             self._end_epoch()
@@ -70,6 +70,6 @@ class CallEpochHooks(keras.callbacks.Callback):
             self._end_epoch()
 
     def _end_epoch(self) -> None:
-        if self._epoch is not None and not self._in_test:  # a signal may have broken the test off
+        if self._epoch is not None and not self._in_test:  # a signal may have interrupted the test
             self._hooks.on_epoch_end(self._epoch, {**self._reported, **self._evaluated})
         self._epoch, self._evaluated = None, {}

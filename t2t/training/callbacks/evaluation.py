@@ -18,19 +18,19 @@ log = logging.getLogger("t2t")
 class Evaluate(keras.callbacks.Callback):
     """Evaluates after every `every` updates and after the last; comes after `SaveCheckpoints` in the list.
 
-    A resumed run forgets evaluations after the update where it resumes, so that best and early stopping are those of an
-    uninterrupted run. An evaluation that a crash has lost is made up for.
+    A resumed run forgets the evaluations after the update from which it resumes, so that the best checkpoint and early
+    stopping are those of an uninterrupted run. An evaluation lost in a crash is repeated.
 
     Args:
-        trainer: whose model is evaluated, under its moving average where it keeps one.
+        trainer: whose model is evaluated, with its moving averages if it keeps them.
         evaluate: returns figures by name.
-        best_trackers: pick best checkpoints; the first picks the run's, and says when training is stuck; empty for
-            workers that help the chief.
+        best_trackers: select the best checkpoints; the first selects the run's, and decides on early stopping; empty
+            for workers that help the chief.
         every: updates between two evaluations.
-        patience: updates without a better one after which training stops; 0 = never.
+        patience: updates without improvement after which training stops; 0 = never.
         listeners: called with (update, figures).
-        interruptible: context in which an evaluation may be broken off by StopRequestedError.
-        agree: of several workers, makes the chief's answer that of all: whether to evaluate.
+        interruptible: context in which StopRequestedError may abort an evaluation.
+        agree: replaces each worker's decision whether to evaluate by the chief's.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Evaluate(keras.callbacks.Callback):
             best.forget_after(trainer.update)
 
     def on_train_begin(self, logs=None):
-        """Makes up for what a crash has lost: the evaluation of the checkpoint, or the mark of the best one."""
+        """Repeats what a crash has lost: the evaluation of the checkpoint, or the mark of the best one."""
         update, last = self._trainer.update, self._trainer.plan.train_steps
         for best in self._bests:
             best.mark()
@@ -63,7 +63,7 @@ class Evaluate(keras.callbacks.Callback):
             self._stop_early()
 
     def on_train_batch_end(self, batch, logs=None):
-        """Evaluates where it is time."""
+        """Evaluates after every `every` updates."""
         if batch % self._every == 0:
             self._run()
 
@@ -80,7 +80,7 @@ class Evaluate(keras.callbacks.Callback):
         try:
             with evaluated_weights(self._trainer.step), self._interruptible():
                 figures = self._evaluate()
-        except StopRequestedError:  # the checkpoint is on the disk; a resumed run makes up for the evaluation
+        except StopRequestedError:  # the checkpoint is on disk; a resumed run repeats the evaluation
             self.model.stop_training = True
             return
         for listener in self._listeners:

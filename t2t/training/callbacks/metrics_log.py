@@ -1,4 +1,4 @@
-"""Keeps every figure: JSON lines in the run directory, and TensorBoard events."""
+"""Writes all figures as JSON lines in the run directory, and as TensorBoard events."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,13 +20,13 @@ class LogMetrics(keras.callbacks.Callback):
         self._events = training_engine().event_writer(Path(events_folder))
 
     def on_train_batch_end(self, batch, logs=None):
-        """Writes what the trainer reports."""
+        """Writes the figures that the trainer reports."""
         self._update = batch
         if logs:
             self.write("train", batch, logs)
 
     def on_train_end(self, logs=None):
-        """Writes what came after the last log step, and waits for the events to be on the disk."""
+        """Writes the figures since the last log step, and waits until the events are on disk."""
         if logs:
             self.write("train", self._update, logs)
         self._events.flush()

@@ -1,4 +1,4 @@
-"""Shows how training goes: a bar on a terminal, plain lines elsewhere."""
+"""Shows the progress of training: a bar on a terminal, plain lines elsewhere."""
 
 import math
 import sys
@@ -12,7 +12,7 @@ from t2t.specs.mixture import MEAN
 from t2t.training.trainer import Trainer
 
 _SPARKS = 10
-"""Characters of the curve of losses."""
+"""Characters of the loss curve."""
 
 
 class ShowProgress(keras.callbacks.Callback):
@@ -26,10 +26,10 @@ class ShowProgress(keras.callbacks.Callback):
         self._score = ""
 
     def on_train_begin(self, logs=None):
-        """Begins to count, unless there is nothing left to do."""
+        """Starts the progress bar, unless training is already done."""
         done, total = self._trainer.update, self._trainer.plan.train_steps
         if done < total:
-            # Lines come with the figures, at log steps, and at no other time.
+            # Lines are written with the figures, at log steps, and at no other time.
             self._progress = Progress("training", "updates", total, done, out=self._out, seconds=math.inf)
 
     def on_train_batch_end(self, batch, logs=None):
@@ -39,7 +39,7 @@ class ShowProgress(keras.callbacks.Callback):
             self._show(logs)
 
     def on_train_end(self, logs=None):
-        """Shows what came after the last log step, and closes the bar."""
+        """Shows the figures since the last log step, and closes the bar."""
         if self._progress is not None:
             if logs:
                 self._show(logs)
@@ -50,7 +50,7 @@ class ShowProgress(keras.callbacks.Callback):
         write_line(text, self._out)
 
     def show_evaluation(self, update: int, figures: dict[str, float], problem: str = "") -> None:
-        """Writes the figures of an evaluation: of real decodes, then teacher-forced; `problem` is one of several."""
+        """Writes the figures of an evaluation, real decodes before teacher-forced; `problem` is one of several."""
         groups: dict[str, list[str]] = {"real decodes": [], "teacher-forced": []}
         for name, value in figures.items():
             group = "teacher-forced" if name.startswith(LABEL) else "real decodes"

@@ -1,4 +1,4 @@
-"""Stops cleanly when the process is asked to: the update in progress ends, a checkpoint is saved."""
+"""Stops training cleanly on signals: the update in progress is finished, and a checkpoint is saved."""
 
 import contextlib
 import signal
@@ -9,11 +9,11 @@ import keras
 
 
 class StopRequestedError(Exception):
-    """The process was asked to stop while it did something that may be left undone."""
+    """The process was asked to stop during work that may be left undone."""
 
 
 class StopOnSignal(keras.callbacks.Callback):
-    """Ends training after the present update on SIGTERM, SIGHUP or Ctrl-C; a second Ctrl-C interrupts at once.
+    """Ends training after the current update on SIGTERM, SIGHUP or Ctrl-C; a second Ctrl-C interrupts at once.
 
     An ignored SIGHUP stays ignored, as under nohup. The callback comes last, so that signals are held until everything
     is saved.
@@ -27,23 +27,23 @@ class StopOnSignal(keras.callbacks.Callback):
         self._raises = False
 
     def on_train_begin(self, logs=None):
-        """Takes over the signals."""
+        """Installs the signal handlers."""
         self.take_over()
 
     def on_train_batch_end(self, batch, logs=None):
-        """Ends training where a signal has come."""
+        """Ends training if a signal has been received."""
         if self.received is not None:
             self.model.stop_training = True
 
     def on_train_end(self, logs=None):
-        """Gives the signals back."""
+        """Restores the previous signal handlers."""
         self.release()
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Lets a signal break off what runs in a `with` block, by StopRequestedError.
+        """Context manager in which a signal raises StopRequestedError.
 
-        Any error after a signal is the signal's: libraries swallow exceptions, see `t2t.cli.stopping`.
+        Any error after a signal is treated as its effect: libraries swallow exceptions, see `t2t.cli.stopping`.
         """
         if self.received is not None:
             raise StopRequestedError
@@ -58,14 +58,14 @@ class StopOnSignal(keras.callbacks.Callback):
             self._raises = False
 
     def take_over(self) -> None:
-        """Handles the signals from here on."""
+        """Installs the signal handlers, unless they are installed."""
         stays = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
         for number in (signal.SIGTERM, signal.SIGINT, *([] if stays else [signal.SIGHUP])):
             if number not in self._before:
                 self._before[number] = signal.signal(number, self._handle_signal)
 
     def release(self) -> None:
-        """Gives the signals back, also where training ended in an error."""
+        """Restores the previous signal handlers, also after an error."""
         while self._before:
             signal.signal(*self._before.popitem())
 

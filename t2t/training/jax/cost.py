@@ -12,7 +12,7 @@ from t2t.models.base import SequenceModel
 from t2t.training.engine import Batch, ForwardCost
 
 _FREE = frozenset({"reshape", "squeeze", "broadcast_in_dim", "slice", "convert_element_type", "iota", "jit"})
-"""Operations whose outputs take no memory of their own: XLA makes them part of others."""
+"""Operations whose outputs need no memory: XLA fuses them into others."""
 _LOOPS = frozenset({"while", "scan"})
 
 
@@ -28,7 +28,7 @@ def forward_cost(model: SequenceModel, batch: Batch) -> ForwardCost:
 
 
 def forward_bytes(model: SequenceModel, batch: Batch) -> int:
-    """Returns the bytes of all that the training loss of a batch computes on its way."""
+    """Returns the total bytes of the intermediate arrays of a batch's training loss."""
     program = _program(lambda f, seed: model.loss_sum(model.body(f, seed=seed), f["targets"]), model, batch)
     return sum(
         math.prod(output.aval.shape) * output.aval.dtype.itemsize
@@ -54,7 +54,7 @@ def _program(forward, model: SequenceModel, batch: Batch):
 
 
 def _operations(program, is_in_loop: bool = False) -> Iterator[tuple]:
-    """Yields the operations of a program, of those in it too, and whether a loop repeats them."""
+    """Yields the operations of a program and of nested ones, and whether a loop repeats them."""
     for operation in program.eqns:
         yield operation, is_in_loop
         inside = is_in_loop or operation.primitive.name in _LOOPS

@@ -63,12 +63,12 @@ class MeshDevices(Devices):
         return NamedSharding(self.mesh, PartitionSpec(*[None] * longest, SHARD))
 
     def copy_to_all(self, value: Any) -> jax.Array:
-        """Returns a variable's value as it lies on all devices; all workers have the same value."""
+        """Returns a variable's value copied to all devices by its `layout`; all workers must pass the same value."""
         array = np.asarray(value)
         return jax.make_array_from_callback(array.shape, self.layout(array.shape), lambda part: array[part])
 
     def own_copies(self, value: jax.Array) -> jax.Array:
-        """Returns this process's part of such a value."""
+        """Returns this process's part of a value that `copy_to_all` returned."""
         if value.is_fully_addressable:
             return value
         if self._local.size == 1:
@@ -92,7 +92,7 @@ def build_devices(
         with contextlib.suppress(RuntimeError):  # JAX has started; what it started with is checked below
             jax.config.update("jax_num_cpu_devices", max(worker_cpu, jax.config.jax_num_cpu_devices))
     if worker_cpu > 1 or cluster is not ALONE:
-        # Two updates at a time would wait for each other on few cores.
+        # On few cores, two updates at a time would wait for each other.
         jax.config.update("jax_cpu_enable_async_dispatch", False)
     if cluster is not ALONE:
         connect(cluster)
@@ -118,7 +118,7 @@ def build_devices(
 
 
 def _of_all_workers(own: list[jax.Device], cluster: Cluster) -> list[jax.Device]:
-    """Returns as many devices of each worker as this one has; raises UserError where another has others."""
+    """Returns the devices of all workers; raises UserError if another worker has a different number than this one."""
     if cluster is ALONE:
         return own
     counts_W = gather(np.array([len(own)]))[:, 0]

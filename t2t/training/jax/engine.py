@@ -1,4 +1,4 @@
-"""JAX as what trains."""
+"""The training engine of JAX."""
 
 import contextlib
 from collections.abc import Iterator
@@ -24,13 +24,13 @@ from t2t.training.workers import Workers
 
 
 class JaxTraining(TrainingEngine):
-    """Trains by programs of XLA, the same on each device."""
+    """Trains with programs compiled by XLA, the same on each device."""
 
     always_compiles = True
     adam = keras.optimizers.Adam
 
     def __init__(self):
-        if jax.config.jax_compilation_cache_dir is None:  # else the user has said where, or that programs are not kept
+        if jax.config.jax_compilation_cache_dir is None:  # unless the user has set or disabled it
             jax.config.update("jax_compilation_cache_dir", str(programs_folder()))
 
     def devices(

@@ -1,4 +1,4 @@
-"""TensorBoard's events, written by the package tensorboard, which needs no TensorFlow."""
+"""Writes TensorBoard events with the package tensorboard, which needs no TensorFlow."""
 
 import time
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from t2t.training.engine import EventWriter
 
 
 class TensorBoardEvents(EventWriter):
-    """Writes by TensorBoard's own writer."""
+    """Writes with TensorBoard's own writer."""
 
     def __init__(self, folder: Path):
         self._folder = folder

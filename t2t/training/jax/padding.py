@@ -35,7 +35,7 @@ class Padding:
         self._longest = longest
 
     def common_shape(self, shapes_R: Sequence[Shape]) -> Shape | None:
-        """Returns the shape that the batches of all replicas are padded to; None where they cannot be."""
+        """Returns the shape to which the batches of all replicas are padded; None if they cannot be padded to one."""
         rows = {shape[0] for shape in shapes_R[0].values() if shape}
         pads = len(rows) == 1 and bool(self._kinds) and all(kind in SEQUENCES for kind in self._kinds.values())
         common = {name: self._shape(name, [shape[name] for shape in shapes_R], pads) for name in shapes_R[0]}
@@ -62,5 +62,5 @@ def empty_batch(shape: Shape, like: Features) -> dict[str, np.ndarray]:
 
 
 def target_sizes(batches: Sequence[Features]) -> np.ndarray:
-    """Returns the number of target tokens of each batch, (R,) float32, with the padding that they come with."""
+    """Returns the number of target tokens of each batch, including its padding, (R,) float32."""
     return np.array([batch[TARGETS].size for batch in batches], np.float32)

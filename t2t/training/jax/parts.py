@@ -1,4 +1,4 @@
-"""The batches of an update as the programs of JAX take them: a part is a batch for each replica.
+"""The batches of an update in the form that the JAX programs take: a part is a batch for each replica.
 
 Legend: R replicas, N numbers.
 """
@@ -21,7 +21,7 @@ from t2t.training.step import Features
 
 
 class Part(NamedTuple):
-    """A batch for each replica, as part of an update; everything has the replicas as its first axis."""
+    """A batch for each replica, as part of an update; axis 0 of all arrays is the replicas."""
 
     features: dict[str, jax.Array]
     seeds: jax.Array
@@ -36,9 +36,9 @@ class Parts:
     """Makes the parts of updates.
 
     Args:
-        model: that is trained.
-        devices: that train.
-        objective: which may change batches before they are learnt from.
+        model: to train.
+        devices: to train on.
+        objective: prepares the batches.
         run_seed: seed of the dropout masks.
     """
 
@@ -46,7 +46,7 @@ class Parts:
         self._model, self._devices, self._objective, self._run_seed = model, devices, objective, run_seed
 
     def of_update(self, micro_batches: Sequence[Sequence[Features]], update: int, problem: str) -> list[Part]:
-        """Returns the parts of an update: for each micro-batch one, or one for each replica."""
+        """Returns the parts of an update: one for each micro-batch, or for each micro-batch one per replica."""
         return [
             part
             for number, batches in enumerate(micro_batches)

@@ -30,7 +30,7 @@ from t2t.training.seeds import noise_seed
 from t2t.training.step import NOISE_FALL, Features, UpdateStats, UpdateStep
 
 MOST_COMPILED = 8
-"""Programs at a time: each takes memory meanwhile, 200 MB of a small Transformer, 1 GB of base."""
+"""Programs compiled at a time. Compiling one takes memory: 200 MB for a small Transformer, 1 GB for base."""
 
 Values = list[jax.Array]
 """Values of `JaxStep._state`, in its order."""
@@ -54,14 +54,14 @@ class _Kept(NamedTuple):
 
 
 class JaxStep(UpdateStep):
-    """Computes and applies updates on a row of devices.
+    """Computes and applies updates on a mesh of devices.
 
     Args:
         model: of one problem or several.
         optimizer: of Keras.
-        devices: that train.
+        devices: to train on.
         scale_loss: whether to scale the loss dynamically (float16).
-        reduction_dtype: in which several replicas add up their gradients.
+        reduction_dtype: type in which several replicas sum their gradients.
         rules: see the base class.
     """
 
@@ -111,9 +111,9 @@ class JaxStep(UpdateStep):
         return UpdateStats(*stats)
 
     def compile(self, updates: Sequence[Sequence[Sequence[Features]]], problem: str = "") -> None:
-        """See the base class: Python traces one program after the other, and XLA compiles them in threads meanwhile."""
+        """See the base class. Python traces the programs one by one; meanwhile XLA compiles them in threads."""
         state, settings = self._state_on_all(), self._settings(False, 0.0, False)
-        # Workers compile in one order, as compiling for several may have them wait for each other.
+        # Several workers compile in the same order, since compiling may make them wait for each other.
         several = self.replicas > len(self.own)
         found: dict[tuple, Any] = {}
         with ThreadPoolExecutor(1 if several else min(available_cores(), MOST_COMPILED)) as threads:
@@ -123,7 +123,7 @@ class JaxStep(UpdateStep):
                 if key not in found:  # updates of several shapes may have a program in common
                     lowered = self._program(name, problem).lower(*given)
                     threads.submit(lowered.compile)
-                    # Outputs: sums, for the next program.
+                    # Its outputs are sums, the inputs of the next program.
                     split = functools.partial(jax.ShapeDtypeStruct, sharding=self._devices.split_layout)
                     found[key] = jax.tree.map(lambda one: split(one.shape, one.dtype), lowered.out_info)
                 return found[key]
@@ -166,7 +166,7 @@ class JaxStep(UpdateStep):
             settings = (same, same, split)
             layouts = [self._devices.layout(tuple(variable.shape)) for variable in self._state]
             new = (layouts, self._devices.layout(()))
-            # Sums of micro-batches are each replica's own until they are reduced.
+            # Until the reduction, each replica has its own sums over micro-batches.
             kinds: dict[str, tuple[Callable, Any, Any, tuple[int, ...], Any]] = {
                 "whole": (self._full_update, (same, split, *settings), same, (0,), new),
                 "first": (self._local_sums, (same, split), split, (), None),
@@ -174,7 +174,7 @@ class JaxStep(UpdateStep):
                 "apply": (self._apply, (same, split, *settings), same, (0,), new),
             }
             function, given, found, donated, lies = kinds[name]
-            # Along the axis of shards, XLA splits the work by how the weights lie.
+            # Along the axis of shards, XLA partitions the work by the layout of the weights.
             on_each = jax.shard_map(
                 functools.partial(function, problem), mesh=self._devices.mesh, axis_names={REPLICA},
                 in_specs=given, out_specs=found, check_vma=False,
@@ -192,7 +192,7 @@ class JaxStep(UpdateStep):
     def _local_sums(self, problem: str, state: Values, part: Part) -> Any:
         """On one replica: gradients of its loss sum times the loss scale, changes of statistics times tokens, counts.
 
-        All have a first axis of size 1, that of the replicas.
+        Axis 0 of all results is the replicas; its size here is 1.
         """
         values = state[: len(self._loss.variables)]
         trained, fixed = values[: self._loss.trained], values[self._loss.trained :]
@@ -204,7 +204,7 @@ class JaxStep(UpdateStep):
         padded = size if self.loss_scale.dynamic else jnp.float32(1.0)
 
         def scaled_loss(trained: Values):
-            # Philox, which devices draw several times as fast as Keras's default, threefry; its keys have four words.
+            # Philox is several times as fast on devices as Keras's default, threefry. Its keys have four words.
             with jax.default_prng_impl("rbg"):
                 found = self._loss(problem, [*trained, *fixed], features, seed)
             reach.read = [number for number in found.read if number < self._loss.trained]
@@ -219,7 +219,7 @@ class JaxStep(UpdateStep):
         return jax.tree.map(lambda value: jnp.where(counts > 0, value, 0.0)[None], sums)
 
     def _apply(self, problem: str, state: Values, sums, applies, rate, stops) -> tuple[Values, tuple]:
-        """On one replica, the same on all: the next state, and what the update did."""
+        """On one replica, with the same results on all: the next state, and the values of `UpdateStats`."""
         gradients, changes, counts = jax.tree.map(lambda value: value[0], sums)
         add_up = functools.partial(jax.lax.psum, axis_name=REPLICA)
         gradients = [add_up(g.astype(self._reduction_dtype)).astype(jnp.float32) for g in gradients]
@@ -243,14 +243,14 @@ class JaxStep(UpdateStep):
             jnp.where(applied, scope.get_current_value(variable), old)
             for variable, old in zip(self._state, state, strict=True)
         ]
-        with self._scope_of(state) as scope:  # overflows lower it, too
+        with self._scope_of(state) as scope:  # also after an overflow, which lowers the scale
             self.loss_scale.update(finite, applies)
         for number, variable in enumerate(self.loss_scale.variables, len(new) - len(self.loss_scale.variables)):
             new[number] = scope.get_current_value(variable)
         return new, (loss_sum, tokens, norm, finite, padded, stops)
 
     def _change_weights(self, problem: str, gradients: Values, rate) -> None:
-        """Changes the weights that the loss of a problem reaches, their slots and averages; in a scope."""
+        """Updates the weights that a problem's loss depends on, their slots and averages; called within a scope."""
         for number, gradient in zip(self._reach[problem].read, gradients, strict=True):
             weight = self.trained[number]
             if self._weight_decay and len(weight.shape) >= 2:

@@ -31,14 +31,14 @@ _LAST_S = 7 * 24 * 3600
 _WORKER = "worker"
 
 _LOST = re.compile(r"Gloo|NCCL|oordination service|eartbeat")
-"""What errors say after another worker has ended."""
+"""Found in the messages of errors after another worker has ended."""
 
 
 def connect(cluster: Cluster) -> None:
-    """Waits until all workers are there; their devices are those of JAX from then on.
+    """Waits until all workers have started; from then on, JAX knows the devices of all.
 
     Raises:
-        UserError: JAX has started already.
+        UserError: JAX has already started.
         MachineError: the chief cannot listen at its address.
     """
     if jax.distributed.is_initialized():
@@ -58,29 +58,29 @@ def connect(cluster: Cluster) -> None:
 
 
 def gather(own_N: np.ndarray) -> np.ndarray:
-    """Returns the numbers of every worker, (W, N), by way of the processors; each calls it with as many numbers."""
+    """Returns the numbers of every worker, (W, N), sent between CPUs; all workers must pass equally many."""
     mesh, together = _all_processors()
-    words = np.ascontiguousarray(own_N)[None].view(np.uint32)  # JAX has no integers of 64 bits
+    words = np.ascontiguousarray(own_N)[None].view(np.uint32)  # by default JAX has no 64-bit integers
     split = jax.make_array_from_process_local_data(NamedSharding(mesh, PartitionSpec(_WORKER)), words)
     return np.asarray(together(split)).view(own_N.dtype)
 
 
 @functools.cache
 def _all_processors():
-    """Returns a mesh of a processor of each worker, and a function that gives all of an array to all of them."""
+    """Returns a mesh of one CPU device of each worker, and a function that copies a split array to all of them."""
     first = {device.process_index: device for device in reversed(jax.devices("cpu"))}
     mesh = Mesh(np.array([first[worker] for worker in sorted(first)]), (_WORKER,))
     return mesh, jax.jit(lambda array: array, out_shardings=NamedSharding(mesh, PartitionSpec()))
 
 
 class JaxWorkers(Workers):
-    """Workers that talk by arrays which all of them have parts of."""
+    """Workers that communicate by arrays that are split over all of them."""
 
     @contextlib.contextmanager
     def guard(self) -> Iterator[None]:
-        """See the base class; whatever is raised, this process then ends without waiting for the others.
+        """See the base class. After any exception, this process exits without waiting for the others.
 
-        JAX would wait for them at its end, who wait for this one: they find out when it is gone.
+        At exit, JAX would wait for the other workers, which wait for this one and notice only its end.
         """
         try:
             with super().guard():

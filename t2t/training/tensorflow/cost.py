@@ -11,7 +11,7 @@ from t2t.training.tensorflow.forward_graph import logits_graph, loss_graph
 _PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 _CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")
 _FREE = frozenset({"Const", "ReadVariableOp", "Placeholder", "Identity", "Reshape", "NoOp", "StridedSlice", "Shape"})
-"""Operations whose outputs take no memory of their own."""
+"""Operations whose outputs are not counted as memory."""
 
 
 def forward_cost(model: SequenceModel, batch: Batch) -> ForwardCost:
@@ -25,7 +25,7 @@ def forward_cost(model: SequenceModel, batch: Batch) -> ForwardCost:
 
 
 def forward_bytes(model: SequenceModel, batch: Batch) -> int:
-    """Returns the bytes of all that the training loss of a batch computes on its way."""
+    """Returns the total bytes of the intermediate tensors of a batch's training loss."""
     outputs = (
         tensor for op in loss_graph(model, batch).get_operations() if op.type not in _FREE for tensor in op.outputs
     )

@@ -1,4 +1,4 @@
-"""The devices of training: visible GPUs of one machine or several, or replicas on the processor."""
+"""The devices that TensorFlow trains on: visible GPUs of one machine or several, or replicas on the processor."""
 
 import contextlib
 import functools
@@ -24,11 +24,11 @@ class StrategyDevices(Devices):
         return self.strategy.scope()
 
     def spread(self, variables: Sequence[keras.Variable]) -> None:
-        """Does nothing: they were made on all devices, and every assignment is one on all."""
+        """Does nothing: variables were created on all devices, and every assignment reaches all."""
 
 
 def own_replicas(strategy: tf.distribute.Strategy) -> range:
-    """Returns the numbers of the replicas in this process."""
+    """Returns the indices of the replicas in this process."""
     count = len(strategy.extended.worker_devices)
     resolver = strategy.cluster_resolver
     first = count * resolver.task_id if resolver is not None and strategy.num_replicas_in_sync > count else 0
@@ -41,11 +41,11 @@ def build_strategy(worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = 
     Args:
         worker_gpu: number of GPUs; 0 = all visible ones, or one processor replica where there is none.
         worker_cpu: number of replicas on the processor instead; for tests and for trying out distribution.
-        cluster: the processes; of several, it waits until all are there.
+        cluster: the processes; with several, waits until all have started.
 
     Raises:
-        UserError: more GPUs than there are, replicas asked for after TensorFlow has started with fewer, or several
-            replicas on the processor of each of several workers.
+        UserError: more GPUs than are visible, more replicas than TensorFlow has started with, or several replicas on
+            the processor of each of several workers.
     """
     if cluster is not ALONE:
         return _across_workers(worker_gpu, worker_cpu, cluster)

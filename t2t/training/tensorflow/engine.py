@@ -1,4 +1,4 @@
-"""TensorFlow as what trains."""
+"""The training engine of TensorFlow."""
 
 import contextlib
 from pathlib import Path
@@ -23,7 +23,7 @@ from t2t.training.workers import Workers
 
 
 class TensorFlowTraining(TrainingEngine):
-    """Trains under a `MirroredStrategy`, of several workers a `MultiWorkerMirroredStrategy`."""
+    """Trains under a `MirroredStrategy`, or with several workers a `MultiWorkerMirroredStrategy`."""
 
     always_compiles = False
     adam = FusedAdam

@@ -1,4 +1,4 @@
-"""TensorBoard's events, written by TensorFlow."""
+"""Writes TensorBoard events with TensorFlow."""
 
 import contextlib
 import re
@@ -12,11 +12,11 @@ from t2t.errors import MachineError, one_line
 from t2t.training.engine import EventWriter
 
 _OPERATION = re.compile(r"\{\{function_node .*?\}\} ?| ?\[Op:\w+\]( name: ?)?")
-"""Where in TensorFlow something happened, in its messages."""
+"""Places in TensorFlow that its messages name, removed for the user."""
 
 
 class TensorFlowEvents(EventWriter):
-    """Writes by `tf.summary`."""
+    """Writes with `tf.summary`."""
 
     def __init__(self, folder: Path):
         self._folder = folder
@@ -24,8 +24,8 @@ class TensorFlowEvents(EventWriter):
 
     def write(self, group: str, update: int, figures: Mapping[str, float]) -> None:
         """See the base class."""
-        # Arrays: TensorFlow keeps a tensor of each Python number for the life of the process. And of float64, whose
-        # values beyond float32, e.g. of a perplexity, become infinite and no error.
+        # Arrays, since TensorFlow keeps a tensor of each Python number for the life of the process. Of float64, since
+        # its values beyond float32, e.g. of a perplexity, become infinite instead of an error.
         with _events_on_disk(self._folder):
             if group not in self._writers:
                 self._writers[group] = tf.summary.create_file_writer(str(self._folder / group))
@@ -42,7 +42,7 @@ class TensorFlowEvents(EventWriter):
 
 @contextlib.contextmanager
 def _events_on_disk(folder: Path) -> Iterator[None]:
-    """Raises MachineError, one line, in place of TensorFlow's errors about writing events."""
+    """Context manager that turns TensorFlow's errors about writing events into a one-line MachineError."""
     try:
         yield
     except tf.errors.OpError as error:

@@ -1,4 +1,4 @@
-"""The operations of a forward pass, traced and never run: what memory and cost are counted from."""
+"""Graphs of the forward pass, traced but never run, from which memory and cost are counted."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,6 +1,6 @@
-"""The gradient of one batch, as a function of the weights, which each replica calls with its own.
+"""The gradient of one batch, as a function that each replica calls with its own weights.
 
-What a forward pass assigns to statistics is returned like the gradient, for the update to apply.
+What a forward pass assigns to statistics is returned with the gradient, for the update to apply.
 
 Legend: P numbers in all weights together, Q numbers in all statistics together.
 """
@@ -23,11 +23,11 @@ class LocalGradient:
     """Sums of losses, their gradients and changes of statistics, of a model of one problem or several.
 
     Args:
-        model: under the scope of a strategy or not.
+        model: created within the scope of a strategy or without.
         objective: what is minimized.
-        scales_loss: whether the gradient must fit float16 on its way.
+        scales_loss: whether the loss is scaled, so that float16 gradients neither overflow nor vanish.
         xla: whether XLA compiles it, one program for each shape of batches; nothing in it waits for the host.
-        adapters: what is trained in place of the weights of the model; None for these.
+        adapters: trained in place of the weights of the model; None to train the weights.
     """
 
     def __init__(
@@ -45,18 +45,18 @@ class LocalGradient:
         self._assigned: dict[str, list[int]] = {}
 
     def trace(self, problem: str, variables: Sequence[tf.Variable], features: Tensors) -> None:
-        """Prepares the function of a problem, "" of a model of one; any batch of the ranks of `features` fits it."""
+        """Traces the function of a problem ("" if the model has one); `features` determine only ranks and dtypes."""
         if problem in self._functions:
             return
 
-        def local_gradient(*arguments):  # programs of XLA are called as the function is
+        def local_gradient(*arguments):  # XLA names its programs after the function
             return self._compute(problem, *arguments)
 
         of_any_size = {
             name: tf.TensorSpec([None] * tensor.shape.rank, tensor.dtype) for name, tensor in features.items()
         }
         arguments: tuple[Any, ...] = (list(variables), of_any_size, tf.TensorSpec([2], tf.int64))
-        if self._scales_loss:  # TensorFlow makes another copy of the function for each call that it gives a constant
+        if self._scales_loss:  # else it would be a constant, for which TensorFlow copies the function at each call
             arguments += (tf.TensorSpec([], tf.float32),)
         self._functions[problem] = ReplicaFunction(local_gradient, arguments, self._xla)
 
@@ -75,10 +75,10 @@ class LocalGradient:
         tensor, or an empty list without statistics.
 
         Args:
-            problem: whose batch it is; traced before.
-            variables: of this replica, those that are trained and then the others.
-            features: its batch.
-            seed: (2,) int64, of its dropout masks.
+            problem: of the batch; must have been traced.
+            variables: of this replica, the trained ones first.
+            features: the batch.
+            seed: (2,) int64, of the dropout masks.
             scale: () float32.
         """
         return self._functions[problem](list(variables), features, seed, *([scale] if self._scales_loss else []))

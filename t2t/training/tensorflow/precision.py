@@ -1,4 +1,4 @@
-"""How TensorFlow multiplies, see `t2t.training.precision`."""
+"""The precision of TensorFlow's matrix products, see `t2t.training.precision`."""
 
 import tensorflow as tf
 
@@ -6,7 +6,7 @@ from t2t.training.precision import FLOAT32, policy_of
 
 
 def multiplies_bfloat16() -> bool:
-    """Returns whether there are GPUs and all that are visible multiply bfloat16: NVIDIA's from Ampere (2020) on."""
+    """Returns whether there are GPUs and all visible ones multiply bfloat16: NVIDIA's since Ampere (2020)."""
     details = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.get_visible_devices("GPU")]
     return bool(details) and all(one.get("compute_capability", (0, 0)) >= (8, 0) for one in details)
 

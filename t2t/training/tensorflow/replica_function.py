@@ -1,8 +1,8 @@
 """Functions that are traced once, and called by each replica with its own values.
 
-A graph in which every replica has the whole of an update grows with their number, and so do the minutes before the
-first update and the memory that it takes. Calling one function from each is not yet enough: by default TensorFlow goes
-through the function again at each call, to infer shapes, and again on each device, to optimize it.
+If the graph held a full update for every replica, it would grow with their number, and so would its memory and the time
+to the first update. Calling one function from each replica is not enough: by default TensorFlow processes the function
+again at each call, to infer shapes, and again on each device, to optimize it.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,18 +14,18 @@ Attribute = tf.compat.v1.AttrValue
 
 
 class ReplicaFunction:
-    """A function of tensors and variables, which must not hold any of its own.
+    """A function of tensors and variables; it must not capture any others.
 
     No argument of a call should be a constant: TensorFlow makes a copy of the function for each call that has one.
 
     Args:
-        function: what is traced, once, outside of other functions.
-        arguments: nested specs of tensors, and the variables of any one replica.
+        function: traced once, outside other functions.
+        arguments: nested structure of tensor specs, and of the variables of any one replica.
         xla: whether XLA compiles it, one program for each shape of its tensors.
     """
 
     def __init__(self, function: Callable, arguments: Sequence[Any], xla: bool = False):
-        # Inlined, the replicas' parts would be optimized as one large graph.
+        # If inlined, the calls of all replicas would be optimized as one large graph.
         attributes = {"_noinline": True}
         compiled = tf.function(function, autograph=False, jit_compile=xla or None, experimental_attributes=attributes)
         self.traced = compiled.get_concrete_function(*arguments)
@@ -33,7 +33,7 @@ class ReplicaFunction:
         assert not self.traced.captured_inputs, "another replica would be given the first one's"
 
     def __call__(self, *arguments):
-        """Calls it, in the graph of another function, with what is like the `arguments` that it was traced with."""
+        """Calls it within the graph of another function; `arguments` must match those that it was traced with."""
         inputs = [x.handle if isinstance(x, tf.Variable) else x for x in tf.nest.flatten(arguments)]
         results = tf.nest.flatten(self.traced.structured_outputs)
         types = [result.dtype for result in results]
@@ -45,10 +45,10 @@ class ReplicaFunction:
         return tf.nest.pack_sequence_as(self.traced.structured_outputs, call.outputs)
 
     def _attributes(self, inputs: Sequence[tf.Tensor], types: Sequence[tf.DType]) -> dict[str, Any]:
-        """Returns the attributes of a call, which leave out what need not be done again each time."""
+        """Returns the attributes of a call; they disable work that need not be repeated at each call."""
         config = tf.compat.v1.ConfigProto()
         optimizer = config.graph_options.rewrite_options
-        optimizer.meta_optimizer_iterations = optimizer.ONE  # of two; the calling graph's optimizer has seen it, too
+        optimizer.meta_optimizer_iterations = optimizer.ONE  # not two: the calling graph's optimizer also sees it
         options = tf.config.optimizer.get_experimental_options()
         optimizer.disable_meta_optimizer = options.get("disable_meta_optimizer", False)
         attributes = {

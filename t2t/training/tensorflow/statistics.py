@@ -13,8 +13,8 @@ class StatisticsUpdate:
     """Adds changes to statistics, the same on all replicas.
 
     Args:
-        strategy: under whose scope the variables are made.
-        variables: those that are not trained.
+        strategy: in whose scope the variables were created.
+        variables: the untrained ones.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, variables: Sequence[tf.Variable]):

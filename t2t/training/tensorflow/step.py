@@ -31,7 +31,7 @@ class TensorFlowStep(UpdateStep):
         optimizer: made under the strategy's scope.
         strategy: a MirroredStrategy, or a MultiWorkerMirroredStrategy.
         scale_loss: whether to scale the loss dynamically (float16).
-        reduction_dtype: in which several replicas add up their gradients.
+        reduction_dtype: type in which several replicas sum their gradients.
         rules: see the base class.
     """
 
@@ -65,11 +65,11 @@ class TensorFlowStep(UpdateStep):
         self._compiled: dict[tuple[str, str], Any] = {}
 
     def compile(self, updates: Sequence[Sequence[Sequence[Features]]], problem: str = "") -> None:
-        """See the base class: TensorFlow compiles when it runs."""
+        """Does nothing: TensorFlow compiles programs when it first runs them."""
 
     def _run(self, micro_batches, update: int, rate: float, problem: str, applies: bool, stops=False) -> UpdateStats:
-        with np.errstate(over="ignore"):  # what it does to the weights is found where they are saved
-            # No Python number: TensorFlow keeps a tensor of each that it has met, for the life of the process.
+        with np.errstate(over="ignore"):  # saving checks that the weights are finite
+            # Not a Python number: TensorFlow keeps a tensor of each one for the life of the process.
             rate = tf.constant(np.asarray(rate, np.float32))
         settings = (tf.constant(applies), rate, tf.constant(float(stops)))
         if len(micro_batches) == 1:
@@ -88,7 +88,7 @@ class TensorFlowStep(UpdateStep):
         return [{name: tf.constant(array) for name, array in batch.items()} for batch in batches], seeds
 
     def _function(self, name: str, problem: str, features: list[dict[str, tf.Tensor]] | None = None):
-        """Returns the traced function; any batch size and length goes through one trace."""
+        """Returns the traced function; one trace serves all batch sizes and lengths."""
         if (name, problem) not in self._compiled:
             signature: list[Any] = []
             if features is not None:
@@ -138,7 +138,7 @@ class TensorFlowStep(UpdateStep):
         """On one replica: the gradient of its loss sum, times the loss scale, (P,), its counts, and changes.
 
         Counts are (3,) float32: the loss sum, the tokens, the tokens with padding. The changes of statistics, (Q,), are
-        missing where there are none.
+        left out if there are no statistics.
         """
         number = self._replica()
         own = (self._variables_of(number), features[number], seeds[number])
@@ -147,12 +147,12 @@ class TensorFlowStep(UpdateStep):
         return gradient_P, tf.stack([loss_sum, tokens, padded]), *changes
 
     def _replica(self) -> int:
-        """On one replica: its number in this process."""
+        """On one replica: its index in this process."""
         number = tf.distribute.get_replica_context().replica_id_in_sync_group
         return int(tf.get_static_value(tf.convert_to_tensor(number))) - self.own.start
 
     def _variables_of(self, replica: int) -> list[tf.Variable]:
-        """Returns the variables of a replica of this process, those that are trained first."""
+        """Returns the variables of a replica of this process, the trained ones first."""
         local = self.strategy.experimental_local_results
         return [local(variable)[replica] for variable in (*self._weights, *self._fixed)]
 
@@ -172,7 +172,7 @@ class TensorFlowStep(UpdateStep):
         finite = tf.math.is_finite(norm) & tf.math.is_finite(loss_sum) & (tokens > 0)
         if self._clip:
             scale = scale * tf.minimum(self._clip / norm, 1.0)
-        # One factor for the mean, the loss scale, the clipping and for what is not applied: one pass over the gradient.
+        # One pass over the gradient: one factor for the mean, loss scale and clipping, and 0 if it is not applied.
         gradient_P = tf.math.multiply_no_nan(gradient_P, tf.where(finite & applies, scale, 0.0))
         means = [
             tf.math.multiply_no_nan(add_up(change_Q), tf.where(finite & applies, 1.0 / tf.maximum(tokens, 1.0), 0.0))
@@ -203,7 +203,7 @@ class TensorFlowStep(UpdateStep):
         return self._update.on_replica(problem, self._replica(), gradient_P, applied, rate), changes, stats
 
     def _finish(self, problem: str, applies, rate, gradients, changes, stats: UpdateStats) -> UpdateStats:
-        """Across replicas: applies and counts what replicas do not by themselves."""
+        """Across replicas: applies and counts what the replicas do not do themselves."""
         stats = UpdateStats(*(self.strategy.experimental_local_results(x)[0] for x in stats))
         with self.strategy.scope():
             self._update.across(problem, gradients, stats.finite & applies, rate)

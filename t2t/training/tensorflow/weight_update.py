@@ -1,4 +1,4 @@
-"""How weights change by a gradient: decoupled decay, the optimizer's rule, moving average.
+"""Updates the weights by a gradient: decoupled decay, the optimizer's rule, moving average.
 
 Legend: P numbers in all weights together.
 """
@@ -14,15 +14,15 @@ from t2t.training.tensorflow.replica_function import ReplicaFunction
 
 
 class WeightUpdate:
-    """Updates of weights by a reduced gradient, which is the same on all replicas.
+    """Updates weights by a reduced gradient, which is the same on all replicas.
 
-    Adam is one function that each replica calls with its own variables. Rules of Keras are applied across replicas,
-    weight by weight.
+    Adam is one function that each replica calls with its own variables. Other rules, those of Keras, are applied across
+    replicas, weight by weight.
 
     Args:
-        optimizer: built, as the weights are, under the scope of the strategy.
+        optimizer: built, like the weights, in the scope of the strategy.
         strategy: of one worker or several.
-        weights: those that are trained.
+        weights: the trained ones.
         averages: their moving averages, none or one for each.
         weight_decay: decoupled decay of weights of two or more dimensions.
         ema_decay: of the moving averages.
@@ -44,7 +44,7 @@ class WeightUpdate:
         self._reached: dict[str, list[int]] = {}
 
     def trace(self, problem: str, reached: list[int]) -> None:
-        """Prepares the updates of a problem, whose loss depends on the weights of these numbers."""
+        """Prepares the updates of a problem whose loss depends on the weights with the indices `reached`."""
         if problem in self._reached:
             return
         self._reached[problem] = reached
@@ -60,9 +60,9 @@ class WeightUpdate:
             self._functions[problem] = ReplicaFunction(update, arguments)
 
     def on_replica(self, problem: str, replica: int, gradient_P: tf.Tensor, applied, rate) -> list[tf.Tensor]:
-        """On one replica, by its number in this process: updates its variables, or returns what `across` needs.
+        """On one replica, by its index in this process: updates its variables, or returns gradients for `across`.
 
-        The gradient is 0 where `applied`, () bool, is False; then nothing changes.
+        If `applied`, () bool, is False, the gradient must be 0, and nothing changes.
         """
         reached = self._reached[problem]
         if not isinstance(self._optimizer, FusedAdam):
@@ -72,14 +72,14 @@ class WeightUpdate:
         return []
 
     def across(self, problem: str, gradients: list[Any], applied, rate) -> None:
-        """Across replicas: counts the update, and applies it where `on_replica` has not."""
+        """Across replicas: counts the update, and applies it if `on_replica` did not."""
         if gradients:
-            # Rules of Keras change their slots by any gradient.
+            # Keras's rules change their slots even if the gradient is 0.
             tf.cond(applied, lambda: self._update_across(problem, gradients, applied, rate), lambda: None)
         self._optimizer.iterations.assign_add(tf.cast(applied, self._optimizer.iterations.dtype))
 
     def _variables_of(self, replica: int, reached: list[int]) -> list[list[tf.Variable]]:
-        """Returns a replica's part of the weights that are reached, their slots and averages."""
+        """Returns a replica's part of the weights `reached`, their slots and averages."""
         kinds = [self._weights, *self._optimizer.slots(), *([self._averages] if self._averages else [])]
         local = self._strategy.experimental_local_results
         return [[local(kind[index])[replica] for index in reached] for kind in kinds]
@@ -89,7 +89,7 @@ class WeightUpdate:
         return [tf.reshape(pieces[index], self._weights[index].shape) for index in reached]
 
     def _rates(self, applied, rate) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the learning rate and the new weights' share in the averages, 0 where nothing is applied."""
+        """Returns the learning rate and the new weights' share in the averages, both 0 if nothing is applied."""
         return tf.where(applied, rate, 0.0), tf.where(applied, 1.0 - self._ema_decay, 0.0)
 
     def _decay(self, weight: tf.Variable, rate) -> None:

@@ -15,7 +15,7 @@ from t2t.training.workers import Workers
 
 
 class TensorFlowWorkers(Workers):
-    """Workers that talk by the collective operations of a strategy."""
+    """Workers that communicate by the collective operations of a strategy."""
 
     def __init__(self, strategy: tf.distribute.Strategy, cluster: Cluster = ALONE):
         super().__init__(cluster)
@@ -40,7 +40,7 @@ class TensorFlowWorkers(Workers):
         return {int(number) for number in re.findall(r"/task:(\d+)", message)}
 
     def _sum_of_workers(self, tensor):
-        """Returns a tensor's sum over the workers, each of which has one."""
+        """Returns the sum of the workers' tensors."""
         return self._strategy.experimental_local_results(self._summed(tensor))[0]
 
     @tf.function(autograph=False, reduce_retracing=True)
@@ -59,7 +59,7 @@ class TensorFlowWorkers(Workers):
         return number % len(self._strategy.extended.worker_devices)
 
     def _send_variables(self, variables: Sequence[tf.Variable]) -> None:
-        """Gives variables the values that the chief's first replica has."""
+        """Copies the values of the chief's first replica to the variables of all."""
 
         def replica():
             context = tf.distribute.get_replica_context()

@@ -1,4 +1,4 @@
-"""What a user meets where XLA cannot compile a model."""
+"""Error messages for models that XLA cannot compile."""
 
 import contextlib
 import re
@@ -14,17 +14,17 @@ _COMPILING = (
     tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.InternalError, tf.errors.NotFoundError,
     tf.errors.FailedPreconditionError,
 )  # fmt: skip
-"""What TensorFlow raises for an operation that XLA does not have, a size that it must know and does not, a compiler of
-the device that is missing or fails."""
+"""What TensorFlow raises for an operation that XLA lacks, a size that XLA must know but does not, or a device compiler
+that is missing or fails."""
 _TELLS = re.compile("xla|compil|local_gradient|libdevice|ptxas", re.IGNORECASE)
-"""What such an error mentions; others of these kinds are of other parts of an update, e.g. a worker that has ended."""
+"""Found in the messages of such errors; other errors of these types have other causes, e.g. a worker that has ended."""
 
 
 @contextlib.contextmanager
 def xla_errors(enabled: bool, batch: Mapping[str, Any]) -> Iterator[None]:
-    """Turns a failure to compile or run the program for a batch into a line that says what to do.
+    """Turns a failure to compile or run the program for a batch into a UserError that says what to do.
 
-    It never goes on without XLA: a run that is slower than expected for a reason long scrolled away helps nobody.
+    There is no fallback without XLA: a run must not be slow for a reason that has long scrolled off the screen.
     """
     try:
         yield
