@@ -69,7 +69,7 @@ _MODULES = {
     ),
     "t2t.tuning.api": ("tune",),
 }  # fmt: skip
-"""Module to the names that come from it; the block above says the same to type checkers."""
+"""Module -> names that are imported from it at first use; the block above repeats this for type checkers."""
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [

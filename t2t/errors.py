@@ -1,8 +1,8 @@
-"""The errors that a user meets.
+"""Errors that are shown to the user as one line.
 
-One grammar: what was asked; what was found; what is allowed; what to do. A mistake of the user is one line and
-exit status 2, a fault of the machine one line and exit status 1; everything else is a bug and keeps its traceback.
-Messages name a setting as the commands do, `--data_dir`; the functions of `t2t.runs` render it as their argument.
+Messages have a fixed order: what was requested; what was found; what is allowed; what to do. A `UserError` ends a
+command with exit status 2, a `MachineError` with 1; any other exception is a bug and keeps its traceback. Messages name
+a setting as the commands do, `--data_dir`; the functions of `t2t.runs` rewrite that to the name of their argument.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ class T2TError(Exception):
 
 
 class UserError(T2TError):
-    """What was asked for cannot be done as asked; asking differently can mend it."""
+    """The request cannot be fulfilled, but the user can correct it."""
 
     exit_status = 2
 
@@ -43,12 +43,12 @@ class UnknownArgumentError(ArgumentError, UnknownNameError):
 
 
 def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """Returns the names most like `name`, best first, at most `most` of them."""
+    """Returns at most `most` known names that resemble `name`, the most similar first."""
     return difflib.get_close_matches(name, sorted(known), n=most, cutoff=0.5)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Returns `did you mean a, b or c?;` and a space, or nothing where no known name is near."""
+    """Returns `did you mean a, b or c?; `, with the space at its end, or "" if no known name is similar."""
     names = nearest(name, known)
     if not names:
         return ""
@@ -62,14 +62,14 @@ def one_line(text: object) -> str:
 
 
 def asked_and_found(asked: str, found: str) -> str:
-    """Returns `asked a, found b`; of two long texts what is around the first place where they differ."""
+    """Returns `asked a, found b`; long texts are cut to the part around their first difference."""
     same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(asked, found, strict=False)))
     begin = max(0, same - 100)
     return f"asked {_cut(asked, begin)}, found {_cut(found, begin)}"
 
 
 def _cut(text: str, begin: int, most: int = 200) -> str:
-    """Returns a text for a message; of a long one the characters from `begin`."""
+    """Returns a text, cut to `most` characters from about `begin` on if it is longer; `...` marks the cuts."""
     if len(text) <= most:
         return text
     begin = min(begin, len(text) - most)
@@ -83,11 +83,17 @@ def first_few(texts: Sequence[str], separator: str = "; ", most: int = 8) -> str
 
 @contextlib.contextmanager
 def memory_errors_as_machine_errors(what: str, cure: str) -> Iterator[None]:
-    """Turns running out of memory, the processor's or the device's, into a line that says what to change."""
+    """Context that turns out-of-memory errors of the processor or a device into a MachineError.
+
+    Args:
+        what: what does not fit, for the message.
+        cure: what to change, for the message.
+    """
     try:
         yield
     except Exception as error:
-        # Classes of TensorFlow and JAX are known by their names: this floor has neither. JAX's is of all its errors.
+        # Errors of TensorFlow and JAX are recognized by class name, as neither is imported here. JAX has only one
+        # class.
         name = type(error).__name__
         is_of_jax = name == "JaxRuntimeError" and str(error).startswith("RESOURCE_EXHAUSTED")
         if isinstance(error, MemoryError) or name == "ResourceExhaustedError" or is_of_jax:
@@ -97,21 +103,21 @@ def memory_errors_as_machine_errors(what: str, cure: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def needs_extra(extra: str, need: str) -> Iterator[None]:
-    """Context in which optional packages are imported; one that is not installed is a UserError.
+    """Context for importing optional packages; raises UserError if one is not installed.
 
     Args:
-        extra: the extra of this project that installs the packages.
+        extra: the extra of this project, for pip, that installs the packages.
         need: what needs them, e.g. a flag or a problem.
     """
     try:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package in ("", "t2t"):  # a fault of this project
+        if package in ("", "t2t"):  # a bug of this project
             raise
         raise UserError(f"{need}: the package {package} is not installed; pip install 't2t-keras[{extra}]'") from None
 
 
 def shapes_of(batch: Mapping[str, Any]) -> str:
-    """Returns what kind of batch it is, for a message: `a batch of inputs (64, 20), targets (64, 22)`."""
+    """Describes a batch by its shapes, for a message: `a batch of inputs (64, 20), targets (64, 22)`."""
     return "a batch of " + ", ".join(f"{name} {array.shape}" for name, array in batch.items())

@@ -1,1 +1,1 @@
-"""Load a model once, decode many times: what is behind every decoder. Start with `translator`."""
+"""Decoding and scoring with a loaded model, behind all commands that decode. Start with `translator`."""

@@ -1,8 +1,8 @@
-"""Word alignments: the word of the input that each word of an output looks at most.
+"""Word alignments: for each word of an output, the word of the input that it attends to most.
 
-The layers of the model run once on the whole output, as in `t2t.inference.attention`. The weights of a token are those
-of the step that predicts it; they are added up over the tokens of words. By default all heads of the last layer but
-one are averaged, as Garg et al. 2019 do (arXiv:1909.02074).
+The layers of the model run once on the whole output, as in `t2t.inference.attention`. The attention weights of a token
+are those of the step that predicts it, summed over the tokens of each word. By default all heads of the last layer but
+one are averaged, as in Garg et al. 2019 (arXiv:1909.02074).
 
 Legend: B batch, H heads, T target length, S source length.
 """
@@ -29,7 +29,7 @@ from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
 
 LINEAR_UP_TO = 64
-"""Ids of a row up to which memory grows with their number, and beyond with its square, as attention weights do."""
+"""Rows of more ids count by the square of their length in the size of a batch, as their attention weights grow so."""
 
 
 class WordAligner:
@@ -40,7 +40,7 @@ class WordAligner:
         problem: with its vocabularies.
 
     Raises:
-        UserError: inputs or outputs are no text, the problem rewrites outputs, or no layer attends to the inputs.
+        UserError: inputs or outputs are not text, the problem rewrites outputs, or no layer attends to the inputs.
     """
 
     def __init__(self, model: SequenceModel | Ensemble, problem: Problem):
@@ -58,7 +58,7 @@ class WordAligner:
             self._heads.append([weights.shape[1] for weights in layers])
 
     def check(self, hparams: DecodeHParams) -> None:
-        """Raises UserError where a model lacks the layer or the head, or outputs have no token for unknown words."""
+        """Raises UserError if a model lacks the layer or head, or targets no unknown token for `replace_unknown`."""
         vocabulary = self._problem.encoders[TARGETS]
         if hparams.replace_unknown and vocabulary.unknown_id is None:
             raise UserError(
@@ -85,10 +85,10 @@ class WordAligner:
         hparams: DecodeHParams,
         dictionary: Mapping[str, str],
     ) -> list[list[Hypothesis]]:
-        """Returns hypotheses with what `hparams` asks for: their alignments, and unknown words replaced.
+        """Returns the hypotheses with alignments added and unknown words replaced, as `hparams` requests.
 
         Args:
-            inputs: of each, its ids as the model reads them and its text, None to read that back from the ids.
+            inputs: (ids as the model reads them, text) of each; text None to decode it from the ids.
             found: hypotheses of each input.
             hparams: what to add, the layer and head, and the size of batches.
             dictionary: translations of words of inputs, for unknown words.
@@ -123,11 +123,11 @@ class WordAligner:
         Args:
             rows: inputs as the model reads them, end of sequence included.
             outputs: as many rows of ids, end of sequence included where the model wrote it.
-            join: makes of the text of an output the one whose words are numbered.
+            join: converts the text of an output to the text whose words are counted.
             hparams: the layer and head, and the size of batches.
         """
         encoders = self._problem.encoders
-        marks = self._problem.language_marks()  # which are no words
+        marks = self._problem.language_marks()  # not part of any word
         first, begun = len(marks.input_start), len(marks.output_start)
         found: list[Links] = [()] * len(rows)
         for number, weights_TS in self._weights(rows, outputs, hparams):
@@ -141,7 +141,7 @@ class WordAligner:
         return self._problem.encoders[INPUTS].decode(row[len(self._problem.language_marks().input_start) :])
 
     def _unknown_words(self, ids: Sequence[int]) -> set[int]:
-        """Returns the numbers of the words of an output that hold the unknown token."""
+        """Returns the indices of the words of an output that contain the unknown token."""
         encoder = self._problem.encoders[TARGETS]
         numbers = word_numbers(encoder, ids, self._problem.join_words)
         return {int(number) for number, token in zip(numbers, ids, strict=False) if token == encoder.unknown_id}
@@ -149,7 +149,7 @@ class WordAligner:
     def _weights(
         self, rows: Sequence[Row], outputs: Sequence[Sequence[int]], hparams: DecodeHParams
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Yields the number of each pair and the mean of the chosen heads, (T, S) with padding."""
+        """Yields the index of each pair and the mean of its chosen heads, (T, S) with padding."""
         lengths = np.array([max(len(row), len(ids)) for row, ids in zip(rows, outputs, strict=True)])
         sizes = np.maximum(lengths, lengths**2 // LINEAR_UP_TO)
         for numbers, inputs_BS in batches_of(rows, sizes, hparams.decode_batch_size):
@@ -190,5 +190,5 @@ def _chosen_heads(layers: Sequence[np.ndarray], hparams: DecodeHParams) -> np.nd
 
 
 def _layer_index(layer: int, count: int) -> int:
-    """Returns the index of a layer, where 0 is the last but one, or the only one."""
+    """Returns the index of layer number `layer`, from 1; 0 is the last but one, or the only one."""
     return layer - 1 if layer else max(count - 2, 0)

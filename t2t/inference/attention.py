@@ -20,10 +20,10 @@ from t2t.specs.constants import INPUTS, TARGETS
 from t2t.text.encoder import TextEncoder
 
 ENCODER, DECODER, ENCODER_DECODER = "encoder", "decoder", "encoder_decoder"
-"""Self-attention of the inputs, self-attention of what is written, attention from what is written to the inputs."""
+"""Self-attention of the inputs, self-attention of the output, attention from the output to the inputs."""
 
 START = "<start>"
-"""What comes before the first piece that is written."""
+"""Label of the position before the first piece of an output."""
 
 
 class NoAttentionError(UserError):
@@ -35,14 +35,14 @@ class AttentionMap:
     """One kind of attention in every layer that has it."""
 
     queries: tuple[str, ...]
-    """Q pieces that look: of the input, or, in a decoder, the piece that is written at each position."""
+    """Q pieces: those of the input, or, in a decoder, the piece that each position writes."""
     keys: tuple[str, ...]
-    """K pieces that are looked at: of the input, or those that were written before, `START` the first."""
+    """K pieces that are attended to: those of the input, or those written before, `START` first."""
     layers: tuple[str, ...]
     """L paths of the layers, the lowest first."""
     weights: np.ndarray
-    """(L, H, Q, K) float32; each query's sum to one over the keys. H is that of the layer with most heads; a layer with
-    fewer has their mean in place of the others."""
+    """(L, H, Q, K) float32; the weights of a query sum to 1 over the keys. H is that of the layer with the most heads;
+    layers with fewer are filled up with the mean of theirs."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,8 +65,8 @@ def attention_maps(
     Args:
         model: with its weights.
         source: its input, with end of sequence where it is text.
-        target: ids of the output, with end of sequence; of no meaning to a model that answers at once.
-        encoders: vocabularies of the features, for the pieces; other features have numbers.
+        target: ids of the output, with end of sequence; ignored by models that are not autoregressive.
+        encoders: vocabularies of the features, for the pieces; positions of other features are numbered from 1.
 
     Raises:
         NoAttentionError: the model has none.
@@ -103,12 +103,12 @@ def attention_maps(
 def layer_weights(record: Record, kind: str) -> dict[str, np.ndarray]:
     """Returns the recorded weights of every layer with one kind of attention, (B, H, Q, K), by path of the layer."""
     of_kind = {path: map(ops.convert_to_numpy, parts) for path, parts in record.items() if _kind(path) == kind}
-    # A recurrent decoder asks once for each position.
+    # A recurrent decoder records one part for each position.
     return {path: np.concatenate(list(parts), axis=2) for path, parts in of_kind.items()}
 
 
 def _kind(path: str) -> str:
-    """Tells the kind of attention of a layer by its path: `model/encoder/.../self_attention` and so on."""
+    """Returns the kind of attention of a layer from its path: `model/encoder/.../self_attention` and so on."""
     if looks_at_source(path):
         return ENCODER_DECODER
     return ENCODER if "/encoder/" in path else DECODER
@@ -122,13 +122,13 @@ def _map_of(weights: dict[str, np.ndarray], queries: tuple[str, ...], keys: tupl
 
 
 def _with_heads(weights_HQK: np.ndarray, most: int) -> np.ndarray:
-    """Returns (`most`, Q, K): the heads of a layer, and their mean in place of each that other layers have more."""
+    """Returns (`most`, Q, K): the heads of a layer, filled up with their mean."""
     mean_1QK = weights_HQK.mean(axis=0, keepdims=True)
     return np.concatenate([weights_HQK, np.repeat(mean_1QK, most - len(weights_HQK), axis=0)])
 
 
 def _labels(pieces: tuple[str, ...], count: int) -> tuple[str, ...]:
-    """Returns the pieces, or numbers where there are none, or where a model makes fewer vectors of its input."""
+    """Returns the pieces, or numbers from 1 if there are none or the model has fewer positions than pieces."""
     return pieces if len(pieces) == count else tuple(map(str, range(1, count + 1)))
 
 

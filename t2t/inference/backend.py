@@ -1,4 +1,4 @@
-"""What runs the functions of models: what TensorFlow and JAX promise alike."""
+"""The interface of the inference backends, TensorFlow and JAX: they compile and run the functions of models."""
 
 import contextlib
 from abc import ABC, abstractmethod
@@ -12,7 +12,7 @@ from t2t.models.base import SequenceModel
 
 
 class ModelFunction(ABC):
-    """A compiled function of tensors that reads a model's weights; their current values count at each call."""
+    """A compiled function of tensors that reads the current weights of a model at each call."""
 
     @abstractmethod
     def __call__(self, *tensors: Any) -> Any:
@@ -20,13 +20,13 @@ class ModelFunction(ABC):
 
 
 class Backend(ABC):
-    """What one of Keras's backends compiles and runs; signatures are structures of `keras.KerasTensor`."""
+    """Compiles and runs functions on one of Keras's backends; signatures are structures of `keras.KerasTensor`."""
 
     name: str
 
     @abstractmethod
     def model_function(self, model: SequenceModel, function: Callable, signature: Sequence[Any]) -> ModelFunction:
-        """Returns the compiled function of a function of tensors.
+        """Compiles a function of tensors.
 
         Args:
             model: whose weights `function` reads.
@@ -40,20 +40,20 @@ class Backend(ABC):
     def batch_search(
         self, model: SequenceModel, settings: SearchSettings, extra_length: int, shortlist: Shortlist | None = None
     ) -> BatchSearch:
-        """Returns what searches batches with a model, see `BatchSearch`."""
+        """Returns the search of batches with a model, see `BatchSearch`."""
 
     @abstractmethod
     def devices_of(self, model: SequenceModel) -> list[str]:
-        """Returns the names of the devices that have the weights of a model; "" where there is one."""
+        """Returns the names of the devices with a copy of the model's weights; `[""]` if there is one copy."""
 
     @abstractmethod
     def use_device(self, number: int, name: str) -> contextlib.AbstractContextManager[None]:
-        """Returns a context that runs what is called on a device; this holds for the thread."""
+        """Returns a context in which this thread runs functions on a device."""
 
     @abstractmethod
     def on_accelerators(self) -> bool:
-        """Returns whether it computes on something else than the processor."""
+        """Returns whether it computes on accelerators instead of the processor."""
 
     @abstractmethod
     def use_single_core_ops(self) -> None:
-        """Makes operations run on one core each, as far as the process still can; see `t2t.inference.parallel`."""
+        """Makes each operation run on one core, if the process still allows that; see `t2t.inference.parallel`."""

@@ -1,4 +1,4 @@
-"""Chooses what runs the functions of models, TensorFlow or JAX, as Keras's backend is; nothing else asks for that."""
+"""Selects the inference backend, TensorFlow or JAX, to match Keras's backend."""
 
 import functools
 
@@ -9,14 +9,14 @@ from t2t.inference.backend import Backend
 
 
 def check_tensorflow(need: str) -> None:
-    """Raises UserError where models do not run on TensorFlow; `need` says what only TensorFlow does."""
+    """Raises UserError if models do not run on TensorFlow; `need` says what requires it."""
     if (name := keras.backend.backend()) != "tensorflow":
         raise UserError(f"KERAS_BACKEND={name}: {need}; unset it for this")
 
 
 @functools.cache
 def inference_backend() -> Backend:
-    """Returns what runs the functions of models in this process.
+    """Returns the backend that runs the functions of models in this process.
 
     Raises:
         UserError: Keras's backend is neither TensorFlow nor JAX.

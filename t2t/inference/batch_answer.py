@@ -1,4 +1,4 @@
-"""Answers of models that give all of an output at once: there is nothing to search, only to read off.
+"""Decoding with models that predict the whole output in one forward pass, so that there is no search.
 
 Legend: B rows of a batch, P positions, V vocabulary, C classes, K hypotheses of each.
 """
@@ -15,7 +15,7 @@ from t2t.specs.features import FeatureKind
 
 
 class BatchAnswer:
-    """Answers batches of inputs; may be called from several threads at a time.
+    """Predicts the outputs of batches of inputs; may be called from several threads at a time.
 
     Args:
         model: with its weights, read at each call; `autoregressive` is False, and it has inputs.
@@ -29,11 +29,11 @@ class BatchAnswer:
     def __call__(self, inputs: np.ndarray) -> SearchResult:
         """Returns the hypotheses of a batch, numpy arrays; a score is the log-probability.
 
-        Of tokens there is one hypothesis: at each position the likeliest id but padding, up to the first end of
-        sequence, or as many as the input has. Of classes there are the K likeliest.
+        For tokens there is one hypothesis: the most probable id but padding at each position, up to the first end of
+        sequence or the length of the input. For classes there are the K most probable.
 
         Args:
-            inputs: (B, S) int32 of tokens, or what other kinds of features are.
+            inputs: (B, S) int32 for tokens; a batch as `FeatureKind` describes for other features.
         """
         return SearchResult(*map(ops.convert_to_numpy, self._compiled(inputs)))
 
@@ -50,17 +50,17 @@ class BatchAnswer:
 
 
 def classes(logits_BC, count: int) -> SearchResult:
-    """Returns the `count` likeliest classes of each row, each as one id; ties: lower id."""
+    """Returns the `count` most probable classes of each row, each as one id; ties: lower id."""
     log_probs_BK, ids_BK = ops.top_k(ops.log_softmax(logits_BC, axis=-1), count)
     return SearchResult(ids_BK[..., None], log_probs_BK, log_probs_BK, ops.ones_like(ids_BK))
 
 
 def tokens(logits_BPV, lengths_B=None) -> SearchResult:
-    """Returns the likeliest ids of each row, padding excepted, up to the first end of sequence.
+    """Returns the most probable ids of each row, padding excepted, up to the first end of sequence.
 
     Args:
         logits_BPV: float32.
-        lengths_B: (B,) int32, positions that a row has, where it has fewer than P.
+        lengths_B: (B,) int32, number of positions of each row; None for P.
     """
     log_probs_BPV = ops.log_softmax(logits_BPV, axis=-1)
     is_padding_V = ops.equal(ops.arange(logits_BPV.shape[-1]), PAD_ID)
@@ -68,7 +68,7 @@ def tokens(logits_BPV, lengths_B=None) -> SearchResult:
     ids_BP = ops.cast(ops.argmax(allowed_BPV, axis=-1), "int32")
     best_BP = ops.max(allowed_BPV, axis=-1)
     ends_BP = ops.cast(ops.equal(ids_BP, EOS_ID), "int32")
-    keep_BP = ops.equal(ops.cumsum(ends_BP, axis=1) - ends_BP, 0)  # no end before it
+    keep_BP = ops.equal(ops.cumsum(ends_BP, axis=1) - ends_BP, 0)  # no end of sequence before it
     if lengths_B is not None:
         keep_BP = ops.logical_and(keep_BP, ops.arange(ops.shape(ids_BP)[1])[None, :] < lengths_B[:, None])
     ids_BP = ops.where(keep_BP, ids_BP, PAD_ID)

@@ -1,7 +1,7 @@
 """Decodes one batch by mask-predict, in one compiled function.
 
 Legend: B sentences of a batch, S source length, N = B * K rows, T width of the outputs, D width, M masked words of all
-rows and one more, P places of all rows, G blocks, R words of a block.
+rows and one more, P positions of all rows, G blocks, R words of a block.
 """
 
 import copy
@@ -38,7 +38,7 @@ class BatchMaskPredict:
     Args:
         model: its current weights are read at each call.
         settings: how to search.
-        extra_length: outputs may be that much longer than their inputs.
+        extra_length: by how many ids an output may be longer than its input.
     """
 
     def __init__(self, model: "TransformerCmlm", settings: SearchSettings, extra_length: int):
@@ -77,7 +77,7 @@ class BatchMaskPredict:
         return rank_candidates(*mask_predict(predict, words_N, self._settings.iterations, width), candidates)
 
     def _predict_fn(self, encoded: Any, words_N, width: Any, every: bool) -> PredictFn:
-        """Returns what predicts masked words; `every` place is computed where the number of them may not change."""
+        """Returns the function that predicts masked words; with `every`, for all positions, so that sizes are fixed."""
         model, output_weights = self._model, self._model.top.decode_weights()
         keep_NT = ops.arange(width, dtype="int32") <= words_N[:, None]
 
@@ -87,8 +87,8 @@ class BatchMaskPredict:
         def predict(ids_NT, is_masked_NT):
             hidden_NTD = model.decode(ids_NT, encoded, keep_NT)
             masked_P = ops.reshape(is_masked_NT, (-1,))
-            # The output layer is much of the work, and few words may be masked. The first place is one too many, so
-            # that there is at least one.
+            # The output layer is expensive and few words may be masked, so it runs on these alone. Position 0 is added,
+            # so that there is at least one.
             hidden_PD = ops.reshape(hidden_NTD, (-1, hidden_NTD.shape[-1]))
             if every:
                 return tuple(ops.reshape(x_P, ops.shape(ids_NT)) for x_P in words_at(hidden_PD))
@@ -101,7 +101,7 @@ class BatchMaskPredict:
 
 
 def _by_blocks(hidden_MD, words_of: Callable) -> tuple[Any, Any]:
-    """Returns words and their log-probabilities, (M,) int32 and float32; logits are held for a block at a time."""
+    """Returns words and their log-probabilities, (M,) int32 and float32; keeps the logits of one block at a time."""
     hidden_GRD = split_blocks(hidden_MD, BLOCK)
     blocks, rows = ops.shape(hidden_GRD)[:2]
     found = stack(

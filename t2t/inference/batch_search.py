@@ -1,4 +1,4 @@
-"""How batches are searched, whatever runs it: the state that a search begins with, and its steps.
+"""The search of batches, as far as both backends share it: the initial state and the steps.
 
 Legend: B sentences of a batch, S source length, N = B * K rows, P prefix length, T room for tokens, V vocabulary,
 C tokens that are candidates of any sentence of the batch.
@@ -37,8 +37,8 @@ class BatchSearch(ABC):
     Args:
         model: its current weights are read at each call.
         settings: how to search.
-        extra_length: outputs may be that much longer than their inputs.
-        shortlist: gives the candidates of each sentence; None for all tokens. The model `selects_tokens`.
+        extra_length: by how many ids an output may be longer than its input.
+        shortlist: gives the candidates of each sentence, if the model `selects_tokens`; None for all tokens.
     """
 
     def __init__(
@@ -65,25 +65,25 @@ class BatchSearch(ABC):
         weights: np.ndarray,
         max_ids: int,
     ) -> Iterator[list[BatchHypotheses]]:
-        """Yields numbers of rows with their hypotheses, in any order.
+        """Yields indices of rows with their hypotheses, in any order.
 
         The hypotheses of a row do not depend on other rows.
 
         Args:
-            batches: numbers of rows, and the rows: (B, S) int32, sources, or beginnings of outputs where the model has
-                no inputs; sources that are no text as `t2t.data.batch_arrays` gives them.
-            places: of each row, int32, what names it when sampling.
-            prefixes: of each row, the ids that its output begins with, where the model has inputs; None for none.
-            constraints: what the output of each row may be; None for anything.
-            weights: (rows,) int, ids that each row counts for.
-            max_ids: most ids of a batch.
+            batches: (indices of rows, rows) pairs. Rows are (B, S) int32: sources, or output prefixes if the model has
+                no inputs; sources other than text are arrays as in `t2t.data.batch_arrays`.
+            places: (rows,) int32, the sampling seed of each row, used with that of the settings.
+            prefixes: the ids that the output of each row begins with, if the model has inputs; None for none.
+            constraints: on the output of each row; None for none.
+            weights: (rows,) int, size of each row in ids, see `t2t.inference.rows.weights_of`.
+            max_ids: maximum ids of a batch, padding included.
         """
 
     @abstractmethod
     def search_batch(self, ids_BS, places_B, constraints: BatchConstraints | None = None) -> SearchResult:
         """Searches one batch to its end and returns the hypotheses as tensors, see `search`.
 
-        Of outputs there is room for as long a one as there may be.
+        Buffers have room for the longest output that is allowed.
         """
 
     @abstractmethod
@@ -100,9 +100,9 @@ class BatchSearch(ABC):
         Args:
             ids: its source, or the prefix of its output where the model has no inputs.
             prefix: of its output, where the model has inputs.
-            log_prob: of the prefix, added to all log-probabilities of a beam; the search itself takes it as certain.
-            place: what names the sentence when sampling.
-            constraints: one, what the output may be; None for anything.
+            log_prob: of the prefix; added to the log-probabilities of a beam, as the search counts a prefix as certain.
+            place: sampling seed of the sentence, see `search`.
+            constraints: a list of one, on the output; None for none.
         """
 
     @abstractmethod
@@ -112,13 +112,13 @@ class BatchSearch(ABC):
     def _initial_state(
         self, ids_BS, places_B, numbers: SearchNumbers, extra_length, candidates_BV, room: int | None = None
     ) -> SearchState:
-        """Returns the state before the first token, with caches that grow, or have `room` T from the start."""
+        """Returns the state before the first token; its caches have `room` for T tokens, or grow if it is None."""
         rows = self._settings.rows_per_sentence
         beams = rows if self._settings.uses_beam_search else 1
         encoded = self._model.encode({INPUTS: ids_BS}) if self._has_inputs else None
         keep_BS = self._model.source_embedding.keep(ids_BS) if self._has_inputs else ops.not_equal(ids_BS, PAD_ID)
         lengths_B = ops.sum(ops.cast(keep_BS, "int32"), axis=1)
-        limits_B = ops.maximum(lengths_B + extra_length, 1)  # an empty beginning has no length
+        limits_B = ops.maximum(lengths_B + extra_length, 1)  # an empty prefix has length 0
         if self._model.longest_sequence is not None:
             limits_B = ops.minimum(limits_B, self._model.longest_sequence)
         cache = self._model.init_cache(encoded, ops.shape(ids_BS)[0] * rows, room, beams=beams)
@@ -131,13 +131,13 @@ class BatchSearch(ABC):
         return state._replace(progress=self._rules(state).start(cache, width=room or 0))
 
     def _begin_with(self, state: SearchState, prefix_BP, lengths_B) -> SearchState:
-        """Prescribes the beginnings of outputs, `lengths_B` ids long; each output may have one id more."""
+        """Forces outputs to begin with prefixes of `lengths_B` ids; their limits leave room for one id more."""
         rows = self._settings.rows_per_sentence
         limits_B = ops.maximum(state.limits, lengths_B + 1)
         return state._replace(prefix=repeat_for_beams(prefix_BP, rows), limits=limits_B)
 
     def constrain(self, state: SearchState, constraints: BatchConstraints) -> SearchState:
-        """Returns the initial state of a search of outputs that keep to constraints."""
+        """Returns the initial state of a search for outputs that satisfy constraints."""
         automaton = keras.tree.map_structure(ops.convert_to_tensor, constraints.automaton)
         limits_B = ops.maximum(state.limits, constraints.shortest)
         states_BS = ops.convert_to_tensor(constraints.first_states)
@@ -153,8 +153,8 @@ class BatchSearch(ABC):
     def _search_until(self, state: SearchState, room, min_active, token_ids=None) -> tuple[SearchState, Any]:
         """Advances to `room` tokens or until at most `min_active` sentences are unfinished; returns which are.
 
-        The progress has places for so many tokens. `token_ids` (C,) int32, ascending, are all that may be written, of
-        candidates and prefixes; None for every id.
+        The buffers of the progress must have this room. `token_ids`, (C,) int32, ascending, are the only ids that may
+        be written, candidates and prefixes; None for all.
         """
         allowed_NC = None
         if token_ids is not None:
@@ -176,7 +176,7 @@ class BatchSearch(ABC):
     def _least_candidates(self) -> int:
         """How many of the lowest ids always have scores, whatever the shortlist.
 
-        So a step has as many scores as the search selects from; a sentence may have fewer candidates.
+        So a step has enough scores for the search to select from, even if a sentence has fewer candidates.
         """
         return max(2 * self._settings.rows_per_sentence + 1, self._settings.top_k)
 

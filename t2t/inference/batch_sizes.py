@@ -13,7 +13,7 @@ SIZE_STEP = 8
 new matrix kernels."""
 
 SMALL_SIZES = (1, 2, 4)
-"""For the many last steps of a batch, of few sentences that go on to the limit."""
+"""Sizes for the many last steps of a batch, when few sentences continue to the limit."""
 
 
 def min_active_size(size: int) -> int:
@@ -27,7 +27,7 @@ def select_active(active: np.ndarray, min_active: int) -> np.ndarray:
 
     Args:
         active: (B,) bool.
-        min_active: allowed batch size that stays when finished sentences leave.
+        min_active: the batch shrinks once at most this many sentences are unfinished, see `min_active_size`.
     """
     count = int(active.sum())
     if count > min_active or count == 0:

@@ -1,4 +1,4 @@
-"""Every hypothesis that a beam search held, where each was given up, and alternatives to a token.
+"""Every hypothesis of a beam search, with the step at which it was dropped, and alternatives to a token.
 
 Legend: B = 1 sentence, K beams, T tokens so far, V vocabulary.
 """
@@ -23,43 +23,43 @@ from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 Ids = tuple[int, ...]
 
 KEPT, PRUNED, STOPPED, FINISHED = "kept", "pruned", "stopped", "finished"
-"""Continued; continued no more while others were; held when the search ended; complete."""
+"""Continued; dropped while others continued; unfinished when the search ended; complete."""
 
 
 @dataclasses.dataclass
 class Node:
-    """A hypothesis that the search held after some step."""
+    """A hypothesis that was in the search after some step."""
 
     ids: Ids
     """From the first token on; its parent has one fewer."""
     log_prob: float
     state: str = KEPT
     step: int = 0
-    """After which step it was pruned or stopped, or was complete."""
+    """Step after which it was pruned, stopped or complete."""
     score: float | None = None
     """Of a complete one, its log-probability divided by the length penalty, plus the coverage penalty."""
     rank: int | None = None
-    """Of a complete one, its place in the result, from 1; None where better ones took all places."""
+    """Of a complete one, its rank in the result, from 1; None if it is not in the result."""
 
 
 def beam_tree(
     translator: Translator, source: str, prefix: Sequence[int] = (), terms: OutputTerms | None = None, **changes
 ) -> list[Node]:
-    """Returns every hypothesis that the search for the best output of a text held, parents before children.
+    """Returns every hypothesis of the search for the best output of a text, parents before children.
 
     Args:
-        translator: what searches.
-        source: an input; the beginning of an output where the model has no inputs, which costs nothing there.
-        prefix: ids that the output begins with, whatever they cost; see `Translator.encode_targets`. All
+        translator: runs the search.
+        source: an input; if the model has no inputs, the beginning of the output, whose log-probability counts as 0.
+        prefix: ids that the output must begin with, however improbable; see `Translator.encode_targets`. All
             log-probabilities and scores are of whole outputs, these ids included.
-        terms: what is asked of the words of the output; None for nothing.
+        terms: constraints on the words of the output; None for none.
         changes: see `Translator.translate`.
 
     Raises:
-        UserError: no beam search of at least two, or an id that is none.
+        UserError: the search is not a beam search of at least two, or an id is invalid.
     """
     start = _start(translator, source, prefix)
-    costs = [0.0]  # log-probability of the first 0, 1, ... of the forced ids, those that are not free
+    costs = [0.0]  # log-probability of the first 0, 1, ... forced ids that are not free
     if forced := start.written[start.free :]:
         costs = _summed(_log_probs(translator, start.row, start.written)[start.free :], forced)
     settings, hparams = translator.settings(1, **changes)
@@ -94,16 +94,16 @@ def beam_tree(
 
 
 def alternatives(translator: Translator, source: str, prefix: Sequence[int], count: int) -> list[tuple[int, float]]:
-    """Returns the ids that the model finds likeliest after a beginning, with their log-probabilities, best first.
+    """Returns the most probable next ids after a prefix, with their log-probabilities, best first.
 
     Args:
-        translator: what knows.
+        translator: of the model.
         source: see `beam_tree`.
-        prefix: ids of the beginning, without end of sequence.
+        prefix: ids of the output so far, without end of sequence.
         count: how many.
 
     Raises:
-        UserError: a model that writes nothing piece by piece, or an id that is none.
+        UserError: the model is not autoregressive, or an id is invalid.
     """
     start = _start(translator, source, prefix)
     if not translator.model.autoregressive:
@@ -119,7 +119,7 @@ def alternatives(translator: Translator, source: str, prefix: Sequence[int], cou
 
 @dataclasses.dataclass(frozen=True)
 class _Start:
-    """What an output begins with."""
+    """The ids that an output begins with."""
 
     row: Row
     """Ids of the input; where the model has none, the beginning of the output."""
@@ -128,7 +128,7 @@ class _Start:
     written: list[int]
     """All ids that the output begins with."""
     free: int
-    """How many of them, the first ones, cost nothing: the input of a model of one text, a language's code."""
+    """How many of the first ones count as certain: the input of a language model, or a language code."""
 
 
 def token_log_probs(translator: Translator, source: str, ids: Sequence[int]) -> list[float]:
@@ -137,7 +137,7 @@ def token_log_probs(translator: Translator, source: str, ids: Sequence[int]) -> 
     They sum to the score of `Translator.score` where the output has an end of sequence.
 
     Args:
-        translator: of a model that writes piece by piece.
+        translator: of an autoregressive model.
         source: the input; ignored where the model has none.
         ids: of the output, with end of sequence where it has one.
     """
@@ -146,7 +146,7 @@ def token_log_probs(translator: Translator, source: str, ids: Sequence[int]) -> 
 
 
 def _log_probs(translator: Translator, row: Row, ids: Sequence[int]) -> np.ndarray:
-    """Returns the log-probabilities of all ids at each place of an output, (T, V) float64."""
+    """Returns the log-probabilities of all ids at each position of an output, (T, V) float64."""
     features = {TARGETS: ops.convert_to_tensor(padded([ids]))}
     if translator.has_inputs:
         features[INPUTS] = ops.convert_to_tensor(padded([row]))
@@ -164,7 +164,7 @@ def _start(translator: Translator, source: str, prefix: Sequence[int]) -> _Start
     (ids,) = translator.encode([source])
     if translator.has_inputs:
         (row,) = translator.input_rows([ids])
-        start = translator.problem.language_marks().output_start  # nodes have it, and so have prefixes made of them
+        start = translator.problem.language_marks().output_start  # nodes include it, and so do prefixes taken from them
         forced = list(prefix) if tuple(prefix[: len(start)]) == start else [*start, *prefix]
         return _Start(row, forced, forced, len(start))
     (row,) = translator.input_rows([[*ids, *prefix]])

@@ -1,4 +1,4 @@
-"""What decodes: rows of ids to hypotheses, and to probabilities."""
+"""The interface of engines, which decode rows of ids to hypotheses and score given outputs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -15,17 +15,17 @@ Prefixes = Sequence[Sequence[int]]
 """Ids that the output of each row begins with, without end of sequence; some may be empty."""
 
 Constraints = Sequence[OutputConstraint]
-"""What the output of each row may be."""
+"""The constraint on the output of each row."""
 
 BatchHypotheses = tuple[np.ndarray, SearchResult]
-"""Numbers of rows and their hypotheses, numpy arrays."""
+"""Indices of rows and their hypotheses, numpy arrays."""
 
 
 class Engine(ABC):
     """Runs a model for a `Translator`; may be called from several threads at a time."""
 
     name: str
-    """Of itself, and of what else its answers depend on."""
+    """Identifies the engine and whatever else its outputs depend on, e.g. its version."""
 
     @abstractmethod
     def decode(
@@ -37,21 +37,21 @@ class Engine(ABC):
         prefixes: Prefixes | None = None,
         constraints: Constraints | None = None,
     ) -> Iterator[BatchHypotheses]:
-        """Yields numbers of rows with what was found for them, in any order.
+        """Yields indices of rows with their hypotheses, in any order.
 
         Args:
             rows: at least one; ids as the model reads them, see `t2t.inference.rows.cut_rows`, or other inputs.
-            places: (rows,) int, what names each row when sampling.
+            places: (rows,) int, the sampling seed of each row, used with that of the settings.
             settings: how to search.
             hparams: the sizes of batches, and by how much an output may be longer than its input.
-            prefixes: what outputs begin with, at no cost, where the model has inputs; None for nothing.
-            constraints: what outputs may be, of one class; the prefixes keep to them. None for anything.
+            prefixes: ids that outputs begin with, which count as certain, if the model has inputs; None for none.
+            constraints: on the outputs, all of one class and satisfied by the prefixes; None for none.
         """
 
     def score(
         self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields numbers of pairs and ln p(target | source) of each, (pairs of the batch,) float64, in any order.
+        """Yields indices of pairs and ln p(target | source) of each, (pairs of the batch,) float64, in any order.
 
         The arguments are those of `score_tokens`.
         """
@@ -62,13 +62,13 @@ class Engine(ABC):
     def score_tokens(
         self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
     ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-        """Yields numbers of pairs and the log-probability of each token of a target, given those before it.
+        """Yields indices of pairs and the log-probability of each token of a target, given those before it.
 
         Pairs come in any order.
 
         Args:
             sources: as the `rows` of `decode`; empty ones where the model has no inputs.
-            targets: as many, ids with end of sequence, or without where they are outputs that were cut.
+            targets: as many, ids with end of sequence, or without it if an output was cut.
             hparams: the sizes of batches.
         """
 
@@ -80,4 +80,4 @@ class Engine(ABC):
         hparams: DecodeHParams,
         constraints: Constraints | None = None,
     ) -> None:
-        """Decodes the batches of rows that need most memory, as many as are decoded at a time."""
+        """Decodes the batches of rows that need the most memory, as many as are decoded in parallel."""

@@ -1,4 +1,4 @@
-"""Which engine decodes and how it computes, as commands and functions ask for it. Loads no TensorFlow."""
+"""The choice of the engine and its compute type, as commands and functions request it. Loads no TensorFlow."""
 
 import dataclasses
 import importlib.util
@@ -8,7 +8,7 @@ from t2t.errors import UserError, needs_extra
 TENSORFLOW, CTRANSLATE2, AUTO = ENGINES = ("tensorflow", "ctranslate2", "auto")
 
 COMPUTE_TYPES = ("float32", "int8", "int16", "bfloat16")
-"""In which CTranslate2 multiplies, as far as the processor can; TensorFlow decodes in the first."""
+"""Number formats in which CTranslate2 multiplies, if the processor supports them; TensorFlow uses the first."""
 
 AVERAGES = ("probabilities", "log_probabilities")
 """What an ensemble averages, see `t2t.models.ensemble`."""
@@ -16,16 +16,16 @@ AVERAGES = ("probabilities", "log_probabilities")
 
 @dataclasses.dataclass(frozen=True)
 class EngineChoice:
-    """What is asked for."""
+    """The requested engine and compute type."""
 
     engine: str = TENSORFLOW
-    """One of ENGINES. The first is the model itself, on Keras's backend; auto is CTranslate2 where it is installed,
-    holds the model and agrees with that."""
+    """One of ENGINES: `tensorflow` is the model itself, on Keras's backend; `auto` is CTranslate2 if it is installed,
+    supports the model and agrees with the model itself."""
     compute_type: str = COMPUTE_TYPES[0]
     """One of COMPUTE_TYPES."""
 
     def check(self) -> None:
-        """Raises UserError for what is not there, or does not go together."""
+        """Raises UserError for unknown values, an engine that is not installed, or values that do not fit together."""
         for flag, value, allowed in (
             ("--engine", self.engine, ENGINES),
             ("--compute_type", self.compute_type, COMPUTE_TYPES),
@@ -44,5 +44,5 @@ class EngineChoice:
 
 
 def ctranslate2_is_installed() -> bool:
-    """Returns whether CTranslate2 is there; does not import it."""
+    """Returns whether CTranslate2 is installed; does not import it."""
     return importlib.util.find_spec("ctranslate2") is not None

@@ -1,4 +1,4 @@
-"""Evaluates a model on a split: teacher-forced figures, and scores of real decodes.
+"""Evaluates a model on a split: teacher-forced figures, and scores of decoded text.
 
 Legend: B batch, T target length (1 for classes).
 """
@@ -26,24 +26,24 @@ from t2t.specs.constants import TARGETS
 log = logging.getLogger("t2t")
 
 _IS_ROW = "is_row"
-"""(B,) float32: 1, and 0 where a batch is filled up with rows that are no examples."""
+"""(B,) float32: 1 for examples, 0 for rows that only pad the batch."""
 
 DecodeFn = Callable[[], tuple[Sequence[str], Sequence[str]]]
 """Returns (hypotheses, references) of the split, in its order."""
 
 
 class Evaluator:
-    """Evaluates the model it was given as it is; changes no state of training.
+    """Evaluates a model with its current weights; changes no state of training.
 
     Args:
         model: of one problem.
         batches: of the split.
-        decode: decodes the split for real; None where no text metric is wanted.
+        decode: decodes the split; None if no text metric is requested.
         metrics: names of text metrics and of teacher-forced figures.
-        language: code of the language of what is decoded; empty where it is not known.
-        warm_up_decode: decodes what needs most memory; None where nothing is decoded.
-        sharing: workers that evaluate together; `decode` shares its own work.
-        read_sources: returns the inputs as text, for metrics that read them; None where they are no text.
+        language: code of the language of the decoded text; empty if it is not known.
+        warm_up_decode: decodes the inputs that need the most memory; None if nothing is decoded.
+        sharing: workers that evaluate together; `decode` divides its own work.
+        read_sources: returns the inputs as text, for metrics that read them; None if they are not text.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Evaluator:
         return figures | {name: score.value for name, score in scores.items()}
 
     def scores(self) -> dict[str, Score]:
-        """Returns the scores of real decodes by the name of the metric; empty where none is wanted."""
+        """Returns the scores of decoded text by the name of the metric; empty if none is requested."""
         if not self._decode or not self._text_metrics:
             return {}
         self.decoded = self._decode()
@@ -84,11 +84,11 @@ class Evaluator:
 
     @functools.cached_property
     def sources(self) -> Sequence[str] | None:
-        """The inputs as text; None where they are no text."""
+        """The inputs as text; None if they are not text."""
         return self._read_sources() if self._read_sources else None
 
     def _say_signatures(self, scores: Iterable[Score]) -> None:
-        """Logs once how scores are computed: without that they cannot be compared with anyone's."""
+        """Logs once how scores are computed, since only scores with equal signatures are comparable."""
         if not self._signatures_said:
             for score in scores:
                 if score.signature:
@@ -98,18 +98,18 @@ class Evaluator:
     def teacher_forced(self) -> dict[str, float]:
         """Returns loss, perplexity and accuracies of the next token given the reference's tokens before it.
 
-        A model that answers at once is given nothing of the reference but its length; a class counts as one token.
+        A model that is not autoregressive gets only the length of the reference; a class counts as one token.
         """
 
         def work(number: int) -> Iterator[tuple[int, TokenSums]]:
             yield number, self._sums_of(self._batches[number][1])
 
         found = dict(self._jobs.run(work, range(len(self._batches))))
-        # In the order of the batches: a sum of floats in another order would be another one.
+        # In the order of the batches, as sums of floats depend on the order.
         return teacher_forced(sum((found[number] for number in sorted(found)), TokenSums()), self._metrics)
 
     def warm_up(self) -> None:
-        """Evaluates and decodes what needs most memory, for no figure, so that running out of it happens now."""
+        """Evaluates and decodes the batches that need the most memory, so that a lack of it shows at once."""
         for batch in self._batches.extremes():
             self._sums_of(batch)
         if self._warm_up_decode and self._text_metrics:

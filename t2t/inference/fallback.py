@@ -1,4 +1,4 @@
-"""Lets a fast engine decode what it does as asked, and the model itself the rest.
+"""Decodes with a fast engine what it supports, and with the model itself the rest.
 
 Legend: B rows of a trial.
 """
@@ -19,11 +19,11 @@ from t2t.inference.rows import Row
 log = logging.getLogger("t2t")
 
 TRIAL_ROWS = 16
-"""Rows that both engines answer before the fast one is taken; the other takes seconds for its first ones."""
+"""Rows that both engines decode before the fast one is used; the other takes seconds to start."""
 
 
 class PartialEngine(Engine):
-    """One that cannot do all that it may be asked."""
+    """An engine that supports only some requests."""
 
     @abstractmethod
     def refusal(
@@ -34,22 +34,22 @@ class PartialEngine(Engine):
         prefixes: Prefixes | None = None,
         constraints: Constraints | None = None,
     ) -> str:
-        """Returns why it cannot decode as asked; an empty text where it can."""
+        """Returns why it cannot decode as requested; an empty text if it can."""
 
     @abstractmethod
     def score_refusal(self, sources: Sequence[Row], targets: Sequence[Row]) -> str:
-        """Returns why it cannot score; an empty text where it can."""
+        """Returns why it cannot score; an empty text if it can."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """How the answers of two engines compare."""
+    """How the outputs of two engines compare."""
 
     rows: int
     identical: int
     """Rows with the same best output, id by id; of scores, all."""
     difference: float
-    """Largest of the log-probabilities of equal outputs, in nats per token."""
+    """Largest difference between the log-probabilities of equal outputs, in nats per token."""
 
     def __str__(self) -> str:
         return f"{self.identical} of {self.rows} outputs are equal, by up to {self.difference:.1g} nats a token apart"
@@ -57,24 +57,24 @@ class Agreement:
 
 @dataclasses.dataclass(frozen=True)
 class Demand:
-    """What must hold before the fast engine is taken by itself."""
+    """The agreement required for using the fast engine."""
 
     identical_share: float
     difference: float
 
     def holds(self, found: Agreement) -> bool:
-        """Returns whether answers agree well enough; NaN never does."""
+        """Returns whether outputs agree well enough; False for a difference of NaN."""
         return found.identical >= self.identical_share * found.rows and found.difference <= self.difference
 
 
 class Trials(Protocol):
-    """Remembers how trials went."""
+    """Stores the results of trials."""
 
     def get(self, what: str) -> Agreement | None:
-        """Returns how a trial went, or None."""
+        """Returns the result of a trial, or None."""
 
     def set(self, what: str, found: Agreement) -> None:
-        """Keeps how a trial went."""
+        """Stores the result of a trial."""
 
 
 class FallbackEngine(Engine):
@@ -106,7 +106,7 @@ class FallbackEngine(Engine):
         hparams: DecodeHParams,
         constraints: Constraints | None = None,
     ) -> str:
-        """Returns why `full` decodes instead; an empty text where `fast` does."""
+        """Returns why `full` decodes instead; an empty text if `fast` does."""
         return self._fast.refusal(rows, settings, hparams, None, constraints)
 
     def decode(
@@ -177,7 +177,7 @@ class FallbackEngine(Engine):
         if self._demand is None:
             return ""
         found = self._trials.get(what)
-        if found is None or found.rows < min(rows, TRIAL_ROWS):  # one line tells little
+        if found is None or found.rows < min(rows, TRIAL_ROWS):  # a trial of fewer rows says little
             found = try_both()
             self._trials.set(what, found)
             log.info("%s next to %s: %s", self._fast.name, self._full().name, found)
@@ -185,18 +185,18 @@ class FallbackEngine(Engine):
 
 
 class _Remembered(dict[str, Agreement]):
-    """Trials of this process."""
+    """Results of the trials of this process."""
 
     set = dict.__setitem__
 
 
 def _decisive(settings: SearchSettings) -> tuple[Any, ...]:
-    """Returns what of the settings a search without chance depends on."""
+    """Returns the settings that the outputs of a search without sampling depend on."""
     return settings.method, settings.rows_per_sentence, settings.penalty, settings.alpha, settings.stop_early
 
 
 def _spread(count: int) -> np.ndarray:
-    """Returns the numbers of at most TRIAL_ROWS rows, evenly spread."""
+    """Returns the indices of at most TRIAL_ROWS rows, evenly spread."""
     return np.unique(np.linspace(0, count - 1, min(count, TRIAL_ROWS)).astype(int))
 
 

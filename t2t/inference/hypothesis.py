@@ -10,16 +10,16 @@ class Hypothesis:
     """One output for one input."""
 
     text: str
-    """What a person reads."""
+    """The output as text."""
     ids: tuple[int, ...]
     """Its ids, end of sequence included where the model wrote it."""
     score: float
-    """Log-probability divided by the length penalty, plus the coverage penalty; NaN where it was not asked for."""
+    """Log-probability divided by the length penalty, plus the coverage penalty; NaN if it was not requested."""
     log_prob: float | None
-    """Natural logarithm of its probability, end of sequence included; of a continued prefix, only of what follows it.
-    None where a served export does not give it."""
+    """Natural logarithm of its probability, end of sequence included; after a given prefix, of the continuation alone.
+    None if a served export does not return it."""
     mended: bool = False
-    """Whether the problem had to mend the output to make the text of it, e.g. brackets of a tree."""
+    """Whether the problem had to repair the output to make text of it, e.g. the brackets of a tree."""
     tokens: tuple[tuple[str, float], ...] | None = None
     """Each piece with its log-probability given those before it, end of sequence included where the model wrote it;
     None where the hparam `token_scores` is off."""

@@ -24,7 +24,7 @@ from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
 
 MOST_SEARCHES = 32
-"""Compiled searches that are kept, those used last."""
+"""Maximum number of compiled searches that are kept; the least recently used one is dropped."""
 
 AnyBatchSearch = BatchSearch | BatchMaskPredict | BatchAnswer
 
@@ -32,7 +32,7 @@ AnyBatchSearch = BatchSearch | BatchMaskPredict | BatchAnswer
 def build_search(
     model: SequenceModel, settings: SearchSettings, extra_length: int, shortlist: Shortlist | None = None
 ) -> AnyBatchSearch:
-    """Returns what decodes batches with a model: token by token, by mask-predict, or all at once; see `BatchSearch`."""
+    """Returns the search for a model: token by token, by mask-predict, or in one forward pass; see `BatchSearch`."""
     if model.autoregressive:
         return inference_backend().batch_search(model, settings, extra_length, shortlist)
     if settings.method == MASK_PREDICT:
@@ -41,7 +41,7 @@ def build_search(
 
 
 class ModelEngine(Engine):
-    """Searches every model in every way, on Keras's backend.
+    """Runs every kind of search with every model, on Keras's backend.
 
     Args:
         model: its current weights are read at each call.
@@ -49,7 +49,7 @@ class ModelEngine(Engine):
     """
 
     read_shortlist: Callable[[], Shortlist] | None = None
-    """Reads the shortlist of the run, where the model is of one."""
+    """Reads the shortlist of the run; None if the model does not come from a run."""
 
     def __init__(self, model: SequenceModel, sharing: Sharing | None = None):
         self.name = inference_backend().name
@@ -84,7 +84,7 @@ class ModelEngine(Engine):
         constraints: Constraints | None = None,
     ) -> None:
         """See the base class."""
-        list(self._decode(rows, np.arange(len(rows)), settings, hparams, None, constraints, rehearses=True))
+        list(self._decode(rows, np.arange(len(rows)), settings, hparams, None, constraints, is_warm_up=True))
 
     def score_tokens(
         self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
@@ -94,7 +94,7 @@ class ModelEngine(Engine):
 
     @functools.cached_property
     def shortlist(self) -> Shortlist:
-        """The shortlist of the run; raises UserError where there is none, or the model cannot be restricted to one."""
+        """The shortlist of the run; raises UserError if there is none or the model does not support shortlists."""
         if not self._model.selects_tokens or not self._model.spec.inputs:
             raise UserError(
                 f"shortlist=True: {type(self._model).__name__} with problem {self._model.spec.name}: a model is wanted "
@@ -105,7 +105,7 @@ class ModelEngine(Engine):
         return self.read_shortlist()
 
     def search(self, settings: SearchSettings, extra_length: int, uses_shortlist: bool = False) -> AnyBatchSearch:
-        """Returns what searches batches in that way, compiled once for each structure of the settings.
+        """Returns the search with these settings, compiled once for each structure of the settings.
 
         Raises as `shortlist`.
         """
@@ -126,14 +126,14 @@ class ModelEngine(Engine):
         hparams: DecodeHParams,
         prefixes: Prefixes | None = None,
         constraints: Constraints | None = None,
-        rehearses: bool = False,
+        is_warm_up: bool = False,
     ) -> Iterator[BatchHypotheses]:
-        """Yields what `decode` does, or `rehearses` with as many batches as run at a time."""
+        """See `decode`; if `is_warm_up`, decodes only the largest batches, as many as run in parallel."""
         weights = weights_of(rows, hparams.extra_length, positions_in(self._model))
         most = batch_share(int(weights.sum()), hparams.decode_batch_size // settings.rows_per_sentence)
         batches = batches_of(rows, weights, most)
         run, queues = self._jobs.run, queues_of(batches)
-        if rehearses:  # the longest come first
+        if is_warm_up:  # the longest come first
             run, queues = self._jobs.run_alone, [[batch] for batch in batches[: self._jobs.searches]]
         search = self.search(settings, hparams.extra_length, hparams.shortlist)
         built = None

@@ -1,4 +1,4 @@
-"""What is known of a model before it is built. Loads no Keras."""
+"""What is known about a model before it is built. Loads no Keras."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ModelFacts(Protocol):
-    """What decoding asks of a model besides its answers; every `SequenceModel` has it."""
+    """What decoding must know about a model before it runs; every `SequenceModel` has these attributes."""
 
     hparams: Any
     spec: ProblemSpec
@@ -26,7 +26,7 @@ class ModelFacts(Protocol):
 
 @dataclasses.dataclass
 class LazyModel:
-    """An autoregressive model that is built when it is first needed: another engine may answer all that is asked."""
+    """An autoregressive model that is built when first needed, since another engine may serve all requests."""
 
     hparams: Any
     spec: ProblemSpec
@@ -39,5 +39,5 @@ class LazyModel:
 
 
 def max_answers(model: ModelFacts) -> int:
-    """Returns how many hypotheses a model that answers at once has for an input."""
+    """Returns how many hypotheses per input a model has that predicts in one pass: its classes, else 1."""
     return model.spec.targets.vocab_size if model.spec.targets.kind == FeatureKind.LABEL else 1

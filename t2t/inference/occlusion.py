@@ -1,10 +1,10 @@
-"""Which parts of a picture an answer rests on: how much less likely it is when they are covered.
+"""Occlusion maps: how much less probable an output becomes when parts of an image are covered.
 
-A grey square, of the picture's mean colour, is moved over the picture, and the model is asked each time (Zeiler and
-Fergus 2014, "Visualizing and understanding convolutional networks", arXiv:1311.2901, section 4.2). That needs nothing
-but answers, so that it works with every model and engine, and it is in the unit of log-probabilities: nats.
+A square of the image's mean colour is moved over the image, and the output is scored at each position (Zeiler and
+Fergus 2014, "Visualizing and understanding convolutional networks", arXiv:1311.2901, section 4.2). This needs only
+scores, so it works with every model and engine. The unit is nats.
 
-Legend: H, W height and width, C channels, R, K rows and columns of cells, P places of the square.
+Legend: H, W height and width, C channels, R, K rows and columns of cells, P positions of the square.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,24 +12,24 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 SQUARES = 8
-"""Squares beside each other that cover a side."""
+"""Number of squares side by side that cover the longer side."""
 SMALL = 64
-"""Longest side, in pixels, of pictures over which the square moves by half its side; by all of it over larger ones."""
+"""Longest side, in pixels, of images over which the square moves by half its side; over larger ones by all of it."""
 
 Score = Callable[[Sequence[np.ndarray]], Sequence[float]]
-"""Returns the log-probability of the answer for each picture, (H, W, C) uint8."""
+"""Returns the log-probability of the output for each image, (H, W, C) uint8."""
 
 
 def occlusion_map(image: np.ndarray, score: Score) -> tuple[np.ndarray, int]:
-    """Returns by how much the log-probability of an answer falls when a part of a picture is covered.
+    """Returns how much the log-probability of an output falls when each part of an image is covered.
 
     Args:
         image: (H, W, C) uint8.
-        score: of pictures.
+        score: see `Score`.
 
     Returns:
-        (R, K) float64, for each cell the mean over the squares that cover it, negative where the answer becomes more
-        likely; and the pixels a side of a cell, the last of which may be cut by the edge.
+        (R, K) float64, for each cell the mean over the squares that cover it, negative if the output becomes more
+        probable; and the side of a cell in pixels. The image's edge may cut the last cells.
     """
     height, width = image.shape[:2]
     side = max(1, -(-max(height, width) // SQUARES))

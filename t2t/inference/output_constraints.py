@@ -1,4 +1,4 @@
-"""What the outputs for some inputs may be."""
+"""Builds the constraints on outputs, from a request or from the problem."""
 
 from collections.abc import Sequence
 
@@ -28,13 +28,13 @@ def constraints_of(
 
     Args:
         problem: with its encoders.
-        model: what decodes.
-        settings: how it searches.
+        model: facts about the model that decodes.
+        settings: of the search.
         hparams: `constrain_output`, and lengths.
         sentences: ids of the inputs.
         texts: the same as text; None to read it from the ids.
         prefixes: ids that outputs begin with; None for nothing.
-        terms: of each output or None; None without any.
+        terms: requested constraints of each output, or None for an output without; None for none at all.
 
     Raises:
         UserError: no output satisfies them, or the search could find none.

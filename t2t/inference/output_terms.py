@@ -1,4 +1,4 @@
-"""What is asked of the words of single outputs: phrases that they hold or lack, or a list that they are from."""
+"""Constraints on the words of an output, as users give them: phrases, a list of choices or a regular expression."""
 
 import dataclasses
 import json
@@ -14,33 +14,33 @@ from t2t.text.regular_expressions.lifting import regex_constraint
 
 @dataclasses.dataclass(frozen=True)
 class OutputTerms:
-    """What is asked of one output; its fields are the keys in files, requests and arguments."""
+    """Constraints on one output; the names of the fields are the keys in files, requests and arguments."""
 
     constraints: tuple[str, ...] = ()
-    """Phrases that it holds, in any order."""
+    """Phrases that it must contain, in any order."""
     avoid: tuple[str, ...] = ()
-    """Phrases that it does not hold."""
+    """Phrases that it must not contain."""
     choices: tuple[str, ...] = ()
-    """Outputs that it is one of; then there are no other terms."""
+    """Allowed outputs; excludes all other fields."""
     regex: str = ""
-    """Regular expression that it matches as a whole; then there are no other terms."""
+    """Regular expression that the whole output must match; excludes all other fields."""
 
 
 _LISTS = ("constraints", "avoid", "choices")
 KEYS = (*_LISTS, "regex")
 REQUEST_KEYS = _LISTS
-"""Those of requests to a server, which nobody may keep busy with large automata."""
+"""Keys that requests to a server may have: without `regex`, whose large automata would keep it busy."""
 
 
 def read_terms(value: Any, what: str) -> OutputTerms | None:
-    """Returns the terms of a mapping, None where it asks for nothing.
+    """Returns the terms of a mapping; None if it has none.
 
     Args:
         value: texts by the names of `OutputTerms`; or `OutputTerms`, or None.
-        what: names it in messages.
+        what: name of the value in messages.
 
     Raises:
-        UserError: anything else.
+        UserError: the value is anything else.
     """
     if value is None or isinstance(value, OutputTerms):
         return value
@@ -89,7 +89,7 @@ def constraints_of_terms(terms: Sequence[OutputTerms | None], encoder: TextEncod
     """Returns the constraint of each output, in ids; equal terms share one.
 
     Raises:
-        UserError: text that the vocabulary cannot spell, or more than an automaton has states for.
+        UserError: the vocabulary cannot spell a text, or an automaton is too large.
     """
     made: dict[OutputTerms | None, FiniteConstraint] = {None: ANYTHING}
     for one in terms:

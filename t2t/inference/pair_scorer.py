@@ -1,4 +1,4 @@
-"""Scoring and aligning of given pairs of inputs and outputs."""
+"""Scores and aligns given pairs of inputs and outputs."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -15,10 +15,10 @@ from t2t.specs.features import FeatureKind
 
 
 class PairScorer(TextModel):
-    """A model that says of given outputs how probable they are, and which words of the inputs theirs belong to."""
+    """A model that scores given outputs and aligns their words with words of the inputs."""
 
     def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
-        """Returns the ids of outputs, without end of sequence, with what `language_marks` puts in front."""
+        """Returns the ids of outputs: those that `language_marks` puts in front, then the text, no end of sequence."""
         self._check_scores()
         rows, start = self.problem.encoders[TARGETS].encode_batch(as_texts(texts)), self._output_start
         return [[*start, *row] for row in rows] if start else rows
@@ -56,7 +56,7 @@ class PairScorer(TextModel):
             on_done: called after each batch with the number of pairs in it.
 
         Raises:
-            UserError: a target is longer than `longest_input`: cut, it would have another probability; or targets are
+            UserError: a target is longer than `longest_input` (cutting it would change its probability), or targets are
                 classes.
         """
         self._check_scores()

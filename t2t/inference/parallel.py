@@ -17,10 +17,10 @@ from t2t.inference.backend_choice import inference_backend
 from t2t.models.base import SequenceModel
 
 MOST_CORES = 4
-"""Batches searched at a time on a processor: each has its caches in memory."""
+"""Maximum number of batches searched in parallel on a processor; each keeps its caches in memory."""
 
 SMALLEST_SHARE = 256
-"""Batches with at most so many ids are not divided."""
+"""Batches of at most this many ids are not divided."""
 
 GPU_QUEUE, CPU_QUEUE = 4, 16
 """Batches per queue. Unfinished sentences of a queue are joined, so only its end has small batches. Shorter queues on
@@ -35,10 +35,10 @@ class Sharing:
     """The workers that share jobs."""
 
     index: int
-    """Of this one, from 0."""
+    """Of this worker, from 0."""
     count: int
     exchange: Callable[[bytes], list[bytes]]
-    """Gives every worker what each has, in their order."""
+    """Sends this worker's bytes to all workers; returns those of all, in the order of their indices."""
 
 
 class Jobs:
@@ -46,7 +46,7 @@ class Jobs:
 
     Args:
         model: with its weights.
-        sharing: the workers that run each some of the jobs; all must call `run` with the same ones.
+        sharing: the workers that divide the jobs among them; all must call `run` with the same jobs.
     """
 
     def __init__(self, model: SequenceModel, sharing: Sharing | None = None):
@@ -55,15 +55,15 @@ class Jobs:
 
     @property
     def searches(self) -> int:
-        """How many searches run at a time in this process: one on each device, or one on each core."""
+        """How many searches run in parallel in this process: one on each device, or one on each core."""
         return max(len(self.devices), cores())
 
     def run(self, work: Callable[[Job], Iterable[Item]], jobs: Sequence[Job], at_a_time: int = 0) -> Iterator[Item]:
-        """Yields the items of `work(job)` of every job; which job's come first is left to chance.
+        """Yields the items of `work(job)` for every job; jobs finish in any order.
 
         Args:
             work: is called in threads.
-            jobs: all of them; other workers run some.
+            jobs: all jobs, of which other workers run some.
             at_a_time: jobs in this process; 0 = one on each device.
         """
         sharing = self._sharing
@@ -71,13 +71,13 @@ class Jobs:
             yield from self.run_alone(work, jobs, at_a_time)
             return
         own = list(self.run_alone(work, jobs[sharing.index :: sharing.count], at_a_time))
-        for items in sharing.exchange(pickle.dumps(own)):  # of processes of this same run
+        for items in sharing.exchange(pickle.dumps(own)):  # trusted: from processes of the same run
             yield from pickle.loads(items)
 
     def run_alone(
         self, work: Callable[[Job], Iterable[Item]], jobs: Sequence[Job], at_a_time: int = 0
     ) -> Iterator[Item]:
-        """Does as `run`, of all jobs, without other workers."""
+        """As `run`, but runs all jobs in this process, without other workers."""
         threads = min(len(jobs), at_a_time or len(self.devices))
         if threads <= 1:
             for job in jobs:
@@ -117,7 +117,7 @@ class Jobs:
 
 
 def cores() -> int:
-    """Returns how many batches are searched at a time on a processor; one on a GPU, which a batch keeps busy."""
+    """Returns how many batches are searched in parallel on a processor; 1 on an accelerator, which one keeps busy."""
     return 1 if inference_backend().on_accelerators() else min(MOST_CORES, available_cores())
 
 
@@ -132,11 +132,11 @@ def use_single_core_ops() -> None:
 
 
 def batch_share(ids: int, largest: int) -> int:
-    """Returns the size of batches, in ids, under which every core gets one.
+    """Returns the size of batches, in ids, with which every core gets one.
 
     Args:
-        ids: how many there are in all.
-        largest: most ids of a batch.
+        ids: number of ids in all.
+        largest: maximum ids of a batch.
     """
     return min(largest, max(SMALLEST_SHARE, -(-ids // cores())))
 

@@ -1,4 +1,4 @@
-"""Outputs of one text while they are searched: the beginning of each that no further step can change.
+"""Partial outputs of one text during the search: the beginning of each output that no further step can change.
 
 Legend: N rows of the text, K beams, T tokens.
 """
@@ -26,13 +26,13 @@ class PartialOutputs(NamedTuple):
     """What is certain after a step."""
 
     texts: list[str]
-    """The certain beginning of each output; of a beam search with several outputs, of the best one alone."""
+    """The certain beginning of each output; before the end of a beam search, of the best output alone."""
     hypotheses: list[Hypothesis] | None
-    """The whole outputs, after the last step; each begins with its text of any step."""
+    """The complete outputs at the end, which begin with the earlier texts; None before."""
 
 
 def has_partial_outputs(translator: Translator) -> bool:
-    """Returns whether there are partial outputs during the search: the model itself writes, and each id is text."""
+    """Returns whether there are partial outputs: the model itself decodes, token by token, and ids decode to text."""
     changes_text = translator.rewrites_text or type(translator.problem).decode_target is not Problem.decode_target
     by_model = isinstance(translator.engine, ModelEngine)
     return by_model and translator.model.autoregressive and not changes_text
@@ -48,16 +48,16 @@ def partial_outputs(
     terms: OutputTerms | None = None,
     **changes: Any,
 ) -> Iterator[PartialOutputs]:
-    """Yields the outputs of a text after each step of the search, and at last the whole.
+    """Yields the partial outputs of a text after each step of the search, and finally the complete ones.
 
     Args:
         translator: one that `has_partial_outputs`.
         text: the input, see `Translator.translate`.
-        n_best: outputs.
-        place: what names the text when sampling.
-        prefix: ids that the output begins with, without end of sequence; of a model without inputs, ids that the text
-            goes on with.
-        terms: what is asked of the words of the output; None for nothing.
+        n_best: number of outputs.
+        place: sampling seed of the text, see `Engine.decode`.
+        prefix: ids that the output begins with, without end of sequence; for a model without inputs, ids after the
+            text.
+        terms: constraints on the words of the output; None for none.
         changes: fields of the decode hparams to change, and `seed`.
 
     Raises:
@@ -78,14 +78,14 @@ def partial_outputs(
     constraints = constraints_of(*kept_to, [ids], [text], [prefix], [terms])
     with memory_errors(padded([row]), settings.rows_per_sentence):
         for state in search.steps(row, prefix, place=place, constraints=constraints):
-            # After every step, also where no text is new: only then can the consumer end the search.
+            # After every step, even without new text, so that the consumer can stop the search.
             yield PartialOutputs([encoder.certain_text(ids) for ids in _certain_ids(state.progress)], None)
     hypotheses = translator.hypotheses(search.result(state), 0, n_best, ids, text)
     yield PartialOutputs([one.text for one in hypotheses], hypotheses)
 
 
 def _certain_ids(progress: Any) -> list[list[int]]:
-    """Returns the certain beginning of each row of a roll-out; the one that all hypotheses of a beam search share."""
+    """Returns the ids of each row of a roll-out, or the common prefix of all hypotheses of a beam search."""
     if not isinstance(progress, BeamProgress):
         rows = zip(*map(ops.convert_to_numpy, (progress.rows.ids, progress.rows.lengths)), strict=True)
         return [ids[:length].tolist() for ids, length in rows]

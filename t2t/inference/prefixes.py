@@ -1,4 +1,4 @@
-"""Given beginnings of outputs."""
+"""Checks the given prefixes of outputs."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from t2t.specs.constants import EOS_ID, PAD_ID
 
 
 def check_prefix(model: ModelFacts, hparams: DecodeHParams, prefix: Sequence[int]) -> None:
-    """Raises UserError for ids that no output begins with, or too many of them."""
+    """Raises UserError if an output cannot begin with these ids, or there are too many of them."""
     size, longest = model.spec.targets.vocab_size, max_sequence_ids(model, hparams) - 1
     wrong = [token for token in prefix if not PAD_ID < token < size or token == EOS_ID]
     if wrong:
@@ -25,7 +25,7 @@ def check_prefix(model: ModelFacts, hparams: DecodeHParams, prefix: Sequence[int
 
 
 def check_takes_prefixes(model: ModelFacts) -> None:
-    """Raises UserError where the model writes no outputs that could begin with something given."""
+    """Raises UserError if the model supports no prefixes: it has no inputs, or is not autoregressive."""
     if model.spec.inputs is None or not model.autoregressive:
         why = "continues its inputs" if model.spec.inputs is None else "answers at once"
         raise UserError(f"prefixes of outputs: a model of {model.spec.name} {why}; leave them out")

@@ -1,10 +1,9 @@
-"""Attention rollout: how much of each piece that a model read is in each position of a layer.
+"""Attention rollout: how much each input piece contributes to each position of a layer.
 
-A position of a layer is a mix of the positions of the layer below: half of itself, by the residual connection, and half
-of what its attention looks at, the mean of the heads. Multiplied from the lowest layer on, this says how much of each
-input piece there is in a position (Abnar and Zuidema 2020, arXiv:2005.00928, section 3). A decoder has a second half
-step in each layer, for what it looks at in the encoder's output. What mixes positions otherwise, such as convolution,
-is not seen.
+Each position of a layer mixes the positions of the layer below: half is the position itself (the residual connection),
+half is what it attends to, averaged over the heads. Multiplied from the lowest layer up, these mixes give the share of
+each input piece in a position (Abnar and Zuidema 2020, arXiv:2005.00928, section 3). A decoder layer has a second such
+step, for its attention to the encoder's output. Other ways of mixing positions, such as convolution, are not counted.
 
 Legend: L layers, Q queries, K keys, T target length, S source length.
 """
@@ -19,8 +18,8 @@ from t2t.inference.attention import DECODER, ENCODER, ENCODER_DECODER, Attention
 def attention_rollout(maps: Mapping[str, AttentionMap]) -> dict[str, np.ndarray]:
     """Returns by kind of attention the rollout up to each of its layers, (L, 1, Q, K) float64, from 0 to 1.
 
-    The rows of `encoder` sum to one, and so do those of `decoder` with what `encoder_decoder` has of the same row.
-    A kind is left out where its layers do not follow one another position by position.
+    Each row of `encoder` sums to 1, and each row of `decoder` together with the same row of `encoder_decoder`. A kind
+    is left out if the positions of its layers do not correspond one to one.
     """
     encoder = _self_rollout(maps[ENCODER]) if _is_square(maps.get(ENCODER)) else None
     found = {} if encoder is None else {ENCODER: encoder}
@@ -38,7 +37,7 @@ def _is_square(seen: AttentionMap | None) -> bool:
 
 
 def _fits(decoder: AttentionMap, cross: AttentionMap, encoder: np.ndarray) -> bool:
-    """Returns whether each layer of a decoder has one attention of each kind, to what the encoder has at its top."""
+    """Returns whether each decoder layer attends to the decoder and to the positions of the encoder's output."""
     same_layers = decoder.weights.shape[0] == cross.weights.shape[0]
     return same_layers and cross.weights.shape[2:] == (decoder.weights.shape[2], encoder.shape[-1])
 

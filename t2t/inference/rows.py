@@ -45,7 +45,7 @@ def describe_max_ids(model: ModelFacts, hparams: DecodeHParams) -> str:
 
 
 def memory_errors(batch_BS: np.ndarray, hypotheses: int):
-    """Returns a context that turns running out of memory into a line that says with what, and what to change."""
+    """Returns a context that turns out-of-memory errors into a MachineError with the batch's size and a remedy."""
     rows, width = batch_BS.shape[:2]
     half = max(1, rows * width * hypotheses // 2)
     cure = "make beam_size, extra_length or max_input_length smaller"
@@ -57,18 +57,18 @@ def memory_errors(batch_BS: np.ndarray, hypotheses: int):
 
 
 Row = Sequence[int] | np.ndarray
-"""An input: ids, or the array of what is no text."""
+"""An input: ids, or an array if it is not text."""
 
 Batched = tuple[np.ndarray, np.ndarray]
-"""Numbers of rows, and the rows, padded."""
+"""Indices of rows, and the rows, padded."""
 
 
 def cut_rows(
     model: ModelFacts, sentences: Sequence[Row], hparams: DecodeHParams, behind: Sequence[int] = ()
 ) -> list[Row]:
-    """Returns inputs cut to what the model takes and ended, with a warning; beginnings of outputs do not end.
+    """Cuts inputs to what the model takes, with a warning, and appends end of sequence and the ids `behind`.
 
-    What is no text stays as it is; `behind` are ids behind the end of each input.
+    Nothing is appended if the model has no inputs, as rows are then prefixes. Inputs that are not text stay unchanged.
     """
     if not reads_ids(model):
         return list(sentences)
@@ -84,7 +84,7 @@ def cut_rows(
 
 
 def check_lengths(model: ModelFacts, targets: Sequence[Sequence[int]], hparams: DecodeHParams) -> None:
-    """Raises UserError where a target (without end of sequence) is longer than the model takes."""
+    """Raises UserError if a target, which has no end of sequence, is longer than the model takes."""
     longest = max_sequence_ids(model, hparams)
     for number, ids in enumerate(targets, start=1):
         if len(ids) + 1 > longest:
@@ -106,25 +106,25 @@ def positions_in(model: "SequenceModel") -> Callable[[Row], int]:
 
 
 def weights_of(rows: Sequence[Row], extra_length: int = 0, size_of: Callable[[Row], int] = len) -> np.ndarray:
-    """Returns the weight of each row in a batch, in ids, int: its own length, or an eighth of its longest output's.
+    """Returns the size of each row in ids, (rows,) int: its own length, or an eighth of its longest output's.
 
-    With short inputs and long outputs, caches fill the memory.
+    With short inputs and long outputs, the caches fill the memory.
 
     Args:
         rows: ids, or other inputs.
-        extra_length: outputs may be that much longer than their row.
-        size_of: how many ids, or vectors, the model makes of an input.
+        extra_length: by how many ids an output may be longer than its row.
+        size_of: returns the number of ids or vectors that the model reads of a row.
     """
     return np.array([max(size, (size + extra_length) // OUTPUT_SHARE, 1) for size in map(size_of, rows)])
 
 
 def batches_of(rows: Sequence[Row], weights: np.ndarray, most: int) -> list[Batched]:
-    """Returns numbers of rows and the rows padded to (B, S), the longest first, so that memory runs out at once.
+    """Returns (indices of rows, rows padded to (B, S)) pairs, the longest first: if memory runs out, it does at once.
 
     Args:
         rows: ids, or other inputs.
         weights: of each, see `weights_of`.
-        most: ids in a batch, padding included.
+        most: maximum ids in a batch, padding included.
     """
     batches = cut(np.arange(len(rows)), {INPUTS: weights}, max(most, 1), Ladder(int(weights.max()), 1.0))
     return [(batch.indices, padded([rows[i] for i in batch.indices])) for batch in reversed(batches)]
@@ -133,7 +133,7 @@ def batches_of(rows: Sequence[Row], weights: np.ndarray, most: int) -> list[Batc
 def padded(rows: Sequence[Row]) -> np.ndarray:
     """Returns (B, S) int32 of rows of ids, zero padded, at least one column wide.
 
-    Of arrays (S, ...) it returns (B, S, ...) of their dtype.
+    For arrays (S, ...) it returns (B, S, ...) of their dtype.
     """
     first = rows[0] if rows else None
     shape, dtype = (first.shape[1:], first.dtype) if isinstance(first, np.ndarray) else ((), np.dtype(np.int32))

@@ -1,4 +1,4 @@
-"""How probable a model finds given outputs.
+"""Log-probabilities of given outputs.
 
 Legend: B rows of a batch, T target length.
 """
@@ -20,7 +20,7 @@ from t2t.specs.constants import INPUTS, TARGETS
 
 
 class Scorer:
-    """Scores targets given their sources, or by themselves where the model has no inputs."""
+    """Scores targets given their sources, or by themselves if the model has no inputs."""
 
     def __init__(self, model: SequenceModel, jobs: Jobs):
         self._model, self._jobs = model, jobs
@@ -37,7 +37,7 @@ class Scorer:
     def __call__(
         self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
     ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-        """Yields numbers of pairs and the log-probabilities of their tokens, see `Engine.score_tokens`."""
+        """Yields indices of pairs and the log-probabilities of their tokens, see `Engine.score_tokens`."""
         has_inputs = self._model.spec.inputs is not None
         rows = [max(source, target, key=len) for source, target in zip(sources, targets, strict=True)]
         log_probs = self._log_probs

@@ -1,4 +1,4 @@
-"""Sentences that are searched as one batch: their state, the choice of some of them, and joining several batches.
+"""The state of a batch of sentences during a search; selecting sentences and concatenating batches.
 
 Legend: B sentences of a batch, N rows of them, P prefix length, J selected sentences, V vocabulary.
 """
@@ -26,9 +26,9 @@ class SearchState(NamedTuple):
     prefix: Any
     """(N, P) int32, zero padded: beginnings of outputs; () where there are none."""
     limits: Any
-    """(B,) int32."""
+    """(B,) int32: maximum length of the outputs, end of sequence included."""
     places: Any
-    """(B,) int32."""
+    """(B,) int32: sampling seeds of the sentences."""
     candidates: Any
     """(B, V) bool: the tokens that may be written; () for all."""
     progress: Any
@@ -38,7 +38,7 @@ class Batch(NamedTuple):
     """Sentences that are searched as one batch."""
 
     numbers: np.ndarray
-    """(B,) int: which they are."""
+    """(B,) int: indices of the sentences."""
     tokens: int
     """Tokens searched so far."""
     state: SearchState
@@ -55,12 +55,12 @@ def automaton_of(state: SearchState) -> Automaton | None:
 
 
 def constraint_states(progress: Any) -> Any:
-    """Returns the states of the automaton that the hypotheses of a progress are in, or () where there is none."""
+    """Returns the automaton's state of each hypothesis of a progress, or () without an automaton."""
     return progress[1].constraint
 
 
 def with_constraint_states(progress: Any, states: Any) -> Any:
-    """Returns a progress whose hypotheses are in these states."""
+    """Returns the progress with these automaton states of its hypotheses."""
     return progress._replace(**{progress._fields[1]: progress[1]._replace(constraint=states)})
 
 
@@ -82,7 +82,7 @@ def concat_batches(batches: list[Batch]) -> Batch:
     """Concatenates batches that have searched the same number of tokens.
 
     Args:
-        batches: the list is emptied, so that nothing holds what they were made of.
+        batches: the list is emptied, so that the memory of its parts can be freed.
     """
     parts = [batch.state for batch in batches]
     numbers, tokens = np.concatenate([batch.numbers for batch in batches]), batches[0].tokens

@@ -18,17 +18,17 @@ SEED = "seed"
 def search_settings(
     hparams: DecodeHParams, n_best: int, seed: int, changes: Mapping[str, Any], at_once: int | None = None
 ) -> tuple[SearchSettings, DecodeHParams]:
-    """Returns how to search, and the hparams with the changes.
+    """Returns the search settings, and the hparams with the changes applied.
 
     Args:
         hparams: of the run.
-        n_best: hypotheses wanted for each input.
+        n_best: number of hypotheses for each input.
         seed: of sampling.
         changes: fields of the hparams to change.
-        at_once: of a model that answers at once, the hypotheses there are: settings of search are ignored.
+        at_once: maximum hypotheses of a model that predicts in one pass, which ignores search settings; else None.
 
     Raises:
-        UserError: a change that is unknown or out of bounds, or more hypotheses than the search has.
+        UserError: a change is unknown or out of bounds, or the search has fewer hypotheses.
     """
     own_method = hparams.decode_method
     hparams = dataclasses.replace(hparams, **_checked(changes))
@@ -39,7 +39,7 @@ def search_settings(
         if not 1 <= n_best <= at_once:
             there_are = f"from 1 to {at_once}" if at_once > 1 else "1"
             raise UserError(f"n_best={n_best}: a model that answers at once gives {there_are} here; ask for that")
-        # equal wherever as many hypotheses are asked for: nothing is searched
+        # Nothing is searched: the settings depend on `n_best` alone.
         settings = SearchSettings(method="beam" if n_best > 1 else "greedy", beam_size=n_best, alpha=0.0)
         return settings, dataclasses.replace(hparams, extra_length=0)
     if MASK_PREDICT in (own_method, hparams.decode_method):
@@ -72,7 +72,7 @@ def search_settings(
 
 
 def _checked(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns changes of decode hparams, of the right names, types and bounds."""
+    """Returns the changes as values of their fields' types; raises UserError for wrong names, types or bounds."""
     fields = {field.name: field for field in dataclasses.fields(DecodeHParams)}
     for name in changes:
         if name not in fields:
@@ -99,7 +99,7 @@ def check_read(hparams: DecodeHParams, changes: Mapping[str, Any]) -> None:
 
 
 def _check_mask_predict(own_method: str, hparams: DecodeHParams, changes: Mapping[str, Any]) -> None:
-    """Raises UserError for a method that the run's model does not have, and for what mask-predict does not read."""
+    """Raises UserError for a method that the run's model does not have, and for settings that mask-predict ignores."""
     if hparams.decode_method != own_method:
         how = "all tokens of an output at once" if own_method == MASK_PREDICT else "one token after the other"
         raise UserError(f"decode_method={hparams.decode_method}: the model predicts {how}; leave it out")

@@ -1,4 +1,4 @@
-"""Kinds and sizes of what the functions of models take."""
+"""Signatures of the functions of models: shapes and dtypes of their arguments."""
 
 import keras
 import numpy as np
@@ -8,12 +8,12 @@ from t2t.models.base import SequenceModel
 
 
 def inputs_signature(model: SequenceModel) -> keras.KerasTensor:
-    """Returns the kind and sizes of a batch of inputs, or of prefixes where a model has no inputs."""
+    """Returns the signature of a batch of inputs, or of prefixes if the model has no inputs."""
     spec = model.spec.inputs or model.spec.targets
     lengths = [None] if spec.kind in SEQUENCES else []
     return keras.KerasTensor([None, *lengths, *item_shape(spec)], batch_dtype(spec).name)
 
 
 def signature_of(batch: dict[str, np.ndarray]) -> dict[str, keras.KerasTensor]:
-    """Returns the kinds of a batch's features, of any size."""
+    """Returns the signature of a batch's features, with all sizes unknown."""
     return {name: keras.KerasTensor([None] * array.ndim, array.dtype.name) for name, array in batch.items()}

@@ -22,15 +22,15 @@ class SplitExamples:
     Args:
         problem: with its encoders.
         reader: of the split.
-        limit: the examples before this number; None for all.
-        first: number of the first, from 0.
+        limit: index after the last example; None for the end of the split.
+        first: index of the first example, from 0.
     """
 
     def __init__(self, problem: Problem, reader: SplitReader, limit: int | None = None, first: int = 0):
         self._problem, self._reader, self.limit, self.first = problem, reader, limit, first
 
     def take_tokens(self, tokens: int) -> "SplitExamples":
-        """Returns the first examples with about so many tokens on their longer sides, at least one."""
+        """Returns the first examples with at most `tokens` tokens in all on their longer sides, but at least one."""
         names = self._problem.columns or dict.fromkeys(self._reader.features)
         most = min(len(self), tokens)
         stored = [self._stored(name) for name in names]
@@ -52,7 +52,7 @@ class SplitExamples:
         return list(self.arrays(INPUTS))
 
     def texts(self, feature: str = INPUTS) -> list[str]:
-        """Returns a feature as text: the raw one where it was kept, else what its ids say."""
+        """Returns a feature as text: the raw text if it was stored, else decoded from the ids."""
         texts = self._reader.texts(self._stored(feature), self.limit)
         if texts is not None:
             return texts[self.first :]
@@ -61,11 +61,11 @@ class SplitExamples:
 
     @property
     def read_sources(self) -> Callable[[], list[str]] | None:
-        """Returns the inputs as text when it is called; None where they are no text."""
+        """A function that returns the inputs as text; None if they are not text."""
         return self.texts if INPUTS in self._problem.encoders else None
 
     def references(self) -> list[str]:
-        """Returns the targets as raw text, finished as outputs are; of classes, their names."""
+        """Returns the targets as raw text, post-processed like outputs; for classes, their names."""
         problem, reader, stored = self._problem, self._reader, self._stored(TARGETS)
         if reader.features[stored].kind == FeatureKind.LABEL:
             return [problem.decode_target(int(class_id)) for class_id in self.arrays(TARGETS)]
@@ -89,7 +89,7 @@ class SplitExamples:
         return translator.translate_ids(self.inputs(), n_best, sources=sources, **changes)
 
     def arrays(self, feature: str) -> Iterator[np.ndarray]:
-        """Yields a feature as it is stored, each without padding."""
+        """Yields the stored values of a feature, one array per example, without padding."""
         indices, stored = self.first + np.arange(len(self)), self._stored(feature)
         if self._reader.is_sequence(stored):
             values, lengths = self._reader.read(indices, stored)

@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 
 
 class TextModel:
-    """A model with its vocabularies; for a model that answers at once, search hparams do not count.
+    """A model with its vocabularies; a model that predicts in one pass ignores the search hparams.
 
     Args:
         problem: with its encoders; turns text into ids and back.
-        model: with its weights; one that is not built yet is built when something needs it.
-        hparams: how to search by default; any call may ask otherwise.
+        model: with its weights; a `LazyModel` is built when something needs it.
+        hparams: the default search; any call may change it.
         sharing: workers that decode and score together, each with the same model; all of them make the same calls.
-        engine: what decodes and scores; default: the model itself, which does what an engine does not in any case.
+        engine: decodes and scores; by default the model itself, which always does what an engine does not.
 
     Raises:
-        UserError: the model answers at once, and there are no inputs to answer.
+        UserError: the model is not autoregressive and has no inputs.
     """
 
     read_shortlist: Callable[[], Shortlist] | None = None
-    """Reads the shortlist of the run, where the model is of one."""
+    """Reads the shortlist of the run; None if the model does not come from a run."""
     unknown_dictionary: Mapping[str, str] = {}
-    """Translations of words of inputs, for `replace_unknown`; a word without one is copied."""
+    """Word of inputs -> its translation, for `replace_unknown`; other words are copied."""
     adapters: "Mapping[str, Self]" = {}
-    """What answers with adapters in place of some weights, and shares all others, by the names given to `t2t.load`."""
+    """Models with adapters in place of some weights, which share all others; by the names given to `t2t.load`."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class TextModel:
             )
         self.problem, self.hparams = problem, hparams
         self.facts: ModelFacts = model
-        """What is known of the model without building it."""
+        """What is known about the model without building it."""
         self.has_inputs = model.spec.inputs is not None
         self._model, self._sharing = model, sharing
         if engine is not None:
@@ -72,13 +72,13 @@ class TextModel:
 
     @property
     def model(self) -> "SequenceModel":
-        """The model, which is built now unless it has been."""
+        """The model; built now if it is not yet."""
         return self._model.build() if isinstance(self._model, LazyModel) else self._model
 
     @functools.cached_property
     def model_engine(self) -> "ModelEngine":
         """Decodes and scores with the model itself."""
-        model = self.model  # before its engine is imported: who builds a model may want that to be quiet
+        model = self.model  # before the engine is imported, as building imports Keras quietly
         from t2t.inference.model_engine import ModelEngine
 
         engine = ModelEngine(model, self._sharing)
@@ -87,12 +87,12 @@ class TextModel:
 
     @functools.cached_property
     def engine(self) -> Engine:
-        """What decodes and scores: the model itself, unless another engine is given."""
+        """Decodes and scores; the model itself, unless another engine is given."""
         return self.model_engine
 
     @functools.cached_property
     def aligner(self) -> "WordAligner":
-        """Aligns outputs with their inputs, by the model itself whatever decodes; raises as `WordAligner`."""
+        """Aligns outputs with their inputs, by the model itself even if another engine decodes; see `WordAligner`."""
         model = self.model  # first, as in `model_engine`
         from t2t.inference.alignment import WordAligner
 
@@ -100,34 +100,34 @@ class TextModel:
 
     @property
     def is_built(self) -> bool:
-        """Whether the model was there from the start; otherwise another engine decodes as long as it can."""
+        """Whether the model was given built; otherwise it is built only for what another engine cannot do."""
         return not isinstance(self._model, LazyModel)
 
     @property
     def reads_text(self) -> bool:
-        """Whether it continues texts: inputs, or beginnings of outputs."""
+        """Whether it reads text: as inputs, or as prefixes of outputs."""
         return reads_ids(self.facts)
 
     @property
     def rewrites_text(self) -> bool:
-        """Whether texts of outputs are something else than what the vocabulary reads from their ids."""
+        """Whether the text of an output may differ from its decoded ids."""
         problem = self.problem
         return problem.finishes or bool(problem.continuation_mark) or self.hparams.replace_unknown
 
     @property
     def longest_input(self) -> int:
-        """Most ids of an input, without its end; longer ones are cut. Targets to score have about the same limit."""
+        """Maximum ids of an input, without end of sequence; longer ones are cut. Targets have about the same limit."""
         return max_sequence_ids(self.facts, self.hparams) - 1 - len(self.problem.language_marks().input_end)
 
     @property
     def most_ids(self) -> str:
-        """How many ids that is with end of sequence, and what has set it, for a message."""
+        """The same limit with end of sequence, and the setting it comes from, for a message."""
         return describe_max_ids(self.facts, self.hparams)
 
     def fingerprint(self) -> str:
         """Returns a sha256 of what decides its outputs: weights, vocabularies, problem, engine, version of t2t."""
         model = self.facts.hparams.to_dict()["model"]
-        besides = getattr(self._model, "average", getattr(self._model, "adapter_scale", ""))  # what no weight tells
+        besides = getattr(self._model, "average", getattr(self._model, "adapter_scale", ""))  # not seen in weights
         made_by = f"{t2t.__version__} {self.engine.name} {self.problem.name} {model} {besides}"
         digest = hashlib.sha256(made_by.encode())
         for name, encoder in sorted(self.problem.encoders.items()):
@@ -165,15 +165,15 @@ class TextModel:
         return [[*start, *row] for row in rows] if start else rows
 
     def input_rows(self, sentences: Sequence[Row], hparams: DecodeHParams | None = None) -> list[Row]:
-        """Returns inputs, ids as `encode` gives them or arrays, as the model reads them: cut, ended, with a warning."""
+        """Returns inputs (ids as from `encode`, or arrays) as the model reads them, see `cut_rows`."""
         return cut_rows(self.facts, sentences, hparams or self.hparams, self.problem.language_marks().input_end)
 
     def is_blank(self, text: str) -> bool:
-        """Returns whether an input has nothing to translate: its output is empty, without asking the model."""
+        """Returns whether an input has nothing to translate: its output is empty, and the model is not run."""
         return self.has_inputs and not text.strip()
 
     def settings(self, n_best: int = 1, *, seed: int = 0, **changes) -> tuple[SearchSettings, DecodeHParams]:
-        """Returns how a call with these arguments searches.
+        """Returns the search settings and decode hparams of a call with these arguments.
 
         Raises:
             UserError: see `translate`.

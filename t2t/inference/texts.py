@@ -1,4 +1,4 @@
-"""Checks what a caller gave to decode: texts, pairs of texts, or rows of ids; anything else is refused in one line."""
+"""Checks the arguments of decoding functions: texts, pairs of texts, or rows of ids."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ def as_texts(texts: Iterable[str], name: str = "texts") -> list[str]:
     """Returns texts as a list, halves of surrogate pairs replaced.
 
     Raises:
-        ArgumentError: one text instead of several, or something else than text.
+        ArgumentError: a single text instead of several, or an item that is not text.
     """
     found = _as_list(texts, name, "a list of texts")
     for place, text in enumerate(found):
@@ -26,7 +26,7 @@ def as_pairs(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
     """Returns the sources and the targets of pairs of texts.
 
     Raises:
-        ArgumentError: something else than pairs of texts.
+        ArgumentError: an item is not a pair of texts.
     """
     sources, targets = [], []
     for place, pair in enumerate(_as_list(pairs, "pairs", "a list of pairs (source, target)")):
@@ -38,7 +38,7 @@ def as_pairs(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
 
 
 def check_rows(rows: Any, name: str) -> None:
-    """Raises ArgumentError for anything else than a list of rows: lists of ids, or arrays."""
+    """Raises ArgumentError unless `rows` is a list of rows: lists of ids, or arrays."""
     if not isinstance(rows, Sequence | np.ndarray) or isinstance(rows, str):
         raise ArgumentError(f"{name}={rows!r:.60}: it is of type {type(rows).__name__}; give a list of lists of ids")
     for place, row in enumerate(rows):

@@ -33,14 +33,14 @@ class Translator(PairScorer):
     """A model with its vocabularies, ready to decode; see `TextModel` for its arguments and `PairScorer` for scores."""
 
     def encode_prefixes(self, texts: Iterable[str]) -> list[list[int]]:
-        """Returns the ids of beginnings of outputs; raises UserError where outputs cannot begin with what is given."""
+        """Returns the ids of prefixes of outputs; raises UserError if the model does not support them."""
         check_takes_prefixes(self.facts)
         return self.problem.encoders[TARGETS].encode_batch(as_texts(texts, "prefixes"))
 
     def forced(self, prefixes: Prefixes | None, count: int) -> Prefixes | None:
-        """Returns what the outputs of `count` inputs begin with: a language's code, if one begins them, and prefixes.
+        """Returns the ids that `count` outputs begin with: the problem's language code, if any, and the prefixes.
 
-        A model that answers at once is given nothing.
+        No code is added for models that are not autoregressive.
         """
         start = self._output_start
         if not start or not self.facts.autoregressive:
@@ -64,14 +64,14 @@ class Translator(PairScorer):
         Args:
             texts: any strings. Half of a surrogate pair is read as U+FFFD.
             n_best: hypotheses for each text, at most the beam.
-            prefixes: what the output of each text begins with, whole words; empty for nothing.
-            constraints: what is asked of the words of each output, lists of texts by the names of
-                `t2t.inference.output_terms.OutputTerms`, e.g. `{"constraints": ["Haus"]}`; None for nothing.
+            prefixes: text that each output begins with, in whole words; empty for none.
+            constraints: on the words of each output, a mapping with names of `t2t.inference.output_terms.OutputTerms`,
+                e.g. `{"constraints": ["Haus"]}`; None for none.
             changes: fields of the decode hparams to change, e.g. `beam_size=1`, and `seed` for sampling.
 
         Raises:
-            ArgumentError: something else than a list of texts, or an unknown change.
-            UserError: a change that is out of bounds, or more hypotheses than the search has.
+            ArgumentError: `texts` is not a list of texts, or a change is unknown.
+            UserError: a change is out of bounds, or the search has fewer hypotheses than `n_best`.
         """
         texts = as_texts(texts)
         given = None if prefixes is None else self.encode_prefixes(prefixes)
@@ -95,15 +95,14 @@ class Translator(PairScorer):
         """Translates ids (without end of sequence) instead of text; see `translate`.
 
         Args:
-            sentences: lists of ids; longer ones than `longest_input` are cut, with a warning. Arrays of inputs that
-                are no text.
+            sentences: lists of ids, cut to `longest_input` with a warning; arrays for inputs that are not text.
             n_best: see `translate`.
-            places: what names each sentence when sampling, e.g. its line number; 0, 1, 2, ... by default.
-            sources: the inputs as text, for problems that finish outputs by them and for `replace_unknown`; read back
-                from the ids by default.
+            places: sampling seed of each sentence, e.g. its line number; 0, 1, 2, ... by default.
+            sources: the inputs as text, for problems that use them to post-process outputs and for `replace_unknown`;
+                by default decoded from the ids.
             prefixes: ids that the output of each sentence begins with, without end of sequence.
             constraints: see `translate`.
-            scored: whether scores and probabilities are read; without them an engine may be faster.
+            scored: whether scores and probabilities are needed; without them an engine may be faster.
             on_done: called after each batch with the number of sentences in it.
             changes: see `translate`.
         """
@@ -135,7 +134,7 @@ class Translator(PairScorer):
         return results
 
     def check_terms(self, terms: OutputTerms, n_best: int = 1, **changes) -> None:
-        """Raises UserError where no output keeps to these terms; see `translate`."""
+        """Raises UserError if no output can satisfy these terms; see `translate`."""
         settings, hparams = self.settings(n_best, **changes)
         constraints_of(self.problem, self.facts, settings, hparams, [], terms=[terms])
 
@@ -156,7 +155,7 @@ class Translator(PairScorer):
         return annotated
 
     def warm_up(self, sentences: Sequence[Row], n_best: int = 1) -> None:
-        """Decodes the batches of ids (see `translate_ids`) that need most memory, as many as are decoded at a time."""
+        """Decodes the largest batches of ids (see `translate_ids`), as many as are decoded in parallel."""
         settings, hparams = self.settings(n_best)
         rows = self.input_rows(sentences, hparams)
         constraints = constraints_of(self.problem, self.facts, settings, hparams, sentences)

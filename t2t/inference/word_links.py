@@ -14,14 +14,14 @@ from t2t.text.encoder import TextEncoder
 
 
 def word_numbers(encoder: TextEncoder, ids: Iterable[int], join: Callable[[str], str] = str) -> np.ndarray:
-    """Returns the number of the word that each token is part of, from 0: the word in which the text up to it ends.
+    """Returns the index, from 0, of the word that each token is part of: the last word of the text up to the token.
 
     A token that is part of a character belongs to the word of the whole character, white space to the word before it.
 
     Args:
         encoder: of the ids.
-        ids: of a text; end of sequence and what follows it are part of no word.
-        join: makes of the text of ids the one whose words are numbered.
+        ids: of a text; end of sequence and later ids are ignored.
+        join: converts the decoded text to the text whose words are counted.
 
     Returns:
         (tokens of words,) int; empty for a text without words.
@@ -41,7 +41,7 @@ def word_links(weights_TS: np.ndarray, source_words: np.ndarray, target_words: n
     """Links each word of an output to the word of its input with the largest sum of weights; ties: the earlier one.
 
     Args:
-        weights_TS: how much each token of the output looks at each token of the input; both may have further tokens.
+        weights_TS: attention of each token of the output to each token of the input; both may have further tokens.
         source_words: the word of each token of the input, see `word_numbers`.
         target_words: the word of each token of the output.
     """
@@ -53,15 +53,15 @@ def word_links(weights_TS: np.ndarray, source_words: np.ndarray, target_words: n
 
 
 def replace_words(text: str, source: str, links: Links, dictionary: Mapping[str, str]) -> list[str]:
-    """Returns the words of an output, the linked ones replaced by the translations of their source words, or by these.
+    """Returns the words of an output; linked ones are replaced by the translation of their source word.
 
-    A translation may have several words, or none.
+    A translation may have several words, or none. A source word that the dictionary lacks is copied.
 
     Args:
         text: the output.
         source: the input.
         links: those of the words to replace.
-        dictionary: word of the input to its translation.
+        dictionary: word of the input -> its translation.
     """
     words, source_words = text.split(), source.split()
     for source_place, target_place in links:
@@ -71,7 +71,7 @@ def replace_words(text: str, source: str, links: Links, dictionary: Mapping[str,
 
 
 def renumber_links(links: Links, words: Sequence[str]) -> Links:
-    """Returns links to the words of an output as links to those of the text that `replace_words` has made of it."""
+    """Converts links to words of an output to links to words of the text that `replace_words` made of it."""
     starts = list(itertools.accumulate((len(word.split()) for word in words), initial=0))
     return tuple(
         sorted((source, place) for source, target in links for place in range(starts[target], starts[target + 1]))

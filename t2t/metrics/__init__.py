@@ -1,6 +1,6 @@
-"""Judging models: by what they write (`compute`) and by what they predict (`t2t.metrics.token`).
+"""Metrics of decoded text (`compute`) and of teacher-forced predictions (`t2t.metrics.token`).
 
-A name may exist in both worlds (`accuracy_per_sequence`); the teacher-forced one always carries its label.
+Both kinds may have the same name (`accuracy_per_sequence`); that of a teacher-forced figure always has its label.
 """
 
 import inspect
@@ -53,15 +53,15 @@ def compute(
     language: str = "",
     read_sources: Callable[[], Sequence[str]] | None = None,
 ) -> dict[str, Score]:
-    """Computes text metrics with their default options, by name, in the order asked for.
+    """Computes text metrics with their default options; returns the scores by name, in the order of `names`.
 
-    Both sides are one string a line. `language` is the code of their language, empty if it is not known; metrics that
+    Both sides are one string per line. `language` is the code of their language, empty if it is not known; metrics that
     do not depend on it ignore it. `read_sources` returns the inputs, for metrics that read them.
 
     Raises:
         UnknownNameError: no such metric.
-        UserError: a metric that text cannot give, no lines, unequal numbers of lines, or no inputs for a metric that
-            reads them.
+        UserError: a metric needs the model's predictions, there are no lines or unequal numbers of lines, or a metric
+            reads inputs and there are none.
     """
     names = list(names)
     for name in names:

@@ -15,7 +15,7 @@ from t2t.registry import register_metric
 def matthews(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """Correlation of classes, from -1 to 1: Matthews 1975, for more than two classes Gorodkin 2004's.
 
-    0 where one side has a single class: it tells nothing.
+    It is 0 if one side has a single class.
     """
     check_lines("matthews", hypotheses, references)
     classes = {label: number for number, label in enumerate(sorted({*hypotheses, *references}))}
@@ -53,7 +53,7 @@ def _f1(name: str, positive: str, hypotheses: Sequence[str], references: Sequenc
 def pearson(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """Linear correlation of lines that are numbers, from -1 to 1; 0 where one side is a single number.
 
-    A line that is no number tells nothing: it counts as the mean of its side's numbers.
+    A line that is not a number counts as the mean of its side's numbers.
     """
     return _correlation("pearson", hypotheses, references, lambda numbers: numbers)
 
@@ -62,7 +62,7 @@ def pearson(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 def spearman(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """Correlation of the ranks of lines that are numbers, from -1 to 1; equal numbers share their mean rank.
 
-    Of lines that are no numbers holds what `pearson` says.
+    Lines that are not numbers count as in `pearson`.
     """
     return _correlation("spearman", hypotheses, references, _ranks)
 
@@ -78,7 +78,7 @@ def _correlation(
 
 
 def _deviations(lines: Sequence[str], scale: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, int]:
-    """Returns how far each line's number is from their mean, in units of the largest, and how many lines have none."""
+    """Returns each number's deviation from the mean, in units of the largest, and how many lines have no number."""
     found = np.array([_number(line) for line in lines])
     known = np.isfinite(found)
     numbers = scale(found[known])

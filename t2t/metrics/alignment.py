@@ -20,8 +20,8 @@ def alignment_error_rate(gold: Iterable[tuple[Links, Links]], found: Iterable[Li
     Without any link on either side the rate is 0. Precision without links found and recall without sure ones are NaN.
 
     Args:
-        gold: of each pair the sure links, and the possible ones besides.
-        found: of each pair the links found.
+        gold: (sure links, further possible links) of each pair.
+        found: the links found for each pair.
     """
     links = sure_links = found_sure = found_possible = 0
     for (sure, possible), one in zip(gold, found, strict=True):

@@ -1,4 +1,4 @@
-"""What a metric is, and the names of those that judge decoded text.
+"""Scores, and the definition of text metrics, which are computed from decoded text.
 
 A text metric is a function of two lists of strings. A new one, built in or in a plug-in::
 
@@ -7,9 +7,9 @@ A text metric is a function of two lists of strings. A new one, built in or in a
         \"\"\"Mean number of letters; references are not looked at.\"\"\"
         return Score("letters_per_line", sum(map(len, hypotheses)) / len(hypotheses))
 
-One whose smaller values are better is marked with `@lower_is_better` under the registration. One that depends on the
-language of the text has a parameter `language`, its code, and is given that of the problem's targets. One that reads
-the inputs, such as a neural one, has a parameter `sources`, a list of as many strings.
+If smaller values are better, put `@lower_is_better` under the registration. If the metric depends on the language of
+the text, give it a parameter `language`: it gets the code of the language of the problem's targets. If it reads the
+inputs, such as a neural metric, give it a parameter `sources`, a list of as many strings.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ class Score:
     detail: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """The parts it is made of, by name; plain JSON."""
     text: str = ""
-    """The tool's own line, where it prints one."""
+    """The tool's own output line, if it has one."""
 
     def __str__(self) -> str:
         """Returns one line for people: the tool's own and its signature, or name and value."""
@@ -50,7 +50,7 @@ def lower_is_better(metric: TextMetric) -> TextMetric:
 
 
 def check_lines(name: str, hypotheses: Sequence[Any], references: Sequence[Any]) -> None:
-    """Raises UserError unless there are lines, and as many on both sides."""
+    """Raises UserError unless both sides have the same number of lines, at least one."""
     if len(hypotheses) != len(references):
         raise UserError(
             f"{name} of {len(hypotheses)} hypotheses against {len(references)} references: each needs its own; "

@@ -1,7 +1,7 @@
 """How BLEU splits the text of a language into words: sacreBLEU's tokenizers by language.
 
-Languages that put no spaces between words need one of their own: to the usual tokenizer (13a) a line is a word or two,
-so that a nearly right line scores 0.
+Languages without spaces between words need their own tokenizer: the usual one (13a) takes a line for a word or two, so
+that a nearly right line scores 0.
 """
 
 import functools
@@ -28,9 +28,9 @@ _EXTRAS = {"ja-mecab": "sacrebleu[ja]", "ko-mecab": "sacrebleu[ko]"}
 def bleu_tokenizer(language: str) -> str:
     """Returns the name of sacreBLEU's tokenizer for a language: `zh` for `zh`, `char` for `th`, `13a` for most.
 
-    Japanese and Korean are split by MeCab where its package is installed; where it is not, by characters, which is
-    logged once, and which the signature of the score says as `tok:char`. A region or script may follow the code
-    (`zh-CN`, `zho_Hans`), which is empty where it is not known.
+    Japanese and Korean are split by MeCab if its package is installed, else by characters; that is logged once and
+    shown as `tok:char` in the signature of the score. A region or script may follow the code (`zh-CN`, `zho_Hans`). The
+    code is empty if the language is not known.
     """
     tokenizer = _BY_LANGUAGE.get(re.split("[-_]", language.lower())[0], _USUAL)
     return _installed(tokenizer) if tokenizer in _EXTRAS else tokenizer

@@ -24,10 +24,10 @@ _HYPHEN = re.compile(r"(\S)-(\S)")
 def moses_bleu(hypotheses: Sequence[str], references: Sequence[str], language: str = "de", **options: Any) -> Score:
     """Corpus BLEU from 0 to 100 of text tokenised by Moses, in German with compounds split.
 
-    Both sides are given as detokenised text. As the script that scored Tensor2Tensor's English-German did: Unicode
-    punctuation is replaced, the text is tokenised, a hyphen within a word becomes a token of its own
-    (`rich-text` -> `rich ##AT##-##AT## text`, so that a compound counts as its parts), and BLEU is that of Moses'
-    multi-bleu.perl: cased, without smoothing. That script's references came tokenised; here they go the same way.
+    Both sides are given as detokenised text. The steps are those of the script that scored Tensor2Tensor's
+    English-German: Unicode punctuation is replaced, the text is tokenised, a hyphen within a word becomes a separate
+    token (`rich-text` -> `rich ##AT##-##AT## text`, so that a compound counts as its parts), and BLEU is that of Moses'
+    multi-bleu.perl: cased, without smoothing. That script got tokenised references; here they are tokenised, too.
 
     `language` is the code of both sides' language; options are sacreBLEU's, e.g. `lowercase=True`.
 
@@ -50,7 +50,7 @@ def line_tokenizer(language: str) -> Callable[[str], str]:
     Raises:
         UnknownNameError: Moses has no rules for the language.
     """
-    # Imported here: it takes a third of a second, which only those wait for who ask for it.
+    # Imported here, since it takes a third of a second.
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
     from sacremoses.corpus import NonbreakingPrefixes
 
@@ -68,5 +68,5 @@ def line_tokenizer(language: str) -> Callable[[str], str]:
 
 
 def split_compounds(line: str) -> str:
-    """Returns a tokenised line whose hyphens within words are tokens of their own."""
+    """Returns a tokenised line in which hyphens within words are separate tokens."""
     return _HYPHEN.sub(r"\1 ##AT##-##AT## \2", line)

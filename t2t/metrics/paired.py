@@ -26,7 +26,7 @@ class PairedScore:
     interval: float
     """Half the width of the interval that holds 95 % of the samples."""
     p_value: float | None
-    """Probability of a difference at least so large by chance; None for the first system."""
+    """Probability of a difference at least as large by chance; None for the first system."""
     signature: str
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ def paired_bootstrap(
 
     Args:
         systems: pairs of a name and its lines.
-        references: as many lines.
+        references: as many lines as each system has.
         metrics: names among `SACREBLEU_METRICS` and their options.
         resamples: how many samples are drawn.
 

@@ -1,7 +1,7 @@
 """ROUGE of summaries: Lin 2004, "ROUGE: A Package for Automatic Evaluation of Summaries", by the package rouge-score.
 
-Its tokens are lower-case Latin letters and digits, stemmed by Porter's rules, as papers on English news have it; text
-of other alphabets has none.
+Its tokens are lower-case Latin letters and digits, stemmed by Porter's rules, as in papers on English news; text in
+other alphabets has no tokens.
 """
 
 from collections.abc import Sequence

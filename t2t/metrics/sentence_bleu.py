@@ -21,7 +21,7 @@ def sentence_bleu(hypotheses: Sequence[str], references: Sequence[str], language
 class SentenceBleu:
     """Smoothed BLEU of one sentence, from 0 to 100, as sacreBLEU computes it (Post 2018, arXiv:1804.08771).
 
-    Exponential smoothing, and of a sentence of fewer than four words, n-grams of as many words as it has
+    It has exponential smoothing; for a sentence of fewer than four words, n-grams are at most as long as the sentence
     (`effective_order`).
 
     Args:
@@ -41,5 +41,5 @@ class SentenceBleu:
         return str(self._bleu.get_signature())
 
     def nearest(self, hypotheses: Sequence[str], reference: str) -> int:
-        """Returns the number of the hypothesis with the highest BLEU; of several, the first."""
+        """Returns the index of the hypothesis with the highest BLEU; ties: the first."""
         return max(range(len(hypotheses)), key=lambda k: (self.score(hypotheses[k], reference), -k))

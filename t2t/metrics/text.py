@@ -1,7 +1,6 @@
 """Metrics of decoded text: BLEU, chrF, chrF++ and TER by sacreBLEU, and exact match.
 
-sacreBLEU: Post 2018 (arXiv:1804.08771). Texts are compared as they are, detokenised: a metric
-that tokenises does so itself.
+sacreBLEU: Post 2018 (arXiv:1804.08771). Texts are given detokenised; metrics tokenise them if needed.
 """
 
 import dataclasses
@@ -85,7 +84,7 @@ def accuracy_per_sequence(hypotheses: Sequence[str], references: Sequence[str]) 
 
 
 def _check_options(name: str, metric_class: type, options: dict[str, Any]) -> None:
-    """Raises UnknownNameError for what sacreBLEU does not know, which its own messages do not say in words."""
+    """Raises UnknownNameError for an option or value that sacreBLEU does not know; its own errors are unclear."""
     known = [option for option in inspect.signature(metric_class).parameters if option != "references"]
     for option, value in options.items():
         if option not in known:

@@ -1,6 +1,6 @@
 """Teacher-forced figures: how well a model predicts each token when the reference's tokens before it are given.
 
-They say nothing of what the model writes by itself, so wherever they are shown or stored their names carry a label.
+They do not measure the text that a model decodes, so wherever they are shown or stored, their names have a label.
 """
 
 import dataclasses
@@ -40,7 +40,7 @@ class Figure:
     compute: Callable[[TokenSums], float]
     higher_is_better: bool
     for_all: bool = True
-    """Whether it is of all problems, or of those that name it."""
+    """Whether all problems have it, or only those that name it."""
 
 
 FIGURES = {
@@ -55,7 +55,7 @@ FIGURES = {
 
 
 def teacher_forced(sums: TokenSums, named: Sequence[str] = ()) -> dict[str, float]:
-    """Returns every figure by its labelled name, e.g. `teacher_forced/loss`; those not of all problems if `named`.
+    """Returns figures by labelled name, e.g. `teacher_forced/loss`: those of all problems, and those in `named`.
 
     Raises:
         UserError: there are no tokens or no sequences.
@@ -73,7 +73,7 @@ def teacher_forced(sums: TokenSums, named: Sequence[str] = ()) -> dict[str, floa
 
 
 def _bits_per_dim(sums: TokenSums) -> float:
-    """Returns bits for each token but the ends of sequences, which cost, and are no dimensions of an image."""
+    """Returns bits per dimension: the loss includes ends of sequences, the dimensions of an image do not."""
     dimensions = sums.tokens - sums.sequences
     return sums.loss_sum / math.log(2) / dimensions if dimensions > 0 else math.nan
 

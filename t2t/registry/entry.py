@@ -1,4 +1,4 @@
-"""One registered name, and the name that a class or function has by default."""
+"""The entry of a registered name, and the default name of a class or function."""
 
 import dataclasses
 import re
@@ -31,5 +31,5 @@ class Entry(Generic[T]):
     origin: str
     """File and line of the registration, separated by a colon."""
     value: T | None
-    """What the name stands for; None while its module has only been read, not imported."""
+    """The registered object; None while its module has only been read, not imported."""
     alias_of: str = ""

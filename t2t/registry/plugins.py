@@ -1,8 +1,8 @@
-"""Code of other people: installed packages with the entry-point group `t2t.plugins`, and a `--t2t_usr_dir` folder.
+"""Plug-ins: installed packages with the entry-point group `t2t.plugins`, and a `--t2t_usr_dir` folder.
 
-A plug-in registers problems, models, hparams sets, modalities and metrics when it is imported. One that fails to import
-ends the command and leaves nothing registered. A folder that has changed since it was loaded in this process is loaded
-again, so that its fingerprint is that of the code that runs.
+A plug-in registers problems, models, hparams sets, modalities and metrics when it is imported. If the import fails, the
+command ends and none of the plug-in's names stay registered. A folder that has changed since this process loaded it is
+loaded again, so that its fingerprint matches the running code.
 """
 
 import contextlib
@@ -22,14 +22,14 @@ from t2t.registry.usr_package import forget_usr_package, has_own_name, import_us
 
 ENTRY_POINT_GROUP = "t2t.plugins"
 _LOADED: dict[tuple[str, str], "Plugin"] = {}
-"""What this process has loaded, by name and value of the entry point, or by `usr_dir` and path of the folder."""
+"""Plug-ins that this process has loaded, by (name, value) of the entry point, or by (`usr_dir`, path of the folder)."""
 
 log = logging.getLogger("t2t")
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """A plug-in that was loaded, as a run directory remembers it."""
+    """A loaded plug-in, as it is recorded in a run directory."""
 
     name: str
     """Entry-point name, or name of the folder."""
@@ -46,7 +46,7 @@ class Plugin:
 
 
 def load_plugins(usr_dir: str | None = None) -> list[Plugin]:
-    """Imports every installed plug-in, then the folder, and says what each registered.
+    """Imports every installed plug-in, then the folder, and returns them with the names that each registered.
 
     Raises:
         UserError: a plug-in failed to import, or the folder is not a package.
@@ -67,7 +67,7 @@ def _load_installed(point: EntryPoint) -> Plugin:
         with _registering() as registered:
             point.load()
     except (Exception, SystemExit) as error:
-        for module in set(sys.modules) - imported:  # or what is mended would not register again
+        for module in set(sys.modules) - imported:  # so that it registers again once it is repaired
             if module.partition(".")[0] == point.module.partition(".")[0]:
                 del sys.modules[module]
         raise UserError(_broken(f"installed plug-in {point.name!r} ({point.value})", error)) from error
@@ -103,13 +103,13 @@ def _load_usr_dir(folder: Path) -> Plugin:
 
 @contextlib.contextmanager
 def _registering() -> Iterator[list[str]]:
-    """Yields a list that holds at the end of the `with` block what was registered in it, as `kind:name`.
+    """Context that yields a list; at its end, the list holds what was registered in it, as `kind:name`.
 
-    Where the block fails, nothing of it stays registered.
+    If the block fails, its registrations are undone.
     """
     registered: list[str] = []
     with contextlib.ExitStack() as stack:
-        for registry in REGISTRIES:  # which an earlier run of this process may have closed
+        for registry in REGISTRIES:  # an earlier run of this process may have frozen it
             stack.enter_context(registry.open())
         before = _names()
         yield registered
@@ -141,7 +141,7 @@ def _broken(what: str, error: BaseException) -> str:
 
 
 def _import_hint(folder: Path, error: BaseException) -> str:
-    """Returns what to do about an import of a module that lies in the folder, and is not found there; or nothing."""
+    """Returns a hint for the message if the module that was not found lies in the folder; else an empty text."""
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return ""
     top, _, rest = error.name.partition(".")

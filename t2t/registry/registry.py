@@ -1,8 +1,8 @@
-"""What names of one kind stand for.
+"""The registry of one kind of object: maps names to classes and functions.
 
-Built-ins are found by folder: every module of a kind's package is read, in sorted order, and an import error is shown,
-never swallowed. Modules of models, modalities and metrics import Keras, so that listing these reads their names from
-the source instead of importing.
+Built-ins are found by folder: every module of the kind's package is imported, in sorted order, and import errors are
+raised. Modules of models, modalities and metrics import Keras, which is slow; their names are read from the source, and
+a module is imported when one of its names is looked up.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ class Registry(Generic[T]):
         read_source: list built-ins by reading their source, because importing them is slow.
         reserved_suffixes: endings that a name may not have, since lookup gives them a meaning.
         aliases: other names of built-ins.
-        missing: names of Tensor2Tensor that are not registered, and what to use instead, empty for nothing near.
+        missing: names of Tensor2Tensor that do not exist here -> what to use instead, empty if nothing is close.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Registry(Generic[T]):
         self._insert(Entry(name, f"alias of {target}", _caller(), None, alias_of=target))
 
     def get(self, name: str) -> T:
-        """Returns what `name` stands for, importing its module where needed.
+        """Returns the object registered as `name`; imports its module if needed.
 
         Raises:
             UnknownNameError: no such name; the message has the nearest ones.
@@ -92,7 +92,7 @@ class Registry(Generic[T]):
         return value
 
     def entry(self, name: str) -> Entry[T]:
-        """Returns the entry of `name`, aliases followed, its module imported."""
+        """Returns the entry of `name`; follows aliases and imports its module. Raises as `get`."""
         self._read_built_ins()
         found = self._entries.get(name)
         if found is None:
@@ -105,21 +105,21 @@ class Registry(Generic[T]):
         return found
 
     def canonical(self, name: str) -> str:
-        """Returns the name that `name` is an alias of; `name` itself where it is none, or is not registered."""
+        """Returns the name that `name` is an alias of; `name` itself if it is no alias or not registered."""
         self._read_built_ins()
         found = self._entries.get(name)
         return self.canonical(found.alias_of) if found is not None and found.alias_of else name
 
     def loaded(self, name: str) -> T | None:
-        """Returns what `name` stands for where its module has been imported already, else None."""
+        """Returns the object registered as `name` if its module is already imported, else None."""
         self._read_built_ins()
         return self._entries[name].value if name in self._entries else None
 
     def declared(self, name: str, attribute: str) -> str:
-        """Returns the name of what a class that has not been imported sets an attribute to in its body.
+        """Returns the name that the body of a registered class assigns to an attribute, without importing the class.
 
-        It is read from the source: the last part of a dotted name, and empty where the class only inherits the
-        attribute or has been imported.
+        It is the last part of a dotted name, read from the source; "" if the class inherits the attribute or is
+        imported.
         """
         self._read_built_ins()
         found = self._entries[self.canonical(name)]
@@ -140,19 +140,19 @@ class Registry(Generic[T]):
         return name in self._entries
 
     def freeze(self) -> None:
-        """Refuses registrations from here on; called once a command has resolved all its names."""
+        """Refuses further registrations; called once a command has resolved all its names."""
         self._read_built_ins()
         self._frozen = True
 
     def thaw(self) -> None:
-        """Takes registrations again, in a process that continues, e.g. of a notebook."""
+        """Accepts registrations again, in a process that continues after a run, such as a notebook."""
         self._frozen = False
 
     @contextlib.contextmanager
     def open(self) -> Iterator[None]:
-        """Takes registrations for the length of a `with` block, frozen or not; for loading a plug-in.
+        """Context that accepts registrations, frozen or not; for loading a plug-in.
 
-        Where the block fails, what it has registered is forgotten.
+        If the block fails, its registrations are undone.
         """
         before = set(self.names())
         frozen, self._frozen = self._frozen, False
@@ -165,7 +165,7 @@ class Registry(Generic[T]):
             self._frozen = frozen
 
     def forget(self, names: Collection[str]) -> None:
-        """Removes names, of a plug-in that is loaded again."""
+        """Removes names, e.g. those of a plug-in that is about to be loaded again."""
         self._entries = {name: entry for name, entry in self._entries.items() if name not in names}
 
     def _add(self, name: str, value: Any, origin: str) -> None:
@@ -210,11 +210,11 @@ class Registry(Generic[T]):
     def _read_built_ins(self) -> None:
         if self._built_ins_read:
             return
-        self._built_ins_read = True  # before the modules run, which may look names up
+        self._built_ins_read = True  # set before the modules run, as they may look up names
         try:
             self._read_package()
         except BaseException:
-            self._built_ins_read = False  # asked again, it fails again, instead of answering with half of the names
+            self._built_ins_read = False  # so that the next call fails too, instead of returning half of the names
             raise
 
     def _read_package(self) -> None:
@@ -246,7 +246,7 @@ def _caller() -> str:
 
 
 def _is_repeated(known: Entry[Any], entry: Entry[Any]) -> bool:
-    """Returns whether a registration repeats one: read from source before and imported now, or typed again."""
+    """Returns whether a registration repeats a known one: read from source, then imported; or defined again."""
     if _typed_name(known.value) is not None and _typed_name(known.value) == _typed_name(entry.value):
         return True
     if known.alias_of or known.value is not None:
@@ -255,5 +255,5 @@ def _is_repeated(known: Entry[Any], entry: Entry[Any]) -> bool:
 
 
 def _typed_name(value: Any) -> str | None:
-    """Returns the name of what was defined at a prompt or in a cell of a notebook, which may be run again."""
+    """Returns the name of an object defined at a prompt or in a notebook cell, which may run again; else None."""
     return getattr(value, "__qualname__", None) if getattr(value, "__module__", "") == "__main__" else None

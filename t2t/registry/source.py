@@ -1,4 +1,4 @@
-"""Registrations that are read from the source of a module, which is not run: importing Keras takes seconds."""
+"""Reads registrations from the source of a module without running it, since importing Keras takes seconds."""
 
 import ast
 from pathlib import Path
@@ -26,7 +26,13 @@ def read_registrations(path: Path, decorator: str) -> list[Entry[Any]]:
 
 
 def assigned_in_class(path: Path, line: int, attribute: str) -> str:
-    """Returns the name `X` that the class registered in a line of a file sets an attribute to in its body."""
+    """Returns the name that the body of a class assigns to an attribute: `X` of `attribute = module.X`; "" for none.
+
+    Args:
+        path: file of the module.
+        line: first line of the class, decorators included.
+        attribute: name of the attribute.
+    """
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef) and _first_line(node) == line:
             for statement in node.body:
@@ -39,7 +45,7 @@ def assigned_in_class(path: Path, line: int, attribute: str) -> str:
 
 
 def _argument(call: ast.Call, key: str, path: Path) -> Any:
-    """Returns what a decorator is called with: its `name`, by place or by keyword, or its `aliases`."""
+    """Returns an argument of a decorator: `name`, positional or by keyword, or `aliases`; None if it is not given."""
     given = dict(zip(["name"], call.args, strict=False)) | {keyword.arg: keyword.value for keyword in call.keywords}
     try:
         return ast.literal_eval(given[key]) if key in given else None

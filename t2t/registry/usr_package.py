@@ -1,8 +1,8 @@
-"""A folder as a package: imported from its sources, forgotten, imported again.
+"""Imports a folder as a package, and unloads it so that it can be imported again.
 
-Its modules have names of their own, `t2t_usr_dir_<digest of the path>.<module>`, so that two folders of one name do not
-mix. Where nothing else has the folder's name, absolute imports by it lead to the same modules:
-`from my_folder.words import WORDS`. `sys.path` stays as it is.
+Its modules are named `t2t_usr_dir_<digest of the path>.<module>`, so that two folders of the same name do not collide.
+If no other module has the folder's name, absolute imports by that name give the same modules: `from my_folder.words
+import WORDS`. `sys.path` is not changed.
 """
 
 import hashlib
@@ -19,12 +19,12 @@ _PREFIX = "t2t_usr_dir_"
 
 
 def is_usr_package_imported(folder: Path) -> bool:
-    """Returns whether a folder has been imported, and not forgotten."""
+    """Returns whether a folder is currently imported."""
     return _module_name(folder) in sys.modules
 
 
 def import_usr_package(folder: Path) -> None:
-    """Imports a folder that has an `__init__.py`; where that fails, nothing of it stays imported.
+    """Imports a folder that has an `__init__.py`; if that fails, none of its modules stay imported.
 
     Raises:
         Exception: whatever its modules raise.
@@ -49,7 +49,7 @@ def import_usr_package(folder: Path) -> None:
 
 
 def forget_usr_package(folder: Path) -> None:
-    """Removes the modules of a folder from those that are imported."""
+    """Removes the modules of a folder from `sys.modules`."""
     folder = folder.resolve()
     _forget_modules(_module_name(folder))
     if _FINDER.folders.get(folder.name) == folder:
@@ -59,7 +59,7 @@ def forget_usr_package(folder: Path) -> None:
 
 
 def has_own_name(folder: Path) -> bool:
-    """Returns whether no other module has the name of a folder, so that it can be imported by it."""
+    """Returns whether a folder can be imported by its own name, since no other module has it."""
     folder = folder.resolve()
     name = folder.name
     if not name.isidentifier() or name in sys.stdlib_module_names:
@@ -68,12 +68,12 @@ def has_own_name(folder: Path) -> bool:
 
 
 def _is_ours(name: str) -> bool:
-    """Returns whether the module that is imported under a name is of a folder."""
+    """Returns whether the module imported under a name belongs to such a folder."""
     return getattr(sys.modules.get(name), "__name__", "").startswith(_PREFIX)
 
 
 def _is_elsewhere(name: str, folder: Path) -> bool:
-    """Returns whether a name leads to another module than the package of a folder."""
+    """Returns whether importing a name finds another module than the folder."""
     finders = (finder for finder in sys.meta_path if finder is not _FINDER)
     spec = next(filter(None, (finder.find_spec(name, None) for finder in finders)), None)
     places = (spec.submodule_search_locations or []) if spec else [folder]
@@ -90,7 +90,7 @@ def _forget_modules(name: str) -> None:
 
 
 class _SourceLoader(SourceFileLoader):
-    """Compiles what the file holds now: cached bytecode takes an edit within the same second for the same file."""
+    """Compiles the source at each import: cached bytecode would miss an edit within the same second."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)

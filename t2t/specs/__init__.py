@@ -1,1 +1,1 @@
-"""What problems, data and models tell each other: kinds and sizes of features. Start with `features`."""
+"""Plain data that problems, data and models share, e.g. kinds and sizes of features. Start with `features`."""

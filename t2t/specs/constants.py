@@ -1,4 +1,4 @@
-"""Numbers and names that every floor agrees on."""
+"""Constants that all packages share."""
 
 PAD_ID = 0
 """Id of padding, in every vocabulary. A position that holds it carries no data."""
@@ -21,7 +21,7 @@ DEFAULT_DATA_DIR = "~/t2t_data"
 DEFAULT_TRAIN_DIR = "~/t2t_train"
 
 DATA_SEED = 429459
-"""Seed of generated data, Tensor2Tensor's; apart from a run's seed, so that runs with other seeds share their data."""
+"""Seed of data generation, as in Tensor2Tensor; not the run's seed, so that runs with other seeds share their data."""
 
 ADAPTER_FACTORS = ("lora_a", "lora_b")
 """Last part of the paths of the factors A and B of an adapter, after the path of the weight that it changes."""

@@ -1,6 +1,6 @@
-"""What a model must know of a problem: the kinds and sizes of its features, as plain data.
+"""What a model must know about a problem: the kinds and sizes of its features, as plain data.
 
-Problems and models never import each other; they meet here. A spec is JSON, so a run directory can hold it.
+Problems and models never import each other; both use these specs. Specs convert to JSON, which run directories store.
 """
 
 import enum
@@ -13,16 +13,16 @@ from t2t.specs.constants import INPUTS, TARGETS
 
 
 class FeatureKind(enum.StrEnum):
-    """What a feature is made of."""
+    """The type of a feature's values."""
 
     TOKENS = "tokens"
     """A sequence of ids, (length,) int32, ended by EOS_ID and padded with PAD_ID."""
     LABEL = "label"
-    """One class, () int32."""
+    """The id of a class, () int32."""
     IMAGE = "image"
     """Intensities, (height, width, channels) uint8."""
     AUDIO = "audio"
-    """A waveform, (samples,) float32 in [-1, 1]; padded with zeros, so that it ends at its last other sample."""
+    """A waveform, (samples,) float32 in [-1, 1]; padded with zeros: zeros at its end count as padding."""
     REAL = "real"
     """A sequence of vectors, (length, channels) float32."""
     VIDEO = "video"
@@ -41,10 +41,10 @@ class FeatureSpec:
     sample_rate: int = 0
     """Samples per second of audio."""
     word_starts: str = ""
-    """For each id of tokens 1 if it begins a word, or stands for one, and 0 if not; empty where nobody says."""
+    """For tokens, one character per id: `1` if the id begins or is a word, else `0`; empty if that is not known."""
 
     def __post_init__(self) -> None:
-        """Makes plain values of what code may give, lists and numbers of numpy, so that JSON gives the same back.
+        """Converts lists and numpy numbers to plain Python values, so that JSON restores an equal spec.
 
         Raises:
             TypeError, ValueError: a field is of another type, or there is no such kind.
@@ -61,7 +61,7 @@ class FeatureSpec:
             raise ValueError(f"word_starts is not a 0 or 1 for each of {self.vocab_size} ids")
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the feature as plain JSON; word starts only where somebody says, as records of old have none."""
+        """Returns the feature as plain JSON, without `word_starts` if it is empty, as in older records."""
         return {name: value for name, value in asdict(self).items() if name != "word_starts" or value}
 
 
@@ -78,7 +78,7 @@ class ProblemSpec:
     """The problems of a mixture, which has no features of its own."""
 
     def __post_init__(self) -> None:
-        """Makes plain values of what code may give, see `FeatureSpec`.
+        """Converts values to plain ones, see `FeatureSpec`.
 
         Raises:
             TypeError: a field is of another type.
@@ -117,7 +117,7 @@ class ProblemSpec:
 
 
 def _as_int(value: SupportsIndex, name: str) -> int:
-    """Returns a whole number as Python's own; a truth value is none."""
+    """Returns an integer as a Python int; raises TypeError for anything else, bool included."""
     if isinstance(value, bool):
         raise TypeError(f"{name} is of type bool, not int")
     return operator.index(value)

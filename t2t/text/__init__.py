@@ -1,4 +1,4 @@
-"""Strings to ids and back; one file a kind of vocabulary."""
+"""Vocabularies: strings to ids and back; one file for each kind."""
 
 from t2t.errors import UnknownNameError, did_you_mean
 from t2t.text.bpe import BpeEncoder
@@ -15,7 +15,7 @@ ENCODER_CLASSES: dict[str, type[TextEncoder]] = {
     encoder.kind: encoder
     for encoder in (SentencePieceEncoder, ByteEncoder, TokenEncoder, SubwordEncoder, WordListEncoder)
 }
-"""Kinds of vocabularies of text that can be learnt, by name."""
+"""Kinds of vocabularies that can be learnt from text, by name."""
 _STORED_CLASSES: dict[str, type[TextEncoder]] = {
     **ENCODER_CLASSES, **{encoder.kind: encoder for encoder in (LabelEncoder, PieceTableEncoder, BpeEncoder)}
 }  # fmt: skip
@@ -36,7 +36,7 @@ def encoder_class(kind: str) -> type[TextEncoder]:
 
 
 def stored_class(kind: str) -> type[TextEncoder]:
-    """Returns the class of a kind of vocabulary that a file may hold: those too that come with data or a model.
+    """Returns the class of a kind of vocabulary in a file, which may also be one that comes with data or a model.
 
     Raises:
         UnknownNameError: no such kind.

@@ -1,4 +1,4 @@
-"""Byte-pair encoding by the codes and the dictionary of another toolkit: subword-nmt's pieces, `in@@ side`."""
+"""Byte-pair encoding with the codes and the dictionary of another toolkit: subword-nmt's pieces, `in@@ side`."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -17,15 +17,15 @@ BPE_HEADER = b'{"bpe_pieces": ['
 
 
 class BpeEncoder(ListedPieces):
-    """Codes that cut words into pieces, and the list that gives each piece its id.
+    """Codes that cut words into pieces, and a list that gives each piece its id.
 
     Ids are 0 padding, 1 end of sequence, 2 unknown, then the other pieces. All pieces of a word but its last end with
-    the separator. A text comes back with single spaces between its words; what the list lacks is unknown.
+    the separator. A decoded text has single spaces between its words; pieces that the list lacks are unknown.
 
     Args:
         codes: content of a file of codes, see `BpeCodes`.
         pieces: by id, those of padding, end of sequence and unknown first.
-        separator: what pieces that a word goes on after end with.
+        separator: end of all pieces but the last of a word.
 
     Raises:
         UserError: the codes are damaged, or a piece is listed twice.
@@ -42,7 +42,7 @@ class BpeEncoder(ListedPieces):
         self._word_ids = WordIds(self._ids_of_word)
 
     def encode(self, text: str) -> list[int]:
-        """Returns the ids of the pieces of the words of a text, which white space sets apart."""
+        """Returns the ids of the pieces of a text's words, which are separated by white space."""
         found: list[int] = np.frombuffer(b"".join(map(self._word_ids.__getitem__, text.split())), np.int32).tolist()
         return found
 
@@ -51,7 +51,7 @@ class BpeEncoder(ListedPieces):
         return [self._ids.get(piece, UNK_ID) for piece in [*(piece + self._separator for piece in first), last]]
 
     def decode_ids(self, ids: list[int]) -> str:
-        """Returns the words of the pieces; one that its last piece lacks ends where the text does."""
+        """Returns the words of the pieces; an incomplete last word is returned as far as it goes."""
         return "".join(f"{self._pieces[token_id]} " for token_id in ids).replace(f"{self._separator} ", "").rstrip()
 
     def to_bytes(self) -> bytes:
@@ -79,5 +79,5 @@ class BpeEncoder(ListedPieces):
 
     @classmethod
     def build(cls, lines: Iterable[str], size: int) -> Self:
-        """Raises UserError: such vocabularies come with imported models, and none is learnt."""
+        """Raises UserError: such vocabularies come with imported models and cannot be learnt."""
         raise UserError("BPE vocabulary: none is learnt from text; it comes with an imported model")

@@ -1,8 +1,8 @@
-"""Byte-pair encoding of words by a list of merges, as the files of subword-nmt and fastBPE have it.
+"""Byte-pair encoding of words by a list of merges, as in the files of subword-nmt and fastBPE.
 
 Sennrich et al. 2016, *Neural Machine Translation of Rare Words with Subword Units* (arXiv:1508.07909), section 3.2: a
-word is its characters, the last of which is marked as the end of a word. Of all neighbours that are on the list those
-that stand first on it are joined, everywhere in the word, until none are left.
+word begins as its characters, the last of which is marked as the end of a word. The pair of neighbours that comes first
+on the list is joined everywhere in the word, until no pair is on the list.
 """
 
 from itertools import pairwise
@@ -21,9 +21,8 @@ class BpeCodes:
     """Cuts words by a list of merges.
 
     Args:
-        content: of a file of codes: a pair a line, those of lower lines later; subword-nmt's may begin with a line
-            `#version: 0.2`, without which the mark of a word's end is a piece of its own. fastBPE's lines end with a
-            count.
+        content: of a file of codes: one pair per line, in the order of merging. If a file of subword-nmt does not begin
+            with `#version: 0.2`, the mark of a word's end is a separate piece. Lines of fastBPE end with a count.
 
     Raises:
         UserError: the file is not UTF-8, or a line is no pair.

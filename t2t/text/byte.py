@@ -37,7 +37,7 @@ class ByteEncoder(TextEncoder):
         return chr(byte) if 0x20 < byte < 0x7F else f"<0x{byte:02X}>"
 
     def to_bytes(self) -> bytes:
-        """Returns a line that says what the ids are; there is nothing else to remember."""
+        """Returns a line that describes the ids; there is nothing else to store."""
         return _CONTENT
 
     @classmethod

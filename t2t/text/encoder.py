@@ -1,7 +1,7 @@
-"""What every vocabulary does: strings to ids and back.
+"""The base class of vocabularies, which convert strings to ids and back.
 
-Ids 0 and 1 are padding and end of sequence in every kind. `encode` adds neither; `decode` stops at the end of
-sequence and skips padding, so that what a model writes can be passed as it is.
+Ids 0 and 1 are padding and end of sequence in every kind but labels. `encode` adds neither; `decode` stops at the end
+of sequence and skips padding, so that it takes the output of a model unchanged.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from t2t.text.language_codes import LanguageCodes
 
 
 class TextEncoder(ABC):
-    """A vocabulary: an invertible map between strings and lists of ids."""
+    """A vocabulary: converts strings to lists of ids and back."""
 
     kind: ClassVar[str]
     """Name of this kind of vocabulary, as `--vocab_kind` has it."""
@@ -28,9 +28,9 @@ class TextEncoder(ABC):
     lossless: ClassVar[bool] = True
     """Whether `decode(encode(text)) == text` for every valid Unicode text."""
     unknown_id: int | None = None
-    """Id of words that the vocabulary lacks; None where it can spell every text."""
+    """Id of words that the vocabulary lacks; None if it has no such id."""
     languages: LanguageCodes | None = None
-    """Codes that stand beside texts, where the vocabulary has some; no text spells them, and they are no text."""
+    """Language codes, if the vocabulary has some: no text is encoded to them, and they decode to no text."""
 
     @property
     @abstractmethod
@@ -47,10 +47,10 @@ class TextEncoder(ABC):
 
     @abstractmethod
     def piece(self, token_id: int) -> str:
-        """Returns how a person would read one id."""
+        """Returns a readable form of one id."""
 
     def word_starts(self) -> str:
-        """Returns for each id 1 if it begins a word and 0 if not; '' for a vocabulary that does not tell."""
+        """Returns one character per id: `1` if it begins a word, else `0`; "" if the vocabulary does not know."""
         return ""
 
     @abstractmethod
@@ -85,18 +85,18 @@ class TextEncoder(ABC):
         return cut(np.fromiter(chain.from_iterable(rows), np.int32), map(len, rows))
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Returns the text of what a model wrote: up to end of sequence, without padding."""
+        """Returns the text of a model's output ids: up to end of sequence, without padding."""
         return self.decode_ids(cut_at_eos(ids))
 
     def certain_text(self, ids: Iterable[int]) -> str:
-        """Returns the beginning of the text of any ids that begin with these, as far as it is certain.
+        """Returns the text of ids as far as no further ids can change it.
 
-        It is the text of these ids, without an end that further ids could change, such as part of a character.
+        An end that further ids could change, such as part of a character, is left out.
         """
         return self.decode(ids) if EOS_ID in (ids := list(ids)) else self._certain_text(cut_at_eos(ids))
 
     def _certain_text(self, ids: list[int]) -> str:
-        """Returns what `certain_text` does, of ids that hold neither padding nor end of sequence."""
+        """As `certain_text`, for ids without padding and end of sequence."""
         return self.decode_ids(ids).rstrip("\ufffd")
 
     @property
@@ -120,12 +120,12 @@ class TextEncoder(ABC):
 
 
 def cut(values: np.ndarray, lengths: Iterable[int]) -> list[np.ndarray]:
-    """Returns the parts of (sum of lengths,) values that have these lengths, one after the other."""
+    """Splits values, (sum of lengths,), into consecutive parts of these lengths."""
     return [values[start:end] for start, end in pairwise(accumulate(lengths, initial=0))]
 
 
 def lines_of_file(content: bytes, what: str, cure: str = "generate the data again") -> list[str]:
-    """Returns the lines of a vocabulary's file and what follows the last line end, empty where the file is whole.
+    """Returns the lines of a vocabulary's file, and last what follows the last line end: "" in a complete file.
 
     Raises:
         UserError: it is not UTF-8.
@@ -137,7 +137,7 @@ def lines_of_file(content: bytes, what: str, cure: str = "generate the data agai
 
 
 def fingerprint_of(kind: str, content: bytes) -> str:
-    """Returns the fingerprint of the vocabulary in a file of this content, without reading it as one."""
+    """Returns the fingerprint of a vocabulary from the content of its file, without parsing it."""
     return hashlib.sha256(kind.encode() + b"\0" + content).hexdigest()
 
 

@@ -40,7 +40,7 @@ class LabelEncoder(TextEncoder):
         return len(self.names)
 
     def encode(self, text: str) -> list[int]:
-        """Returns the id of a class, alone in a list.
+        """Returns the id of a class, as a list of one.
 
         Raises:
             UserError: there is no class of that name.
@@ -67,7 +67,7 @@ class LabelEncoder(TextEncoder):
         return self.names[token_id]
 
     def to_bytes(self) -> bytes:
-        """Returns the names in UTF-8, one a line: counted from 0, the number of a line is its id."""
+        """Returns the names in UTF-8, one per line; line numbers, from 0, are the ids."""
         return "".join(name + "\n" for name in self.names).encode("utf-8")
 
     @classmethod
@@ -80,7 +80,7 @@ class LabelEncoder(TextEncoder):
 
     @classmethod
     def build(cls, lines: Iterable[str], size: int = 0) -> Self:
-        """Collects the classes that occur, in the order of their characters; `size` is not looked at."""
+        """Collects the classes that occur, in code-point order; `size` is ignored."""
         return cls(sorted(set(lines)))
 
 

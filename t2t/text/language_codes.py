@@ -1,4 +1,4 @@
-"""Language codes of a vocabulary: tokens around a text that say which language it is in, as imported translators read.
+"""Language codes of a vocabulary: tokens around a text that name its language, as imported translators expect them.
 
 Liu et al. 2020 (arXiv:2001.08210), section 2.2, put the code of a text at its end; Fan et al. 2021 (arXiv:2010.11125),
 section 2.2, and NLLB at its beginning. A decoder begins with the code of the language that it writes.
@@ -22,7 +22,7 @@ class LanguageMarks(NamedTuple):
     input_end: tuple[int, ...] = ()
     """Behind the end of sequence of an input."""
     output_start: tuple[int, ...] = ()
-    """What each output begins with, in training too; a search is given it."""
+    """At the beginning of each output, in training too; a search gets it as a prefix."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class LanguageCodes:
     """The codes of a vocabulary, and where they stand.
 
     Raises:
-        UserError: a place where none can stand.
+        UserError: a place is not possible.
     """
 
     ids: Mapping[str, int]
@@ -38,7 +38,7 @@ class LanguageCodes:
     source: str = BEGIN
     """Where the code of an input's language stands: `begin`, or `end`, behind end of sequence."""
     target: str = BEGIN
-    """Where that of an output's stands: `begin`, or `none`: the model itself begins with one language."""
+    """Where the code of an output's language stands: `begin`, or `none` if the model itself begins with a language."""
 
     def __post_init__(self) -> None:
         for side, places in _PLACES.items():
@@ -52,7 +52,7 @@ class LanguageCodes:
         """Returns the id of the code of a language.
 
         Raises:
-            UserError: there is none; `asked` begins the message, and says for what it is looked up.
+            UserError: there is none; `asked` begins the message and says what the code is for.
         """
         if language not in self.ids:
             raise UserError(

@@ -1,4 +1,4 @@
-"""Vocabularies whose pieces another toolkit has listed: which id a piece has, and what no text may spell."""
+"""The base class of vocabularies whose list of pieces comes from another toolkit."""
 
 import json
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class ListedPieces(TextEncoder):
     lossless = False
     unknown_id = UNK_ID
     described: ClassVar[str] = ""
-    """What messages call it."""
+    """Name of the vocabulary in messages."""
 
     def __init__(self, pieces: Sequence[str]):
         self._pieces = tuple(pieces)
@@ -44,7 +44,7 @@ class ListedPieces(TextEncoder):
 
     @property
     def ids_fingerprint(self) -> str:
-        """That of the list alone, which several models or codes may share."""
+        """Fingerprint of the list alone, which several models or codes may share."""
         return fingerprint_of(self.kind, json.dumps(self._pieces).encode())
 
     def piece(self, token_id: int) -> str:

@@ -1,4 +1,4 @@
-"""Pieces of a SentencePiece model under the ids of another table: the vocabularies of imported translators.
+"""Pieces of a SentencePiece model with ids from a separate table: the vocabularies of imported translators.
 
 Marian's translators have a SentencePiece model for each language and one table of ids for the pieces of both. Tags such
 as `>>de<<` at the beginning of a text, which name a language, are pieces of the table that no model has. So are T5's
@@ -28,20 +28,20 @@ SENTINEL = re.compile(r"<extra_id_\d+>")
 
 
 class PieceTableEncoder(ListedPieces):
-    """A SentencePiece model that cuts texts, and the table that gives each piece its id.
+    """A SentencePiece model that cuts texts into pieces, and a table that gives each piece its id.
 
-    Ids are 0 padding, 1 end of sequence, 2 unknown, then the other pieces. What the table lacks becomes unknown, which
-    is written as SentencePiece writes it, U+2047. The model may normalise text and change white space.
+    Ids are 0 padding, 1 end of sequence, 2 unknown, then the other pieces. Pieces that the table lacks become unknown,
+    which is decoded as in SentencePiece, to U+2047. The model may normalise text and change white space.
 
     Args:
-        model: a SentencePiece model file's content, with any ids of its own.
+        model: content of a SentencePiece model file, whose ids are ignored.
         pieces: by id, those of padding, end of sequence and unknown first.
         sentinels: whether texts may hold the sentinels of the table, as T5's.
         tags: whether they may begin with a tag instead, as those of Marian's translators.
         languages: the codes that are put around texts; such texts begin with no tags.
 
     Raises:
-        UserError: the model is damaged, a piece is listed twice, or a code is none of the pieces.
+        UserError: the model is damaged, a piece is listed twice, or a code is not the id of a piece.
     """
 
     kind = "piece_table"
@@ -77,7 +77,7 @@ class PieceTableEncoder(ListedPieces):
         return [self._ids.get(piece, UNK_ID) for piece in ([tag[0], *pieces] if tag else pieces)]
 
     def _encode_with_sentinels(self, text: str) -> list[int]:
-        """Returns the ids of the sentinels of a text, and of what is between them, each for itself."""
+        """Returns the ids of the sentinels of a text and of the parts between them, which are encoded separately."""
         ids, start = [], 0
         found = [place for place in SENTINEL.finditer(text) if place[0] in self._ids]
         for end, after in [*(place.span() for place in found), (len(text), len(text))]:
@@ -88,7 +88,7 @@ class PieceTableEncoder(ListedPieces):
         return ids
 
     def decode_ids(self, ids: list[int]) -> str:
-        """Returns the text of the pieces that are no codes of languages; white space at both ends is none of it."""
+        """Returns the text of the pieces without language codes, and without white space at both ends."""
         spoken = [token_id for token_id in ids if token_id not in self.codes]
         pieces = [self.unknown_piece if token_id == UNK_ID else self._pieces[token_id] for token_id in spoken]
         text: str = self._processor.decode_pieces(pieces)
@@ -96,13 +96,13 @@ class PieceTableEncoder(ListedPieces):
 
     @property
     def unknown_piece(self) -> str:
-        """What stands for the unknown id where the model makes text of pieces."""
+        """The model's own unknown piece, by which the unknown id is decoded."""
         return self._processor.id_to_piece(self._processor.unk_id())
 
     def to_bytes(self) -> bytes:
         """Returns the table as a line of JSON, and the model."""
         header: dict[str, Any] = {"pieces": self._pieces, "sentinels": self.has_sentinels}
-        if self.languages:  # keys of their own, so that older files stay as they are
+        if self.languages:  # only then, so that the content without them is as before
             header["languages"] = dataclasses.asdict(self.languages)
         elif not self.has_tags:
             header["tags"] = False
@@ -127,7 +127,7 @@ class PieceTableEncoder(ListedPieces):
 
     @classmethod
     def build(cls, lines: Iterable[str], size: int) -> Self:
-        """Raises UserError: such vocabularies come with imported models, and none is learnt."""
+        """Raises UserError: such vocabularies come with imported models and cannot be learnt."""
         raise UserError("piece table: none is learnt from text; it comes with an imported model")
 
 

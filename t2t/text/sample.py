@@ -1,4 +1,4 @@
-"""A bounded part of a corpus that stands for the whole."""
+"""Samples of bounded size that represent a whole corpus."""
 
 import dataclasses
 import zlib
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 @dataclasses.dataclass(frozen=True)
 class SampleSize:
-    """How large a sample is, and of how much it is one."""
+    """The size of a sample, and that of its corpus."""
 
     lines: int
     bytes: int
@@ -15,10 +15,10 @@ class SampleSize:
     of_lines: int
     """Lines of the corpus."""
     block: int
-    """One line was kept of every so many."""
+    """One line in this many was kept."""
 
     def of_more(self, unread: int) -> "SampleSize":
-        """Returns the size of a sample of `unread` more lines, of which those read were evenly spread."""
+        """Returns the size of the sample if the corpus has `unread` more lines, among which those read are spread."""
         of_lines = self.of_lines + unread
         return dataclasses.replace(self, of_lines=of_lines, block=round(of_lines / self.lines)) if unread else self
 
@@ -31,7 +31,7 @@ class SampleSize:
 
 @dataclasses.dataclass
 class SpreadSample:
-    """Lines that lie evenly over a corpus, or over a part of one: one of each block of 2^level consecutive lines."""
+    """Lines spread evenly over a corpus, or a part of one: one of each block of 2^level consecutive lines."""
 
     lines: list[str]
     sizes: list[int]
@@ -40,7 +40,7 @@ class SpreadSample:
     of_lines: int
     """Lines of the corpus that were read."""
     skipped: int = 0
-    """Lines of the corpus that were not read, among which those that were lay evenly."""
+    """Lines of the corpus that were not read; those that were read are spread evenly among them."""
 
     def __post_init__(self) -> None:
         self.bytes = sum(self.sizes)
@@ -58,12 +58,12 @@ class SpreadSample:
 
 
 def draw_sample(lines: Iterable[str], max_bytes: int) -> SpreadSample:
-    """Returns lines of at most `max_bytes` together, spread evenly over all lines, in their order.
+    """Returns lines of at most `max_bytes` in all, spread evenly over the corpus, in their order.
 
     The corpus is cut into blocks of 2^k consecutive lines, with the smallest k whose sample fits, and one line of each
-    block is kept: which one is a fixed function of the block's number that follows no pattern, so that corpora of
-    alternating lines (source, target, source, ...) are not thinned to one side. Everything is kept where it fits. One
-    pass, and no more in memory than the sample and one line.
+    block is kept. Which one is a pseudo-random function of the block's number, so that corpora of alternating lines
+    (source, target, source, ...) are not thinned to one side. A corpus that fits is kept whole. It is read in one pass;
+    only the sample and one line are in memory.
 
     Args:
         lines: the corpus, read once.
@@ -87,7 +87,7 @@ def draw_sample(lines: Iterable[str], max_bytes: int) -> SpreadSample:
 def merge_samples(samples: Iterable[SpreadSample], max_bytes: int) -> SpreadSample:
     """Returns the lines of samples of consecutive parts of a corpus, thinned to one density and to `max_bytes`.
 
-    So a part counts by its length, however much of it was drawn. No more is in memory than the result and one sample.
+    So a part counts by its length, however much of it was drawn. Only the result and one sample are in memory.
 
     Args:
         samples: of the parts, in their order; they are changed.
@@ -116,7 +116,7 @@ def merge_samples(samples: Iterable[SpreadSample], max_bytes: int) -> SpreadSamp
 
 
 def _survivors(level: int, count: int) -> list[int]:
-    """Returns which blocks of `level - 1`, of `count` read so far, give the kept line of a block of `level`."""
+    """Returns which of `count` blocks of `level - 1` provide the line that a block of `level` keeps."""
     chosen = (2 * block + _choose_half(level, block) for block in range((count + 1) // 2))
     return [position for position in chosen if position < count]
 
@@ -129,5 +129,5 @@ def _representative_line(level: int, block: int) -> int:
 
 
 def _choose_half(level: int, block: int) -> int:
-    """Returns which half of a block is kept, 0 or 1: a coin whose falls never change."""
+    """Returns which half of a block is kept, 0 or 1: a pseudo-random choice that is always the same."""
     return zlib.crc32(b"%d:%d" % (level, block)) >> 16 & 1

@@ -1,8 +1,8 @@
-"""Subword sampling: a text in other pieces of its vocabulary, drawn each time, so that a model meets many of them.
+"""Subword sampling: draws another segmentation of a text each time, so that a model sees many of them.
 
-Of byte-pair encodings by leaving merges out (Provilkov et al. 2020, "BPE-Dropout", arXiv:1910.13267, algorithm 1); of
-unigram models from their best segmentations (Kudo 2018, "Subword Regularization", arXiv:1804.10959, section 3.2).
-SentencePiece's own sampling draws from a generator of the process, which no seed of an example reaches.
+Byte-pair encodings drop merges (Provilkov et al. 2020, "BPE-Dropout", arXiv:1910.13267, algorithm 1); unigram models
+draw from their best segmentations (Kudo 2018, "Subword Regularization", arXiv:1804.10959, section 3.2). SentencePiece's
+own sampling uses one generator per process, which cannot be seeded for each example.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from t2t.text.encoder import TextEncoder
 from t2t.text.sentencepiece import PIECE_MARKER, SentencePieceEncoder, escape
 
 N_BEST = 64
-"""Segmentations of a unigram model that are drawn from."""
+"""Number of best segmentations of a unigram model to draw from."""
 
 
 class SubwordSampler:
@@ -27,13 +27,13 @@ class SubwordSampler:
         encoder: of kind `sentencepiece`.
 
     Raises:
-        UserError: of another kind, or neither of words nor a unigram model.
+        UserError: the vocabulary is of another kind, or neither byte-pair encoding within words nor a unigram model.
     """
 
     def __init__(self, encoder: TextEncoder):
         self._encoder, self._processor = encoder, sentencepiece.SentencePieceProcessor()
         self._scores: dict[str, float] = {}
-        """Of a byte-pair encoding, by piece: those of higher scores are made first."""
+        """Of a byte-pair encoding, by piece: pieces with higher scores are merged first."""
         try:
             if not isinstance(encoder, SentencePieceEncoder):
                 raise RuntimeError
@@ -55,9 +55,9 @@ class SubwordSampler:
 
         Args:
             ids: (length,) integers, end of sequence included.
-            alpha: of byte-pair encodings the probability that a merge is left out, each time it could be made; of
-                unigram models the power of probabilities: the smaller, the more even the choice.
-            rng: all chance.
+            alpha: for byte-pair encodings, the probability of dropping a merge each time it could be made; for unigram
+                models, the exponent of the probabilities: the smaller, the more uniform the choice.
+            rng: source of all randomness.
 
         Returns:
             (length,) int32, end of sequence included.
@@ -101,6 +101,6 @@ class SubwordSampler:
 
 
 def _uniform(rng: np.random.Generator) -> Iterator[float]:
-    """Yields numbers in [0, 1), which are cheaper drawn many at a time."""
+    """Yields numbers in [0, 1); they are drawn in blocks, which is faster."""
     while True:
         yield from rng.random(256).tolist()

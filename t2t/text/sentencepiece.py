@@ -1,4 +1,4 @@
-"""Pieces of words by byte-pair encoding, with bytes for whatever the pieces do not cover.
+"""Pieces of words by byte-pair encoding, with a fallback to bytes for text that the pieces do not cover.
 
 Byte-pair encoding of words: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units"; the
 trainer and the segmenter are SentencePiece's (Kudo and Richardson 2018). Nothing is normalised and no white space is
@@ -28,31 +28,30 @@ ESCAPE = "\u241b"
 
 _RESERVED_AND_BYTES = 3 + 256
 _TRAINER_RESERVED = ("\0", "\u2585")
-"""The trainer passes over lines with its own mark for unknown text, U+2585, and over NULs."""
+"""The trainer skips lines with its own mark for unknown text, U+2585, or with NUL."""
 _SENTENCE_CHARACTERS = 16_384
-"""Longer lines are learnt from in parts of this length: the trainer skips lines over a limit and counts places in a
-word with 16 bits."""
+"""Longer lines are divided at this length: the trainer skips longer ones and stores positions in a word in 16 bits."""
 _JOINED_CHARACTERS = 4096
-"""Short lines go to the trainer joined into ones of at most this length, at which it is faster."""
+"""Short lines are joined up to this length, with which the trainer is faster."""
 _TRAINER_THREADS = 2
 """Fixed, since it is written into the model: one corpus gives one file on every machine."""
 _IDENTITY = b"\x1a\x0e\n\x08identity\x12\x00 \x00"
-"""How the file of a model ends that changes no character and drops no space: its field 3, the normaliser."""
+"""Last bytes of a model file without normalisation: its field 3, which changes no character and drops no space."""
 _PROBE = f" a  {PIECE_MARKER}{ESCAPE}\t\u00e9\u4e2d "
 
 
 def escape(text: str) -> str:
-    """Writes the piece marker so that it cannot be taken for a space; injective.
+    """Escapes the piece marker so that it cannot be taken for a space; injective.
 
-    Two replacements of regular expressions, in this order, do the same: U+241B by U+241B `0`, U+2581 by U+241B `1`.
+    It is equivalent to two regex replacements, in this order: U+241B by U+241B `0`, U+2581 by U+241B `1`.
     """
     return text.replace(ESCAPE, ESCAPE + "0").replace(PIECE_MARKER, ESCAPE + "1")
 
 
 def unescape(text: str) -> str:
-    """Undoes `escape`; text that `escape` never writes passes as it is.
+    """Undoes `escape`; other text is unchanged.
 
-    Two replacements of regular expressions, in this order, do the same: U+241B `1` by U+2581, U+241B `0` by U+241B.
+    It is equivalent to two regex replacements, in this order: U+241B `1` by U+2581, U+241B `0` by U+241B.
     """
     return text.replace(ESCAPE + "1", PIECE_MARKER).replace(ESCAPE + "0", ESCAPE)
 
@@ -119,11 +118,11 @@ class SentencePieceEncoder(TextEncoder):
 
     @functools.cached_property
     def keeps_to_words(self) -> bool:
-        """Whether the ids of every text are those of its words, one after the other.
+        """Whether the ids of every text are the concatenated ids of its words.
 
-        They are where no piece runs over a space and scores are whole numbers, as the ranks of byte-pair encoding are:
-        what is joined within a word then depends on that word alone. Scores of a unigram model are logarithms, whose
-        sums over the words before are rounded.
+        That holds if no piece crosses a space and scores are whole numbers, as the ranks of byte-pair encoding are: the
+        merges within a word then depend on that word alone. Scores of a unigram model are logarithms, and the rounding
+        of their sums depends on the words before.
         """
         numbers = list(range(self.vocab_size))
         return (
@@ -162,7 +161,7 @@ class SentencePieceEncoder(TextEncoder):
         try:
             encoder = cls(_train(sentences, max(size, smallest), "bpe", reserved))
         except RuntimeError:
-            # Too small for the alphabet, or a fault of the trainer, which the second attempt shows again.
+            # Too small for the alphabet, or another error of the trainer, which the second attempt raises again.
             smallest = _smallest_size(sentences) + len(reserved)
             encoder = cls(_train(sentences, max(size, smallest), "bpe", reserved))
         if encoder.vocab_size != size:
@@ -199,7 +198,7 @@ def _load(model: bytes) -> sentencepiece.SentencePieceProcessor:
 
 
 def _sentences(lines: Iterable[str]) -> Iterator[str]:
-    """Yields what the trainer may read: escaped, of bounded length, without the characters it reserves."""
+    """Yields the trainer's input: escaped text of bounded length, without the characters that it reserves."""
     for text in map(escape, _joined(lines)):
         for reserved in _TRAINER_RESERVED:
             text = text.replace(reserved, " ")
@@ -208,9 +207,9 @@ def _sentences(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _joined(lines: Iterable[str]) -> Iterator[str]:
-    """Yields lines that are not empty, short ones joined by spaces: the same words, which are all that counts.
+    """Yields the lines that are not empty, short ones joined by spaces: learning depends on the words alone.
 
-    The trainer takes line ends off the end of a line.
+    Line ends are removed, as the trainer does.
     """
     held: list[str] = []
     size = 0

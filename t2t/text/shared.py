@@ -10,8 +10,7 @@ from t2t.text.encoder import TextEncoder
 def shared_ids(theirs: TextEncoder, ours: TextEncoder) -> np.ndarray:
     """Returns (N, 2) int64: the ids, there and here, of the pieces that both vocabularies have.
 
-    Pieces are the same where they are of one kind of vocabulary and one text; a text that is in one of them twice
-    tells nothing.
+    Pieces are the same if their texts are, in vocabularies of one kind. Texts that a vocabulary has twice are left out.
     """
     if theirs.kind != ours.kind:
         return np.zeros((0, 2), np.int64)

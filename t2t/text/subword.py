@@ -33,22 +33,22 @@ _RESERVED_FORMS = (("<pad>_", "<pad>", ""), ("<EOS>_", "<EOS>", ""))
 """How files of Tensor2Tensor's versions name ids 0 and 1."""
 _CACHED_TOKENS = 1 << 18
 _CACHED_LENGTH = 64
-"""Longer tokens seldom come again."""
+"""Longer tokens seldom recur."""
 _LEARNT_LENGTH = 1000
-"""Characters of a token that pieces are learnt from; what is longer is no word, and would take hours to count."""
+"""Characters of a token that pieces are learnt from; longer ones are not words, and would take hours to count."""
 
 
 class SubwordEncoder(TextEncoder):
     """Tensor2Tensor's subword vocabulary: ids 0 padding, 1 end of sequence, then pieces; no unknown id.
 
-    Every text can be encoded: a character outside the alphabet is spelt by its number. Where two ids have one piece,
+    Every text can be encoded: a character outside the alphabet is spelt by its number. If two ids have the same piece,
     the later one is used, and an empty piece is never used, as in the original.
 
     Args:
         pieces: by id; the first two are the reserved ones.
 
     Raises:
-        UserError: ids 0 and 1 are other pieces, or a character that escapes are written in is none.
+        UserError: ids 0 and 1 are other pieces, or a character that escapes are written with is no piece.
     """
 
     kind = "subword"
@@ -95,12 +95,12 @@ class SubwordEncoder(TextEncoder):
         return self._pieces[token_id]
 
     def to_bytes(self) -> bytes:
-        """Returns the file: UTF-8, a piece a line in single quotes; counted from 0, the number of a line is its id."""
+        """Returns the file: UTF-8, one piece per line in single quotes; line numbers, from 0, are the ids."""
         return "".join(f"'{piece}'\n" for piece in self._pieces).encode("utf-8")
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
-        """Reads a file of Tensor2Tensor's or one of `to_bytes`: pieces in single or double quotes, or without.
+        """Reads a file of Tensor2Tensor or of `to_bytes`: pieces in single or double quotes, or without quotes.
 
         White space around a piece without quotes is lost, as in the original.
         """
@@ -111,7 +111,7 @@ class SubwordEncoder(TextEncoder):
 
     @classmethod
     def build(cls, lines: Iterable[str], size: int) -> Self:
-        """Learns about `size` pieces by Tensor2Tensor's algorithm and says in the log how many they are."""
+        """Learns about `size` pieces by Tensor2Tensor's algorithm and logs their number."""
         counts: Counter[str] = Counter()
         for line in lines:
             counts.update(token[:_LEARNT_LENGTH] for token in tokenize(line))
@@ -139,8 +139,8 @@ class SubwordEncoder(TextEncoder):
     def _segment(self, token: str) -> tuple[int, ...]:
         """Returns the ids of one token.
 
-        In a file without quotes a character may be part of pieces and no piece itself; where a token then cannot be
-        cut, which the original answers with an error, that character is spelt by its number.
+        In a file without quotes, a character may be part of pieces without being a piece. If a token then cannot be
+        cut, which is an error in the original, that character is spelt by its number.
         """
         spelling = self._spelling
         while True:

@@ -1,27 +1,28 @@
-r"""Learns the pieces of a `subword` vocabulary by Tensor2Tensor's algorithm, which gives the same pieces in that order.
+r"""Learns the pieces of a `subword` vocabulary by Tensor2Tensor's algorithm: the same pieces in the same order.
 
-For a least count m: the pieces are at first the characters of all tokens. Four times, every spelt token is cut into
-pieces; from the start of each piece, every string that begins there and stays in the token is counted, as often as the
-token occurs. Of the strings with m or more, from the longest to the shortest, those whose count is still m or more are
-kept, and a kept string's count is taken off all its prefixes. The new pieces are these and all characters, by count and
-then by string, both descending. The m for a wished size is searched by halving 1..1000.
+For a minimum count m, the first pieces are the characters of all tokens. Then, four times, every spelt token is cut
+into pieces, and every string that begins at the start of a piece and stays within the token is counted, once per
+occurrence of the token. Strings with a count of m or more are taken from the longest to the shortest: if the count is
+still m or more, the string is kept, and its count is subtracted from all its prefixes. The new pieces are the kept
+strings and all characters, sorted by count and then by string, both descending. The m for a requested size is found by
+bisection of 1..1000.
 
-What that implies, and is kept:
+Properties of the original that are kept:
 
-- The size is seldom the one asked for: within 1% the search stops, and it ends at m = 1 or 1000 at the latest.
+- The size is seldom the requested one: the search stops within 1%, at the latest at m = 1 or 1000.
 - It is never less than the alphabet: thousands of characters in Chinese text.
-- A count of 1000 is the highest: a small vocabulary from a large corpus comes out larger than asked.
-- The search takes sizes to fall as m grows; where they do not, it may pass the nearest one by.
+- m is at most 1000: a small vocabulary from a large corpus comes out larger than requested.
+- The search assumes that sizes fall as m grows; where they do not, it may miss the closest one.
 - A piece is at most 199 characters long, one less than `max_subtoken_length`.
-- Characters that the reserved pieces and escapes are written in are pieces, occur they or not.
-- Counts are taken before segmentation settles, so that some pieces are never used: a greedy cut passes them by.
+- Characters of the reserved pieces and of escapes are always pieces, even if they do not occur.
+- Counts are taken before the segmentation settles, so some pieces are never used by the greedy segmentation.
 
-One thing differs: a line break, always spelt `\10;`, is no piece. In the original one in the text becomes one, and as
-the file has a piece a line, the file is then read back with other ids.
+One thing differs: a line break, always spelt `\10;`, is no piece. In the original, a line break in the text becomes a
+piece; as the file has one piece per line, it is then read back with other ids.
 
-The strings are counted by length: those of n + 1 characters only where their first n are frequent, since a string is
-never more frequent than its prefix. That gives the same counts in memory that grows with the text, not with the
-square of its longest token.
+Strings are counted by length: those of n + 1 characters only if their first n are frequent, since a string is never
+more frequent than its prefix. This gives the same counts with memory that grows with the text, not with the square of
+its longest token.
 """
 
 import dataclasses
@@ -37,7 +38,7 @@ MAX_SUBTOKEN_LENGTH = 200
 ITERATIONS = 4
 
 _DENSE = 2
-"""Up to so many possible strings for each place in the text are counted in a table, more of them by sorting."""
+"""Up to this many possible strings per position in the text are counted in a table; more are counted by sorting."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +48,7 @@ class LearntPieces:
     pieces: tuple[str, ...]
     """Without the reserved ones, in the order of their ids."""
     min_count: int
-    """Least count of a piece that is no single character."""
+    """Minimum count of a piece of several characters."""
     alphabet_size: int
     """How many of the pieces are single characters."""
 
@@ -64,11 +65,11 @@ def learn_pieces(
     greatest: int = GREATEST_COUNT,
     max_subtoken_length: int = MAX_SUBTOKEN_LENGTH,
 ) -> LearntPieces:
-    """Returns the pieces whose number comes nearest to `size` among the least counts that halving an interval tries.
+    """Returns the pieces whose number comes closest to `size`, among the minimum counts that a bisection tries.
 
     Args:
         counts: how often each token occurs; no token is spelt like a reserved piece.
-        size: number of pieces wished for, the reserved ones included.
+        size: requested number of pieces, the reserved ones included.
         least: lower end of the interval, 1 or more.
         greatest: upper end of the interval.
         max_subtoken_length: pieces are shorter than this.
@@ -78,7 +79,7 @@ def learn_pieces(
     while True:
         min_count = (least + greatest) // 2
         found = pieces_at(text, min_count, max_subtoken_length)
-        # Of two equally near ones the first found is kept, as the recursion of the original has it.
+        # Of two equally close sizes, the first one found is kept, as in the recursion of the original.
         if best is None or abs(found.vocab_size - size) < abs(best.vocab_size - size):
             best = found
         near = abs(found.vocab_size - size) * 100 < size
@@ -91,7 +92,7 @@ def learn_pieces(
 
 
 class SpeltTokens:
-    """All distinct tokens as they are spelt, end to end, in arrays.
+    """The spellings of all distinct tokens, concatenated, in arrays.
 
     Legend: N characters of all spelt tokens, A characters of the alphabet.
 
@@ -108,7 +109,7 @@ class SpeltTokens:
         codes_N = np.frombuffer("".join(spelt).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
         alphabet_codes_A = np.array([ord(character) for character in self.alphabet], dtype=np.uint32)
         self.symbols_N = np.searchsorted(alphabet_codes_A, codes_N)
-        """int64, positions in the alphabet."""
+        """int64, indices in the alphabet."""
         self.left_N = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(codes_N))
         """int64, characters from here to the end of the token."""
         self.weights_N = np.repeat(np.fromiter(counts.values(), dtype=np.float64, count=len(spelt)), lengths)
@@ -120,9 +121,9 @@ class Strings:
     """The frequent strings of one length, in the order of their keys; those of length 1 are the whole alphabet."""
 
     keys: np.ndarray
-    """int64, place of the string without its last character among those one shorter, times A, plus that character."""
+    """int64, A * (index of the string without its last character, among those one shorter) + the last character."""
     counts: np.ndarray
-    """float64, occurrences, less those of longer pieces once `_keep` has been through."""
+    """float64, occurrences; after `_keep`, without those of longer pieces."""
     kept: np.ndarray
     """bool, whether the string is a piece."""
 
@@ -165,7 +166,7 @@ def _frequent_strings(text: SpeltTokens, starts: np.ndarray, min_count: int, lon
 
 
 def _keep(by_length: list[Strings], size: int, min_count: int) -> None:
-    """Marks the pieces, longest first, and takes the count of each off its prefixes."""
+    """Marks the pieces, longest first, and subtracts the count of each from its prefixes."""
     taken: np.ndarray = np.zeros(len(by_length[-1].keys))
     for length in range(len(by_length), 0, -1):
         strings = by_length[length - 1]

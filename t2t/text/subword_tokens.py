@@ -1,9 +1,9 @@
-r"""What comes before and after the pieces of a `subword` vocabulary: tokens of a text, and how a token is spelt.
+r"""The steps around the pieces of a `subword` vocabulary: cutting a text into tokens, and spelling a token.
 
-A text is cut where letters and digits (Unicode categories L and N) meet anything else, and a token that is one space is
-left out between two others, since only there can it be put back. A token is spelt with `\\` for a backslash, `\u` for
-an underscore, `\233;` for the character of code 233 where that is outside the alphabet, and `_` at its end. Both steps
-are those of Tensor2Tensor, and both can be undone on any text.
+A text is cut where letters and digits (Unicode categories L and N) meet anything else. A token of a single space
+between two others is left out, since it can be restored there. A token is spelt with `\\` for a backslash, `\u` for an
+underscore, `\233;` for the character of code 233 if that is outside the alphabet, and `_` at its end. Both steps are
+those of Tensor2Tensor, and both can be undone on any text.
 """
 
 import re
@@ -12,9 +12,9 @@ from collections.abc import Iterable
 RESERVED = ("<pad>_", "<EOS>_")
 """Pieces of ids 0 and 1 in vocabularies built here; no token is spelt so."""
 ESCAPE_CHARACTERS = frozenset("\\_u;0123456789")
-"""What escapes are written in: part of every alphabet, so that anything can be spelt."""
+"""Characters that escapes are written with: part of every alphabet, so that anything can be spelt."""
 UNDEFINED = "\u3013"
-"""What an escape reads as whose number is no character."""
+"""Decoded text of an escape whose number is no character."""
 
 _RUNS = re.compile(r"[^\W_]+|[\W_]+")
 _ESCAPES = re.compile(r"\\u|\\\\|\\([0-9]+);")
@@ -70,7 +70,7 @@ def unspell(spelt: str) -> str:
 
 
 def certain_spelling(spelt: str) -> str:
-    """Returns the beginning of a spelling that means the same whatever follows: without an escape that has no end."""
+    """Returns a spelling as far as nothing that follows can change it: without an incomplete escape at its end."""
     beginning = _WHOLE_PARTS.match(spelt)
     return beginning[0] if beginning else ""
 

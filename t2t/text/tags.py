@@ -27,7 +27,7 @@ def parse_languages(text: str) -> list[str]:
 
 
 def tagged_languages(encoder: TextEncoder) -> dict[str, int]:
-    """Returns the languages whose tags a vocabulary has as pieces of their own, with the ids of these."""
+    """Returns language -> id of its tag, for all tags that are pieces of a vocabulary."""
     found = {}
     for token_id in range(encoder.vocab_size):
         if match := _TAG.fullmatch(encoder.piece(token_id)):
@@ -39,7 +39,7 @@ def find_tag(encoder: TextEncoder, language: str, asked: str) -> int:
     """Returns the id of the tag of a language.
 
     Raises:
-        UserError: the vocabulary has no such tag; `asked` begins the message, and says for what it is looked up.
+        UserError: the vocabulary has no such tag; `asked` begins the message and says what the tag is for.
     """
     known = tagged_languages(encoder)
     if language not in known:

@@ -1,4 +1,4 @@
-"""Text as words set apart by white space, for problems whose words are few: digits, trees, tokenised corpora."""
+"""Text as words separated by white space, for problems with few words: digits, trees, tokenised corpora."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ _RESERVED = ("<pad>", "</s>", "<unk>")
 
 
 class WordEncoder(TextEncoder):
-    """A vocabulary of words; a text comes back with single spaces between its words.
+    """A vocabulary of words; a decoded text has single spaces between its words.
 
     Args:
         pieces: words by id, the reserved ones included.
@@ -29,7 +29,7 @@ class WordEncoder(TextEncoder):
         return len(self._pieces)
 
     def decode_ids(self, ids: list[int]) -> str:
-        """Returns the words with a space between each two."""
+        """Returns the words, joined by spaces."""
         return " ".join(self._pieces[token_id] for token_id in ids)
 
     def piece(self, token_id: int) -> str:
@@ -37,18 +37,18 @@ class WordEncoder(TextEncoder):
         return self._pieces[token_id]
 
     def to_bytes(self) -> bytes:
-        """Returns the words in UTF-8, one a line: counted from 0, the number of a line is its id."""
+        """Returns the words in UTF-8, one per line; line numbers, from 0, are the ids."""
         return "".join(piece + "\n" for piece in self._pieces).encode("utf-8")
 
 
 def most_frequent_words(lines: Iterable[str], most: int, taken: Iterable[str], what: str) -> list[str]:
-    """Returns the most frequent words of a text, those of one frequency in the order of their characters.
+    """Returns the most frequent words of a text, those of equal frequency in code-point order.
 
     Args:
         lines: the text.
-        most: number of words at most.
+        most: maximum number of words.
         taken: words that are left out.
-        what: the vocabulary is called in messages.
+        what: name of the vocabulary in messages.
 
     Raises:
         UserError: there is no word in the text.
@@ -64,10 +64,10 @@ def most_frequent_words(lines: Iterable[str], most: int, taken: Iterable[str], w
 class TokenEncoder(WordEncoder):
     """Words of a fixed list: ids 0 padding, 1 end of sequence, 2 unknown, then the words in the order given.
 
-    Words that are not on the list come back as `<unk>`.
+    Words that are not on the list are decoded as `<unk>`.
 
     Args:
-        words: the list; every word once, none with white space in it.
+        words: the list; each word once and without white space.
     """
 
     kind = "token"
@@ -112,7 +112,7 @@ class TokenEncoder(WordEncoder):
 
     @classmethod
     def build(cls, lines: Iterable[str], size: int) -> Self:
-        """Keeps the most frequent words, those of one frequency in the order of their characters."""
+        """Keeps the most frequent words, those of equal frequency in code-point order."""
         room = size - len(_RESERVED)
         if room < 1:
             raise UserError(f"token vocabulary of {size}: three ids are reserved; ask for a size of 4 or more")

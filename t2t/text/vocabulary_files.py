@@ -40,10 +40,10 @@ class VocabularyFile:
 
 
 def describe_encoders(encoders: Mapping[str, TextEncoder]) -> dict[str, VocabularyFile]:
-    """Returns, by feature name, what a folder says of vocabularies; equal ones name the same file.
+    """Returns the records of vocabularies in a folder, by feature name; equal vocabularies share a file.
 
     Raises:
-        UserError: the name of a feature makes no file name.
+        UserError: the name of a feature gives no valid file name.
     """
     prints = {name: encoder.fingerprint for name, encoder in encoders.items()}
     records = {}
@@ -78,7 +78,7 @@ def save_encoders(folder: Path, encoders: Mapping[str, TextEncoder]) -> dict[str
 def read_encoders(folder: Path, records: Mapping[str, VocabularyFile], cure: str) -> dict[str, TextEncoder]:
     """Reads the vocabulary of each text feature; features that share a file share the object.
 
-    `cure` ends each message: what to do about a file that is missing, damaged or another.
+    `cure` ends each message: what to do about a file that is missing, damaged or a different vocabulary.
 
     Raises:
         UserError: a file is missing, damaged, or another vocabulary than described.
@@ -91,7 +91,7 @@ def read_encoders(folder: Path, records: Mapping[str, VocabularyFile], cure: str
 
 
 def read_vocabulary(path: Path | str) -> TextEncoder:
-    """Reads a vocabulary of any kind from a file, plain or gzip; its kind is seen from its content, else its name.
+    """Reads a vocabulary of any kind from a file, plain or gzip; detects the kind from its content, else its name.
 
     Raises:
         UserError: the file is missing, cannot be read, or is a vocabulary of no known kind; the message names it.
@@ -112,7 +112,7 @@ def read_vocabulary(path: Path | str) -> TextEncoder:
 
 
 def _kind_of(content: bytes) -> str | None:
-    """Returns the kind that the content says, if any."""
+    """Returns the kind of vocabulary, detected from the content; None if it is unknown."""
     lines = [line.strip() for line in content.split(b"\n")]
     if lines[0].startswith(b"bytes: "):
         return "byte"
@@ -131,7 +131,7 @@ def _kind_of(content: bytes) -> str | None:
 
 
 def _has_pieces(lines: list[bytes]) -> bool:
-    """Returns whether lines without quotes are subword pieces: those of escapes, and more than a few ends of tokens."""
+    """Returns whether unquoted lines are subword pieces: all characters of escapes, and over 2% ends of tokens."""
     escapes = {character.encode() for character in ESCAPE_CHARACTERS}
     return escapes <= set(lines) and 50 * sum(line.endswith(b"_") for line in lines) > len(lines)
 
@@ -152,5 +152,5 @@ def _read(path: Path, record: VocabularyFile, cure: str) -> TextEncoder:
         )
     try:
         return stored_class(record.kind).from_bytes(content)
-    except Exception as error:  # whatever a parser says of bytes that it does not know
+    except Exception as error:  # parsers may raise anything for damaged content
         raise UserError(f"vocabulary {path} is damaged ({type(error).__name__}: {one_line(error)}); {cure}") from error

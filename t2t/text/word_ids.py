@@ -1,17 +1,17 @@
-"""The ids of words, each found once: a few thousand different words make most of any text."""
+"""A cache of the ids of words: a few thousand distinct words make up most of any text."""
 
 from collections.abc import Callable
 
 import numpy as np
 
 _MOST_WORDS = 1 << 16
-"""Words remembered at a time, some 15 MB."""
+"""Maximum number of cached words, some 15 MB."""
 _LONGEST_WORD = 32
-"""Characters of a word that is remembered; where spaces are rare, whole lines are words, which do not come again."""
+"""Maximum characters of a cached word; where spaces are rare, whole lines are words, which do not recur."""
 
 
 class WordIds(dict[str, bytes]):
-    """By word, its ids as the bytes of int32, which join fast: looked up, or else found and remembered."""
+    """Word -> its ids as bytes of int32, which are fast to join; words that are missing are encoded and cached."""
 
     def __init__(self, encode: Callable[[str], list[int]]):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Words of a list in Tensor2Tensor's format, one a line: what its `TokenTextEncoder` reads, BPE pieces included."""
+"""Word lists in Tensor2Tensor's format, one word or BPE piece per line, as its `TokenTextEncoder` reads them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Self
@@ -9,17 +9,17 @@ from t2t.text.token import WordEncoder, most_frequent_words
 
 RESERVED = ("<pad>", "<EOS>")
 UNKNOWN = ("UNK", "<UNK>", "<unk>")
-"""What lists call the unknown word; the first one that is on the list is taken."""
+"""Names of the unknown word; the first one that is on the list is used."""
 
 
 class WordListEncoder(WordEncoder):
-    """Tensor2Tensor's token vocabulary: the number of a line, counted from 0, is the id of its word.
+    """Tensor2Tensor's token vocabulary: the number of a line, from 0, is the id of its word.
 
-    Unlike a `token` vocabulary it has no fixed id for unknown words: they become `UNK` where the list has it, and are
-    an error where it has not; so do `<pad>` and `<EOS>`, which in a text are words as any other and no end of it.
+    Unlike a `token` vocabulary it has no fixed id for unknown words: they become `UNK` if the list has it, and raise an
+    error otherwise. The words `<pad>` and `<EOS>` in a text are unknown, too.
 
     Args:
-        words: by id; the first two are `<pad>` and `<EOS>`. Of a word listed twice the later id is used.
+        words: by id; the first two are `<pad>` and `<EOS>`. If a word is listed twice, its later id is used.
 
     Raises:
         UserError: ids 0 and 1 are other words.
@@ -48,7 +48,7 @@ class WordListEncoder(WordEncoder):
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
-        """Reads a file of Tensor2Tensor's or one of `to_bytes`; white space around a word is lost."""
+        """Reads a file of Tensor2Tensor or of `to_bytes`; white space around a word is removed."""
         lines = lines_of_file(content, "word list", "give a text file")
         if not lines[-1]:
             lines.pop()
@@ -56,7 +56,7 @@ class WordListEncoder(WordEncoder):
 
     @classmethod
     def build(cls, lines: Iterable[str], size: int) -> Self:
-        """Keeps the most frequent words, those of one frequency in the order of their characters, and adds `UNK`."""
+        """Keeps the most frequent words, those of equal frequency in code-point order, and adds `UNK`."""
         room = size - len(RESERVED) - 1
         if room < 1:
             raise UserError(f"word list of {size}: three ids are taken; ask for a size of 4 or more")

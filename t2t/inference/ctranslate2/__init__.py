@@ -1,1 +1,1 @@
-"""Decoding by CTranslate2, a library made for it, of the models that it can hold; start reading at `engine.py`."""
+"""Decoding with CTranslate2, a library for fast inference, for models that it supports; start at `engine.py`."""

@@ -1,4 +1,4 @@
-"""Conversions of a run's checkpoints, kept in the run directory, each made once."""
+"""Cache of the conversions of a run's checkpoints, in the run directory."""
 
 import contextlib
 import dataclasses
@@ -25,12 +25,12 @@ FOLDER = "cache/ctranslate2"
 RECORD, TRIALS = "conversion.json", "trials.json"
 
 MOST_TRIALS = 64
-"""Trials that are kept, the last ones: a service is asked for searches of many kinds."""
+"""Maximum number of trials that are kept, the latest: a server gets requests for many kinds of searches."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ConvertedModel:
-    """What decoding must know of a model whose conversion is used instead."""
+    """What decoding must know about a model whose conversion is used instead."""
 
     positions: int
     """Of the conversion, for inputs and for outputs."""
@@ -40,7 +40,7 @@ class ConvertedModel:
 
 @dataclasses.dataclass(frozen=True)
 class _Record:
-    """What a conversion is of."""
+    """The record of a conversion: what it was made from, and its files."""
 
     fingerprint: str
     model: ConvertedModel
@@ -53,7 +53,7 @@ class ConversionCache:
 
     Args:
         run: folder of the run.
-        problem: its name. Another problem has other tables of tokens, and so conversions of its own.
+        problem: its name; each problem has its own token tables, and so its own conversions.
         checkpoint: name of the checkpoint.
         fingerprint: of the checkpoint, and of whatever else its conversion depends on.
     """
@@ -68,11 +68,11 @@ class ConversionCache:
 
     @functools.cached_property
     def kept(self) -> ConvertedModel | None:
-        """The conversion that is kept, None without one."""
+        """The stored conversion; None without one."""
         return self._find()
 
     def _find(self) -> ConvertedModel | None:
-        """Returns the conversion that is there as it was written; removes one that is damaged."""
+        """Returns the stored conversion if it is intact; removes a damaged one."""
         if not self._folder.exists():
             return None
         with contextlib.suppress(OSError, ValueError, UserError):
@@ -89,11 +89,11 @@ class ConversionCache:
 
     @contextlib.contextmanager
     def opened(self, model: ConvertedModel, write: Callable[[Path], None]) -> Iterator[Path]:
-        """Yields a folder to load the model from; where it cannot be kept, a temporary one.
+        """Yields a folder with the conversion; a temporary one if it cannot be stored.
 
         Args:
-            model: what to convert, unless a conversion with as many positions is kept.
-            write: writes the conversion into a folder that is there.
+            model: what to convert, unless a conversion with enough positions is stored.
+            write: writes the conversion into an existing folder.
         """
         if self.kept is None:
             self.kept = self._find()  # another process may have made it meanwhile
@@ -122,11 +122,11 @@ class ConversionCache:
         self._remove_outdated()
 
     def get(self, what: str) -> Agreement | None:
-        """Returns how a trial of the conversion went, or None."""
+        """Returns the result of a trial of the conversion, or None."""
         return self._trials().get(what)
 
     def set(self, what: str, found: Agreement) -> None:
-        """Keeps how a trial of the conversion went, where it can be kept."""
+        """Stores the result of a trial of the conversion, if possible."""
         kept = list((self._trials() | {what: found}).items())[-MOST_TRIALS:]
         trials = {name: dataclasses.asdict(one) for name, one in kept}
         with contextlib.suppress(OSError):
@@ -148,7 +148,7 @@ class ConversionCache:
         return read_sealed(self._folder / name)
 
     def _remove_outdated(self) -> None:
-        """Removes conversions of what the checkpoint was before, and of checkpoints that are gone."""
+        """Removes conversions of earlier contents of the checkpoint, and of deleted checkpoints."""
         for folder in self._folder.parent.iterdir():
             checkpoint = folder.name.rpartition("-")[0]
             is_gone = not (self._run / "checkpoints" / checkpoint).exists()

@@ -22,12 +22,12 @@ FLOAT32 = "float32"
 
 
 def model_complaints(model: SequenceModel) -> list[str]:
-    """Returns why CTranslate2 cannot hold a model; an empty list where it can."""
+    """Returns why CTranslate2 does not support a model; an empty list if it does."""
     return modality_complaints(model) or complaints(model.hparams)
 
 
 def modality_complaints(model: SequenceModel) -> list[str]:
-    """Returns why a model is no Transformer from tokens to tokens as other libraries have it."""
+    """Returns why a model is no standard Transformer from tokens to tokens; an empty list if it is one."""
     kinds = [feature.kind if feature else "absent" for feature in (model.spec.inputs, model.spec.targets)]
     is_plain = isinstance(model, Transformer) and type(model.decoder) is Decoder
     if not is_plain or kinds != [FeatureKind.TOKENS] * 2:
@@ -42,11 +42,11 @@ def write_model(folder: Path, model: Transformer, tokens: TokenLists, longest: i
     """Writes a model that has no `model_complaints`.
 
     Args:
-        folder: to write to; it is there.
+        folder: an existing folder to write to.
         model: with its weights.
         tokens: of its vocabularies.
-        longest: L, positions of inputs and outputs; learned ones are as many as there are.
-        weights_in: float32, or what CTranslate2 is to round weights to.
+        longest: L, number of positions of inputs and outputs; ignored for learned positions.
+        weights_in: float32, or the type that CTranslate2 is to quantize the weights to.
 
     Raises:
         UserError: the weights hold NaN or infinity.
@@ -62,7 +62,7 @@ def write_model(folder: Path, model: Transformer, tokens: TokenLists, longest: i
 
 
 def _positions(model: Transformer, weights: Mapping[str, np.ndarray], longest: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns what is added at each position of inputs, and of outputs, (L, D) each."""
+    """Returns the position vectors of inputs and of outputs, (L, D) each."""
     hparams, table = model.hparams, "positions/table"
     if hparams.positions == "learned":
         if table in weights:
@@ -77,7 +77,7 @@ def _positions(model: Transformer, weights: Mapping[str, np.ndarray], longest: i
 
 
 def _embedding_tables(model: Transformer) -> dict[str, np.ndarray]:
-    """Returns the tables and the bias of tokens, which have other paths where a model is of several problems."""
+    """Returns the tables and the bias of tokens by path; in a model of several problems, their own paths differ."""
     tables = {
         "source_embedding/table": model.source_embedding.table,
         "target_embedding/table": model.target_embedding.table,

@@ -30,30 +30,30 @@ from t2t.inference.rows import Row
 from t2t.specs.constants import EOS_ID, PAD_ID
 
 BATCH_ROWS = 64
-"""Most rows that it searches together; measured on two cores, from 8 to 128."""
+"""Maximum rows that are searched together; chosen by measurements of 8 to 128 rows on two cores."""
 
 _AVX512 = {"avx512f", "avx512cd", "avx512vl", "avx512bw", "avx512dq"}
-"""Instructions of a processor that its kernels of that name use, as Linux calls them."""
+"""Instruction sets that CTranslate2's AVX-512 kernels use, by their names in Linux."""
 
 _NO_WORDS = "an input is empty, of which it reads nothing with input_end=False"
 
 _Found = tuple[list[str], float]
-"""Tokens of a hypothesis and its log-probability; NaN where that is not asked for."""
+"""Tokens of a hypothesis and its log-probability; NaN if it is not requested."""
 
 
 class CTranslate2Engine(PartialEngine):
-    """Searches greedily or with a beam.
+    """Decodes with CTranslate2, by greedy or beam search.
 
     Args:
         folder: a model as `t2t.inference.ctranslate2.conversion.write_model` writes it.
-        tokens: how that calls the ids.
-        longest: positions that it has.
-        most_tokens: of an output, whatever the length of its input; None for any number.
+        tokens: names of the ids in the model.
+        longest: number of positions of the model.
+        most_tokens: maximum tokens of an output, whatever the length of its input; None for no maximum.
         compute_type: one of COMPUTE_TYPES.
         start: ids that each output begins with.
 
     Raises:
-        UserError: the processor cannot compute so.
+        UserError: the processor does not support the compute type.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class CTranslate2Engine(PartialEngine):
         prefixes: Prefixes | None = None,
         constraints: Constraints | None = None,
     ) -> Iterator[BatchHypotheses]:
-        """See the base class; there is no `refusal`."""
+        """See the base class; only for requests without a `refusal`."""
         limits = self._limits(rows, hparams)
         batches = self._batches(rows, hparams.decode_batch_size // settings.rows_per_sentence)
         waiting = [(numbers, self._search(numbers, rows, limits, settings)) for numbers in batches]
@@ -135,7 +135,7 @@ class CTranslate2Engine(PartialEngine):
                 for number, result in zip(numbers, results, strict=True):
                     hypotheses = _hypotheses(result, settings, limits[number])
                     if any(len(tokens) > limits[number] for tokens, _ in hypotheses):
-                        # A batch has the limit of its longest row. Alone, this one has its own.
+                        # A batch has the limit of its longest row. Searched alone, this row has its own limit.
                         longer.append(([number], self._search([number], rows, limits, settings)))
                         continue
                     if any(self._padding in tokens for tokens, _ in hypotheses):  # of a model that is hardly trained
@@ -163,7 +163,7 @@ class CTranslate2Engine(PartialEngine):
         ]  # fmt: skip
         for numbers, results in waiting:
             found = [np.array(result.result().log_probs, np.float64) for result in results]
-            # It scores the end of sequence, too, which a target that was cut does not have.
+            # CTranslate2 also scores the end of sequence, which a target that was cut does not have.
             yield np.array(numbers), [row_T[: len(targets[n])] for n, row_T in zip(numbers, found, strict=True)]
 
     def warm_up(
@@ -178,7 +178,7 @@ class CTranslate2Engine(PartialEngine):
         list(self.decode(longest, np.arange(len(longest)), settings, hparams))
 
     def _lacks_words(self, rows: Sequence[Row]) -> bool:
-        """Returns whether an input is empty, and the model reads no end of it."""
+        """Returns whether an input is empty and the model does not read its end of sequence."""
         return not self._tokens.input_end and min(map(len, rows)) == 1
 
     def _limits(self, rows: Sequence[Row], hparams: DecodeHParams) -> list[int]:
@@ -186,7 +186,7 @@ class CTranslate2Engine(PartialEngine):
         return [min(limit, self._most_tokens or limit) for limit in wanted]
 
     def _batches(self, rows: Sequence[Row], most_ids: int) -> Iterator[list[int]]:
-        """Yields the numbers of rows to be searched together, the longest first; every worker gets some."""
+        """Yields the indices of rows to be searched together, the longest first; every worker gets some."""
         lengths = np.array(list(map(len, rows)))
         order = np.argsort(-lengths, kind="stable")
         most_rows = min(BATCH_ROWS, -(-len(order) // self._workers))
@@ -224,7 +224,7 @@ class CTranslate2Engine(PartialEngine):
     def _search_without_padding(
         self, number: int, rows: Sequence[Row], limits: Sequence[int], settings: SearchSettings
     ) -> list[_Found]:
-        """Returns the hypotheses of a row, with their log-probabilities among all tokens, the suppressed one too."""
+        """Returns the hypotheses of a row without padding; log-probabilities are among all tokens, padding included."""
         (result,) = self._search([number], rows, limits, settings, self._padding)
         hypotheses = [tokens for tokens, _ in _hypotheses(result, settings, limits[number])]
         targets = [tokens[:-1] if tokens[-1] == self._end else tokens for tokens in hypotheses]
@@ -253,7 +253,7 @@ class CTranslate2Engine(PartialEngine):
 
 
 def _hypotheses(result: Any, settings: SearchSettings, limit: int) -> list[_Found]:
-    """Waits for the hypotheses of a sentence, of which those without a probability are cut at its limit."""
+    """Waits for the hypotheses of a sentence; those without a probability are cut at its limit."""
     found = result.result()
     if not found.scores:  # of greedy search, whose tokens do not depend on a limit
         return [(tokens[:limit], math.nan) for tokens in found.hypotheses]
@@ -265,7 +265,7 @@ def _hypotheses(result: Any, settings: SearchSettings, limit: int) -> list[_Foun
 
 
 def _ranked(hypotheses: list[_Found], settings: SearchSettings) -> list[_Found]:
-    """Returns the hypotheses of a sentence that are wanted, best first."""
+    """Returns the requested hypotheses of a sentence, best first."""
     if len(hypotheses) == 1:
         return hypotheses
     penalty = PENALTIES[settings.penalty](settings.alpha)
@@ -274,9 +274,9 @@ def _ranked(hypotheses: list[_Found], settings: SearchSettings) -> list[_Found]:
 
 
 def _use_avx512() -> None:
-    """Makes CTranslate2 use AVX-512 where the processor has it; by itself it does so on Intel's alone.
+    """Makes CTranslate2 use AVX-512 if the processor has it; by default it does so on Intel's processors alone.
 
-    It reads this when it first computes, for the whole process. What the environment sets already holds.
+    CTranslate2 reads the variable once per process, when it first computes. A value set by the user is kept.
     """
     with contextlib.suppress(OSError):  # another system than Linux
         if set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split()) >= _AVX512:

@@ -1,6 +1,6 @@
-"""Our Transformer as a specification of CTranslate2, filled with our weights.
+"""Converts our Transformer and its weights to a specification of CTranslate2.
 
-It needs numpy and CTranslate2 alone, so that it runs where nothing else of the project does.
+It needs numpy and CTranslate2, but no TensorFlow or Keras.
 
 Legend: D width, E width of a layer's output, L positions, V vocabulary.
 """
@@ -17,7 +17,7 @@ _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "gelu_s
 
 
 def complaints(hparams: TransformerHParams) -> list[str]:
-    """Returns the settings that CTranslate2 has no layer for."""
+    """Returns the settings that CTranslate2 has no layers for, with reasons."""
     found = []
     if hparams.decoder_layer != "self_attention":
         found.append(f"decoder_layer={hparams.decoder_layer}: its decoders are of self-attention")
@@ -41,16 +41,15 @@ def build_spec(
     target_tokens: Sequence[str],
     adds_end: bool = True,
 ) -> Any:
-    """Returns a `ctranslate2.specs.TransformerSpec`, filled; it has no `complaints`.
+    """Returns a `ctranslate2.specs.TransformerSpec` with the weights, for hparams without `complaints`.
 
     Args:
         hparams: of the model.
         weights: by variable path, without the model's name.
-        positions_LD: what is added to embeddings at each position of inputs, and of outputs, (L, D) float32 each; with
-            relative or rotary ones zeros.
+        positions_LD: position vectors of inputs and of outputs, (L, D) float32 each; zeros for relative or rotary ones.
         source_tokens: V unique strings, by id.
         target_tokens: V unique strings, by id.
-        adds_end: whether CTranslate2 ends inputs, or is given them with their ends.
+        adds_end: whether CTranslate2 appends end of sequence to inputs.
     """
     spec = _empty_spec(hparams)
     spec.register_source_vocabulary(list(source_tokens))
@@ -97,7 +96,7 @@ def _empty_spec(hparams: TransformerHParams) -> Any:
 
 
 def _fill_modalities(spec: Any, weights: Mapping[str, np.ndarray], positions_LD: tuple[np.ndarray, np.ndarray]) -> None:
-    """Fills embeddings, positions and the output layer; tables that are one stay one in the file."""
+    """Fills embeddings, positions and the output layer; a shared table is stored once."""
     target_VD = weights["target_embedding/table"]
     (source,) = spec.encoder.embeddings
     source.weight = weights.get("source_embedding/table", target_VD)
@@ -105,7 +104,7 @@ def _fill_modalities(spec: Any, weights: Mapping[str, np.ndarray], positions_LD:
     spec.decoder.projection.weight = weights.get("output_embedding/table", target_VD)
     if "output_embedding/bias" in weights:
         spec.decoder.projection.bias = weights["output_embedding/bias"]
-    # What names the target is added to every source position, as positions are; else to every vector of the table.
+    # The target-space embedding is added to the vector of every source position, or without these to every embedding.
     target_space = weights.get("target_space", np.float32(0.0))
     if hasattr(spec.decoder, "position_encodings"):
         source_LD, target_LD = positions_LD
@@ -139,13 +138,13 @@ def _fill_layer(layer: Any, weights: Mapping[str, np.ndarray], name: str) -> Non
 
 
 def _fill_relative_bias(attention: Any, weights: Mapping[str, np.ndarray], stack: str, max_distance: int) -> None:
-    """Fills what the layers of a stack share; tables that are one stay one in the file."""
+    """Fills the relative bias, which the layers of a stack share; a shared table is stored once."""
     attention.relative_attention_bias = weights[f"{stack}/relative_bias/table"]
     attention.relative_attention_max_distance = np.int32(max_distance)
 
 
 def _fill(linear: Any, weights: Mapping[str, np.ndarray], prefixes: Sequence[str]) -> None:
-    """Fills a linear layer with kernels (D, E), transposed, one below the other, and their biases."""
+    """Fills a linear layer with kernels (D, E), transposed and concatenated, and with their biases."""
     kernels = [weights[f"{prefix}kernel"].T for prefix in prefixes]
     linear.weight = np.ascontiguousarray(np.concatenate(kernels))
     pairs = zip(prefixes, kernels, strict=True)

@@ -1,4 +1,4 @@
-"""What ids are called in CTranslate2, which reads and writes text."""
+"""Names of ids in CTranslate2, which reads and writes strings."""
 
 import dataclasses
 import functools
@@ -18,13 +18,13 @@ class TokenLists:
     source: list[str]
     target: list[str]
     input_end: bool = True
-    """Whether the model looks at the end of sequence of an input."""
+    """Whether the model reads the end of sequence of an input."""
     codes_follow_end: bool = False
-    """Whether the code of a language comes after the end of an input, which is then given as it is."""
+    """Whether a language code follows the end of sequence of an input; CTranslate2 then gets the input unchanged."""
 
     @classmethod
     def of_encoders(cls, encoders: Mapping[str, TextEncoder], input_end: bool = True) -> Self:
-        """Returns those of the vocabularies of inputs and targets."""
+        """Returns the lists of the vocabularies of inputs and targets."""
         languages = encoders[INPUTS].languages
         follows = languages is not None and languages.source == END
         source, target = (tokens_of(encoders[name]) for name in (INPUTS, TARGETS))
@@ -32,11 +32,11 @@ class TokenLists:
 
     @property
     def adds_end(self) -> bool:
-        """Whether CTranslate2 ends inputs."""
+        """Whether CTranslate2 appends end of sequence to inputs."""
         return self.input_end and not self.codes_follow_end
 
     def source_of(self, row: Row) -> list[str]:
-        """Returns the tokens of an input, without its end where CTranslate2 adds that or nothing reads it."""
+        """Returns the tokens of an input, without end of sequence if CTranslate2 adds it or the model ignores it."""
         return [self.source[token_id] for token_id in (row if self.codes_follow_end else row[:-1])]
 
     def target_of(self, row: Row) -> list[str]:

@@ -41,7 +41,7 @@ class Choices:
     ties: int = 0
     """Lines whose outputs are equally probable, so that nothing was chosen; they do not count as right."""
     report: Report = dataclasses.field(default_factory=Report)
-    """What was cut and mended on the way in."""
+    """Lines that were cut or repaired while being read."""
 
     def __str__(self) -> str:
         return f"accuracy {self.right / self.of:.3f} ({self.right:,} of {self.of:,})"

@@ -3,15 +3,15 @@ r"""How the outputs for one input are written: always on one line.
     text    the best output; with more than one, all of them, best first, separated by TAB
     tsv     text, score, log-probability of each output in turn; columns that are not filled stay empty
     jsonl   {"line": 17, "hypotheses": [{"text": ..., "score": ..., "log_prob": ...}]}; a hypothesis that the problem
-            had to mend says so: "mended": true
+            had to repair has "mended": true
     files   the names of files with the outputs, for problems of sound or images: see `output_files`
     pharaoh the word alignments of the outputs alone, separated as text is
 
 With alignments, text has ` ||| 0-0 1-2` after each output, as Marian and OpenNMT write them, tsv a further column for
 each output, and jsonl "alignment": [[0, 0], [1, 2]]. With scores of tokens, jsonl has "tokens": [["\u2581Haus", -0.2]].
 
-What would break a line (`\n` and `\r`, and TAB where it separates) is replaced by a space in text and TSV; JSON escapes
-it. Line numbers count from 1; scores have six digits after the point.
+Characters that would break a line (`\n` and `\r`, and TAB where it separates) become spaces in text and TSV; JSON
+escapes them. Line numbers count from 1; scores have six digits after the point.
 """
 
 import json
@@ -38,7 +38,7 @@ _ESCAPED = {ord(character): f"\\u{ord(character):04x}" for character in "\x85\u2
 
 
 def renderer(name: str) -> Renderer:
-    """Returns what writes a format but `FILES`.
+    """Returns the renderer of any format but `FILES`.
 
     Raises:
         UnknownNameError: no such format.

@@ -15,11 +15,11 @@ from t2t.inference.output_terms import OutputTerms, terms_of_line
 from t2t.inference.translator import Hypothesis, Translator
 
 NOTHING = Hypothesis(text="", ids=(), score=0.0, log_prob=0.0)
-"""The output for a blank line, without alignments: empty for certain."""
+"""The output for a blank line, without alignments: empty, with probability 1."""
 
 
 def blank_output(hparams: DecodeHParams) -> Hypothesis:
-    """Returns the output for a blank line, with its alignment and tokens where those are asked for."""
+    """Returns the output for a blank line, with its alignment and tokens if these are requested."""
     alignment, tokens = () if hparams.alignments else None, () if hparams.token_scores else None
     return dataclasses.replace(NOTHING, alignment=alignment, tokens=tokens)
 
@@ -37,22 +37,22 @@ class Job(FileJob):
     prefixes: str = ""
     """A file with the beginning of the output of each line; empty for none."""
     constraints: str = ""
-    """A file with what is asked of the words of the output of each line, in JSON; empty for nothing."""
+    """A file with constraints on the words of each line's output, in JSON; empty for none."""
 
 
 class _Sides(NamedTuple):
-    """The files beside the input."""
+    """The side files of the input."""
 
     prefixes: SideLines | None
     constraints: SideLines | None
 
     @property
     def sha256(self) -> list[str]:
-        """Of those that there are, with what they say."""
+        """Name and sha256 of each side file that is given."""
         return [f"{name} {lines.sha256}" for name, lines in self._asdict().items() if lines is not None]
 
     def terms(self, start: int, count: int) -> list[OutputTerms | None] | None:
-        """Returns what is asked of `count` outputs after the first `start`; None for nothing of all."""
+        """Returns the constraints on `count` outputs after the first `start`; None without a file of constraints."""
         if self.constraints is None:
             return None
         lines = enumerate(self.constraints.of_lines(start, count), start=start + 1)
@@ -65,7 +65,7 @@ def decode_file(translator: Translator, job: Job) -> Report:
     An empty or blank line gets an empty output; a language model continues it.
 
     Raises:
-        UserError: a file that is not there, or settings that make no sense; nothing has been written.
+        UserError: a file does not exist, or settings are invalid; nothing has been written.
         MachineError: the output cannot be written; what was written before can be resumed.
     """
     translator.settings(job.n_best, **job.changes)
@@ -73,7 +73,7 @@ def decode_file(translator: Translator, job: Job) -> Report:
     check_job(job)
     prefixes = constraints = None
     if job.prefixes:
-        translator.encode_prefixes([])  # says at once where outputs cannot begin with what is given
+        translator.encode_prefixes([])  # raises at once if the model supports no prefixes
         prefixes = side_lines("target_prefix_file", "prefixes", job.prefixes, job)
     if job.constraints:
         constraints = side_lines("constraints_file", "constraints", job.constraints, job)
@@ -98,7 +98,7 @@ def _answer(translator: Translator, job: Job, sides: _Sides, texts: list[str], r
 def _translate(
     translator: Translator, job: Job, texts: list[str], sides: _Sides, report: Report, progress
 ) -> list[list[Hypothesis]]:
-    """Returns the hypotheses of each line of a window, as the files beside it want them."""
+    """Returns the hypotheses of each line of a window, with the prefixes and constraints of the side files."""
     given = None if sides.prefixes is None else sides.prefixes.of_lines(report.lines, len(texts))
     terms = sides.terms(report.lines, len(texts))
     asked = [row for row, text in enumerate(texts) if not translator.is_blank(text)]

@@ -1,7 +1,7 @@
-"""Joining the parts that shards have made to the output that one machine would have written.
+"""Merges the parts that shards have written into the output that one machine would have written.
 
-The output is written aside. Before it gets its name and the parts are removed, `.G.merged.json` says what it is. So
-after a kill the next merger knows whether to join the parts or only to remove what is left of them, if anything is.
+The output is written under a temporary name. Before it is renamed and the parts are removed, `.G.merged.json` records
+what it contains. So after a kill, the next merge knows whether to join the parts or only to remove the remaining ones.
 """
 
 import hashlib
@@ -22,11 +22,11 @@ _CHUNK = 1 << 24
 _SHOWN = 3
 
 CommandOf = Callable[[str], str]
-"""Returns the command that makes the part of a shard, which is given as `3/100`."""
+"""Returns the command that makes the part of a shard, given as e.g. `3/100`."""
 
 
 def merge_parts(source: str, target: str, command_of: CommandOf = "--shard={}".format) -> Report:
-    """Joins the parts of an output, then removes them. Returns what was counted while they were made.
+    """Joins the parts of an output, then removes them. Returns the counts from when they were made.
 
     Args:
         source: the input that they were made from.
@@ -58,7 +58,7 @@ def merge_parts(source: str, target: str, command_of: CommandOf = "--shard={}".f
 
 
 def _merged_before(whole: Part, parts: Sequence[Part]) -> PartRecord | None:
-    """Returns the record of an output that is merged already, of the same job as parts that are left; else None."""
+    """Returns the record of an output that is already merged, by the same job as any remaining parts; else None."""
     record = whole.record()
     if record is None or not whole.is_whole(record):
         return None
@@ -67,7 +67,7 @@ def _merged_before(whole: Part, parts: Sequence[Part]) -> PartRecord | None:
 
 
 def division_of(target: str) -> int | None:
-    """Returns in how many shards an output is divided; None where it has no parts.
+    """Returns the number of shards that an output is divided into; None if it has no parts.
 
     Raises:
         UserError: there are parts of several divisions.
@@ -82,7 +82,7 @@ def division_of(target: str) -> int | None:
 
 
 def _records(source: str, target: str, parts: Sequence[Part], command_of: CommandOf) -> list[PartRecord]:
-    """Returns the records of all parts; raises UserError where one is missing, or of another job."""
+    """Returns the records of all parts; raises UserError if one is missing or belongs to another job."""
     sha256 = source_index(source, target).sha256
     records = [part.record() for part in parts]
     jobs = Counter(record.fingerprint for record in records if record and record.source == sha256)
@@ -107,7 +107,7 @@ def _records(source: str, target: str, parts: Sequence[Part], command_of: Comman
 
 
 def _describe_numbers(target: str, numbers: Sequence[int], count: int) -> str:
-    """Returns names of parts, and the numbers of all as job arrays take them: 3,17,20-45."""
+    """Returns the names of the first parts, and the numbers of all in the syntax of job arrays: 3,17,20-45."""
     names = [part_of(target, Shard(number, count)).path.name for number in numbers[:_SHOWN]]
     if len(numbers) == 1:
         return names[0]
@@ -122,7 +122,7 @@ def _describe_numbers(target: str, numbers: Sequence[int], count: int) -> str:
 
 
 def _join(whole: Part, parts: Sequence[Part], records: Sequence[PartRecord], command_of: CommandOf) -> PartRecord:
-    """Writes the output and its record; raises UserError, and writes nothing, where a part is damaged."""
+    """Writes the output and its record; if a part is damaged, raises UserError and writes nothing."""
     report = Report(verb=records[0].verb)
     with PartialFile(Path(os.path.realpath(whole.path)), None) as output:
         try:

@@ -1,4 +1,4 @@
-"""Outputs that are written as files of their own, e.g. sounds: the output format `files`.
+"""Outputs that are written to separate files, e.g. sounds: the output format `files`.
 
 Beside the output `out`, the file of line 17 is `out.files/17.wav`, which line 17 of `out` names; with several outputs
 they are `out.files/17-1.wav`, `out.files/17-2.wav` and so on, best first, separated by TAB.
@@ -17,11 +17,11 @@ from t2t.problems.base import Problem
 
 
 def job_renderer(output_format: str, problem: Problem, target: str) -> Renderer:
-    """Returns what writes a format next to or into the file `target`.
+    """Returns the renderer of an output format; that of `files` writes its files next to `target`.
 
     Raises:
         UnknownNameError: no such format.
-        UserError: files are asked for, and outputs are text alone or there is no place for files.
+        UserError: the format is `files`, and outputs are text alone or do not go to a file.
     """
     return OutputFiles(problem, target) if output_format == FILES else renderer(output_format)
 

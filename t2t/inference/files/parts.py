@@ -1,7 +1,7 @@
-"""What shards write: parts of an output, next to it, each with a record.
+"""The parts of an output, which shards write next to it, each with a record.
 
-Shard 3 of 100 of the output `G` is `G.shard-00003-of-00100`. `G.shard-00003-of-00100.json`, which is sealed, says what
-made it, what it holds and what was counted; a part without a valid record is not there.
+Shard 3 of 100 of the output `G` is `G.shard-00003-of-00100`. `G.shard-00003-of-00100.json`, a sealed file, records what
+made the part, what it contains and what was counted. A part without a valid record counts as missing.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ _RECORD = re.compile(r"\.shard-[0-9]{5}-of-([0-9]{5})\.json")
 
 @dataclasses.dataclass(frozen=True)
 class PartRecord:
-    """What the record of a part says."""
+    """The record of a part."""
 
     format: int
     source: str
@@ -33,7 +33,7 @@ class PartRecord:
     verb: str
     """See `Report`."""
     before: int
-    """Lines of the input before its first."""
+    """Number of lines of the input before the first of the part."""
     lines: int
     size: int
     """Bytes of the part."""
@@ -45,7 +45,7 @@ class PartRecord:
     """See `Report`."""
 
     def report(self) -> Report:
-        """Returns what was counted when the part was made."""
+        """Returns the counts from when the part was made."""
         report = Report(verb=self.verb, lines=self.before + self.lines)
         report.take_over(self.counted)
         report.mended.update(self.mended)
@@ -53,7 +53,7 @@ class PartRecord:
 
 
 class Part:
-    """A file and the record of what it holds.
+    """A file and the record of its content.
 
     Args:
         path: of the file.
@@ -64,7 +64,7 @@ class Part:
         self.path, self.record_path = path, record_path
 
     def record(self) -> PartRecord | None:
-        """Returns the record; None where none can be read, or the file is not there or has another size."""
+        """Returns the record; None if it cannot be read, or the file is missing or has another size."""
         with contextlib.suppress(OSError, ValueError, UserError):
             record = read_record(PartRecord, read_sealed(self.record_path))
             if record.format == _FORMAT and self.path.stat().st_size == record.size:
@@ -72,11 +72,11 @@ class Part:
         return None
 
     def is_whole(self, record: PartRecord) -> bool:
-        """Returns whether the file holds what the record says; reads it."""
+        """Returns whether the content of the file matches the record; reads the whole file."""
         return sha256_of(self.path) == record.sha256
 
     def made_by(self, fingerprint: str) -> PartRecord | None:
-        """Returns the record of a file that is whole and made by this job, and removes what a kill left next to it."""
+        """Returns the record of a file that is complete and made by this job, and removes leftovers of a kill."""
         record = self.record()
         if record is None or record.fingerprint != fingerprint or not self.is_whole(record):
             return None
@@ -86,7 +86,7 @@ class Part:
     def write_record(
         self, source: str, fingerprint: str, lines: range, output: PartialFile, report: Report
     ) -> PartRecord:
-        """Writes and returns the record of a file that is written and has not got its name yet.
+        """Writes and returns the record of a file that is written and still has its temporary name.
 
         Raises:
             MachineError: it cannot be written.
@@ -100,7 +100,7 @@ class Part:
         return record
 
     def remove(self) -> None:
-        """Removes the file, and its record last; no error where they are gone."""
+        """Removes the file, and its record last; missing ones are no error."""
         for path in (self.path, state_path(self.path), self.record_path):
             path.unlink(missing_ok=True)
 
@@ -112,13 +112,13 @@ def part_of(target: str, shard: Shard) -> Part:
 
 
 def merged_output(target: str) -> Part:
-    """Returns an output with what its merger says of it, which stays there: so a second one knows that all is done."""
+    """Returns an output with the record of its merge, which is kept, so that a second merge knows that it is done."""
     path = Path(target)
     return Part(path, path.with_name(f".{path.name}.merged.json"))
 
 
 def shard_counts(target: str) -> set[int]:
-    """Returns in how many shards an output is divided, by the records next to it; more than one after several jobs."""
+    """Returns the numbers of shards that the records next to an output name; more than one after several jobs."""
     path = Path(target)
     names = (one.name.removeprefix(path.name) for one in path.parent.iterdir() if one.name.startswith(path.name))
     return {int(found[1]) for name in names if (found := _RECORD.fullmatch(name)) and int(found[1])}

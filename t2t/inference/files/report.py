@@ -36,11 +36,11 @@ class Report:
     """Counts of one job; except `done` and `seconds`, they include earlier attempts that were resumed."""
 
     verb: str = "decoded"
-    """What is done to lines."""
+    """What is done to the lines, in the past tense."""
     lines: int = 0
     """Lines of the input before the next window; at the end, all of them, or those to the end of a shard."""
     done: int = 0
-    """Lines that this attempt has answered, empty ones included."""
+    """Lines that this attempt has processed, empty ones included."""
     tokens: int = 0
     """Ids written or scored, end of sequence included, all hypotheses together."""
     earlier_tokens: int = 0
@@ -48,15 +48,15 @@ class Report:
     seconds: float = 0.0
     """Time that this attempt has taken."""
     cut: LineCount = dataclasses.field(default_factory=LineCount)
-    """Lines with an input longer than what is taken."""
+    """Lines whose input was too long and was cut."""
     unscored: LineCount = dataclasses.field(default_factory=LineCount)
     """Lines with a target too long to be scored or aligned."""
     replaced: int = 0
     """Outputs with characters that would have broken their line."""
     mended_outputs: int = 0
-    """Lines with an output that the problem had to mend, e.g. a tree with an open bracket."""
+    """Lines with an output that the problem had to repair, e.g. a tree with an open bracket."""
     mended: Counter = dataclasses.field(default_factory=Counter)
-    """Lines that were mended while being read, by what was wrong."""
+    """Lines that were repaired while being read, by what was wrong."""
 
     def notes(self) -> dict[str, Any]:
         """Returns, as plain JSON, what a later attempt must know."""
@@ -64,7 +64,7 @@ class Report:
         return counted | {"cut": dataclasses.asdict(self.cut), "unscored": dataclasses.asdict(self.unscored)}
 
     def take_over(self, notes: dict[str, Any]) -> None:
-        """Goes on from the `notes` of an earlier attempt."""
+        """Continues from the `notes` of an earlier attempt."""
         self.cut, self.unscored = LineCount(**notes["cut"]), LineCount(**notes["unscored"])
         self.replaced, self.mended_outputs = notes["replaced"], notes["mended_outputs"]
         self.tokens = self.earlier_tokens = notes["tokens"]
@@ -79,7 +79,7 @@ class Report:
         self.mended += other.mended
 
     def speed(self) -> str:
-        """Returns one line: how much in what time."""
+        """Returns one line with the lines, the time and the speed."""
         seconds = max(self.seconds, 1e-9)
         return (
             f"{self.verb} {self.done:,} lines in {self.seconds:.1f} s: {self.done / seconds:.1f} sentences/s, "
@@ -87,7 +87,7 @@ class Report:
         )
 
     def warnings(self, most_ids: str) -> list[str]:
-        """Returns a line for each kind of thing that was not as it should be.
+        """Returns one line for each kind of warning.
 
         Args:
             most_ids: see `Translator.most_ids`.

@@ -34,8 +34,8 @@ def score_file(translator: Translator, job: FileJob) -> Report:
     and is counted.
 
     Raises:
-        UserError: a file that is not there, or a line without its two columns. Files are looked through before anything
-            is written; of a stream, the lines of the windows before have been written by then.
+        UserError: a file does not exist, or a line does not have its two columns. Files are checked before anything is
+            written; for a stream, the earlier windows have been written by then.
         MachineError: the output cannot be written; what was written before can be resumed.
     """
 

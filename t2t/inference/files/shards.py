@@ -1,7 +1,7 @@
-"""A file that several machines answer, each some shards of it: ranges of whole windows of its lines.
+"""Shards of a file, ranges of whole windows of its lines, which several machines can process.
 
-Windows do not depend on each other, and samples are drawn by the number of the line in the whole file. So the outputs
-of the shards, one after the other, are the output of one machine.
+Windows are independent of each other, and the seed of a sample is the number of its line in the whole file. So the
+concatenated outputs of the shards are the output that one machine would write.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ class Shard:
         return f"{self.number}/{self.count}"
 
     def lines(self, total: int, window: int) -> range:
-        """Returns which lines of a file it has, counted from 0: a share of the windows, at most one more than others.
+        """Returns the lines of the shard, from 0; shards differ by at most one window.
 
         Args:
             total: lines of the file.
@@ -51,10 +51,10 @@ class Shard:
 
 
 def parse_shard(text: str) -> Shard:
-    """Returns the shard that is written as `3/100`.
+    """Parses a shard such as `3/100`.
 
     Raises:
-        UserError: it is written otherwise, or there is no such shard.
+        UserError: the text has another form, or there is no such shard.
     """
     found = _NAME.fullmatch(text)
     if not found:
@@ -63,14 +63,14 @@ def parse_shard(text: str) -> Shard:
 
 
 SIDES = ("prefixes", "constraints")
-"""What files next to the input hold: beginnings of outputs, and constraints on them."""
+"""Kinds of side files of the input: prefixes of outputs, and constraints on them."""
 
 
 def check_sharded(source: str, target: str) -> None:
-    """Refuses what cannot be divided, and outputs without a place for parts.
+    """Checks that an input can be divided into shards, and that their parts can be written next to the output.
 
     Raises:
-        UserError: a stream in place of a file; see also `check_output`.
+        UserError: the input or the output is a stream; see also `check_output`.
         MachineError: see `check_output`.
     """
     read = LineSource(source)
@@ -82,12 +82,12 @@ def check_sharded(source: str, target: str) -> None:
 
 
 def source_index(source: str, target: str) -> LineIndex:
-    """Returns the index of an input, which is kept next to the output until that is merged; raises as `kept_index`."""
+    """Returns the index of an input, kept next to the output until the parts are merged; raises as `kept_index`."""
     return kept_index(source, index_paths(target)[0])
 
 
 def side_index(side: str, path: str, target: str) -> LineIndex:
-    """Returns the index of a file beside the input, `side` being one of SIDES; see `source_index`."""
+    """Returns the index of a side file; `side` is one of SIDES. See `source_index`."""
     return kept_index(path, index_paths(target)[1 + SIDES.index(side)])
 
 

@@ -1,4 +1,4 @@
-"""A file next to the one that is decoded, whose line n says something of the output of line n."""
+"""Side files of an input: line n of a side file is for the output of line n, e.g. its prefix."""
 
 import itertools
 from collections import Counter
@@ -12,11 +12,11 @@ from t2t.inference.files.windows import FileJob
 
 
 class SideLines:
-    """The lines of a file, read once and in order, from whichever is asked for first.
+    """The lines of a side file, read once and in order, from the first line that is requested.
 
     Args:
-        flag: that names the file.
-        path: line n belongs to line n of the input; an empty line says nothing.
+        flag: name of the flag that gives the file, for messages.
+        path: line n belongs to line n of the input; empty lines have no effect.
         index: of the file.
     """
 
@@ -38,10 +38,10 @@ class SideLines:
 
 
 def side_lines(flag: str, side: str, path: str, job: FileJob) -> SideLines:
-    """Returns the lines of a file beside the input of a job; `side` is one of `t2t.inference.files.shards.SIDES`.
+    """Returns the lines of a side file of a job; `side` is one of `t2t.inference.files.shards.SIDES`.
 
     Raises:
-        UserError: a stream, or another number of lines than the input has.
+        UserError: the file is a stream, or has another number of lines than the input.
     """
     if LineSource(path).is_stream:
         raise UserError(f"--{flag}={path}: it is a stream, which can be read only once; give a file")

@@ -1,6 +1,6 @@
-"""What decoding and scoring a file share: it is read, answered and written a window of lines at a time.
+"""Processes a file a window of lines at a time: reads, answers and writes it. Decoding and scoring share this.
 
-A resumed attempt begins at the end of a window, so that its batches, and the output, are those of an undisturbed one.
+A resumed attempt starts at the end of a window, so that its batches and its output are those of an uninterrupted one.
 So does a shard, whose output is a part of the whole one: see `t2t.inference.files.shards`.
 """
 
@@ -27,10 +27,10 @@ from t2t.inference.files.shards import Shard, check_sharded, source_index
 log = logging.getLogger("t2t")
 
 Answer = Callable[[list[str], Report, Progress], list[str]]
-"""`answer(lines, report, progress)`: a line of output, without its end, for each line of a window.
+"""`answer(lines, report, progress)` returns a line of output, without its line end, for each line of a window.
 
-report: counts what is cut and the like; its `lines` are those before the window.
-progress: called with every finished line.
+report: counts lines that are cut and the like; its `lines` are those before the window.
+progress: is advanced by the finished lines.
 """
 
 
@@ -49,7 +49,7 @@ class FileJob:
 
 
 def check_job(job: FileJob) -> None:
-    """Raises UserError for a job that makes no sense, or would write over its own input."""
+    """Raises UserError for an invalid job, or one that would overwrite its own input."""
     if not job.target:
         raise UserError(f"reading {job.source}: no file to write to was named")
     if os.path.isfile(job.target) and os.path.exists(job.source) and os.path.samefile(job.source, job.target):
@@ -61,7 +61,7 @@ def check_job(job: FileJob) -> None:
 
 
 def lines_of(job: FileJob, tally: Counter[str]) -> tuple[int, Iterator[str]]:
-    """Returns how many lines are before those of a job, and its lines; see `t2t.files.lines.read_lines`."""
+    """Returns the number of lines before those of a job, and its lines; see `t2t.files.lines.read_lines`."""
     if not job.shard:
         return 0, LineSource(job.source).lines(tally)
     index = source_index(job.source, job.target)
@@ -75,11 +75,11 @@ def answer_lines(job: FileJob, answer: Answer, made_by: Callable[[], Any], repor
     Args:
         job: checked.
         answer: see `Answer`.
-        made_by: returns, as plain JSON, everything but the input that decides the output.
+        made_by: returns, as plain JSON, everything that determines the output besides the input.
         report: empty; is filled.
 
     Raises:
-        UserError: a file that is not there; nothing has been written.
+        UserError: a file does not exist; nothing has been written.
         MachineError: the output cannot be written; what was written before can be resumed.
     """
     if job.shard:
@@ -94,7 +94,7 @@ def answer_lines(job: FileJob, answer: Answer, made_by: Callable[[], Any], repor
 
 
 def _answer_shard(job: FileJob, shard: Shard, answer: Answer, made_by: Callable[[], Any], report: Report) -> Report:
-    """Answers the lines of a shard into its part, unless that is there already; see `answer_lines`."""
+    """Answers the lines of a shard into its part, unless the part already exists; see `answer_lines`."""
     part, index = part_of(job.target, shard), source_index(job.source, job.target)
     lines = shard.lines(index.lines, job.window)
     fingerprint = _fingerprint(index.sha256, job.window, made_by())
@@ -126,7 +126,7 @@ def _write_answers(
     answer: Answer,
     report: Report,
 ) -> None:
-    """Answers lines, those of which `output` has answers from an earlier attempt not again.
+    """Answers lines, except those that an earlier attempt has already written to `output`.
 
     Args:
         job: see `answer_lines`.
@@ -152,6 +152,6 @@ def _write_answers(
 
 
 def _fingerprint(sha256: str, window: int, made_by: Any) -> str:
-    """Returns a digest of everything that decides the output; of a file, so that all shards have the same."""
+    """Returns a digest of everything that determines the output of a whole file; all its shards have the same."""
     content = json.dumps([sha256, window, made_by], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()

@@ -1,1 +1,1 @@
-"""What compiles and runs searches on JAX; start reading at `backend.py`."""
+"""Compiles and runs searches on JAX; start reading at `backend.py`."""

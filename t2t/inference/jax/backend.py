@@ -22,7 +22,7 @@ class JaxBackend(Backend):
     name = "JAX"
 
     def __init__(self):
-        if jax.config.jax_compilation_cache_dir is None:  # else the user has said where, or that programs are not kept
+        if jax.config.jax_compilation_cache_dir is None:  # otherwise the user has chosen where to cache, if at all
             jax.config.update("jax_compilation_cache_dir", str(programs_folder()))
 
     def model_function(self, model: SequenceModel, function: Callable, signature: Sequence[Any]) -> JaxFunction:

@@ -25,18 +25,18 @@ from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
 
 SHRINKS_TO = 4
-"""Where no more than one in so many sentences of a batch is unfinished, these go on by themselves, as the finished ones
-take as long. There is a program more for each size of batches."""
+"""When at most one in this many sentences of a batch is unfinished, these continue as a smaller batch, as finished
+sentences cost as much. Each batch size needs one more program."""
 
 SMALLEST = 8
-"""Batches of no more sentences stay as they are."""
+"""Batches of at most this many sentences do not shrink."""
 
 
 class JaxBatchSearch(BatchSearch):
     """Searches on JAX.
 
     Batches are padded to one of a few sizes, and caches have room for the longest output from the start, so that there
-    are few programs. Sentences that are no more than padding have room for one token.
+    are few programs. Sentences that are only padding have room for one token.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class JaxBatchSearch(BatchSearch):
         prefixes: Sequence[Sequence[int]] | None,
         constraints: BatchConstraints | None,
     ) -> Iterator[BatchHypotheses]:
-        """Yields places of rows and their hypotheses; where few are unfinished, these go on as a smaller batch."""
+        """Yields indices of rows and their hypotheses; a few unfinished sentences continue as a smaller batch."""
         state, token_ids, room = self._started(rows, places_B, prefixes, constraints)
         numbers_B = np.arange(len(state.limits))
         while True:
@@ -127,7 +127,7 @@ class JaxBatchSearch(BatchSearch):
         prefixes: Sequence[Sequence[int]] | None,
         constraints: BatchConstraints | None,
     ) -> tuple[SearchState, Any, int]:
-        """Returns the initial state of a padded batch, the ids that may be written, None for all, and T."""
+        """Returns the initial state of a padded batch, the ids that may be written (None for all), and T."""
         count, size = len(rows), padded_rows(len(rows))
         is_sequence = rows.ndim > len((self._model.spec.inputs or self._model.spec.targets).shape) + 1
         lengths = [padded_length(rows.shape[1])] if is_sequence else []
@@ -139,7 +139,7 @@ class JaxBatchSearch(BatchSearch):
             begun = pad_to(prefix_BP, [size, padded_length(prefix_BP.shape[1])]), pad_to(lengths_B, [size])
         limited: Any = ()
         if constraints is not None:
-            # What is no sentence may begin as the first one does.
+            # Padding gets the constraint of the first sentence.
             numbers = np.where(np.arange(size) < count, np.arange(size), 0)
             limited = constraints.select(numbers)
         room = self._room(inputs, is_sequence, begun, constraints)
@@ -165,7 +165,7 @@ class JaxBatchSearch(BatchSearch):
     def _first_state(
         self, inputs, places_B, numbers: SearchNumbers, extra_length, candidates_BV, begun, limited, room: int, count
     ) -> SearchState:
-        """Returns the initial state of a search; `count` sentences of the batch are no padding."""
+        """Returns the initial state of a search; the first `count` sentences of the batch are no padding."""
         state = self._initial_state(inputs, places_B, numbers, extra_length, candidates_BV, room)
         if begun:
             state = self._begin_with(state, *begun)
@@ -177,7 +177,7 @@ class JaxBatchSearch(BatchSearch):
     def _token_ids(self, candidates_BV: Any, prefix_BP: np.ndarray | None) -> np.ndarray | None:
         """Returns the candidates of any sentence and the ids of prefixes, (C,) int32, ascending; None for all.
 
-        Others fill them up to one of a few sizes: no sentence may write those.
+        Other ids fill them up to one of a few sizes; no sentence may write those.
         """
         if self._shortlist is None:
             return None
@@ -191,7 +191,7 @@ class JaxBatchSearch(BatchSearch):
 
 
 def _numbers(numbers: SearchNumbers) -> SearchNumbers:
-    """Returns the numbers as arrays; of a large one, infinity."""
+    """Returns the numbers as arrays; those too large for float32 become infinity."""
     with np.errstate(over="ignore"):
         alpha, temperature, top_p = (np.asarray(value, np.float32) for value in numbers[:3])
         return SearchNumbers(alpha, temperature, top_p, np.asarray(numbers.seed, np.uint32))

@@ -1,4 +1,4 @@
-"""The devices that have a copy of a model's weights, of which each thread uses one."""
+"""Copies of a model's weights on several devices; each thread uses one copy."""
 
 import contextlib
 import contextvars
@@ -13,34 +13,34 @@ from t2t.layers.contexts import held
 from t2t.models.base import SequenceModel
 
 _SHARD = "shard"
-"""The axis of a mesh along which devices have parts of a copy; the axis before is that of the copies."""
+"""The axis of a mesh along which the devices hold the parts of a copy; the axis before it is that of the copies."""
 
 _current: contextvars.ContextVar[int] = contextvars.ContextVar("device", default=0)
-"""Number of the device that this thread uses, or of the devices that have a copy together."""
+"""Index of the copy that this thread uses, which lies on one device or is split over several."""
 
 
 def devices_of(model: SequenceModel) -> list[str]:
-    """Returns names for the copies of a model's weights, of where they lie; "" where there is one."""
+    """Returns a name for each copy of a model's weights, after its devices; `[""]` if there is one copy."""
     rows = _rows(model.variables[0].value)
     return [",".join(map(str, row)) for row in rows] if len(rows) > 1 else [""]
 
 
 @contextlib.contextmanager
 def use_device(number: int) -> Iterator[None]:
-    """Makes functions that are called in a `with` block read a copy of the weights; this holds for the thread."""
+    """Context in which functions that this thread calls read the copy of this number."""
     with held(_current, number):
         yield
 
 
 class Copies:
-    """The weights of a model, of which each thread gets the copy that it uses, see `use_device`."""
+    """The weights of a model; each thread gets the copy that it uses, see `use_device`."""
 
     def __init__(self, variables: Sequence[keras.Variable]):
         self._variables = variables
         self._known: dict[int, tuple[list[jax.Array], list[jax.Array]]] = {}
 
     def values(self) -> list[jax.Array]:
-        """Returns the present values."""
+        """Returns the current values in the copy that this thread uses."""
         values = [variable.value for variable in self._variables]
         rows, number = _rows(values[0]), _current.get()
         if len(rows) == 1:
@@ -59,7 +59,7 @@ def _rows(value: jax.Array) -> list[list[jax.Device]]:
 
 
 def _copy(value: jax.Array, row: Sequence[jax.Device]) -> jax.Array:
-    """Returns the copy of a value that some devices have, as an array of these alone; others are copied to them."""
+    """Returns the copy of a value on the devices `row`, as an array on these alone; copies it there if needed."""
     parts = {shard.device: shard.data for shard in value.addressable_shards}
     is_there = isinstance(value.sharding, NamedSharding) and parts.keys() >= set(row)
     if len(row) == 1:

@@ -1,4 +1,4 @@
-"""Functions of models that JAX compiles once for each shape of what they are given.
+"""Functions of models that JAX compiles once for each shape of their arguments.
 
 Legend: B rows of a batch, as they are given and as they are padded.
 """
@@ -24,13 +24,13 @@ log = logging.getLogger("t2t")
 
 
 class Program:
-    """A function of a model's weights and of tensors; the current values of the weights count at each call.
+    """A compiled function of tensors that reads the current weights of a model at each call.
 
     Args:
         model: whose weights it reads.
         function: of tensors.
-        name: of what it does, for the log.
-        constants: numbers of arguments that are no tensors, from 0; for each value there is a program.
+        name: what it does, for the log.
+        constants: indices, from 0, of arguments that are not tensors; each of their values needs its own program.
     """
 
     def __init__(self, model: SequenceModel, function: Callable, name: str, constants: Sequence[int] = ()):
@@ -74,7 +74,7 @@ class JaxFunction(ModelFunction):
         self._signature, self._constants = list(signature), constants
 
     def __call__(self, *tensors: Any) -> Any:
-        """Returns arrays, of arrays, with a row for each row that is given."""
+        """Takes and returns arrays; results have as many rows as the arguments."""
         rows = next(np.shape(x)[0] for x in jax.tree.leaves(tensors) if np.ndim(x))
         given = jax.tree.map(_padded, list(tensors), self._signature)
         size = padded_rows(rows)

@@ -1,7 +1,7 @@
 """Translation probabilities of pieces, t(target | source), from pairs of sentences: IBM Model 1.
 
 Brown et al. 1993 (The Mathematics of Statistical Machine Translation), section 4.1: each target piece is the
-translation of one piece of its source, or of an empty word, and all of these are equally likely beforehand. The
+translation of one piece of its source, or of an empty word, all of which are equally probable a priori. The
 probabilities are fitted by expectation maximization, which has one optimum.
 
 Legend: P pairs of a source piece and a target piece of the same example, E distinct pairs, V pieces of a vocabulary.
@@ -16,13 +16,13 @@ from t2t.data.columns import ranges
 from t2t.specs.constants import EOS_ID, PAD_ID
 
 EMPTY_WORD = PAD_ID
-"""Among source ids."""
+"""Its source id."""
 
 BLOCK_PAIRS = 2**22
-"""P, about: pairs in memory at a time."""
+"""Approximate maximum of P, the pairs in memory at a time."""
 
 MAX_ENTRIES = 2**24
-"""Most distinct pairs; of more, the rarest are dropped."""
+"""Maximum number of distinct pairs; beyond it, the rarest are dropped."""
 
 
 class Sentences(NamedTuple):
@@ -48,7 +48,7 @@ ReadBatches = Callable[[], Iterable[tuple[Sentences, Sentences]]]
 
 
 def fit(batches: ReadBatches, vocab_size: int, iterations: int) -> TranslationTable:
-    """Returns the probabilities after some iterations of expectation maximization that begins with equal ones.
+    """Returns the probabilities after some iterations of expectation maximization, from equal initial ones.
 
     Args:
         batches: examples; the number of pairs in memory at a time is bounded.
@@ -69,7 +69,7 @@ def fit(batches: ReadBatches, vocab_size: int, iterations: int) -> TranslationTa
 def best_translations(table: TranslationTable, source_size: int, target_size: int, count: int) -> np.ndarray:
     """Returns the `count` most probable targets of each source piece, (source_size, count) int32; ties: lower id.
 
-    Where there are fewer, EOS_ID fills the row.
+    Rows with fewer targets are filled with EOS_ID.
     """
     sources_E, targets_E = np.divmod(table.keys, target_size)
     order = np.lexsort((targets_E, -table.probs, sources_E))
@@ -104,7 +104,7 @@ def _expected_counts(table: TranslationTable, keys_P: np.ndarray, starts: np.nda
     A target piece counts 1, divided among the pieces of its source in proportion to their probabilities.
     """
     places_P = np.minimum(np.searchsorted(table.keys, keys_P), len(table.keys) - 1)
-    probs_P = np.where(table.keys[places_P] == keys_P, table.probs[places_P], 0.0)  # 0 of what was dropped
+    probs_P = np.where(table.keys[places_P] == keys_P, table.probs[places_P], 0.0)  # 0 for dropped pairs
     totals_P = np.repeat(np.add.reduceat(probs_P, starts), np.diff(starts, append=len(keys_P)))
     return np.bincount(places_P, _divide(probs_P, totals_P), len(table.keys))
 

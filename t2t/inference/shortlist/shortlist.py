@@ -1,7 +1,7 @@
-"""A lexical shortlist: the target pieces that a search considers for a source, and where a run keeps it.
+"""A lexical shortlist, i.e. the target pieces that a search considers for a source, and its files in a run directory.
 
-The most frequent pieces, and of each source piece its most probable translations: Jean et al. 2015 (arXiv:1412.2007),
-section 3.3; compared with other ways by L'Hostis et al. 2016 (arXiv:1610.00072).
+It has the most frequent pieces, and the most probable translations of each source piece: Jean et al. 2015
+(arXiv:1412.2007), section 3.3; compared with other methods by L'Hostis et al. 2016 (arXiv:1610.00072).
 
 Legend: B sentences, S source length, F frequent pieces, K translations of a piece, V target vocabulary.
 """
@@ -30,21 +30,21 @@ RECORD, ARRAYS = "shortlist.json", "shortlist.safetensors"
 
 @dataclasses.dataclass(frozen=True)
 class Shortlist:
-    """Candidates of every source piece."""
+    """The candidate target pieces of every source piece."""
 
     frequent: np.ndarray
     """(F,) int32: candidates for every source."""
     translations: np.ndarray
-    """(source vocabulary, K) int32: further candidates where a piece is in the source."""
+    """(source vocabulary, K) int32: further candidates if a piece is in the source."""
     target_size: int
     """V."""
     fingerprint: str = ""
     """sha256 of the file it was read from."""
 
     def candidates(self, ids_BS: np.ndarray) -> np.ndarray:
-        """Returns what may be written for each source, (B, V) bool; rows are zero padded.
+        """Returns the candidates for each source, (B, V) bool; the rows `ids_BS` are zero padded.
 
-        Padding and end of sequence are always among them.
+        Padding and end of sequence are always candidates.
         """
         candidates_BV = np.zeros((len(ids_BS), self.target_size), bool)
         candidates_BV[:, [PAD_ID, EOS_ID]] = True
@@ -57,7 +57,7 @@ class Shortlist:
 
 @dataclasses.dataclass(frozen=True)
 class _Record:
-    """What a stored shortlist is of."""
+    """The record of a stored shortlist."""
 
     format: int
     vocabularies: dict[str, str]
@@ -69,10 +69,10 @@ class _Record:
 
 
 def write_shortlist(run: RunDir, problem: str, shortlist: Shortlist, examples: int) -> Path:
-    """Writes the shortlist of one of a run's problems, in place of the one before; returns its folder.
+    """Writes the shortlist of one of a run's problems, replacing an earlier one; returns its folder.
 
     Raises:
-        MachineError: it cannot be written; the one before is as it was.
+        MachineError: it cannot be written; the earlier one is unchanged.
     """
     folders = _folders(run)
 
@@ -94,7 +94,7 @@ def read_shortlist(run: RunDir, problem: str) -> Shortlist:
     """Reads the shortlist of one of a run's problems.
 
     Raises:
-        UserError: there is none, it is damaged, or it is of other vocabularies.
+        UserError: there is none, it is damaged, or it was learned for other vocabularies.
         MachineError: it cannot be read.
     """
     folder, spec = _folders(run).path(problem), text_spec(run, problem)
@@ -121,7 +121,7 @@ def read_shortlist(run: RunDir, problem: str) -> Shortlist:
 
 
 def text_spec(run: RunDir, problem: str) -> ProblemSpec:
-    """Returns the features of one of a run's problems; raises UserError if they are not texts from texts."""
+    """Returns the spec of one of a run's problems; raises UserError unless inputs and targets are text."""
     spec = run.record.for_problem(problem).spec
     kinds = [feature.kind if feature else "absent" for feature in (spec.inputs, spec.targets)]
     if kinds != [FeatureKind.TOKENS] * 2:
@@ -152,7 +152,7 @@ def _check_vocabularies(record: _Record, run: RunDir, problem: str, what: str, l
 
 
 def _parse(content: bytes, spec: ProblemSpec, checksum: str) -> Shortlist:
-    """Returns the shortlist of a file; raises ValueError where its arrays do not fit the features."""
+    """Returns the shortlist of a file; raises ValueError if its arrays do not fit the features."""
     arrays = parse_arrays(content)
     rows, size = (spec.features[name].vocab_size for name in (INPUTS, TARGETS))
     for name, axes in (("frequent", 1), ("translations", 2)):

@@ -15,8 +15,8 @@ from t2t.inference.tensorflow.devices import TensorFlowFunction, devices_of, use
 from t2t.models.base import SequenceModel
 
 _KEPT_KERNELS = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "4096", "TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE": "false"}
-"""oneDNN's cache has room for 1,024 kernels, which a search of a thousand sentences overflows; TensorFlow has a cache
-of its own in front of it, which it does not use for products by default."""
+"""oneDNN's cache has room for 1,024 kernels, which a search of a thousand sentences overflows. TensorFlow has another
+cache in front of it, which it does not use for matrix products by default."""
 
 
 class TensorFlowBackend(Backend):
@@ -47,9 +47,9 @@ class TensorFlowBackend(Backend):
         return bool(tf.config.list_physical_devices("GPU"))
 
     def use_single_core_ops(self) -> None:
-        """Does nothing where TensorFlow has started, or where the environment sets these things.
+        """See the base class; does nothing if TensorFlow has started, and keeps settings of the environment.
 
-        It also keeps the kernels of its matrix library, which are compiled for each shape: shapes change with every
+        It also enlarges the caches of oneDNN's kernels, which are compiled for each shape: shapes change with every
         step of a search, and recur with every batch.
         """
         for name, value in _KEPT_KERNELS.items():

@@ -1,7 +1,7 @@
-"""Searches several batches one after the other and concatenates what is unfinished of them.
+"""Searches several batches in turn and concatenates their unfinished sentences.
 
-Sentences end one by one, and a search of few costs nearly as much per token as one of many. Each batch is advanced by
-some tokens (`PiecewiseSearch.advance`); unfinished batches with equally many tokens are concatenated.
+Sentences finish one by one, and a step for few sentences takes nearly as long as one for many. Each batch is advanced
+by some tokens (`PiecewiseSearch.advance`); unfinished batches of the same number of tokens are concatenated.
 """
 
 import collections
@@ -40,8 +40,8 @@ class BatchQueue:
 
     Args:
         search: searches one batch.
-        weights: (rows,) int, ids that each row counts for.
-        max_ids: most ids of a batch.
+        weights: (rows,) int, size of each row in ids.
+        max_ids: maximum ids of a batch, padding included.
     """
 
     def __init__(self, search: PiecewiseSearch, weights: np.ndarray, max_ids: int):
@@ -57,13 +57,13 @@ class BatchQueue:
         prefixes: Sequence[Sequence[int]] | None = None,
         constraints: BatchConstraints | None = None,
     ) -> Iterator[list[BatchHypotheses]]:
-        """Yields, after each advance of a batch, numbers of rows with their hypotheses, as they finish.
+        """Yields, after each advance of a batch, indices of rows with their hypotheses, as they finish.
 
         Args:
-            batches: numbers of rows, and the rows.
-            places: of each row, what names it when sampling.
-            prefixes: of each row, the ids that its output begins with; None for none.
-            constraints: what the output of each row may be; None for anything.
+            batches: (indices of rows, rows) pairs.
+            places: sampling seed of each row.
+            prefixes: the ids that the output of each row begins with; None for none.
+            constraints: on the output of each row; None for none.
         """
         for numbers, rows in batches:
             own = None if prefixes is None else [prefixes[number] for number in numbers]
@@ -79,7 +79,7 @@ class BatchQueue:
             yield self._advance(concat_batches(self._ready.popleft()))
 
     def _advance(self, batch: Batch) -> list[BatchHypotheses]:
-        """Advances a batch and keeps what is unfinished for others to join; where they would be too many, those go."""
+        """Advances a batch and keeps its unfinished sentences for joining; releases kept ones that do not fit."""
         found, unfinished = self._search.advance(batch)
         if unfinished is not None:
             kept = self._unfinished[unfinished.tokens]

@@ -87,12 +87,12 @@ class TensorFlowBatchSearch(BatchSearch):
         """Returns a batch in its initial state.
 
         Args:
-            numbers_B: (B,) int, what to call the sentences.
-            ids_BS: (B, S) int32, sources, or beginnings of outputs where the model has no inputs; sources that are no
-                text as `t2t.data.batch_arrays` gives them.
-            places_B: (B,) int32, what names each sentence when sampling.
-            prefixes: B lists of ids that outputs begin with, where the model has inputs; None for none.
-            constraints: what outputs may be, of B sentences; None for anything.
+            numbers_B: (B,) int, indices of the sentences.
+            ids_BS: (B, S) int32, sources, or output prefixes if the model has no inputs; sources other than text are
+                arrays as in `t2t.data.batch_arrays`.
+            places_B: (B,) int32, sampling seed of each sentence.
+            prefixes: B lists of ids that outputs begin with, if the model has inputs; None for none.
+            constraints: on the outputs of B sentences; None for none.
         """
         state = self._start_state(ids_BS, places_B)
         if prefixes is not None:
@@ -156,11 +156,11 @@ class TensorFlowBatchSearch(BatchSearch):
         return self._begin_with(state, tf.constant(padded(prefixes)), tf.constant([len(ids) for ids in prefixes]))
 
     def _programs_of(self, state: SearchState) -> _Programs:
-        """Returns the compiled functions for states with prefixes, or without, and of one kind of automaton or none."""
+        """Returns the compiled functions for states like this: with or without prefixes, of its kind of automaton."""
         kind = prefix_of(state) is not None, type(state.automaton)
         with self._tracing:
             if kind not in self._programs:
-                with tf.init_scope():  # functions of their own, also where they are called in a graph
+                with tf.init_scope():  # separate functions, even when called within a graph
                     self._programs[kind] = self._build_programs(signature_like(state, self._batch))
         return self._programs[kind]
 
@@ -213,9 +213,9 @@ class TensorFlowBatchSearch(BatchSearch):
 
 
 def _constant(value: float, dtype: tf.DType) -> tf.Tensor:
-    """Returns a tensor of a number; of a large one, infinity.
+    """Returns a number as a tensor; one too large for its dtype becomes infinity.
 
-    Not of a Python number: TensorFlow keeps a tensor of each that it has met, and seeds are many.
+    The number is converted by numpy first: TensorFlow caches a tensor of every Python number, and seeds are many.
     """
     with np.errstate(over="ignore"):
         return tf.constant(np.asarray(value, dtype.as_numpy_dtype))

@@ -16,7 +16,7 @@ from t2t.models.adapted import AdaptedModel
 from t2t.models.base import SequenceModel
 
 _current: contextvars.ContextVar[int] = contextvars.ContextVar("device", default=0)
-"""Number of the device that this thread uses."""
+"""Index of the device that this thread uses."""
 
 
 def copies_of(model: SequenceModel) -> list[list[tf.Variable]]:
@@ -29,14 +29,14 @@ def copies_of(model: SequenceModel) -> list[list[tf.Variable]]:
 
 
 def devices_of(model: SequenceModel) -> list[str]:
-    """Returns the names of the devices that have the weights of a model; "" where there is one."""
+    """Returns the names of the devices with a copy of a model's weights; `[""]` if there is one copy."""
     copies = copies_of(model)
     return [weights[0].device for weights in copies] if len(copies) > 1 else [""]
 
 
 @contextlib.contextmanager
 def use_device(number: int, name: str) -> Iterator[None]:
-    """Runs what is called in a `with` block on a device; this holds for the thread."""
+    """Context in which this thread runs functions on a device."""
     with held(_current, number), tf.device(name) if name else contextlib.nullcontext():
         yield
 
@@ -59,7 +59,7 @@ class TensorFlowFunction(ModelFunction):
 
         def of_weights(weights, *tensors):
             mapping = list(zip(variables, weights, strict=True))
-            # Here, too, other models' variables that wait for values are left alone, as in training.
+            # Otherwise Keras would initialize all pending variables of the process at the end of the scope.
             with keras.StatelessScope(state_mapping=mapping, initialize_variables=False):
                 return function(*tensors)
 
@@ -72,12 +72,12 @@ class TensorFlowFunction(ModelFunction):
         self._on_devices = [traced(on_device(own), signature) for own in copies]
 
     def __call__(self, *tensors):
-        """Returns tensors, of tensors or arrays; runs on the device of the thread, see `use_device`."""
+        """Takes tensors or arrays and returns tensors; runs on the device of the thread, see `use_device`."""
         return self._on_devices[_current.get()](*tf.nest.map_structure(_as_tensor, tensors))
 
     @property
     def structured_outputs(self) -> Any:
-        """The TensorSpecs of what is returned."""
+        """The TensorSpecs of the results."""
         return self._on_devices[0].structured_outputs
 
 
@@ -86,6 +86,6 @@ def _as_tensor(value: Any) -> Any:
 
 
 def traced(function: Callable, signature: Sequence[Any]) -> Any:
-    """Returns a function of tensors as a graph, of which no gradient is taken."""
+    """Traces a function of tensors into a graph, which has no gradients."""
     with without_gradients():
         return tf.function(function, input_signature=signature, autograph=False).get_concrete_function()

@@ -1,4 +1,4 @@
-"""What the compiled functions of searches take: kinds and sizes of tensors."""
+"""Signatures of the compiled functions of searches: shapes and dtypes of their tensors."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from t2t.models.base import SequenceModel
 
 
 def inputs_signature(model: SequenceModel) -> tf.TensorSpec:
-    """Returns the TensorSpec of a batch of inputs, or of prefixes where a model has no inputs."""
+    """Returns the TensorSpec of a batch of inputs, or of prefixes if the model has no inputs."""
     return tensor_specs(signatures.inputs_signature(model))
 
 
@@ -29,9 +29,9 @@ def unknown_sizes(spec: tf.TensorSpec | tf.Tensor) -> tf.TensorSpec:
 
 
 def signature_like(state: SearchState, plain: SearchState) -> SearchState:
-    """Returns the TensorSpecs of states at any step, from one in its initial state.
+    """Returns the TensorSpecs of states at any step, from an initial state.
 
-    `plain` are those of states without prefixes and constraints.
+    `plain` are the TensorSpecs of states without prefixes and constraints.
     """
     prefix = () if prefix_of(state) is None else tf.TensorSpec([None, None], tf.int32)
     states = tf.nest.map_structure(unknown_sizes, constraint_states(state.progress))

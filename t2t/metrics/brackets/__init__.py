@@ -28,7 +28,7 @@ _LOWER_IS_BETTER = ("bracket_crossing", "bracket_errors")
 def bracket_f1(hypotheses: Sequence[str], references: Sequence[str], parameters: Parameters = COLLINS) -> Score:
     """Harmonic mean of labelled bracketing precision and recall, from 0 to 100; 0 where EVALB has no number.
 
-    Both sides are bracketed trees, one a line; `parameters` say which labels count and which are alike.
+    Both sides are bracketed trees, one per line; `parameters` say which labels count and which are alike.
 
     Raises:
         UserError: no lines, or unequal numbers of lines.

@@ -22,7 +22,7 @@ class Status(enum.IntEnum):
 
 
 class Mismatch(enum.StrEnum):
-    """Why a bracket is worth a line of debug output."""
+    """Why a bracket gets a line of debug output."""
 
     LABEL = "LABEL"
     """The test has this bracket with another label."""
@@ -36,7 +36,7 @@ class Mismatch(enum.StrEnum):
 
 @dataclasses.dataclass
 class Counts:
-    """What one sentence adds to the totals; zeros where it is skipped or its words differ."""
+    """The counts of one sentence; zeros if it is skipped or its words differ."""
 
     matched: int = 0
     """Brackets of the test with a gold bracket of the same span and label."""
@@ -57,7 +57,7 @@ class Comparison:
     status: Status
     counts: Counts
     faults: list[str]
-    """EVALB's words for what is wrong, in the order found."""
+    """EVALB's messages about faults of the lines, in the order found."""
     mismatches: list[tuple[Mismatch, Sentence, Bracket]] = dataclasses.field(default_factory=list)
 
 
@@ -94,14 +94,14 @@ def compare_sentences(gold: Sentence, test: Sentence, parameters: Parameters) ->
 
 
 def _put_back_quotes(gold: Sentence, test: Sentence, parameters: Parameters) -> None:
-    """Makes quotation marks at the same place count on both sides or on neither, as EVALB of 2006 (D. Ellis) does.
+    """Makes quotation marks at the same position count on both sides or on neither, as EVALB of 2006 (D. Ellis) does.
 
     A parser that tags an apostrophe as `''` where the treebank has `POS` loses a word to DELETE_LABEL. The word is put
     back on the side that lost it.
     """
     deleted = parameters.delete_labels
     for own, quote in enumerate(test.quotes):
-        # the place before any change, against places that change: so does EVALB
+        # the index before any change, compared with indices that change, as in EVALB
         index = quote.index
         for other, counterpart in enumerate(gold.quotes):
             if counterpart.index != index or counterpart.tag == quote.tag:
@@ -124,7 +124,7 @@ def _put_back(sentence: Sentence, quote: Quote, later: list[Quote]) -> None:
 
 
 def _difference_of_words(gold: Sentence, test: Sentence, parameters: Parameters) -> str:
-    """Says where the words differ, in EVALB's words, or nothing."""
+    """Returns EVALB's message about the first difference of the words; empty if they are equal."""
     if len(gold.words) != len(test.words):
         return f"Length unmatch ({len(gold.words)}|{len(test.words)})"
     for one, other in zip(gold.words, test.words, strict=True):
@@ -134,7 +134,7 @@ def _difference_of_words(gold: Sentence, test: Sentence, parameters: Parameters)
 
 
 def _prepare(brackets: list[Bracket], parameters: Parameters) -> None:
-    """Takes function tags and indices off labels; marks what does not count."""
+    """Removes function tags and indices from labels; marks brackets that do not count."""
     for bracket in brackets:
         bracket.result = Result.WRONG
         if bracket.start == bracket.end:
@@ -203,7 +203,7 @@ def _crossing(comparison: Comparison) -> int:
 
 
 def _overlap(one: Bracket, other: Bracket) -> bool:
-    """Returns whether `one` begins before `other` and ends in the midst of it."""
+    """Returns whether `one` begins before `other` and ends inside it."""
     return one.start < other.start < one.end < other.end
 
 

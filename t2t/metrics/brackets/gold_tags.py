@@ -1,12 +1,12 @@
-"""A tree under the part-of-speech tags of another: brackets judged apart from tags."""
+"""Gives a tree the part-of-speech tags of the gold tree, so that brackets are scored independently of tags."""
 
 from t2t.problems.treebank.trees import Malformed, Part, Tree, parse_tree, write_tree
 
 
 def with_gold_tags(hypothesis: str, gold: str) -> str:
-    """Returns the hypothesis with the tags of the gold tree; as it is where the trees do not have the same words.
+    """Returns the hypothesis with the tags of the gold tree; unchanged if the trees do not have the same words.
 
-    Scores leave punctuation out by its tag, so that with a wrong tag the words of two trees no longer match.
+    Scores leave out punctuation by its tag, so that with a wrong tag the words of two trees no longer match.
     """
     found, wanted = parse_tree(hypothesis), parse_tree(gold)
     if isinstance(found, Malformed) or isinstance(wanted, Malformed) or found.words() != wanted.words():

@@ -28,9 +28,9 @@ class Parameters:
     labeled: bool = True
     """Whether brackets must have the same label to match."""
     delete_labels: tuple[str, ...] = ()
-    """Words of such tags are left out, and brackets of such labels do not count."""
+    """Words with these tags are left out, and brackets with these labels do not count."""
     delete_labels_for_length: tuple[str, ...] = ()
-    """Words of such tags do not count in the length of a sentence."""
+    """Words with these tags do not count in the length of a sentence."""
     quote_labels: tuple[str, ...] = ()
     """Tags of quotation marks, which a parser may take for something that is not deleted, or the other way round."""
     equal_labels: tuple[tuple[str, str], ...] = ()
@@ -93,14 +93,14 @@ _PAIRS = {"EQ_LABEL": "equal_labels", "EQ_WORD": "equal_words"}
 _KEYWORDS = (*_NUMBERS, *_LISTS, *_PAIRS)
 _BLANKS = re.compile(r"\s+", re.ASCII)
 _SHORTEST = 3
-"""Characters; shorter lines are passed over."""
+"""Minimum characters of a line; shorter lines are ignored."""
 
 
 def get_parameters(name: str) -> Parameters:
     """Returns built-in settings by name, or those of a parameter file.
 
     Raises:
-        UserError: no such file, or a line of it says nothing that EVALB knows; the message names the line.
+        UserError: there is no such file, or a line is not valid in EVALB; the message names the line.
     """
     if name in BUILT_IN and not Path(name).exists():
         return BUILT_IN[name]
@@ -114,10 +114,10 @@ def get_parameters(name: str) -> Parameters:
 
 
 def read_parameters(path: Path | str) -> Parameters:
-    """Reads a parameter file: a keyword and its value a line; `#` at its start makes a line a comment.
+    """Reads a parameter file: a keyword and its value per line; lines that begin with `#` are comments.
 
     Raises:
-        UserError: the file is unreadable, or a line of it says nothing that EVALB knows; the message names the line.
+        UserError: the file is unreadable, or a line is not valid in EVALB; the message names the line.
     """
     numbers: dict[str, Any] = {}
     gathered: dict[str, list[Any]] = {}

@@ -1,7 +1,7 @@
 """EVALB's report, line for line: a row for each sentence, totals, and summaries of all and of short sentences.
 
-With DEBUG 1, every word and bracket too; with 2 also the brackets that did not match, without EVALB's dumps of its own
-variables.
+With DEBUG 1 it also has every word and bracket; with 2, the brackets that did not match as well, but not EVALB's dumps
+of its variables.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ def evalb_report(gold: Iterable[str], test: Iterable[str], parameters: Parameter
     """Yields the report on test lines against gold lines, each as soon as it is known.
 
     Raises:
-        TooManyErrorsError: as many errors as EVALB stops at.
+        TooManyErrorsError: there are more errors than `max_error` allows.
     """
     return _Report(parameters).lines(iter(gold), iter(test))
 

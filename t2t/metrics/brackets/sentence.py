@@ -1,7 +1,7 @@
 """A bracketed line as EVALB reads it: its words with their tags, and its brackets as spans of words.
 
-EVALB reads a line character by character and goes on after most faults; what it makes of a broken line decides what
-its report says of it, so this reader makes the same of it. It does not read trees: `t2t.problems.treebank.trees` does.
+EVALB reads a line character by character and continues after most faults. Its report depends on how it reads a broken
+line, so this reader does the same. For reading trees, see `t2t.problems.treebank.trees`.
 """
 
 import dataclasses
@@ -45,11 +45,11 @@ class Bracket:
     label: str
     start: int
     text_start: int
-    """Place in the line, after the label."""
+    """Index in the line, after the label."""
     end: int = -1
     """-1 where it is never closed."""
     text_end: int = 0
-    """Place in the line of the closing bracket."""
+    """Index in the line of the closing bracket."""
     result: Result = Result.UNDECIDED
 
 
@@ -77,15 +77,15 @@ class Sentence:
     """In the order in which they open."""
     quotes: list[Quote] = dataclasses.field(default_factory=list)
     length: int = 0
-    """Words, without those that do not count for the length."""
+    """Number of words that count for the length."""
     faults: list[str] = dataclasses.field(default_factory=list)
-    """EVALB's words for what is wrong with the line, in the order found."""
+    """EVALB's messages about faults of the line, in the order found."""
     stuck: bool = False
     """Whether EVALB gets no further in the line and repeats its last complaint for ever."""
 
 
 def read_sentence(text: str, parameters: Parameters) -> Sentence:
-    """Reads one line; what is wrong with it becomes a fault of the sentence and no exception."""
+    """Reads one line; errors in it become faults of the sentence, not exceptions."""
     return _Reader(text, parameters).read()
 
 
@@ -95,9 +95,9 @@ class _Reader:
         self._parameters = parameters
         self._sentence = Sentence(text)
         self._stack: dict[int, int] = {}
-        """Place in EVALB's stack -> number of an open bracket."""
+        """Index in EVALB's stack -> index of an open bracket."""
         self._top = 0
-        """Below zero after surplus closing brackets: EVALB goes on with places before the stack's first."""
+        """Below zero after surplus closing brackets: EVALB then uses the memory before its stack."""
 
     def read(self) -> Sentence:
         place = 0
@@ -118,7 +118,7 @@ class _Reader:
         return self._sentence
 
     def _opened(self, place: int) -> int:
-        """Reads `(TAG word)`, or `(LABEL` alone; returns the place after it."""
+        """Reads `(TAG word)`, or `(LABEL` alone; returns the index after it."""
         found = _OPENING.match(self._text, place)
         assert found is not None, "a bracket opens here"
         label, word = found.groups()

@@ -36,7 +36,7 @@ class Totals(Counts):
 
     @property
     def valid(self) -> int:
-        """Sentences that figures are of."""
+        """Number of sentences that are neither in error nor skipped."""
         return self.sentences - self.errors - self.skipped
 
     @property
@@ -46,17 +46,17 @@ class Totals(Counts):
 
     @property
     def recall(self) -> float:
-        """Percentage of the gold brackets that the test has; 0 of none."""
+        """Percentage of the gold brackets that the test has; 0 if there are none."""
         return percentage(self.matched, self.gold_brackets)
 
     @property
     def precision(self) -> float:
-        """Percentage of the test's brackets that are gold; 0 of none."""
+        """Percentage of the test's brackets that are gold; 0 if there are none."""
         return percentage(self.matched, self.test_brackets)
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall; not a number where both are 0, as EVALB has it."""
+        """Harmonic mean of precision and recall; NaN if both are 0, as in EVALB."""
         precision, recall = self.precision, self.recall
         return 2 * precision * recall / (precision + recall) if precision + recall else math.nan
 
@@ -67,7 +67,7 @@ class Totals(Counts):
 
     @property
     def average_crossing(self) -> float:
-        """Crossing brackets of a valid sentence."""
+        """Mean number of crossing brackets per valid sentence."""
         return self.crossing / self.valid if self.valid else 0.0
 
     @property
@@ -77,5 +77,5 @@ class Totals(Counts):
 
 
 def percentage(part: int, whole: int) -> float:
-    """Returns 100 part / whole, and 0 of nothing."""
+    """Returns 100 * part / whole; 0 if the whole is 0."""
     return 100.0 * part / whole if whole else 0.0

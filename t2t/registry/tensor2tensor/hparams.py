@@ -1,6 +1,6 @@
-"""Tensor2Tensor's hparams sets by other names, and those that do not exist here.
+"""Tensor2Tensor's hparams sets that have another name here or do not exist here.
 
-Sets with one of its names and other values are listed in docs/coming_from.md.
+Sets with the same name but other values are listed in docs/coming_from.md.
 """
 
 ALIASES = {
@@ -17,7 +17,7 @@ ALIASES = {
     "transformer_k256": "transformer_k32",
     "transformer_parsing_base_dr6": "transformer_parsing_base",
 }
-"""Name of Tensor2Tensor to name here. For sets that changed between versions, the values are those of 1.0."""
+"""Name in Tensor2Tensor -> name here. For sets that changed between versions, the values are those of 1.0."""
 
 _WITHOUT_ADVICE = """
     attention_lm_base attention_lm_moe_base attention_lm_moe_large attention_lm_moe_small attention_lm_small
@@ -72,7 +72,7 @@ MISSING = {
     "transformer_fairseq_fp16_activation_big": "use --hparams_set=transformer_big, whose precision=auto suits the GPU",
     "transformer_single_gpu": "transformer_base_single_gpu has the paper's updates on one device",
 }
-"""Name of Tensor2Tensor to what to use instead, empty where there is nothing near."""
+"""Name in Tensor2Tensor -> what to use instead; empty if nothing here is close."""
 
 MISSING_RANGES = dict.fromkeys(("transformer_tiny_tpu_range", "transformer_tpu_range"), _NO_TPU_RANGE)
 """The same for ranges of hparams."""

@@ -1,11 +1,11 @@
-"""Tensor2Tensor's models by other names, and those that do not exist here."""
+"""Tensor2Tensor's models that have another name here or do not exist here."""
 
 ALIASES = {
     "baseline_lstm_seq2seq": "lstm_seq2seq",
     "baseline_lstm_seq2seq_attention": "lstm_seq2seq_attention",
     "imagetransformer": "image_transformer",
 }
-"""Name of Tensor2Tensor to name here."""
+"""Name in Tensor2Tensor -> name here."""
 
 _WITHOUT_ADVICE = """
     aligned attention_lm_moe autoencoder_autoregressive autoencoder_basic autoencoder_basic_discrete
@@ -38,4 +38,4 @@ MISSING = {
     "mtf_unitransformer": "--model=transformer_lm on several GPUs divides batches",
     "transformer_scorer": "t2t-decoder --score_file scores given outputs with any model",
 }
-"""Name of Tensor2Tensor to what to use instead, empty where there is nothing near."""
+"""Name in Tensor2Tensor -> what to use instead; empty if nothing here is close."""

@@ -1,4 +1,4 @@
-"""Tensor2Tensor's problems by other names, and those that do not exist here."""
+"""Tensor2Tensor's problems that have another name here or do not exist here."""
 
 ALIASES = {
     "algorithmic_sort_problem": "algorithmic_sort_decimal40",
@@ -25,7 +25,7 @@ ALIASES = {
     "winograd_nli": "glue_wnli",
     "wsj_parsing_tokens_16k": "wsj_parsing",
 }
-"""Name of Tensor2Tensor to name here, and names like them for the 128k pieces of WMT."""
+"""Name in Tensor2Tensor -> name here; also names of the same pattern for WMT with 128k pieces."""
 
 _WITHOUT_ADVICE = """
     algorithmic_math_deepmind_all algorithmic_math_two_variables audio_timit_tokens8k_test audio_timit_tokens8k_tune
@@ -151,4 +151,4 @@ MISSING = {
     "wmt_zhen_tokens_32k": "--problem=translate_enzh_wmt32k_rev translates from Chinese",
     "wsj_parsing_tokens_32k": "--problem=wsj_parsing_semi has 32k pieces",
 }
-"""Name of Tensor2Tensor to what to use instead, empty where there is nothing near."""
+"""Name in Tensor2Tensor -> what to use instead; empty if nothing here is close."""

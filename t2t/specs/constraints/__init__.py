@@ -1,1 +1,1 @@
-"""What outputs may be, as plain data: problems and requests say it, searches keep to it."""
+"""Constraints on outputs, as plain data: problems and requests define them, searches enforce them."""

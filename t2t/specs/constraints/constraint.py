@@ -1,4 +1,4 @@
-"""What the output for an input may be."""
+"""Base class of the constraints on the output for an input."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -6,12 +6,15 @@ from typing import Self
 
 
 class OutputConstraint(ABC):
-    """A set of outputs; constraints of one class are searched in one batch, whatever their fields."""
+    """A set of allowed outputs; one batch may have different constraints, if they are of one class."""
 
     @abstractmethod
     def shortest(self, prefix: Sequence[int] = ()) -> int | None:
-        """Returns the length of the shortest output that begins with a prefix, in ids with end of sequence; or None."""
+        """Returns the length in ids, end of sequence included, of the shortest output with a prefix; None for none."""
 
     @abstractmethod
     def fitted(self, longest: int) -> Self:
-        """Returns what can be kept to within `longest` ids, end of sequence included, at least 1."""
+        """Returns the constraint, loosened as far as possible for outputs of at most `longest` ids.
+
+        `longest` includes the end of sequence and is at least 1.
+        """

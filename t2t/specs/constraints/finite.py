@@ -9,10 +9,10 @@ from t2t.errors import UserError
 from t2t.specs.constraints.constraint import OutputConstraint
 
 DEAD = -1
-"""The state after an id that may not come."""
+"""The state after an id that is not allowed."""
 
 MOST_STATES, MOST_EDGES = 4096, 2**18
-"""States of the automaton of one output, and edges that these have together, at most."""
+"""Maximum number of states of the automaton of one output, and of edges of all its states."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,18 +22,18 @@ class FiniteConstraint(OutputConstraint):
     edges: tuple[Mapping[int, int], ...]
     """Of each state, the next state by id."""
     defaults: tuple[int, ...]
-    """Of each state, the next one after any other id; DEAD where no other may come."""
+    """Of each state, the next state after any other id; DEAD if no other id is allowed."""
     final: frozenset[int]
     """States in which an output may end."""
     rewards_progress: bool = False
-    """Whether beams are shared out by how much is missing, since what has to be written is improbable."""
+    """Whether the search divides its beams by the ids still missing, since forced phrases are improbable."""
 
     def __post_init__(self) -> None:
         check_size(self.edges)
 
     @functools.cached_property
     def needed(self) -> tuple[int | None, ...]:
-        """The ids that an output needs at least from each state on, with end of sequence; None where it cannot end."""
+        """Minimum ids to finish an output from each state, end of sequence included; None where it cannot end."""
         before: list[set[int]] = [set() for _ in self.edges]
         for state, (edges, default) in enumerate(zip(self.edges, self.defaults, strict=True)):
             for after in {*edges.values(), default} - {DEAD}:
@@ -58,12 +58,12 @@ class FiniteConstraint(OutputConstraint):
         return None if needed is None else len(prefix) + needed
 
     def fitted(self, longest: int) -> Self:
-        """Returns the constraint as it is: nothing of it can be left out."""
+        """Returns the constraint unchanged: no part of it can be left out."""
         return self
 
 
 def check_size(edges: Sequence[Mapping[int, int]]) -> None:
-    """Raises UserError for edges of more states than an automaton may have, or for too many edges."""
+    """Raises UserError if an automaton has too many states or edges."""
     if len(edges) > MOST_STATES or sum(map(len, edges)) > MOST_EDGES:
         raise UserError(
             f"a constraint on outputs that takes more than {MOST_STATES:,} states or {MOST_EDGES:,} edges between "
@@ -76,10 +76,10 @@ ANYTHING = FiniteConstraint(({},), (0,), frozenset({0}))
 
 
 def answers_constraint(answers: Sequence[Sequence[int]]) -> FiniteConstraint:
-    """Returns the constraint to one of some outputs, as a trie.
+    """Returns the constraint that the output is one of `answers`, as a trie.
 
     Raises:
-        UserError: there are too many.
+        UserError: the trie is too large.
     """
     edges: list[dict[int, int]] = [{}]
     final = set()

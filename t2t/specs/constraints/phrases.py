@@ -1,7 +1,7 @@
-"""Outputs that hold some phrases and lack others.
+"""Constraint that outputs contain some phrases and avoid others.
 
-The automaton of Aho and Corasick 1975 ("Efficient string matching") knows after each id the longest beginning of a
-phrase that the output ends in. Beside it stands which of the forced phrases have come, in any order; they may overlap.
+The automaton of Aho and Corasick 1975 ("Efficient string matching") tracks the longest prefix of a phrase that the
+output ends with. A state also records which forced phrases have occurred; they may come in any order and overlap.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ Phrase = Sequence[int]
 
 
 def phrase_constraint(forced: Sequence[Phrase], forbidden: Sequence[Phrase], vocab_size: int) -> FiniteConstraint:
-    """Returns the constraint to outputs that hold all forced phrases and no forbidden one.
+    """Returns the constraint that outputs contain all forced phrases and no forbidden one.
 
     Args:
         forced: ids of each phrase, at least one.
@@ -23,7 +23,7 @@ def phrase_constraint(forced: Sequence[Phrase], forbidden: Sequence[Phrase], voc
         vocab_size: of the outputs.
 
     Raises:
-        UserError: there are too many.
+        UserError: the automaton is too large.
     """
     matcher = _Matcher.of_phrases([*forced, *forbidden])
     check_size(matcher.children)
@@ -58,14 +58,14 @@ def phrase_constraint(forced: Sequence[Phrase], forbidden: Sequence[Phrase], voc
 
 
 class _Matcher:
-    """The automaton of Aho and Corasick: nodes are beginnings of phrases, 0 the empty one."""
+    """The automaton of Aho and Corasick: nodes are prefixes of phrases, 0 the empty one."""
 
     def __init__(self) -> None:
         self.children: list[dict[int, int]] = [{}]
         self.found = [0]
         """Of each node, the phrases that end there, as bits."""
         self.shorter = [0]
-        """Of each node, that of its longest end that is another node."""
+        """Of each node, the node of its longest proper suffix that is one (its failure link)."""
 
     @classmethod
     def of_phrases(cls, phrases: Sequence[Phrase]) -> Self:
@@ -94,7 +94,7 @@ class _Matcher:
         self.found[node] |= bit
 
     def steps(self, node: int) -> dict[int, int]:
-        """Returns the nodes after the ids that lead to another one than the empty beginning."""
+        """Returns id -> next node, for the ids that do not lead back to node 0."""
         if not node:
             return self.children[0]
         return self.steps(self.shorter[node]) | self.children[node]

@@ -7,7 +7,7 @@ from typing import Self
 from t2t.specs.constraints.constraint import OutputConstraint
 
 MAX_DEPTH = 64
-"""Phrases that may be open at a time in a tree. Treebanks have up to about 40."""
+"""Maximum number of open phrases at any point of a tree. Treebanks have up to about 40."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,18 +17,18 @@ class TreeLabels:
     tags: tuple[int, ...]
     """Each stands for one word."""
     phrases: tuple[tuple[int, int], ...]
-    """What begins a phrase, and what ends it."""
+    """(opening id, closing id) of each kind of phrase."""
 
 
 @dataclasses.dataclass(frozen=True)
 class TreeConstraint(OutputConstraint):
-    """Trees over so many words: as many tags, every phrase ended by its own label, none over no word."""
+    """Trees over `words` words: one tag for each, every phrase closed by its own label, no empty phrase."""
 
     labels: TreeLabels
     words: int
 
     def shortest(self, prefix: Sequence[int] = ()) -> int | None:
-        """Returns the length: of the prefix, a tag for each other word, an end for each open phrase, and one more."""
+        """See the base class: the prefix, a tag per remaining word, an end per open phrase, and end of sequence."""
         tags, ends = set(self.labels.tags), dict(self.labels.phrases)
         words, opened, is_empty = self.words, list[int](), False
         for token in prefix:
@@ -43,5 +43,5 @@ class TreeConstraint(OutputConstraint):
         return len(prefix) + words + len(opened) + 1 if possible and len(opened) <= MAX_DEPTH else None
 
     def fitted(self, longest: int) -> Self:
-        """Returns a constraint to the first words, where there are more than `longest` ids have room for."""
+        """Returns a constraint to at most `longest` - 1 words; the rest of the input is dropped."""
         return dataclasses.replace(self, words=min(self.words, longest - 1))

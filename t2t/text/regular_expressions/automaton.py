@@ -1,6 +1,7 @@
 """Regular expressions as deterministic automata over the bytes of UTF-8.
 
-States of sets of states: Thompson 1968, "Regular expression search algorithm"; Rabin and Scott 1959.
+A nondeterministic automaton (Thompson 1968, "Regular expression search algorithm") is built first and made
+deterministic by the subset construction (Rabin and Scott 1959).
 
 Legend: S states.
 """
@@ -13,19 +14,19 @@ from t2t.errors import UserError
 from t2t.text.regular_expressions.syntax import Characters, Choice, Node, Range, Repeat, Sequence
 
 MOST_STATES = 2048
-"""States of an automaton over bytes, and eight times as many of the one that it is made of."""
+"""Maximum states of a deterministic automaton; the nondeterministic one may have eight times as many."""
 
 _LAST_OF_LENGTH = (0x7F, 0x7FF, 0xFFFF, 0x10FFFF)
 
 
 class _Parts:
-    """An automaton that may be in several states at a time."""
+    """A nondeterministic automaton over bytes."""
 
     def __init__(self) -> None:
         self.edges: list[list[tuple[int, int, int]]] = []
-        """Of each state: the first and last of some bytes, and the next state."""
+        """Of each state: (first byte, last byte, next state) of each range of bytes."""
         self.free: list[list[int]] = []
-        """Of each state: those that it is as well."""
+        """Of each state: the states that follow without reading a byte."""
 
     def new(self) -> int:
         self.edges.append([])
@@ -35,7 +36,7 @@ class _Parts:
         return len(self.edges) - 1
 
     def add(self, node: Node, start: int) -> int:
-        """Adds what matches a node from a state on; returns the state after it."""
+        """Adds the states that match a node after the state `start`; returns the state after the node."""
         if isinstance(node, Characters):
             return self._add_characters(node, start)
         if isinstance(node, Sequence):
@@ -81,7 +82,7 @@ class _Parts:
         return end
 
     def closure(self, states: frozenset[int]) -> frozenset[int]:
-        """Returns these states and all that they are as well."""
+        """Returns these states and all that follow without reading a byte."""
         found, queue = set(states), list(states)
         while queue:
             for state in self.free[queue.pop()]:
@@ -92,9 +93,9 @@ class _Parts:
 
 
 def byte_automaton(node: Node) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the next states (S + 1, 256) int32, where S is the state that nothing leads out of, and which are final.
+    """Returns the next states, (S + 1, 256) int32, and which states are final, (S + 1,) bool.
 
-    It begins in state 0.
+    State 0 is the first one. State S is the dead one, which is never left.
 
     Raises:
         UserError: it is too large.
@@ -132,7 +133,7 @@ def too_large() -> UserError:
 
 
 def byte_ranges(characters: Range) -> Iterator[list[Range]]:
-    """Yields sequences of ranges of bytes which together spell the characters of a range in UTF-8, each once."""
+    """Yields sequences of byte ranges that together match the UTF-8 of a range of characters, each character once."""
     first, last = characters
     for end in _LAST_OF_LENGTH:
         if first <= min(last, end):
@@ -141,7 +142,7 @@ def byte_ranges(characters: Range) -> Iterator[list[Range]]:
 
 
 def _of_one_length(first: bytes, last: bytes) -> Iterator[list[Range]]:
-    """Yields the same between two spellings of one length."""
+    """Yields the same for all UTF-8 sequences between two of one length."""
     if len(first) == 1 or first[0] == last[0]:
         rest = [[]] if len(first) == 1 else _of_one_length(first[1:], last[1:])
         yield from ([(first[0], last[0]), *others] for others in rest)

@@ -1,4 +1,4 @@
-"""Regular expressions over the ids of a vocabulary: what each id adds to a text is followed byte by byte.
+"""Regular expressions over the ids of a vocabulary: the automaton over bytes reads the bytes that each id adds.
 
 Legend: S states, V vocabulary, L longest piece in bytes.
 """
@@ -19,24 +19,23 @@ from t2t.text.sentencepiece import ESCAPE, PIECE_MARKER, SentencePieceEncoder
 from t2t.text.token import WordEncoder
 
 MOST_CELLS = 2**24
-"""States times ids."""
+"""Maximum of states times ids."""
 
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 def regex_constraint(pattern: str, encoder: TextEncoder) -> FiniteConstraint:
-    """Returns the constraint to outputs whose whole text matches a regular expression, see `syntax`.
+    """Returns the constraint that the whole text of an output matches a regular expression, see `syntax`.
 
     Raises:
-        UserError: no such expression, one that is too large, or a kind of vocabulary whose texts are not its pieces
-            one after the other.
+        UserError: the expression is invalid or too large, or this kind of vocabulary does not just concatenate pieces.
     """
     first, later = spellings(encoder)
     table, is_final = byte_automaton(parse(pattern))
     dead = len(table) - 1
     if len(table) * len(later) > MOST_CELLS:
         raise too_large()
-    # State 0 of ids is before the first one, and state 1 + s after one that led to s.
+    # State 0 is before the first id; state 1 + s is state s of the automaton over bytes.
     begin_V = _after(table, first, np.array([0]))[0]
     after_SV = _after(table, later, np.arange(dead))
     edges, defaults = [], []
@@ -51,10 +50,10 @@ def regex_constraint(pattern: str, encoder: TextEncoder) -> FiniteConstraint:
 
 
 def spellings(encoder: TextEncoder) -> tuple[list[bytes | None], list[bytes | None]]:
-    """Returns the bytes that each id adds to a text, as its first id and as a later one; None for what no text has.
+    """Returns the bytes that each id adds to a text, as its first id and as a later one; None if no text has the id.
 
     Raises:
-        UserError: texts of this kind of vocabulary are something else than its pieces one after the other.
+        UserError: texts of this kind of vocabulary are not its pieces concatenated.
     """
     if isinstance(encoder, ByteEncoder):
         pieces: list[bytes | None] = [None] * 2
@@ -77,14 +76,14 @@ def spellings(encoder: TextEncoder) -> tuple[list[bytes | None], list[bytes | No
 
 
 def _sentencepiece(piece: str) -> bytes | None:
-    """Returns the bytes of a piece; None for one with an escape, which is not written as it stands."""
+    """Returns the bytes of a piece; None for a piece with an escape, which decodes to other text."""
     if found := _BYTE.fullmatch(piece):
         return bytes([int(found[1], 16)])
     return None if ESCAPE in piece else piece.replace(PIECE_MARKER, " ").encode()
 
 
 def _after(table: np.ndarray, pieces: list[bytes | None], states: np.ndarray) -> np.ndarray:
-    """Returns the states after each piece from each state on, (S, V)."""
+    """Returns the state that each piece leads to from each of `states`, (S, V)."""
     dead = len(table) - 1
     lengths_V = np.array([0 if piece is None else len(piece) for piece in pieces])
     bytes_VL = np.zeros((len(pieces), int(lengths_V.max())), np.uint8)

@@ -1,9 +1,9 @@
-r"""Regular expressions as trees, in the notation of Python's `re`, as far as automata go.
+r"""Parses regular expressions into trees: the part of the notation of Python's `re` that automata can match.
 
     [A-Z]\w*( [a-z]+){1,3}|\d+     literals, ., classes, groups, |, * + ? {m} {m,} {m,n}, escapes
 
-Classes such as \w are those of ASCII, and . is any character but a line end, as with `re.ASCII`. Groups are for
-precedence alone. A whole text has to match.
+Classes such as \w are those of ASCII, and . is any character but a line end, as with `re.ASCII`. Groups only set the
+precedence. The whole text has to match.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ import re
 from t2t.errors import UserError
 
 Range = tuple[int, int]
-"""The first and the last of some characters, by number."""
+"""First and last code point of a range of characters."""
 
 LAST = 0x10FFFF
 _SURROGATES = (0xD800, 0xDFFF)
@@ -29,7 +29,7 @@ _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v"}
 
 @dataclasses.dataclass(frozen=True)
 class Characters:
-    """One of some characters."""
+    """One character of some ranges."""
 
     ranges: tuple[Range, ...]
 
@@ -50,7 +50,7 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True)
 class Repeat:
-    """A part some times, `most` None for any number."""
+    """A part repeated `least` to `most` times; None for any number."""
 
     part: "Node"
     least: int
@@ -61,7 +61,7 @@ Node = Characters | Sequence | Choice | Repeat
 
 
 def parse(pattern: str) -> Node:
-    """Returns the tree of a regular expression; raises UserError where it is none, or one that no automaton knows."""
+    """Returns the tree of a regular expression; raises UserError if it is invalid or beyond automata."""
     return _Parser(pattern).whole()
 
 
