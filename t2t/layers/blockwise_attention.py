@@ -54,19 +54,18 @@ def blockwise_attention(q_BHTK, k_BHSK, v_BHSU, keys_keep, span: Span, dropout: 
     def attend(q, k, v):
         work = _Blocks(_split(q * scale), _split(k), _split(v), _split(keep_BS, axis=1), span, dropout)
         out_GBHRU, log_sum_GBHR1 = work.forward()
-        out = _join(out_GBHRU, ops.shape(q)[2])
 
         def gradient(*args, upstream=None):
             up = args[0] if upstream is None else upstream
-            delta = ops.sum(ops.cast(up, "float32") * ops.cast(out, "float32"), axis=-1, keepdims=True)
-            back = _Backward(work, _split(up), _split(delta), log_sum_GBHR1)
-            q_gradient, (k_gradient, v_gradient) = back.query_gradient(), back.key_value_gradients()
+            back = _Backward(work, _split(up), log_sum_GBHR1)
+            means = back.means(out_GBHRU)
+            q_gradient, (k_gradient, v_gradient) = back.query_gradient(means), back.key_value_gradients(means)
             length, memory_length = ops.shape(q)[2], ops.shape(k)[2]
             q_gradient = _join(q_gradient, length) * scale
             found = (q_gradient, _join(k_gradient, memory_length), _join(v_gradient, memory_length))
             return tuple(ops.cast(g, x.dtype) for g, x in zip(found, (q, k, v), strict=True))
 
-        return out, gradient
+        return _join(out_GBHRU, ops.shape(q)[2]), gradient
 
     return attend(q_BHTK, k_BHSK, v_BHSU)
 
@@ -140,31 +139,48 @@ class _Backward(NamedTuple):
     blocks: _Blocks
     up: Any
     """(G, B, H, R, U), the gradient of the outputs."""
-    delta: Any
-    """(G, B, H, R, 1) float32, the sum over U of output times its gradient, subtracted in the softmax's gradient."""
     log_sum: Any
     """(G, B, H, R, 1) float32, see `_Blocks.forward`."""
 
-    def query_gradient(self):
+    def means(self, out):
+        """Returns the mean of the gradients of the weights, under these, (G, B, H, R, 1) float32.
+
+        It is the sum over U of the output (G, B, H, R, U) times its gradient, and is subtracted in the gradient of the
+        softmax. In 16 bits the output is rounded: the gradients of a query's scores would no longer sum to 0, and what
+        all keys have in common would dominate the gradient of the query. So it is then computed from the weights.
+        """
+        if self.up.dtype == "float32":
+            return ops.sum(self.up * out, axis=-1, keepdims=True)
+
+        def block_means(g):
+            def more_keys(j, mean):
+                weights, scale, wanted = self._weights_gradient(g, j)
+                return (mean + ops.sum(weights * scale * wanted, axis=-1, keepdims=True),)
+
+            return fold(*self.blocks.key_range(g), more_keys, (ops.zeros_like(_take_block(self.log_sum, g)),))
+
+        return stack(ops.shape(self.blocks.q)[0], block_means, ((ops.shape(self.log_sum)[1:], "float32"),))[0]
+
+    def query_gradient(self, means):
         """Returns the gradient of the scaled queries, (G, B, H, R, K) float32."""
         shape = ops.shape(self.blocks.q)[1:]
 
         def block_gradient(g):
             def more_keys(j, gradient):
-                part = ops.matmul(self._scores_gradient(g, j)[1], _take_block(self.blocks.k, j))
+                part = ops.matmul(self._scores_gradient(g, j, means)[1], _take_block(self.blocks.k, j))
                 return (gradient + ops.cast(part, "float32"),)
 
             return fold(*self.blocks.key_range(g), more_keys, (ops.zeros(shape),))
 
         return stack(ops.shape(self.blocks.q)[0], block_gradient, ((shape, "float32"),))[0]
 
-    def key_value_gradients(self):
+    def key_value_gradients(self, means):
         """Returns the gradients of keys (J, B, H, C, K) and values (J, B, H, C, U), float32."""
         shapes = ops.shape(self.blocks.k)[1:], ops.shape(self.blocks.v)[1:]
 
         def block_gradient(j):
             def more_queries(g, k_gradient, v_gradient):
-                weights, scores_gradient = (ops.transpose(x, (0, 1, 3, 2)) for x in self._scores_gradient(g, j))
+                weights, scores_gradient = (ops.transpose(x, (0, 1, 3, 2)) for x in self._scores_gradient(g, j, means))
                 k_part = ops.matmul(scores_gradient, _take_block(self.blocks.q, g))
                 v_part = ops.matmul(weights, _take_block(self.up, g))
                 return k_gradient + ops.cast(k_part, "float32"), v_gradient + ops.cast(v_part, "float32")
@@ -173,14 +189,18 @@ class _Backward(NamedTuple):
 
         return stack(ops.shape(self.blocks.k)[0], block_gradient, tuple((s, "float32") for s in shapes))
 
-    def _scores_gradient(self, g, j):
+    def _scores_gradient(self, g, j, means):
         """Returns the weights under dropout and the gradient of the scores, both (B, H, R, C)."""
+        weights, scale, wanted = self._weights_gradient(g, j)
+        gradient = weights * (wanted * scale - _take_block(means, g))
+        return ops.cast(weights * scale, self.up.dtype), ops.cast(gradient, self.up.dtype)
+
+    def _weights_gradient(self, g, j):
+        """Returns the weights, their factors under dropout, and the gradient of their product, (B, H, R, C) float32."""
         weights = ops.exp(self.blocks.scores(g, j) - _take_block(self.log_sum, g))
         v_BHUC = ops.transpose(_take_block(self.blocks.v, j), (0, 1, 3, 2))
         wanted = ops.cast(ops.matmul(_take_block(self.up, g), v_BHUC), "float32")
-        scale = self.blocks.dropped(ops.ones_like(weights), g, j)
-        gradient = weights * (wanted * scale - _take_block(self.delta, g))
-        return ops.cast(weights * scale, self.up.dtype), ops.cast(gradient, self.up.dtype)
+        return weights, self.blocks.dropped(ops.ones_like(weights), g, j), wanted
 
 
 def _block_range(block, size, other_size, others, span: Span):

@@ -35,7 +35,7 @@ def lengths_keep(keys, *lengths):
 def whole(q, k, v, keep, span):
     seen = span_keep(np.arange(q.shape[2]), np.arange(k.shape[2]), span)
     both = keep if seen is None else seen if keep is None else tf.logical_and(keep, seen)
-    return tf.matmul(attention_weights(q, k, both), v)
+    return tf.matmul(tf.cast(attention_weights(q, k, both), v.dtype), v)
 
 
 def outcome(attend, q, k, v, wanted):
@@ -72,6 +72,19 @@ def test_attention_to_another_sequence(queries, keys):
     keep = lengths_keep(keys, keys, (keys + 1) // 2)
     ours = outcome(lambda q, k, v: blockwise_attention(q, k, v, keep, EVERYTHING), *qkv, wanted)
     assert_same(ours, outcome(lambda q, k, v: whole(q, k, v, keep, EVERYTHING), *qkv, wanted))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_gradients_in_16_bits_are_as_exact_as_those_of_whole_matrices(dtype):
+    """Of keys and values with a large part in common, which cancels in the gradient of a query."""
+    exact = [tf.cast(tf.cast(x + 4.0 * (at in (1, 2)), dtype), tf.float64) for at, x in enumerate(example(60, 60))]
+    *qkv, wanted = (tf.cast(x, dtype) for x in exact)
+    formula = outcome(lambda q, k, v: tf.matmul(tf.nn.softmax(tf.matmul(q, k, transpose_b=True) / K**0.5), v), *exact)
+    blocks = outcome(lambda q, k, v: blockwise_attention(q, k, v, None, EVERYTHING), *qkv, wanted)
+    matrices = outcome(lambda q, k, v: whole(q, k, v, None, EVERYTHING), *qkv, wanted)
+    for expected, one, other in zip(formula, blocks, matrices, strict=True):
+        ours, theirs = (np.linalg.norm(tf.cast(x, tf.float64) - expected) for x in (one, other))
+        assert ours < 2 * theirs + 1e-3 * np.linalg.norm(expected)
 
 
 def test_without_a_mask_every_key_is_seen():
