@@ -37,6 +37,11 @@ class EvolvedTransformerHParams(TransformerHParams):
                     f"hparam num_heads={self.num_heads}: the decoder's first self-attention has {self.wide_heads} "
                     f"heads, which do not divide the {channels} channels of {what}; choose another number"
                 )
+        if self.num_kv_heads and self.wide_heads % self.num_kv_heads:
+            found.append(
+                f"hparam num_kv_heads={self.num_kv_heads}: the decoder's first self-attention has {self.wide_heads} "
+                f"heads, which it does not divide; choose another number"
+            )
         if self.decoder_layer != "self_attention":
             found.append(
                 f"hparam decoder_layer={self.decoder_layer}: an Evolved Transformer has self-attention; leave it out"

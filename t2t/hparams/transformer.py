@@ -47,7 +47,7 @@ class TransformerHParams(HParams):
         "layer", "Normalisation: layer (the paper's), or rms: without mean and offset (Zhang and Sennrich 2019).",
         choices=("layer", "rms"),
     )  # fmt: skip
-    norm_epsilon: float = param(1e-6, "Added to the variance, or mean square, in normalisation.", minimum=0.0)
+    norm_epsilon: float = param(1e-6, "Added to the variance, or mean square, in normalisation.", minimum=1e-12)
     self_attention_window: int = param(
         0, "Size r of the neighbourhood that self-attention is restricted to, half of it on each side (section 4, "
         "Table 1), in positions; 0 = everything.", minimum=0,

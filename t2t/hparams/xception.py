@@ -15,7 +15,7 @@ from t2t.registry import register_hparams
 class XceptionHParams(HParams):
     """Middle blocks of one width, and an exit flow that widens."""
 
-    kernel_size: int = param(3, "Positions a side that a convolution sees.", minimum=1)
+    kernel_size: int = param(3, "Positions a side that a convolution sees.", minimum=2)
     exit_channels: tuple[int, ...] = param(
         (0, 0, 0, 0), "Channels of the exit flow's four convolutions; 0 = 1, 1.25, 2 and 2.5 times hidden_size, as in "
         "Tensor2Tensor.",

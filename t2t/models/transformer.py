@@ -26,7 +26,7 @@ from t2t.layers.relative_bias import RelativeBias
 from t2t.layers.residual import CompositeLayer, Residual, build_all
 from t2t.layers.ssru import Ssru
 from t2t.layers.word_counts import WordCounts
-from t2t.models.base import READ_AS_VECTORS
+from t2t.models.base import READ_AS_VECTORS, SequenceModel
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS, POSITIONS, TARGETS
@@ -120,10 +120,7 @@ class Transformer(EncoderDecoder):
         if self.source_words is not None:
             position_BS = self.source_words(inputs)
         x_BSD = self.place_source(x_BSD, position_BS)
-        has_tokens = self.spec.inputs is not None and self.spec.inputs.kind == FeatureKind.TOKENS
-        reads_end = self.hparams.input_end or not has_tokens
-        keep_BS = self.source_embedding.keep(inputs) if reads_end else words_keep(inputs)
-        return self.source_dropout(x_BSD, seed=seed), keep_BS
+        return self.source_dropout(x_BSD, seed=seed), attended_inputs(self, inputs)
 
     def place_source(self, x_BSD, position_BS=None):
         """Adds positions to embedded inputs (B, S, D); subclasses may use other positions than for targets."""
@@ -263,6 +260,12 @@ class DecoderLayer(CompositeLayer):
         if self.source_attention is not None:
             x = self.source_attention(x, memory=source, keep=source_keep, cache=cache, seed=seed)
         return self.feed_forward(x, keep_BT=keep_BT, seed=seed)
+
+
+def attended_inputs(model: SequenceModel, inputs):
+    """Returns which inputs may be attended to, (B, S) bool: data, with `input_end=false` without the end of tokens."""
+    has_tokens = model.spec.inputs is not None and model.spec.inputs.kind == FeatureKind.TOKENS
+    return model.source_embedding.keep(inputs) if model.hparams.input_end or not has_tokens else words_keep(inputs)
 
 
 def build_self_attention(

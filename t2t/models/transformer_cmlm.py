@@ -76,10 +76,11 @@ class TransformerCmlm(Transformer):
         self.length_top = ClassLabel(lengths, width, dtype=self.dtype_policy, name="target_length")
         self.token_masks = TokenMasks(dtype=self.dtype_policy, name="token_masks")
         build_all((self.length_top, self.token_masks), (None, None, width))
-        # Unit variance, as scaled embeddings have.
-        normal, shape = keras.initializers.RandomNormal(stddev=1.0), (width,)
-        self.length_token = self.add_weight(name="length_token", shape=shape, initializer=normal)
-        self.mask_token = self.add_weight(name="mask_token", shape=shape, initializer=normal)
+        # Unit variance, as scaled embeddings have. One initializer for both would give both the same values.
+        self.length_token, self.mask_token = (
+            self.add_weight(name=name, shape=(width,), initializer=keras.initializers.RandomNormal(stddev=1.0))
+            for name in ("length_token", "mask_token")
+        )
 
     @property
     def longest_sequence(self) -> int:

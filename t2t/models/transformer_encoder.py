@@ -12,7 +12,7 @@ from t2t.layers.pooling import mean_of_kept
 from t2t.layers.positions import build_positions
 from t2t.layers.residual import build_all
 from t2t.models.base import READ_AS_VECTORS, SequenceModel
-from t2t.models.transformer import Encoder
+from t2t.models.transformer import Encoder, attended_inputs
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS
 from t2t.specs.features import FeatureKind, ProblemSpec
@@ -50,7 +50,7 @@ class TransformerEncoder(SequenceModel):
     def body(self, features: dict[str, Any], seed=None):
         """Returns the hidden states of `answer`, (B, D), as `Costed` if layers add costs to the loss."""
         inputs = features[INPUTS]
-        x_BSD, keep_BS = self.source_embedding(inputs, seed=seed), self.source_embedding.keep(inputs)
+        x_BSD, keep_BS = self.source_embedding(inputs, seed=seed), attended_inputs(self, inputs)
         x_BSD = self.positions(x_BSD) if self.positions is not None else x_BSD
         with gathered_costs() as costs:
             x_BSD = self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, seed=seed)

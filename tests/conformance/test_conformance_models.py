@@ -100,6 +100,13 @@ def logits(model, features):
     return model(features)
 
 
+def test_random_weights_begin_with_different_values(fresh):
+    """As an initializer that is used twice would not give them."""
+    values = [v.numpy() for v in fresh.trainable_variables]
+    drawn = [array.tobytes() for array in values if 1 < array.size == np.unique(array).size]  # no biases of gates
+    assert len(set(drawn)) == len(drawn)
+
+
 def gradient_of(model, features, *, xla):
     """The gradient of a batch, the summed loss and the targets, as training computes them, dropout included."""
     features = {name: tf.constant(ids) for name, ids in features.items()}

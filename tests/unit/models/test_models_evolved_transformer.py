@@ -105,6 +105,10 @@ def test_the_rate_falls_along_a_cosine_from_that_of_the_transformer():
             "num_heads=12: the decoder's first self-attention has 16 heads, which do",
         ),
         (
+            {"num_heads": 12, "hidden_size": 96, "num_kv_heads": 3},
+            "hparam num_kv_heads=3: the decoder's first self-attention has 16 heads, which it does not divide",
+        ),
+        (
             {"decoder_layer": "ssru"},
             "hparam decoder_layer=ssru: an Evolved Transformer has self-attention; leave it out",
         ),

@@ -8,6 +8,7 @@ from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_moe import TransformerMoeHParams
 from t2t.layers.costs import Costed, gathered_costs
 from t2t.models.transformer_encoder import TransformerEncoder
+from t2t.specs.constants import EOS_ID
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.builders import batch, numpy, randomise, total_loss
 
@@ -19,6 +20,7 @@ SPEC = ProblemSpec(
     },
 )
 SIZES = {"hidden_size": 8, "filter_size": 6, "num_heads": 2, "num_hidden_layers": 2, "num_experts": 3}
+WITHOUT_EXPERTS = {name: size for name, size in SIZES.items() if name != "num_experts"}
 
 
 def with_experts(balance):
@@ -57,7 +59,16 @@ def test_the_cost_reaches_the_gates():
 
 @pytest.mark.parametrize("positions", ["relative", "rotary", "none"])
 def test_the_order_of_words_counts_with_positions_in_attention_and_not_without(positions):
-    sizes = {name: size for name, size in SIZES.items() if name != "num_experts"}
-    model = randomise(TransformerEncoder(TransformerHParams(**sizes, positions=positions), SPEC))
+    model = randomise(TransformerEncoder(TransformerHParams(**WITHOUT_EXPERTS, positions=positions), SPEC))
     forwards, backwards = (numpy(model({"inputs": np.array([row], np.int32)})) for row in ([3, 4, 5, 6], [6, 5, 4, 3]))
     assert np.allclose(forwards, backwards, rtol=1e-4, atol=1e-5) == (positions == "none")
+
+
+def test_the_end_of_inputs_may_be_left_unread():
+    """Its embedding then changes nothing, neither attention nor the mean."""
+    for reads_end in (True, False):
+        model = randomise(TransformerEncoder(TransformerHParams(**WITHOUT_EXPERTS, input_end=reads_end), SPEC))
+        before = numpy(model(FEATURES))
+        table = model.source_embedding.variables[0]
+        table.assign(np.where(np.arange(13)[:, None] == EOS_ID, 5.0, numpy(table)))
+        assert np.allclose(numpy(model(FEATURES)), before) != reads_end
