@@ -233,11 +233,12 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         return Ladder(longest, self._ladder_step)
 
     def _choose_shapes(self, count: int, multiple: int) -> FixedShapes:
-        """Returns the shapes, by the lengths of the first window."""
+        """Returns the shapes, by the lengths of the first window that has examples within `max_length`."""
         obstacle = obstacle_to_fixed_shapes(self._reader, self._columns, self._max_length, self._preprocessors)
         if obstacle:
             raise UserError(f"hparam fixed_shapes={count}: {obstacle}; set fixed_shapes=0")
-        _, lengths = self._window_examples(self._reader_of(0), 0, 0)
+        windows = (self._window_examples(self._reader_of(0), 0, window) for window in range(self._order.windows))
+        lengths = next(lengths for indices, lengths in windows if len(indices))
         longest = {
             name: longest_of(self._reader, stored, self._max_length, self.resized)
             for name, stored in self._sequences.items()
@@ -255,12 +256,12 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         """Returns the examples of a window that are short enough, and their lengths; `limit` is the curriculum's."""
         indices = self._order.indices(epoch, window)
         lengths = lengths_of_all(reader, self._sequences, indices)
+        if self._cuts and self._max_length is not None:
+            lengths |= clip_lengths(self._limited_sequences(lengths), self._max_length)
         most = self._max_length if limit is None else limit
         if most is not None and (self.skipped or limit is not None or (self.resized and not self._cuts)):
             keep = within_length(self._limited_sequences(lengths), most)
             indices, lengths = indices[keep], {name: counts[keep] for name, counts in lengths.items()}
-        if self._cuts and self._max_length is not None:
-            lengths |= clip_lengths(self._limited_sequences(lengths), self._max_length)
         return indices, lengths
 
     def _check_curriculum(self) -> None:

@@ -160,3 +160,19 @@ def batches_of(parts: Sequence[Part], schedule: ProblemSchedule, per_update: int
     if len(parts) == 1:
         return parts[0].batches
     return MixedBatches({part.name: part.batches for part in parts}, schedule, per_update)
+
+
+def micro_batches_of(hparams: HParams, replicas: int) -> int:
+    """Returns the number of batches of each replica in an update; warns if `effective_batch_size` is no multiple.
+
+    Of problems with different batch sizes, the largest counts.
+    """
+    batch_size = max(size or hparams.batch_size for size in hparams.problem_batch_sizes)
+    step = batch_size * replicas
+    count = max(1, round(hparams.effective_batch_size / step))
+    if hparams.effective_batch_size and abs(count * step / hparams.effective_batch_size - 1) > 0.1:
+        log.warning(
+            "effective_batch_size=%d is no multiple of %d replica(s) x batch_size=%d padded tokens per side: an "
+            "update has %d", hparams.effective_batch_size, replicas, batch_size, count * step,
+        )  # fmt: skip
+    return count

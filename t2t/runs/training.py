@@ -25,7 +25,7 @@ from t2t.runs.data import OpenData, open_all
 from t2t.runs.decisions import begun_run, compilation_line, decide
 from t2t.runs.names import Request, Resolved, resolve
 from t2t.runs.objectives import build_objective
-from t2t.runs.parts import batches_of, build_parts, schedule_of
+from t2t.runs.parts import batches_of, build_parts, micro_batches_of, schedule_of
 from t2t.runs.recording import changeable_fields, encoders_of, record_of, spec_of
 from t2t.runs.resuming import recorded_data_fingerprint
 from t2t.runs.run_checks import check_adapters
@@ -82,7 +82,7 @@ class TrainingRun:
             optimizer = build_optimizer(hparams)
         self.step = self._build_step(optimizer, adapters)
         self.base: AdapterBase | None = None
-        micro_batches = self._micro_batches()
+        micro_batches = micro_batches_of(hparams, self.step.replicas)
         per_update = micro_batches * self.step.replicas
         is_new = not RunDir.exists(resolved.request.output_folder)
         self.parts = build_parts(self.model, data, hparams, settings, per_update, is_new=is_new)
@@ -127,17 +127,6 @@ class TrainingRun:
             objective=build_objective(self.model, self.data, hparams, self.settings.seed),
             adapters=adapters,
         )
-
-    def _micro_batches(self) -> int:
-        hparams = self.resolved.hparams
-        step = hparams.batch_size * self.step.replicas
-        count = max(1, round(hparams.effective_batch_size / step))
-        if hparams.effective_batch_size and abs(count * step / hparams.effective_batch_size - 1) > 0.1:
-            log.warning(
-                "effective_batch_size=%d is no multiple of %d replica(s) x batch_size=%d padded tokens per side: an "
-                "update has %d", hparams.effective_batch_size, self.step.replicas, hparams.batch_size, count * step,
-            )  # fmt: skip
-        return count
 
     def fit(self, callbacks: Sequence[keras.callbacks.Callback] = ()) -> int:
         """Trains, or resumes the run in the output directory; returns the signal that ended training early, or 0.

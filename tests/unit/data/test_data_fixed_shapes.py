@@ -89,6 +89,13 @@ def test_an_epoch_of_fixed_shapes_holds_every_example_once(digits_train):
     assert len(shapes) <= 4
 
 
+def test_shapes_are_those_of_the_first_window_that_has_examples(digits_train):
+    """Of windows of one example, some have none within a `max_length` of 4."""
+    for seed in range(10):
+        batches = TrainingBatches(digits_train, seed=seed, batch_size=120, window=1, max_length=4, fixed_shapes=4)
+        assert next(batches)[0]["targets"].shape[1] <= 4
+
+
 def test_resuming_gives_the_uninterrupted_sequence(digits_train):
     def made():
         return TrainingBatches(digits_train, seed=3, batch_size=120, window=70, fixed_shapes=4)

@@ -310,6 +310,11 @@ def test_labels_are_plain_vectors_and_text_sets_the_batches(tmp_path):
         assert batch["inputs"].size <= 64
         seen += len(indices)
     assert seen == 50
+    cut = TrainingBatches(reader, seed=0, batch_size=20, max_length=2, curriculum=Curriculum(2, 2, 1))
+    learnt = 0
+    while cut.state()["epoch"] == 0:
+        learnt += len(next(cut)[0]["targets"])
+    assert (cut.cut, learnt) == (40, 50), "after the curriculum those that are cut are learnt, too"
     labels_alone = TrainingBatches(reader, seed=0, batch_size=20, columns={"targets": "targets"})
     assert [len(next(labels_alone)[0]["targets"]) for _ in range(4)].count(20) >= 2
     with pytest.raises(

@@ -5,12 +5,22 @@ from types import SimpleNamespace
 import pytest
 
 from t2t.errors import UserError
-from t2t.runs.parts import _report_longer
+from t2t.runs.parts import _report_longer, micro_batches_of
+from tests.builders import tiny_hparams
 
 
 def report(skipped=0, cut=0, of=1000, longest=1234, is_new=True):
     data = SimpleNamespace(readers={"train": range(of)}, problem=SimpleNamespace(name="news"))
     _report_longer(SimpleNamespace(skipped=skipped, cut=cut, longest=longest), data, 256, is_new)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "replicas", "count"),
+    [((0,), 1, 2), ((0,), 2, 1), ((1024,), 1, 8), ((1024, 1024), 2, 4), ((1024, 32), 1, 8), ((0, 32), 1, 2)],
+)
+def test_the_size_of_an_update_is_reached_by_batches_of_the_problems_sizes(sizes, replicas, count):
+    hparams = tiny_hparams(batch_size=4096, effective_batch_size=8192, problem_batch_sizes=sizes)
+    assert micro_batches_of(hparams, replicas) == count
 
 
 def test_nothing_is_said_where_none_is_longer(caplog):
