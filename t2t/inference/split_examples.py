@@ -34,11 +34,12 @@ class SplitExamples:
         names = self._problem.columns or dict.fromkeys(self._reader.features)
         most = min(len(self), tokens)
         stored = [self._stored(name) for name in names]
-        lengths = [lengths_of(self._reader, name, np.arange(most)) for name in stored if self._reader.is_sequence(name)]
+        indices = np.arange(self.first, self.first + most)
+        lengths = [lengths_of(self._reader, name, indices) for name in stored if self._reader.is_sequence(name)]
         if lengths:
             ends = np.cumsum(np.maximum.reduce(lengths))
             most = max(1, int(np.searchsorted(ends, tokens, side="right")))
-        return SplitExamples(self._problem, self._reader, most)
+        return SplitExamples(self._problem, self._reader, self.first + most, self.first)
 
     def __len__(self) -> int:
         """Number of examples."""

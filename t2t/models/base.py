@@ -195,7 +195,7 @@ class SequenceModel(keras.Model):
         if hparams.packed_length and not cls.packs_examples:
             raise UserError(
                 f"hparam packed_length={hparams.packed_length}: model {cls.__name__} takes one example a row; "
-                f"set packed_length=0, or train transformer, transformer_lm or transformer_moe"
+                f"set packed_length=0, or train transformer, transformer_bart, transformer_lm or transformer_moe"
             )
         if hparams.packed_length and hparams.rows_per_example > 1:
             raise UserError(

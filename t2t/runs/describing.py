@@ -41,7 +41,7 @@ def memory(run: TrainingRun) -> MemoryEstimate:
     slots = len(run.step.optimizer.variables) // max(len(run.step.trained), 1) + bool(hparams.ema_decay)
     estimates = []
     for part in run.parts:
-        batches = [widest_rows(batch, part.model, hparams) for batch in part.largest_batches()]
+        batches = [widest_rows(batch, part.model, hparams) for batch in part.warm_up_batches()]
         largest = max(batches, key=lambda batch: sum(array.nbytes for array in batch.values()))
         estimates.append(estimate(part.model, largest, slots, run.plan.micro_batches > 1, run.step.adapters))
     return max(estimates, key=lambda found: found.total)

@@ -40,12 +40,11 @@ class Part:
     batches: TrainingBatches
     best_metric: str
 
-    def largest_batches(self) -> list[Features]:
-        """Returns dummy batches of the extreme shapes of training: the longest, and the most rows."""
-        return self.warm_up_batches()
-
     def warm_up_batches(self, every_shape: bool = False) -> list[Features]:
-        """Returns `largest_batches`, or one of every fixed shape, the largest first."""
+        """Returns dummy batches of the extreme shapes of training, the longest and the most rows.
+
+        With `every_shape`, one of every fixed shape, the largest first.
+        """
         hparams, batches = self.hparams, self.batches
         return extreme_batches(
             self.data.readers[TRAIN],

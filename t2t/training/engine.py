@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
+from t2t.errors import MachineError, one_line
 from t2t.models.base import SequenceModel
 from t2t.training.cluster import ALONE, Cluster
 from t2t.training.step import UpdateStep
@@ -62,6 +63,14 @@ class EventWriter(abc.ABC):
     @abc.abstractmethod
     def flush(self) -> None:
         """Waits until all events are on disk; raises MachineError where that fails."""
+
+
+def events_error(folder: Path, reason: str) -> MachineError:
+    """Returns the error of events that cannot be written."""
+    return MachineError(
+        f"cannot write TensorBoard events in {folder}: {one_line(reason)}; free some space there, get write permission "
+        f"or move what is in the way, and run the same command again"
+    )
 
 
 class TrainingEngine(abc.ABC):

@@ -105,6 +105,12 @@ class UpdateStep(abc.ABC):
         return self.model.trainable_variables if self.adapters is None else self.adapters.variables
 
     @property
+    def state_variables(self) -> list[keras.Variable]:
+        """All variables that updates change, but for `ema`: of the model, adapters, optimizer and loss scale."""
+        adapters = self.adapters.variables if self.adapters else []
+        return [*self.model.variables, *adapters, *self.optimizer.variables, *self.loss_scale.variables]
+
+    @property
     def saved(self) -> list[keras.Variable]:
         """Variables that a checkpoint holds: those of the model, or only those of its adapters."""
         return self.model.variables if self.adapters is None else self.adapters.variables

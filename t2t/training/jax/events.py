@@ -8,8 +8,7 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from t2t.errors import MachineError, one_line
-from t2t.training.engine import EventWriter
+from t2t.training.engine import EventWriter, events_error
 
 
 class TensorBoardEvents(EventWriter):
@@ -27,7 +26,7 @@ class TensorBoardEvents(EventWriter):
                 self._writers[group] = EventFileWriter(str(self._folder / group))
             self._writers[group].add_event(Event(wall_time=time.time(), step=update, summary=Summary(value=values)))
         except OSError as error:
-            raise self._error(error) from error
+            raise events_error(self._folder, str(error)) from error
 
     def flush(self) -> None:
         """See the base class."""
@@ -35,10 +34,4 @@ class TensorBoardEvents(EventWriter):
             for writer in self._writers.values():
                 writer.flush()
         except OSError as error:
-            raise self._error(error) from error
-
-    def _error(self, error: OSError) -> MachineError:
-        return MachineError(
-            f"cannot write TensorBoard events in {self._folder}: {one_line(str(error))}; free some space there, get "
-            f"write permission or move what is in the way, and run the same command again"
-        )
+            raise events_error(self._folder, str(error)) from error

@@ -95,10 +95,7 @@ class JaxWorkers(Workers):
         return gather(own_N)
 
     def _send_state(self, step: UpdateStep) -> None:
-        adapters = step.adapters.variables if step.adapters else []
-        kept = [
-            *step.model.variables, *adapters, *step.optimizer.variables, *step.loss_scale.variables, *step.ema
-        ]  # fmt: skip
+        kept = [*step.state_variables, *step.ema]
         sent = broadcast_one_to_all([np.asarray(variable.value) for variable in kept])
         for variable, value in zip(kept, sent, strict=True):
             variable.assign(value)

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from t2t.errors import MachineError, one_line
-from t2t.training.engine import EventWriter
+from t2t.errors import one_line
+from t2t.training.engine import EventWriter, events_error
 
 _OPERATION = re.compile(r"\{\{function_node .*?\}\} ?| ?\[Op:\w+\]( name: ?)?")
 """Places in TensorFlow that its messages name, removed for the user."""
@@ -46,7 +46,4 @@ def _events_on_disk(folder: Path) -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        raise MachineError(
-            f"cannot write TensorBoard events in {folder}: {_OPERATION.sub('', one_line(error.message))}; free some "
-            f"space there, get write permission or move what is in the way, and run the same command again"
-        ) from error
+        raise events_error(folder, _OPERATION.sub("", one_line(error.message))) from error

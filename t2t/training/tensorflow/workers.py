@@ -27,9 +27,7 @@ class TensorFlowWorkers(Workers):
         return self._sum_of_workers(tf.constant(rows_WN)).numpy()
 
     def _send_state(self, step: UpdateStep) -> None:
-        adapters = step.adapters.variables if step.adapters else []
-        kept = (*step.model.variables, *adapters, *step.optimizer.variables, *step.loss_scale.variables)
-        self._send_variables([*(variable.value for variable in kept), *step.ema])
+        self._send_variables([*(variable.value for variable in step.state_variables), *step.ema])
 
     def _lost_message(self, error: Exception) -> str | None:
         if not isinstance(error, tf.errors.OpError) or "ollective" not in error.message:

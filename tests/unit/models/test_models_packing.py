@@ -82,7 +82,7 @@ def test_a_model_that_would_mix_the_examples_of_a_row_is_refused():
         LstmSeq2seq(dataclasses.replace(lstm_seq2seq(), packed_length=256), tokens_spec())
     assert str(caught.value) == (
         "hparam packed_length=256: model LstmSeq2seq takes one example a row; set packed_length=0, or train "
-        "transformer, transformer_lm or transformer_moe"
+        "transformer, transformer_bart, transformer_lm or transformer_moe"
     )
 
 
