@@ -31,7 +31,7 @@ ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.18", "onnxruntime>=1.22"]
 HUGGINGFACE = ["transformers>=5.23,<6", "torch>=2.6"]
 JAX = ["jax>=0.6"]
 LITERT = ["ai-edge-litert>=2.1,<3"]
-MLFLOW = ["mlflow-skinny>=3,<4", "sqlalchemy>=2,<3", "alembic>=1.13,<2"]  # with a store of its own in a file
+MLFLOW = ["mlflow-skinny>=3,<4", "sqlalchemy>=2,<3", "alembic>=1.13,<2"]  # the last two: a local SQLite store
 WANDB = ["wandb>=0.20,<1"]
 
 setup(
@@ -50,7 +50,7 @@ setup(
         "Typing :: Typed",
     ],
     packages=find_packages(include=["t2t", "t2t.*"]),
-    package_dir={"": "."},  # an editable install is then a path, which type checkers follow, and no import hook
+    package_dir={"": "."},  # so an editable install adds a path, which type checkers follow, instead of an import hook
     package_data={"t2t": ["py.typed", "serving/insight/static/*", "problems/number_phrases/*"]},
     install_requires=[
         "tensorflow>=2.21,<2.22",
@@ -111,7 +111,7 @@ setup(
     entry_points={
         "console_scripts": [
             *(f"t2t-{command.replace('_', '-')}=t2t.cli.{command}:main" for command in COMMANDS),
-            "t2t-import=t2t.cli.importer:main",  # `import` is no name for a module
+            "t2t-import=t2t.cli.importer:main",  # `import` cannot be a module name
         ],
     },
 )

@@ -1,5 +1,5 @@
-"""What the project measures and compares: `python -m benchmarks NAME`, from a checkout.
+"""Measurements and comparisons with other programs: `python -m benchmarks NAME`, run from a checkout.
 
-A benchmark is a module or package of this folder with `main(argv) -> exit status`; its docstring's first line says what
-it does.
+A benchmark is a module or package of this folder with `main(argv) -> exit status`. The first line of its docstring is
+shown in the list of benchmarks.
 """

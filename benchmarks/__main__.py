@@ -8,7 +8,7 @@ from t2t.errors import T2TError, UnknownNameError, did_you_mean, one_line
 
 
 def names() -> list[str]:
-    """Returns the benchmarks of the folder: what has a `main(argv)`, told by the source, since nothing is imported."""
+    """Returns the names of all benchmarks: modules whose source defines `main(argv)`. Imports none of them."""
     folder = Path(__file__).parent
     sources = {path.stem: path for path in folder.glob("*.py") if not path.stem.startswith("_")}
     sources |= {path.parent.name: path for path in folder.glob("*/__init__.py")}
@@ -16,7 +16,7 @@ def names() -> list[str]:
 
 
 def main(argv: list[str]) -> int:
-    """Runs the benchmark that `argv` names with the flags after the name; returns its exit status."""
+    """Runs the benchmark `argv[0]` with the flags that follow, or lists all; returns the exit status."""
     if not argv or argv[0] in ("-h", "--help"):
         for name in names():
             print(f"{name:16}  {importlib.import_module(f'benchmarks.{name}').__doc__.splitlines()[0]}")

@@ -1,9 +1,10 @@
-"""Runs every benchmark of speed and memory, one after the other, and writes their tables as one page.
+"""Runs all benchmarks of speed and memory in sequence and writes their tables to one page.
 
     python -m benchmarks all --data=DIR
 
-writes HOME/results/page.md and page.json. It resumes: a benchmark that is finished with the same flags is not run
-again, one that failed or was disturbed by other processes is. The page has no figure of a disturbed turn.
+writes HOME/results/page.md and page.json. A second run resumes: it skips benchmarks that finished with the same flags
+on the same machine, and repeats those that failed or were disturbed by other processes. The page omits figures of
+disturbed turns.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from t2t.files.atomic import write_atomically
 
 
 def main(argv: list[str]) -> int:
-    """Runs what is not finished; returns 1 where a benchmark failed."""
+    """Runs the benchmarks that are not finished; returns 1 if one failed, else 0."""
     arguments = _parser().parse_args(argv)
     if arguments.data is not None and not arguments.data.is_dir():
         raise UserError(f"--data={arguments.data}: there is no such folder; name the folder of Multi30k's files")
@@ -33,7 +34,7 @@ def main(argv: list[str]) -> int:
     records = []
     for part in parts:
         records.append(_finished(part, arguments, folder) or _run(part, arguments, folder))
-        _write_page(records, folder)  # after each, so that a stop loses nothing
+        _write_page(records, folder)  # after each, so that an interruption loses nothing
     print(f"{folder / 'page.md'}: {sum(one.is_finished for one in records)} of {len(records)} benchmarks finished")
     for one in records:
         if not one.is_finished:
@@ -48,24 +49,24 @@ def _parser() -> argparse.ArgumentParser:
     add("--data", type=Path, help="folder of Multi30k's files; default: synthetic text")
     add("--only", default="", help=f"some of {names}; default: all")
     add("--home", type=Path, default=peers_home(), help="folder of the peers' environments, the data and the results")
-    add("--turns", type=int, help="how often each side runs; default: each benchmark's own")
-    add("--again", type=int, default=2, help="how often a turn that other processes disturbed is repeated, at most")
-    add("--no_peers", action="store_true", help="measure the project alone")
+    add("--turns", type=int, help="runs of each side; default: set by each benchmark")
+    add("--again", type=int, default=2, help="maximum repetitions of a turn that other processes disturbed")
+    add("--no_peers", action="store_true", help="measure only this project")
     add(
         "--quick", action="store_true", help="tiny models and little text: shows that everything runs, measures nothing"
     )
-    add("--fresh", action="store_true", help="run again what is finished")
+    add("--fresh", action="store_true", help="also repeat finished benchmarks")
     return parser
 
 
 def _chosen(text: str) -> list[Part]:
-    """Returns the parts in a list with commas, all of them where it is empty."""
+    """Returns the parts named in a comma-separated list, or all parts if it is empty."""
     known = {part.name: part for part in PARTS}
     return [known[name] for name in chosen(text, known, "--only") or known]
 
 
 def _finished(part: Part, arguments: argparse.Namespace, folder: Path) -> Record | None:
-    """Returns the record of a part that was run with the same flags on such a machine and has all its figures."""
+    """Returns the complete record of a run with the same flags, processor, cores and versions, or None."""
     if arguments.fresh:
         return None
     record, here = read_record(folder / f"{part.name}.json"), machine()
@@ -75,7 +76,7 @@ def _finished(part: Part, arguments: argparse.Namespace, folder: Path) -> Record
 
 
 def _run(part: Part, arguments: argparse.Namespace, folder: Path) -> Record:
-    """Runs a part as a process of its own, keeps its record and returns it."""
+    """Runs a part in a separate process; writes its record to the folder and returns it."""
     flags, rows = part.flags(arguments), folder / f"{part.name}.rows.json"
     print(f"== {part.name}: python -m benchmarks {part.benchmark} {' '.join(flags)}", file=sys.stderr, flush=True)
     rows.unlink(missing_ok=True)

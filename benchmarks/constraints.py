@@ -1,7 +1,7 @@
-"""What constraints on outputs cost: the time of a search with and without them, in turns in one process.
+"""Measures the cost of output constraints: search time with and without them, alternating in one process.
 
-Ours alone, of random weights: the first tokens of a full batch, which hardly a sentence leaves, so that both sides
-search as many. The ratio is the median of the turns'.
+Measures only this project, with random weights. The time is that of the first tokens of a full batch: hardly any
+sentence ends that early, so both sides search the same number of sentences. The ratio is the median over turns.
 """
 
 import argparse
@@ -29,7 +29,7 @@ SEARCHES = {
     "sample": {"decode_method": "sample"},
 }
 _PHRASES = 50
-"""Kinds of phrases, and of words of one tag each."""
+"""Number of phrase labels, and number of tags, in the output vocabulary of trees."""
 
 
 def main(argv: list[str]) -> int:
@@ -37,9 +37,9 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks constraints", description=__doc__.splitlines()[0])
     parser.add_argument("--hparams_set", default="transformer_parsing_tiny", help="the size of the Transformer")
     parser.add_argument("--words", type=int, default=24, help="words of a sentence, at least 16")
-    parser.add_argument("--pieces", type=int, default=8000, help="pieces that outputs with phrases are written in")
+    parser.add_argument("--pieces", type=int, default=8000, help="vocabulary size of outputs with phrases")
     parser.add_argument("--sentences", type=int, default=32, help="sentences of the batch")
-    parser.add_argument("--turns", type=int, default=5, help="how often each side is measured, after once that is not")
+    parser.add_argument("--turns", type=int, default=5, help="measurements of each side, after one warm-up")
     arguments = parser.parse_args(argv)
     if arguments.words < 16:
         raise UserError(f"--words={arguments.words}: the tokens that are measured are the words of sentences; give 16")
@@ -75,7 +75,7 @@ def _print(
 def _side(
     translator: Translator, rows: list[list[int]], changes: dict[str, Any], terms: Any, is_constrained: bool
 ) -> Callable[[], float]:
-    """Returns what searches the first tokens of a batch and returns the milliseconds of one."""
+    """Returns a function that searches the first tokens of a batch and returns the milliseconds per token."""
     from t2t.decoding.constraints.batch_constraints import BatchConstraints
     from t2t.inference.model_engine import build_search
     from t2t.inference.tensorflow.batch_search import TOKENS_PER_CALL, TensorFlowBatchSearch
@@ -100,7 +100,7 @@ def _side(
 
 
 def _translator(hparams_set: str, targets: TokenEncoder) -> Translator:
-    """Returns a translator of random weights."""
+    """Returns a translator with random weights."""
     problem: Problem = ParsingTrees()
     problem.with_encoders({INPUTS: TokenEncoder([f"w{n}" for n in range(1000)]), TARGETS: targets})
     model = MODELS.get("transformer")(HPARAMS.get(hparams_set)(), problem.spec())

@@ -1,4 +1,4 @@
-"""Compares the making of data: generation with SentencePiece's encoder, the input pipeline with what a model reads."""
+"""Compares data preparation: generation with SentencePiece's encoder, the input pipeline with a model's consumption."""
 
 from typing import Any
 
@@ -14,16 +14,16 @@ from t2t.specs.constants import TRAIN
 WORK = "datagen"
 SEED = 1
 SHAPES = 32
-"""Shapes of batches, at most, where a compiler wants few."""
+"""Maximum number of batch shapes when padding to fixed shapes, as a compiler needs."""
 
 
 def main(argv: list[str]) -> int:
     """Runs the comparison; returns its exit status."""
     parser = build_parser(WORK, __doc__, DATAGEN)
     parser.add_argument(
-        "--steps", type=int, help="updates by which the model's appetite is measured; default: by config"
+        "--steps", type=int, help="updates that measure the model's consumption; default: set by --config"
     )
-    parser.add_argument("--warm", type=int, help="updates before them; default: by config")
+    parser.add_argument("--warm", type=int, help="warm-up updates before them; default: set by --config")
     arguments = parser.parse_args(argv)
     setting = settings(arguments, steps=arguments.steps, warm=arguments.warm)
     sides, missing = setting.sides(WORK, DATAGEN)
@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
 
 
 def generation_job(setting: Setting, corpus: Corpus) -> dict[str, Any]:
-    """Returns what our side is told to generate."""
+    """Returns the job of our side: its data folder and the flags of `t2t-datagen`."""
     flags = [f"--problem={PROBLEM}", f"--vocab_size={setting.arguments.vocab_size}", *file_flags(corpus)]
     return {"data_dir": str(setting.scratch / "data"), "flags": flags}
 
@@ -55,7 +55,7 @@ def _generation(taken: list[Turns]) -> list[Row]:
 
 
 def _pipeline(setting: Setting, data_dir: str) -> list[Row]:
-    """Returns how fast batches come by themselves, next to the tokens that the model trains on; and their padding."""
+    """Compares the input pipeline alone with training throughput, both in target tokens/s, and measures padding."""
     config = setting.config
     job: dict[str, Any] = {
         "data_dir": data_dir,

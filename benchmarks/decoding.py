@@ -1,8 +1,8 @@
-"""Compares decoding of a whole file: sentences a second at several beams, outputs, memory; with the same weights.
+"""Compares decoding of a whole file with the same weights: sentences per second at several beams, outputs, memory.
 
-Ours decodes with TensorFlow and with CTranslate2 as its engine (`t2t-decoder --engine=ctranslate2`), each a side of its
-own. Every side decodes the file twice: `first_pass` is the first time, the other rows are the second. Rows of `best`
-have the best variant of each program.
+Our two engines, TensorFlow and CTranslate2 (`t2t-decoder --engine=ctranslate2`), are separate sides. Every side decodes
+the file twice: `first_pass` rows time the first pass, other rows the second. `best` rows compare the best variant of
+each program.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from t2t.export.formats import relative_difference
 
 WORK = "decoding"
 ENGINE = f"{OURS}_ctranslate2"
-"""Our side with CTranslate2 as its engine."""
+"""Name of our side that uses the CTranslate2 engine."""
 
 FIXED_REASON = "the engine cannot make outputs go on until they are cut; name a trained run, or --train_steps"
 
@@ -34,42 +34,42 @@ BATCH = 32
 """Sentences of a batch."""
 
 TRAINED = {"tiny": 1500}
-"""Updates that a model of a config is trained for; others keep their random weights, and their outputs go on until
-they are as long as the source and `FIXED_EXTRA` ids."""
+"""Config name -> training updates. Models of other configs keep random weights; each of their outputs has the length of
+its source plus `FIXED_EXTRA` ids."""
 
 FIXED_EXTRA, FREE_EXTRA = 10, 50
-"""Ids that an output may be longer than its source."""
+"""Maximum length of an output minus that of its source, in ids: with random and with trained weights."""
 
 PAIRS = 20
-"""Pairs whose log-probabilities must be ours before a peer is timed."""
+"""Number of pairs whose log-probabilities a peer must reproduce."""
 
 TOLERANCE = 1e-3
-"""Of a log-probability, relative."""
+"""Maximum relative deviation of these log-probabilities in float32."""
 
 LEAST_IDENTICAL, LEAST_IDENTICAL_ROUNDED = 0.9, 0.5
-"""Share of the outputs, in float32 and in int8: two searches differ in a few."""
+"""Minimum share of identical outputs of a peer without scores, in float32 and in int8: two searches differ in a few."""
 
 LENGTH_TOLERANCE = 0.1
-"""By how much the outputs of a peer may be longer or shorter than ours, all together."""
+"""Maximum relative difference of the total output length of a peer from ours."""
 
 _LAYOUT = ",sinusoid_layout=split"
-"""Marian can have no other positions; all other programs have the layout that they are given."""
+"""The only position encoding of Marian; the other programs are given the table of positions."""
 
 _RATE_OF_WIDTH = 0.003 * 128**2
-"""Peak learning rate times the square of the model's width. With batches as small as these, base learns nothing at a
-rate that falls with the width alone."""
+"""Peak learning rate times the squared width of the model. With batches this small, the base model does not learn if
+the rate falls only linearly with the width."""
 
 
 def main(argv: list[str]) -> int:
     """Runs the comparison; returns its exit status."""
     parser = build_parser(WORK, __doc__, DECODING)
-    parser.add_argument("--run", type=Path, help="run directory of a trained model; default: trained here where the "
-                        "config is tiny, else random weights")  # fmt: skip
+    parser.add_argument("--run", type=Path, help="run directory of a trained model; default: train one for "
+                        "--config=tiny, else use random weights")  # fmt: skip
     parser.add_argument("--train_steps", type=int, help="updates to train for; 1 = random weights, outputs of fixed "
                         "lengths")  # fmt: skip
-    parser.add_argument("--beams", default="4,1,8", help="beams to search with, the outputs of the first are compared")
-    parser.add_argument("--sentences", type=int, help="how many are decoded; default: by config")
-    parser.add_argument("--batch", type=int, default=BATCH, help="sentences of a batch")
+    parser.add_argument("--beams", default="4,1,8", help="beam sizes; outputs of the first are compared")
+    parser.add_argument("--sentences", type=int, help="sentences to decode; default: set by --config")
+    parser.add_argument("--batch", type=int, default=BATCH, help="sentences per batch")
     arguments = parser.parse_args(argv)
     setting = settings(arguments, sentences=arguments.sentences)
     engine = setting.ours(WORK, ENGINE, engine="ctranslate2")
@@ -86,7 +86,7 @@ def main(argv: list[str]) -> int:
 
 
 def job_of_random_weights(setting: Setting, beams: list[int]) -> dict[str, Any]:
-    """Returns a job for our side alone: one batch of sources of one length, whose outputs go on until they are cut."""
+    """Returns a job for our side alone: one batch of sources of equal length, with outputs of the maximum length."""
     corpus = setting.corpus()
     folder = trained_run(setting, corpus, 1)
     sources, _ = encoded(corpus, RunDir.open(str(folder)))
@@ -95,7 +95,7 @@ def job_of_random_weights(setting: Setting, beams: list[int]) -> dict[str, Any]:
 
 
 def decoding_job(setting: Setting) -> dict[str, Any]:
-    """Returns the job of our own sides; trains the model first where none is given."""
+    """Returns the job of our sides; first trains the model if `--run` is not given."""
     arguments, corpus = setting.arguments, setting.corpus()
     steps = arguments.train_steps or TRAINED.get(setting.config.name, 1)
     fixed = arguments.run is None and steps == 1
@@ -116,20 +116,20 @@ def decoding_job(setting: Setting) -> dict[str, Any]:
 
 
 def _with_weights(job: dict[str, Any], setting: Setting) -> dict[str, Any]:
-    """Returns the job with what the peers need besides: weights, sizes, vocabulary."""
+    """Exports the weights; returns the job with the fields that peers need too: weights, sizes, vocabulary."""
     folder, weights = Path(job["run"]), setting.scratch / "weights.npz"
     sizes = export(folder, weights)
     return {**job, "weights": str(weights), "sizes": sizes, "vocabulary": _vocabulary(folder)}
 
 
 def _vocabulary(folder: Path) -> str:
-    """Returns the file of a run's only vocabulary where it is one of SentencePiece, else nothing."""
+    """Returns the path of a run's vocabulary if it has a single SentencePiece one, else an empty string."""
     files = list(folder.absolute().glob("vocab/*"))
     return str(files[0]) if [file.suffix for file in files] == [".spm"] else ""
 
 
 def trained_run(setting: Setting, corpus: Corpus, steps: int) -> Path:
-    """Returns the run directory of a model of the config, trained the first time it is asked for."""
+    """Returns the run directory of a model of the config; trains it if it does not exist or is incomplete."""
     prepared = prepare(corpus, setting.home, setting.arguments.vocab_size)
     overrides = setting.config.overrides() + _LAYOUT
     if steps > 1:
@@ -145,11 +145,11 @@ def trained_run(setting: Setting, corpus: Corpus, steps: int) -> Path:
 
 
 def _check_scores(taken: list[Turns], options: dict[str, Any], sentences: list[list[int]]) -> None:
-    """Strikes out a peer that did not do the same work.
+    """Disqualifies each peer that did not do the same work: sets its failure and drops its figures.
 
-    It is no copy of our model where it gives other probabilities to the same outputs. One that offers no probabilities
-    is judged by its outputs at the first beam, of those sentences where ours ended by itself: programs have other
-    limits. Outputs of other lengths take another time: a search that stops otherwise may write empty ones.
+    Its model differs from ours if it assigns other log-probabilities to the same targets. A peer without scores must
+    instead match our outputs at the first beam, on sentences where our output ended before the length limit, since
+    limits differ between programs. The total output length must match as well, because time depends on it.
     """
     ours = taken[0].figures[0]
     outputs = _outputs_of(ours)
@@ -173,7 +173,7 @@ def _check_scores(taken: list[Turns], options: dict[str, Any], sentences: list[l
 
 
 def _length_fault(ours: list[list[int]], theirs: list[list[int]]) -> str:
-    """Returns what is wrong with the lengths of a peer's outputs, empty where nothing is."""
+    """Returns an error message if the total length of a peer's outputs differs too much from ours, else ''."""
     written, expected = (sum(map(len, outputs)) for outputs in (theirs, ours))
     if abs(written - expected) <= LENGTH_TOLERANCE * expected:
         return ""
@@ -186,7 +186,7 @@ def _outputs_of(figures: dict[str, Any]) -> list[list[int]]:
 
 
 def _identical_share(ours: list[list[int]], theirs: list[list[int]], which: list[bool]) -> float:
-    """Returns how many of the outputs that count are the same, of all of them; NaN where none counts."""
+    """Returns the share of identical outputs among those selected by `which`; NaN if it selects none."""
     same = [a == b for a, b, counts in zip(ours, theirs, which, strict=True) if counts]
     return sum(same) / len(same) if same else math.nan
 
@@ -215,20 +215,20 @@ def _speed(setting: Setting, job: dict[str, Any], taken: list[Turns]) -> list[Ro
 
 
 def _groups(taken: list[Turns]) -> list[list[Turns]]:
-    """Returns who is compared: TensorFlow with every peer, and the engine with TensorFlow."""
+    """Returns the groups to compare: TensorFlow with all peers, and our CTranslate2 engine with TensorFlow."""
     ours, *others = taken
     peers = [one for one in others if one.name != ENGINE]
     return [[ours, *peers], *([one, ours] for one in others if one.name == ENGINE and one.figures)]
 
 
 def tokens_per_second(figures: dict[str, Any], beam: int) -> float:
-    """Returns how many output tokens a side has written a second."""
+    """Returns the output tokens per second of a side at one beam size."""
     search = figures["searches"][str(beam)]
     return sum(map(len, search["outputs"])) / search["seconds"]
 
 
 def _outputs(setting: Setting, job: dict[str, Any], taken: list[Turns]) -> list[Row]:
-    """Returns how many hypotheses of the first beam are ours to the letter, and how probable both sides' are."""
+    """Returns the share of each peer's outputs identical to ours, and both mean log-probabilities under our model."""
     name, measured = setting.config.name, [side for side in taken if side.figures]
     outputs = {side.name: _outputs_of(side.figures[0]) for side in measured}
     job = {"run": job["run"], "sentences": job["sentences"], "outputs": outputs}

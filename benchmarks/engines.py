@@ -1,9 +1,8 @@
-"""Compares TensorFlow and JAX as what computes our models: training and decoding, each as the commands use it.
+"""Compares TensorFlow and JAX as backends of our models: training and decoding, each as the commands use it.
 
-Both train on the same examples, from random weights of their own. JAX has batches of a few fixed shapes, as new runs on
-it do, and each side's rate counts the tokens of its own batches. What a side compiles is in its time until the first
-update. Both decode the same file with the same weights, twice: `first_pass` is the first time, and holds what JAX
-compiles.
+Both train on the same examples, from different random weights. JAX uses a few fixed batch shapes, the default of new
+runs on JAX, and the rate of each side counts the tokens of its own batches. The time to the first update includes
+compilation. Both decode the same file twice with the same weights: `first_pass` includes JAX's compilation.
 """
 
 import importlib.util
@@ -25,19 +24,19 @@ JAX = f"{OURS}_jax"
 def main(argv: list[str]) -> int:
     """Runs the comparison; returns its exit status."""
     parser = build_parser(WORK, __doc__, {})
-    parser.add_argument("--steps", type=int, help="updates that are measured in a turn; default: by config")
-    parser.add_argument("--warm", type=int, help="updates before them; default: by config")
+    parser.add_argument("--steps", type=int, help="measured updates in a turn; default: set by --config")
+    parser.add_argument("--warm", type=int, help="warm-up updates before them; default: set by --config")
     parser.add_argument(
         "--run",
         type=Path,
-        help="run directory of a trained model; default: trained here where the config is tiny, else random weights",
+        help="run directory of a trained model; default: train one for --config=tiny, else use random weights",
     )
     parser.add_argument(
         "--train_steps", type=int, help="updates to train for; 1 = random weights, outputs of fixed lengths"
     )
-    parser.add_argument("--beams", default="4,1", help="beams to search with")
-    parser.add_argument("--sentences", type=int, help="how many are decoded; default: by config")
-    parser.add_argument("--batch", type=int, default=32, help="sentences of a batch")
+    parser.add_argument("--beams", default="4,1", help="beam sizes")
+    parser.add_argument("--sentences", type=int, help="sentences to decode; default: set by --config")
+    parser.add_argument("--batch", type=int, default=32, help="sentences per batch")
     arguments = parser.parse_args(argv)
     setting = settings(arguments, steps=arguments.steps, warm=arguments.warm, sentences=arguments.sentences)
     if importlib.util.find_spec("jaxlib") is None:
@@ -47,7 +46,7 @@ def main(argv: list[str]) -> int:
 
 
 def _taken(setting: Setting, module: str, job: dict[str, Any]) -> list[Turns]:
-    """Runs both sides.
+    """Runs both sides; returns the turns of TensorFlow and of JAX.
 
     Raises:
         SideError: one of them failed.
@@ -85,6 +84,6 @@ def _decoding(setting: Setting) -> list[Row]:
 
 
 def _same(taken: list[Turns], beam: str) -> float:
-    """Returns the share of outputs of a beam that both found."""
+    """Returns the share of outputs that are identical on both backends."""
     ours, jax = (side.figures[0]["searches"][beam]["outputs"] for side in taken)
     return sum(one == other for one, other in zip(ours, jax, strict=True)) / len(ours)

@@ -1,4 +1,4 @@
-"""How costs grow: training with length and replicas, decoding with outputs and beam, generation with the corpus."""
+"""Measures how costs grow: training with length and replicas, decoding with output length and beam, generation."""
 
 import statistics
 
@@ -16,21 +16,21 @@ OUTPUTS = "16,64,256"
 BEAMS = "1,4,8"
 CORPORA = "29000,290000"
 USUAL = 32
-"""Tokens of a sequence where the replicas are what changes."""
+"""Tokens of a sequence when the number of replicas or workers varies."""
 
 
 def main(argv: list[str]) -> int:
-    """Measures one after the other; returns the exit status."""
+    """Runs all measurements; returns the exit status."""
     parser = build_parser(WORK, __doc__, {})
     parser.set_defaults(config="small", turns=1)
-    parser.add_argument("--lengths", default=LENGTHS, help="tokens of a sequence; a batch has as many tokens in all "
-                        "as it always has, or one pair of sequences")  # fmt: skip
-    parser.add_argument("--replicas", default=REPLICAS, help="numbers of replicas, each with a batch of its own")
+    parser.add_argument("--lengths", default=LENGTHS, help="tokens of a sequence; the tokens of a batch stay the same, "
+                        "with at least one pair of sequences")  # fmt: skip
+    parser.add_argument("--replicas", default=REPLICAS, help="numbers of replicas, each with a separate batch")
     parser.add_argument("--workers", default=WORKERS, help="numbers of processes that train together, a replica each")
     parser.add_argument("--outputs", default=OUTPUTS, help="tokens by which outputs are longer than their sources")
-    parser.add_argument("--beams", default=BEAMS, help="beams that they are searched with")
-    parser.add_argument("--corpora", default=CORPORA, help="training pairs that data are generated from")
-    parser.add_argument("--steps", type=int, default=2, help="updates measured, after one that is not")
+    parser.add_argument("--beams", default=BEAMS, help="beam sizes of their search")
+    parser.add_argument("--corpora", default=CORPORA, help="numbers of training pairs to generate data from")
+    parser.add_argument("--steps", type=int, default=2, help="measured updates, after one that is not measured")
     arguments = parser.parse_args(argv)
     setting = settings(arguments)
     lengths, replicas = _numbers(arguments.lengths), _numbers(arguments.replicas)
@@ -48,7 +48,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _measured(setting: Setting, what: str, length: int, replicas: int, workers: int = 1) -> list[Row]:
-    """Returns tokens a second, memory and the time to the first update; with several workers, memory is the first's."""
+    """Returns rows for tokens per second, seconds of updates and of the first one, and memory of the first worker."""
     config = setting.config
     asked = {name: getattr(setting.arguments, name) for name in ("vocab_size", "steps")}
     job = {"config": config.to_dict(), "length": length, "replicas": replicas, "workers": workers, "worker": 0, **asked}
@@ -71,7 +71,7 @@ def _measured(setting: Setting, what: str, length: int, replicas: int, workers: 
 
 
 def _decoding(setting: Setting, outputs: list[int], beams: list[int]) -> list[Row]:
-    """Returns output tokens a second and memory by how long outputs are and by beam: random weights, a full batch."""
+    """Returns output tokens per second by output length and beam, and memory: random weights, one full batch."""
     if not outputs or not beams:
         return []
     job = decoding.job_of_random_weights(setting, beams)
@@ -89,7 +89,7 @@ def _decoding(setting: Setting, outputs: list[int], beams: list[int]) -> list[Ro
 
 
 def _generation(setting: Setting, pairs: int) -> list[Row]:
-    """Returns pairs a second and the memory of the largest process, of a corpus of so many pairs."""
+    """Returns rows for pairs per second and the memory of the largest process, for a corpus of `pairs` pairs."""
     corpus = open_corpus(setting.arguments.data, setting.home, pairs)
     job = datagen.generation_job(setting, corpus)
     taken = setting.take_turns([setting.ours("datagen")], job, f"pairs{pairs}")

@@ -1,4 +1,4 @@
-"""Imports models that other programs made, and compares ids, log-probabilities and outputs with theirs."""
+"""Imports models made by other programs and compares ids, log-probabilities and outputs with theirs."""
 
 import argparse
 import dataclasses
@@ -35,7 +35,7 @@ SENTINEL = "<extra_id_3>"
 SIZES = {"layers": 3, "width": 64, "head_size": 20, "ffn_dim": 128, "heads": 4, "deviation": 0.2, "seed": 1}
 SEARCH = {"beam_size": 4, "extra_length": 10}
 TOLERANCE = 1e-5
-"""Largest difference of log-probabilities, nats."""
+"""Maximum difference of log-probabilities, in nats."""
 _PIECES = 300
 _LANGUAGES = ("source_language", "target_language")
 _SECONDS = 1800
@@ -43,39 +43,39 @@ _SECONDS = 1800
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A model of transformers that is imported."""
+    """A model of Hugging Face's transformers to import."""
 
     name: str
     module: str
-    """Module of `benchmarks.peers` that makes it and says what it answers."""
+    """Module of `benchmarks.peers` that makes the model and writes its outputs."""
     learn: Callable[[Path, Sequence[tuple[str, str]]], None]
-    """Writes the files of its tokenizer."""
+    """Function that trains its tokenizer on pairs of texts and writes the files to a folder."""
     tag: str
-    """What half of the inputs begin with."""
+    """Token at the start of half of the inputs, or empty."""
     options: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """What its job says besides."""
+    """Additional fields of its job."""
     languages: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """What inputs and targets are said to be in."""
+    """`source_language` and `target_language`, for models with language codes."""
 
 
 @dataclasses.dataclass(frozen=True)
 class TokenCase:
-    """A model of a toolkit that reads tokens."""
+    """A model of a toolkit whose input is tokens, not text."""
 
     name: str
     format: str
-    """As `--from` has it."""
+    """Value of `t2t-import --from`."""
     environment: str
     module: str
-    """Module of `benchmarks.peers` that makes it and says what it answers."""
+    """Module of `benchmarks.peers` that makes the model and writes its outputs."""
     options: Mapping[str, Any]
-    """What its job says besides."""
+    """Additional fields of its job."""
 
 
 def main(argv: list[str]) -> int:
-    """Prints a table of the comparisons; returns 1 where any fails, else 0."""
+    """Prints a table of the comparisons; returns 1 if any fails, else 0."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks imports", description=__doc__)
-    parser.add_argument("--lines", type=int, default=200, help="inputs that are encoded, scored and decoded")
+    parser.add_argument("--lines", type=int, default=200, help="number of inputs to encode, score and decode")
     parser.add_argument("--peers_home", type=Path, default=peers_home(), help="folder of the peers' environments")
     arguments = parser.parse_args(argv)
     rows, home = [], arguments.peers_home.expanduser().absolute()
@@ -94,7 +94,7 @@ def main(argv: list[str]) -> int:
 
 
 def compare(case: Case, folder: Path, home: Path, lines: int) -> Iterator[Row]:
-    """Yields the comparisons with a model of transformers and its tokenizer."""
+    """Yields the comparisons with a model of Hugging Face's transformers and its tokenizer."""
     (model_dir := folder / "model").mkdir()
     pairs = _pairs(case.tag, lines)
     case.learn(model_dir, [(source.removeprefix(case.tag).removesuffix("数"), target) for source, target in pairs])
@@ -112,7 +112,7 @@ def compare(case: Case, folder: Path, home: Path, lines: int) -> Iterator[Row]:
 
 
 def compare_with_marian(options: Mapping[str, Any], folder: Path, home: Path, lines: int) -> Iterator[Row]:
-    """Yields the comparisons with what Marian's engine writes with a model of its own format."""
+    """Yields the comparison with Marian's outputs of a model in Marian's native format."""
     (model_dir := folder / "model").mkdir()
     pairs = _pairs("", lines)
     texts = [source.removesuffix("数").strip() for source, _ in pairs]
@@ -123,7 +123,7 @@ def compare_with_marian(options: Mapping[str, Any], folder: Path, home: Path, li
     theirs = run(side, job, folder / "job", Conditions(threads=1, timeout=_SECONDS))
     import_run(ImportRequest(format="marian", model_dir=model_dir, output_dir=folder / "run"))
     found = load(str(folder / "run")).translator().translate(texts, beam_size=1, alpha=0.0, extra_length=100)
-    # Each side cuts outputs that do not end at a length of its own.
+    # Each side truncates outputs without an end at a different length.
     pairs_of = [(theirs_of.strip(), best[0].text) for theirs_of, best in zip(theirs["greedy"], found, strict=True)]
     ours = [text[: len(other)] for other, text in pairs_of]
     what = f"Marian's own, {options['activation']}: outputs of greedy search"
@@ -131,7 +131,7 @@ def compare_with_marian(options: Mapping[str, Any], folder: Path, home: Path, li
 
 
 def compare_tokens(case: TokenCase, folder: Path, home: Path, lines: int) -> Iterator[Row]:
-    """Yields the comparisons with a model of a toolkit that reads tokens."""
+    """Yields the comparisons with a model of a toolkit whose input is tokens."""
     (model_dir := folder / "model").mkdir()
     pairs = _pairs("", lines)
     texts = dict(zip(("sources", "targets"), zip(*pairs, strict=True), strict=True))
@@ -158,9 +158,9 @@ def compare_tokens(case: TokenCase, folder: Path, home: Path, lines: int) -> Ite
 def _greedy_row(
     loaded: LoadedRun, inputs: Sequence[list[int]], theirs: Sequence[list[int]], ours: Sequence[list[int]]
 ) -> Row:
-    """Compares outputs of greedy search, which may differ where our token is the more probable one.
+    """Compares outputs of greedy search; at the first difference, our token must be the more probable one.
 
-    Some toolkits' steps write another token than the one that their own pass over whole sequences holds for likeliest.
+    In some toolkits a decoding step selects another token than the most probable one of their full forward pass.
     """
     differ = [i for i in range(len(inputs)) if theirs[i] != ours[i]]
     better = 0
@@ -178,7 +178,7 @@ def _greedy_row(
 
 
 def compare_answers(loaded: LoadedRun, theirs: dict[str, Any], pairs: Sequence[tuple[str, str]]) -> Iterator[Row]:
-    """Yields the comparisons of what a run and the other program answer."""
+    """Yields the comparisons of a run with the other program: ids, log-probabilities and outputs."""
     ours = _renumbered(loaded.problem.encoders["inputs"].vocab_size, theirs["special"])
     sources, targets = zip(*pairs, strict=True)
     translator = loaded.translator()
@@ -197,7 +197,7 @@ def compare_answers(loaded: LoadedRun, theirs: dict[str, Any], pairs: Sequence[t
 
 
 def _exported(loaded: LoadedRun, folder: Path, interpreter: str, texts: Sequence[str]) -> Row:
-    """Exports the run back, and compares the folder with it in the other program."""
+    """Exports the run to the original format and verifies the export in the other program."""
     folder.mkdir()
     translator = loaded.translator()
     made = HuggingFaceExport(translator, ExportJob(folder=folder, format="huggingface"), interpreter)
@@ -219,9 +219,10 @@ def _outputs(translator: Translator, texts: Sequence[str], beam_size: int) -> li
 def _beam_row(
     loaded: LoadedRun, inputs: Sequence[list[int]], theirs: Sequence[list[int]], ours: Sequence[list[int]]
 ) -> Row:
-    """Compares outputs of beam search, which may differ where ours are more probable.
+    """Compares outputs of beam search, which may differ if ours are more probable.
 
-    transformers ends a hypothesis only if its end is among the K best of the 2K candidates of a step, ours among all.
+    transformers ends a hypothesis only if its end is among the best K of the 2K candidates of a step; our search ends
+    it if its end is any of the 2K.
     """
     differ = [i for i in range(len(inputs)) if theirs[i] != ours[i]]
     gains = [
@@ -237,7 +238,7 @@ def _beam_row(
 
 
 def _pairs(tag: str, lines: int) -> list[tuple[str, str]]:
-    """Returns sentences, half of them with a tag and some with characters that no vocabulary has."""
+    """Returns pairs of sentences; half of the sources start with the tag, some have a character unknown to all."""
     problem = get_problem("translate_ende_numbers")
     samples = problem.generate_samples("train", Source(tmp_dir=Path("."), rng=random.Random(1)))
     found = []
@@ -248,7 +249,7 @@ def _pairs(tag: str, lines: int) -> list[tuple[str, str]]:
 
 
 def learn_of_marian(folder: Path, pairs: Sequence[tuple[str, str]]) -> None:
-    """Writes `source.spm`, `target.spm` and `vocab.json` as OPUS-MT has them."""
+    """Writes `source.spm`, `target.spm` and `vocab.json` in the format of OPUS-MT."""
     pieces: dict[str, None] = {}
     for side, texts in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
         content = _learn(texts)
@@ -260,19 +261,19 @@ def learn_of_marian(folder: Path, pairs: Sequence[tuple[str, str]]) -> None:
 
 
 def learn_of_t5(folder: Path, pairs: Sequence[tuple[str, str]]) -> None:
-    """Writes `spiece.model` as T5 has it: its ids are those of the model."""
+    """Writes `spiece.model` in the format of T5, where its ids are those of the model."""
     ids = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
     (folder / "spiece.model").write_bytes(_learn([text for pair in pairs for text in pair], **ids))
 
 
 def learn_with_languages(folder: Path, pairs: Sequence[tuple[str, str]], model_type: str = "unigram") -> None:
-    """Writes `sentencepiece.bpe.model` as fairseq's models have it: `<unk>`, `<s>` and `</s>` come first."""
+    """Writes `sentencepiece.bpe.model` in the format of fairseq's models, which starts with `<unk>`, `<s>`, `</s>`."""
     content = _learn([text for pair in pairs for text in pair], model_type=model_type)
     (folder / "sentencepiece.bpe.model").write_bytes(content)
 
 
 def learn_of_m2m(folder: Path, pairs: Sequence[tuple[str, str]]) -> None:
-    """Writes `vocab.json` besides, as M2M-100 has it."""
+    """Writes `sentencepiece.bpe.model` and `vocab.json` in the format of M2M-100."""
     learn_with_languages(folder, pairs)
     model = sentencepiece.SentencePieceProcessor(model_file=str(folder / "sentencepiece.bpe.model"))
     table = ["<s>", "<pad>", "</s>", "<unk>", *(model.id_to_piece(number) for number in range(3, len(model)))]
@@ -325,7 +326,7 @@ TOKEN_CASES = (
 
 
 def _renumbered(size: int, first: Sequence[int]) -> dict[int, int]:
-    """Returns our id of each foreign one; `first` are those of padding, end of sequence and unknown."""
+    """Returns foreign id -> our id; `first` are the foreign ids of padding, end of sequence and the unknown token."""
     return {number: place for place, number in enumerate([*first, *(n for n in range(size) if n not in first)])}
 
 
@@ -346,7 +347,7 @@ def _import(case: Case, model_dir: Path, output_dir: Path) -> LoadedRun:
 
 
 def _same_weights(case: Case, folder: Path, model_dir: Path, name: str, loaded: LoadedRun) -> Row:
-    """Imports PyTorch's file of a kind and compares every weight."""
+    """Imports the weights from a PyTorch file of a kind, `zip` or `stream`, and compares every variable."""
     other = folder / name
     shutil.copytree(model_dir, other, ignore=shutil.ignore_patterns("*.safetensors", "*.bin"))
     shutil.copy(model_dir / f"{name}.bin", other / "pytorch_model.bin")

@@ -28,14 +28,14 @@ Row = dict[str, Any]
 
 
 def main(argv: list[str]) -> int:
-    """Measures one corpus after the other; returns the exit status."""
+    """Measures all corpora; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks memory", description=__doc__)
     add = parser.add_argument
-    add("--pairs", default=PAIRS, help="training pairs of each corpus, most of them with a word that no other has")
-    add("--vocab_size", type=int, default=8192, help="pieces of the vocabulary")
+    add("--pairs", default=PAIRS, help="training pairs of each corpus, each with a unique word")
+    add("--vocab_size", type=int, default=8192, help="vocabulary size")
     add("--updates", type=int, default=20, help="updates of a tiny model")
-    add("--beam_options", default="", help="generate by Apache Beam, with these of its options")
-    add("--folder", type=Path, help="where text and data go, about 300 bytes a pair; default: a temporary folder")
+    add("--beam_options", default="", help="generate with Apache Beam and these options of it")
+    add("--folder", type=Path, help="folder for text and data, about 300 bytes a pair; default: a temporary folder")
     add("--json", type=Path, help="file to write the rows to")
     arguments = parser.parse_args(argv)
     rows: list[Row] = []
@@ -74,7 +74,7 @@ def _rows(folder: Path, pairs: int, arguments: argparse.Namespace) -> Iterator[R
 
 
 def _commands(folder: Path, corpus: Corpus, arguments: argparse.Namespace) -> dict[str, list[str]]:
-    """Returns what is run, one after the other; each begins with what the one before has left."""
+    """Returns the commands in the order in which they run; later ones use files of earlier ones."""
     vocabulary = folder / "vocabulary.spm"
     problem = [f"--problem={PROBLEM}", f"--vocab_file={vocabulary}", *file_flags(corpus)]
     data = [f"--data_dir={folder / 'data'}", *problem]
@@ -93,7 +93,7 @@ def _commands(folder: Path, corpus: Corpus, arguments: argparse.Namespace) -> di
 
 
 def _line(row: Row, rows: list[Row]) -> str:
-    """Returns a line of the table; growth is that of the processes' own memory since the corpus before."""
+    """Returns a line of the table; the last cell is the growth of own memory per pair since a smaller corpus."""
     before = next((one for one in rows if one["work"] == row["work"] and one["pairs"] < row["pairs"]), None)
     grown = "" if before is None else (
         f"{(row['own_mb'] - before['own_mb']) * 1e6 / (row['pairs'] - before['pairs']):.1f}"

@@ -1,7 +1,7 @@
-"""Compares the translation models with each other: how fast each trains and decodes.
+"""Compares the training and decoding speed of the translation models.
 
-All have the sizes of their `*_multi30k_tiny` sets, the same text and vocabulary, and batches of the same number of
-tokens. They decode after a few updates, so that outputs go on to their limit: a token costs what it costs after many.
+Each model has the sizes of its `*_multi30k_tiny` set; text, vocabulary and tokens of a batch are the same for all. They
+decode after a few updates, so outputs continue to the length limit; this does not affect the time per token.
 """
 
 import itertools
@@ -25,9 +25,9 @@ def main(argv: list[str]) -> int:
     parser = build_parser(WORK, __doc__, {})
     parser.set_defaults(turns=1)
     parser.add_argument("--sets", default=",".join(sets()), help="hparams sets; default: all that end with " + SUFFIX)
-    parser.add_argument("--warm", type=int, default=4, help="updates that are not measured")
-    parser.add_argument("--steps", type=int, default=12, help="updates that are")
-    parser.add_argument("--sentences", type=int, default=200, help="how many are decoded")
+    parser.add_argument("--warm", type=int, default=4, help="warm-up updates, not measured")
+    parser.add_argument("--steps", type=int, default=12, help="measured updates")
+    parser.add_argument("--sentences", type=int, default=200, help="sentences to decode")
     arguments = parser.parse_args(argv)
     setting = settings(arguments)
     names = [name for name in arguments.sets.split(",") if name]
@@ -46,13 +46,16 @@ def main(argv: list[str]) -> int:
 
 
 def sets() -> list[str]:
-    """Returns the sets that are compared, that of the Transformer first."""
+    """Returns the names of the compared sets, that of the Transformer first."""
     names = [entry.name for entry in HPARAMS.entries() if entry.name.endswith(SUFFIX)]
     return sorted(names, key=lambda name: (name != "transformer" + SUFFIX, name))
 
 
 def model_of(hparams_set: str) -> str:
-    """Returns the model of a set: one that reads its hparams, named as the set's name begins, or shortly."""
+    """Returns the model of a set: among those with its hparams class, the one whose name starts the set's name.
+
+    If there is none, the one with the shortest name.
+    """
     kind = type(HPARAMS.get(hparams_set)()).__name__
     models = [entry.name for entry in MODELS.entries() if not entry.alias_of and _own_hparams(entry.name) == kind]
     named = [name for name in models if hparams_set.startswith(name)]
@@ -60,7 +63,7 @@ def model_of(hparams_set: str) -> str:
 
 
 def _own_hparams(model: str) -> str:
-    """Returns the name of the class of hparams that a model names itself; empty where it inherits it."""
+    """Returns the name of the hparams class that a model declares itself; empty if it inherits it."""
     if (loaded := MODELS.loaded(model)) is None:
         return MODELS.declared(model, "hparams_class")
     return getattr(vars(loaded).get("hparams_class"), "__name__", "")

@@ -1,8 +1,8 @@
-"""How long the pages of t2t-insight take until they can be used, with many long runs, opened anew in a browser.
+"""Measures how long pages of t2t-insight take to load in a browser, with many long runs.
 
-From the beginning of the navigation, by the browser's own clock: until there is something to use (the table with its
-ticks, the first curves), and until all is there; of the charts the first, since others are drawn when they are seen. In
-each turn the service is started anew, so that it has read nothing.
+The browser's clock measures two times from the start of the navigation: until the page is usable (the table with its
+check boxes, the first curves), and until it is complete. Of the charts only the first counts, since others are drawn
+when they are scrolled into view. Each turn starts a new server, so nothing is cached.
 Needs Chromium and the extra `browser`.
 """
 
@@ -21,14 +21,14 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
 class View(NamedTuple):
-    """A page, and what is looked for in it."""
+    """A page, and the elements that mark it as usable and as complete."""
 
     name: str
     path: str
     first: str
-    """What can be used when it is there, as a CSS selector."""
+    """CSS selector of an element that makes the page usable."""
     last: str
-    """What comes last; {runs} stands for their number."""
+    """CSS selector of the last element; {runs} stands for the number of runs."""
 
 
 VIEWS = (
@@ -41,9 +41,9 @@ VIEWS = (
 def main(argv: list[str]) -> int:
     """Measures every page; returns 0."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks pages", description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=50, help="runs below the folder")
-    parser.add_argument("--points", type=int, default=5000, help="points of each curve of training")
-    parser.add_argument("--turns", type=int, default=5, help="how often each page is opened")
+    parser.add_argument("--runs", type=int, default=50, help="number of runs")
+    parser.add_argument("--points", type=int, default=5000, help="points of each training curve")
+    parser.add_argument("--turns", type=int, default=5, help="number of times that each page is opened")
     arguments = parser.parse_args(argv)
     with needs_extra("browser", "the benchmark of pages"):
         from playwright.sync_api import sync_playwright
@@ -68,7 +68,7 @@ def main(argv: list[str]) -> int:
 
 
 def _open(browser, address: str, view: View, runs: int) -> tuple[float, float]:
-    """Returns the seconds from the beginning of a navigation until the first and the last of a page is there."""
+    """Returns the seconds from the start of the navigation until the page is usable, and until it is complete."""
     with browser.new_context(viewport={"width": 1300, "height": 1000}) as context:
         page = context.new_page()
         page.goto(address + view.path, wait_until="commit")

@@ -1,4 +1,4 @@
-"""Tries every model in every format of exports, or a trained run in several: answers, size and time of a line."""
+"""Exports every model, or a trained run, to every format and compares outputs, size and time per line."""
 
 import argparse
 import dataclasses
@@ -38,16 +38,16 @@ SMALL = {
     "hidden_size": 16, "filter_size": 24, "num_hidden_layers": 2, "num_heads": 2, "max_length": 32, "num_experts": 3,
     "num_rec_steps": 2, "layer_sizes": (1, 1), "img_len": 4, "block_length": 8,
 }  # fmt: skip
-"""What makes a model small; a family has the fields that it has."""
+"""Hparams of a small model; each family uses those that it has."""
 SMALL_OF = {"shake_shake": {"num_hidden_layers": 8}}
 PASSED, REFUSED, FAILED = "yes", "no", "FAILED"
 
 
 class _NoSamples:
-    """Of a problem whose data nobody generates."""
+    """Mixin for a problem without data."""
 
     def generate_samples(self, split, source):
-        """Has none."""
+        """Yields nothing."""
         return iter(())
 
 
@@ -85,30 +85,30 @@ PROBLEMS: dict[str, Problem] = {
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """How an export of a model went."""
+    """Result of exporting a model to a format."""
 
     model: str
     problem: str
     format: str
-    """With its quantization, where that is not float32, after a colon."""
+    """Name of the format; a quantization other than float32 follows after a colon."""
     verdict: str
     said: str
-    """How the two compare, or why there is no export."""
+    """Comparison of the outputs, or the reason why there is no export."""
     megabytes: float | None = None
-    """Of all its files."""
+    """Size of all its files."""
     milliseconds: float | None = None
-    """Of a line by the script beside its graphs, where it has one."""
+    """Time per line with the script in the export, if it has one."""
 
 
 def main(argv: list[str]) -> int:
-    """Tries all of them; returns 1 where an export does not answer as its model does."""
+    """Exports and compares; returns 1 if an export fails or its outputs differ from its model's, else 0."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks parity", description=__doc__)
-    parser.add_argument("--models", default=",".join(MODELS.names()), help="some of them; default all")
-    parser.add_argument("--problems", default=",".join(PROBLEMS), help="some of them; default all that a model learns")
-    parser.add_argument("--formats", default=",".join(FORMATS), help="some of them, such as onnx,litert,litert:int8")
-    parser.add_argument("--lines", type=int, default=20, help="inputs that each is asked")
+    parser.add_argument("--models", default=",".join(MODELS.names()), help="model names; default: all")
+    parser.add_argument("--problems", default=",".join(PROBLEMS), help="problem names; default: all that fit a model")
+    parser.add_argument("--formats", default=",".join(FORMATS), help="formats, such as onnx,litert,litert:int8")
+    parser.add_argument("--lines", type=int, default=20, help="number of inputs for each comparison")
     parser.add_argument("--run", help="directory of a trained run, instead of small models of random weights")
-    parser.add_argument("--file", type=Path, help="lines of text that the run is asked")
+    parser.add_argument("--file", type=Path, help="file with input lines for the run")
     arguments = parser.parse_args(argv)
     formats = arguments.formats.split(",")
     if unknown := set(arguments.problems.split(",")) - set(PROBLEMS):
@@ -132,7 +132,7 @@ def _lines(file: Path) -> Iterator[str]:
 
 
 def _measure_run(run: str, texts: list[str], formats: list[str]) -> int:
-    """Prints the table of a trained run; returns 1 where an export does not answer as it does."""
+    """Prints the table of a trained run; returns 1 if an export fails or its outputs differ, else 0."""
     translator = load(run)
     megabytes = sum(np.prod(variable.shape) for variable in translator.model.variables) * 4 / 1e6
     took = _milliseconds(lambda text: translator.translate([text], **GREEDY), texts)
@@ -143,7 +143,7 @@ def _measure_run(run: str, texts: list[str], formats: list[str]) -> int:
 
 
 def table_of_run(outcomes: Sequence[Outcome]) -> list[str]:
-    """Returns the lines of a table in Markdown of one model's exports."""
+    """Returns the lines of a Markdown table of the exports of one model."""
     lines = ["| format | answers | MB | ms a line |", "|---|---|---|---|"]
     for one in outcomes:
         figures = (f"{figure:.1f}" if figure else "" for figure in (one.megabytes, one.milliseconds))
@@ -152,7 +152,7 @@ def table_of_run(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def _milliseconds(answer: Callable[[Any], Any], inputs: Sequence[Any]) -> float:
-    """Returns the mean time of an input, one after the other, all of which have been asked before."""
+    """Returns the mean milliseconds per input, one at a time, after a warm-up pass over all inputs."""
     for given in inputs:
         answer(given)
     begin = time.perf_counter()
@@ -162,7 +162,7 @@ def _milliseconds(answer: Callable[[Any], Any], inputs: Sequence[Any]) -> float:
 
 
 def table(outcomes: list[Outcome]) -> list[str]:
-    """Returns the lines of a table in Markdown, and below it the reasons why there is no export."""
+    """Returns the lines of a Markdown table, followed by the reasons for missing exports."""
     formats = list(dict.fromkeys(one.format for one in outcomes))
     lines = [f"| model | problem | {' | '.join(formats)} |", "|---" * (2 + len(formats)) + "|"]
     found = {(one.model, one.problem, one.format): one for one in outcomes}
@@ -177,7 +177,7 @@ def table(outcomes: list[Outcome]) -> list[str]:
 
 
 def _problems(model_class: type[SequenceModel], names: list[str]) -> Iterator[Problem]:
-    """Yields those of the problems that a model learns."""
+    """Yields those of the named problems that a model accepts."""
     for name in names:
         problem = PROBLEMS[name]
         try:
@@ -188,7 +188,7 @@ def _problems(model_class: type[SequenceModel], names: list[str]) -> Iterator[Pr
 
 
 def _translator(name: str, problem: Problem) -> Translator:
-    """Returns a small model of random weights, steep enough that no two outputs are as good as each other."""
+    """Returns a translator of a small model, with random weights so large that no two outputs score the same."""
     model_class = MODELS.get(name)
     fields = {field.name for field in dataclasses.fields(model_class.hparams_class)}
     sizes = SMALL | SMALL_OF.get(name, {})
@@ -199,7 +199,7 @@ def _translator(name: str, problem: Problem) -> Translator:
             variable.assign(rng.normal(0.0, 1.5 * variable.shape[-2] ** -0.5, variable.shape))
     if model.target_embedding is not None and model.autoregressive:
         table_VD = np.asarray(model.target_embedding.table).copy()
-        table_VD[EOS_ID] = 0.0  # outputs of some length
+        table_VD[EOS_ID] = 0.0  # lets outputs reach some length
         model.target_embedding.table.assign(table_VD)
     search: dict[str, Any] = {"decode_method": MASK_PREDICT} if model_class.mask_predicts else {"beam_size": 3}
     return Translator(problem, model, DecodeHParams(extra_length=5, **search))
@@ -220,7 +220,7 @@ def _tried(translator: Translator, model: str, asked: str, inputs: list[Any]) ->
                 milliseconds = _milliseconds(Model(folder).translate, inputs)
         except UserError as error:
             verdict, said = REFUSED, one_line(error)
-        except Exception as error:  # the others are tried all the same
+        except Exception as error:  # continue with the others
             verdict, said = FAILED, f"{type(error).__name__}: {one_line(error)}"
     print(f"# {model}, {translator.problem.name}, {asked}: {verdict}, {said}", flush=True)
     return Outcome(model, translator.problem.name, asked, verdict, said, megabytes, milliseconds)

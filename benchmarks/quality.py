@@ -1,9 +1,9 @@
-"""Trains sets with several seeds, and says which translate better than the first of them, and how sure that is.
+"""Trains hparams sets with several seeds and compares their BLEU with that of the first set, with significance tests.
 
     python -m benchmarks quality --data=DIR --folder=RUNS --group=table3 --seeds=1,2,3
 
-Each training is a run of `t2t-trainer` in a folder of its own below RUNS. The same command goes on where it stopped,
-and more seeds or updates are added to what is there.
+Each training is a run of `t2t-trainer` in a separate folder below RUNS. The same command resumes after an interruption,
+and with more seeds or updates it extends existing results.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from t2t.metrics.paired import paired_bootstrap
 
 
 def main(argv: list[str]) -> int:
-    """Trains what is not finished and prints the table; returns 1 where a run failed."""
+    """Trains the unfinished runs and prints the table; returns 1 if a run failed, else 0."""
     arguments = _parser().parse_args(argv)
     group = groups()[arguments.group]
     if arguments.only:
@@ -53,31 +53,31 @@ def main(argv: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks quality", description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--folder", type=Path, required=True, help="where runs, data and outputs are kept")
-    add("--group", choices=groups(), default="models", help="what is trained; the first of it is the baseline")
-    add("--only", default="", help="some of its names, with commas; default: all")
-    add("--seeds", type=whole_numbers, default="1", help="random seeds, with commas: a run for each")
+    add("--folder", type=Path, required=True, help="folder for runs, data and outputs")
+    add("--group", choices=groups(), default="models", help="group of variants; its first is the baseline")
+    add("--only", default="", help="comma-separated names from the group; default: all")
+    add("--seeds", type=whole_numbers, default="1", help="comma-separated random seeds: one run for each")
     add("--train_steps", type=int, default=1500, help="updates of each run")
-    add("--hparams", default="", help="changes of all sets, e.g. batch_size=1024")
+    add("--hparams", default="", help="hparams changed in all sets, e.g. batch_size=1024")
     add("--data", type=Path, help="folder of Multi30k's files; default: synthetic text")
     add(
         "--languages", type=two_endings, default="-".join(SIDES), help="endings of the files: source-target, e.g. de-en"
     )
-    add("--pairs", type=int, help="training pairs, those of a folder repeated or cut; default: all")
+    add("--pairs", type=int, help="training pairs, repeated or truncated; default: all")
     add("--vocab_size", type=int, default=8000, help="pieces of the joint vocabulary")
-    add("--parallel", type=int, default=1, help="runs at a time; they share out the cores")
+    add("--parallel", type=int, default=1, help="runs at a time; they divide the cores among them")
     add("--json", type=Path, help="file to write the table to")
-    add("--plot", type=Path, help="picture of the differences of BLEU to write, .svg or .png")
+    add("--plot", type=Path, help="file for a plot of BLEU differences, .svg or .png")
     return parser
 
 
 def whole_numbers(text: str) -> list[int]:
-    """Returns numbers that stand with commas."""
+    """Returns the integers of a comma-separated list."""
     return [int(number) for number in text.split(",")]
 
 
 def two_endings(text: str) -> tuple[str, str]:
-    """Returns the endings of source and target."""
+    """Returns the file extensions of source and target from a text such as `de-en`."""
     source, target = text.split("-")
     return source, target
 
@@ -85,7 +85,7 @@ def two_endings(text: str) -> tuple[str, str]:
 def _row(
     variant: Variant, runs: Sequence[Trained | SideError], first: Trained | SideError, references: Sequence[str]
 ) -> dict[str, Any]:
-    """Returns the figures of a variant; the paired test is of the outputs of the first seed."""
+    """Returns the figures of a variant; the paired test compares its outputs with the baseline's at the first seed."""
     done = [run for run in runs if isinstance(run, Trained)]
     scores = [run.bleu for run in done]
     return {
@@ -110,7 +110,7 @@ def _p_value(first: Trained | SideError, run: Trained | SideError, references: S
 
 
 def table(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Returns the lines of a Markdown table; what failed has no figures."""
+    """Returns the lines of a Markdown table; a variant without a finished run has no figures."""
     beside = any(row["paper"] for row in rows)
     lines = [
         "| | parameters | perplexity of dev | BLEU, mean | deviation | of each seed | p, first seed |"
@@ -130,7 +130,7 @@ def table(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def plot(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Draws how far each row is from the first in BLEU, beside the paper's difference where there is one."""
+    """Plots the BLEU difference of each row to the first, and that of the paper if all rows have one."""
     from matplotlib.figure import Figure  # takes a second to import
 
     others = [row for row in rows[1:] if row["bleu"] is not None]

@@ -1,4 +1,4 @@
-"""Measures the service: requests a second and latencies at several numbers of clients, and past what it can take."""
+"""Measures the server: requests per second and latencies with several numbers of clients, and under overload."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,19 +16,19 @@ WORK = "serving"
 PERCENTILES = (50, 95, 99)
 
 SMALL_ROOM = 16
-"""Texts that may wait where the service is asked for more than it can take."""
+"""Queue length of the server in the overload test, in texts."""
 
 
 def main(argv: list[str]) -> int:
     """Runs the measurement; returns its exit status."""
     parser = build_parser(WORK, __doc__, {})
     parser.set_defaults(turns=1)
-    parser.add_argument("--run", type=Path, help="run directory of a trained model; default: one trained here")
-    parser.add_argument("--engines", default=",".join(_engines()), help="what decodes, one after the other")
-    parser.add_argument("--clients", default="1,8,64", help="numbers of clients, each of whom waits for its answer")
-    parser.add_argument("--seconds", type=float, default=15.0, help="of asking, for each number of clients")
-    parser.add_argument("--warm_up", type=float, default=5.0, help="seconds of asking that are not counted")
-    parser.add_argument("--beam", type=int, default=4, help="hypotheses of the search")
+    parser.add_argument("--run", type=Path, help="run directory of a trained model; default: train one")
+    parser.add_argument("--engines", default=",".join(_engines()), help="decoding engines to measure")
+    parser.add_argument("--clients", default="1,8,64", help="numbers of clients; each sends one request at a time")
+    parser.add_argument("--seconds", type=float, default=15.0, help="duration of the load for each number of clients")
+    parser.add_argument("--warm_up", type=float, default=5.0, help="seconds of load that are not measured")
+    parser.add_argument("--beam", type=int, default=4, help="beam size")
     arguments = parser.parse_args(argv)
     setting = settings(arguments)
     run = arguments.run or trained_run(setting, setting.corpus(), TRAINED.get(setting.config.name, 1))
@@ -43,7 +43,7 @@ def _engines() -> list[str]:
 
 
 def _served(setting: Setting, engine: str, run: Path, texts: Sequence[str], counts: Sequence[int]) -> list[Row]:
-    """Returns the rows of a service whose engine is the one named."""
+    """Returns the rows of a server with the given engine."""
     most, warm_up, rows = max(counts), setting.arguments.warm_up, []
     flags = ("t2t-server", f"--output_dir=run={run}", f"--decode_beam_size={setting.arguments.beam}")
     flags = (*flags, f"--engine={engine}")
@@ -60,7 +60,7 @@ def _served(setting: Setting, engine: str, run: Path, texts: Sequence[str], coun
 
 
 def _take(setting: Setting, server: Server, texts: Sequence[str], clients: int) -> list[Load]:
-    """Returns what came of each turn; one that other processes disturbed is repeated."""
+    """Returns the load of each turn; repeats turns that other processes disturbed."""
     seconds, again = setting.arguments.seconds, setting.conditions.again
 
     def measure() -> Figures:

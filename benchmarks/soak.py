@@ -1,4 +1,4 @@
-"""Trains a tiny model for long, with evaluations and checkpoints, and shows whether memory, files or threads grow."""
+"""Trains a tiny model for long, with evaluations and checkpoints, to detect leaks of memory, files or threads."""
 
 import argparse
 import json
@@ -23,9 +23,9 @@ PAIRS, PIECES = 400, 600
 
 
 def main(argv: list[str]) -> int:
-    """Runs it; returns the exit status."""
+    """Trains and prints the table; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks soak", description=__doc__)
-    parser.add_argument("--updates", type=int, default=20_000, help="updates in all")
+    parser.add_argument("--updates", type=int, default=20_000, help="number of updates")
     parser.add_argument(
         "--every", type=int, default=500, help="updates between two evaluations, each with a checkpoint"
     )
@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
 
 
 def growth(held: list[dict]) -> float:
-    """Returns by how many MB a thousand updates the resident memory grows over the later half: a line fitted to it."""
+    """Returns the growth of resident memory in MB per 1,000 updates: the slope of a line fitted to the second half."""
     later = held[len(held) // 2 :]
     slope, _ = np.polyfit([one["update"] for one in later], [one["resident_mb"] for one in later], 1)
     return 1000 * float(slope)

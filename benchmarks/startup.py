@@ -1,4 +1,4 @@
-"""Compares how long `--help` and `--registry_help` take with one `import tensorflow`."""
+"""Compares the time of `t2t-trainer` with `--help` and `--registry_help` with that of `import tensorflow`."""
 
 from benchmarks.harness.flags import build_parser, settings
 from benchmarks.harness.rows import compared

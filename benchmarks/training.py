@@ -1,7 +1,7 @@
-"""Compares training: target tokens a second, memory, time to the first update, share of the processor's rate.
+"""Compares training: target tokens per second, memory, time to the first update, share of the matrix rate.
 
-Every side trains on the same batches in the same order, from random weights of its own; rows of `loss` show the last
-update's. Rows of `best` have the best variant of each program.
+Every side trains on the same batches in the same order, from its own random weights. `loss` rows have the loss of the
+last update; `best` rows compare the best variant of each program.
 """
 
 from typing import Any
@@ -20,14 +20,14 @@ WORK = "training"
 SEED = 1
 
 MOST_LOSS = 1.5
-"""Times ours: initial weights, dropout and the place of norms differ, so that losses are near each other, not equal."""
+"""Maximum ratio of a peer's loss to ours. Losses are not equal since initial weights, dropout and norms differ."""
 
 
 def main(argv: list[str]) -> int:
     """Runs the comparison; returns its exit status."""
     parser = build_parser(WORK, __doc__, TRAINING)
-    parser.add_argument("--steps", type=int, help="updates that are measured in a turn; default: by config")
-    parser.add_argument("--warm", type=int, help="updates before them; default: by config")
+    parser.add_argument("--steps", type=int, help="measured updates in a turn; default: set by --config")
+    parser.add_argument("--warm", type=int, help="warm-up updates before them; default: set by --config")
     arguments = parser.parse_args(argv)
     setting = settings(arguments, steps=arguments.steps, warm=arguments.warm)
     sides, missing = setting.sides(WORK, TRAINING)
@@ -40,7 +40,7 @@ def main(argv: list[str]) -> int:
 
 
 def training_job(setting: Setting) -> dict[str, Any]:
-    """Returns the job of every side; generates the data first."""
+    """Generates the data and returns the job of all sides."""
     config = setting.config
     prepared = prepare(setting.corpus(), setting.home, setting.arguments.vocab_size)
     return {
@@ -57,28 +57,28 @@ def training_job(setting: Setting) -> dict[str, Any]:
 
 
 class Batches:
-    """The batches that all sides train on: those that our pipeline draws first."""
+    """The batches that all sides train on: the first ones of our input pipeline."""
 
     def __init__(self, job: dict[str, Any], setting: Setting):
         ours = setting.ours("batches")
         self.facts = run(ours, job, setting.scratch, setting.conditions)
-        """`vocab_size`, `parameters`, and `padded`: positions of each batch by side as we train on it."""
+        """`vocab_size`, `parameters` and `padded`: for each batch, positions of inputs and targets with our padding."""
         arrays = np.load(job["batches"])
         measured = range(job["warm"], job["count"])
         targets = [arrays[f"targets_{number}"] for number in measured]
         inputs = [arrays[f"inputs_{number}"] for number in measured]
         self.tokens = sum(int((ids != 0).sum()) for ids in targets)
-        """Target tokens of the measured batches, without padding."""
+        """Number of target tokens of the measured batches, without padding."""
         self.all_tokens = sum(int((arrays[f"targets_{number}"] != 0).sum()) for number in range(job["count"]))
-        """Those of the batches before them too."""
+        """Number of target tokens of all batches, warm-up included."""
         positions = sum(self.facts["padded"][number]["targets"] for number in measured)
         self.padding = 1.0 - self.tokens / positions
-        """Share of their target positions."""
+        """Share of padding in the target positions of the measured batches."""
         self.flops = sum(
             update_flops(setting.config, self.facts["vocab_size"], len(target), source.shape[1], target.shape[1])
             for source, target in zip(inputs, targets, strict=True)
         )
-        """Operations of the measured updates."""
+        """Number of operations of the measured updates."""
 
 
 def _rows(setting: Setting, taken: list[Turns], batches: Batches) -> list[Row]:
@@ -110,24 +110,24 @@ def _rows(setting: Setting, taken: list[Turns], batches: Batches) -> list[Row]:
 
 
 def _check_same_batches(ours: Turns, batches: Batches, setting: Setting) -> None:
-    """Sees that the run trained on the tokens that the others were given."""
+    """Checks that our run trained on as many target tokens as the batches of the others have."""
     updates = setting.config.warm + setting.config.steps
     for figures in ours.figures:
         found = figures["tokens_per_update"] * updates
-        if not abs(found - batches.all_tokens) <= 0.5:  # NaN is no count either
+        if not abs(found - batches.all_tokens) <= 0.5:  # also catches NaN
             raise AssertionError(f"our run trained on {found} target tokens, the others on {batches.all_tokens}")
 
 
 def _check_losses(taken: list[Turns]) -> None:
-    """Strikes out a peer whose last loss shows that it does not learn what we do."""
+    """Disqualifies a peer whose last loss is too high: it does not train the same model on the same task."""
     ours = taken[0].figures[0]["loss"]
     for peer in taken[1:]:
         losses = peer.of(lambda figures: figures["loss"])
-        if not all(loss <= MOST_LOSS * ours for loss in losses):  # NaN is not either
+        if not all(loss <= MOST_LOSS * ours for loss in losses):  # also catches NaN
             peer.failure, peer.figures = f"its last loss is {losses[0]:.3g} nats a token, ours {ours:.3g}", []
 
 
 def _parameters(taken: list[Turns], batches: Batches) -> dict[str, int]:
-    """Returns how many weights each side trains."""
+    """Returns the number of trainable weights of each side."""
     theirs = {peer.name: peer.figures[0]["parameters"] for peer in taken[1:] if peer.figures}
     return {taken[0].name: batches.facts["parameters"], **theirs}

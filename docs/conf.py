@@ -3,7 +3,7 @@
 import os
 import re
 
-# The API reference imports TensorFlow, whose start-up lines say nothing.
+# The API reference imports TensorFlow; hide its start-up messages.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import t2t
@@ -19,7 +19,7 @@ html_title = f"t2t {release}"
 exclude_patterns = ["images"]
 
 myst_heading_anchors = 4
-nb_execution_mode = "off"  # the notebook is shown with the outputs it holds; a test executes it
+nb_execution_mode = "off"  # the notebook is shown with its stored outputs; a test executes it
 
 default_role = "code"  # docstrings write code in single backticks
 autodoc_member_order = "bysource"
@@ -31,7 +31,7 @@ LINK_OUT_OF_DOCS = re.compile(r"\[([^\]]*)\]\(\.\./[^)]*\)")
 
 
 def setup(app):
-    """Shows links to files of the checkout, which the site does not have, as their text alone."""
+    """Replaces links to files outside docs/, which the site does not contain, by their text."""
     app.connect("source-read", _drop_links_out_of_docs)
 
 

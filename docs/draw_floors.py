@@ -1,7 +1,8 @@
-"""Draws the floors of the package and what imports what: `python docs/draw_floors.py` writes docs/images/floors.svg.
+"""Draws the floors of the package and their imports: `python docs/draw_floors.py` writes docs/images/floors.svg.
 
-The floors are read from the table in docs/architecture.md, the lines from the imports of the code. A room is as wide as
-it has lines of code; a line goes from a room down to one that it imports, the thicker the more modules do.
+The floors are read from the table in docs/architecture.md, the imports from the code. Each package or top-level module
+is a room, whose width grows with its lines of code. A curve leads from a room to a lower one that it imports, and is
+thicker if more modules import it.
 """
 
 import ast
@@ -12,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs/images/floors.svg"
 WIDTH, FLOOR, ROOM, MARGIN, GAP = 1000, 92, 40, 90, 14
-"""Pixels: of the picture; from floor to floor, a room's height; left of the rooms, between them."""
+"""Pixels: width of the picture, distance between floors, height of a room, left margin, gap between rooms."""
 STYLE = """
   text { font: 13px system-ui, sans-serif; fill: #1d2733; }
   .name { text-anchor: middle; font-weight: 600; }
@@ -26,14 +27,14 @@ STYLE = """
 
 
 def read_floors() -> dict[str, list[str]]:
-    """Returns `0 names` -> rooms, from the top floor down."""
+    """Returns the rooms of each floor, with keys such as `0 names`, from the top floor down."""
     table = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d \w+) \| ([^|]*) \| [^|]*\|$", table, re.M)
     return {name: re.findall(r"`(\w+)`", rooms) for name, rooms in sorted(rows, reverse=True)}
 
 
 def read_code(rooms: list[str]) -> tuple[Counter, Counter]:
-    """Returns the lines of each room, and (room, imported room) -> how many of its modules import that."""
+    """Returns the lines of code of each room, and (room, imported room) -> number of importing modules."""
     lines, imports = Counter(), Counter()
     for path in sorted((ROOT / "t2t").rglob("*.py")):
         room = path.relative_to(ROOT / "t2t").with_suffix("").parts[0]
@@ -48,7 +49,7 @@ def read_code(rooms: list[str]) -> tuple[Counter, Counter]:
 
 
 def place_rooms(floors: dict[str, list[str]], lines: Counter) -> dict[str, tuple[float, float, float]]:
-    """Returns room -> (left, top, width); the widths of a floor share what its names leave."""
+    """Returns room -> (left, top, width); the space that names leave is shared in proportion to lines of code."""
     places = {}
     widest = max(sum(lines[room] for room in rooms) for rooms in floors.values())
     for number, rooms in enumerate(floors.values()):
@@ -73,7 +74,7 @@ def draw() -> str:
     for (user, used), count in sorted(imports.items()):
         (x1, y1, w1), (x2, y2, w2) = places[user], places[used]
         if y1 == y2:
-            continue  # neighbours on one floor: the order of the rooms says it
+            continue  # on one floor: the order of the rooms shows it
         start, end = (x1 + w1 / 2, y1 + ROOM), (x2 + w2 / 2, y2)
         bend = (end[1] - start[1]) / 2
         curve = f"M{start[0]:.0f} {start[1]:.0f}c0 {bend:.0f} {end[0] - start[0]:.0f} {bend:.0f} "

@@ -1,6 +1,6 @@
-"""What Python is asked to do that could reach beyond what a user named: files opened, programs begun, code run.
+"""Records actions of Python that may go beyond what a user asked for: opened files, started programs, executed code.
 
-What libraries of C open by themselves is not seen.
+Files that C libraries open themselves are not recorded.
 """
 
 import contextlib
@@ -25,10 +25,10 @@ def _hook(event: str, arguments: tuple) -> None:
 
 @contextlib.contextmanager
 def audited() -> Iterator[list[tuple[str, tuple]]]:
-    """Yields a list that grows by what is done in the `with` block: events of `sys.addaudithook`, their arguments."""
+    """Yields a list that collects the audit events of the `with` block and their arguments; see `sys.addaudithook`."""
     global _seen, _hooked
     if not _hooked:
-        sys.addaudithook(_hook)  # which stays for as long as the process does
+        sys.addaudithook(_hook)  # hooks cannot be removed
         _hooked = True
     _seen = found = []
     try:
@@ -38,7 +38,7 @@ def audited() -> Iterator[list[tuple[str, tuple]]]:
 
 
 def outside(events: list[tuple[str, tuple]], *folders: Path) -> set[str]:
-    """Returns which files and folders were opened that belong neither to some folders nor to what is installed."""
+    """Returns the opened files and folders outside the given folders and installed software."""
     installed = {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values(), *sys.path} - {""}
     inside = tuple(os.path.join(os.path.realpath(folder), "") for folder in {*folders, *installed, *SYSTEM})
     asked = {arguments[0] for event, arguments in events if event in ("open", "os.listdir", "os.scandir")}
@@ -47,16 +47,16 @@ def outside(events: list[tuple[str, tuple]], *folders: Path) -> set[str]:
 
 
 def programs(events: list[tuple[str, tuple]]) -> set[str]:
-    """Returns what was begun of other programs, or asked of the network."""
+    """Returns the events that start programs or use the network."""
     return {f"{event} {arguments}" for event, arguments in events if event in PROGRAMS}
 
 
 def unpickled(events: list[tuple[str, tuple]]) -> set[str]:
-    """Returns what pickles named."""
+    """Returns the names that pickles looked up."""
     return {".".join(arguments) for event, arguments in events if event == "pickle.find_class"}
 
 
 def executed(events: list[tuple[str, tuple]], folder: Path) -> set[str]:
-    """Returns the files in a folder whose code was run."""
+    """Returns the files in a folder whose code was executed."""
     files = {getattr(arguments[0], "co_filename", "") for event, arguments in events if event == "exec"}
     return {file for file in files if Path(file).resolve().is_relative_to(folder.resolve())}

@@ -1,4 +1,4 @@
-"""Small things that many tests are made of: specs, models, weights, batches.
+"""Small building blocks of tests: specs, models, weights, batches.
 
 Legend: B batch, S source length, T target length, V vocabulary.
 """
@@ -21,9 +21,9 @@ VOCABULARY = 13
 
 
 def tokens_spec(inputs=VOCABULARY, targets=VOCABULARY, shared=True, tells_words=False):
-    """A problem of tokens; `inputs=0` for one without a source side.
+    """Returns the spec of a problem with tokens; `inputs=0` for one without inputs.
 
-    With `tells_words`, every third token begins no word.
+    With `tells_words`, every third token does not start a word.
     """
     sizes = {"inputs": inputs, "targets": targets} if inputs else {"targets": targets}
     features = {
@@ -34,20 +34,20 @@ def tokens_spec(inputs=VOCABULARY, targets=VOCABULARY, shared=True, tells_words=
 
 
 def tiny_hparams(**changes):
-    """A Transformer of two layers, d 8, two heads, without dropout."""
+    """Returns hparams of a Transformer with two layers, d 8 and two heads, without dropout."""
     small = {"hidden_size": 8, "filter_size": 12, "num_heads": 2, "num_hidden_layers": 2, "max_length": 32}
     return TransformerHParams(**{**small, "layer_prepostprocess_dropout": 0.0, **changes})
 
 
 def tiny_transformer(spec=None, dtype="float32", seed=1, **changes):
-    """A Transformer whose every weight, norms and biases too, is random."""
+    """Returns a Transformer with random weights, including norms and biases."""
     hparams = tiny_hparams(**changes)
     model = Transformer(hparams, spec or tokens_spec(tells_words=hparams.positions == "words"), dtype=dtype)
     return randomise(model, seed)
 
 
 def randomise(model, seed=1):
-    """Gives every weight random values of about the size of trained ones."""
+    """Sets all weights to random values of about the size of trained ones."""
     rng = np.random.default_rng(seed)
     for variable in model.variables:
         inputs = variable.shape[0] if len(variable.shape) < 4 else math.prod(variable.shape[:-1])
@@ -59,33 +59,33 @@ def randomise(model, seed=1):
 
 @contextlib.contextmanager
 def shapes_alone():
-    """Weights that are made within are given no values, which takes seconds and gigabytes of the big sets'.
+    """Context in which created weights have shapes but no values, which would take seconds and gigabytes for big sets.
 
-    Keras forgets them after: at the end of the next scope of this kind it would make up for it.
+    Clears Keras's list of these weights, or it would initialize them at the end of the next such scope.
     """
     with keras.StatelessScope(initialize_variables=False):
         yield
-    keras.utils.clear_session(free_memory=False)  # collecting garbage takes longer than most models do
+    keras.utils.clear_session(free_memory=False)  # garbage collection takes longer than most models
 
 
 def weights_of(model):
-    """Weights by path, without the model's own name in front."""
+    """Returns weights by path without the model's name."""
     return {v.path.partition("/")[2]: np.asarray(v) for v in model.variables}
 
 
 def rows(rng, lengths, vocab_size=VOCABULARY):
-    """Random sequences of ids from 2 on, ended by 1, as lists."""
+    """Returns random sequences of ids >= 2 that end with 1, as lists; `lengths` include the end."""
     return [[*rng.integers(2, vocab_size, length - 1).tolist(), 1] for length in lengths]
 
 
 def padded(sequences, width=0):
-    """(B, width) int32, zero padded."""
+    """Returns sequences padded with 0, (B, width) int32; at least as wide as the longest."""
     width = max(width, *map(len, sequences))
     return np.array([[*row, *[0] * (width - len(row))] for row in sequences], np.int32)
 
 
 def batch(seed=0, sources=(5, 3, 7), targets=(4, 6, 2), vocab_size=VOCABULARY, widths=(0, 0)):
-    """Features of random pairs of these lengths, padded at least to `widths`."""
+    """Returns features of random pairs with given lengths, padded at least to `widths`."""
     rng = np.random.default_rng(seed)
     return {
         "inputs": padded(rows(rng, sources, vocab_size), widths[0]),
@@ -100,12 +100,12 @@ def total_loss(model, features, seed=None):
 
 
 def seed(*words):
-    """A seed of two words, of the type that the engine's training step gives."""
+    """Returns a seed tensor with the dtype that the engine's training step uses."""
     return keras.ops.convert_to_tensor(np.array(words, "uint32" if keras.backend.backend() == "jax" else "int64"))
 
 
 def copies(variable):
-    """The value of a variable, of Keras or of TensorFlow, on each device of this process."""
+    """Returns the value of a Keras or TensorFlow variable on each device of this process."""
     value = variable.value if isinstance(variable, keras.Variable) else variable
     if keras.backend.backend() == "jax":
         return [np.asarray(shard.data) for shard in value.addressable_shards]
@@ -113,25 +113,25 @@ def copies(variable):
 
 
 def numpy(x):
-    """A tensor as a float64 array."""
+    """Returns a tensor as a float64 array."""
     return keras.ops.convert_to_numpy(keras.ops.cast(x, "float32")).astype(np.float64)
 
 
 def largest_within(graph):
-    """Numbers in the largest tensor of a graph, its functions, which are the bodies of its loops, included."""
+    """Returns the number of elements of the largest tensor in a graph, including its functions, e.g. loop bodies."""
     names = [function.signature.name for function in graph.as_graph_def().library.function]
     graphs = [graph, *(graph._get_function(name).graph for name in names)]
     return max(t.shape.num_elements() or 0 for g in graphs for op in g.get_operations() for t in op.outputs)
 
 
 def idx(array):
-    """A file of MNIST's format, as bytes."""
+    """Returns an array in the file format of MNIST, as bytes."""
     return bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
 
 
 @contextlib.contextmanager
 def edited(path):
-    """Yields what a sealed file of JSON holds; what a test makes of it is written and sealed, as if by the library."""
+    """Yields the content of a sealed JSON file; writes and seals it again after the `with` block, with all changes."""
     path = Path(path)
     values = json.loads(path.read_text())
     values.pop(SEAL, None)

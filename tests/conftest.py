@@ -1,27 +1,27 @@
-"""What every test needs: a quiet engine with two logical devices, so that one machine holds two replicas."""
+"""Shared setup of all tests: a quiet engine with two logical devices, so that one machine can run two replicas."""
 
 import os
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# oneDNN makes a kernel for each shape: a seventh of the time of tests with many small shapes. The slow tests of .ci/run
-# have it, as users do.
+# oneDNN compiles a kernel for each shape: a seventh of the time of tests with many small shapes. The slow tests of
+# .ci/run use it, as users do.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
 import hypothesis
 import keras
 import pytest
 
-# How long a case takes is the machine's business: one that has other work to do is no fault of the code.
+# No deadline per example: time depends on the load of the machine.
 hypothesis.settings.register_profile("t2t", deadline=None)
 hypothesis.settings.load_profile("t2t")
 
 REPLICAS = 2
 SLOW_LIMIT_S = 1800
-"""Seconds after which a slow test counts as one that hangs; the limit of the others is in pyproject.toml."""
+"""Seconds after which a slow test counts as hanging; the limit of other tests is in pyproject.toml."""
 GOLDEN = Path(__file__).parent / "golden"
 collect_ignore = ["on_jax"]
-"""Tests that have a process of their own, see `tests/integration/test_jax.py`."""
+"""Tests that run in a separate process, see `tests/integration/test_jax.py`."""
 
 
 def pytest_addoption(parser):
@@ -29,7 +29,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    # Devices can be split only before the engine starts, which the first operation of any test makes it do.
+    # Devices can be split only before the engine starts, which the first operation of any test does.
     if keras.backend.backend() == "jax":
         import jax
 
@@ -40,9 +40,9 @@ def pytest_configure(config):
 
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * REPLICAS)
-    if "PYTEST_XDIST_WORKER" in os.environ:  # one of several processes, which would wait for each other's cores
+    if "PYTEST_XDIST_WORKER" in os.environ:  # several processes would compete for cores
         tf.config.threading.set_intra_op_parallelism_threads(1)
-    # Rewriting a graph costs more than running it once or twice. Tests that run commands have it, as users do.
+    # Graph optimization costs more than running a graph once or twice. Tests that run commands use it, as users do.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
@@ -55,7 +55,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def golden(request):
-    """Compares text with the file of a name under tests/golden/, or rewrites the file under --update-golden."""
+    """Returns a function that compares text with a file below tests/golden/, or rewrites it with --update-golden."""
 
     def compare(name, text):
         path = GOLDEN / name

@@ -1,6 +1,6 @@
-"""Stands for `t2t-trainer` where a test needs many runs: a run directory whose figures are a function of its hparams.
+"""A fake `t2t-trainer` for tests with many runs: it writes run directories with metrics computed from the hparams.
 
-It keeps what the tuner relies on: figures by evaluation, going on after a kill, SIGTERM, exit statuses.
+It supports the features that the tuner relies on: metrics of evaluations, resuming after a kill, SIGTERM, exit status.
 """
 
 import math
@@ -20,7 +20,7 @@ SPEC = ProblemSpec(name="digits", features={"targets": FeatureSpec(kind=FeatureK
 
 
 def bleu(learning_rate: float, seed: int, update: int) -> float:
-    """What the fake reports: best at a rate of 0.004, and better the longer it trains."""
+    """Returns the reported BLEU: best at a rate of 0.004, and higher with more updates."""
     return 90 - 20 * abs(math.log10(learning_rate / 0.004)) + update / 10 + seed / 100
 
 

@@ -1,4 +1,4 @@
-"""Generated data: of pairs, read back as text; of numbers in digits, with a class."""
+"""Helpers for generated data: reads pairs back as text, and classifies numbers."""
 
 import numpy as np
 

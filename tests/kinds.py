@@ -5,7 +5,7 @@ import numpy as np
 from t2t.specs.features import FeatureKind, FeatureSpec
 
 RATE = 400
-"""Samples a second of the sound here: a position every 16 samples, so that tests are quick."""
+"""Sample rate of the sound in Hz: one position every 16 samples, so that tests are fast."""
 SPECS = {
     FeatureKind.TOKENS: FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=13),
     FeatureKind.IMAGE: FeatureSpec(kind=FeatureKind.IMAGE, shape=(6, 5, 3)),
@@ -21,7 +21,7 @@ LENGTHS = {
 
 
 def example(kind, rng, length):
-    """One example of a kind, as the pipeline would give it."""
+    """Returns an example of a kind, as the input pipeline would."""
     if kind == FeatureKind.TOKENS:
         return np.array([*rng.integers(2, 13, length - 1), 1], np.int32)
     if kind in (FeatureKind.IMAGE, FeatureKind.VIDEO):
@@ -33,7 +33,7 @@ def example(kind, rng, length):
 
 
 def column(kind, seed, width=0):
-    """Three examples, padded where their lengths differ."""
+    """Returns three examples, padded if their lengths differ."""
     rng = np.random.default_rng(seed)
     rows = [example(kind, rng, length) for length in LENGTHS.get(kind, (0, 0, 0))]
     if kind not in LENGTHS:

@@ -1,4 +1,4 @@
-"""Whether a model learns: sequences to copy or reverse, training as a set of hparams says, greedy decoding.
+"""Tests whether a model learns: sequences to copy or reverse, training with an hparams set, greedy decoding.
 
 Legend: B batch, S source length, T target length.
 """
@@ -16,13 +16,13 @@ from t2t.training.schedules import learning_rate
 from tests.builders import numpy, padded, tokens_spec
 
 SYMBOLS = 4
-"""Ids 2 to 5 are what sequences are made of."""
+"""Number of symbols, the ids 2 to 5; 0 is padding and 1 the end of sequence."""
 LONGEST = 8
-"""Symbols of the longest sequence."""
+"""Maximum number of symbols in a sequence."""
 
 
 def pairs(rng, count, task, longest=LONGEST):
-    """Random sequences of ids and what `copy` or `reverse` makes of them, padded to one width."""
+    """Returns features with random sequences of ids as inputs, and copied or reversed ones as targets, padded."""
     inputs = [rng.integers(2, 2 + SYMBOLS, rng.integers(1, longest + 1)).tolist() for _ in range(count)]
     answers = [row[::-1] if task == "reverse" else row for row in inputs]
     return {
@@ -32,7 +32,7 @@ def pairs(rng, count, task, longest=LONGEST):
 
 
 def trained(model_class, hparams, task, rows=64, steps=None):
-    """A model after the updates of its set, each of `rows` pairs; `steps` for another number of them."""
+    """Returns a model trained with its hparams set on `rows` pairs per update; `steps` overrides the set's number."""
     keras.utils.set_random_seed(1)
     model = model_class(hparams, tokens_spec(2 + SYMBOLS, 2 + SYMBOLS))
     optimizer = build_optimizer(hparams)
@@ -41,7 +41,7 @@ def trained(model_class, hparams, task, rows=64, steps=None):
 
     @tf.function(autograph=False)
     def update(features, rate, step):
-        # Nothing is dropped: a seed decides which words are masked, where any are.
+        # There is no dropout; the seed is only for models that mask words.
         seed = tf.stack([tf.constant(1, tf.int64), step]) if model.mask_predicts else None
         with tf.GradientTape() as tape:
             loss, tokens = model.loss_sum(model.body(features, seed=seed), features["targets"])
@@ -61,7 +61,7 @@ def trained(model_class, hparams, task, rows=64, steps=None):
 
 
 def sequence_accuracy(model, task, count=200):
-    """Which fraction of unseen sequences is right as a whole, decoded greedily, by mask-predict or answered at once."""
+    """Returns the fraction of unseen sequences decoded without error, greedily, by mask-predict or in one pass."""
     unseen = pairs(np.random.default_rng(2), count, task)
     if model.autoregressive:
         found = greedy(model, unseen["inputs"], LONGEST + 1)
@@ -74,7 +74,7 @@ def sequence_accuracy(model, task, count=200):
 
 
 def greedy(model, inputs, length):
-    """Ids (B, length) as decoding one step at a time gives them, 0 after the end."""
+    """Returns ids (B, length) of greedy decoding with `decode_step`, 0 after the end."""
     encoded = model.encode({"inputs": inputs})
     cache, last = model.init_cache(encoded, len(inputs), length), np.zeros(len(inputs), np.int32)
     ended, found = np.zeros(len(inputs), bool), []

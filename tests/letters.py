@@ -1,4 +1,4 @@
-"""Problems of letters, and translators of small models on them, for tests of what serves a model."""
+"""Problems with letters as tokens, and translators of small models on them, for tests that serve models."""
 
 from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
 from t2t.inference.translator import Translator
@@ -23,7 +23,7 @@ class Letters(Text2Text):
 
 
 class LettersAlone(Text2Self):
-    """Letters alone."""
+    """Letters without inputs."""
 
     name = "letters_alone"
 
@@ -46,7 +46,7 @@ def letters(inputs=WORDS):
 
 
 def letters_alone():
-    """Letters alone, with a vocabulary."""
+    """Letters without inputs, with a vocabulary."""
     return LettersAlone().with_encoders({"targets": WORDS})
 
 
@@ -56,7 +56,7 @@ def moods():
 
 
 def translator_of(problem, model_class=Transformer, hparams=None, spec=None, decoding=(), **changes):
-    """A translator of a model of random weights whose end of sequence is seldom the likeliest id."""
+    """Returns a translator of a model with random weights that seldom selects the end of sequence."""
     model = randomise(model_class(hparams or tiny_hparams(**changes), spec or problem.spec()), 5)
     if model.target_embedding is not None and model.autoregressive:
         table = numpy(model.target_embedding.table)

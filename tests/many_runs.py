@@ -1,4 +1,4 @@
-"""Run directories as training leaves them, without training: records, figures and pointers, as many as a test wants."""
+"""Writes many run directories as training would, without training: records, metrics and checkpoint pointers."""
 
 import json
 import math
@@ -20,7 +20,7 @@ SPEC = ProblemSpec(
 
 
 def write_run(folder: Path, points: int, seed: int = 0, steps: int | None = None, **hparams) -> RunDir:
-    """Writes a run of so many log steps of training, and an evaluation after each twentieth."""
+    """Writes a run with `points` log steps of training, and an evaluation after every twentieth."""
     values = transformer_tiny().replace(train_steps=steps or points * EVERY, **hparams)
     record = RunRecord(
         problem=SPEC.name, model="transformer", hparams_set="transformer_tiny", hparams=values.to_dict(), spec=SPEC,
@@ -48,7 +48,7 @@ def write_run(folder: Path, points: int, seed: int = 0, steps: int | None = None
 
 
 def write_runs(folder: Path, count: int, points: int) -> None:
-    """Writes runs `group_<g>/run_<n>`, which differ in a few hparams."""
+    """Writes runs `group_<g>/run_<n>` that differ in a few hparams."""
     for number in range(count):
         changes = {"learning_rate": 0.001 * (1 + number % 7), "num_heads": 1 << number % 3}
         write_run(folder / f"group_{number % 5}" / f"run_{number:02d}", points, number, **changes)

@@ -1,4 +1,4 @@
-"""What every sequence model is asked in its own tests: derivatives against differences, steps of beams.
+"""Checks that the tests of all sequence models share: logits, dropout, derivatives, decoding steps of beams.
 
 Legend: N rows decoded together, T target length, V vocabulary.
 """
@@ -13,7 +13,7 @@ TOLERANCE = {"float32": {"rtol": 1e-4, "atol": 1e-5}, "mixed_bfloat16": {"rtol":
 
 
 def check_logits(model, reference, sources, targets, width, atol=1e-4):
-    """At every position that holds data the logits are a reference model's, though a batch is padded to `width`."""
+    """Checks that the logits at unpadded positions equal a reference model's, in a batch padded to `width`."""
     features = batch(sources=sources, targets=targets, widths=(width, 8))
     found = numpy(model(features))
     for b in range(len(sources)):
@@ -22,7 +22,7 @@ def check_logits(model, reference, sources, targets, width, atol=1e-4):
 
 
 def check_dropout_follows_its_seed(model):
-    """One seed is one loss, another is another, and without a seed nothing is dropped."""
+    """Checks that the loss is a function of the seed, and that there is no dropout without a seed."""
     features = batch()
     losses = [total_loss(model, features, seed)[0] for seed in map(dropout_seed, (2, 2, 3))]
     assert losses[0] == losses[1] != losses[2]
@@ -30,7 +30,7 @@ def check_dropout_follows_its_seed(model):
 
 
 def dropout_seed(number):
-    """A seed as the training step gives it."""
+    """Returns a seed tensor like that of the training step."""
     return keras.ops.convert_to_tensor(np.array((1, number), np.int64))
 
 
@@ -49,7 +49,7 @@ def loss_of_reference(build, features):
 
 
 def directional_derivatives(model, features, reference_loss):
-    """Yields of every weight its path, the model's derivative of the loss in some direction, and the reference's."""
+    """Yields for every weight its path and the loss derivatives of model and reference in a random direction."""
 
     @tf.function(input_signature=[{name: tf.TensorSpec([None, None], tf.int32) for name in features}])
     def gradients_of(features):
@@ -67,7 +67,7 @@ def directional_derivatives(model, features, reference_loss):
 
 
 def check_steps_of_beams(model, dtype, sources=(5, 1, 7), beams=2, length=5):
-    """Steps of several beams of each sentence, in a graph of unknown sizes, give what teacher forcing does."""
+    """Checks that decoding steps of several beams per sentence, in a graph of unknown sizes, equal teacher forcing."""
     features = batch(sources=sources, targets=(5,) * len(sources))
     targets_NT = padded(rows(np.random.default_rng(3), [length] * len(sources) * beams))
     full_NTV = numpy(model({"inputs": np.repeat(features["inputs"], beams, axis=0), "targets": targets_NT}))
@@ -89,7 +89,7 @@ def check_steps_of_beams(model, dtype, sources=(5, 1, 7), beams=2, length=5):
 
 
 def _of_unknown_sizes(tensor):
-    """Of any number of rows; an axis of size 0 is one that grows."""
+    """Returns a tensor spec with any number of rows; an axis of size 0 may grow."""
     if tensor is None:
         return None
     sizes = [None if axis == 0 or size == 0 else size for axis, size in enumerate(tensor.shape)]

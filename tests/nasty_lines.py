@@ -1,6 +1,6 @@
-"""Lines that text files of the world hold and programs stumble over, as bytes without their end; and ways to draw them.
+"""Lines of real text files that break programs, as bytes without line end, and strategies that sample them.
 
-None holds a line end, begins as a packed file does or as one of UTF-16: what a file is, its first bytes say.
+None contains a line end, or starts like a compressed or UTF-16 file, since the first bytes determine the file type.
 """
 
 from collections import Counter
@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 from t2t.files.lines import clean_line
 
 BLANK = [b"", b" ", b"\t", b"  \t ", "\u00a0".encode(), "\u3000\u2007\u202f\u180e".encode(), b"\x0b\x0c"]
-"""Nothing, and white space that is not all ASCII."""
+"""Empty lines and white space, not only ASCII."""
 
 FALSE_LINE_ENDS = [
     b"\r", b"a\rb", b"a\r", b"\ra", b"a\x0bb\x0cc", b"a\x1cb\x1dc\x1ed\x1f", "a\x85b".encode(), "\x85".encode(),
     "\u2028".encode(), "a\u2028b\u2029c".encode(),
 ]  # fmt: skip
-"""Where str.splitlines and some editors end a line, and files do not."""
+"""Characters that end a line for str.splitlines and some editors, but not in files."""
 
 DAMAGED = [
     b"\0", b"a\0b", b"\0\0", b"a\xff", b"\x80abc", b"\xc0\x80", b"\xe2\x28\xa1", b"\xf4\x90\x80\x80", b"a\xed\xa0\x80b",
     b"\xed\xb0\x80", b"\xed\xa0\xbd\xed\xb8\x80", b"caf\xe9", b"\xef\xbb", b"\xe4\xb8",
 ]  # fmt: skip
-"""NULs; bytes that are no UTF-8, among them halves of surrogate pairs and characters cut short."""
+"""NULs; invalid UTF-8, including halves of surrogate pairs and truncated characters."""
 
 MARKS = [b"\xef\xbb\xbf", b"a\xef\xbb\xbfb", b"\xef\xbb\xbf\xef\xbb\xbfa"]
 """Byte-order marks."""
@@ -36,7 +36,7 @@ SCRIPTS = [
         "\x1b[31mred\x1b[0m \x7f\x01\b",
     )
 ]  # fmt: skip
-"""From right to left, zero-width, combining, private, no characters at all, odd digits and cases, control codes."""
+"""Right-to-left, zero-width, combining, private and unassigned characters, unusual digits and cases, control codes."""
 
 NOTATION = [
     *(b"<pad>", b"</s>", b"<EOS>", b"<pad> </s> <unk> <EOS> <s> UNK <UNK> <pad>_ <EOS>_", b"UNK", b"<0x41>"),
@@ -46,7 +46,7 @@ NOTATION = [
     *(b"%s %d {} {0} $HOME `ls`", b"--help", b"-", b"0", b"{\"a\": 1}", b"&lt;&amp;<script>", b"a=b,c=[d]"),
     *(b"a\tb", b"a\tb\tc\td\te", b"\ta", b"a\t"),
 ]  # fmt: skip
-"""What vocabularies, trees, formats and shells write in."""
+"""Syntax of vocabularies, trees, formats and shells."""
 
 LONG = [b"x" * 3000, "\u4e2d".encode() * 1000, b"a " * 1500, b"(" * 3000, b"(A " * 500 + b"x" + b")" * 500, b" " * 3000]
 
@@ -62,17 +62,17 @@ _MAGIC = (b"\x1f\x8b", b"\xff\xfe", b"\xfe\xff")
 
 
 def read_as(line: bytes) -> str:
-    """Returns the text that is read of a line in the midst of a file."""
+    """Returns the text that is read from a line that is not the first of a file."""
     return clean_line(line.removesuffix(b"\r"), Counter())
 
 
 def nasty_lines():
-    """A strategy for lines: those above, bytes, and texts."""
+    """Returns a strategy for lines: those above, bytes, and texts."""
     drawn = st.one_of(st.binary(max_size=12), st.text(max_size=12).map(str.encode))
     lines = drawn.map(lambda line: line.replace(b"\n", b"")).filter(lambda line: line[:2] not in _MAGIC)
     return st.one_of(st.sampled_from(NASTY_LINES), lines)
 
 
 def nasty_texts():
-    """A strategy for texts as they are read of such lines."""
+    """Returns a strategy for the texts that are read from such lines."""
     return nasty_lines().map(read_as)

@@ -1,4 +1,4 @@
-"""Executes docs/walk.ipynb; `python tests/notebook.py` also stores what its cells show in it."""
+"""Executes docs/walk.ipynb; `python tests/notebook.py` also stores the outputs of its cells."""
 
 import os
 import re
@@ -11,11 +11,11 @@ from nbclient import NotebookClient
 
 WALK = Path(__file__).resolve().parent.parent / "docs/walk.ipynb"
 NOISE = re.compile(r"^(normalizer\.cc|INFO:tensorflow:).*\n?", re.M)
-"""What libraries say while they start."""
+"""Start-up messages of libraries."""
 
 
 def executed(folder: Path, updates: int | None = None) -> nbformat.NotebookNode:
-    """Returns the notebook with the outputs of an execution in a folder; `updates` of training instead of its own."""
+    """Executes the notebook in a folder and returns it with outputs; `updates` overrides its training updates."""
     book = nbformat.read(WALK, as_version=4)
     for cell in book.cells:
         if updates is not None:

@@ -1,4 +1,4 @@
-"""Libraries that tests compare with and that the project does not need, where they are at hand."""
+"""Optional libraries for comparisons in tests, which the project itself does not need."""
 
 import importlib.util
 import subprocess
@@ -15,7 +15,7 @@ _PACKAGES = "import site; print(site.getsitepackages()[0])"
 
 
 def transformers_python() -> str:
-    """Returns a Python with transformers: this one, or that of `python -m benchmarks imports`; skips without."""
+    """Returns a Python with transformers: this one, or that of `python -m benchmarks imports`; else skips the test."""
     if all(map(importlib.util.find_spec, ("transformers", "torch"))):
         return sys.executable
     folder = ENVIRONMENTS["huggingface_text"].folder(peers_home())
@@ -25,7 +25,7 @@ def transformers_python() -> str:
 
 
 def with_transformers(folder) -> str:
-    """Returns a line of shell after which this Python has transformers, behind all packages of its own."""
+    """Returns a shell command that makes transformers importable in this Python, after all its own packages."""
     python = transformers_python()
     packages = subprocess.run([python, "-c", _PACKAGES], capture_output=True, text=True, check=True).stdout.split()
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""Pictures of pages: drawn to a temporary folder, or to the documentation where T2T_IMAGES=docs says so."""
+"""Screenshots of pages: written to a temporary folder, or with T2T_IMAGES=docs to the documentation."""
 
 import io
 import os
@@ -12,7 +12,7 @@ MOST_BYTES = 100_000
 
 
 def save_picture(screenshot, name, folder):
-    """Writes a screenshot as a small picture, to `folder` unless the documentation's are drawn; returns its size."""
+    """Writes a screenshot as a small image to `folder`, or to the documentation if selected; returns its size."""
     picture = Image.open(io.BytesIO(screenshot))
     path = (IMAGES if DRAWS_DOCS else folder) / name
     picture.quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)

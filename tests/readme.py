@@ -2,10 +2,10 @@
 
 A mark is an HTML comment on the line before a fenced block:
 
-    run: NAME      is executed: bash by a shell, python as a file; pycon must show what it says
-    write: PATH    is written to that path of the folder in which the page's blocks are executed
-    file: PATH     is that file of the project, without its comments and the docstring at its head
-    excerpt: PATH  stands in that file of the project word for word
+    run: NAME      is executed: bash by a shell, python as a file; pycon must print the shown outputs
+    write: PATH    is written to that path in the folder in which the page's blocks are executed
+    file: PATH     equals that file of the project, without comments and module docstring
+    excerpt: PATH  occurs verbatim in that file of the project
 """
 
 import os
@@ -21,9 +21,9 @@ _NAMES = (
     "constraints", "exporting", "fine_tuning", "insight", "paper", "parsing", "serving", "speech", "speed", "video",
 )  # fmt: skip
 GUIDES = (README, *(ROOT / f"docs/{name}.md" for name in _NAMES))
-"""README and the pages that go on from it: each name of a block stands once in all of them."""
+"""README and the guides that continue it; block names are unique across them."""
 PHRASES = ["einundzwanzig Katzen", "der Zug fährt um halb sieben ab"]
-"""What the first line of the README writes."""
+"""Translations that the first command of the README prints."""
 PAGES = (README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")))
 
 _BLOCK = re.compile(
@@ -41,20 +41,20 @@ class Block(NamedTuple):
     """A fenced block and the mark before it."""
 
     kind: str
-    """`run`, `write`, ...; empty where the block has no mark."""
+    """`run`, `write`, ...; empty if the block has no mark."""
     name: str
     language: str
     text: str
 
 
 def blocks(*pages: Path) -> list[Block]:
-    """Returns the fenced blocks of pages in their order; those of README and its guides where none is named."""
+    """Returns the fenced blocks of pages in order; by default those of README and its guides."""
     found = [one for page in pages or GUIDES for one in _BLOCK.finditer(page.read_text(encoding="utf-8"))]
     return [Block(one["kind"] or "", one["name"] or "", one["language"], one["text"]) for one in found]
 
 
 def block(name: str, kind: str = "run", page: Path | None = None) -> str:
-    """Returns the text of the block with a mark, of README and its guides where no page is named.
+    """Returns the text of the block with a mark; by default searches README and its guides.
 
     Raises:
         LookupError: there is none, or more than one.
@@ -67,7 +67,7 @@ def block(name: str, kind: str = "run", page: Path | None = None) -> str:
 
 
 def shortened(commands: str) -> str:
-    """Returns commands in which every training is six updates of a very small model, with three checkpoints."""
+    """Returns the commands with each training cut down to six updates of a very small model, with three checkpoints."""
     lines = []
     for line in commands.splitlines():
         command = next((name for name in ("t2t-trainer", "t2t-tune") if name in line), "")
@@ -79,11 +79,11 @@ def shortened(commands: str) -> str:
 
 
 _SECONDS = 1200
-"""A block that takes longer hangs."""
+"""Seconds after which a block counts as hanging."""
 
 
 def translate_quickstart(folder: Path, before: str = "") -> list[str]:
-    """Trains what the README's first line trains, and returns its translations; `before` comes before the command."""
+    """Trains with the README's first command, with `before` in front of `t2t-trainer`; returns its translations."""
     _, _, line = block("quickstart").rpartition("&& ")
     texts, _, command = line.replace(".venv/bin/", "").replace("quickstart/", "").partition("| ")
     done = execute("bash", f"{texts}| {before} {command}", folder)
@@ -92,12 +92,12 @@ def translate_quickstart(folder: Path, before: str = "") -> list[str]:
 
 
 def execute(language: str, text: str, folder: Path) -> subprocess.CompletedProcess:
-    """Runs a block as a newcomer would: a home of one's own, the commands of this interpreter's environment on PATH.
+    """Runs a block as a newcomer would: with a new home, and the commands of this interpreter's environment on PATH.
 
     Args:
         language: bash, python or pycon.
-        text: of the block.
-        folder: where; it is the home, too.
+        text: text of the block.
+        folder: working directory, and home.
     """
     command = {
         "bash": ["bash", "-euo", "pipefail"],

@@ -1,11 +1,11 @@
-"""Names that are registered for the length of a test."""
+"""Temporary registrations for tests."""
 
 import contextlib
 
 
 @contextlib.contextmanager
 def forgotten(*registries):
-    """Forgets, at the end of the `with` block, every name that was registered in it."""
+    """Removes, at the end of the `with` block, all names that were registered in it."""
     before = [set(registry.names()) for registry in registries]
     try:
         yield
@@ -16,7 +16,7 @@ def forgotten(*registries):
 
 @contextlib.contextmanager
 def registered(registry, name, value):
-    """Registers a value, frozen or not, for the length of the `with` block."""
+    """Registers a value for the duration of the `with` block, even if the registry is frozen."""
     with forgotten(registry):
         with registry.open():
             registry.register(name)(value)

@@ -1,4 +1,4 @@
-"""A translator without a model: what a file goes through, and nothing else."""
+"""A translator without a model, for tests of the processing of files."""
 
 import hashlib
 
@@ -9,12 +9,12 @@ from t2t.inference.translator import Hypothesis, Translator
 
 
 class Reverser:
-    """Writes each text backwards, and what it was told; ids are code points. Breaks down where `breaks` says."""
+    """Outputs each text reversed, with its position in the file; ids are code points. Fails on texts with `breaks`."""
 
     def __init__(self, longest_input=50, has_inputs=True, weights="w", breaks=None):
         self.longest_input, self.has_inputs, self.weights, self.breaks = longest_input, has_inputs, weights, breaks
         self.asked = []
-        """Every text that was ever translated, in order."""
+        """All translated texts in order."""
 
     def settings(self, n_best=1, *, seed=0, **changes):
         if n_best > 4:
@@ -31,7 +31,7 @@ class Reverser:
     encode_targets = encode_prefixes = encode
 
     def score_ids(self, sources, targets, *, on_done=None):
-        """Minus a thousand lengths of the source and one of the target, so that it is seen what was scored."""
+        """Returns scores that reveal the pair: -(1000 * source length + target length)."""
         texts = ["".join(map(chr, ids)) for ids in targets]
         if self.breaks and any(self.breaks in text for text in texts):
             raise ConnectionError("the power is gone")

@@ -1,4 +1,4 @@
-"""Whole searches, put together as the engines do: tests of searches by themselves need no model and no batches."""
+"""Runs whole searches as the engines do, so that tests of searches need no model and no batches."""
 
 from keras import ops
 
@@ -10,12 +10,12 @@ from t2t.layers.beams import reorder_rows
 
 
 def limits_of(max_steps, batch_size):
-    """Returns the limit of each sentence, (B,) int32, of one int or (B,)."""
+    """Returns the length limit of each sentence, (B,) int32, from one int or (B,)."""
     return ops.broadcast_to(ops.cast(ops.convert_to_tensor(max_steps), "int32"), (batch_size,))
 
 
 def searched(search, step_fn, state, width=None, first_states=None):
-    """Runs a `BeamSearch` or a `RollOut` from beginning to end; `first_states` are those of its automaton."""
+    """Runs a `BeamSearch` or a `RollOut` from start to end; `first_states` are the initial states of its automaton."""
     width = ops.max(search.limits) if width is None else width
     start = search.start(state, width)
     start = start if first_states is None else search.constrain(start, first_states)
@@ -50,7 +50,7 @@ def decode(
     step_fn, state, settings, *, batch_size, vocab_size, max_steps, sentence_seeds=None, reorder=reorder_rows,
     prefix=None, constraints=None,
 ):  # fmt: skip
-    """Searches as settings say; `constraints` are `BatchConstraints`."""
+    """Runs the search that settings select; `constraints` are `BatchConstraints`."""
     seeds = ops.arange(batch_size, dtype="int32") if sentence_seeds is None else sentence_seeds
     limits = limits_of(max_steps, batch_size)
     automaton, first_states = (None, None) if constraints is None else constraints[:2]

@@ -11,7 +11,7 @@ from t2t.training.optimizers import build_optimizer
 
 
 class Slopes(keras.Model):
-    """A model whose gradient is given: the loss of a batch is w . slopes, over as many tokens as `targets` holds."""
+    """A model with a given gradient: the loss sum of a batch is w . slopes; its tokens are those of `targets`."""
 
     def __init__(self, start=(0.0, 0.0), dtype="float32"):
         super().__init__(name="slopes")
@@ -28,7 +28,7 @@ class Slopes(keras.Model):
 
 
 def slopes(*rows, tokens=1):
-    """A batch with these gradients and so many tokens."""
+    """Returns a batch with given gradients and number of tokens."""
     return {"slopes": np.array(rows, np.float32), "targets": np.array([[2] * tokens + [0]], np.int32)}
 
 

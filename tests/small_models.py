@@ -1,4 +1,4 @@
-"""Every registered model, made small, in variants that hparams of its family allow."""
+"""Small versions of all registered models, in the variants that their hparams allow."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ SMALL = {
     "max_length": 16, "label_smoothing": 0.1, "num_experts": 3, "num_rec_steps": 2, "layer_sizes": (1, 1),
     "img_len": 2, "block_length": 3,
 }  # fmt: skip
-"""What makes a model small; a family has the fields that it has."""
+"""Hparams of a small model; each family uses those that it has."""
 VARIANTS = {
     "default": {},
     "other norms and positions": {"norm_position": "pre", "positions": "learned", "attention_bias": True},
@@ -45,9 +45,9 @@ VARIANTS = {
 
 
 def small_hparams(model_class, variant):
-    """The model's section made small, without dropout; None where the family lacks what the variant changes.
+    """Returns small model hparams without dropout, or None if the family lacks hparams of the variant.
 
-    Biases of heads cannot be shared by layers with different numbers of heads, which an Evolved Transformer has.
+    The Evolved Transformer cannot share biases of heads, since its layers have different numbers of heads.
     """
     fields = {field.name for field in dataclasses.fields(model_class.hparams_class)}
     has_two_numbers_of_heads = model_class.registered_name() == "evolvedtransformer"

@@ -1,4 +1,4 @@
-"""Object stores for tests: one in memory, in this process, and a server of S3 on this machine."""
+"""Object stores for tests: one in the memory of this process, and a local S3 server."""
 
 import contextlib
 import uuid
@@ -11,7 +11,7 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AW
 
 
 class MemoryStore:
-    """`memory://`, asked without another process; `fail` may raise before an operation of fsspec."""
+    """`memory://`, accessed in this process; `fail` may raise an error before an fsspec operation."""
 
     def __init__(self, renew_s=0.05, takeover_s=30.0):
         self.notes = []
@@ -31,7 +31,7 @@ class MemoryStore:
 
 @contextlib.contextmanager
 def memory_store(monkeypatch, cache):
-    """Yields a store in memory that this process talks to, with its mirror in a folder."""
+    """Yields an in-memory store that this process uses, with its mirror in a folder."""
     store = MemoryStore()
     store.clear()
     monkeypatch.setenv("T2T_CACHE", str(cache))
@@ -43,7 +43,7 @@ def memory_store(monkeypatch, cache):
 
 @contextlib.contextmanager
 def s3_server():
-    """Yields the environment with which commands reach a server of S3 on this machine."""
+    """Yields the environment variables with which commands use a local S3 server."""
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -57,10 +57,10 @@ def s3_server():
 
 @contextlib.contextmanager
 def bucket(environment, monkeypatch, cache):
-    """Yields the address of a new bucket, which commands in this process reach."""
+    """Yields the address of a new bucket that commands in this process can use."""
     for name, value in {**environment, "T2T_CACHE": str(cache)}.items():
         monkeypatch.setenv(name, value)
-    client._close()  # the agent of another test has another environment
+    client._close()  # the client of another test has another environment
     name = f"b{uuid.uuid4().hex[:12]}"
     s3(environment).create_bucket(Bucket=name)
     yield f"s3://{name}"

@@ -1,4 +1,4 @@
-"""A task for pipelines, of a module that processes of pipelines can import."""
+"""A pipeline task, in a module that the processes of pipelines can import."""
 
 import dataclasses
 import os
@@ -11,19 +11,19 @@ from t2t.pipelines.task import Failures
 
 @dataclasses.dataclass(frozen=True)
 class Touch:
-    """Leaves a file for each element; one element may do something else."""
+    """Creates a file for each element; one element may fail."""
 
     folder: Path
     count: int = 5
     failing: int = -1
     error: type[Exception] | None = None
-    """What the failing element raises."""
+    """Exception that the failing element raises."""
     tries: int = 100
-    """How often it does."""
+    """Number of times that it raises."""
     dies: bool = False
     """Whether the process ends at the failing element."""
     seconds: float = 0.0
-    """How long the failing element takes."""
+    """Duration of the failing element."""
 
     @property
     def failures(self) -> Failures:
@@ -31,12 +31,12 @@ class Touch:
         return Failures(self.folder / "failures")
 
     def open(self) -> str:
-        """Notes that it was called."""
+        """Counts its calls."""
         _note(self.folder / "opened")
         return "opened"
 
     def run(self, opened: Any, element: int) -> dict[str, int]:
-        """Leaves a file."""
+        """Creates the file of an element, or fails."""
         assert opened == "opened"
         if element == self.failing:
             (self.folder / "pid").write_text(str(os.getpid()))
@@ -49,12 +49,12 @@ class Touch:
         return {"elements": 1, f"times {element}": 10}
 
     def is_done(self, element: int) -> bool:
-        """Returns whether the file is there."""
+        """Returns whether the file of an element exists."""
         return (self.folder / f"{element}.done").exists()
 
 
 def _note(path: Path) -> int:
-    """Notes a call; returns how many there were."""
+    """Counts a call in a file; returns the number of calls so far."""
     with path.open("a") as file:
         file.write("x")
     return path.stat().st_size

@@ -1,18 +1,18 @@
-"""Waits of tests: each has a limit, so that what never comes fails its own test and keeps no other waiting."""
+"""Waiting with a time limit, so that an event that never occurs fails only its own test."""
 
 import threading
 import time
 from collections.abc import Callable
 
 LIMIT_S = 120.0
-"""Nothing that a test waits for takes so long, even on a busy machine."""
+"""Limit in seconds, longer than any event that tests wait for takes on a busy machine."""
 
 
 def wait_until(is_so: Callable[[], bool], what: str, seconds: float = LIMIT_S) -> None:
-    """Asks again and again whether something is so.
+    """Polls until a condition holds.
 
     Raises:
-        AssertionError: it did not become so; the message says what.
+        AssertionError: the time limit was exceeded; the message names the condition.
     """
     limit = time.monotonic() + seconds
     while not is_so():
@@ -21,7 +21,7 @@ def wait_until(is_so: Callable[[], bool], what: str, seconds: float = LIMIT_S) -
 
 
 def start_thread(target: Callable[..., object], *args: object) -> threading.Thread:
-    """Starts a thread that keeps no process from ending."""
+    """Starts a daemon thread, which does not keep the process alive."""
     thread = threading.Thread(target=target, args=args, daemon=True)
     thread.start()
     return thread

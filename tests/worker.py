@@ -1,4 +1,4 @@
-"""Trains as one of several workers, and sends itself a signal: `python -m tests.worker SIGNAL UPDATE FLAGS...`."""
+"""Trains as one of several workers and sends itself a signal: `python -m tests.worker SIGNAL UPDATE FLAGS...`."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from t2t.runs import training
 
 
 class SendSignal(keras.callbacks.Callback):
-    """Sends this process a signal when an update begins."""
+    """Sends this process a signal when an update starts."""
 
     def __init__(self, number, update):
         super().__init__()

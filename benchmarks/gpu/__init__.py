@@ -1,12 +1,12 @@
-"""Training on a graphics processor: tokens a second and share of its matrix rate, and PyTorch on the same card.
+"""Compares training on a GPU with PyTorch: tokens per second and share of the card's matrix rate.
 
     KERAS_BACKEND=jax python -m benchmarks gpu --config=base,big
 
-Ours runs through TensorFlow and the project's own update, compiled by XLA, as `t2t-trainer` does it on a GPU, and not
-compiled; or through JAX with a minimal update where `KERAS_BACKEND=jax` (the models are `keras.ops` alone). Both sides
-train on the same batches of one shape, without padding, in bfloat16 with float32 weights; PyTorch compiled, with its
-fused attention. `precision` and `tensorfloat32` in the file of `--json` say how each side multiplied. Without a GPU all
-of it runs on the processor: to see that it works, with `--config=tiny --steps=2 --batch_size=256`.
+By default our side uses TensorFlow and the project's own update, with XLA (the default of `t2t-trainer` on a GPU) and
+without. With `KERAS_BACKEND=jax` it uses a minimal update on JAX; the models use only `keras.ops`. PyTorch is compiled
+and uses its fused attention. Both sides train on the same batch, without padding, in bfloat16 with float32 weights.
+`precision` and `tensorfloat32` in the file of `--json` describe the arithmetic of each side. Without a GPU everything
+runs on the CPU; to try that, use `--config=tiny --steps=2 --batch_size=256`.
 """
 
 import argparse
@@ -28,7 +28,7 @@ SIDES = {"torch": "benchmarks.gpu.torch_step"}
 FACTS = (
     "device", "precision", "tensorfloat32", "flops", "matrix_flops", "peak_memory_mb", "parameters", "versions",
 )  # fmt: skip
-"""What a side says of itself, kept in the rows."""
+"""Fields of a side's result that are copied to the rows."""
 
 
 def main(argv: list[str]) -> int:
@@ -50,24 +50,24 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks gpu", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--config", default="base,big", help=f"sizes of the model: some of {', '.join(SIZES)}; default base,big")
-    add("--batch_size", type=int, default=25_600, help="tokens a side of a batch; default 25600, the paper's")
+    add("--batch_size", type=int, default=25_600, help="target tokens of a batch; default 25600, the paper's")
     add("--length", type=int, default=32, help="tokens of each sequence; default 32")
     add("--vocab_size", type=int, default=37_000, help="pieces of the joint vocabulary; default 37000, the paper's")
-    add("--steps", type=int, default=20, help="updates that are measured in a turn; default 20")
-    add("--turns", type=int, default=3, help="how often the updates are measured; default 3")
+    add("--steps", type=int, default=20, help="measured updates in a turn; default 20")
+    add("--turns", type=int, default=3, help="measured turns; default 3")
     add(
         "--xla",
         default="on,off",
         choices=("on", "off", "on,off"),
         help="whether XLA compiles TensorFlow's update; default on,off",
     )
-    add("--peers", default="torch", help="torch, or empty for ours alone")
+    add("--peers", default="torch", help="torch, or empty to measure only this project")
     add("--json", type=Path, help="file to write the rows to")
     return parser
 
 
 def _compare(name: str, arguments: argparse.Namespace) -> list[Row]:
-    """Returns the rows of a configuration; the sides have the card one after the other."""
+    """Returns the rows of a configuration; the sides use the card one at a time."""
     backend = os.environ.get("KERAS_BACKEND", "tensorflow")
     job = {"config": SIZES[name], **{k: getattr(arguments, k) for k in ("length", "vocab_size", "steps", "turns")}}
     job["rows"] = max(1, arguments.batch_size // arguments.length)
@@ -88,10 +88,10 @@ def _peer(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _measure(module: str, job: dict[str, Any]) -> dict[str, Any]:
-    """Runs a side in a process of its own; returns its figures.
+    """Runs a side in a separate process; returns its figures.
 
     Raises:
-        MachineError: it failed, with the last line that it said.
+        MachineError: it failed; the message has its last line of standard error.
     """
     with tempfile.TemporaryDirectory(prefix="t2t-gpu-") as folder:
         result = Path(folder, "result.json")
@@ -105,7 +105,7 @@ def _measure(module: str, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rows(name: str, job: dict[str, Any], ours: dict[str, Any], peer: dict[str, Any]) -> list[Row]:
-    """Returns tokens a second and share of the matrix rate, next to the peer's where it ran."""
+    """Returns rows for tokens per second and share of the matrix rate, with the peer's figures if it ran."""
     tokens = job["rows"] * job["length"]
 
     def rates(figures):

@@ -1,4 +1,4 @@
-"""Ours on JAX: the model's loss, its gradient and Keras's Adam in one compiled function."""
+"""Our side on JAX: the model's loss, its gradient and Keras's Adam in one compiled function."""
 
 import jax
 import jax.numpy as jnp
@@ -9,11 +9,11 @@ from benchmarks.harness.child import peak_memory_mb, read_job, versions, write_r
 
 
 class Updates:
-    """Weights and optimizer state on the device, and the function that moves them."""
+    """Weights and optimizer state on the device, and the compiled update function."""
 
     def __init__(self, job):
         self.model = build_model(job)
-        # Threefry, the default, is slow at as many bits as dropout takes; Keras's initialisers know no other.
+        # After the model is built, since Keras's initializers need the default, threefry, which is slow for dropout.
         jax.config.update("jax_default_prng_impl", "rbg")
         self.optimizer = keras.optimizers.Adam(1e-4, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
         self.optimizer.build(self.model.trainable_variables)
@@ -24,7 +24,7 @@ class Updates:
         self._compiled = jax.jit(self._update, donate_argnums=(0, 1))
 
     def __call__(self, number):
-        """Makes update `number`, without waiting for it."""
+        """Starts update `number` without waiting for it."""
         seed = jnp.array([SEED, number, 0, 0], jnp.uint32)
         self.weights, self.state, self.loss = self._compiled(self.weights, self.state, self.batch, seed)
 
@@ -45,7 +45,7 @@ class Updates:
 
 
 def main():
-    """Writes the times, and what the device gives at best."""
+    """Writes the times of updates and the peak matrix rate of the device."""
     job = read_job()
     device = jax.devices()[0]
     updates = Updates(job)

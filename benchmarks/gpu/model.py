@@ -1,4 +1,4 @@
-"""Our side's network, batches and clock, whatever the backend."""
+"""Network, batch and timing of our side, shared by all backends; PyTorch uses the same batch and timing."""
 
 import time
 
@@ -9,7 +9,7 @@ from benchmarks.harness.flops import update_flops
 
 SEED = 1
 PRECISION = "mixed_bfloat16"
-"""Of our side, as the hparam has it."""
+"""Precision of our side, a value of the hparam of that name."""
 
 
 def build_model(job):
@@ -36,18 +36,18 @@ def batch(job):
 
 
 def flops(job):
-    """Returns the operations of one update's matrix products."""
+    """Returns the number of operations of the matrix products of one update."""
     config = Config(name="gpu", **job["config"], batch_size=0, warm=0, steps=0, sentences=0)
     return update_flops(config, job["vocab_size"], job["rows"], job["length"], job["length"])
 
 
 def turn_seconds(job, update, wait):
-    """Returns the seconds of each turn of updates, after one turn that is not measured.
+    """Returns the seconds of each turn, after one warm-up turn that is not measured.
 
     Args:
-        job: with `turns` and `steps`.
-        update: makes an update, given its number, perhaps without waiting for it.
-        wait: waits for all updates made.
+        job: `turns`, and `steps`, the updates of a turn.
+        update: function that starts the update of a given number, counted from 1; it need not wait for the result.
+        wait: function that waits for all started updates.
     """
     seconds, number = [], 0
     for _ in range(job["turns"] + 1):
@@ -62,12 +62,12 @@ def turn_seconds(job, update, wait):
 
 
 def matrix_rate(multiply, wait, side=8192):
-    """Returns operations a second of the best of some products of square matrices.
+    """Returns the peak rate of square matrix products, in operations per second: the best of six series of ten.
 
     Args:
-        multiply: multiplies them, perhaps without waiting.
-        wait: waits for all products.
-        side: rows and columns.
+        multiply: function that starts one product; it need not wait for the result.
+        wait: function that waits for all started products.
+        side: number of rows and of columns.
     """
     best = float("inf")
     for _ in range(6):
@@ -81,5 +81,5 @@ def matrix_rate(multiply, wait, side=8192):
 
 
 def side_for(device):
-    """Returns a size of matrices that keeps a device busy, and a processor not for minutes."""
+    """Returns a matrix size that keeps a GPU busy, or one that does not take minutes on a CPU."""
     return 8192 if "gpu" in device.lower() or "cuda" in device.lower() else 512

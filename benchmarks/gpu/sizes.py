@@ -1,4 +1,4 @@
-"""The networks that are measured: the paper's, and a small one to try the benchmark itself."""
+"""Sizes of the measured networks: those of the paper, and a small one to try the benchmark itself."""
 
 SIZES = {
     "tiny": {"width": 64, "inner": 128, "layers": 2, "heads": 4, "dropout": 0.1},

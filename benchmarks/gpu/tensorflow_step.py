@@ -1,4 +1,4 @@
-"""Ours on TensorFlow: the project's own update, as `t2t-trainer` makes it."""
+"""Our side on TensorFlow: the project's own update, as in `t2t-trainer`."""
 
 import tensorflow as tf
 
@@ -12,7 +12,7 @@ from t2t.training.tensorflow.step import TensorFlowStep
 
 
 def main():
-    """Writes the times, and what the device gives at best."""
+    """Writes the times of updates and the peak matrix rate of the device."""
     job = read_job()
     apply_precision(PRECISION)
     gpus = tf.config.list_physical_devices("GPU")

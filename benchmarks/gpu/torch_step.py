@@ -8,7 +8,7 @@ from benchmarks.peers.torch_transformer import Translator
 
 
 class Updates:
-    """Model, optimizer and the compiled loss."""
+    """Model, optimizer and compiled loss function."""
 
     def __init__(self, job, device):
         torch.manual_seed(1)
@@ -21,7 +21,7 @@ class Updates:
         self._compiled = torch.compile(self._loss)
 
     def __call__(self, number):
-        """Makes an update, without waiting for it."""
+        """Starts an update without waiting for it."""
         self.loss = self._compiled()
         self.loss.backward()
         self.optimizer.step()
@@ -42,7 +42,7 @@ class Updates:
 
 
 def main():
-    """Writes the times."""
+    """Writes the times of updates and the peak matrix rate of the device."""
     job = read_job()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     updates = Updates(job, device)

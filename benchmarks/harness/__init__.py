@@ -1,1 +1,1 @@
-"""What the comparisons share: environments, data, processes that take turns, tables."""
+"""Shared parts of the comparisons: environments, data, processes that take turns, tables."""

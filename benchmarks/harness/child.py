@@ -1,6 +1,6 @@
-"""What a measured process needs: its job, a clock, its figures. Runs in every peer's environment.
+"""Helpers of a measured process: read its job, time updates, write its figures.
 
-Standard library and numpy alone, and nothing newer than Python 3.9.
+Runs in the environment of every peer, so it uses only the standard library and features of Python 3.9.
 """
 
 import json
@@ -12,13 +12,13 @@ from importlib import metadata
 
 
 def read_job():
-    """Returns what the process shall do: the JSON file that its only argument names."""
+    """Returns the job of this process: the JSON file named by its only argument."""
     with open(sys.argv[1], encoding="utf-8") as file:
         return json.load(file)
 
 
 def write_result(job, **figures):
-    """Writes what was measured where the job says, with the process's peak memory unless that is among it."""
+    """Writes figures as JSON to the path `job["result"]`; adds this process's peak memory unless it is given."""
     figures.setdefault("peak_memory_mb", peak_memory_mb())
     temporary = job["result"] + ".part"
     with open(temporary, "w", encoding="utf-8") as file:
@@ -27,9 +27,9 @@ def write_result(job, **figures):
 
 
 def peak_memory_mb():
-    """Returns the most memory this process has held, MB of 10^6 bytes.
+    """Returns the peak resident memory of this process, in MB of 10^6 bytes.
 
-    Not from `getrusage`: that begins with the memory of the process that this one was forked from.
+    Does not use `getrusage`, whose maximum includes the memory of the process that forked this one.
     """
     with open("/proc/self/status", encoding="ascii") as file:
         for line in file:
@@ -39,7 +39,7 @@ def peak_memory_mb():
 
 
 def seconds_since_start():
-    """Returns how long this process has been there, starting the interpreter included."""
+    """Returns the age of this process in seconds, interpreter start-up included."""
     with open("/proc/self/stat", encoding="ascii") as file:
         ticks = int(file.read().rpartition(")")[2].split()[19])  # field 22, counted from after the name
     with open("/proc/uptime", encoding="ascii") as file:
@@ -48,7 +48,7 @@ def seconds_since_start():
 
 
 def versions(*packages):
-    """Returns the versions of Python and of those packages that are installed."""
+    """Returns the version of Python and those of the given packages that are installed."""
     found = {"python": platform.python_version()}
     for package in packages:
         try:
@@ -59,10 +59,10 @@ def versions(*packages):
 
 
 class Clock:
-    """Times updates: throughput is that of all updates after the first few, which trace and warm up.
+    """Times updates after the first few, which trace and warm up.
 
     Args:
-        job: with `warm` and `steps`, the updates before and within the measurement.
+        job: `warm` and `steps`, the numbers of updates before and within the measurement.
     """
 
     def __init__(self, job):
@@ -72,7 +72,7 @@ class Clock:
         self._others = Others()
 
     def tick(self):
-        """Notes the end of an update."""
+        """Records the end of an update."""
         if not self._ends:
             self._first = seconds_since_start()
         self._ends.append(time.perf_counter())
@@ -81,24 +81,24 @@ class Clock:
 
     @property
     def done(self):
-        """Whether enough updates were made."""
+        """Whether all measured updates have ended."""
         return len(self._ends) >= self.wanted
 
     def figures(self):
-        """Returns seconds from the start of the process to the first update, and of each measured update."""
+        """Returns seconds from process start to the first update, of each measured update, and `others` in cores."""
         ends = self._ends[self._warm - 1 : self.wanted]
         seconds = [ends[i + 1] - ends[i] for i in range(len(ends) - 1)]
         return {"seconds_to_first_update": self._first, "update_seconds": seconds, "others": self._others.cores()}
 
 
 class Others:
-    """What everybody else on the machine computes from now on: neither this process nor those that it started."""
+    """Measures the processor time, from now on, of processes other than this one and its descendants."""
 
     def __init__(self):
         self._began, self._all, self._own = time.perf_counter(), _busy_seconds(), _own_seconds()
 
     def cores(self):
-        """Returns how many cores others have kept busy since, on the average."""
+        """Returns the mean number of cores that other processes have kept busy since."""
         own = _own_seconds() - self._own
         return max(0.0, _busy_seconds() - self._all - own) / max(time.perf_counter() - self._began, 1e-3)
 
@@ -110,7 +110,7 @@ def _busy_seconds():
 
 
 def _own_seconds():
-    """Returns the processor seconds of this process and its descendants, running or ended."""
+    """Returns the processor seconds of this process and its descendants, including ended ones."""
     parents, seconds = {}, {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -121,7 +121,7 @@ def _own_seconds():
         except OSError:  # it has ended
             continue
         parents[int(name)] = int(fields[1])
-        seconds[int(name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # its own and its dead children's
+        seconds[int(name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # with ended children
     own = {os.getpid()}
     while True:
         found = own | {process for process, parent in parents.items() if parent in own}

@@ -1,4 +1,4 @@
-"""Running a command for its time."""
+"""Timing a command."""
 
 import os
 import subprocess
@@ -9,10 +9,10 @@ from benchmarks.harness.processes import ROOT, SideError
 
 
 def seconds_of(command: Sequence[str]) -> float:
-    """Runs a command from the checkout, what it prints thrown away; returns its seconds from start to exit.
+    """Runs a command from the checkout and discards its output; returns the seconds from start to exit.
 
     Raises:
-        SideError: it failed, with the last line that it said.
+        SideError: it failed; the message has its last line of standard error.
     """
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The sizes of the models that are compared; every peer builds the same."""
+"""Sizes of the compared models; every peer builds the same ones."""
 
 import dataclasses
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """Sizes of a Transformer, and how it is trained."""
+    """Sizes of a Transformer, and settings of its training."""
 
     name: str
     width: int
@@ -14,25 +14,25 @@ class Config:
     inner: int
     """Channels inside the feed-forward layer."""
     layers: int
-    """Layers of the encoder, and as many of the decoder."""
+    """Layers of the encoder, and of the decoder."""
     heads: int
     dropout: float
-    """On sub-layer outputs and embeddings; none elsewhere."""
+    """Rate on sub-layer outputs and embeddings; there is no other dropout."""
     batch_size: int
-    """Padded tokens of the longer side of a training batch, at most."""
+    """Maximum padded tokens of the longer side of a training batch."""
     warm: int
-    """Updates that are not measured."""
+    """Warm-up updates, which are not measured."""
     steps: int
-    """Updates that are."""
+    """Measured updates."""
     sentences: int
-    """Sentences decoded."""
+    """Number of decoded sentences."""
 
     def to_dict(self) -> dict[str, Any]:
         """Returns it as plain JSON."""
         return dataclasses.asdict(self)
 
     def overrides(self) -> str:
-        """Returns it as overrides of our `transformer_base`, whose loss and optimizer are everybody's here."""
+        """Returns these sizes as overrides of our `transformer_base`, whose loss and optimizer all sides use."""
         changes = {
             "hidden_size": self.width,
             "filter_size": self.inner,
@@ -65,4 +65,4 @@ CONFIGS = {
         ),
     )
 }  # fmt: skip
-"""By name; `mini` only shows that everything runs."""
+"""By name; `mini` is only for checking that everything runs."""

@@ -1,4 +1,4 @@
-"""The text that is learnt: files of Multi30k's names in a folder, or seeded synthetic text of like lengths."""
+"""The corpus: a folder of files named like Multi30k's, or seeded synthetic text with similar lengths."""
 
 import dataclasses
 import hashlib
@@ -16,17 +16,17 @@ from t2t.files.line_blocks import LineBlock, read_pairs
 from t2t.specs.constants import DEV, TEST, TRAIN
 
 FILES = {TRAIN: "train", DEV: "val", TEST: "test_2016_flickr"}
-"""By split, the beginning of the names of its files; one of SIDES follows, and perhaps `.gz`."""
+"""Split -> stem of its file names; the extension is one of SIDES, optionally followed by `.gz`."""
 
 SIDES = ("en", "de")
-"""Source and target."""
+"""File extensions of source and target."""
 
 PAIRS = 29_000
-"""Training pairs of synthetic text, as many as Multi30k has."""
+"""Number of training pairs of synthetic text: that of Multi30k."""
 
 _HELD_OUT = 1000
 _BLOCK = 100_000
-"""Pairs of synthetic text that are drawn together."""
+"""Pairs of synthetic text that are sampled at once; bounds memory."""
 _WORDS = 20_000
 _SYLLABLES = [a + b for a, b in itertools.product("bdfghjklmnprstvwz", "aeiou")]
 
@@ -36,26 +36,27 @@ class Corpus:
     """Pairs of text files."""
 
     name: str
-    """Says where the text comes from, with a digest of the training files."""
+    """Origin of the text, and a digest of the training files."""
     files: dict[str, tuple[Path, Path]]
-    """By split, source and target, one text a line, plain or .gz."""
+    """Split -> files of source and target, one text per line, plain or .gz."""
 
     def pairs(self, split: str) -> Iterator[tuple[str, str]]:
-        """Yields the lines of a split, source and target."""
+        """Yields the pairs of a split: one line of source and one of target."""
         return read_pairs([LineBlock(path) for path in self.files[split]], Counter())
 
 
 def open_corpus(folder: Path | None, home: Path, pairs: int | None = None, sides: tuple[str, ...] = SIDES) -> Corpus:
-    """Returns the corpus of a folder, or a synthetic one where none is named.
+    """Returns the corpus of a folder, or a synthetic one if `folder` is None.
 
     Args:
-        folder: with `train.en`, `train.de`, `val.en`, ..., plain or .gz.
-        home: where text that has to be made is written.
-        pairs: training pairs; those of a folder are repeated or cut. None for all, of synthetic text PAIRS.
-        sides: endings of the names of the files of a folder, source and target.
+        folder: contains `train.en`, `train.de`, `val.en`, ..., plain or .gz.
+        home: folder for generated text, which is written to its subfolder `text`.
+        pairs: number of training pairs; those of a folder are repeated or truncated. None: all pairs of the folder, or
+            PAIRS of synthetic text.
+        sides: file extensions of source and target in the folder.
 
     Raises:
-        UserError: the folder lacks some of the files; all of them are named.
+        UserError: the folder lacks some of the files; the message lists them.
     """
     if folder is None:
         return _synthetic(home / "text", pairs or PAIRS)
@@ -69,7 +70,7 @@ def open_corpus(folder: Path | None, home: Path, pairs: int | None = None, sides
 
 
 def _of_size(corpus: Corpus, folder: Path, pairs: int) -> Corpus:
-    """Writes the training pairs over and over until there are as many as asked for."""
+    """Returns the corpus with exactly `pairs` training pairs, repeated or truncated and written to the folder."""
     paths = tuple(folder / f"{corpus.name}-{pairs}.{side}" for side in SIDES)
     if not all(path.is_file() for path in paths):
         folder.mkdir(parents=True, exist_ok=True)
@@ -93,17 +94,17 @@ def _named(name: str, files: dict[str, tuple[Path, Path]]) -> Corpus:
 
 
 def _synthetic(folder: Path, pairs: int) -> Corpus:
-    """Writes text in which the target is the source word for word in other words, its frequencies those of Zipf."""
+    """Returns a corpus whose targets are word-for-word translations of the sources; word frequencies follow Zipf."""
     return _named("synthetic", write_synthetic(folder, pairs))
 
 
 def write_synthetic(folder: Path, pairs: int, own_words: bool = False) -> dict[str, tuple[Path, Path]]:
-    """Writes synthetic text a block at a time, unless it is there; returns its files by split.
+    """Writes synthetic text block by block, unless the files exist; returns them by split.
 
     Args:
-        folder: where to.
-        pairs: training pairs.
-        own_words: whether each pair ends in a word that no other has, as names and numbers do in real text.
+        folder: output folder.
+        pairs: number of training pairs.
+        own_words: whether each pair ends with a unique word, as rare as names and numbers in real text.
     """
     files = {}
     for split, stem in FILES.items():
@@ -126,10 +127,10 @@ def _write(paths: tuple[Path, Path], pairs: Iterator[tuple[str, str]]) -> None:
 
 
 def _pairs(count: int, seed: int, own_word: str) -> Iterator[tuple[str, str]]:
-    """Yields pairs of lines; with a word of its own, a number follows `own_word`."""
+    """Yields pairs of lines; unless `own_word` is empty, each ends with a unique word, `own_word` and a number."""
     rng = np.random.default_rng(seed)
     weights = 1.0 / np.arange(1, _WORDS + 1)
-    words = np.random.default_rng(0)  # both sides' words are those of every split
+    words = np.random.default_rng(0)  # fixed seed: all splits share the words of both sides
     source, target = (_vocabulary(words) for _ in range(2))
     for start in range(0, count, _BLOCK):
         lengths = np.clip(rng.normal(12, 4, min(_BLOCK, count - start)).round().astype(int), 3, 40)
@@ -140,7 +141,7 @@ def _pairs(count: int, seed: int, own_word: str) -> Iterator[tuple[str, str]]:
 
 
 def _vocabulary(rng: np.random.Generator) -> list[str]:
-    """Returns distinct words, the frequent ones short."""
+    """Returns distinct words, most frequent first; frequent words are short."""
     found: dict[str, None] = {}
     while len(found) < _WORDS:
         syllables = 1 + (len(found) > 60) + (len(found) > 4000) + int(rng.integers(0, 2))

@@ -1,6 +1,6 @@
-"""Timing a decoder, the same for every side.
+"""Timing of a decoder, shared by all sides.
 
-Standard library alone, and nothing newer than Python 3.9.
+Uses only the standard library and features of Python 3.9.
 """
 
 import time
@@ -9,7 +9,7 @@ from benchmarks.harness.child import Others, peak_memory_mb, write_result
 
 
 def in_batches(job):
-    """Returns (numbers of sentences, most ids of an output) of every batch, the longest first."""
+    """Returns (sentence indices, maximum output length in ids) of every batch, longest sentences first."""
     order = sorted(range(len(job["sentences"])), key=lambda i: -len(job["sentences"][i]))
     batches = [order[start : start + job["batch"]] for start in range(0, len(order), job["batch"])]
     # An end of sequence follows every sentence.
@@ -17,15 +17,15 @@ def in_batches(job):
 
 
 def time_decoding(job, decode, score, packages, about="", memory_mb=peak_memory_mb):
-    """Decodes all sentences twice at each beam, times the second pass, and writes what came out.
+    """Decodes all sentences twice at each beam size, times both passes, and writes the outputs and times.
 
     Args:
         job: `sentences` and `beams`; `pairs`, a list of [source, target], to score.
-        decode: function of a beam that gives the ids of one output for each sentence, without end of sequence.
-        score: function of pairs that gives the log-probability of each target with its end.
-        packages: versions of what runs.
-        about: a line about how it computes.
-        memory_mb: function that gives the peak memory, of all its processes where it has several.
+        decode: function of a beam size that returns the ids of one output for each sentence, without end of sequence.
+        score: function of pairs that returns the log-probability of each target with its end of sequence, or None.
+        packages: versions of the packages that decode.
+        about: one line that describes the computation, e.g. its precision.
+        memory_mb: function that returns the peak memory of all processes that decode, in MB.
     """
     scores, searches = score(job["pairs"]) if job["pairs"] else [], {}
     for beam in job["beams"]:

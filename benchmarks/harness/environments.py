@@ -1,7 +1,7 @@
-"""The peers' environments: one virtual environment each, of pinned packages, made the first time it is asked for.
+"""The peers' environments: virtual environments of pinned packages, created on first use.
 
-They lie in a folder outside the checkout and need nothing of the project; each has a folder name with a digest of its
-pins, so that changed pins make a new one.
+They are in a folder outside the checkout and do not contain the project. The folder name of each has a digest of its
+definition, so changed pins lead to a new environment.
 """
 
 import contextlib
@@ -17,41 +17,41 @@ from collections.abc import Iterator
 from pathlib import Path
 
 READY = "ready.json"
-"""Written last into an environment that is complete."""
+"""File that is written last; an environment with it is complete."""
 
 MOST_SECONDS = 3600
-"""Longest time that installing one set of packages may take."""
+"""Time limit for each command of the installation."""
 
 
 class UnavailableError(Exception):
-    """A peer that cannot run here, with the reason."""
+    """A peer cannot run here; the message is the reason."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Environment:
-    """What a peer runs in."""
+    """Definition of a peer's virtual environment."""
 
     name: str
     pythons: tuple[str, ...]
-    """Versions that will do, the best first, e.g. `("3.11", "3.12")`."""
+    """Accepted Python versions in order of preference, e.g. `("3.11", "3.12")`."""
     packages: tuple[tuple[str, ...], ...]
-    """Arguments of one `pip install` after the other."""
+    """Arguments of successive `pip install` commands."""
 
     @property
     def digest(self) -> str:
-        """Eight hexadecimal digits of what it is made of."""
+        """The first eight hexadecimal digits of a hash of the definition."""
         return hashlib.sha256(json.dumps(dataclasses.asdict(self)).encode()).hexdigest()[:8]
 
     def folder(self, home: Path) -> Path:
-        """Returns where it lies under the folder of all."""
+        """Returns its folder below `home`."""
         return home / "environments" / f"{self.name}-{self.digest}"
 
 
 def interpreter_of(environment: Environment, home: Path) -> Path:
-    """Returns the interpreter of an environment, which is made first where it is not there yet.
+    """Returns the interpreter of an environment; creates the environment if it is missing or incomplete.
 
     Raises:
-        UnavailableError: no interpreter of its versions, or its packages cannot be installed.
+        UnavailableError: there is no Python of an accepted version, or its packages cannot be installed.
     """
     folder = environment.folder(home)
     python = folder / "bin" / "python"
@@ -68,7 +68,7 @@ def interpreter_of(environment: Environment, home: Path) -> Path:
 
 
 def find_python(versions: tuple[str, ...]) -> Path:
-    """Returns an interpreter of one of the versions, of PATH or of pyenv.
+    """Returns an interpreter of the first version that is found: this one, or one of pyenv or PATH.
 
     Raises:
         UnavailableError: there is none.
@@ -91,7 +91,7 @@ def _candidates(version: str) -> Iterator[Path]:
 
 
 def _is_version(python: Path, version: str) -> bool:
-    """Whether it runs (pyenv has names on PATH for versions that are not active), and can make environments."""
+    """Whether an interpreter runs, has the version and `venv`; pyenv's names on PATH fail for inactive versions."""
     code = "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"
     found = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=False)
     return found.returncode == 0 and found.stdout.strip() == version
@@ -109,7 +109,7 @@ def _run(command: list[str], name: str) -> None:
 
 @contextlib.contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """Keeps two commands from making the same environment at a time."""
+    """Keeps two processes from creating the same environment at the same time."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(f"{folder}.lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

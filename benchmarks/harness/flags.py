@@ -1,4 +1,4 @@
-"""Flags that every comparison has."""
+"""Flags shared by all comparisons."""
 
 import argparse
 import dataclasses
@@ -23,59 +23,59 @@ from t2t.errors import UnknownNameError, UserError, did_you_mean
 
 
 def build_parser(name: str, doc: str, peers: Mapping[str, Peer]) -> argparse.ArgumentParser:
-    """Returns the parser of a comparison, to which it may add flags of its own."""
+    """Returns a parser with the shared flags, to which a comparison adds its own."""
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks {name}", description=doc.splitlines()[0])
     add = parser.add_argument
     add("--config", choices=CONFIGS, default="tiny", help="sizes of the model")
     add("--peers", default=",".join(peers), help=f"some of {', '.join(peers)}; empty for none; default all")
     add("--data", type=Path, help="folder of Multi30k's files; default: synthetic text")
     add("--json", type=Path, help="file to write the rows to")
-    add("--turns", type=_positive, default=3, help="how often each side runs")
-    add("--threads", type=_positive, default=2, help="threads of each side, and cores that it may use")
-    add("--timeout", type=_positive, default=1800, help="most seconds of one turn of one side")
-    add("--again", type=int, default=2, help="how often a turn that other processes disturbed is repeated, at most")
+    add("--turns", type=_positive, default=3, help="runs of each side")
+    add("--threads", type=_positive, default=2, help="threads and CPU cores of each side")
+    add("--timeout", type=_positive, default=1800, help="maximum seconds of one turn of one side")
+    add("--again", type=int, default=2, help="maximum repetitions of a turn that other processes disturbed")
     add("--prefix", default="", help="command that runs each measured process, e.g. 'nice -n -5'")
     add("--peers_home", type=Path, default=peers_home(), help="folder of the peers' environments and the data")
     add(
         "--pairs",
         type=_positive,
-        help=f"training pairs, those of a folder repeated; default: all, {PAIRS} of synthetic",
+        help=f"training pairs, repeated or truncated; default: all of the folder, or {PAIRS} of synthetic text",
     )
     add("--vocab_size", type=_positive, default=VOCAB_SIZE, help="pieces of the joint vocabulary")
     return parser
 
 
 def peers_home() -> Path:
-    """Returns the folder of the peers' environments and the data where none is named."""
+    """Returns the default folder of the peers' environments and the data."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "t2t" / "peers"
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What the flags came to."""
+    """The parsed flags of a comparison, and what they select."""
 
     arguments: argparse.Namespace
     config: Config
     home: Path
     conditions: Conditions
     scratch: Path
-    """Folder for jobs, logs and results."""
+    """Temporary folder for jobs, logs and results."""
 
     @property
     def turns(self) -> int:
-        """How often each side runs."""
+        """Number of runs of each side."""
         return self.arguments.turns
 
     def corpus(self) -> Corpus:
-        """Returns the text that the flags name."""
+        """Returns the corpus that the flags select."""
         return open_corpus(self.arguments.data, self.home, self.arguments.pairs)
 
     def ours(self, module: str, name: str = OURS, **options: Any) -> Side:
-        """Returns our side, driven by a module of `benchmarks.ours`; `options` are added to its jobs."""
+        """Returns a side of this project, run by a module of `benchmarks.ours`; `options` are added to its jobs."""
         return Side(name, Path(sys.executable), f"benchmarks.ours.{module}", options)
 
     def sides(self, work: str, peers: Mapping[str, Peer], *more: Side) -> tuple[list[Side], list[Row]]:
-        """Returns ours (`more` of them too) and the peers that can be had, and rows that say why others cannot."""
+        """Returns our sides (`more` included) and available peers, and a row with the reason for each other peer."""
         sides, missing = [self.ours(work), *more], []
         for name in chosen(self.arguments.peers, peers):
             peer = peers[name]
@@ -88,11 +88,11 @@ class Setting:
         return sides, missing
 
     def take_turns(self, sides: Sequence[Side], job: Mapping[str, Any], folder: str = "") -> list[Turns]:
-        """Runs the sides in turn, ours first; their jobs and logs go to a folder of the scratch folder."""
+        """Runs the sides in turn, ours first; jobs and logs are written to a subfolder of the scratch folder."""
         return take_turns(sides, dict(job), self.turns, self.scratch / folder, self.conditions)
 
     def finish(self, rows: list[Row]) -> int:
-        """Prints and writes the rows, and throws jobs and logs away; returns the exit status."""
+        """Prints the rows, writes them to `--json`, and deletes jobs and logs; returns the exit status, 0."""
         print_table(rows)
         if self.arguments.json:
             write_json(rows, self.arguments.json)
@@ -101,10 +101,10 @@ class Setting:
 
 
 def settings(arguments: argparse.Namespace, **changes: int | None) -> Setting:
-    """Returns what flags came to; `changes` replace fields of the config where they are given.
+    """Returns the setting of parsed flags; `changes` that are not None replace fields of the config.
 
     Raises:
-        UserError: `--data` is no folder.
+        UserError: `--data` is not a folder.
     """
     if arguments.data is not None and not arguments.data.is_dir():
         raise UserError(f"--data={arguments.data}: there is no such folder; name the folder of Multi30k's files")
@@ -124,7 +124,7 @@ def settings(arguments: argparse.Namespace, **changes: int | None) -> Setting:
 
 
 def chosen(text: str, known: Collection[str], flag: str = "--peers") -> list[str]:
-    """Returns the names in a list with commas, the value of a flag.
+    """Returns the names in a comma-separated list, the value of a flag.
 
     Raises:
         UnknownNameError: one of them does not exist.

@@ -1,4 +1,4 @@
-"""Requests as clients make them: each waits for its answer before it asks again, over a connection that it keeps."""
+"""Load of a server: each client keeps its connection and waits for the response before it sends the next request."""
 
 import dataclasses
 import http.client
@@ -20,44 +20,45 @@ _SERVING = re.compile(r"serving at http://127\.0\.0\.1:(\d+)")
 _LONGEST_WAIT_S = 120.0
 
 PAUSE_S = 0.25
-"""After which a client asks on who was refused."""
+"""Pause of a client after a response other than 200, in seconds."""
 
 
 @dataclasses.dataclass
 class Load:
-    """What came of a time of asking."""
+    """Requests and responses of one period of load."""
 
     seconds: float
     others: float = 0.0
-    """Cores that processes other than clients and server kept busy."""
+    """Mean number of cores that processes other than clients and server kept busy."""
     asked: int = 0
+    """Number of requests."""
     statuses: Counter = dataclasses.field(default_factory=Counter)
-    """HTTP status -> answers; 0 for connections that broke."""
+    """HTTP status -> number of responses; 0 stands for connections that broke."""
     waits: dict[int, list[float]] = dataclasses.field(default_factory=dict)
-    """HTTP status -> seconds of each answer."""
+    """HTTP status -> latency of each response, in seconds."""
     texts: dict[str, Counter] = dataclasses.field(default_factory=dict)
-    """Text asked -> its translations, counted."""
+    """Text -> the translations returned for it, with counts."""
 
     @property
     def lost(self) -> int:
-        """Requests without an answer."""
+        """Number of requests without a response."""
         return self.asked - sum(count for status, count in self.statuses.items() if status)
 
     def percentile(self, percent: float, status: int = 200) -> float:
-        """Returns the milliseconds within which so many percent of the answers of a status came."""
+        """Returns a percentile of the latencies of responses with a status, in milliseconds."""
         waits = sorted(self.waits[status])
         return 1000 * waits[min(len(waits) - 1, int(len(waits) * percent / 100))]
 
 
 class Server:
-    """A `t2t-server`, or another command that serves, on a port of its own.
+    """Runs `t2t-server`, or another command that serves, on a free port; a context manager that stops it on exit.
 
     Args:
-        command: its name.
+        command: name of the command.
         flags: its flags.
 
     Raises:
-        MachineError: it did not begin to serve.
+        MachineError: it exited before it started to serve.
     """
 
     def __init__(self, command: str, *flags: str):
@@ -73,7 +74,7 @@ class Server:
                 break
         else:
             raise MachineError(f"{command} did not begin: {''.join(said[-3:]).strip()}")
-        self._rest = threading.Thread(target=self.process.stderr.read)  # or it would wait for a reader
+        self._rest = threading.Thread(target=self.process.stderr.read)  # or the server would block on a full pipe
         self._rest.start()
 
     def __enter__(self) -> "Server":
@@ -87,7 +88,7 @@ class Server:
 
 
 def ask_for(port: int, texts: Sequence[str], clients: int, seconds: float) -> Load:
-    """Returns what clients got who asked for translations of texts, in turn, for so many seconds."""
+    """Lets `clients` threads request translations of the texts, in rotation, for some seconds; returns the load."""
     found = Load(seconds)
     lock, start, others = threading.Lock(), time.perf_counter(), Others()
 

@@ -1,4 +1,4 @@
-"""What figures depend on: processor, instruction sets, cores, memory, load, versions."""
+"""Description of the machine for the results: processor, instruction sets, cores, memory, load, versions."""
 
 import os
 import platform
@@ -20,14 +20,14 @@ INSTRUCTION_SETS = {
     "i8mm": "I8MM",
     "sve": "SVE",
 }
-"""Flag of /proc/cpuinfo -> the name of an instruction set that matrix products use."""
+"""Flag of /proc/cpuinfo -> name of an instruction set for matrix products."""
 
 PACKAGES = ("t2t-keras", "tensorflow", "keras", "numpy", "ctranslate2", "sentencepiece")
-"""What our own side computes with."""
+"""Packages of our side whose versions are recorded."""
 
 
 def machine() -> dict[str, Any]:
-    """Returns what figures depend on, as plain JSON."""
+    """Returns the description of this machine as plain JSON."""
     information = _cpuinfo()
     flags = (information.get("flags") or information.get("Features") or "").split()
     return {
@@ -43,7 +43,7 @@ def machine() -> dict[str, Any]:
 
 
 def describe_machine() -> str:
-    """Returns the machine, its load and the installed versions as three lines of Markdown."""
+    """Returns the machine, the installed versions and the load as three lines of Markdown."""
     here, installed = machine(), versions(*PACKAGES)
     sets = ", ".join(here["instruction_sets"]) or "none that is known here"
     return (
@@ -55,7 +55,7 @@ def describe_machine() -> str:
 
 
 def _cpuinfo() -> dict[str, str]:
-    """Returns the fields of the first processor in /proc/cpuinfo."""
+    """Returns the fields of the first processor in /proc/cpuinfo by name."""
     first = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
     fields = (line.partition(":") for line in first.splitlines())
     return {name.strip(): value.strip() for name, _, value in fields}

@@ -1,4 +1,4 @@
-"""The benchmarks that `python -m benchmarks all` runs, and with which flags."""
+"""The benchmarks that `python -m benchmarks all` runs, with their flags."""
 
 import argparse
 import dataclasses
@@ -12,16 +12,16 @@ class Part:
 
     name: str
     benchmark: str
-    """As `python -m benchmarks` calls it."""
+    """Its name in `python -m benchmarks NAME`."""
     full: tuple[str, ...] = ()
-    """Its flags."""
+    """Flags of a full run."""
     quick: tuple[str, ...] | None = None
-    """Those of a run that only shows that it works; None where another part shows it."""
+    """Flags of a `--quick` run, which only checks that it works; None to skip it there."""
     has_rows: bool = True
-    """Whether it is a comparison, with the flags of one and its rows."""
+    """Whether it is a comparison: it takes the shared flags and writes rows."""
 
     def flags(self, arguments: argparse.Namespace) -> list[str]:
-        """Returns the flags that it is run with, from those of `python -m benchmarks all`."""
+        """Returns its complete flags, given the parsed flags of `python -m benchmarks all`."""
         flags = list((self.quick or ()) if arguments.quick else self.full)
         if not self.has_rows:
             return flags
@@ -69,4 +69,4 @@ PARTS = (
     Part(name="memory", benchmark="memory", quick=("--pairs=400", "--vocab_size=600", "--updates=2"), has_rows=False),
     Part(name="soak", benchmark="soak", quick=("--updates=40", "--every=10"), has_rows=False),
 )  # fmt: skip
-"""In the order in which they run."""
+"""All parts, in the order in which they run."""

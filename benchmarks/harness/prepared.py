@@ -1,4 +1,4 @@
-"""Data ready for training: the corpus, cleaned and encoded by `t2t-datagen` with one joint vocabulary."""
+"""Training data: the corpus, cleaned and encoded by `t2t-datagen` with one joint vocabulary."""
 
 import dataclasses
 import os
@@ -14,22 +14,22 @@ from t2t.specs.constants import SPLITS
 PROBLEM = "text2text_files"
 
 VOCAB_SIZE = 10_000
-"""Pieces of the joint vocabulary."""
+"""Default size of the joint vocabulary."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """Generated data."""
+    """A corpus and the folder of its generated data."""
 
     corpus: Corpus
     data_dir: Path
 
 
 def prepare(corpus: Corpus, home: Path, vocab_size: int) -> Prepared:
-    """Generates the data of a corpus, or finds it there already.
+    """Generates the data of a corpus below `home`; complete data is reused.
 
     Raises:
-        MachineError: generating failed.
+        MachineError: `t2t-datagen` failed.
     """
     data_dir = home / "data" / f"{corpus.name}-{vocab_size}"
     generate(corpus, data_dir, vocab_size)
@@ -40,7 +40,7 @@ def generate(corpus: Corpus, data_dir: Path, vocab_size: int) -> None:
     """Runs `t2t-datagen` on a corpus.
 
     Raises:
-        MachineError: it failed.
+        MachineError: it failed; the message has its last line of standard error.
     """
     command = [sys.executable, str(ROOT / "bin" / "t2t-datagen"), f"--problem={PROBLEM}"]
     done = subprocess.run(
@@ -52,7 +52,7 @@ def generate(corpus: Corpus, data_dir: Path, vocab_size: int) -> None:
 
 
 def file_flags(corpus: Corpus) -> list[str]:
-    """Returns the flags of `t2t-datagen` that name the files of a corpus."""
+    """Returns the flags that pass the files of a corpus to `t2t-datagen`."""
     sides = ("source", "target")
     return [
         f"--{split}_{side}={path}" for split in SPLITS for side, path in zip(sides, corpus.files[split], strict=True)

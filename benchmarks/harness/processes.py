@@ -1,4 +1,4 @@
-"""Running one side of a comparison: a fresh process with its own interpreter, threads and cores."""
+"""Runs one side of a comparison: a new process with its own interpreter and a limited number of threads and cores."""
 
 import dataclasses
 import json
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-"""The checkout."""
+"""Root folder of the checkout."""
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
 
 
 class SideError(Exception):
-    """A measured process failed, with the last line that it said."""
+    """A measured process failed; the message has the last line of its output."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,38 +24,38 @@ class Side:
 
     name: str
     python: Path
-    """Its interpreter."""
+    """Python interpreter that runs its module."""
     module: str
-    """Module of this folder that drives it, run as `python -m MODULE JOB`."""
+    """Module that drives it, e.g. `benchmarks.ours.training`; run as `python -m MODULE JOB`."""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """What is added to each of its jobs."""
+    """Fields added to each of its jobs."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """What every measured process runs under."""
+    """Conditions of every measured process."""
 
     threads: int
-    """Threads that it computes with, and cores that it may use."""
+    """Number of its threads, and of the cores that it may use."""
     timeout: float
-    """Most seconds that it may take."""
+    """Time limit in seconds."""
     again: int = 0
-    """How often a turn that others disturbed is taken anew, at most."""
+    """Maximum number of repetitions of a turn that other processes disturbed."""
     prefix: tuple[str, ...] = ()
-    """Command that runs the process, e.g. `("nice", "-n", "-5")`."""
+    """Command that starts the process, e.g. `("nice", "-n", "-5")`."""
 
 
 def run(side: Side, job: Mapping[str, Any], folder: Path, conditions: Conditions) -> dict[str, Any]:
-    """Runs a process to its end; returns its figures.
+    """Runs a side in a new process and waits for it; returns its figures.
 
     Args:
-        side: what to run.
-        job: plain JSON for its module.
-        folder: where its job, its log and its result are written.
-        conditions: the same for all sides.
+        side: the program to run.
+        job: plain JSON, the input of its module.
+        folder: output folder for the job, log and result.
+        conditions: threads, time limit and prefix of the process.
 
     Raises:
-        SideError: it failed or took longer.
+        SideError: it failed or exceeded the time limit.
     """
     folder.mkdir(parents=True, exist_ok=True)
     job_file, result, log = (folder / f"{side.name}.{kind}" for kind in ("job.json", "result.json", "log"))
@@ -94,6 +94,6 @@ def _environment(threads: int) -> dict[str, str]:
 
 
 def _take_cores(threads: int) -> None:
-    """Keeps the process, which has just been forked, to as many cores as it has threads."""
+    """Limits the process, which has just been forked, to as many cores as it has threads."""
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, cores[:threads])

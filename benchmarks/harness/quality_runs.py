@@ -1,4 +1,4 @@
-"""Trainings that differ by set and seed, each with its outputs of the test set."""
+"""Trains variants of hparams sets with several seeds and decodes the test set with each run."""
 
 import dataclasses
 import json
@@ -29,10 +29,11 @@ class Trained:
     """A finished run."""
 
     outputs: list[str]
-    """Of the test set."""
+    """Translations of the test set."""
     bleu: float
+    """Of the test set, in percent."""
     perplexity: float
-    """Of dev, after the last update."""
+    """Of the dev set, after the last evaluation."""
     parameters: int
 
 
@@ -40,12 +41,12 @@ class Runs:
     """Trains runs below a folder, and decodes the test set with each.
 
     Args:
-        corpus: what is translated.
-        folder: of the runs.
-        vocab_size: pieces of the joint vocabulary.
+        corpus: training, dev and test data.
+        folder: folder for the runs, data and outputs.
+        vocab_size: size of the joint vocabulary.
         train_steps: updates of each run.
-        changes: of all sets, value of `--hparams`.
-        parallel: runs at a time, which share out the cores.
+        changes: hparams changed in all runs, a value of `--hparams`.
+        parallel: number of runs at a time; they divide the cores among them.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Runs:
         self._parallel = count
 
     def train(self, jobs: Sequence[tuple[Variant, int]]) -> list[Trained | SideError]:
-        """Returns what became of each variant and seed; a run that fails stops no other."""
+        """Returns the finished run of each variant and seed, or the error of one that failed; others continue."""
         threads = ThreadPoolExecutor(self._parallel)
         try:
             return list(threads.map(lambda job: self._train(*job), jobs))
@@ -96,8 +97,8 @@ class Runs:
         return trained
 
     def _make(self, run: Path, outputs: Path, cores: Sequence[int], training: Sequence[str]) -> dict[str, Any]:
-        """Trains a run, or goes on with it, and decodes; returns its figures, which are kept beside the outputs."""
-        self._command(run, cores, "t2t-trainer", *training)  # refuses a run that was begun with other flags
+        """Trains or resumes a run and decodes; returns its figures, which are also written next to the outputs."""
+        self._command(run, cores, "t2t-trainer", *training)  # refuses a run that was started with other flags
         opened = RunDir.open(run)
         checkpoint = CheckpointStore(opened.checkpoints_folder).load_model()
         if checkpoint.step != self._steps:
@@ -130,7 +131,7 @@ def _figures_file(outputs: Path) -> Path:
 
 
 def _figures(training: Sequence[str], outputs: Path) -> dict[str, Any] | None:
-    """Returns the figures beside outputs of a run that was trained with these flags; None where there are none."""
+    """Returns the stored figures of a run that was trained with these flags, or None if there are none."""
     file = _figures_file(outputs)
     figures = json.loads(file.read_text()) if file.is_file() and outputs.is_file() else {}
     return figures if figures.get("training") == list(training) else None

@@ -1,4 +1,4 @@
-"""What became of a benchmark that `python -m benchmarks all` ran: kept as a file, shown as a section of its page."""
+"""Records of the benchmarks that `python -m benchmarks all` ran: each is a file, and a section of the page."""
 
 import dataclasses
 import json
@@ -13,33 +13,35 @@ from t2t.files.atomic import write_atomically
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Record:
-    """A benchmark that was run."""
+    """The result of one benchmark."""
 
     name: str
     benchmark: str
     flags: list[str]
     machine: dict[str, Any]
-    """When it began."""
+    """Description of the machine at the start."""
     began: str
-    """UTC."""
+    """Start time as text, UTC."""
     began_seconds: float
+    """Start time in seconds since the epoch."""
     seconds: float = 0.0
     has_rows: bool = True
     rows: list[Row] | dict[str, Any] = dataclasses.field(default_factory=list)
-    """What it wrote as JSON."""
+    """The JSON that it wrote."""
     printed: str = ""
+    """Its standard output."""
     failure: str = ""
-    """Why it has no figures."""
+    """Reason why it has no figures, or empty."""
 
     @classmethod
     def start(cls, name: str, benchmark: str, flags: list[str]) -> "Record":
-        """Returns the record of a benchmark that begins now."""
+        """Returns the record of a benchmark that starts now."""
         began = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
         return cls(name=name, benchmark=benchmark, flags=flags, machine=machine(), began=began,
                    began_seconds=time.time())  # fmt: skip
 
     def ended(self, rows: Any, printed: str, failure: str, has_rows: bool) -> "Record":
-        """Returns it with what came out."""
+        """Returns a copy with the results and the elapsed time."""
         seconds = time.time() - self.began_seconds
         return dataclasses.replace(
             self, rows=rows, printed=printed, failure=failure, has_rows=has_rows, seconds=seconds
@@ -47,7 +49,7 @@ class Record:
 
     @property
     def complaint(self) -> str:
-        """Why it is to be run again, or nothing."""
+        """Reason why it must be run again, or empty."""
         if self.failure:
             return self.failure
         if not self.has_rows:
@@ -57,7 +59,7 @@ class Record:
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has all its figures."""
+        """Whether it has all figures, none of them disturbed."""
         return not self.complaint
 
     def section(self) -> list[str]:
@@ -72,7 +74,7 @@ class Record:
         return [f"## {self.name}", "", f"    {command}", "", when, "", *body, ""]
 
     def best_rows(self) -> list[Row]:
-        """Returns its rows of the best variants, without the figures of disturbed turns."""
+        """Returns its rows that compare the best variants, without the figures of disturbed turns."""
         if not self.has_rows:
             return []
         return [{**row, "about": {}} for row in without_disturbed(self.rows) if ".best" in row["work"]]
@@ -83,7 +85,7 @@ class Record:
 
 
 def read_record(file: Path) -> Record | None:
-    """Returns the record in a file, or None where there is none or one of another version."""
+    """Returns the record in a file, or None if it is missing or has other fields."""
     try:
         return Record(**json.loads(file.read_text()))
     except (OSError, ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""Figures side by side, as rows of JSON and as a table."""
+"""Comparisons as rows of JSON and as a Markdown table."""
 
 import json
 import statistics
@@ -11,30 +11,30 @@ from benchmarks.harness.turns import MOST_OTHERS, Figures, Turns
 from t2t.files.atomic import write_atomically
 
 Row = dict[str, Any]
-"""`work`, `config`, `peer`, `ours`, `theirs`, `ratio` (medians, and ours over theirs), and what they were made of.
+"""One comparison: `work`, `config`, `peer`, the medians `ours` and `theirs`, their `ratio`, and the underlying figures.
 
-`ours_others` and `theirs_others`, where they are there: cores that other processes kept busy in each turn."""
+`ours_others` and `theirs_others`, if present: mean number of cores that other processes kept busy in each turn."""
 
 SIDES = ("ours", "theirs")
 
 OURS = "t2t"
-"""The project's side, with TensorFlow."""
+"""Name of the project's side that uses TensorFlow."""
 
 
 def row(work: str, config: str, ours: Sequence[float], *, unit: str, better: str = "higher", side: str = OURS,
         peer: str | None = None, theirs: Sequence[float] = (), **more: Any) -> Row:  # fmt: skip
-    """Returns one comparison.
+    """Returns the row of one comparison.
 
     Args:
-        work: what was measured.
-        config: name of the sizes.
-        ours: the figure of each of our turns.
-        unit: of the figures.
+        work: name of the measurement, e.g. `training.loss`.
+        config: name of the model sizes.
+        ours: our figure in each turn.
+        unit: unit of the figures.
         better: `higher` or `lower`.
-        side: which of ours.
-        peer: whom it is compared with, if anyone.
-        theirs: the figure of each of their turns.
-        more: anything else that is worth keeping.
+        side: name of our side.
+        peer: name of the other side, or None.
+        theirs: the peer's figure in each turn.
+        more: additional fields of the row.
     """
     middle = statistics.median(ours)
     against = statistics.median(theirs) if theirs else None
@@ -62,14 +62,14 @@ def unavailable(work: str, config: str, peer: str, reason: str) -> Row:
 
 
 def compared(work: str, config: str, taken: Sequence[Turns], read, **how: Any) -> list[Row]:
-    """Returns a row for each peer that gave figures, or one of ours alone where none did.
+    """Returns a row for each peer with figures, or a row with our figures only if there is none.
 
     Args:
-        work: what was measured.
-        config: name of the sizes.
-        taken: the sides' turns, ours first.
-        read: function of a turn's figures that gives the number.
-        how: `unit` and what else `row` takes.
+        work: name of the measurement.
+        config: name of the model sizes.
+        taken: the turns of all sides, ours first.
+        read: function of the figures of a turn that returns the number to compare.
+        how: `unit` and further arguments of `row`.
     """
     ours, *peers = taken
     common = {
@@ -92,12 +92,12 @@ def compared(work: str, config: str, taken: Sequence[Turns], read, **how: Any) -
 def best_variants(
     taken: Sequence[Turns], programs: Mapping[str, str], read: Callable[[Figures], float], better: str = "higher"
 ) -> list[Turns]:
-    """Returns of each program's variants the one with the best turn.
+    """Returns the variant with the best turn for each program.
 
     Args:
-        taken: the variants' turns; ours first.
-        programs: name of a variant -> its program.
-        read: function of a turn's figures that gives the number.
+        taken: the turns of all variants, ours first.
+        programs: name of a variant -> name of its program.
+        read: function of the figures of a turn that returns the number to compare.
         better: `higher` or `lower`.
     """
     best: dict[str, Turns] = {}
@@ -110,7 +110,7 @@ def best_variants(
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """Returns the lines of a Markdown table, min / median / max, and below it which peers are missing and why."""
+    """Returns the lines of a Markdown table, followed by notes on peers that were not measured and on engines."""
     lines = [
         "| work | config | side | unit | min / median / max | peer | its min / median / max | side / peer |",
         "|---|---|---|---|---|---|---|---|",
@@ -129,19 +129,19 @@ def table(rows: Sequence[Row]) -> list[str]:
 
 
 def print_table(rows: Sequence[Row]) -> None:
-    """Prints the table of rows, and the machine."""
+    """Prints the table of rows and a line about the machine."""
     print("\n".join(table(rows)))
     here = machine()
     print(f"\n{here['processor']}, {here['cores']} cores, load {here['load']:.2f}")
 
 
 def without_disturbed(rows: Sequence[Row]) -> list[Row]:
-    """Returns the rows with the figures of undisturbed turns alone; a side without any has none."""
+    """Returns the rows recomputed from undisturbed turns; a side without such turns has no figures."""
     return [one if "reason" in one else _quiet(one) for one in rows]
 
 
 def is_disturbed(one: Row) -> bool:
-    """Returns whether a side of a row of `without_disturbed` has no figure left."""
+    """Whether a side of a row from `without_disturbed` has no undisturbed turn."""
     return any(one.get(f"{side}_disturbed") and not one[f"{side}_turns"] for side in SIDES)
 
 
@@ -149,7 +149,7 @@ def _quiet(one: Row) -> Row:
     found = dict(one)
     for side in SIDES:
         others = one.get(f"{side}_others")
-        if others is None:  # a count or a probability, which no other process changes
+        if others is None:  # a count or a probability: other processes do not affect it
             continue
         pairs = zip(one[f"{side}_turns"], others, strict=True)
         found[f"{side}_turns"] = quiet = [value for value, busy in pairs if busy <= MOST_OTHERS]
@@ -160,7 +160,7 @@ def _quiet(one: Row) -> Row:
 
 
 def write_json(rows: Sequence[Row], path: Path) -> None:
-    """Writes the rows as a list."""
+    """Writes the rows as a JSON list."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, (json.dumps(rows, indent=1) + "\n").encode())
 

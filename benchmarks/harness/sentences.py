@@ -1,4 +1,4 @@
-"""Test sentences, as ids of a run's vocabulary."""
+"""Test sentences as ids of a run's vocabulary."""
 
 from collections import defaultdict
 
@@ -8,11 +8,11 @@ from t2t.errors import UserError
 from t2t.specs.constants import INPUTS, TARGETS, TEST
 
 Ids = list[list[int]]
-"""Of each sentence, without end of sequence."""
+"""Ids of each sentence, without end of sequence."""
 
 
 def encoded(corpus: Corpus, run: RunDir) -> tuple[Ids, Ids]:
-    """Returns sources and targets of the test split."""
+    """Returns the ids of the sources and the targets of the test split."""
     pairs = list(corpus.pairs(TEST))
     encoders = run.encoders()
     return tuple(
@@ -21,9 +21,9 @@ def encoded(corpus: Corpus, run: RunDir) -> tuple[Ids, Ids]:
 
 
 def of_equal_lengths(sentences: Ids, count: int, batch: int) -> Ids:
-    """Returns sentences, as many as fill whole batches, such that those of a batch are of one length.
+    """Returns the sentences of whole batches, about `count` in all; the sentences of each batch have equal length.
 
-    The batches are spread evenly over the lengths that occur often enough.
+    The batches are spread evenly over all lengths for which there are enough sentences.
 
     Raises:
         UserError: there are too few sentences of equal lengths.

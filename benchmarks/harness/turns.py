@@ -1,4 +1,4 @@
-"""Sides that run in turn: ours, theirs, ours, theirs; never two at a time."""
+"""Runs the sides of a comparison alternately (ours, theirs, ours, theirs), never two at a time."""
 
 import dataclasses
 import os
@@ -10,38 +10,38 @@ from typing import Any
 from benchmarks.harness.processes import Conditions, Side, SideError, run
 
 MOST_OTHERS = 0.1
-"""Cores that other processes may keep busy during a turn: beyond that it is disturbed, repeated, and not published.
-Threads that wait for each other suffer far more than their share."""
+"""Mean number of cores that other processes may keep busy during a turn. A turn above it is disturbed: it is repeated
+and not published. The limit is low because threads that wait for each other slow down far more than this share."""
 
 Figures = dict[str, Any]
-"""Of one turn: what its module wrote, and `load`, the machine's mean load over the minute before."""
+"""Figures of one turn: the result of its module, and `load`, the machine's mean load over the preceding minute."""
 
 
 @dataclasses.dataclass
 class Turns:
-    """What a side gave."""
+    """All turns of one side."""
 
     name: str
     figures: list[Figures] = dataclasses.field(default_factory=list)
     failure: str = ""
-    """Why it has no figures."""
+    """Reason why it has no figures, or empty."""
 
     def of(self, read: Callable[[Figures], float]) -> list[float]:
-        """Returns a figure of every turn."""
+        """Returns the number that `read` extracts from each turn."""
         return [read(figures) for figures in self.figures]
 
 
 def take_turns(
     sides: Sequence[Side], job: dict[str, Any], turns: int, folder: Path, conditions: Conditions
 ) -> list[Turns]:
-    """Runs every side `turns` times, in turn; one that fails takes part no more.
+    """Runs every side `turns` times, alternately; a peer that fails is not run again.
 
     Args:
-        sides: ours first.
-        job: the same for all.
-        turns: how often each runs.
-        folder: for jobs, logs and results.
-        conditions: the same for all.
+        sides: the programs, ours first.
+        job: the job of all sides.
+        turns: number of runs of each side.
+        folder: output folder for jobs, logs and results.
+        conditions: the conditions of all sides.
 
     Raises:
         SideError: our own side failed.
@@ -72,11 +72,11 @@ def _measure(side: Side, job: dict[str, Any], folder: Path, conditions: Conditio
 
 
 def least_disturbed(measure: Callable[[], Figures], again: int) -> Figures:
-    """Measures, and again while other processes kept the processor busy; returns the least disturbed figures.
+    """Measures until a turn is undisturbed, at most `1 + again` times; returns the least disturbed figures.
 
     Args:
-        measure: function whose figures have `others`, the cores that other processes kept busy.
-        again: how often it is repeated, at most.
+        measure: function that returns figures with `others`, the cores that other processes kept busy.
+        again: maximum number of repetitions.
     """
     found: list[Figures] = []
     for _ in range(1 + again):

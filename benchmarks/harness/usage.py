@@ -1,4 +1,4 @@
-"""What a command takes: seconds, and the memory of its process and of those that it starts."""
+"""Measures a command: seconds, and peak memory of its process and of those that it starts."""
 
 import os
 import subprocess
@@ -12,34 +12,34 @@ from typing import NamedTuple
 from benchmarks.harness.processes import ROOT, SideError
 
 _FIRST, _EVERY = 0.005, 0.25
-"""Seconds until the first look at the processes, and at most between two: the pause doubles from look to look, so that
-a command that is over in a moment is seen as well, and a long one is not slowed down."""
+"""Seconds before the first sample of the processes, and the maximum between samples. The interval doubles each time:
+short commands are sampled too, and long ones are not slowed down."""
 
 _HELD = {"Pss_Anon": "own_mb", "Pss_File": "mapped_mb"}
-"""Lines of /proc/PID/smaps_rollup; of a page that n processes share, each has 1/n in its `Pss`."""
+"""Line of /proc/PID/smaps_rollup -> field of Usage. A page shared by n processes counts 1/n in the `Pss` of each."""
 
 
 class Usage(NamedTuple):
-    """What a command took; memory in MB of 10^6 bytes, all of its processes together, at its peak."""
+    """Time and peak memory of a command; memory in MB of 10^6 bytes."""
 
     seconds: float
     resident_mb: float
-    """Of its largest process; not from `getrusage`, which begins with the memory of the process that forked it."""
+    """Of its largest process; not from `getrusage`, whose maximum includes the memory of the process that forked it."""
     own_mb: float
-    """What the processes hold themselves: it is not given back under pressure."""
+    """Anonymous memory of all its processes together, which the system cannot reclaim."""
     mapped_mb: float
-    """What is in memory of the files that they read through maps: the system takes it back where others need it."""
+    """Resident pages of files that all its processes have mapped, which the system can reclaim."""
 
 
 def measured(command: Sequence[str], log: Path) -> Usage:
-    """Runs a command from the checkout to its end.
+    """Runs a command from the checkout, waits for it and returns its usage.
 
     Args:
         command: program and arguments.
-        log: file for what it prints.
+        log: file for its output.
 
     Raises:
-        SideError: it failed, with the last line that it said.
+        SideError: it failed; the message has the last line of its output.
     """
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
     began = time.perf_counter()
@@ -62,7 +62,7 @@ def measured(command: Sequence[str], log: Path) -> Usage:
 
 
 def _watch(session: int, peaks: Counter[str], over: threading.Event) -> None:
-    """Keeps the most that the processes of a session hold together, and the largest of them, until it is over."""
+    """Samples the processes of a session until `over` is set; updates `peaks`, whose keys are fields of Usage."""
     pause = _FIRST
     while not over.wait(pause):
         pause = min(2 * pause, _EVERY)
@@ -85,7 +85,7 @@ def _processes(session: int) -> Iterator[Path]:
 
 
 def _sizes(file: Path) -> dict[str, float]:
-    """Returns the lines of a file of /proc that are in kB, in MB; nothing where the process has ended."""
+    """Returns the values in kB of a file of /proc, converted to MB of 10^6 bytes; empty if the process has ended."""
     try:
         lines = [line.split() for line in file.read_text().splitlines()]
     except OSError:

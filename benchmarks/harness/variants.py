@@ -1,4 +1,4 @@
-"""What `python -m benchmarks quality` trains: named variants of hparams sets, in groups."""
+"""Named variants of hparams sets, in groups, that `python -m benchmarks quality` trains."""
 
 import dataclasses
 
@@ -9,16 +9,16 @@ TINY = "transformer" + SUFFIX
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """A set, perhaps with changes."""
+    """An hparams set, optionally with changes."""
 
     name: str
-    """Of its folder, and in tables."""
+    """Name of its folder, and in tables."""
     model: str
     hparams_set: str
     changes: str = ""
-    """Value of `--hparams`."""
+    """Changed hparams, a value of `--hparams`."""
     paper: tuple[float, float] | None = None
-    """Perplexity and BLEU of the row of the paper's Table 3 that has this change."""
+    """Perplexity and BLEU of the corresponding row in the paper's Table 3."""
 
 
 def _tiny(name: str, changes: str, perplexity: float, bleu: float) -> Variant:
@@ -51,9 +51,9 @@ TABLE3 = (
     # (E)
     _tiny("learned_positions", "positions=learned", 4.92, 25.7),
 )
-"""One change at a time of the Transformer for Multi30k, beside the row of the paper's Table 3 that it stands for."""
+"""Single changes of the Multi30k Transformer, each with the figures of the corresponding row in the paper's Table 3."""
 
 
 def groups() -> dict[str, tuple[Variant, ...]]:
-    """Returns the groups by name: the models that translate, and Table 3."""
+    """Returns the groups by name: `models`, all translation models, and `table3`."""
     return {"models": tuple(Variant(name, model_of(name), name) for name in sets()), "table3": TABLE3}

@@ -1,4 +1,4 @@
-"""The weights of a trained run, in a file that the peers' drivers read.
+"""Exports the weights of a trained run to a file that the peers' drivers read.
 
 Legend: V vocabulary, D width.
 """
@@ -13,7 +13,7 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 
 LONGEST = 1024
-"""Positions that are told apart."""
+"""Rows of the exported position table."""
 
 _NEEDED = {
     "norm_position": "post",
@@ -23,25 +23,27 @@ _NEEDED = {
     "shared_embedding_and_softmax_weights": True,
     "target_space_embedding": False,
 }
-"""What the drivers build for every peer."""
+"""Hparams that the drivers require, since they build this network for every peer."""
 
 
 def export(run_dir: Path, file: Path) -> dict[str, Any]:
-    """Writes a run's latest weights by variable path, without the model's name, and `positions`, (LONGEST, D).
+    """Writes a run's latest weights and its table of positions.
+
+    The keys are variable paths without the model's name, and `positions`, (LONGEST, D) float32.
 
     Args:
-        run_dir: of a Transformer.
-        file: the .npz to write.
+        run_dir: run directory of a Transformer.
+        file: the .npz file to write.
 
     Returns:
-        its sizes, as `Config.to_dict` names them, `vocab_size`, `epsilon` of the norms, and its `hparams`.
+        its sizes, named as in `Config.to_dict`, `vocab_size`, `epsilon` of the norms, and all model `hparams`.
 
     Raises:
-        UserError: no run, or a network that the drivers do not build.
+        UserError: there is no run, or the drivers cannot build its network.
     """
     run = RunDir.open(str(run_dir))
     hparams = run.record.hparams["model"]
-    # Older runs lack fields that were added since with these values for a default.
+    # Runs of older versions lack newer fields, whose defaults are these values.
     other = [f"{name}={hparams[name]}" for name, value in _NEEDED.items() if hparams.get(name, value) != value]
     if run.record.model != "transformer" or other:
         raise UserError(
@@ -66,7 +68,7 @@ def export(run_dir: Path, file: Path) -> dict[str, Any]:
 
 
 def sinusoids(length: int, width: int, layout: str) -> np.ndarray:
-    """Returns the positions of a layout of `t2t.layers.positions.sinusoids`, (length, width) float32."""
+    """Returns the table of positions for a layout of `t2t.layers.positions.sinusoids`, (length, width) float32."""
     pairs = width // 2
     steps = pairs if layout == "interleaved" else pairs - 1
     angles = np.arange(length)[:, None] * 10000.0 ** -(np.arange(pairs) / steps)

@@ -1,7 +1,7 @@
 """Compares the project's output with that of other programs on real files: `--data=DIR`, `--only=NAME,NAME`.
 
-Each module of this folder has `check(data: Path) -> list[Row]`, where `data` is the folder of files. The files are no
-part of the project, which is why these are no tests.
+Each module of this folder has `check(data: Path) -> list[Row]`, where `data` is the folder of files. These are not
+tests because the files are not part of the project.
 """
 
 import argparse
@@ -20,16 +20,16 @@ class Row(TypedDict):
     """One comparison."""
 
     check: str
-    """What is compared."""
+    """Name of the comparison."""
     expected: str
-    """What the other program says."""
+    """Result of the other program."""
     found: str
-    """What this project says."""
+    """Result of this project."""
     ok: bool
 
 
 def main(argv: list[str]) -> int:
-    """Prints a table of all comparisons; returns 1 where any fails, else 0."""
+    """Prints a table of all comparisons; returns 1 if any fails, else 0."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks known_answers", description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of files with known answers")
     parser.add_argument("--only", default="", help=f"some of {','.join(names())}; default all")
@@ -42,12 +42,12 @@ def main(argv: list[str]) -> int:
 
 
 def names() -> list[str]:
-    """Returns the modules of the folder that compare something."""
+    """Returns the names of the modules with comparisons."""
     return sorted(found.name for found in pkgutil.iter_modules(__path__) if not found.name.startswith("_"))
 
 
 def all_rows(data: Path, modules: list[str]) -> Iterator[Row]:
-    """Yields the comparisons of the modules; one that cannot be made is one that fails."""
+    """Yields the comparisons of the modules; one that raises an error counts as failed."""
     for name in modules:
         try:
             yield from importlib.import_module(f"{__name__}.{name}").check(data)
@@ -56,7 +56,7 @@ def all_rows(data: Path, modules: list[str]) -> Iterator[Row]:
 
 
 def print_table(rows: list[Row]) -> None:
-    """Prints a Markdown table, and which comparisons failed."""
+    """Prints a Markdown table and the number of passed comparisons; lists failed ones on standard error."""
     print("| check | expected | found | |", "|---|---|---|---|", sep="\n")
     for row in rows:
         print(f"| {row['check']} | {row['expected']} | {row['found']} | {'ok' if row['ok'] else 'FAILS'} |")

@@ -1,7 +1,7 @@
-"""Tensor2Tensor's own test checkpoint, imported: every variable has its place, and its numbers are those of its recipe.
+"""Imports Tensor2Tensor's own test checkpoint and checks its variables, learning rate and outputs.
 
-The checkpoint was taken after one update of Adam at the first rate of its schedule, 2 d^-0.5 8000^-1.5 with d = 16, so
-that the biases, which began at 0, have moved by just that.
+The checkpoint was saved after one Adam update at the first learning rate of its schedule, 2 d^-0.5 8000^-1.5 with
+d = 16. The biases, which start at 0, have therefore moved by exactly this rate.
 """
 
 import tempfile
@@ -20,11 +20,11 @@ CHECKPOINT = "t2t_oracle/transformer_test_ckpt"
 VOCABULARY = "t2t_oracle/vocab.translate_ende_wmt8k.8192.subwords.gz"
 TABLE = "transformer/target_embedding/table"
 TABLE_ROWS = 32
-"""Rows of the table of target spaces; a run has one target and keeps one of them."""
+"""Rows of the target space embedding; a run has one target space and keeps only its row."""
 
 
 def check(data: Path) -> list[Row]:
-    """Imports the checkpoint into a folder of its own and compares."""
+    """Imports the checkpoint into a temporary folder and compares."""
     with tempfile.TemporaryDirectory() as folder:
         request = ImportRequest(
             model_dir=data / CHECKPOINT, vocab_file=data / VOCABULARY, output_dir=Path(folder) / "run"
@@ -59,7 +59,7 @@ def _rate(report: ImportReport, hparams) -> list[Row]:
         for path, array in report.run.weights.items()
         if path.endswith(("beta", "inner/bias", "outer/bias"))
     ]
-    moved = float(np.median(np.concatenate(biases)))  # where the gradient is near Adam's epsilon they move less
+    moved = float(np.median(np.concatenate(biases)))  # biases with a gradient near Adam's epsilon move less
     rate = learning_rate(hparams, 1, hidden_size=hparams.hidden_size, train_steps=1)
     return [
         _row("how far the biases moved in one update, median", "6.9877e-07", f"{moved:.5g}"),

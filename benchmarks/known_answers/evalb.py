@@ -20,9 +20,9 @@ REPORTS = (
     ("craft_noised", "COLLINS.prm", "craft_noised.COLLINS.rsl"),
     ("craft_noised", "COLLINS", "craft_noised.COLLINS.rsl"),
 )
-"""Name of the trees, parameter file or built-in settings, EVALB's standard output."""
+"""Name of the tree files, parameter file or built-in settings, file with EVALB's standard output."""
 WITH_ERRORS = ("bug", "sample.prm", "bug.rsl-old")
-"""The same with standard error in its place, by an older EVALB: its lines begin otherwise and one more is empty."""
+"""The same with interleaved standard error, from an older EVALB with other leading blanks and one more empty line."""
 SETTINGS = (("COLLINS", "COLLINS.prm"), ("new", "new.prm"))
 METRICS = {
     "bracket_recall": "89.82",
@@ -32,11 +32,11 @@ METRICS = {
     "bracket_crossing": "0.02",
     "bracket_tagging_accuracy": "96.94",
 }
-"""Of craft_noised, from EVALB's summary."""
+"""Results for craft_noised, from EVALB's summary."""
 
 
 def check(data: Path) -> list[Row]:
-    """Compares `t2t-evalb`, the metrics and the built-in settings with EVALB's files."""
+    """Compares `t2t-evalb`, the built-in settings and the metrics with EVALB's files."""
     folder = data / FOLDER
     rows = [_report(folder, *report) for report in REPORTS]
     rows.append(_report(folder, *WITH_ERRORS, errors=True))
@@ -59,7 +59,7 @@ def _report(folder: Path, name: str, settings: str, reference: str, errors: bool
 
 
 def _run(folder: Path, name: str, settings: str, errors: bool) -> str:
-    """Returns what the command prints on standard output, with standard error in its place where asked."""
+    """Returns the standard output of the command, with `errors` interleaved with its standard error."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out if errors else io.StringIO()):
         status = evalb.main(["t2t-evalb", "-p", settings, str(folder / f"{name}.gld"), str(folder / f"{name}.tst")])
@@ -73,7 +73,7 @@ def _without_blanks(text: str) -> str:
 
 
 def _difference(expected: str, found: str) -> str:
-    """Says that texts are equal, or which line differs first."""
+    """Returns a message that the texts are equal, or with their first different line."""
     ours, theirs = found.splitlines(keepends=True), expected.splitlines(keepends=True)
     for number, (one, other) in enumerate(zip(ours, theirs, strict=False), start=1):
         if one != other:

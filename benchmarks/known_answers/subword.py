@@ -1,4 +1,4 @@
-"""Two vocabularies that Tensor2Tensor ships: their pieces, the ids of its own encoder, and real text there and back."""
+"""Two vocabularies that Tensor2Tensor ships: their pieces, the ids of its own encoder, and round trips of real text."""
 
 import gzip
 import hashlib
@@ -37,7 +37,7 @@ TEXTS = ("mt/newstest/newstest2014.deen.de.gz", "mt/newstest/newstest2014.deen.e
 
 
 def check(data: Path) -> list[Row]:
-    """Compares the vocabularies, their ids and what comes back of real text."""
+    """Compares the vocabularies, their ids, and real text after encoding and decoding."""
     lines = [line for text in TEXTS for line in read_lines(data / text, Counter())]
     rows = []
     for name, file in VOCABULARIES.items():

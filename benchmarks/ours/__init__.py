@@ -1,1 +1,1 @@
-"""The project's side of the comparisons: each module is run as a process of its own by the project's interpreter."""
+"""The project's side of the comparisons: each module runs in a separate process of the project's interpreter."""

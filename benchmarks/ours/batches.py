@@ -1,4 +1,4 @@
-"""Writes the first training batches of a run to a file, for those that cannot draw them themselves.
+"""Writes the first training batches of a run to a file for the peers, which cannot use our input pipeline.
 
 Letters: B rows of a batch, S source length, T target length.
 """
@@ -11,7 +11,7 @@ from t2t.specs.constants import INPUTS, TARGETS
 
 
 def main():
-    """Writes `inputs_0` (B, S) and `targets_0` (B, T), `inputs_1`, ... int32, without rows or columns of padding."""
+    """Writes `inputs_0` (B, S), `targets_0` (B, T), `inputs_1`, ..., int32, without empty rows and columns."""
     job = read_job()
     run = build_run(job, train_steps=1, log_every=1)
     arrays, padded = {}, []

@@ -1,4 +1,4 @@
-"""Generates the data of a corpus with `t2t-datagen`, and times it."""
+"""Times `t2t-datagen` on a corpus."""
 
 import resource
 import shutil
@@ -14,7 +14,7 @@ from t2t.specs.constants import TRAIN
 
 
 def main():
-    """Writes the seconds, the training pairs, and the memory of the largest process."""
+    """Writes the seconds, the number of training pairs and the peak memory of the largest process."""
     job = read_job()
     shutil.rmtree(job["data_dir"], ignore_errors=True)
     others = Others()

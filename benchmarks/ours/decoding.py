@@ -1,4 +1,4 @@
-"""Decodes as `t2t-decoder` does, with a run's latest checkpoint and the job's engine, and times it."""
+"""Times decoding as in `t2t-decoder`, with a run's latest checkpoint and the job's engine."""
 
 import os
 
@@ -10,11 +10,11 @@ from t2t.specs.constants import EOS_ID
 
 
 def main():
-    """Writes the times of the searches, and what was found."""
+    """Writes the outputs and times of all searches."""
     job = read_job()
     engine = job.get("engine", TENSORFLOW)
-    if engine == TENSORFLOW:  # as in t2t-decoder, another engine starts without it
-        os.environ.pop("TF_NUM_INTRAOP_THREADS", None)  # the cores that it may use are those that the process was given
+    if engine == TENSORFLOW:  # other engines start without TensorFlow, as in t2t-decoder
+        os.environ.pop("TF_NUM_INTRAOP_THREADS", None)  # the process may use only its own cores anyway
         import_quietly("t2t.inference.parallel").use_single_core_ops()
     translator = build_translator(job["run"], job["fixed"], engine)
     longest = max(map(len, job["sentences"])) + 1
@@ -23,7 +23,7 @@ def main():
     def decode(beam):
         how = {"beam_size": beam, "alpha": 0.0, "extra_length": job["extra_length"], "max_input_length": longest}
         if engine == TENSORFLOW:
-            # Rows of a batch as the others have them; how sentences are sorted and batched is the translator's own.
+            # About as many rows of a batch as the others have; the translator sorts and batches sentences itself.
             how["decode_batch_size"] = round(job["batch"] * beam * mean)
         found = translator.translate_ids(job["sentences"], scored=False, **how)
         return [[i for i in best.ids if i != EOS_ID] for best, *_ in found]
@@ -37,14 +37,14 @@ def main():
 
 
 def build_translator(run: str, never_ending: bool, engine: str = TENSORFLOW):
-    """Returns the run's translator; `never_ending`: of a model whose outputs go on until they are cut."""
+    """Returns the run's translator; with `never_ending`, all outputs have the maximum length."""
     if not never_ending:
         return import_quietly("t2t").load(run, engine=engine)
     loaded = import_quietly("t2t.runs.loading").load(run)
     keras, transformer = import_quietly("keras"), import_quietly("t2t.models.transformer").Transformer
 
     class NeverEnding(transformer):
-        """Gives the end of sequence no probability while it decodes."""
+        """Never selects the end of sequence while decoding."""
 
         def decode_step(self, ids_N, position, cache, encoded):
             logits_NV, cache = super().decode_step(ids_N, position, cache, encoded)

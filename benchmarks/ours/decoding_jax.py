@@ -1,8 +1,8 @@
-"""Decodes as `KERAS_BACKEND=jax t2t-decoder` does, and times it."""
+"""Times decoding as in `KERAS_BACKEND=jax t2t-decoder`."""
 
 import os
 
-os.environ["KERAS_BACKEND"] = "jax"  # before Keras, which reads it when it is imported
+os.environ["KERAS_BACKEND"] = "jax"  # before Keras is imported, which reads it
 
 from benchmarks.ours import decoding
 

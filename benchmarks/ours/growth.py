@@ -1,4 +1,4 @@
-"""Makes updates of a job's sizes on seeded ids without padding, and times them."""
+"""Times training updates with a job's sizes, on seeded random ids without padding."""
 
 import json
 import socket
@@ -14,7 +14,7 @@ from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 
 
 def main():
-    """Writes the seconds of the first update, which traces it, those of each after it, and the most memory held."""
+    """Writes the seconds of the first update, which includes tracing, those of each later update, and peak memory."""
     job = read_job()
     workers, others = start_workers(job), Others()
     step, features = build_step(job)
@@ -39,7 +39,7 @@ def main():
 
 
 def start_workers(job):
-    """Starts the other workers of a job of several, and adds their addresses to it; returns the processes."""
+    """Starts the other workers if the job has several; sets their addresses, `job["hosts"]`; returns the processes."""
     if job["worker"] or job["workers"] == 1:
         return []
     sockets = [socket.create_server(("localhost", 0)) for _ in range(job["workers"])]
@@ -56,7 +56,7 @@ def start_workers(job):
 
 
 def build_step(job):
-    """Returns the update of a job, and a batch for each of this process's replicas."""
+    """Returns the training step of a job, and a batch for each replica of this process."""
     distribute, clusters, models, optimizers, steps, sets, groups = (
         import_quietly(f"t2t.{name}")
         for name in ("training.tensorflow.distribute", "training.cluster", "models.transformer", "training.optimizers",

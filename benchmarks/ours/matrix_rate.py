@@ -9,7 +9,7 @@ SIDE = 2048
 
 
 def matrix_rate(seconds: float = 2.0) -> float:
-    """Returns operations a second (2 n^3 a product) of the fastest product within some seconds."""
+    """Returns operations per second (2 n^3 per product) of the fastest product in a measurement of some seconds."""
     a, b = (tf.random.stateless_normal([SIDE, SIDE], [seed, 0]) for seed in (1, 2))
     multiply = tf.function(tf.matmul)
     multiply(a, b)

@@ -1,4 +1,4 @@
-"""Trains a model for some updates, decodes greedily with it, and times both."""
+"""Times some updates of a model, and greedy decoding with it."""
 
 import shutil
 import time
@@ -10,7 +10,7 @@ from t2t.runs.startup import import_quietly
 
 
 def main():
-    """Writes the rates of training and of the second pass of decoding."""
+    """Writes the throughput of training and of the second pass of decoding."""
     job = read_job()
     timed, others = Timed(Clock(job)), Others()
     run = build_run(job, train_steps=timed.clock.wanted, log_every=timed.clock.wanted)
@@ -31,7 +31,7 @@ def main():
 
 
 def decode(job):
-    """Returns the rate of greedy search, of the second pass over the texts: the first makes programs and kernels."""
+    """Returns the throughput of greedy search in a second pass over the texts; the first pass compiles."""
     translator = import_quietly("t2t").load(job["output_dir"])
     how = {"decode_method": "greedy", "extra_length": job["extra_length"]}
     translator.translate(job["texts"], **how)

@@ -1,4 +1,4 @@
-"""Counts the padding of an epoch of training batches."""
+"""Measures the padding in one epoch of training batches."""
 
 import numpy as np
 
@@ -8,9 +8,9 @@ from t2t.specs.constants import INPUTS, TARGETS
 
 
 def main():
-    """Writes the share of padding, of targets with any shapes and of both sides with few, and how many shapes occur."""
+    """Writes the share of padding, of targets with free shapes and of both sides with fixed ones, and shape counts."""
     job = read_job()
-    job |= {"overrides": f"{job['overrides']},xla=off"}  # with XLA, shapes would be few in both
+    job |= {"overrides": f"{job['overrides']},xla=off"}  # XLA would limit the shapes in both cases
     free, shapes = _epoch(job)
     few = {**job, "overrides": f"{job['overrides']},fixed_shapes={job['shapes']}"}
     fixed, fixed_shapes = _epoch(few)
@@ -23,7 +23,7 @@ def main():
 
 
 def _epoch(job):
-    """Returns (tokens, positions) of each side, and the number of shapes."""
+    """Returns [tokens, positions] of each side, and the number of distinct batch shapes."""
     batches = build_run(job, train_steps=1, log_every=1).batches
     counts = {name: np.zeros(2, np.int64) for name in (INPUTS, TARGETS)}
     shapes = set()

@@ -1,4 +1,4 @@
-"""Draws batches as fast as they come, and counts their tokens."""
+"""Measures the throughput of the input pipeline alone."""
 
 import time
 
@@ -13,7 +13,7 @@ SECONDS = 3.0
 
 
 def main():
-    """Writes target tokens a second without padding, read ahead of time by a thread as in training."""
+    """Writes target tokens per second, without padding; a thread reads ahead as in training."""
     job = read_job()
     run = build_run(job, train_steps=1, log_every=1)
     tokens, batches = 0, 0

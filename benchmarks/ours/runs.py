@@ -1,4 +1,4 @@
-"""A training run as `t2t-trainer` makes it, from a job."""
+"""Builds a training run from a job, as `t2t-trainer` does from its flags."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ def build_run(job: dict[str, Any], train_steps: int, log_every: int, **how: int)
     """Returns the `t2t.runs.training.TrainingRun` that a job describes.
 
     Args:
-        job: `data_dir`, `output_dir`, `overrides`, `seed`; `model` and `hparams_set`, by default those of the
-            Transformer's base.
-        train_steps: number of the last update.
-        log_every: updates between two reports.
-        how: further fields of `Settings`; without them, a checkpoint is written at the end alone.
+        job: `data_dir`, `output_dir`, `overrides`, `seed`; optionally `model` and `hparams_set`, by default
+            `transformer` and `transformer_base`.
+        train_steps: number of the last update, counted from 1.
+        log_every: updates between two log entries.
+        how: further fields of `Settings`; by default there are no evaluations, and one checkpoint at the end.
     """
     training, names, data, settings = (
         import_quietly(f"t2t.runs.{name}") for name in ("training", "names", "data", "settings")

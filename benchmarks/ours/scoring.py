@@ -1,11 +1,11 @@
-"""Scores outputs with a run's latest checkpoint."""
+"""Scores the outputs of all sides with a run's latest checkpoint."""
 
 from benchmarks.harness.child import read_job, write_result
 from benchmarks.ours.decoding import build_translator
 
 
 def main():
-    """Writes, for each side's outputs, the log-probability of each."""
+    """Writes the log-probabilities of the outputs of each side."""
     job = read_job()
     translator = build_translator(job["run"], never_ending=False)
     scores = {name: translator.score_ids(job["sentences"], outputs) for name, outputs in job["outputs"].items()}

@@ -1,4 +1,4 @@
-"""Trains a tiny model for long, and notes now and then what its process holds."""
+"""Trains a tiny model for a long time and regularly records memory, open files and threads of its process."""
 
 import os
 from pathlib import Path
@@ -10,14 +10,14 @@ from benchmarks.ours.runs import build_run
 
 
 class Held(keras.callbacks.Callback):
-    """Notes memory, open files and threads after every so many updates, their evaluation and checkpoint included."""
+    """Records memory, open files and threads at every multiple of `every` updates, after evaluation and checkpoint."""
 
     def __init__(self, every: int):
         super().__init__()
         self.every, self.found = every, []
 
     def on_train_batch_end(self, batch, logs=None):
-        """Notes them where it is time."""
+        """Records them if the update is due."""
         if batch % self.every == 0:
             files, threads = (len(os.listdir(f"/proc/self/{what}")) for what in ("fd", "task"))
             self.found.append({"update": batch, "resident_mb": _resident_mb(), "files": files, "threads": threads})
@@ -30,7 +30,7 @@ def _resident_mb() -> float:
 
 
 def main():
-    """Writes what was found, oldest first."""
+    """Writes all records, oldest first."""
     job = read_job()
     held = Held(job["every"])
     how = {"eval_every": job["every"], "eval_steps": 1, "keep_checkpoint_max": 2, "worker_cpu": 1}

@@ -1,4 +1,4 @@
-"""Times commands that answer before TensorFlow is loaded, and loading it."""
+"""Times commands that print help without loading TensorFlow, and `import tensorflow`."""
 
 import sys
 
@@ -10,7 +10,7 @@ TRAINER = str(ROOT / "bin" / "t2t-trainer")
 
 
 def main():
-    """Writes the seconds of each, one after the other."""
+    """Writes the seconds of each command."""
     job = read_job()
     others = Others()
     write_result(

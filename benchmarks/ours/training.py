@@ -1,4 +1,4 @@
-"""Trains some updates as `t2t-trainer` does, and times them."""
+"""Times some updates as in `t2t-trainer`."""
 
 import math
 import shutil
@@ -10,16 +10,16 @@ from benchmarks.ours.runs import build_run
 
 
 class Timed(keras.callbacks.Callback):
-    """Ticks after every update."""
+    """Callback that ticks the clock after every update."""
 
     def __init__(self, clock: Clock):
         super().__init__()
         self.clock, self.peak_memory_mb, self.tokens_per_update, self.loss = clock, 0.0, 0.0, 0.0
 
     def on_train_batch_end(self, batch, logs=None):
-        """See the base class."""
+        """Waits for the update and records it."""
         smallest = min(self.model.trainable_variables, key=lambda variable: math.prod(variable.shape))
-        keras.ops.convert_to_numpy(smallest)  # JAX has begun the update: its result is waited for
+        keras.ops.convert_to_numpy(smallest)  # JAX runs asynchronously: wait for the result
         self.clock.tick()
         if logs:
             self.tokens_per_update, self.loss = logs["tokens_per_update"], logs["loss"]
@@ -28,7 +28,7 @@ class Timed(keras.callbacks.Callback):
 
 
 def main():
-    """Writes the times, and what this processor gives at best, measured in the same process."""
+    """Writes the times of updates, and the matrix rate of this processor, measured in the same process."""
     job = read_job()
     timed = Timed(Clock(job))
     run = build_run(job, train_steps=timed.clock.wanted, log_every=timed.clock.wanted)
@@ -48,7 +48,7 @@ def main():
 
 
 def _matrix_rate():
-    """Returns what this processor multiplies at best by TensorFlow; nothing where another engine trains."""
+    """Returns `matrix_flops`, the matrix rate of TensorFlow on this processor; empty with another backend."""
     if keras.backend.backend() != "tensorflow":
         return {}
     from benchmarks.ours.matrix_rate import matrix_rate  # it imports TensorFlow

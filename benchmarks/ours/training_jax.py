@@ -1,8 +1,8 @@
-"""Trains some updates as `KERAS_BACKEND=jax t2t-trainer` does, and times them."""
+"""Times some updates as in `KERAS_BACKEND=jax t2t-trainer`."""
 
 import os
 
-os.environ["KERAS_BACKEND"] = "jax"  # before Keras, which reads it when it is imported
+os.environ["KERAS_BACKEND"] = "jax"  # before Keras is imported, which reads it
 
 from benchmarks.ours import training
 

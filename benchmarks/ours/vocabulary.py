@@ -1,4 +1,4 @@
-"""Learns a vocabulary as `t2t-datagen` does, and nothing else: `vocabulary FILE SIZE FLAGS`, flags those of files."""
+"""Only learns a vocabulary, as `t2t-datagen` does: `vocabulary FILE SIZE FLAGS`, where FLAGS name the text files."""
 
 import random
 import sys
@@ -10,7 +10,7 @@ from t2t.specs.constants import TARGETS
 
 
 def main():
-    """Writes the vocabulary of the files that the flags name."""
+    """Writes the vocabulary of the files named by the flags."""
     path, size, *flags = sys.argv[1:]
     files = dict(flag.removeprefix("--").split("=", 1) for flag in flags)
     problem = Text2TextFiles(vocab_size=int(size), **files)

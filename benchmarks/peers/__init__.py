@@ -1,7 +1,7 @@
-"""The programs that the project is compared with: what each runs in, and which module drives it there.
+"""The programs that the project is compared with: the environment of each, and the module that drives it there.
 
-The modules of this folder but this one run in the peer's environment, where nothing that the project needs is
-installed: they import `benchmarks.harness.child`, numpy, the peer, and of the project at most what needs no more.
+All other modules of this folder run in the peer's environment, which lacks the project's dependencies. They import
+`benchmarks.harness.child`, numpy, the peer, and only those modules of the project that need nothing else.
 """
 
 import dataclasses
@@ -16,18 +16,18 @@ _NUMPY = "numpy==2.4.6"
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """A program as it takes part in one comparison."""
+    """A program, with its options in one comparison."""
 
     environment: str
-    """What it runs in; empty for the project's own."""
+    """Name in ENVIRONMENTS; empty for the project's own environment."""
     module: str
     """Module of this folder that drives it."""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """What its jobs say besides."""
+    """Additional fields of its jobs."""
 
     @property
     def program(self) -> str:
-        """Whose variants compete: the best of them stands for the program."""
+        """Name of the program that it is a variant of; tables of `best` show the best variant of each program."""
         return " ".join([self.module, *([self.options["compute_type"]] if "compute_type" in self.options else [])])
 
 
@@ -115,7 +115,7 @@ TRAINING = {
     "joeynmt": Peer("joeynmt", "joeynmt"),
     "keras_hub": Peer("keras_hub", "keras_hub"),
 }
-"""Who trains, by name."""
+"""Peers of the training comparison, by name."""
 
 _SIDE_BY_SIDE = {"compute_type": "float32", "run_parallel": 2}
 
@@ -132,7 +132,7 @@ DECODING = {
     "hf_generate": Peer("huggingface", "hf_generate"),
     "hf_generate_side_by_side": Peer("huggingface", "hf_generate", {"run_parallel": 2}),
 }
-"""Who decodes, by name."""
+"""Peers of the decoding comparison, by name."""
 
 DATAGEN = {"sentencepiece": Peer("", "sentencepiece")}
-"""Who encodes text, by name."""
+"""Peers of the data generation comparison, by name."""

@@ -1,4 +1,4 @@
-"""Stands in for libraries that a peer imports and never uses here."""
+"""Stubs of packages that a peer imports but does not use here."""
 
 import importlib.abc
 import importlib.machinery
@@ -7,7 +7,7 @@ import types
 
 
 class _Nothing(type):
-    """A class with every attribute, each of the same kind."""
+    """Metaclass of stub classes; any attribute of a stub class is a stub class too."""
 
     def __getattr__(cls, name):
         if name.startswith("__"):
@@ -16,7 +16,7 @@ class _Nothing(type):
 
 
 def _nothing(name):
-    """Returns a class that can be inherited from, made, and used as a decorator with or without arguments."""
+    """Returns a stub class that can be subclassed, instantiated, and used as a decorator with or without arguments."""
     return _Nothing(
         name,
         (),
@@ -58,5 +58,5 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def stand_in_for(*roots):
-    """Lets packages of these names be imported where they are not installed."""
-    sys.meta_path.append(_Finder(frozenset(roots)))  # asked last: what is installed comes first
+    """Makes imports of these packages succeed; a stub replaces each one that is not installed."""
+    sys.meta_path.append(_Finder(frozenset(roots)))  # last, so that installed packages take precedence

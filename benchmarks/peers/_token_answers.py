@@ -1,27 +1,28 @@
-"""What toolkits that read tokens are asked: log-probabilities of given targets, and outputs of greedy search."""
+"""Outputs of toolkits whose input is tokens: log-probabilities of given targets, and greedy search."""
 
 import numpy as np
 
 from benchmarks.harness.child import write_result
 
 WORDS = 40
-"""Of each side that become tokens; the others are unknown."""
+"""Number of words of each side in the vocabulary; other words are unknown."""
 
 
 def tokens_of(texts, special):
-    """Returns a list of tokens: the special ones, and the words of texts in the order of their first use."""
+    """Returns the vocabulary: special tokens, then the first WORDS distinct words of the texts."""
     words = list(dict.fromkeys(word for text in texts for word in text.split()))
     return [*special, *words[:WORDS]]
 
 
 def write_answers(job, sides, special, log_probs_of):
-    """Writes the answers of a model.
+    """Writes the log-probabilities and greedy outputs of a model.
 
     Args:
-        job: with its texts.
-        sides: functions from words to ids, of inputs and of targets.
-        special: ids of the token that the decoder begins with, of the end of outputs, and of unknown words.
-        log_probs_of: of ids of an input and of targets, the first one included, returns an array (T, V).
+        job: `sources` and `targets`, texts; `extra_length`, the output limit beyond the source length.
+        sides: functions from words to ids, for inputs and for targets.
+        special: ids of the decoder's start token, of the end of sequence, and of unknown words.
+        log_probs_of: function of input ids and decoder input ids (T of them, start token first) that returns the
+            log-probabilities of the next tokens, (T, V).
     """
     start, end, _ = special
     found = {"log_probs": [], "greedy": []}

@@ -1,4 +1,4 @@
-"""Models of PyTorch of toolkits that read tokens: random weights, and what they answer."""
+"""PyTorch models of toolkits whose input is tokens: random weights, and outputs."""
 
 import torch
 
@@ -6,7 +6,7 @@ from benchmarks.peers import _token_answers
 
 
 def randomise(job, model):
-    """Gives weights random values, larger than those that training begins with, so that outputs differ."""
+    """Sets random weights, larger than usual initial weights, so that outputs differ."""
     torch.manual_seed(job["seed"])
     with torch.no_grad():
         for name, weight in model.named_parameters():
@@ -15,6 +15,6 @@ def randomise(job, model):
 
 
 def write_answers(job, sides, special, log_probs_of):
-    """Does as `_token_answers.write_answers`, with tensors."""
+    """Like `_token_answers.write_answers`, but `log_probs_of` returns a tensor."""
     with torch.no_grad():
         _token_answers.write_answers(job, sides, special, lambda *ids: log_probs_of(*ids).numpy())

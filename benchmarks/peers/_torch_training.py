@@ -1,8 +1,8 @@
-"""The plain PyTorch training loop, for any module that gives logits.
+"""A plain PyTorch training loop for any module that returns logits.
 
-Settings as PyTorch's documentation recommends them: Adam in its fused implementation, gradients set to None
-(*Performance Tuning Guide*; *torch.optim.Adam*), and where the job says so a compiled loss of dynamic shapes
-(*torch.compile*), compiled for the shapes of all the job's batches before the measured updates.
+Settings recommended by PyTorch's documentation: the fused implementation of Adam, gradients set to None
+(*Performance Tuning Guide*; *torch.optim.Adam*), and, if the job has `compile`, a compiled loss with dynamic shapes
+(*torch.compile*), compiled for the shapes of all batches of the job before the measured updates.
 
 Letters: B rows of a batch, S source length, T target length, V vocabulary.
 """
@@ -16,13 +16,14 @@ PAD = 0
 
 
 def train(job, model, logits_of, packages):
-    """Trains as the job says and writes its figures.
+    """Trains on the batches of a job and writes its figures.
 
     Args:
-        job: what `read_job` gave.
+        job: the job from `read_job`.
         model: the module.
-        logits_of: function of inputs (B, S), shifted targets (B, T) int64, which begin with PAD; gives (B, T, V).
-        packages: whose versions count.
+        logits_of: function of inputs (B, S) and targets shifted right (B, T), which start with PAD, both int64; returns
+            logits (B, T, V).
+        packages: packages besides PyTorch whose versions are recorded.
     """
     clock, loss = Clock(job), None
     model.train()
@@ -48,7 +49,7 @@ def train(job, model, logits_of, packages):
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         loss = mean.item()
-        if update == job["warm"] and job.get("compile"):  # the last one that is not measured
+        if update == job["warm"] and job.get("compile"):  # the last warm-up update
             for shapes in batches(job["batches"]):
                 backward(*shapes)
             optimizer.zero_grad(set_to_none=True)
@@ -61,6 +62,6 @@ def train(job, model, logits_of, packages):
 
 
 def set_threads(job):
-    """Takes the threads that the job allows, and a fixed seed."""
+    """Sets the number of threads of the job, and a fixed seed."""
     torch.set_num_threads(job["threads"])
     torch.manual_seed(1)

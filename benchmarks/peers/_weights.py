@@ -1,4 +1,4 @@
-"""Our weights, for drivers that fill a peer's model with them.
+"""Our weights, for drivers that copy them into a peer's model.
 
 Legend: D width of the input, E width of the output.
 """
@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Weights:
-    """The arrays of a file that `benchmarks.harness.weights` wrote; biases that are not there are zeros."""
+    """The arrays of a file from `benchmarks.harness.weights`; missing biases are zeros."""
 
     def __init__(self, path):
         self._arrays = dict(np.load(path))
@@ -17,11 +17,11 @@ class Weights:
         return self._arrays[name]
 
     def dense(self, name):
-        """Returns the kernel transposed, (E, D), and the bias (E,) of a dense layer."""
+        """Returns the transposed kernel (E, D) and the bias (E,) of a dense layer."""
         return self._transposed(f"{name}/kernel", f"{name}/bias")
 
     def projections(self, attention, parts):
-        """Returns the kernels transposed, one below the other, and the biases, of `query`, `key`, `value`, `output`."""
+        """Returns transposed kernels and biases, each concatenated over `parts`: some of `query`, ..., `output`."""
         pairs = [
             self.dense(f"{attention}/output")
             if part == "output"
@@ -32,7 +32,7 @@ class Weights:
         return np.concatenate(kernels), np.concatenate(biases)
 
     def norm(self, sublayer):
-        """Returns gamma and beta (D,) of the norm after a sub-layer."""
+        """Returns gamma and beta, each (D,), of the norm after a sub-layer."""
         return tuple(self._arrays[f"{sublayer}_residual/norm/{name}"] for name in ("gamma", "beta"))
 
     def _transposed(self, kernel, bias):

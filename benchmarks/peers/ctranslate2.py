@@ -1,10 +1,10 @@
-"""Decodes with CTranslate2, its Transformer filled with our weights as `t2t-exporter` fills it.
+"""Decodes with CTranslate2 and our weights, converted as in `t2t-exporter`.
 
-Settings as its documentation recommends them (*Performance tips*, *Multithreading and parallelism*, *Environment
-variables*): sentences sorted by length in batches of about equal size, all of them submitted at once; on a processor,
-several batches side by side on a core each rather than one on all cores; int8; no scores where none are wanted. Which
-library multiplies is left to it: on an AMD processor oneDNN, several times as fast there as Intel's. Its own kernels
-use AVX2 there, even where the processor has AVX-512: `isa` makes them use that.
+Settings recommended by its documentation (*Performance tips*, *Multithreading and parallelism*, *Environment
+variables*): sentences sorted by length in batches of about equal size, all submitted at once; on a CPU, several batches
+in parallel with one core each instead of one batch on all cores; int8; no scores unless needed. CTranslate2 selects the
+library for matrix products: on an AMD processor oneDNN, several times as fast there as Intel's. Its own kernels use
+AVX2 there even if the processor has AVX-512; the option `isa` selects AVX-512.
 """
 
 import contextlib
@@ -18,19 +18,19 @@ from benchmarks.harness.child import read_job, versions
 from benchmarks.harness.decoding_child import in_batches, time_decoding
 
 PAD, EOS = "0", "1"
-"""Tokens are ids, written as text."""
+"""Its tokens are our ids as decimal text."""
 
 FLAGS = {"AVX512": "avx512f"}
-"""Instruction set as it calls it -> as /proc/cpuinfo does."""
+"""CTranslate2's name of an instruction set -> flag of /proc/cpuinfo."""
 
 TOLD = ("Selected ISA", "SGEMM backend", "GEMM_S8 backend")
-"""Lines of its log that say how it multiplies."""
+"""Starts of the lines of its log that describe its matrix products."""
 
 
 def main():
-    """Writes the times of the searches, and what was found."""
+    """Writes the outputs and times of all searches."""
     job = read_job()
-    os.environ["CT2_VERBOSE"] = "1"  # read when it is imported, as is the next
+    os.environ["CT2_VERBOSE"] = "1"  # CTranslate2 reads this and the next variable when it is imported
     if "isa" in job:
         check_has(job["isa"])
         os.environ["CT2_FORCE_CPU_ISA"] = job["isa"]
@@ -61,14 +61,14 @@ def main():
 
 
 def check_has(isa):
-    """Ends the process where the processor has no such instruction set."""
+    """Exits with an error if the processor lacks an instruction set."""
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         if FLAGS[isa] not in file.read().split():
             sys.exit("the processor has no " + isa)
 
 
 def build_translator(job):
-    """Returns a translator of the job's weights."""
+    """Converts the job's weights and returns a CTranslate2 translator."""
     import ctranslate2
 
     from t2t.hparams.transformer import TransformerHParams
@@ -90,7 +90,7 @@ def build_translator(job):
 
 
 def describe(log, compute_type):
-    """Returns in a line how it multiplies: its instruction set and libraries, and the types that it offers here."""
+    """Returns one line about its matrix products: instruction set, libraries, and the compute types available here."""
     import ctranslate2
 
     lines = [line.partition("] - ")[2] or line.rpartition(" - ")[2] for line in log.splitlines()]
@@ -100,7 +100,7 @@ def describe(log, compute_type):
 
 
 def _search(job, translator, sources, beam, most):
-    # Padding is never the best token of a trained model; to forbid it would cost a pass over the scores of each step.
+    # A trained model never selects padding; forbidding it would cost a pass over the scores in each step.
     forbidden = {"min_decoding_length": most, "suppress_sequences": [[PAD]]} if job["fixed"] else {}
     return translator.translate_batch(
         sources, beam_size=beam, length_penalty=0, max_decoding_length=most, max_batch_size=0, max_input_length=0,
@@ -110,7 +110,7 @@ def _search(job, translator, sources, beam, most):
 
 @contextlib.contextmanager
 def _standard_error_to(file):
-    """Sends what this process writes to standard error to a file, from C++ too."""
+    """Redirects standard error of this process to a file, including output of C++ code."""
     kept = os.dup(2)
     os.dup2(file.fileno(), 2)
     try:

@@ -1,4 +1,4 @@
-"""Makes a small model of Eole of random weights, saves it as Eole does, and says what it answers."""
+"""Makes a small Eole model with random weights, saves it in Eole's format, and writes its outputs."""
 
 import json
 import pathlib
@@ -22,7 +22,7 @@ SPECIAL = {"unk_token": "<unk>", "pad_token": "<blank>", "bos_token": "<s>", "eo
 
 
 def main():
-    """Saves the model and writes its answers."""
+    """Saves the model and writes its outputs."""
     job = read_job()
     torch.set_num_threads(job["threads"])
     folder = pathlib.Path(job["folder"])
@@ -42,10 +42,10 @@ def main():
     for name, values in (("vocab", vocabs_to_dict(vocabs)), ("config", recursive_model_fields_set(config))):
         (folder / f"{name}.json").write_text(json.dumps(values, default=str))
     model.eval()
-    model.decoder.train()  # which else expects a cache; there is no dropout
+    model.decoder.train()  # in eval mode the decoder expects a cache; there is no dropout
 
     def log_probs(source, target):
-        ids = [torch.tensor(side)[None] for side in (source, [*target, 0, 0])]  # one target alone would be a step
+        ids = [torch.tensor(side)[None] for side in (source, [*target, 0, 0])]  # one target would be a decoding step
         hidden = model(ids[0], ids[1], torch.tensor([len(source)])).dec_out
         return torch.log_softmax(model.generator(hidden)[0], dim=-1)[: len(target)]
 

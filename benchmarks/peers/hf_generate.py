@@ -1,8 +1,8 @@
-"""Decodes with Hugging Face's MarianMTModel and `generate`, the model filled with our weights.
+"""Decodes with our weights in Hugging Face's MarianMTModel and its `generate`.
 
-Settings as its documentation (Transformers, *Text generation*) has them for beam search: keys and values cached, scaled
-dot-product attention of PyTorch, `inference_mode`. With `run_parallel`, processes of one thread each take batches in
-turn, as PyTorch's tutorial *Grokking PyTorch Intel CPU performance from first principles* advises for throughput.
+Settings of its documentation (Transformers, *Text generation*) for beam search: cached keys and values, PyTorch's
+scaled dot-product attention, `inference_mode`. With `run_parallel`, several processes share the threads and the
+batches, as PyTorch's tutorial *Grokking PyTorch Intel CPU performance from first principles* recommends for throughput.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from benchmarks.peers.hf_marian import EOS, LONGEST, build
 
 
 def build_filled(weights, sizes):
-    """Returns the model with our weights; its first input has no embedding, as ours has none."""
+    """Returns the model with our weights; the embedding of its start token is zero, as in our models."""
     model = build(sizes, sizes["vocab_size"], tied=False)
     table = torch.from_numpy(weights["target_embedding/table"])
     with torch.no_grad():
@@ -58,7 +58,7 @@ def _fill(module, arrays):
 
 
 def main():
-    """Writes the times of the searches, and what was found."""
+    """Writes the outputs and times of all searches."""
     job = read_job()
     peaks = {}
     with _mapper(job) as map_batches:
@@ -75,7 +75,7 @@ def main():
             return list(map_batches(_log_probability, pairs))
 
         def memory_mb():
-            """Returns the sum over all processes of what each held at most."""
+            """Returns the sum of the peak memory of all processes, in MB."""
             return sum({os.getpid(): peak_memory_mb(), **peaks}.values())
 
         time_decoding(job, decode, score, versions("torch", "transformers", "numpy"), memory_mb=memory_mb)
@@ -83,7 +83,7 @@ def main():
 
 @contextlib.contextmanager
 def _mapper(job):
-    """Gives a function that maps, in this process or in as many as the job says."""
+    """Yields a function like `map` that runs in this process, or in `run_parallel` processes."""
     run_parallel = job.get("run_parallel", 1)
     if run_parallel == 1:
         _load(job, job["threads"])
@@ -94,14 +94,14 @@ def _mapper(job):
 
 
 def _load(job, threads):
-    """Builds the model of this process."""
+    """Sets the job and the model of this process."""
     global _job, _model
     set_threads({"threads": threads})
     _job, _model = job, build_filled(Weights(job["weights"]), job["sizes"])
 
 
 def _decode(task):
-    """Returns the process, its peak memory in MB, the numbers of the sentences of a batch and their outputs."""
+    """Decodes a batch; returns the process id, its peak memory in MB, the sentence indices and the output ids."""
     beam, batch, most = task
     ids = _padded([[*_job["sentences"][number], EOS] for number in batch])
     with torch.inference_mode():

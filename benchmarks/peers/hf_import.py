@@ -1,6 +1,6 @@
-"""Makes a small MarianMTModel of random weights, saves it, and says what it answers.
+"""Makes a small MarianMTModel with random weights, saves it, and writes its outputs.
 
-Weights are larger than those that training begins with, so that outputs differ from input to input.
+The weights are larger than usual initial weights, so that outputs differ between inputs.
 """
 
 import pathlib
@@ -15,7 +15,7 @@ END_BIAS = 4.0
 
 
 def build(job, tokenizer):
-    """Returns the model, with the sizes of the job."""
+    """Returns a model with the sizes of the job."""
     pad, eos = tokenizer.pad_token_id, tokenizer.eos_token_id
     sizes = {f"{stack}_{name}": job[name] for stack in ("encoder", "decoder") for name in ("layers", "ffn_dim")}
     heads = {f"{stack}_attention_heads": job["heads"] for stack in ("encoder", "decoder")}
@@ -38,7 +38,7 @@ def build(job, tokenizer):
 
 
 def answers(job, model, tokenizer):
-    """Returns ids, log-probabilities of given targets, and outputs of both searches."""
+    """Returns ids, log-probabilities of given targets, and outputs of greedy and beam search."""
     found = {"ids": [], "log_probs": [], "greedy": [], "beam": []}
     for source, target in zip(job["sources"], job["targets"], strict=True):
         inputs = tokenizer(source, return_tensors="pt")
@@ -58,7 +58,7 @@ def answers(job, model, tokenizer):
 
 
 def main():
-    """Saves the model in three files of the same weights, and writes its answers."""
+    """Saves the same weights in three formats, and writes the outputs of the model."""
     job = read_job()
     torch.set_num_threads(job["threads"])
     folder = pathlib.Path(job["folder"])

@@ -1,4 +1,4 @@
-"""Makes a small M2M-100, NLLB, mBART or mBART-50 of random weights, saves it, and says what it answers."""
+"""Makes a small M2M-100, NLLB, mBART or mBART-50 with random weights, saves it, and writes its outputs."""
 
 import pathlib
 
@@ -9,7 +9,7 @@ from benchmarks.harness.child import read_job, write_result
 from benchmarks.peers.hf_import import END_BIAS, answers
 
 END_WEIGHT = 0.03
-"""How far the vector of end of sequence goes along a direction that all states share, so that outputs end."""
+"""Factor of a direction shared by all states that is added to the embedding of end of sequence, so that outputs end."""
 TOKENIZERS = {"nllb": "NllbTokenizer", "mbart": "MBartTokenizer", "mbart50": "MBart50Tokenizer"}
 
 
@@ -20,7 +20,7 @@ def open_tokenizer(job, folder):
         files = [str(folder / name) for name in ("vocab.json", "sentencepiece.bpe.model")]
         tokenizer = transformers.M2M100Tokenizer(*files, **languages)
     else:
-        if job["kind"] == "nllb":  # its languages are not in its SentencePiece model
+        if job["kind"] == "nllb":  # the SentencePiece model lacks its language codes
             languages["extra_special_tokens"] = ["ace_Arab", "deu_Latn", "eng_Latn", "zul_Latn"]
         tokenizer = getattr(transformers, TOKENIZERS[job["kind"]]).from_pretrained(folder, **languages)
     tokenizer.save_pretrained(folder)
@@ -33,7 +33,7 @@ def code_of(tokenizer, language):
 
 
 def build(job, tokenizer):
-    """Returns the model, with the sizes of the job and more rows in its table than the tokenizer has ids."""
+    """Returns a model with the sizes of the job, and more rows in the embedding than the tokenizer has ids."""
     is_mbart = job["kind"].startswith("mbart")
     model_class, config_class = (
         (transformers.MBartForConditionalGeneration, transformers.MBartConfig)
@@ -68,7 +68,7 @@ def build(job, tokenizer):
 
 
 def main():
-    """Saves the model in three files of the same weights, and writes its answers."""
+    """Saves the same weights in three formats, and writes the outputs of the model."""
     job = read_job()
     torch.set_num_threads(job["threads"])
     folder = pathlib.Path(job["folder"])
@@ -79,7 +79,7 @@ def main():
         torch.save(model.state_dict(), folder / f"{name}.bin", _use_new_zipfile_serialization=zipped)
     with torch.no_grad():
         found = answers(job, model, tokenizer)
-    if job["kind"] == "mbart":  # whose targets have their language behind their end, where nothing is decoded
+    if job["kind"] == "mbart":  # its targets end with a language code after the end of sequence, which is never decoded
         found["ids"] = [[source, target[:-1]] for source, target in found["ids"]]
         found["log_probs"] = [row[:-1] for row in found["log_probs"]]
     write_result(job, **found, special=[tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id])

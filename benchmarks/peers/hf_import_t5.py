@@ -1,4 +1,4 @@
-"""Makes a small T5 or mT5 of random weights, saves it, and says what it answers."""
+"""Makes a small T5 or mT5 with random weights, saves it, and writes its outputs."""
 
 import pathlib
 
@@ -9,11 +9,11 @@ from benchmarks.harness.child import read_job, write_result
 from benchmarks.peers.hf_import import answers
 
 END_WEIGHT = 0.5
-"""How far the vector of end of sequence goes along a direction that all states share, so that outputs end."""
+"""Factor of a direction shared by all states that is added to the vector of end of sequence, so that outputs end."""
 
 
 def build(job, tokenizer):
-    """Returns the model, with the sizes of the job and more rows in its tables than the tokenizer has ids."""
+    """Returns a model with the sizes of the job, and more rows in its embeddings than the tokenizer has ids."""
     is_mt5, is_first = job["version"] == "mT5", job["version"] == "1.0"
     model_class, config_class = (
         (transformers.MT5ForConditionalGeneration, transformers.MT5Config)
@@ -41,7 +41,7 @@ def build(job, tokenizer):
 
 
 def main():
-    """Saves the model in three files of the same weights, and writes its answers."""
+    """Saves the same weights in three formats, and writes the outputs of the model."""
     job = read_job()
     torch.set_num_threads(job["threads"])
     folder = pathlib.Path(job["folder"])

@@ -1,7 +1,7 @@
-"""Trains Hugging Face's MarianMTModel, on PyTorch.
+"""Trains Hugging Face's MarianMTModel on PyTorch.
 
 Settings of the Transformers documentation (*Attention backends*, *torch.compile*): PyTorch's scaled dot-product
-attention, which is the default, and where the job says so a compiled loss; the loop's are in `_torch_training`.
+attention, the default, and a compiled loss if the job has `compile`. For the training loop see `_torch_training`.
 """
 
 import transformers
@@ -15,7 +15,7 @@ LONGEST = 512
 
 
 def build(config, vocab_size, tied=True):
-    """Returns a MarianMTModel of a config's sizes, with one table of embeddings; `tied`: for the output layer too."""
+    """Returns a MarianMTModel with one embedding for both sides, and for the output layer too if `tied`."""
     sizes = {
         f"{stack}_{name}": config[size]
         for stack in ("encoder", "decoder")
@@ -32,13 +32,13 @@ def build(config, vocab_size, tied=True):
 
 
 def main():
-    """Writes the times of some updates."""
+    """Writes the times of updates."""
     job = read_job()
     set_threads(job)
     model = build(job["config"], job["vocab_size"])
 
     def logits_of(inputs, shifted):
-        # Padding of targets stands at their ends, where no loss is taken and nothing looks: it needs no mask.
+        # Target padding needs no mask: it is at the end, where it has no loss and is not attended to.
         keep = (inputs != PAD).long()
         return model(input_ids=inputs, attention_mask=keep, decoder_input_ids=shifted, use_cache=False).logits
 

@@ -1,8 +1,9 @@
-"""Trains JoeyNMT's Transformer with its loss and its batches, on PyTorch.
+"""Trains JoeyNMT's Transformer on PyTorch, with JoeyNMT's loss and batch class.
 
-Settings of its documentation (*Configuration* of JoeyNMT, section on training): loss by tokens, Adam; fused, as PyTorch
-recommends, where JoeyNMT has the plain one. Its one dropout is inside attention and the feed-forward layer too; there
-it is set to 0, as elsewhere here. It sorts a batch by source length, as it does itself.
+Settings of its documentation (*Configuration* of JoeyNMT, section on training): loss normalized by tokens, Adam; the
+fused implementation, as PyTorch recommends, instead of JoeyNMT's plain one. JoeyNMT's dropout also applies inside
+attention and the feed-forward layer; there it is set to 0, as for the other peers. Batches are sorted by source length,
+as in JoeyNMT's own training.
 
 Letters: B rows of a batch, S source length, T target length.
 """
@@ -24,7 +25,7 @@ SMOOTHING = 0.1
 
 
 def build(config, vocab_size):
-    """Returns the model: normalized after each sub-layer, with one table for source, target and output."""
+    """Returns the model: norms after each sub-layer, one embedding for source, target and output."""
     from joeynmt.model import build_model
     from joeynmt.vocabulary import Vocabulary
 
@@ -58,7 +59,7 @@ def build(config, vocab_size):
 
 
 def main():
-    """Writes the times of some updates."""
+    """Writes the times of updates."""
     job = read_job()
     set_threads(job)
     logging.disable(logging.INFO)
@@ -84,7 +85,7 @@ def main():
 
 
 def their_batch(inputs, targets):
-    """Returns inputs (B, S) and targets (B, T) as JoeyNMT's batch."""
+    """Returns a JoeyNMT batch of inputs (B, S) and targets (B, T), our ids."""
     from joeynmt.batch import Batch
 
     started = np.concatenate([np.full([len(targets), 1], THEIR_START), _theirs(targets)], axis=1)
@@ -98,13 +99,16 @@ def their_batch(inputs, targets):
 
 
 def entropy(vocab_size):
-    """Returns that of a smoothed target, nats: what its loss, a divergence, is less than the others' cross-entropy."""
+    """Returns the entropy of a smoothed target in nats.
+
+    JoeyNMT's loss is the KL divergence, which is smaller than the cross-entropy of the other peers by this.
+    """
     others = SMOOTHING / (vocab_size - 2)
     return -(1 - SMOOTHING) * math.log(1 - SMOOTHING) - SMOOTHING * math.log(others)
 
 
 def _theirs(ids):
-    """Returns ids in their numbering: 1 pads, 3 ends; what had 2 and 3 takes 0, 2 begins."""
+    """Converts our ids to JoeyNMT's int64 ids: padding 0 to 1, end 1 to 3; our 2 and 3 become unknown, 0."""
     numbers = np.arange(max(4, int(ids.max()) + 1))
     numbers[[PAD, EOS, 2, 3]] = THEIR_PAD, THEIR_END, THEIR_UNKNOWN, THEIR_UNKNOWN
     return numbers[ids].astype(np.int64)

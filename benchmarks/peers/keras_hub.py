@@ -1,9 +1,9 @@
-"""Trains a Transformer of KerasHub's layers with `fit` of Keras, on TensorFlow.
+"""Trains a Transformer of KerasHub layers with Keras's `fit` on TensorFlow.
 
 Settings of Keras's documentation (*Model training APIs*, KerasHub's guide *English-to-Spanish translation with
-KerasHub*): a `tf.data` pipeline that reads ahead, one compiled function for all shapes (`jit_compile=False`: with XLA
-each shape of a batch is compiled by itself). Its layers have one dropout, inside attention too, which cannot be
-changed by itself; norms are after each sub-layer.
+KerasHub*): a `tf.data` pipeline that reads ahead, one graph function for all shapes (`jit_compile=False`: XLA would
+compile each batch shape separately). Each layer has a single dropout rate, which also applies inside attention; norms
+follow each sub-layer.
 
 Letters: B rows of a batch, S source length, T target length, V vocabulary.
 """
@@ -26,7 +26,7 @@ SMOOTHING = 0.1
 
 
 def build(config, vocab_size):
-    """Returns the model: inputs (B, S) and shifted targets (B, T) give logits (B, T, V)."""
+    """Returns the model: from inputs (B, S) and targets shifted right (B, T) to logits (B, T, V)."""
     width = config["width"]
     initializer = keras.initializers.RandomNormal(stddev=width**-0.5)
     table = keras.layers.ReversibleEmbedding(vocab_size, width, embeddings_initializer=initializer)
@@ -43,13 +43,13 @@ def build(config, vocab_size):
     for _ in range(config["layers"]):
         encoded = keras_hub.layers.TransformerEncoder(**sizes)(encoded, padding_mask=keep)
     for _ in range(config["layers"]):
-        # Padding of targets stands at their ends, where no loss is taken and nothing looks: it needs no mask.
+        # Target padding needs no mask: it is at the end, where it has no loss and is not attended to.
         decoded = keras_hub.layers.TransformerDecoder(**sizes)(decoded, encoded, encoder_padding_mask=keep)
     return keras.Model([inputs, shifted], table(decoded, reverse=True))
 
 
 def loss_of(targets, logits):
-    """Returns the mean cross-entropy of smoothed targets (B, T), padding aside, of logits (B, T, V)."""
+    """Returns the mean cross-entropy of logits (B, T, V) with smoothed targets (B, T), without padding."""
     log_probs = ops.log_softmax(logits)
     expected = ops.take_along_axis(log_probs, ops.expand_dims(ops.cast(targets, "int32"), -1), -1)
     each = -(1 - SMOOTHING) * ops.squeeze(expected, -1) - SMOOTHING * ops.mean(log_probs, -1)
@@ -58,7 +58,7 @@ def loss_of(targets, logits):
 
 
 class _Timed(keras.callbacks.Callback):
-    """Ticks after every update, and sets the rate of the next."""
+    """Sets the learning rate before every update, and ticks the clock after it."""
 
     def __init__(self, clock):
         super().__init__()
@@ -69,13 +69,13 @@ class _Timed(keras.callbacks.Callback):
         self.model.optimizer.learning_rate = 2e-3 * min(update / 100, (100 / update) ** 0.5)
 
     def on_train_batch_end(self, batch, logs=None):
-        total = float(logs["loss"]) * (batch + 1)  # Keras reports the mean since the first
+        total = float(logs["loss"]) * (batch + 1)  # Keras reports the mean over all updates
         self.loss, self._sum = total - self._sum, total
         self.clock.tick()
 
 
 def main():
-    """Writes the times of some updates."""
+    """Writes the times of updates."""
     job = read_job()
     tf.config.threading.set_intra_op_parallelism_threads(job["threads"])
     tf.config.threading.set_inter_op_parallelism_threads(job["threads"])

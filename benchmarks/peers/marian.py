@@ -1,11 +1,11 @@
-"""Decodes with Marian's engine for processors, as Bergamot packages it, its Transformer filled with our weights.
+"""Decodes with Marian's CPU engine, as packaged by Bergamot, and our weights.
 
 Settings of Marian's documentation (*Command-line options: marian-decoder*) and of the models that Bergamot's authors
-publish: a worker of one thread for each core, batches of 1,024 words, and with int8 `int8shiftAll`, which uses VNNI
-where the processor has it. No shortlist, since no other program here is given one.
+publish: one single-threaded worker per core, batches of 1,024 words, and with int8 `int8shiftAll`, which uses VNNI if
+the processor has it. No shortlist, since no other program here gets one.
 
-It takes text and gives text, so that it splits sentences into pieces by our vocabulary itself, and offers no scores of
-given outputs: whether it is our model is seen by its outputs.
+Its inputs and outputs are text, which it splits into pieces itself with our vocabulary. It cannot score given outputs,
+so the comparison of outputs shows whether it has the same model.
 
 Legend: V vocabulary, D width.
 """
@@ -25,7 +25,7 @@ from benchmarks.harness.decoding_child import time_decoding
 from benchmarks.peers._weights import Weights
 
 MOST_PIECES = 128
-"""Of a sentence; it cuts longer ones into several."""
+"""Maximum pieces of a sentence; Marian splits longer ones."""
 
 PRECISIONS = {"float32": "float32", "int8": "int8shiftAll"}
 
@@ -42,11 +42,11 @@ ARCHITECTURE = {
     "transformer-aan-nogate": False, "transformer-tied-layers": [], "transformer-guided-alignment-layer": "last",
     "transformer-pool": False,
 }  # fmt: skip
-"""A Transformer as ours: normalized after each sub-layer, ReLU, sinusoids, one table of embeddings."""
+"""Our Transformer: norms after each sub-layer, ReLU, sinusoidal positions, one shared embedding."""
 
 
 def main():
-    """Writes the times of the searches, and what was found."""
+    """Writes the outputs and times of all searches."""
     job = read_job()
     check_job(job)
     engine = load_engine()
@@ -68,7 +68,7 @@ def main():
 
 
 def check_job(job):
-    """Ends the process where it cannot do the same as the others."""
+    """Exits with the reason if Marian cannot do the same work as the other sides."""
     layout = job["sizes"]["hparams"].get("sinusoid_layout", "interleaved")
     if layout != "split":
         sys.exit("its positions are Tensor2Tensor's, sinusoid_layout=split; the run has " + layout)
@@ -81,7 +81,7 @@ def check_job(job):
 
 
 def load_engine():
-    """Returns the package's extension by itself: the package asks for a list of models on the network when imported."""
+    """Loads only the extension module of the package; importing the package downloads a list of models."""
     (file,) = glob.glob(os.path.join(sysconfig.get_paths()["purelib"], "bergamot", "_bergamot*.so"))
     spec = importlib.util.spec_from_file_location("_bergamot", file)
     module = importlib.util.module_from_spec(spec)
@@ -90,8 +90,8 @@ def load_engine():
 
 
 def options(job, beam):
-    """Returns how a model is searched."""
-    # Its limit is a multiple of the source; the others' is the source and some ids.
+    """Returns Marian's options for a model and its search."""
+    # Marian limits outputs to a multiple of the source length, the other sides to the source length plus some ids.
     most = 1 + job["extra_length"] * len(job["sentences"]) / sum(map(len, job["sentences"]))
     return {
         "models": [job["result"] + ".npz"], "vocabs": [job["vocabulary"]] * 2, "beam-size": beam,
@@ -103,7 +103,7 @@ def options(job, beam):
 
 
 def write_model(weights, sizes, path):
-    """Writes our weights under Marian's names, with its description of the network."""
+    """Writes our weights with Marian's names and description of the network."""
     table_VD = weights["target_embedding/table"]
     arrays = {"Wemb": table_VD, "decoder_ff_logit_out_b": np.zeros((1, len(table_VD)), np.float32)}
     for stack in ("encoder", "decoder"):
@@ -119,7 +119,7 @@ def write_model(weights, sizes, path):
 
 
 def _layer(weights, stack, number):
-    """Returns the arrays of a layer; kernels as ours, vectors as rows."""
+    """Returns the arrays of a layer: kernels as in our models, vectors as rows (1, D)."""
     theirs, ours = f"{stack}_l{number + 1}", f"{stack}/layer_{number}"
     attentions = [("self", "self_attention"), *([("context", "encdec_attention")] if stack == "decoder" else [])]
     dense, norms = {}, {}

@@ -1,8 +1,6 @@
-"""Makes a small model of Marian of random weights, and says what Marian's engine writes with it.
+"""Makes a small Marian model with random weights, and writes the outputs of Marian's engine.
 
-Weights are larger than those that training begins with, so that outputs differ from input to input.
-
-Legend: V vocabulary, D width, F inner width.
+The weights are larger than usual initial weights, so that outputs differ between inputs.
 """
 
 import numpy as np
@@ -31,7 +29,7 @@ def main():
 
 
 def options(job, path):
-    """Returns how the model is searched."""
+    """Returns Marian's options for the model and its search."""
     return {
         "models": [path], "vocabs": [job["folder"] + "/vocab.spm"] * 2, "beam-size": 1, "normalize": 0,
         "word-penalty": 0, "max-length-factor": 6.0, "skip-cost": False, "gemm-precision": "float32",
@@ -41,7 +39,7 @@ def options(job, path):
 
 
 def write_model(job, path, size):
-    """Writes tensors under Marian's names, with its description of the network."""
+    """Writes random weights with Marian's names and description of the network."""
     rng = np.random.default_rng(job["seed"])
 
     def normal(*shape, mean=0.0):

@@ -1,4 +1,4 @@
-"""Makes a small model of OpenNMT-py 3 of random weights, saves it as OpenNMT-py does, and says what it answers."""
+"""Makes a small OpenNMT-py 3 model with random weights, saves it in OpenNMT-py's format, and writes its outputs."""
 
 import pathlib
 
@@ -20,7 +20,7 @@ SPECIAL = ["<unk>", "<blank>", "<s>", "</s>"]
 
 
 def settings(job):
-    """Returns what a training of the job's sizes would save as its settings."""
+    """Returns the options that OpenNMT-py would save when training a model of the job's sizes."""
     given = {
         "data": "{}", "save_model": "model", "src_vocab": "none", "encoder_type": "transformer",
         "decoder_type": "transformer", "enc_layers": job["layers"], "dec_layers": job["layers"],
@@ -36,7 +36,7 @@ def settings(job):
 
 
 def main():
-    """Saves the model and writes its answers."""
+    """Saves the model and writes its outputs."""
     job = read_job()
     torch.set_num_threads(job["threads"])
     tokens = [tokens_of(job[name], SPECIAL) for name in ("sources", "targets")]
@@ -50,7 +50,7 @@ def main():
     model.eval()
 
     def log_probs(source, target):
-        ids = [torch.tensor(side)[None, :, None] for side in (source, [*target, 0])]  # it leaves out the last target
+        ids = [torch.tensor(side)[None, :, None] for side in (source, [*target, 0])]  # the model drops the last target
         hidden, _ = model(ids[0], ids[1], torch.tensor([len(source)]))
         return torch.log_softmax(model.generator(hidden)[0], dim=-1)
 

@@ -1,7 +1,7 @@
-"""Trains OpenNMT-tf's Transformer, with its loss, inside one TensorFlow function.
+"""Trains OpenNMT-tf's Transformer with its own loss, in one TensorFlow function.
 
-Settings of its documentation (*Training*, *Parameters*): batches by tokens, one function for all shapes, gradients of
-the model's own `compute_gradients`, Keras's legacy Adam. It is normalized before each sub-layer.
+Settings of its documentation (*Training*, *Parameters*): batches by tokens, one function for all shapes, gradients from
+the model's own `compute_gradients`, Keras's legacy Adam. Norms precede each sub-layer.
 
 Letters: B rows of a batch, S source length, T target length.
 """
@@ -18,11 +18,11 @@ THEIR_START, THEIR_END = 1, 2
 
 
 def build(config, vocabulary):
-    """Returns the model, its variables still to be made.
+    """Returns the model; its variables are not created yet.
 
     Args:
         config: sizes.
-        vocabulary: file of its tokens, one fewer than there are ids: the last stands for all unknown ones.
+        vocabulary: file with its tokens, one fewer than there are ids, since the last id is the unknown token.
     """
     model = opennmt.models.Transformer(
         num_layers=config["layers"], num_units=config["width"], num_heads=config["heads"],
@@ -37,14 +37,14 @@ def build(config, vocabulary):
 
 
 def write_vocabulary(path, size):
-    """Writes names for ids: theirs of padding, start and end, then numbers."""
+    """Writes a vocabulary of `size - 1` tokens: OpenNMT-tf's padding, start and end, then numbered pieces."""
     names = ["<blank>", "<s>", "</s>", *(f"piece{number}" for number in range(3, size - 1))]
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(names) + "\n")
 
 
 def main():
-    """Writes the times of some updates."""
+    """Writes the times of updates."""
     job = read_job()
     tf.random.set_seed(1)
     vocabulary = job["result"] + ".vocabulary"
@@ -82,7 +82,7 @@ def _lengths(ids):
 
 
 def _theirs(ids):
-    """Returns ids in their numbering, in which 1 begins and 2 ends; what had 2, and never occurs, takes 1."""
+    """Converts our ids to OpenNMT-tf's int32 ids: end 1 becomes 2; our 2, which is unused, becomes 1, its start."""
     return np.where(ids == EOS, THEIR_END, np.where(ids == THEIR_END, THEIR_START, ids)).astype(np.int32)
 
 

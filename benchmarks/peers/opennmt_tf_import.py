@@ -1,4 +1,4 @@
-"""Makes a small model of OpenNMT-tf 2 of random weights, saves it as OpenNMT-tf does, and says what it answers."""
+"""Makes a small OpenNMT-tf 2 model with random weights, saves it in OpenNMT-tf's format, and writes its outputs."""
 
 import pathlib
 
@@ -20,7 +20,7 @@ def model():
 
 
 def main():
-    """Saves the model and writes its answers."""
+    """Saves the model and writes its outputs."""
     job = read_job()
     tf.config.threading.set_intra_op_parallelism_threads(job["threads"])
     tf.random.set_seed(job["seed"])

@@ -1,7 +1,7 @@
-"""Encodes a corpus with SentencePiece's own encoder, in as many processes as there are threads.
+"""Encodes a corpus with SentencePiece's own encoder, in one process per thread of the job.
 
-Settings of the README of its Python package: lists of lines rather than single ones. Its own threads would share one
-interpreter for making lists of ids; processes do not.
+Settings of the README of its Python package: lists of lines instead of single lines. Processes instead of its own
+threads, which would share one interpreter when they create lists of ids.
 """
 
 import gzip
@@ -14,7 +14,7 @@ from benchmarks.harness.child import Others, read_job, versions, write_result
 
 
 def main():
-    """Writes the seconds that reading the text and encoding it took, once the processes were there."""
+    """Writes the seconds for reading and encoding the text, without starting the processes."""
     job = read_job()
     context = multiprocessing.get_context("fork")
     others = Others()

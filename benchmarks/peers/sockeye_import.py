@@ -1,4 +1,4 @@
-"""Makes a small model of Sockeye 3 of random weights, saves it as Sockeye does, and says what it answers."""
+"""Makes a small Sockeye 3 model with random weights, saves it in Sockeye's format, and writes its outputs."""
 
 import pathlib
 
@@ -13,7 +13,7 @@ LONGEST = 200
 
 
 def build(job, sizes):
-    """Returns the model, with the sizes of the job."""
+    """Returns a model with the sizes of the job; `sizes` are those of the source and target vocabularies."""
     stack = {
         "model_size": job["width"], "attention_heads": job["heads"], "feed_forward_num_hidden": job["ffn_dim"],
         "act_type": "relu", "num_layers": job["layers"], "dropout_attention": 0.0, "dropout_act": 0.1,
@@ -39,7 +39,7 @@ def build(job, sizes):
 
 
 def main():
-    """Saves the model and writes its answers."""
+    """Saves the model and writes its outputs."""
     job = read_job()
     torch.set_num_threads(job["threads"])
     folder = pathlib.Path(job["folder"])

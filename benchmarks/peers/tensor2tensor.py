@@ -1,7 +1,7 @@
-"""Trains Tensor2Tensor's Transformer, on TensorFlow 2.13 as a graph of version 1.
+"""Trains Tensor2Tensor's Transformer on TensorFlow 2.13, as a TensorFlow 1 graph.
 
-Settings of its README: the set `transformer_base` with other sizes, batches by padded tokens, as many threads as cores.
-Its own optimizer lived in a part of TensorFlow that is gone; TensorFlow's Adam takes its place.
+Settings of its README: the set `transformer_base` with other sizes, batches by padded tokens, one thread per core.
+Its own optimizer needs a part of TensorFlow that was removed; TensorFlow's Adam replaces it.
 """
 
 import os
@@ -20,12 +20,12 @@ ABSENT = (
     "kfac", "librosa", "matplotlib", "mesh_tensorflow", "oauth2client", "pandas", "png", "pypng", "tensorflow_addons",
     "tensorflow_datasets", "tensorflow_gan", "tensorflow_hub", "tf_slim", "trax",
 )  # fmt: skip
-"""Packages that it imports and does not use here."""
+"""Packages that it imports but does not use here."""
 
 
 def build_loss(config, vocab_size, inputs, targets):
-    """Returns the training loss of placeholders (B, S, 1, 1) and (B, T, 1, 1)."""
-    from tensor2tensor.data_generators import problem_hparams  # once what it imports can be had
+    """Returns the training loss of placeholders `inputs` (B, S, 1, 1) and `targets` (B, T, 1, 1), B rows of a batch."""
+    from tensor2tensor.data_generators import problem_hparams  # after its absent imports have stubs
     from tensor2tensor.models import transformer
 
     hparams = transformer.transformer_base()
@@ -41,7 +41,7 @@ def build_loss(config, vocab_size, inputs, targets):
 
 
 def main():
-    """Writes the times of some updates."""
+    """Writes the times of updates."""
     job = read_job()
     stand_in_for(*ABSENT)
     tf.disable_v2_behavior()

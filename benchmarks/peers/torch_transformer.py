@@ -1,7 +1,7 @@
-"""Trains torch.nn.Transformer, with embeddings and positions around it, on PyTorch.
+"""Trains torch.nn.Transformer with embeddings and positions.
 
-Settings of PyTorch's documentation (*torch.nn.Transformer*): batches first, and `tgt_is_causal` with the causal mask,
-so that attention need not read the mask; the loop's are in `_torch_training`.
+Settings of PyTorch's documentation (*torch.nn.Transformer*): `batch_first`, and `tgt_is_causal` with the causal mask,
+so that attention need not read the mask. For the training loop see `_torch_training`.
 
 Letters: B rows of a batch, S source length, T target length, D width.
 """
@@ -17,7 +17,7 @@ LONGEST = 512
 
 
 class Translator(torch.nn.Module):
-    """One table of embeddings for source, target and output; sinusoidal positions; torch.nn.Transformer."""
+    """torch.nn.Transformer with sinusoidal positions and one embedding for source, target and output."""
 
     def __init__(self, config, vocab_size):
         super().__init__()
@@ -36,10 +36,10 @@ class Translator(torch.nn.Module):
                 attention.dropout = 0.0
 
     def forward(self, inputs, shifted):
-        """Returns the logits (B, T, V) of inputs (B, S) and shifted targets (B, T)."""
+        """Returns the logits (B, T, vocabulary) for inputs (B, S) and targets shifted right (B, T)."""
         padded = inputs == PAD
         causal = torch.nn.Transformer.generate_square_subsequent_mask(shifted.shape[1])
-        # Padding of targets stands at their ends, where no loss is taken and nothing looks: it needs no mask.
+        # Target padding needs no mask: it is at the end, where it has no loss and is not attended to.
         hidden = self.stacks(
             self._embed(inputs), self._embed(shifted), tgt_mask=causal, tgt_is_causal=True,
             src_key_padding_mask=padded, memory_key_padding_mask=padded,
@@ -52,14 +52,14 @@ class Translator(torch.nn.Module):
 
 
 def sinusoids(length, width):
-    """Returns the table of positions, (length, width)."""
+    """Returns the position encodings, (length, width) float32."""
     rates = torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
     angles = torch.arange(length)[:, None] * rates
     return torch.stack([torch.sin(angles), torch.cos(angles)], dim=2).reshape(length, width)
 
 
 def main():
-    """Writes the times of some updates."""
+    """Writes the times of updates."""
     job = read_job()
     set_threads(job)
     model = Translator(job["config"], job["vocab_size"])

@@ -1,4 +1,4 @@
-"""A token problem and a model small enough to train for a few updates in a second, and runs of them."""
+"""Small token problems, a model that trains a few updates in a second, and training runs of them."""
 
 import dataclasses
 import shutil
@@ -27,7 +27,7 @@ from tests.builders import tiny_hparams
 
 
 class Backwards(Text2Text):
-    """Up to nine digits, backwards: lengths differ, so batches hold unequal numbers of tokens."""
+    """Reverse one to nine digits; lengths differ, so batches have different numbers of tokens."""
 
     name = "backwards"
     vocabulary = tuple("0123456789")
@@ -40,7 +40,7 @@ class Backwards(Text2Text):
 
 
 class Forwards(Backwards):
-    """The same digits as they are; nothing of it is decoded while it is learnt."""
+    """Copy the digits; without metrics, so nothing is decoded during training."""
 
     name = "forwards"
     metrics = ()
@@ -62,7 +62,7 @@ class OneWord(Forwards):
 
 
 class Averaging(SequenceModel):
-    """The mean of the inputs and the word before, with dropout: whatever trains a model trains this, in a moment."""
+    """A very fast model for tests of training: the mean of the inputs and the previous word, with dropout."""
 
     hparams_class = TransformerHParams
 
@@ -85,7 +85,7 @@ class Averaging(SequenceModel):
 
 
 class CopyAfter(keras.callbacks.Callback):
-    """Copies the run directory as it is after an update: what a machine that dies then leaves on its disk."""
+    """Copies the run directory after an update, as a machine that crashes then would leave it."""
 
     def __init__(self, update, folder, copy):
         super().__init__()
@@ -97,14 +97,14 @@ class CopyAfter(keras.callbacks.Callback):
 
 
 class Otherwise(Backwards):
-    """The same with some of the digits, in another order, and letters."""
+    """`Backwards` with another vocabulary: some of the digits, in another order, and letters."""
 
     name = "otherwise"
     vocabulary = tuple("a9b7531c")
 
 
 class FirstDigits(Text2Class):
-    """Digits to whether the first is even; the vocabulary is that of `Backwards`."""
+    """Classify whether the first digit is even; the vocabulary is that of `Backwards`."""
 
     name = "first_digits"
     vocabulary, class_labels = Backwards.vocabulary, ("even", "odd")
@@ -117,7 +117,7 @@ class FirstDigits(Text2Class):
 
 
 class Run(TrainingRun):
-    """A training run with further callbacks, after its own."""
+    """A training run with additional callbacks after its own."""
 
     extra = ()
 
@@ -132,20 +132,20 @@ class Run(TrainingRun):
         self.extra = (*self.extra, CopyAfter(update, self.folder, copy))
 
     def checkpoint(self):
-        """What the run has saved last."""
+        """Returns the latest checkpoint of the run."""
         return CheckpointStore(self.folder / "checkpoints").load()
 
 
 @pytest.fixture
 def no_rehearsal(monkeypatch):
-    """Leaves out the trial of the largest batches, which takes the time of a second compilation."""
+    """Skips the warm-up with the largest batches, which takes the time of a second compilation."""
     monkeypatch.setattr(Trainer, "warm_up", lambda *_: None)
     monkeypatch.setattr(RunEvaluator, "warm_up", lambda *_: None)
 
 
 @pytest.fixture(scope="session")
 def make_run(tmp_path_factory):
-    """Returns a maker of training runs: `make_run(folder, settings, problems, model, **hparams)`."""
+    """Returns a function that builds training runs: `make_run(folder, settings, problems, model, **hparams)`."""
     data_dir = tmp_path_factory.mktemp("data")
     classes = {one.name: one for one in (Backwards, Otherwise, Forwards, OneWord, FirstDigits)}
     for problem in classes.values():

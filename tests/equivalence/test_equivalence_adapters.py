@@ -1,4 +1,4 @@
-"""Runs that train adapters alone: what they start from, what stays as it is, what their checkpoints hold and decode."""
+"""Runs that train only adapters: their start, frozen weights, content of checkpoints, and decoding."""
 
 import shutil
 
@@ -28,7 +28,7 @@ def base(make_run, tmp_path_factory):
 
 
 def adapt(make_run, base, folder, settings=None, **changes):
-    """A run of four updates of adapters of the base, with a checkpoint after every second."""
+    """A run that trains adapters of the base for four updates, with a checkpoint after every second."""
     settings = {"warm_start_from": str(base.folder), **(settings or {})}
     return make_run(folder, settings, **{"train_steps": 4, "ema_decay": 0.5, **LORA, **changes})
 
@@ -161,7 +161,7 @@ def test_a_model_of_several_problems_can_be_adapted(make_run, tmp_path):
     assert all(array.any() for array in run.checkpoint().model.values())
 
 
-# === What is refused ===
+# === Errors ===
 
 
 def test_adapters_without_a_base_are_refused(make_run, tmp_path):
@@ -226,7 +226,7 @@ def test_a_base_that_is_not_what_it_was_is_refused(make_run, base, tmp_path):
 
 
 def check_refused(make_run, run, base, found):
-    """The run is neither resumed nor loaded, and says what was found of its base."""
+    """Resuming and loading fail with a message about the base."""
     adapters = run / "checkpoints/step-00000002"
     resumed = make_run(run, train_steps=4, **LORA)
     for needs_base in (resumed.fit, CheckpointStore(adapters.parent).load_model):

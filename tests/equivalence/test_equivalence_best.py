@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("no_rehearsal")
 
 
 def make(make_run, folder, problems="forwards", **settings):
-    # A rate so large that losses go up and down.
+    # The rate is so large that losses go up and down.
     return make_run(folder, SETTINGS | settings, problems, make_run.tiny, train_steps=6, learning_rate=3.0)
 
 
@@ -41,7 +41,7 @@ def mean_of(run, steps):
 
 @pytest.fixture(scope="module")
 def whole(make_run, tmp_path_factory):
-    """Six updates without a break, and a copy of what was on the disk after three."""
+    """An uninterrupted run of six updates, and a copy of its folder after three."""
     folder = tmp_path_factory.mktemp("best")
     run = make(make_run, folder / "run")
     run.copy_after(3, folder / "copy")

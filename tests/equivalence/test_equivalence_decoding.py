@@ -1,4 +1,4 @@
-"""Decoding step by step = the full forward pass; a batch of n = n batches of 1.
+"""Decoding step by step equals the full forward pass; a batch of n equals n batches of 1.
 
 Legend: B sentences, K rows of a sentence, N = B * K, T target length, V vocabulary.
 """
@@ -30,7 +30,7 @@ CONFIGURATIONS = {
 
 
 def stepwise(model, features, targets_NT, length):
-    """(N, T, V) logits from `decode_step`, fed the reference's ids."""
+    """Returns logits (N, T, V) of `decode_step` with the ids of the reference as inputs."""
     encoded = model.encode(features)
     cache = model.init_cache(encoded, len(targets_NT), length)
     found, last_N = [], np.zeros(len(targets_NT), np.int32)
@@ -43,7 +43,7 @@ def stepwise(model, features, targets_NT, length):
 
 @pytest.mark.parametrize("changes", CONFIGURATIONS.values(), ids=CONFIGURATIONS.keys())
 def test_cached_decoding_is_the_full_forward_pass(changes):
-    """Three sources of different lengths with two different targets each; the cache is longer than they are."""
+    """Three sources of different lengths with two different targets each; the cache is longer than the targets."""
     model = tiny_transformer(**changes)
     features = batch(widths=(9, 0))
     targets = padded(rows(np.random.default_rng(3), (6, 4, 5, 6, 2, 6)))
@@ -113,7 +113,7 @@ TEXTS = ["w1 w2 w3", "w4", "w5 w6 w7 w8 w9 w1 w2", "", "w3 w3", "w9 w8 w7 w6 w5"
 def translator(problem, **decode):
     encoder = TokenEncoder(tuple(WORDS))
     problem = problem.with_encoders(dict.fromkeys(problem.text_features, encoder))
-    # Of the random models, one whose outputs have many lengths.
+    # A random model whose outputs have many lengths.
     separate = {"norm_position": "pre", "shared_embedding_and_softmax_weights": False}
     model = tiny_transformer(problem.spec(), seed=3, hidden_size=16, **separate)
     return Translator(problem, model, DecodeHParams(extra_length=4, **decode))
@@ -168,11 +168,11 @@ def test_scoring_a_batch_is_scoring_one_by_one(words):
 
 
 def test_a_hypothesis_has_the_log_probability_that_scoring_gives_it(words):
-    """Search takes it from the cached steps, scoring from one full forward pass."""
+    """Search sums them over cached steps; scoring uses one full forward pass."""
     checked = 0
     for text, hypotheses in zip(TEXTS, words.translate(TEXTS, 4, beam_size=4), strict=True):
         for hypothesis in hypotheses:
-            if hypothesis.ids[-1] == 1 and 2 not in hypothesis.ids:  # what is unknown has no text to score
+            if hypothesis.ids[-1] == 1 and 2 not in hypothesis.ids:  # the unknown id has no text to score
                 np.testing.assert_allclose(words.score([(text, hypothesis.text)])[0], hypothesis.log_prob, rtol=1e-4)
                 checked += 1
     assert checked > 5
@@ -195,6 +195,6 @@ def test_greedy_is_the_likeliest_id_of_the_full_forward_pass_each_time(words):
         while len(written) < len(source) + 4 and 1 not in written:
             features = {"inputs": padded([source]), "targets": np.array([[*written, 2]], np.int32)}
             logits = numpy(ops.log_softmax(words.model(features)))[0, -1]
-            logits[0] = -np.inf  # padding is nothing that a model may write
+            logits[0] = -np.inf  # a model cannot write padding
             written.append(int(logits.argmax()))
         assert hypothesis.ids == tuple(written)

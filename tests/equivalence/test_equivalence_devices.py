@@ -1,4 +1,4 @@
-"""Decoding, scoring and evaluation on several devices give what they give on one, to the last bit."""
+"""Decoding, scoring and evaluation on several devices are bit-identical to those on one device."""
 
 import functools
 
@@ -24,12 +24,12 @@ SEARCHES = {
 
 @functools.cache
 def translator_of_devices(devices, problem):
-    """A translator that no test changes."""
+    """Returns a shared translator, which tests must not change."""
     return translator_on(devices, problem(), TransformerEncoder if problem is moods else Transformer)
 
 
 def translator_on(devices, problem, model_class=Transformer):
-    """A translator, in batches of few ids, of the same model whatever the devices."""
+    """Returns a translator with small batches; the model does not depend on the number of devices."""
     with build_strategy(worker_cpu=devices).scope():
         return translator_of(problem, model_class, decoding={"decode_batch_size": 60})
 
@@ -79,7 +79,7 @@ def test_evaluation():
 
 
 def test_a_device_reads_its_own_copy_of_the_weights():
-    """Copies that differ, which they never do in use, show which one was read and where it was computed with."""
+    """Different copies, which do not occur in practice, show which copy each device reads."""
     model = translator_on(DEVICES, letters()).model
     assert len(set(devices_of(model))) == DEVICES
     kernel = model.trainable_variables[0]

@@ -1,6 +1,6 @@
-"""Dropout masks are a function of (run seed, update, micro-batch, replica, layer), and of nothing else.
+"""Dropout masks are a function of (run seed, update, micro-batch, replica, layer) only.
 
-Legend: P places, L layers, N values of a mask.
+Legend: P places, i.e. pairs of micro-batch and replica, L layers, N values of a mask.
 """
 
 import itertools
@@ -22,7 +22,7 @@ RATE, VALUES, REPLICAS, MICRO_BATCHES = 0.4, 500, 2, 2
 
 
 class Masks(keras.Model):
-    """Two layers of dropout on ones. Each batch names its place, and the gradient at that place is its masks."""
+    """Two dropout layers on ones. Each batch contains its place; the gradient of `w` at that place is its masks."""
 
     def __init__(self):
         super().__init__(name="masks")
@@ -42,7 +42,7 @@ class Masks(keras.Model):
 
 
 class Updates:
-    """Draws the masks of any update of a run."""
+    """Computes the masks of any update of a run."""
 
     def __init__(self, seed):
         devices = training_engine().devices(worker_cpu=REPLICAS)
@@ -53,7 +53,7 @@ class Updates:
             )
 
     def masks(self, update):
-        """(P, L, N), the values by which an update multiplied."""
+        """Returns the masks of an update, (P, L, N): the values by which it multiplied."""
         self.model.w.assign(ops.zeros(self.model.w.shape))
         place = itertools.count()
         one = [
@@ -82,7 +82,7 @@ def test_masks_zero_a_fraction_and_scale_the_rest(run):
 
 
 def test_masks_differ_by_replica_micro_batch_layer_and_update(run):
-    """Of two independent masks, 0.6^2 + 0.4^2 = 52 % of the values agree, 2.2 % one standard deviation."""
+    """Two independent masks agree in 0.6^2 + 0.4^2 = 52 % of the values; the standard deviation is 2.2 %."""
     masks = np.concatenate([run.masks(update).reshape(-1, VALUES) for update in (1, 2)]) > 0
     assert len(masks) == REPLICAS * MICRO_BATCHES * 2 * 2
     agreement = [(one == other).mean() for one, other in itertools.combinations(masks, 2)]
@@ -117,7 +117,7 @@ def layers_of(model):
 
 def test_every_dropout_layer_has_a_number_of_its_own_that_is_the_same_in_every_model(model):
     numbers = [layer.salt for layer in layers_of(model)]
-    # Tokens and sums of embeddings of both sides; in two layers each, two for every attention and every feed-forward.
+    # Tokens and embedding sums of both sides; in each of two layers two for every attention and every feed-forward.
     assert len(numbers) == 4 + 2 * (2 + 2) + 2 * (2 + 2 + 2)
     assert len(set(numbers)) == len(numbers)
     again = Transformer(model.hparams, tokens_spec())

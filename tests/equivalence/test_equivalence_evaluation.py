@@ -1,4 +1,4 @@
-"""Evaluating examples longer than any that was trained on: whole where the network can tell their positions."""
+"""Evaluating examples longer than all training examples: not cut if the network supports their positions."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_learned_positions_and_the_limit_asked_for_cut_and_say_so(make_run, tmp_
 
 
 def test_training_on_less_than_half_of_the_examples_is_refused(make_run, tmp_path, caplog):
-    """Sequences of 2 to 10 ids, of which four lengths are above 6, five above 5."""
+    """Sequences have 2 to 10 ids; of these nine lengths four are above 6 and five above 5."""
     make_run(tmp_path / "most", max_length=6)
     assert "of the training examples of backwards (" in caplog.text
     assert "are longer and are skipped; to learn from them whole, raise max_length (the longest has 10)" in caplog.text
@@ -64,7 +64,7 @@ def test_the_target_language_reaches_the_scores_of_decodes(make_run, tmp_path):
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 def test_every_example_of_an_algorithmic_dev_split_counts(positions, tmp_path, monkeypatch, caplog):
-    """Training sequences have 41 ids at most, dev sequences 401; a table of learned positions has `max_length`."""
+    """Training sequences have at most 41 ids, dev sequences 401; a table of learned positions has `max_length` rows."""
     monkeypatch.setattr(AlgorithmicReverseDecimal40, "train_size", 20)
     monkeypatch.setattr(AlgorithmicReverseDecimal40, "dev_size", 30)
     problem = AlgorithmicReverseDecimal40()

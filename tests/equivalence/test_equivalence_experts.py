@@ -1,6 +1,6 @@
-"""One update of models with mixtures of experts, whatever it is cut into: what is the same, and what is not.
+"""One update of models with mixtures of experts, split into parts: which results are the same, and which are not.
 
-The square of a coefficient of variation is no sum over rows: each part of an update has a balance of its own.
+The square of a coefficient of variation is not a sum over rows, so each part of an update has its own balance loss.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ SIZES = {"hidden_size": 8, "num_heads": 2, "num_experts": 3, "experts_per_token"
 
 
 class QuietMoe(TransformerMoe):
-    """A Transformer whose gates have no noise, which is drawn micro-batch by micro-batch as dropout is."""
+    """A Transformer without gate noise, which, like dropout, is sampled separately for each micro-batch."""
 
     def body(self, features, seed=None):
         return super().body(features)
@@ -84,7 +84,7 @@ def test_the_balance_of_an_update_is_the_mean_of_its_parts_weighted_by_their_tar
     np.testing.assert_allclose(found, expected, rtol=1e-3)
 
 
-# === The term of the paper, model by model ===
+# === The paper's balance loss, for each model ===
 
 CLASSES = {
     "inputs": FeatureSpec(kind=FeatureKind.IMAGE, shape=(6, 5, 3)),
@@ -112,10 +112,10 @@ def multi_model(spec):
     ids=["few words from many", "many words from few", "classes of images"],
 )
 def test_what_is_added_to_the_mean_loss_is_the_papers_term_whatever_the_positions(model, features, targets):
-    """A new gate without noise gives all n positions to the first of three experts, as all score alike.
+    """A new gate without noise assigns all n positions to the first of three experts, since all scores are equal.
 
-    The importance is [n, 0, 0], whose CV^2 is (4 + 1 + 1) / 3 = 2; the load is even, for any could have been first.
-    Each model has two such layers, in its encoder and in its decoder.
+    The importance is [n, 0, 0], whose CV^2 is (4 + 1 + 1) / 3 = 2; the load is uniform, since all were equally likely.
+    Each model has two such layers, one in its encoder and one in its decoder.
     """
     model = model()
     body = model.body(features)

@@ -1,4 +1,4 @@
-"""What a run takes of another of another vocabulary and of its optimizer, and what frozen weights are spared."""
+"""Warm starts from runs with another vocabulary and with optimizer state, and updates with frozen weights."""
 
 import json
 
@@ -32,7 +32,7 @@ def trained(make_run, tmp_path_factory):
 
 
 def begun(make_run, trained, folder, problem, **flags):
-    """Returns a run of a problem that has begun with the trained one's weights, and what it says of that."""
+    """Returns a run of a problem that was warm-started from the trained run, and its messages about that."""
     run = make_run(folder, {"warm_start_from": str(trained.folder), **flags}, problem)
     before = model_arrays(run.step)
     return run, before, warm_start(run.step, run.settings, encoders_of(run.data), folder)

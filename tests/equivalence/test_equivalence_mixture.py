@@ -1,4 +1,4 @@
-"""Updates of a model of several problems: those of one problem are what they would be without the others."""
+"""Updates of a model of several problems: an update on one problem is the same as without the others."""
 
 import dataclasses
 import functools
@@ -40,7 +40,7 @@ def step_of(spec, replicas=1, **options):
 
 @functools.cache
 def step_of_both():
-    """A step that tests may take further: what they compare is before and after."""
+    """A step that tests may continue, since they compare weights before and after."""
     return step_of(BOTH)
 
 
@@ -59,7 +59,7 @@ def differing(before, after):
 
 @pytest.mark.parametrize("way", EVERY_WAY)
 def test_updates_of_one_problem_are_those_of_a_model_of_it_alone(way):
-    """To rounding, whatever the update is made of."""
+    """Up to rounding, however the update is split."""
     options = {name: value for name, value in way.items() if name != "micro_batches"}
     alone, both = step_of(ONE, **options), step_of(BOTH, **options)
     own = {variable.path: np.asarray(variable) for variable in alone.model.variables}

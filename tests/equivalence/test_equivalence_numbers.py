@@ -1,4 +1,4 @@
-"""Numbers that go wrong: what an update makes of them, and what ends a run."""
+"""Non-finite and extreme values: how updates treat them, and when they end a run."""
 
 import json
 import re
@@ -65,7 +65,7 @@ def test_a_steep_gradient_is_clipped_and_its_norm_told():
 
 
 def test_a_norm_beyond_float32_is_not_applied_clipped_or_not():
-    """Squares of 1e25 are beyond 3.4e38: what it is divided by would be infinite, and the update nothing."""
+    """The square of 1e25 exceeds 3.4e38: the norm would be infinite, and a clipped update zero."""
     step = slope_step(clip_grad_norm=1.0)
     stats = step([[slopes([1e25, 0.0])]], 1, 1.0)
     assert float(stats.grad_norm) == np.inf
@@ -90,7 +90,7 @@ STEEP = {"optimizer": "sgd", "learning_rate_schedule": "constant", "learning_rat
 
 @pytest.mark.usefixtures("no_rehearsal")
 def test_weights_that_an_update_has_spoilt_are_not_saved(make_run, tmp_path):
-    """A rate of 1e39 is infinite in float32: the first update has a finite loss and gradient, and ruins the weights."""
+    """A rate of 1e39 is infinite in float32: loss and gradient of the first update are finite, the new weights not."""
     run = make_run(
         tmp_path / "run", {"eval_every": 1}, "forwards", make_run.tiny, train_steps=5, learning_rate=1e39, **STEEP
     )
@@ -108,7 +108,7 @@ def test_weights_that_an_update_has_spoilt_are_not_saved(make_run, tmp_path):
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_rehearsal")
 def test_one_word_empty_lines_and_a_beam_wider_than_the_vocabulary(make_run, tmp_path):
-    """Four ids, of which label smoothing gives the others more than the right one, and eight hypotheses."""
+    """Four ids, label smoothing that prefers the wrong ids, and a beam of eight hypotheses."""
     run = make_run(
         tmp_path / "run", {"eval_steps": 2}, "one_word", train_steps=2, best_metric="bleu", beam_size=8, extra_length=2,
         label_smoothing=0.99, label_smoothing_kind="others",
@@ -128,7 +128,7 @@ def test_only_a_run_that_asks_for_it_multiplies_in_tensorfloat32(make_run, tmp_p
     monkeypatch.setattr(tf.config.experimental, "enable_tensor_float_32_execution", asked.append)
     run = make_run(tmp_path / "run", train_steps=0, precision=precision)
     run.fit()
-    assert asked == [allowed, allowed]  # once more when it begins, since another run may have been made since
+    assert asked == [allowed, allowed]  # again at the start, since another run may have been built in between
     assert run.model.compute_dtype == "float32"
 
 

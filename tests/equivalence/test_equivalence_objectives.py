@@ -1,4 +1,4 @@
-"""Training on sampled outputs: the same however an update is cut and after resuming, and the reward rises.
+"""Training on sampled outputs: equal however an update is split and after resuming, and the reward rises.
 
 Legend: B sentences.
 """
@@ -28,7 +28,7 @@ class Words:
 
 
 def sampling_step(hparams, vocab_size, replicas=1, optimizer="sgd", seed=2):
-    """A step on a random Transformer of one layer."""
+    """Returns the training step of a random Transformer of one layer."""
     devices = training_engine().devices(worker_cpu=replicas)
     with devices.scope():
         model = randomise(Transformer(hparams, tokens_spec(vocab_size, vocab_size)), seed)
@@ -59,7 +59,7 @@ def after_one_update(objective, replicas, micro_batches):
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("cut", ["two replicas", pytest.param("two micro-batches", marks=pytest.mark.slow)])
 def test_an_update_is_the_same_however_it_is_cut(objective, cut):
-    """Samples of an example are its own, so that two replicas or micro-batches have those of the whole batch."""
+    """Each example has its own samples, so replicas or micro-batches have the same ones as the whole batch."""
     pairs = pairs_of()
     whole, stats, figures = after_one_update(objective, 1, [[pairs]])
     assert float(stats.tokens) == sum(len(target) for _, target in pairs)
@@ -74,7 +74,7 @@ def test_an_update_is_the_same_however_it_is_cut(objective, cut):
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", ["expected_reward", "minimum_risk"])
 def test_the_reward_of_samples_rises(objective):
-    """Nothing is known of targets but rewards, since their likelihood has no weight: `2 3`, whatever the input."""
+    """The target is `2 3` for all inputs; the model learns it from rewards only, since the likelihood has no weight."""
     hparams = tiny_hparams(num_hidden_layers=1).replace(
         objective=objective, objective_samples=20, objective_likelihood_weight=0.0, extra_length=2
     )
@@ -104,7 +104,7 @@ def test_the_reward_of_samples_rises(objective):
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_rehearsal")
 def test_four_updates_are_two_then_a_resumed_two(make_run, tmp_path, changes):
-    """Bit for bit, with two replicas and micro-batches: samples depend on weights, seed and update alone."""
+    """Bit for bit, with two replicas and micro-batches: samples depend only on weights, seed and update."""
     settings = {"worker_cpu": 2}
     changes = {"effective_batch_size": 240, "ema_decay": 0.9, "symbol_dropout": 0.1, **changes}
     run = make_run(tmp_path / "run", settings, train_steps=4, **changes)

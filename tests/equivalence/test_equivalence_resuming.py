@@ -1,6 +1,6 @@
-"""A run that was interrupted and gone on with is the uninterrupted one, bit for bit, in every mode of training.
+"""An interrupted and resumed run equals an uninterrupted one bit for bit, in every mode of training.
 
-Of the smallest model there is; `test_equivalence_runs.py` has the same of a Transformer.
+These tests use a minimal model; `test_equivalence_runs.py` tests the same with a Transformer.
 """
 
 import json
@@ -13,9 +13,9 @@ from t2t.checkpoints.store import CheckpointStore
 TIMES = ("time", "train/tokens_per_second")
 EVALUATES = {"eval_steps": 1}
 BOUNDARY = {"batch_size": 200, "shuffle_window": 50, "effective_batch_size": 800}
-"""An epoch of two windows of three batches, and updates of four."""
+"""An epoch has two windows of three batches, and an update has four batches."""
 
-# name: settings, hparams, updates of the interruptions, last update
+# name: settings, hparams, updates after which the run is interrupted, last update
 MODES = {
     "accumulation": ({}, {"effective_batch_size": 180}, (2,), 4),
     "two replicas, accumulation": ({"worker_cpu": 2}, {"effective_batch_size": 240}, (2,), 4),
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("no_rehearsal")
 
 @pytest.fixture
 def interrupted(make_run, tmp_path):
-    """Returns a function that trains without an interruption, and then goes on from some: the folders of all runs."""
+    """Returns a function that trains without interruption, then resumes copies; it returns the folders of all runs."""
 
     def train(settings, changes, interruptions, last):
         problems = "forwards-one_word" if "problem_weights" in changes else "forwards"
@@ -59,7 +59,7 @@ def interrupted(make_run, tmp_path):
 
 
 def left_by(folder):
-    """All that a run leaves behind except for the time: every part of every checkpoint, what is best, the figures."""
+    """Returns the results of a run by name, without times: all parts of all checkpoints, best steps, and metrics."""
     store = CheckpointStore(folder / "checkpoints")
     found = {"latest": store.latest(), "best": store.best(), "best of forwards": store.best("forwards")}
     for step in store.steps():
@@ -79,7 +79,7 @@ def left_by(folder):
 
 
 QUICK = ("accumulation", "moving average, best by it", "noise, clipping, decay, falling rate", "curriculum")
-"""Modes of the default tests."""
+"""Modes that the default tests include."""
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_interrupted_and_resumed(interrupted, mode):
 
 
 def test_early_stopping_counts_on(interrupted, caplog):
-    """Nothing is learnt at a rate of 0, so that the first evaluation, at update 2, stays the best."""
+    """The rate is 0, so nothing changes and the first evaluation, at update 2, stays the best."""
     caplog.set_level("INFO", logger="t2t")
     changes = {"learning_rate": 0.0, "early_stopping_steps": 4}
     whole, parts = map(left_by, interrupted(EVALUATES, changes, (4,), 20))
@@ -122,7 +122,7 @@ def test_outputs_are_kept_as_if_a_run_had_not_been_interrupted(make_run, tmp_pat
 
 
 def test_another_number_of_replicas_reads_the_same_batches(make_run, tmp_path):
-    """Two updates of two replicas, then two of one, draw what six of one draw; of another number of tokens each."""
+    """Two updates with two replicas, then two with one, read the same batches as six with one, in other updates."""
 
     def train(name, replicas, last):
         run = make_run(

@@ -1,4 +1,4 @@
-"""Whole runs that must be equal bit for bit: resumed and uninterrupted, evaluated and not, twice with one seed."""
+"""Whole runs that must be equal bit for bit: resumed and uninterrupted, with and without evaluation, with one seed."""
 
 import os
 import re
@@ -37,7 +37,7 @@ VARIANTS = {
 
 
 class StopDuring(keras.callbacks.Callback):
-    """Sends this process the signal that a cluster sends before it takes a machine away."""
+    """Sends this process the signal that a cluster sends before it preempts a machine."""
 
     def __init__(self, update):
         super().__init__()
@@ -50,7 +50,7 @@ class StopDuring(keras.callbacks.Callback):
 
 @pytest.fixture(scope="module")
 def whole(make_run, tmp_path_factory):
-    """Four updates without a break, with a copy of what was on the disk after two, and the weights before the first."""
+    """An uninterrupted run of four updates, with a copy of its folder after two and its initial weights."""
     folder = tmp_path_factory.mktemp("whole")
     run = make_run(folder / "run", train_steps=4)
     run.initial = {v.path: np.asarray(v) for v in run.model.variables}
@@ -61,7 +61,7 @@ def whole(make_run, tmp_path_factory):
 
 
 def assert_identical(one, other):
-    """Weights, slots, averages, place in the data: every bit."""
+    """Weights, optimizer slots, averages and position in the data agree bit for bit."""
     assert one.step == other.step
     assert one.state == other.state
     for name in ("model", "optimizer", "ema"):
@@ -108,7 +108,7 @@ def test_resuming_two_replicas_accumulation_bfloat16_noise_a_curriculum_and_a_mo
 @pytest.mark.exhaustive
 def test_resuming_float16_brings_the_loss_scale_back(make_run, tmp_path):
     checkpoint = check_resuming(make_run, tmp_path, {}, {"precision": "mixed_float16"})
-    # No update is lost to finding a scale: the mean over tokens is small enough for the first one.
+    # No update is skipped to find a scale: the mean over tokens is small enough for the initial scale.
     assert checkpoint.optimizer["loss_scale_good_updates"] == 4
     assert checkpoint.optimizer["loss_scale"] == 2.0**15
 
@@ -136,7 +136,7 @@ def test_a_signal_ends_the_update_saves_it_and_loses_nothing(make_run, whole, tm
 def test_what_a_crash_kept_the_end_of_a_run_from_removing_goes_when_it_is_run_again(make_run, whole, tmp_path):
     shutil.copytree(whole.folder, tmp_path / "copy")
     checkpoints = tmp_path / "copy" / "checkpoints"
-    shutil.copytree(checkpoints / "step-00000002", checkpoints / ".tmp-step-00000001")  # halfway out
+    shutil.copytree(checkpoints / "step-00000002", checkpoints / ".tmp-step-00000001")  # an interrupted deletion
     assert make_run(tmp_path / "copy", {"keep_checkpoint_max": 1}, train_steps=4).fit() == 0
     assert sorted(path.name for path in checkpoints.iterdir()) == ["latest.json", "step-00000004"]
 
@@ -203,7 +203,7 @@ def test_a_run_is_not_resumed_with_another_seed(make_run, whole, tmp_path):
 
 
 def test_a_run_is_not_resumed_by_the_record_of_another_run_of_the_same_shapes(make_run, whole, tmp_path):
-    """The other run's record and the flags agree; only the checkpoint tells."""
+    """The other run's record agrees with the flags; only the checkpoint differs."""
     shutil.copytree(whole.copy, tmp_path / "copy")
     with edited(tmp_path / "copy/run.json") as record:
         heads = record["hparams"]["model"]["num_heads"]

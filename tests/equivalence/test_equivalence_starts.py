@@ -1,4 +1,4 @@
-"""A run that begins with another's weights: what it takes, what its record says, and how it is gone on with."""
+"""Warm starts: which weights a run takes from another, its record, and resuming it."""
 
 import dataclasses
 import functools
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("no_rehearsal")
 
 @pytest.fixture(scope="module")
 def make_run(make_run):
-    """Runs of the smallest model: where weights come from is the same for all."""
+    """Builds runs of the minimal model, since the source of weights does not depend on the model."""
     return functools.partial(make_run, model=make_run.tiny)
 
 
@@ -109,7 +109,7 @@ def test_a_run_that_has_begun_takes_no_other_weights(make_run, trained, tmp_path
 
 
 def of_another_vocabulary(run, folder):
-    """Writes a run that had another vocabulary of its targets, separate from its inputs'; returns its folder."""
+    """Writes a run with a different target vocabulary, separate from that of inputs; returns its folder."""
     shutil.copytree(run.folder / "checkpoints", folder / "checkpoints")
     shutil.copy(run.folder / "run.json", folder / "run.json")
     with edited(folder / "run.json") as record:
@@ -119,7 +119,7 @@ def of_another_vocabulary(run, folder):
 
 @pytest.fixture(scope="module")
 def separate(make_run, tmp_path_factory):
-    """A run whose inputs and targets have tables of their own."""
+    """A run with separate tables for inputs and targets."""
     run = make_run(tmp_path_factory.mktemp("separate") / "run", train_steps=1, shared_embedding=False, ema_decay=0.5)
     run.fit()
     return run
@@ -165,7 +165,7 @@ def test_where_asked_all_but_the_other_vocabularys_weights_are_taken(make_run, s
 
 
 def without_vocabularies(checkpoint, folder):
-    """Writes the checkpoint as one that says nothing of its vocabularies."""
+    """Writes a copy of the checkpoint without its state, which has the fingerprints of vocabularies."""
     read = read_checkpoint(checkpoint)
     write_checkpoint(folder, dataclasses.replace(read, state={}))
     return folder

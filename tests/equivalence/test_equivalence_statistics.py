@@ -1,4 +1,4 @@
-"""Statistics that training keeps, those of batch norms: what an update makes of them, and that resuming is exact.
+"""Moving statistics of batch norms: their updates, and exact resuming.
 
 Legend: B batch.
 """
@@ -18,12 +18,12 @@ from t2t.training.optimizers import build_optimizer
 from t2t.training.weights import model_arrays
 from tests.builders import copies, numpy
 
-# Of two examples, mean 1 and variance 1; of four, mean 6 and variance 4.
+# Two examples with mean 1 and variance 1; four with mean 6 and variance 4.
 TWO, FOUR = [0.0, 2.0], [4.0, 4.0, 8.0, 8.0]
 
 
 class Normed(keras.Model):
-    """One number an example, normed; its loss is a sum."""
+    """Normalizes one number per example; the loss is a sum."""
 
     def __init__(self):
         super().__init__(name="normed")
@@ -51,7 +51,7 @@ def step_of(replicas=1, optimizer="momentum"):
 
 
 def moments(step):
-    """The moving mean and variance, the same on every replica."""
+    """Returns the moving mean and variance; checks that they are the same on every replica."""
     found = []
     for variable in (step.model.norm.moving_mean, step.model.norm.moving_variance):
         values = {float(value[0]) for value in copies(variable)}
@@ -68,7 +68,7 @@ def micro_batches(cut):
 @pytest.mark.parametrize("optimizer", ["momentum", "adam"])
 @pytest.mark.parametrize("cut", ["replicas", "micro-batches", "both"])
 def test_moving_moments_move_by_the_mean_of_the_parts_weighted_by_their_examples(cut, optimizer):
-    """Means (2 * 1 + 4 * 6) / 6 = 13 / 3 and variances (2 * 1 + 4 * 4) / 6 = 3, of which a tenth goes in, once."""
+    """Means (2 * 1 + 4 * 6) / 6 = 13 / 3 and variances (2 * 1 + 4 * 4) / 6 = 3, added once with weight 0.1."""
     step = step_of(1 if cut == "micro-batches" else 2, optimizer)
     assert bool(step(micro_batches(cut), 1, 0.0).finite)
     np.testing.assert_allclose(moments(step), [0.1 * 13 / 3, 0.9 + 0.1 * 3], rtol=1e-6)
@@ -88,7 +88,7 @@ def test_an_update_that_is_not_applied_leaves_them_and_so_does_a_warm_up(cut):
     step.warm_up(parts)
     for path, value in model_arrays(step).items():
         np.testing.assert_array_equal(value, before[path])
-    step(parts, 3, 0.0)  # nothing is left of the sums of the second update
+    step(parts, 3, 0.0)  # the sums of the second update were discarded
     np.testing.assert_allclose(moments(step), [0.19 * 13 / 3, 0.81 + 0.19 * 3], rtol=1e-6)
 
 

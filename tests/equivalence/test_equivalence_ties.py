@@ -1,4 +1,4 @@
-"""What is decoded does not depend on the rest of the batch; and exact ties break one way."""
+"""Outputs do not depend on the rest of the batch, and exact ties are broken consistently."""
 
 import random
 
@@ -12,7 +12,7 @@ TEXTS = ["a b c", "d", "h g f e d c b a", "d", "a b c", "", "d d", "e e e e e e"
 
 
 def in_every_company(translator, changes):
-    """Yields the text and what is found for it: in batches of one and of many, in several orders, twice as often."""
+    """Yields each text and its outputs, in several orders and with repeated texts, in batches of one and of many."""
     places = list(range(len(TEXTS)))
     for order in (places, places[::-1], random.Random(1).sample(places * 2, 2 * len(places))):
         for decode_batch_size in (1, 4096):
@@ -23,14 +23,14 @@ def in_every_company(translator, changes):
 @pytest.mark.parametrize("changes", [{"beam_size": 4, "alpha": 0.0}, {"beam_size": 2, "alpha": 1.0}], ids=str)
 @pytest.mark.slow
 def test_exact_ties_break_one_way_in_every_company(changes):
-    """Every id is always as likely as any other."""
+    """All ids are always equally likely."""
     translator, expected = translator_of(letters(), num_hidden_layers=1), {}
     table = translator.model.target_embedding.table
     table.assign(np.zeros(table.shape))
     for text, outputs in in_every_company(translator, changes):
         outputs = [(one.ids, one.score, one.log_prob) for one in outputs]
         assert expected.setdefault(text, outputs) == outputs
-    if not changes["alpha"]:  # nothing is gained by length, and of tokens the lowest that may be written wins
+    if not changes["alpha"]:  # longer outputs do not score higher, and the lowest allowed id wins
         assert {outputs[0][0] for outputs in expected.values()} == {(EOS_ID,)}
 
 

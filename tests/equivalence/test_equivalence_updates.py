@@ -1,4 +1,4 @@
-"""One update, whatever it is cut into: replicas, micro-batches, padding; and what it computes, by hand.
+"""One update: its results computed by hand, and equal however it is split into replicas, micro-batches and padding.
 
 Legend: B batch, S source length, T target length.
 """
@@ -23,8 +23,10 @@ from tests.slopes import slope_step, slopes, weights
 
 
 def test_gradient_is_the_sum_over_replicas_divided_by_the_global_tokens():
-    """(6 + 2) / (3 + 1) = 2, where a mean of the replicas' means would be (6/3 + 2/1) / 2 = 2 only by chance:
-    of the second component, (3 + 9) / 4 = 3, and not (3/3 + 9/1) / 2 = 5."""
+    """The components are (6 + 2) / (3 + 1) = 2 and (3 + 9) / 4 = 3.
+
+    The mean of the replicas' means would be (6/3 + 2/1) / 2 = 2, the same by chance, and (3/3 + 9/1) / 2 = 5.
+    """
     step = slope_step(replicas=2)
     stats = step([[slopes([6.0, 3.0], tokens=3), slopes([2.0, 9.0], tokens=1)]], 1, 0.1)
     np.testing.assert_allclose(weights(step), [-0.2, -0.3], rtol=1e-6)
@@ -38,12 +40,12 @@ def test_gradient_is_the_sum_over_micro_batches_divided_by_all_tokens():
     stats = step([[slopes([6.0, 3.0], tokens=3)], [slopes([2.0, 9.0], tokens=1)]], 1, 0.1)
     np.testing.assert_allclose(weights(step), [-0.2, -0.3], rtol=1e-6)
     assert float(stats.tokens) == 4.0
-    step([[slopes([4.0, 0.0])], [slopes([0.0, 4.0])]], 2, 0.1)  # nothing is left of the sums of the first update
+    step([[slopes([4.0, 0.0])], [slopes([0.0, 4.0])]], 2, 0.1)  # the sums of the first update were reset
     np.testing.assert_allclose(weights(step), [-0.4, -0.5], rtol=1e-6)
 
 
 def test_what_replicas_send_may_be_rounded_to_bfloat16():
-    """Which has 8 bits: 257 becomes 256, and so does 256 + 1. Counts are not rounded, and what is not sent is not."""
+    """bfloat16 has 8 bits: 257 and 256 + 1 become 256. Counts and gradients that stay local are not rounded."""
     step = slope_step(replicas=2, reduction_dtype="bfloat16")
     stats = step([[slopes([257.0, 3.0], tokens=257), slopes([1.0, 5.0], tokens=255)]], 1, 1.0)
     np.testing.assert_allclose(weights(step), [-256 / 512, -8 / 512], rtol=1e-6)
@@ -55,9 +57,9 @@ def test_what_replicas_send_may_be_rounded_to_bfloat16():
 
 @pytest.mark.parametrize("micro_batches", [1, 2])
 def test_clipping_comes_after_the_reduction(micro_batches):
-    """Replicas have [10, 0] and [0, 10]: together [10, 10] over two tokens = [5, 5], clipped to [.7071, .7071].
+    """Replicas have [10, 0] and [0, 10]; their sum over two tokens is [5, 5], clipped to [.7071, .7071].
 
-    Clipped first, each would have been [1, 0] and [0, 1], together [.5, .5] a token.
+    If each were clipped first, they would be [1, 0] and [0, 1], together [.5, .5] per token.
     """
     step = slope_step(replicas=2, clip_grad_norm=1.0)
     one = [slopes([10.0, 0.0]), slopes([0.0, 10.0])]
@@ -82,7 +84,7 @@ def test_moving_average_by_hand():
 
 
 def noise_of(step, update=1, rate=1.0):
-    """What an update of no gradient does to the weights, which is minus the noise times the rate."""
+    """Returns the noise times the rate: minus the change of the weights in an update with zero gradient."""
     before = weights(step)
     flat = slopes([0.0] * len(before))
     step([[flat] * step.replicas], update, rate)
@@ -90,7 +92,7 @@ def noise_of(step, update=1, rate=1.0):
 
 
 def test_noise_is_normal_and_its_variance_falls_with_the_updates():
-    """With update^0.55: Neelakantan et al. 2015, section 3."""
+    """It falls as update^-0.55: Neelakantan et al. 2015, section 3."""
     step = slope_step(start=(0.0,) * 4000, gradient_noise=0.2)
     for update in range(1, 5):
         noise = noise_of(step, update)
@@ -125,7 +127,7 @@ def test_noise_is_clipped_with_the_gradient_and_does_not_save_what_is_not_finite
 
 
 def test_no_rate_outlives_its_update():
-    """TensorFlow would keep a tensor of every Python number that it is given: two kilobytes an update."""
+    """TensorFlow would keep a tensor for every Python number passed to it: two kilobytes per update."""
 
     class Rate(float):
         __slots__ = ("__weakref__",)
@@ -151,7 +153,7 @@ def test_every_replica_holds_the_same_weights():
 
 
 def test_loss_scale_halves_on_overflow_keeps_the_weights_and_recovers():
-    """In float16, a slope of 6, the mean over 2 targets, times the first scale 2^15 is beyond 65504; times 2^14 not."""
+    """A slope of 6 and the mean over 2 targets overflow float16 (65504) at the initial scale 2^15, but not at 2^14."""
     step = slope_step(start=(1.0, 0.0), dtype="float16", scale_loss=True)
     steep = slopes([6.0, 0.0])
     assert float(step.loss_scale.value()) == INITIAL_SCALE == 2.0**15
@@ -161,7 +163,7 @@ def test_loss_scale_halves_on_overflow_keeps_the_weights_and_recovers():
     np.testing.assert_array_equal(weights(step), [1.0, 0.0])
     stats = step([[steep]], 2, 1.0)
     assert bool(stats.finite)
-    np.testing.assert_allclose(weights(step), [-5.0, 0.0])  # the scale has been divided out of the gradient again
+    np.testing.assert_allclose(weights(step), [-5.0, 0.0])  # the gradient has been divided by the scale
     assert float(stats.grad_norm) == 6.0
     assert float(step.loss_scale.value()) == 2.0**14
 
@@ -169,7 +171,7 @@ def test_loss_scale_halves_on_overflow_keeps_the_weights_and_recovers():
 @pytest.mark.parametrize("micro_batches", [1, 2])
 @pytest.mark.slow
 def test_float16_takes_a_batch_of_thousands_of_tokens_at_its_first_scale(micro_batches):
-    """A sum over 4,000 tokens would overflow; the gradient is float32's within what float16 tells apart."""
+    """A sum over 4,000 tokens would overflow; the gradient equals that of float32 within the precision of float16."""
     big = batch(sources=[20] * 200, targets=[20] * 200)
     found = {}
     for dtype in ("float32", "mixed_float16"):
@@ -190,7 +192,7 @@ def test_float16_takes_a_batch_of_thousands_of_tokens_at_its_first_scale(micro_b
 
 @pytest.mark.parametrize("cut", ["replicas", "micro_batches"])
 def test_float16_divides_by_the_global_tokens_whatever_each_batch_was_scaled_by(cut):
-    """(.6 + .2) / (3 + 1) = .2, (.3 + .9) / 4 = .3, although four positions scale one batch and two the other."""
+    """(.6 + .2) / (3 + 1) = .2 and (.3 + .9) / 4 = .3, although four positions scale one batch and two the other."""
     step = slope_step(replicas=2 if cut == "replicas" else 1, dtype="float16", scale_loss=True)
     one, other = slopes([0.6, 0.3], tokens=3), slopes([0.2, 0.9], tokens=1)
     stats = step([[one, other]] if cut == "replicas" else [[one], [other]], 1, 1.0)
@@ -201,7 +203,7 @@ def test_float16_divides_by_the_global_tokens_whatever_each_batch_was_scaled_by(
 
 @pytest.mark.exhaustive
 def test_a_fresh_transformer_loses_no_update_to_float16():
-    """4,000 target tokens a batch, from the set's own initial weights and with its own optimizer."""
+    """Batches of 4,000 target tokens, with initial weights and optimizer of the hparams set."""
     hparams, big = transformer_tiny(), batch(sources=[40] * 100, targets=[40] * 100, vocab_size=500)
     found = {}
     for dtype in ("float32", "mixed_float16"):
@@ -219,7 +221,7 @@ def test_a_fresh_transformer_loses_no_update_to_float16():
     np.testing.assert_allclose(found["mixed_float16"], found["float32"], rtol=0.01)
 
 
-# === However it is cut ===
+# === Splitting ===
 
 SOURCES, TARGETS = (5, 3, 7, 2, 6, 4), (4, 6, 2, 9, 3, 1)
 
@@ -263,7 +265,7 @@ def in_one_piece():
     ids=["two replicas", "two micro-batches", "two of each"],
 )
 def test_one_update_however_it_is_cut(in_one_piece, replicas, cuts):
-    """Pieces of unequal size, unequal padding and unequal numbers of tokens; dropout 0."""
+    """Parts with different sizes, padding and numbers of tokens; no dropout."""
     whole, expected = in_one_piece
     cut, stats = after_one_update(replicas, [[pairs()[part] for part in batches] for batches in cuts])
     assert float(stats.tokens) == float(expected.tokens) == sum(TARGETS)
@@ -283,7 +285,7 @@ def test_one_update_however_it_is_cut(in_one_piece, replicas, cuts):
 def test_padding_changes_neither_loss_nor_gradients(norm_position):
     narrow, wide = batch(), batch(widths=(13, 11))
     wide = {name: np.pad(ids, ((0, 1), (0, 0))) for name, ids in wide.items()}
-    assert wide["inputs"].shape == (4, 13)  # the last row is padding alone
+    assert wide["inputs"].shape == (4, 13)  # the last row is only padding
     (gradients, stats), (wide_gradients, wide_stats) = (
         gradients_of(tiny_hparams(norm_position=norm_position), one) for one in (narrow, wide)
     )
@@ -294,7 +296,7 @@ def test_padding_changes_neither_loss_nor_gradients(norm_position):
 
 
 def gradients_of(hparams, one):
-    """By the path of each weight what an update at rate 1 takes away, the gradient of the mean loss; its stats."""
+    """Returns the gradients of the mean loss by path, from an SGD update with rate 1, and the stats of the update."""
     devices = training_engine().devices(worker_cpu=1)
     with devices.scope():
         model = randomise(Transformer(hparams, tokens_spec()))
@@ -313,7 +315,7 @@ def test_loss_of_a_batch_is_the_sum_of_the_losses_of_its_rows():
 
 
 def test_the_embedding_of_padding_is_never_read():
-    """Its gradient is zero except for the output layer's; with tables of its own, it is zero altogether."""
+    """Its gradient comes only from the output layer; with a separate output table it is zero."""
     hparams = tiny_hparams(shared_embedding=False, shared_embedding_and_softmax_weights=False)
     gradients, _ = gradients_of(hparams, batch(widths=(13, 11)))
     for name in ("source_embedding", "target_embedding"):

@@ -1,4 +1,4 @@
-"""Compiled by XLA an update is what it is without, up to rounding; every program is compiled before the first one."""
+"""Updates with and without XLA are equal up to rounding; all programs are compiled before the first update."""
 
 import numpy as np
 import pytest
@@ -10,13 +10,13 @@ from t2t.layers.loops import scan
 from t2t.models.transformer import Transformer
 
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
-"""Of weights after 20 updates: rounding of 1e-7 in each gradient, which Adam divides by its size."""
+"""Tolerance of weights after 20 updates: each gradient has a rounding error of 1e-7, and Adam divides by its size."""
 SHAPES = {"fixed_shapes": 4, "fixed_shapes_multiple": 8}
 
 
 @pytest.fixture
 def train(make_run, tmp_path):
-    """Returns a function that trains in a folder of this name, or goes on there; returns the run."""
+    """Returns a function that trains or resumes a run in a folder of a given name and returns the run."""
 
     def train(folder, settings=None, last=20, **changes):
         values = {"model": make_run.tiny, "problems": "forwards", **SHAPES, **changes}
@@ -56,7 +56,7 @@ def check_same(plain, compiled):
 
 @pytest.mark.slow
 def test_a_run_goes_on_as_it_was_begun_and_may_change_the_compiler_alone(train, caplog):
-    """Begun with XLA, gone on with by the same command and then without: the batches and masks of one run without."""
+    """Starts with XLA, resumes with the same command, then without XLA; batches and masks match a run without XLA."""
     caplog.set_level("INFO", logger="t2t")
     chosen = {"fixed_shapes": 0, "fixed_shapes_multiple": 0}
     begun = train("run", last=2, xla="on", **chosen)
@@ -86,7 +86,7 @@ def test_on_processors_and_by_itself_it_is_off(train):
 
 
 def test_a_model_that_cannot_be_compiled_is_refused_in_one_line(train, make_run, tmp_path):
-    """Whether the model says so or XLA does, and before there is a run."""
+    """The error comes from the model's declaration or from XLA, before a run directory is created."""
 
     class Recurrent(make_run.tiny):
         compiles_with_xla = False

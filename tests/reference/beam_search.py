@@ -1,4 +1,4 @@
-"""Search over next-token tables in plain Python: slow, without arrays, written from the definitions.
+"""Beam search over next-token tables in plain Python: slow, without arrays, written from the definitions.
 
 A table maps a prefix (tuple of tokens) to a list of V log-probabilities. A hypothesis is (score, log_prob, tokens).
 """
@@ -12,7 +12,7 @@ NEGATIVE_INFINITY = float("-inf")
 
 
 def random_tables(sentences, vocab_size, depth, seed, spread=2.0):
-    """One table for each sentence: independent random log-probabilities after every prefix."""
+    """Returns a table for each sentence: independent random log-probabilities after every prefix."""
     rng = random.Random(seed)
     return [
         {
@@ -34,7 +34,7 @@ def log_prob_of(table, tokens):
 
 
 def enumerate_all(table, vocab_size, limit, penalty):
-    """Every hypothesis there is, best first: all V^limit sequences, each cut after its first end of sequence."""
+    """Returns all possible hypotheses, best first: all V^limit sequences, each cut after its first end of sequence."""
     whole = set()
     for tokens in itertools.product(range(vocab_size), repeat=limit):
         whole.add(tokens[: tokens.index(EOS) + 1] if EOS in tokens else tokens)
@@ -45,7 +45,7 @@ def enumerate_all(table, vocab_size, limit, penalty):
 
 
 def beam_search(table, vocab_size, beam_size, limit, penalty, stop_early):
-    """The K best hypotheses that a beam of K finds, best first; may be fewer."""
+    """Returns the best hypotheses of a search with beam size K, best first; at most K."""
     alive, finished = [(0.0, ())], []
     for length in range(1, limit + 1):
         continued = [
@@ -68,7 +68,7 @@ def beam_search(table, vocab_size, beam_size, limit, penalty, stop_early):
 
 
 def greedy(table, limit):
-    """The tokens of the most probable choice each time."""
+    """Returns the tokens of greedy search."""
     tokens = ()
     while len(tokens) < limit and EOS not in tokens:
         row = table[tokens]

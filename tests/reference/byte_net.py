@@ -1,7 +1,7 @@
-"""ByteNet in numpy, its decoder alone, and recurrent ones: a sentence at a time, float64; no padding, no batches.
+"""ByteNet in numpy, its language model, and recurrent ByteNets: one sentence at a time, float64; no padding or batches.
 
-Written from Kalchbrenner et al. (2016), sections 3.1 to 3.6, except for three things on which the paper is silent, for
-which see docs/numerics.md: how the two networks are joined, the norm at the end of each stack, and what is scaled.
+Written from Kalchbrenner et al. (2016), sections 3.1 to 3.6. The paper does not specify how the two networks are
+joined, the norm at the end of each stack, and what is scaled; for these see docs/numerics.md.
 """
 
 import math
@@ -18,7 +18,7 @@ def relu(x):
 
 
 class ByteNet:
-    """A model of these weights by path; tables are shared. `block` as in the hparams; a |s| + b columns."""
+    """ByteNet with weights given by path and one shared table; `block` as in the hparams; a |s| + b columns."""
 
     def __init__(self, weights, layers, block, dilations, a, b):
         self.weights = {path: value.astype(np.float64) for path, value in weights.items()}
@@ -64,7 +64,7 @@ class ByteNet:
         return [self.norm(x, f"{path}/norm") for x in xs]
 
     def columns(self, source, count):
-        """What the decoder reads of the source at its first `count` positions."""
+        """Returns the source columns that the decoder reads at its first `count` positions."""
         zero = np.zeros(self.width)
         bound = math.ceil(round(self.a * len(source), 6)) + self.b
         found = self.encode([self.word(i) for i in source] + [zero] * (bound - len(source)))
@@ -80,7 +80,7 @@ class ByteNet:
         return [np.zeros(self.width), *(self.word(i) for i in target[:-1])]
 
     def logits(self, source, target):
-        """One row for each id of the target, given those before it."""
+        """Returns the logits, one row for each target id, given the ids before it."""
         columns, before = self.columns(source, len(target)), self.before(target)
         both = [np.concatenate(pair) for pair in zip(columns, before, strict=True)]
         return self.decode(self.convolution(both, "join", causal=True))
@@ -93,16 +93,17 @@ class ByteNet:
 
 
 class ByteNetLm(ByteNet):
-    """The decoder alone, which reads the words themselves (section 5)."""
+    """The language model of section 5: the decoder without a source."""
 
     def logits(self, target):
         return self.decode(self.before(target))
 
 
 class RecurrentByteNet(ByteNet):
-    """LSTMs that read a column of the source with each word; `depth` of them, and `layers` that read the source.
+    """Recurrent ByteNet: a decoder of `depth` LSTMs that read a source column with each word.
 
-    The source is read by layers of a `direction` as in tests/reference/lstm.py, or by blocks where it is None.
+    The encoder has `layers` LSTM layers with a `direction` as in tests/reference/lstm.py, or ByteNet blocks if
+    `direction` is None.
     """
 
     def __init__(self, weights, layers, block, dilations, a, b, depth, direction):

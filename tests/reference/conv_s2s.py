@@ -1,7 +1,7 @@
-"""Convolutional sequence to sequence in numpy: a sentence at a time, float64; no padding, no batches.
+"""Convolutional sequence to sequence in numpy: one sentence at a time, float64; no padding or batches.
 
-Written from Gehring et al. (2017) alone except for two things on which the paper is silent, for which see
-docs/numerics.md: which sums of two are scaled by sqrt(1/2), and that contexts are mapped to the layer's channels.
+Written from Gehring et al. (2017). The paper does not specify which sums of two are scaled by sqrt(1/2), nor that
+contexts are mapped to the layer's channels; for these see docs/numerics.md.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ ROOT_HALF = np.sqrt(0.5)
 
 
 class ConvS2s:
-    """A model of these weights by path; `tied` tells whether source, target and output share a table."""
+    """A model with weights given by path; `tied` tells whether source, target and output share a table."""
 
     def __init__(self, weights, layers, tied):
         self.weights = {path: value.astype(np.float64) for path, value in weights.items()}
@@ -58,7 +58,7 @@ class ConvS2s:
         return [(h + c) * ROOT_HALF for h, c in zip(hs, contexts, strict=True)]
 
     def logits(self, source, target):
-        """One row for each id of the target, given those before it."""
+        """Returns the logits, one row for each target id, given the ids before it."""
         memory = self.encode(source)
         table, output_table = self.table("target"), self.table("output")
         words = [np.zeros(table.shape[1]), *(table[i] * table.shape[1] ** 0.5 for i in target[:-1])]

@@ -1,10 +1,10 @@
-"""Convolutions in numpy, a position and an output channel at a time, float64; no padding, no batches."""
+"""Convolutions in numpy, one position and output channel at a time, float64; no padding or batches."""
 
 import numpy as np
 
 
 def window(xs, t, size, dilation, causal):
-    """The vectors that a window at position t sees, zeros beyond the ends."""
+    """Returns the vectors in the window at position t, zeros beyond the ends."""
     start = t - (size - 1) * dilation if causal else t - (size - 1) * dilation // 2
     places = [start + j * dilation for j in range(size)]
     return [xs[p] if 0 <= p < len(xs) else np.zeros_like(xs[0]) for p in places]
@@ -31,7 +31,7 @@ def convolve_depthwise(xs, kernel, dilation=1, causal=False):
 
 
 def with_lengths(kernel, lengths):
-    """Weight normalisation: each output channel's weights as long as `lengths` says."""
+    """Weight normalization: rescales the weights of each output channel to the norm in `lengths`."""
     scaled = np.empty_like(kernel)
     for f, length in enumerate(lengths):
         scaled[..., f] = length * kernel[..., f] / np.linalg.norm(kernel[..., f])

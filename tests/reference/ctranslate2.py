@@ -1,4 +1,4 @@
-"""Small models of CTranslate2, made by its own converter's classes with random weights, and what it answers.
+"""Small CTranslate2 models with random weights, built with the classes of its converter, and their outputs.
 
 Legend: D width, F inner width, K channels of a head, V vocabulary.
 """
@@ -15,17 +15,17 @@ TARGET = ["<blank>", "<s>", "</s>", "<unk>", *["der", "Hund", "läuft", "eine", 
 def random_spec(
     source=SOURCE, target=TARGET, *, tied=False, scale=True, encodings=None, config=None, kv_heads=None, **settings
 ):
-    """Returns a filled specification.
+    """Returns a model specification with random weights.
 
     Args:
         source: tokens of inputs.
         target: tokens of targets.
-        tied: whether the output layer is the table of the targets.
-        scale: of embeddings, as the format has it.
-        encodings: table of positions; None for none.
+        tied: whether the output layer shares the target embedding.
+        scale: scale of embeddings, as in the format.
+        encodings: table of positions, or None.
         config: entries of config.json.
-        kv_heads: heads of keys and values; None for all.
-        settings: of both stacks.
+        kv_heads: number of heads of keys and values; None for that of queries.
+        settings: settings of encoder and decoder.
     """
     stacks = {"num_heads_kv": kv_heads, **settings}
     spec = TransformerSpec(
@@ -63,7 +63,7 @@ def random_spec(
 
 
 def write(spec, folder, quantization=None):
-    """Writes a model as a converter of CTranslate2 does."""
+    """Writes a model folder, as CTranslate2's converters do."""
     folder.mkdir()
     spec.validate()
     spec.optimize(quantization=quantization)
@@ -71,14 +71,14 @@ def write(spec, folder, quantization=None):
 
 
 def log_probs(folder, source, target):
-    """Returns what CTranslate2 gives each target token and the end."""
+    """Returns CTranslate2's log-probabilities of the target tokens and the end of sequence."""
     model = ctranslate2.Translator(str(folder), device="cpu", compute_type="float32", intra_threads=1)
     (found,) = model.score_batch([source], [target])
     return np.array(found.log_probs)
 
 
 def greedy(folder, source, most, hidden):
-    """Returns the tokens of the output that CTranslate2 finds greedily, none of them `hidden`."""
+    """Returns the tokens of CTranslate2's greedy output of at most `most` tokens; never writes the token `hidden`."""
     model = ctranslate2.Translator(str(folder), device="cpu", compute_type="float32", intra_threads=1)
     limits = {"min_decoding_length": 0, "max_decoding_length": most}
     suppressed = {"suppress_sequences": [[hidden]]} if hidden else {}

@@ -1,6 +1,6 @@
-"""Deep-Att in numpy: a sentence at a time, a step at a time.
+"""Deep-Att in numpy: one sentence and one step at a time.
 
-Written from section 3 of Zhou et al. (2016, arXiv:1606.04199) alone; no padding, no batches, float64.
+Written only from section 3 of Zhou et al. (2016, arXiv:1606.04199); no padding or batches, float64.
 """
 
 import numpy as np
@@ -9,14 +9,14 @@ from tests.reference.lstm import Lstm, lstm_step
 
 
 class DeepAtt(Lstm):
-    """A model of these weights by path, source, target and output of one table."""
+    """A model with weights given by path; source, target and output share a table."""
 
     def __init__(self, weights, layers, decoder_layers):
         super().__init__(weights, layers, None, "bahdanau", tied=True)
         self.decoder_layers = decoder_layers
 
     def column(self, xs, number):
-        """f and h of the top layer, word by word."""
+        """Returns f and h of the top layer for each word."""
         for layer in range(1, self.layers + 1):
             w, _, b = self.cell(f"encoder/column_{number}_layer_{layer - 1}/cell")
             forwards = layer % 2 == 1 if number == 0 else layer % 2 == 0
@@ -30,14 +30,14 @@ class DeepAtt(Lstm):
         return np.concatenate([f[: len(f) // 2], h])
 
     def encode(self, ids):
-        """What is attended to, word by word."""
+        """Returns the vectors that the decoder attends to, one for each word."""
         table, project = self.table("source"), self.weights["encoder/output_kernel"]
         xs = [table[i] * table.shape[1] ** 0.5 for i in ids]
         (f_1, h_1), (f_2, h_2) = self.column(xs, 0), self.column(xs, 1)
         return [np.concatenate([h_1[t], f_1[t], h_2[t], f_2[t]]) @ project for t in range(len(ids))]
 
     def logits(self, source, target):
-        """One row for each id of the target, given those before it."""
+        """Returns the logits, one row for each target id, given the ids before it."""
         memory, table, output_table = self.encode(source), self.table("target"), self.table("output")
         width, rows = table.shape[1], []
         states = [(np.zeros(width), np.zeros(width))] * self.decoder_layers

@@ -1,7 +1,7 @@
-"""A Transformer of random weights in plain numpy, float64; `token_toolkits` writes it as other toolkits do.
+"""A Transformer with random weights in plain numpy, float64; `token_toolkits` writes it in the formats of toolkits.
 
 Written from the papers (Vaswani et al. 2017; Shaw et al. 2018 for relative positions; Shazeer 2020 for gates; Kim et
-al. 2019 for the SSRU), one sentence at a time and without masks, so that it shares nothing with the library.
+al. 2019 for the SSRU), for one sentence at a time and without masks, so that it shares no code with the library.
 
 Legend: S source length, T target length, D width, F inner width, H heads, K channels of a head, V vocabulary.
 """
@@ -22,9 +22,9 @@ _ACTIVATIONS = {
 
 
 def waves(kind, first=0):
-    """Returns sinusoids (L, D): `interleaved`, `halves` (sines first), or `concat` (sines first, other frequencies).
+    """Returns sinusoids (L, D): `interleaved`, `halves` (sines first) or `concat` (sines first, other frequencies).
 
-    Places are counted from `first`.
+    Positions are counted from `first`.
     """
     pairs = WIDTH // 2
     powers = [2 * i / WIDTH if kind != "concat" else i / (pairs - 1) for i in range(pairs)]
@@ -36,22 +36,22 @@ def waves(kind, first=0):
 
 
 class Network:
-    """The network; a map is a matrix (out, in) and its bias or None, a norm its gain and its offset or None.
+    """The network. A map is a matrix (out, in) and a bias or None; a norm is a gain and an offset or None.
 
     Args:
-        sizes: of the vocabularies of inputs and targets.
-        activation: a name above.
-        gated: whether there is a third map in feed-forward layers.
-        attention_bias: whether maps of attention have biases.
-        ffn_bias: whether those of feed-forward layers have some.
-        rms: whether norms leave out mean and offset.
-        epsilon: of norms.
-        pre_norm: whether norms stand in front.
-        positions: kind of sinusoids; empty for relative positions and embeddings without scale.
-        first_position: number of the first.
-        ssru: whether decoder layers have an SSRU for self-attention.
-        one_table: whether inputs, targets and output layer have one.
-        output_bias: whether logits have biases.
+        sizes: vocabulary sizes of inputs and targets.
+        activation: a key of the dictionary above.
+        gated: whether feed-forward layers have a third map, the gate.
+        attention_bias: whether attention maps have biases.
+        ffn_bias: whether feed-forward maps have biases.
+        rms: whether norms are RMS norms, without mean and offset.
+        epsilon: epsilon of norms.
+        pre_norm: whether norms precede the sub-layers.
+        positions: kind of sinusoids; empty for relative positions and unscaled embeddings.
+        first_position: index of the first position.
+        ssru: whether decoder layers have an SSRU instead of self-attention.
+        one_table: whether inputs, targets and output layer share a table.
+        output_bias: whether the output layer has a bias.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Network:
         self.final = {side: self._norm() for side in self.layers} if pre_norm else {}
 
     def log_probs(self, source, target, start):
-        """Returns (T, V) for ids of targets with their end: each position sees `start` and the targets before it."""
+        """Returns (T, V) for target ids with end of sequence; each position sees `start` and the targets before it."""
         memory = self._stack("encoder", self._embed(0, source), None)
         hidden = self._stack("decoder", self._embed(1, [start, *target[:-1]]), memory)
         logits = hidden @ self.tables[2].T.astype(np.float64) + self.output_bias

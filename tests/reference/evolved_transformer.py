@@ -1,6 +1,6 @@
-"""The Evolved Transformer in numpy: a sentence at a time, float64; no padding, no batches.
+"""The Evolved Transformer in numpy: one sentence at a time, float64; no padding or batches.
 
-Written from figure 3 of So, Liang and Le (2019); attention and feed-forward are of tests/reference/transformer.py.
+Written from figure 3 of So, Liang and Le (2019); attention and feed-forward come from tests/reference/transformer.py.
 """
 
 import dataclasses
@@ -12,13 +12,13 @@ from tests.reference.transformer import Transformer
 
 
 def added(xs, ys):
-    """Sums of vectors, position by position, the shorter ones followed by zeros."""
+    """Sums two lists of vectors position by position; shorter vectors are padded with zeros."""
     longest = max(len(xs[0]), len(ys[0]))
     return [np.pad(x, (0, longest - len(x))) + np.pad(y, (0, longest - len(y))) for x, y in zip(xs, ys, strict=True)]
 
 
 class EvolvedTransformer(Transformer):
-    """A model of these weights; `wide_heads` are those of the first self-attention of a decoder layer."""
+    """A model with given weights; `wide_heads` is the number of heads of a decoder layer's first self-attention."""
 
     def __init__(self, weights, architecture, wide_heads):
         super().__init__(weights, architecture)
@@ -62,7 +62,7 @@ class EvolvedTransformer(Transformer):
         return [self.linear(f"{name}/values/", x) * sigmoid(self.linear(f"{name}/gates/", x)) for x in xs]
 
     def encoder_branches(self, layer, xs):
-        """Convolutions of 1 and of 3 positions, ReLU after both; of their sum a separable one of 9."""
+        """Convolutions of width 1 and 3, both with ReLU; their sum enters a separable convolution of width 9."""
         name = f"{layer}/branches"
         left, right = (
             [
@@ -75,7 +75,7 @@ class EvolvedTransformer(Transformer):
         return added(self.separable(f"{name}/joint", both), [np.zeros(len(xs[0]))] * len(xs))
 
     def decoder_branches(self, layer, xs):
-        """Separable convolutions of 11 positions with ReLU and of 7 without; of their sum one of 7; all are causal."""
+        """Causal separable convolutions: of width 11 with ReLU and 7 without; their sum enters one of width 7."""
         name = f"{layer}/branches"
         left = [np.maximum(y, 0) for y in self.separable(f"{name}/left", xs, causal=True)]
         right = self.separable(f"{name}/right", xs, causal=True)
@@ -97,7 +97,7 @@ class EvolvedTransformer(Transformer):
         return self.as_if(lambda: super(EvolvedTransformer, self).feed_forward(layer, states), activation=activation)
 
     def as_if(self, function, **changes):
-        """What a function gives where the architecture is another."""
+        """Calls a function with a temporarily changed architecture; returns its result."""
         own, self.shape = self.shape, dataclasses.replace(self.shape, **changes)
         found = function()
         self.shape = own

@@ -1,8 +1,8 @@
-"""fairseq's translators: random models in folders, their symbols, and the network in plain numpy, float64.
+"""fairseq translation models: random models in folders, their symbols, and the network in plain numpy, float64.
 
 Written from the formulas of fairseq 0.12 (`models/transformer`, `modules/sinusoidal_positional_embedding.py`,
-`modules/multihead_attention.py`, `data/dictionary.py`), one sentence at a time and without masks, so that it shares
-nothing with the library.
+`modules/multihead_attention.py`, `data/dictionary.py`), for one sentence at a time and without masks, so that it shares
+no code with the library.
 
 Legend: S source length, T target length, D width, F inner width, H heads, V vocabulary.
 """
@@ -23,7 +23,7 @@ CODES = "#version: 0.2\nt h\nth e</w>\nd o\na t</w>\nr u\nru n\nrun s</w>\nn d</
 
 
 def settings(**changes):
-    """Returns what fairseq's options and its function of an architecture set, with small sizes."""
+    """Returns the settings from fairseq's options and an architecture function, with small sizes."""
     values = {"arch": "transformer_iwslt_de_en", "task": "translation", "source_lang": "en", "target_lang": "de"}
     for side, layers in (("encoder", 2), ("decoder", 1)):
         values |= {
@@ -40,7 +40,7 @@ def settings(**changes):
 
 
 def random_tensors(values, sizes, seed=0):
-    """Returns tensors by name, for vocabularies of two sizes."""
+    """Returns random tensors by name, for two vocabulary sizes."""
     rng, width = np.random.default_rng(seed), values["encoder_embed_dim"]
     shapes, buffers = {}, {}
     for side, size in zip(("encoder", "decoder"), sizes, strict=True):
@@ -75,13 +75,13 @@ def _norm(name, width):
 
 
 def symbols_of(language, joined=False):
-    """Returns the symbols of a language by id, or those of both."""
+    """Returns the symbols of a language by id, or the joint symbols of both."""
     words = [*WORDS["en"], *WORDS["de"]] if joined else WORDS[language]
     return SYMBOLS + list(dict.fromkeys(words))
 
 
 def write_model(folder, monkeypatch, edit=None, stream=False, **changes):
-    """Writes a checkpoint, dictionaries and codes; returns settings and tensors, which `edit` may change before."""
+    """Writes a checkpoint, dictionaries and codes; returns settings and tensors, which `edit` may change first."""
     folder.mkdir(parents=True, exist_ok=True)
     values = settings(**changes)
     joined = values["share_all_embeddings"]
@@ -102,7 +102,7 @@ def write_model(folder, monkeypatch, edit=None, stream=False, **changes):
 
 
 class Network:
-    """The network of a model's tensors."""
+    """The network with a model's tensors."""
 
     def __init__(self, values, tensors):
         self.values = values

@@ -1,6 +1,6 @@
-"""GNMT in numpy: a sentence at a time, a step at a time.
+"""GNMT in numpy: one sentence and one step at a time.
 
-Written from section 3 of Wu et al. (2016, arXiv:1609.08144) alone; no padding, no batches, float64.
+Written only from section 3 of Wu et al. (2016, arXiv:1609.08144); no padding or batches, float64.
 """
 
 import numpy as np
@@ -9,13 +9,13 @@ from tests.reference.lstm import Lstm, lstm_step
 
 
 class Gnmt(Lstm):
-    """A model of these weights by path, source, target and output of one table."""
+    """A model with weights given by path; source, target and output share a table."""
 
     def __init__(self, weights, layers):
         super().__init__(weights, layers, None, "bahdanau", tied=True)
 
     def encode(self, ids):
-        """The top layer's output, word by word."""
+        """Returns the output of the top layer for each word."""
         table = self.table("source")
         xs = [table[i] * table.shape[1] ** 0.5 for i in ids]
         ahead, _, _ = self.run(xs, "encoder/layer_0_forward/cell")
@@ -27,7 +27,7 @@ class Gnmt(Lstm):
         return xs
 
     def logits(self, source, target):
-        """One row for each id of the target, given those before it."""
+        """Returns the logits, one row for each target id, given the ids before it."""
         memory, table, output_table = self.encode(source), self.table("target"), self.table("output")
         width, rows = table.shape[1], []
         states = [(np.zeros(width), np.zeros(width))] * self.layers

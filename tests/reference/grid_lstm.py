@@ -1,6 +1,6 @@
-"""Translation by Grid LSTM in numpy: a sentence at a time, a block at a time.
+"""Translation with Grid LSTM in numpy: one sentence and one block at a time.
 
-Written from section 3 of Kalchbrenner, Danihelka and Graves (2015, arXiv:1507.01526) alone; no padding, no batches,
+Written only from section 3 of Kalchbrenner, Danihelka and Graves (2015, arXiv:1507.01526); no padding or batches,
 float64.
 """
 
@@ -10,21 +10,21 @@ from tests.reference.lstm import sigmoid
 
 
 def lstm(hidden, memory, w, b):
-    """Equation 3: the new hidden state and memory of one dimension, of the hidden states of all."""
+    """Equation 3: the new hidden state and memory of one dimension, from the hidden states of all dimensions."""
     u, f, c, o = np.split(hidden @ w + b, 4)
     memory = sigmoid(f) * memory + sigmoid(u) * np.tanh(c)
     return np.tanh(sigmoid(o) * memory), memory
 
 
 class GridLstm:
-    """A model of these weights by path, source, target and output of one table."""
+    """A model with weights given by path; source, target and output share a table."""
 
     def __init__(self, weights, grids):
         self.weights = {path: value.astype(np.float64) for path, value in weights.items()}
         self.grids = grids
 
     def scan(self, number, depth, positions, length):
-        """The depth vectors of each (i, j) after a grid, and the last of each j."""
+        """Returns the depth vectors of each (i, j) after a grid, and for each j that of the last i in scan order."""
         width = len(depth[0, 0][0])
         kernels = np.split(self.weights[f"grid_{number}/kernel"], 3, axis=1)
         biases = np.split(self.weights[f"grid_{number}/bias"], 3)
@@ -42,7 +42,7 @@ class GridLstm:
         return after, last
 
     def logits(self, source, target):
-        """One row for each id of the target, given those before it."""
+        """Returns the logits, one row for each target id, given the ids before it."""
         table, weights = self.weights["target_embedding/table"], self.weights
         width = table.shape[1]
         xs = [table[i] * width**0.5 for i in source]

@@ -1,8 +1,8 @@
-"""M2M-100, NLLB, mBART and mBART-50 in plain numpy, float64, under the names of transformers, and folders of them.
+"""M2M-100, NLLB, mBART and mBART-50 in plain numpy, float64, with transformers' names, and folders of such models.
 
-The network is Marian's reference with norms in front, and with positions and norms of embeddings as the papers' code
-has them (Liu et al. 2020, Fan et al. 2021). The tokenizer follows the descriptions of ids and of tokens around texts
-in the documentation of transformers, so that it shares nothing with the library.
+The network is Marian's reference with pre-norms, and with the positions and embedding norms of the papers' code (Liu et
+al. 2020, Fan et al. 2021). The tokenizer follows the documentation of transformers for ids and the tokens around texts,
+so that it shares no code with the library.
 
 Legend: S source length, T target length, D width, V vocabulary.
 """
@@ -43,7 +43,7 @@ def piece_of(kind, language):
 
 
 class Tokenizer:
-    """Foreign ids of texts with everything that stands around them."""
+    """The model's own ids of texts, with language codes and end of sequence."""
 
     def __init__(self, kind, folder, legacy=False):
         self.kind, self.legacy = kind, legacy
@@ -55,23 +55,23 @@ class Tokenizer:
         self.vocab_size = self.mask + SPARE_ROWS
 
     def text(self, text):
-        """Returns the ids of a text alone."""
+        """Returns the ids of a text without codes and end."""
         if self.table:
             return [self.table.get(piece, 3) for piece in self.model.encode(text, out_type=str)]
         return [number + 1 if number > 2 else 3 for number in self.model.encode(text)]
 
     def source(self, text, language):
-        """Returns what the encoder reads."""
+        """Returns the input ids of the encoder."""
         if self.kind == "mbart" or self.legacy:
             return [*self.text(text), 2, self.codes[language]]
         return [self.codes[language], *self.text(text), 2]
 
     def start(self, language):
-        """Returns what the decoder begins with."""
+        """Returns the ids with which the decoder starts."""
         return [self.codes[language]] if self.kind == "mbart" else [2, self.codes[language]]
 
     def target(self, text):
-        """Returns what the decoder is to write after its beginning."""
+        """Returns the ids that the decoder should write after its start."""
         return [*self.text(text), 2]
 
 
@@ -89,7 +89,7 @@ def config(kind, vocab_size, *, width=8, inner=12, heads=2, layers=2, **others):
 
 
 def random_tensors(kind, values, seed=0):
-    """Returns tensors by name."""
+    """Returns random tensors by name."""
     shapes = {name: array.shape for name, array in marian.random_tensors(values).items()}
     width = values["d_model"]
     if kind in ("m2m", "nllb"):
@@ -105,14 +105,14 @@ def random_tensors(kind, values, seed=0):
 
 
 class Network(marian.Network):
-    """The network of a model's tensors."""
+    """The network with a model's tensors."""
 
     def __init__(self, kind, values, tensors):
         super().__init__(values, tensors)
         self.is_mbart = kind in ("mbart", "mbart50")
 
     def log_probs(self, source, read):
-        """Returns (T, V) of what follows each of the foreign ids that the decoder reads."""
+        """Returns log-probabilities (T, V) of the next id after each of the decoder's input ids `read`."""
         memory = self._run("encoder", source, None)
         logits = self._run("decoder", read, memory) @ self.tensors["model.shared.weight"].T
         logits = logits + (self.tensors["final_logits_bias"][0] if self.is_mbart else 0.0)
@@ -148,8 +148,8 @@ class Network(marian.Network):
 def write_model(folder, kind, edit=None, seed=0, listed="tokens", **settings):
     """Writes a folder as save_pretrained does; returns (config, tensors, tokenizer). `edit` may change the first two.
 
-    `listed` says which file has the codes: `tokens` (added_tokens_decoder), `map` (special_tokens_map.json, which has
-    no ids), or tokenizer.json: `whole` (its added tokens), `table` and `entries` (its own, of two kinds).
+    `listed` selects the file with the language codes: `tokens` (added_tokens_decoder), `map` (special_tokens_map.json,
+    which has no ids), or tokenizer.json: `whole` (its added tokens), `table` and `entries` (two forms of vocabulary).
     """
     folder.mkdir(parents=True, exist_ok=True)
     content = io.BytesIO()

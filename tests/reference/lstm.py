@@ -1,7 +1,7 @@
-"""LSTM sequence to sequence in numpy: a sentence at a time, a step at a time.
+"""LSTM sequence to sequence in numpy: one sentence and one step at a time.
 
-Written from the papers alone (Hochreiter and Schmidhuber 1997, Gers et al. 2000, Bahdanau et al. 2015, Luong et al.
-2015); no padding, no batches, float64.
+Written only from the papers (Hochreiter and Schmidhuber 1997, Gers et al. 2000, Bahdanau et al. 2015, Luong et al.
+2015); no padding or batches, float64.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ def sigmoid(x):
 
 
 def lstm_step(x, h, c, w, u, b):
-    """One step of the cell: the new h and c."""
+    """One step of the cell; returns the new h and c."""
     units = len(c)
     pre = x @ w + h @ u + b
     gate_in, gate_forget = sigmoid(pre[:units]), sigmoid(pre[units : 2 * units])
@@ -27,7 +27,7 @@ def softmax(scores):
 
 
 class Lstm:
-    """A model of these weights by path; `tied` tells whether source, target and output share a table."""
+    """A model with weights given by path; `tied` tells whether source, target and output share a table."""
 
     def __init__(self, weights, layers, direction, attention, tied):
         self.weights = {path: value.astype(np.float64) for path, value in weights.items()}
@@ -48,7 +48,7 @@ class Lstm:
         return hidden, h, c
 
     def encode(self, ids):
-        """The top layer's hidden states, word by word, and each layer's last (h, c)."""
+        """Returns the hidden state of the top layer for each word, and the last (h, c) of each layer."""
         table = self.table("source")
         xs, finals = [table[i] * table.shape[1] ** 0.5 for i in ids], []
         for layer in range(self.layers):
@@ -63,7 +63,7 @@ class Lstm:
         return xs, finals
 
     def context(self, query, memory):
-        """The mean of the source's hidden states, weighted by what the query says of them."""
+        """Returns the attention context: the mean of the source's hidden states, weighted by the query's scores."""
         keys = self.weights["decoder/attention/memory_kernel"]
         if self.attention == "luong":
             scores = [h @ keys @ query for h in memory]
@@ -73,7 +73,7 @@ class Lstm:
         return sum(a * h for a, h in zip(softmax(np.array(scores)), memory, strict=True))
 
     def logits(self, source, target):
-        """One row for each id of the target, given those before it."""
+        """Returns the logits, one row for each target id, given the ids before it."""
         memory, states = self.encode(source)
         table, output_table = self.table("target"), self.table("output")
         fed, rows = np.zeros(table.shape[1]), []

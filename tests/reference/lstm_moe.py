@@ -1,7 +1,7 @@
-"""The LSTM translator with mixtures of experts in numpy: a sentence at a time, a step at a time, an expert at a time.
+"""The LSTM translator with mixtures of experts in numpy: one sentence, one step and one expert at a time.
 
-Written from section 2 and appendices B, E and G of Shazeer et al. (2017, arXiv:1701.06538) alone; no padding, no
-batches, no noise, float64.
+Written only from section 2 and appendices B, E and G of Shazeer et al. (2017, arXiv:1701.06538); no padding, batches
+or noise, float64.
 """
 
 import numpy as np
@@ -10,9 +10,10 @@ from tests.reference.lstm import Lstm, lstm_step, sigmoid, softmax
 
 
 class LstmMoe(Lstm):
-    """A model of these weights by path, source, target and output of one table.
+    """A model with weights given by path; source, target and output share a table.
 
-    `layers` are the encoder's, `chosen` are experts of a gate, and `groups` gates below the first, 0 for none.
+    `layers` is the number of encoder layers, `chosen` that of experts selected by a gate, and `groups` that of
+    second-level gates, 0 for none.
     """
 
     def __init__(self, weights, layers, chosen, groups):
@@ -24,13 +25,13 @@ class LstmMoe(Lstm):
         return np.zeros(u.shape[0]), np.zeros(u.shape[1] // 4)
 
     def step(self, x, state, path):
-        """The new h, projected where the cell is, and c."""
+        """Returns the new h, projected if the cell has a projection, and c."""
         h, c = lstm_step(x, *state, *self.cell(path))
         projection = self.weights.get(f"{path}/projection_kernel")
         return (h if projection is None else h @ projection), c
 
     def gate(self, scores):
-        """The best, and the softmax of their scores."""
+        """Returns the best experts or groups with their weights, the softmax of their scores."""
         best = np.argsort(-scores)[: self.chosen]
         weights = np.exp(scores[best])
         return list(zip(best, weights / weights.sum(), strict=True))
@@ -55,7 +56,7 @@ class LstmMoe(Lstm):
         return x + sigmoid(total)
 
     def encode(self, ids):
-        """The top layer's output, word by word."""
+        """Returns the output of the top layer for each word."""
         table = self.table("source")
         xs = [table[i] * table.shape[1] ** 0.5 for i in ids]
         for layer in range(self.layers):
@@ -70,13 +71,13 @@ class LstmMoe(Lstm):
         return xs
 
     def context(self, query, memory):
-        """The mean of the source's states under scores sum v_d tanh(x U)_d tanh(y W)_d."""
+        """Returns the mean of the source's states, weighted by scores sum v_d tanh(x U)_d tanh(y W)_d."""
         u, w, v = (self.weights[f"decoder/attention/{name}_kernel"] for name in ("memory", "query", "score"))
         scores = [sum(v[:, 0] * np.tanh(query @ w) * np.tanh(y @ u)) for y in memory]
         return sum(a * y for a, y in zip(softmax(np.array(scores)), memory, strict=True))
 
     def logits(self, source, target):
-        """One row for each id of the target, given those before it."""
+        """Returns the logits, one row for each target id, given the ids before it."""
         memory, table, output_table = self.encode(source), self.table("target"), self.table("output")
         width, rows = table.shape[1], []
         paths = ["decoder/bottom", *(f"decoder/layer_{i}/cell" for i in range(1, self.layers - 1))]

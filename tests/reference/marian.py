@@ -1,8 +1,8 @@
-"""Marian's Transformer in plain numpy, float64, under the names of transformers, and folders of such models.
+"""Marian's Transformer in plain numpy, float64, with transformers' names, and folders of such models.
 
 Written from the architecture (Vaswani et al. 2017 with biases in attention, norms after sub-layers, swish, sines before
-cosines, one table for everything and a bias on every logit), one sentence at a time and without masks, so that it
-shares nothing with the library.
+cosines, one table for source, target and output, and an output bias), for one sentence at a time and without masks, so
+that it shares no code with the library.
 
 Legend: S source length, T target length, D width, F inner width, H heads, V vocabulary.
 """
@@ -30,7 +30,7 @@ ACTIVATIONS = {"swish": "silu", "relu": "relu"}
 
 
 def config(vocab_size, *, width=8, inner=12, heads=2, layers=2, **others):
-    """Returns the content of config.json as OPUS-MT's models have it, with small sizes."""
+    """Returns the content of config.json in the format of OPUS-MT's models, with small sizes."""
     return {
         "model_type": "marian", "architectures": ["MarianMTModel"], "vocab_size": vocab_size, "d_model": width,
         "encoder_layers": layers, "decoder_layers": layers, "encoder_ffn_dim": inner, "decoder_ffn_dim": inner,
@@ -42,7 +42,7 @@ def config(vocab_size, *, width=8, inner=12, heads=2, layers=2, **others):
 
 
 def random_tensors(values, seed=0):
-    """Returns tensors by name."""
+    """Returns random tensors by name."""
     rng = np.random.default_rng(seed)
     width, inner, size = values["d_model"], values["encoder_ffn_dim"], values["vocab_size"]
     shapes = {"model.shared.weight": (size, width), "final_logits_bias": (1, size)}
@@ -71,14 +71,14 @@ def positions(length, width):
 
 
 class Network:
-    """The network of a model's tensors."""
+    """The network with a model's tensors."""
 
     def __init__(self, values, tensors):
         self.values = values
         self.tensors = {name: array.astype(np.float64) for name, array in tensors.items()}
 
     def log_probs(self, source, target):
-        """Returns (T, V) for foreign ids, both with end of sequence: each position sees the targets before it."""
+        """Returns (T, V) for the model's ids, both with end of sequence; each position sees the targets before it."""
         start = self.values["decoder_start_token_id"]
         memory = self._stack("encoder", self._embed("encoder", source), None)
         hidden = self._stack("decoder", self._embed("decoder", [start, *target[:-1]]), memory)
@@ -133,7 +133,7 @@ class Network:
 
 
 class Tokenizer:
-    """What transformers makes of texts: pieces of one of two models, ids of one table, a tag as it is."""
+    """The tokenization of transformers: a tag as one token, pieces of a model for each side, ids from a joint table."""
 
     def __init__(self, folder):
         self.table = json.loads((folder / "vocab.json").read_text())
@@ -144,7 +144,7 @@ class Tokenizer:
         }
 
     def encode(self, text, side="source"):
-        """Returns foreign ids, end of sequence included."""
+        """Returns the model's own ids, end of sequence included."""
         pieces = []
         if text.startswith(">>") and "<<" in text:
             tag, _, text = text.partition("<<")
@@ -170,7 +170,7 @@ def learn_vocabulary(folder):
 
 
 def write_model(folder, edit=None, seed=0, **settings):
-    """Writes a folder as save_pretrained does; returns (config, tensors). `edit` may change both before."""
+    """Writes a folder as save_pretrained does; returns (config, tensors). `edit` may change both first."""
     folder.mkdir(parents=True, exist_ok=True)
     values = config(learn_vocabulary(folder), **settings)
     tensors = random_tensors(values, seed)
@@ -185,14 +185,14 @@ STORAGES = {"float32": "FloatStorage", "float16": "HalfStorage", "int64": "LongS
 
 
 class _Persistent:
-    """Stands for a storage in a pickle of PyTorch."""
+    """Placeholder of a storage in a PyTorch pickle."""
 
     def __init__(self, array, key):
         self.array, self.key = array, key
 
 
 class _Rebuilt:
-    """Pickles as PyTorch's tensors do."""
+    """An array that pickles like a PyTorch tensor."""
 
     def __init__(self, array, key):
         self.array, self.key = array, key
@@ -214,7 +214,7 @@ class _Pickler(pickle.Pickler):
 
 
 def _fake_torch():
-    """Returns modules with the names that PyTorch's pickles hold."""
+    """Returns modules that define the names in PyTorch's pickles."""
     torch, utils = types.ModuleType("torch"), types.ModuleType("torch._utils")
     for name in STORAGES.values():
         setattr(torch, name, type(name, (), {"__module__": "torch"}))
@@ -228,7 +228,7 @@ def _fake_torch():
 
 
 def _with_storages(value, arrays):
-    """Returns a value whose arrays, in dictionaries at any depth, pickle as tensors; adds them to `arrays` by key."""
+    """Replaces arrays, in dictionaries at any depth, by values that pickle as tensors; adds them to `arrays` by key."""
     if isinstance(value, dict):
         return {name: _with_storages(part, arrays) for name, part in value.items()}
     if not isinstance(value, np.ndarray):
@@ -238,9 +238,9 @@ def _with_storages(value, arrays):
 
 
 def pytorch_file(state, monkeypatch, *, stream=False):
-    """Returns the content of a file that PyTorch would write of `state`, in one of its two forms.
+    """Returns the content of a file that PyTorch would write for `state`, in one of its two formats.
 
-    It holds arrays by name, also within dictionaries, and other values.
+    `state` has arrays by name, also in nested dictionaries, and other values.
     """
     with monkeypatch.context() as patched:
         for name, module in _fake_torch().items():

@@ -1,8 +1,8 @@
-"""Marian's own files: random models in folders, and its Transformer in plain numpy, float64.
+"""Marian's native format: random models in folders, and its Transformer in plain numpy, float64.
 
 Written from marian-dev's `models/transformer.h`, `layers/generic.h`, `layers/output.cpp` and
-`tensors/cpu/tensor_operators.cpp`, one sentence and one position at a time, without masks, so that it shares nothing
-with the library.
+`tensors/cpu/tensor_operators.cpp`, for one sentence and one position at a time, without masks, so that it shares no
+code with the library.
 
 Legend: S source length, T target length, D width, F inner width, H heads, V vocabulary.
 """
@@ -16,7 +16,7 @@ WORDS = ["</s>", "<unk>", "the", "dog", "runs", "a", "cat", "sees", "house", "sm
 
 
 def settings(vocab, *, width=8, inner=12, heads=2, encoder=2, decoder=1, **others):
-    """Returns the settings that Marian writes into a model, with small sizes; `vocab` are the rows of both tables."""
+    """Returns the settings that Marian writes to a model, with small sizes; `vocab` is the size of both tables."""
     return {
         "type": "transformer", "dim-vocabs": list(vocab), "dim-emb": width, "enc-depth": encoder, "dec-depth": decoder,
         "transformer-heads": heads, "transformer-dim-ffn": inner, "transformer-ffn-depth": 2,
@@ -30,7 +30,7 @@ def settings(vocab, *, width=8, inner=12, heads=2, encoder=2, decoder=1, **other
 
 
 def random_arrays(values, seed=0):
-    """Returns tensors by name."""
+    """Returns random tensors by name."""
     rng, width, inner = np.random.default_rng(seed), values["dim-emb"], values["transformer-dim-ffn"]
     source, target = values["dim-vocabs"]
     shared = values["tied-embeddings-all"] or values["tied-embeddings-src"]
@@ -61,7 +61,7 @@ def _norms(name, letters, suffix, width):
 
 
 def as_yaml(values):
-    """Returns settings as yaml-cpp writes them."""
+    """Returns settings in the format of yaml-cpp."""
     lines = []
     for name, value in values.items():
         if isinstance(value, list):
@@ -74,7 +74,7 @@ def as_yaml(values):
 
 
 def write_vocabulary(path, words):
-    """Writes words as yaml-cpp does: in quotes only where plain text would be something else."""
+    """Writes words as yaml-cpp does, quoted only if plain text would be parsed differently."""
     special = {'"': r'"\""', "#": '"#"', "colon:": '"colon:"', "-": '"-"', "yes": '"yes"', "12": "12"}
     path.write_text("".join(f"{special.get(word, word)}: {number}\n" for number, word in enumerate(words)))
 
@@ -87,7 +87,7 @@ def write_model(folder, values, arrays):
 
 
 class Network:
-    """The network of a model's tensors."""
+    """The network with a model's tensors."""
 
     def __init__(self, values, arrays):
         self.values = values

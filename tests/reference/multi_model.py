@@ -1,6 +1,6 @@
-"""The MultiModel in numpy: a sentence at a time, float64; no padding, no batches, no noise.
+"""The MultiModel in numpy: one sentence at a time, float64; no padding, batches or noise.
 
-Written from Kaiser et al. (2017), section 2, and Shazeer et al. (2017), section 2, for its experts.
+Written from Kaiser et al. (2017), section 2, and for its experts Shazeer et al. (2017), section 2.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ def summed(*lists):
 
 
 class MultiModel:
-    """A model of these weights by path; tables are shared. `steps` has (window, dilation) of a block's four steps."""
+    """A model with weights given by path; tables are shared. `steps`: (window, dilation) of a block's four steps."""
 
     def __init__(self, weights, encoder, decoder, steps, heads, chosen):
         self.weights = {path: value.astype(np.float64) for path, value in weights.items()}
@@ -39,7 +39,7 @@ class MultiModel:
         return summed(xs, step(step(hidden_2, 3), 4))
 
     def multi_head(self, queries, memories, path, causal=False):
-        """Each query over the memories, of which it sees those up to its own place where `causal`."""
+        """Attention of each query to the memories, with `causal` only to those up to its own position."""
         project = {n: self.weights[f"{path}/project/{n}_kernel"] for n in ("query", "key", "value")}
         size = queries[0].size // self.heads
         found = []
@@ -63,7 +63,7 @@ class MultiModel:
         return self.multi_head(mixed, source, f"{path}/source_attention")
 
     def experts(self, xs, path):
-        """x + sum over the best experts of their share * FFN(LN(x))."""
+        """x + sum over the best experts of gate weight * FFN(LN(x))."""
         get = {name: self.weights[f"{path}/experts/{name}"] for name in ("inner", "outer", "inner_bias", "outer_bias")}
         ys = []
         for before in xs:
@@ -97,14 +97,14 @@ class MultiModel:
         return xs
 
     def logits(self, source, target):
-        """One row for each id of the target, given the command and the ids before it."""
+        """Returns the logits, one row for each target id, given the command and the ids before it."""
         table, command = self.weights["target_embedding/table"], self.weights["command/vector"]
         root = table.shape[1] ** 0.5
         before = [command, *(table[i] * root for i in target[:-1])]
         return np.array([table @ x for x in self.decode(before, self.encode([table[i] * root for i in source]))])
 
     def class_logits(self, source):
-        """Of a class: what the command alone becomes."""
+        """Returns the logits of a class, from the command only."""
         table = self.weights["source_embedding/table"]
         encoded = self.encode([table[i] * table.shape[1] ** 0.5 for i in source])
         (x,) = self.decode([self.weights["command/vector"]], encoded)

@@ -1,7 +1,7 @@
-"""Neural GPUs in numpy: a sequence at a time, a step at a time, a position at a time.
+"""Neural GPUs in numpy: one sequence, one step and one position at a time.
 
-Written from the papers alone (Kaiser and Sutskever 2016, Freivalds and Liepins 2017, Kaiser and Bengio 2016); no
-padding, no batches, float64.
+Written only from the papers (Kaiser and Sutskever 2016, Freivalds and Liepins 2017, Kaiser and Bengio 2016); no
+padding or batches, float64.
 """
 
 import math
@@ -36,7 +36,7 @@ def hard_sigmoid(x):
 
 
 def shift(state):
-    """A third of the channels to the next position, a third to the one before, zeros behind them."""
+    """Moves a third of the channels to the next position and a third to the previous one; fills with zeros."""
     third = state.shape[-1] // 3
     still = state.shape[-1] - 2 * third
     out = np.zeros_like(state)
@@ -50,14 +50,14 @@ def shift(state):
 
 
 class NeuralGpu:
-    """A model of these weights by path."""
+    """A model with weights given by path."""
 
     def __init__(self, weights, layers, rows, steps_per_position, diagonal):
         self.weights = {path: value.astype(np.float64) for path, value in weights.items()}
         self.layers, self.rows, self.steps_per_position, self.diagonal = layers, rows, steps_per_position, diagonal
 
     def unit(self, state, i):
-        """The state after a unit, and the mean saturation of what went into its nonlinearities, by position."""
+        """Returns the state after a unit, and by position the mean saturation of the inputs of its non-linearities."""
         w = {name: self.weights[f"unit_{i}/{name}"] for name in WEIGHTS}
         k, b = w["candidate_kernel"], w["candidate_bias"]
         channels = state.shape[-1]
@@ -73,7 +73,7 @@ class NeuralGpu:
         return u * shift(state) + (1 - u) * fresh, np.mean(saturated, axis=(0, 2, 3))
 
     def run(self, ids):
-        """The first row of the last state, and the saturation summed over positions."""
+        """Returns the first row of the last state, and the saturation summed over positions."""
         table = self.weights["source_embedding/table"]
         state = np.zeros((len(ids), self.rows, table.shape[1]))
         state[:, 0] = table[ids] * table.shape[1] ** 0.5
@@ -87,14 +87,14 @@ class NeuralGpu:
         return state[:, 0], np.mean(found, axis=0).sum()
 
     def logits(self, source, target):
-        """One row for each id of the target; beyond the last position, where nothing can be written, zeros."""
+        """One row for each id of the target; zeros beyond the last position, where there is no output."""
         hidden, _ = self.run(source)
         rows = hidden @ self.weights["output_embedding/table"].T
         return np.concatenate([rows, np.zeros((len(target), rows.shape[1]))])[: len(target)]
 
 
 class ExtendedNeuralGpu(NeuralGpu):
-    """The model of Kaiser and Bengio 2016: a |s| + b positions, and units that also read a tape of what was written."""
+    """The model of Kaiser and Bengio 2016: a |s| + b positions, and units that also read a tape of past outputs."""
 
     def __init__(self, weights, layers, rows, steps_per_position, a, b):
         super().__init__(weights, layers, rows, steps_per_position, diagonal=False)
@@ -104,7 +104,7 @@ class ExtendedNeuralGpu(NeuralGpu):
         return self.table[i] * self.table.shape[1] ** 0.5
 
     def encode(self, ids):
-        """The state of the encoder after as many steps as there are positions."""
+        """Returns the state of the encoder after `steps_per_position` steps for each position."""
         positions = math.ceil(round(self.a * len(ids), 6)) + self.b
         state = np.zeros((positions, self.rows, self.table.shape[1]))
         for p, i in enumerate(ids):
@@ -115,7 +115,7 @@ class ExtendedNeuralGpu(NeuralGpu):
         return state
 
     def write(self, state, tape, i):
-        """The state after a unit of the decoder, whose kernels read first the state's channels, then the tape's."""
+        """Returns the state after a decoder unit; input channels of its kernels are the state's, then the tape's."""
         w = {name: self.weights[f"decoder/unit_{i}/{name}"] for name in WEIGHTS}
         channels = state.shape[-1]
 
@@ -129,7 +129,7 @@ class ExtendedNeuralGpu(NeuralGpu):
         return u * state + (1 - u) * np.tanh(both(r * state, w["candidate_kernel"], w["candidate_bias"]))
 
     def logits(self, source, target):
-        """One row for each id of the target, given those before it."""
+        """Returns the logits, one row for each target id, given the ids before it."""
         state, rows = self.encode(source), []
         tape = np.zeros_like(state)
         for t in range(len(target)):

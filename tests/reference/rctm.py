@@ -1,6 +1,6 @@
-"""Recurrent continuous translation models in numpy: a sentence at a time, a column at a time.
+"""Recurrent continuous translation models in numpy: one sentence and one column at a time.
 
-Written from sections 3 and 4 of Kalchbrenner and Blunsom (2013); no padding, no batches, float64.
+Written from sections 3 and 4 of Kalchbrenner and Blunsom (2013); no padding or batches, float64.
 """
 
 import math
@@ -9,9 +9,10 @@ import numpy as np
 
 
 class Rctm:
-    """RCTM I or II of these weights by path, source, target and output of one table.
+    """RCTM I or II with weights given by path; source, target and output share a table.
 
-    `layers` are convolutions, `f` the non-linearity; `unfolding` is the factor and the offset of RCTM II, None for I.
+    `layers` are the convolutions, `f` is the non-linearity; `unfolding` is the factor and the offset of RCTM II, or
+    None for RCTM I.
     """
 
     def __init__(self, weights, layers, f, unfolding=None):
@@ -19,7 +20,7 @@ class Rctm:
         self.sizes, self.f, self.unfolding = range(2, layers + 2), f, unfolding
 
     def shrunk(self, xs):
-        """The columns that the convolutions leave."""
+        """Returns the columns after the convolutions."""
         for size in self.sizes:
             kernel = self.weights[f"convolutions/windows_{size}/kernel"]
             if len(xs) > 1:
@@ -28,7 +29,7 @@ class Rctm:
         return xs
 
     def grown(self, xs):
-        """The columns of the inverse convolutions."""
+        """Returns the columns after the inverse convolutions."""
         for size in reversed(self.sizes):
             kernel = self.weights[f"inverse/windows_{size}/kernel"]
             padded = [np.zeros_like(xs[0])] * (size - 1) + xs + [np.zeros_like(xs[0])] * (size - 1)
@@ -36,7 +37,7 @@ class Rctm:
         return xs
 
     def conditions(self, source, length):
-        """What conditions each target word."""
+        """Returns the vectors that condition each target word."""
         table = self.weights["target_embedding/table"]
         xs = self.shrunk([table[i] * table.shape[1] ** 0.5 for i in source])
         if self.unfolding is None:
@@ -50,7 +51,7 @@ class Rctm:
         return (found + [np.zeros_like(found[0])] * length)[:length]
 
     def logits(self, source, target):
-        """One row for each id of the target, given those before it."""
+        """Returns the logits, one row for each target id, given the ids before it."""
         table = self.weights["target_embedding/table"]
         i, s, r, b = (
             self.weights[f"recurrence/{name}"]

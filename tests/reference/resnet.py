@@ -1,6 +1,6 @@
-"""Residual networks on one batch, in numpy, a position at a time: He et al. 2015 and 2016, Gastaldi 2017.
+"""Residual networks in numpy, for one batch, one position at a time: He et al. 2015 and 2016, Gastaldi 2017.
 
-Written from the papers. Images are (B, Y, X, C); a norm is given its weights and, where it uses them, moving moments.
+Written from the papers. Images are (B, Y, X, C); the weights of a norm include its moving moments.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ def convolve(x, kernel, stride=1, bias=0.0):
 
 
 def batch_norm(x, weights, trains):
-    """Each channel by its moments over images and positions where it `trains`, else by the moving ones."""
+    """Normalizes each channel by its moments over images and positions if `trains`, else by the moving moments."""
     mean, variance = weights["moving_mean"], weights["moving_variance"]
     if trains:
         channels = x.reshape(-1, x.shape[-1])
@@ -37,12 +37,12 @@ def relu(x):
 
 
 def part(weights, name):
-    """The weights below a name, by what follows it."""
+    """Returns the weights below a path, by the rest of their paths."""
     return {path.removeprefix(f"{name}/"): value for path, value in weights.items() if path.startswith(f"{name}/")}
 
 
 class Block:
-    """One residual block, of weights by path."""
+    """One residual block, with weights given by path."""
 
     def __init__(self, weights, stride, trains):
         self.weights, self.stride, self.trains = weights, stride, trains
@@ -55,7 +55,7 @@ class Block:
         return batch_norm(x, part(self.weights, name), self.trains)
 
     def step(self, i, x):
-        """Convolution i; the first of 3 x 3 has the stride."""
+        """Convolution i; the first 3 x 3 convolution has the stride."""
         return self.convolve(f"convolution_{i}", x, self.stride if i == (1 if self.count == 3 else 0) else 1)
 
     def postactivated(self, x):
@@ -78,7 +78,7 @@ class Block:
 
 
 def branch(x, weights, stride, trains):
-    """ReLU, convolution, norm, twice."""
+    """Twice ReLU, convolution and norm."""
     for i in range(2):
         x = convolve(relu(x), weights[f"convolution_{i}/kernel"], stride if i == 0 else 1)
         x = batch_norm(x, part(weights, f"norm_{i}"), trains)
@@ -86,7 +86,7 @@ def branch(x, weights, stride, trains):
 
 
 def shifted_shortcut(x, weights, trains):
-    """Pixels (0, 0), (0, 2), ... next to pixels (1, 1), (1, 3), ..., zeros where there are none."""
+    """Concatenates pixels (0, 0), (0, 2), ... with pixels (1, 1), (1, 3), ..., or zeros where there are none."""
     x = relu(x)
     images, rows, columns, channels = x.shape
     halves = [np.zeros((images, -(-rows // 2), -(-columns // 2), channels)) for _ in range(2)]
@@ -99,14 +99,14 @@ def shifted_shortcut(x, weights, trains):
 
 
 def shake_block(x, weights, stride, trains, share=0.5):
-    """The shortcut and the branches, the first with a weight of `share`."""
+    """The sum of the shortcut and both branches, the first with weight `share`, the second with 1 - `share`."""
     first, second = (branch(x, part(weights, f"branch_{i}"), stride, trains) for i in range(2))
     carried = shifted_shortcut(x, part(weights, "shortcut"), trains) if stride > 1 else x
     return carried + share * first + (1 - share) * second
 
 
 def standardised(images):
-    """Each image with mean 0 and variance 1."""
+    """Scales each image to mean 0 and variance 1."""
     x = images / 255.0
     x = x - x.mean((1, 2, 3), keepdims=True)
     return x / np.maximum(np.sqrt((x**2).mean((1, 2, 3), keepdims=True)), 1e-3)

@@ -1,4 +1,4 @@
-"""SliceNet in numpy: a sentence at a time, float64; no padding, no batches.
+"""SliceNet in numpy: one sentence at a time, float64; no padding or batches.
 
 Written from Kaiser, Gomez and Chollet (2017), sections 2 and 3.
 """
@@ -14,9 +14,9 @@ def with_timing(xs):
 
 
 class SliceNet:
-    """A model of these weights by path; tables are shared.
+    """A model with weights given by path; tables are shared.
 
-    `steps` has (window, dilation) of a module's four steps, `groups` the channel groups of steps 1, 2, 3, 4.
+    `steps` has (window, dilation) and `groups` the number of channel groups for each of the four steps of a module.
     """
 
     def __init__(self, weights, encoder, decoder, steps, kind, groups):
@@ -57,7 +57,7 @@ class SliceNet:
         return found
 
     def logits(self, source, target):
-        """One row for each id of the target, given those before it."""
+        """Returns the logits, one row for each target id, given the ids before it."""
         table = self.weights["target_embedding/table"]
         root = table.shape[1] ** 0.5
         hidden = with_timing([table[i] * root for i in source])

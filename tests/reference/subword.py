@@ -1,7 +1,7 @@
-"""Tensor2Tensor's subword vocabularies, slowly: an implementation straight from the description, with dictionaries.
+"""Tensor2Tensor's subword vocabularies: a slow implementation of the description with dictionaries.
 
-Cut greedily, count every string that begins where a piece begins, keep the frequent ones from the longest to the
-shortest while taking each one's count off its prefixes; four rounds; halve the interval of least counts.
+Each of four rounds splits greedily, counts every string that starts where a piece starts, and keeps the frequent ones,
+from longest to shortest, subtracting each one's count from its prefixes. Bisection finds the minimum count.
 """
 
 import unicodedata
@@ -11,7 +11,7 @@ RESERVED = ["<pad>_", "<EOS>_"]
 
 
 def tokens_of(text):
-    """Cuts where letters and digits meet anything else, character by character."""
+    """Splits at boundaries between alphanumeric and other characters."""
     tokens, word_before = [], None
     for character in text:
         word = unicodedata.category(character)[0] in "LN"
@@ -25,7 +25,7 @@ def tokens_of(text):
 
 
 def spell(token, alphabet):
-    """Writes a token with escapes and its end mark."""
+    """Returns the token with escapes and its end mark."""
     written = ""
     for character in token:
         if character in "\\_":
@@ -36,7 +36,7 @@ def spell(token, alphabet):
 
 
 def cut(spelt, pieces):
-    """Cuts a spelt token into the longest pieces from left to right."""
+    """Splits an escaped token into the longest pieces from left to right."""
     found = []
     while spelt:
         found.append(max((piece for piece in pieces if piece and spelt.startswith(piece)), key=len))
@@ -45,7 +45,7 @@ def cut(spelt, pieces):
 
 
 def pieces_at(counts, min_count, max_subtoken_length=200):
-    """Returns all pieces, the reserved ones first, for one least count."""
+    """Returns all pieces for a minimum count, the reserved ones first."""
     alphabet = {character for text in (*counts, *RESERVED) for character in text} | set("\\_u;0123456789")
     pieces = sorted(alphabet)
     for _ in range(4):
@@ -70,7 +70,7 @@ def pieces_at(counts, min_count, max_subtoken_length=200):
 
 
 def learn(counts, size, least=1, greatest=1000, max_subtoken_length=200):
-    """Returns all pieces for the least count that comes nearest to a size."""
+    """Returns all pieces for the minimum count whose vocabulary size is nearest to a given size."""
     min_count = (least + greatest) // 2
     here = pieces_at(counts, min_count, max_subtoken_length)
     if abs(len(here) - size) * 100 < size or least >= greatest or min_count < 2:

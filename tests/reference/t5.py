@@ -1,9 +1,9 @@
-"""T5 in plain numpy, float64, under the names of transformers, and folders of such models.
+"""T5 in plain numpy, float64, with transformers' names, and folders of such models.
 
-Written from Raffel et al. 2020 (arXiv:1910.10683), section 2.1, one sentence at a time and without masks: norms in
-front that only scale, no biases of maps, scores that are not scaled, and a scalar for each head and bucket of
-distances, which the layers of a stack share. Version 1.1 has gates with GELU and an output layer of its own; version
-1.0 has ReLU, and its output layer is the table of tokens, for hidden states divided by sqrt(D).
+Written from Raffel et al. 2020 (arXiv:1910.10683), section 2.1, for one sentence at a time and without masks: pre-norms
+that only scale, maps without biases, unscaled attention scores, and a scalar for each head and bucket of distances,
+shared by the layers of a stack. Version 1.1 has GELU gates and a separate output layer; version 1.0 has ReLU, and its
+output layer is the token table, applied to hidden states divided by sqrt(D).
 
 Legend: S source length, T target length, D width, H heads, V vocabulary.
 """
@@ -23,7 +23,7 @@ BIAS = "block.0.layer.0.SelfAttention.relative_attention_bias.weight"
 
 
 def config(vocab_size, version, **others):
-    """Returns the content of config.json as T5's models have it, with small sizes."""
+    """Returns the content of config.json in the format of T5, with small sizes."""
     form = {"1.0": {}, "1.1": {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}}[version]
     return {
         "model_type": "t5", "vocab_size": vocab_size, "d_model": 8, "d_kv": 3, "d_ff": 12, "num_layers": 2,
@@ -34,7 +34,7 @@ def config(vocab_size, version, **others):
 
 
 def random_tensors(values, seed=0):
-    """Returns tensors by name."""
+    """Returns random tensors by name."""
     rng = np.random.default_rng(seed)
     width, inner, heads = values["d_model"], values["d_ff"], values["num_heads"]
     attention = heads * values["d_kv"]
@@ -61,14 +61,14 @@ def random_tensors(values, seed=0):
 
 
 class Network:
-    """The network of a model's tensors."""
+    """The network with a model's tensors."""
 
     def __init__(self, values, tensors):
         self.values = values
         self.tensors = {name: array.astype(np.float64) for name, array in tensors.items()}
 
     def log_probs(self, source, target):
-        """Returns (T, V): each position sees the source and, after padding, the targets before it."""
+        """Returns (T, V); each position sees the source, and padding followed by the targets before it."""
         memory = self._stack("encoder", source, None)
         hidden = self._stack("decoder", [0, *target[:-1]], memory)
         if "lm_head.weight" in self.tensors:
@@ -128,7 +128,7 @@ class Network:
 
 
 class Tokenizer:
-    """What transformers makes of texts: pieces of the model, and sentinels that come after them, the first one last."""
+    """The tokenization of transformers: pieces of the model, followed by the sentinels in reverse order."""
 
     def __init__(self, folder, sentinels=100):
         self.model = sentencepiece.SentencePieceProcessor(model_file=str(folder / "spiece.model"))
@@ -144,7 +144,7 @@ class Tokenizer:
 
 
 def write_model(folder, version="1.0", edit=None, seed=0, **settings):
-    """Writes a folder as T5's are; returns (config, tensors). `edit` may change both before."""
+    """Writes a folder in the format of T5; returns (config, tensors). `edit` may change both first."""
     folder.mkdir(parents=True, exist_ok=True)
     content = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -152,7 +152,7 @@ def write_model(folder, version="1.0", edit=None, seed=0, **settings):
         pad_id=0, eos_id=1, unk_id=2, bos_id=-1,
     )  # fmt: skip
     (folder / "spiece.model").write_bytes(content.getvalue())
-    values = config(Tokenizer(folder).size + 4, version, **settings)  # rows of no piece at the end, as T5's 28
+    values = config(Tokenizer(folder).size + 4, version, **settings)  # 4 unused rows at the end, like T5's 28
     tensors = random_tensors(values, seed)
     if edit:
         edit(values, tensors)

@@ -1,7 +1,7 @@
-"""Tensor2Tensor's Transformer in plain numpy, float64, under its own variable names of two eras, and its checkpoints.
+"""Tensor2Tensor's Transformer in plain numpy, float64, with its variable names of two versions, and its checkpoints.
 
-Written from what its source does (tags v1.0.3 and v1.15.7) in its own terms, a packed product, a sum over padded
-positions with -1e9 added, a table of target spaces, so that it shares nothing with the library.
+Follows its source (tags v1.0.3 and v1.15.7): a packed product, sums over padded positions with -1e9 added, a table of
+target spaces. It shares no code with the library.
 
 Legend: S source length, T target length, D width, F inner width, V vocabulary.
 """
@@ -16,7 +16,7 @@ TARGET_SPACES = 32
 
 
 def hparams(era, *, width=8, inner=12, heads=2, layers=2, norm="post", tied=True, **others):
-    """Returns what hparams.json holds, cut down to what decides the network and its training."""
+    """Returns the content of hparams.json, limited to hparams of the network and its training."""
     values = {
         "hidden_size": width, "filter_size": inner, "num_heads": heads, "num_hidden_layers": layers, "max_length": 256,
         "label_smoothing": 0.1, "pos": "timing", "multiply_embedding_mode": "sqrt_depth", "batch_size": 4096,
@@ -36,11 +36,11 @@ def hparams(era, *, width=8, inner=12, heads=2, layers=2, norm="post", tied=True
 
 
 RELATIVE = {"self_attention_type": "dot_product_relative", "max_relative_position": 2, "pos": None}
-"""What its sets `transformer_relative*` change, with a distance that short sentences exceed."""
+"""Changed hparams of its sets `transformer_relative*`, with a distance that short sentences exceed."""
 
 
 def random_variables(era, values, vocab_size, seed=0):
-    """Returns a network's variables by name, each with Adam's two slots, and the counters."""
+    """Returns random variables of a network by name, each with Adam's two slots, and the counters."""
     rng = np.random.default_rng(seed)
     network = {
         name: rng.normal(0.0, 0.5, shape).astype(np.float32) for name, shape in _shapes(era, values, vocab_size).items()
@@ -126,7 +126,7 @@ def write_run(folder, values, variables, flags=None):
 
 
 class Network:
-    """The network that a checkpoint's variables are."""
+    """The network with a checkpoint's variables."""
 
     def __init__(self, era, values, variables, target_space_id):
         self.era, self.values, self.target_space_id = era, values, target_space_id
@@ -137,7 +137,7 @@ class Network:
         self.is_pre = era == NEW and values["layer_preprocess_sequence"] == "n"
 
     def logits(self, source, target):
-        """Returns (T, V) for lists of ids; 0 is padding, which nothing may look at."""
+        """Returns (T, V) for lists of ids; 0 is padding, which is not attended to."""
         shared = self.values["shared_embedding_and_softmax_weights"]
         source, target = np.array(source), np.array(target)
         hidden_SD = self._embedded("shared" if shared else "input_emb", source)
@@ -232,7 +232,7 @@ class Network:
         return self._product(output, np.concatenate(heads, axis=1))
 
     def _near(self, name, length):
-        """Returns the vectors of the clipped distance of each pair of positions, (T, T, D / H); None without."""
+        """Returns the vector of the clipped distance of each pair of positions, (T, T, D / H), or None without any."""
         if name not in self.variables:
             return None
         most = self.values["max_relative_position"]

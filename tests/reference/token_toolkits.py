@@ -1,4 +1,4 @@
-"""Writes a network of `encoder_decoder` in the layouts and names of OpenNMT-py, Eole, OpenNMT-tf and Sockeye 3."""
+"""Writes networks of `encoder_decoder` in the formats of OpenNMT-py, Eole, OpenNMT-tf and Sockeye 3."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ def _named(name, pair):
 
 
 def _tensors(network, prefixes, norms, maps):
-    """Returns tensors that OpenNMT-py and Eole call nearly alike."""
+    """Returns the tensors of OpenNMT-py or Eole, whose names are similar."""
     found = {}
     parts = {"self": "self_attn", "cross": "context_attn"}
     letters = {"query": "linear_query", "key": "linear_keys", "value": "linear_values", "out": "final_linear"}
@@ -42,7 +42,7 @@ SPECIAL = ["<unk>", "<blank>", "<s>", "</s>"]
 
 
 def write_opennmt_py(folder, network, monkeypatch, tokens, opt=None, edit=None):
-    """Writes `model_step_7.pt`; `tokens` are of inputs and targets, `edit` may change what is written."""
+    """Writes `model_step_7.pt`; `tokens` are the vocabularies of inputs and targets; `edit` may change the content."""
     tensors = _tensors(
         network,
         {"encoder": "encoder.transformer", "decoder": "decoder.transformer_layers"},
@@ -74,7 +74,7 @@ def write_opennmt_py(folder, network, monkeypatch, tokens, opt=None, edit=None):
 
 
 def write_eole(folder, network, tokens, model=None, one_table=False):
-    """Writes `config.json`, `vocab.json` and `model.00.safetensors`, in which one table is written once."""
+    """Writes `config.json`, `vocab.json` and `model.00.safetensors`, which contains a shared table only once."""
     tensors = _tensors(
         network,
         {side: f"{side}.transformer_layers" for side in network.layers},
@@ -104,7 +104,7 @@ def write_eole(folder, network, tokens, model=None, one_table=False):
 
 
 def _objects(tree):
-    """Returns the objects of a checkpoint: an attribute for each name, variables for arrays, one for equal objects."""
+    """Returns the object tree of a checkpoint: modules with attributes by name, and a variable for each array."""
     if isinstance(tree, np.ndarray):
         return tf.Variable(tree)
     if isinstance(tree, list):
@@ -124,12 +124,12 @@ def write_opennmt_tf(folder, network, tokens, description, settings=(), position
     """Writes `ckpt-7`, its description, `data.yml` and the vocabularies.
 
     Args:
-        folder: to make.
-        network: with a table for each side, or with `one_table`.
-        tokens: of inputs and targets, without the last, which is for all others.
+        folder: folder to create.
+        network: the network, with a table for each side, or with `one_table`.
+        tokens: vocabularies of inputs and targets, without the last token, the unknown one.
         description: content of `model_description.py`.
         settings: further lines of `data.yml`.
-        positions: (L, D), tables of positions; None for none.
+        positions: (L, D), tables of learned positions, or None.
         one_table: whether all tables are one variable.
     """
 

@@ -1,8 +1,8 @@
 """The Transformer of *Attention Is All You Need* in plain numpy, float64, one sentence at a time.
 
-Written from the paper's formulas with loops where the paper has sums, so that it shares no trick with the library: no
-batches, no padding, no masks (a position simply sees a shorter list), no fused projections. Sentences are lists of ids
-without padding. Weights come by name, the names being the library's variable paths after the model's own.
+Written from the paper's formulas, with loops for the paper's sums, so that it shares no implementation technique with
+the library: no batches, padding, masks (a position simply sees a shorter list) or fused projections. Sentences are
+lists of ids without padding. The names of weights are the library's variable paths without the model's name.
 
 Legend: S source length, T target length, D width, H heads, V vocabulary.
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Architecture:
-    """What the weights do not tell."""
+    """The properties of a model that its weights do not determine."""
 
     heads: int
     encoder_layers: int
@@ -41,7 +41,7 @@ class Architecture:
 
 
 def sinusoid(position, width):
-    """Section 3.5, as the real and imaginary parts of one rotating number for each pair of channels."""
+    """Section 3.5, as the imaginary and real parts of a rotating complex number for each pair of channels."""
     encoding = np.zeros(width)
     for pair in range(width // 2):
         wavelength = 2 * math.pi * 10000 ** (2 * pair / width)
@@ -52,7 +52,7 @@ def sinusoid(position, width):
 
 
 def split_sinusoid(position, width):
-    """Tensor2Tensor's: time scales from 1 to 10000 in equal ratios, both ends included; all sines, then all cosines."""
+    """Tensor2Tensor's: geometric time scales from 1 to 10000, both ends included; all sines, then all cosines."""
     scales = np.geomspace(1.0, 10000.0, width // 2)
     return np.array([math.sin(position / s) for s in scales] + [math.cos(position / s) for s in scales])
 
@@ -73,9 +73,9 @@ def softmax(x):
 
 
 def attend(query, keys, values, biases=0.0):
-    """Equation 1 for one query of one head: a mean of the values, weighted by how well query and keys agree.
+    """Equation 1 for one query of one head: the mean of the values, weighted by the similarity of query and keys.
 
-    Given lists of the keys and values as this query sees them, which may hold vectors of their distance; `biases` of
+    `keys` and `values` are those that the query sees; they may include vectors of their distance. `biases` of the
     distances are added to the scores.
     """
     weights = softmax(np.array([query @ key for key in keys]) / math.sqrt(len(query)) + biases)
@@ -83,9 +83,9 @@ def attend(query, keys, values, biases=0.0):
 
 
 def bucket(distance, causal, buckets, longest):
-    """Raffel et al. 2020, section 2.1: one bucket a distance at first, then ranges that grow in equal ratios.
+    """Raffel et al. 2020, section 2.1: one bucket per small distance, then ranges that grow geometrically.
 
-    Keys ahead have the second half of the buckets, unless there are none.
+    The second half of the buckets is for keys after the query, if it sees any.
     """
     if not causal:
         buckets //= 2
@@ -108,7 +108,7 @@ def rms_norm(x, gamma, epsilon):
 
 
 def activate(kind, x):
-    """Non-linearity of the feed-forward sub-layer."""
+    """The non-linearity of the feed-forward sub-layer."""
     if kind == "relu":
         return np.maximum(x, 0.0)
     if kind == "silu":
@@ -121,7 +121,7 @@ def activate(kind, x):
 
 
 class Transformer:
-    """The model for one set of weights."""
+    """The model with one set of weights."""
 
     def __init__(self, weights, architecture):
         self.weights = {name: np.asarray(value, np.float64) for name, value in weights.items()}
@@ -130,7 +130,7 @@ class Transformer:
     # === Section 3.1: the stacks ===
 
     def logits(self, source, target):
-        """Returns (T, V): row t is about target[t], given target[:t] and, unless it is None, the whole source."""
+        """Returns (T, V); row t predicts target[t] from target[:t] and the whole source, unless that is None."""
         memory = None if source is None else self.encode(source)
         bias = self.weights.get("output_embedding/bias", 0.0)
         return np.array([self.output_table() @ x + bias for x in self.decode(target, memory)])
@@ -169,14 +169,14 @@ class Transformer:
         return self.finish("decoder", states)
 
     def sublayer(self, name, states, function):
-        """LayerNorm(x + Sublayer(x)), or x + Sublayer(LayerNorm(x)) with the norm in front."""
+        """LayerNorm(x + Sublayer(x)), or x + Sublayer(LayerNorm(x)) with pre-norms."""
         if self.shape.norm == "pre":
             added = function([self.norm(f"{name}_residual/norm", x) for x in states])
             return [x + y for x, y in zip(states, added, strict=True)]
         return [self.norm(f"{name}_residual/norm", x + y) for x, y in zip(states, function(states), strict=True)]
 
     def finish(self, stack, states):
-        """With the norm in front of the sub-layers, what leaves a stack is normalised once more."""
+        """The final norm of a stack, which only models with pre-norms have."""
         return [self.norm(f"{stack}/final_norm", x) for x in states] if self.shape.norm == "pre" else states
 
     def norm(self, name, x):
@@ -187,7 +187,7 @@ class Transformer:
     # === Section 3.2: attention ===
 
     def attention(self, layer, states, memory=None, causal=False):
-        """Section 3.2.2: the heads side by side, projected by W^O."""
+        """Section 3.2.2: the concatenated heads, projected by W^O."""
         name = f"{layer}/{'self_attention' if memory is None else 'encdec_attention'}"
         seen = states if memory is None else memory
         kv_heads = self.shape.kv_heads or self.shape.heads
@@ -216,7 +216,7 @@ class Transformer:
         return outputs
 
     def places(self, position, count, causal, is_self):
-        """The positions that are seen; section 4: r / 2 to each side."""
+        """Returns the visible positions; section 4 of the paper: r / 2 to each side."""
         first, last = 0, position + 1 if causal else count
         if self.shape.window and is_self:
             first = max(0, position - self.shape.window // 2)
@@ -258,7 +258,7 @@ class Transformer:
     # === Kim et al. 2019: the recurrence in place of a decoder's self-attention ===
 
     def ssru(self, layer, states):
-        """One position after the other: a forget gate f, a state c, and relu(c)."""
+        """The recurrence, position by position: a forget gate f, a state c, and relu(c)."""
         gate_kernel, input_kernel = np.split(self.weights[f"{layer}/ssru/kernel"], 2, axis=1)
         c, outputs = np.zeros(len(states[0])), []
         for x in states:
@@ -270,7 +270,7 @@ class Transformer:
     # === Sections 3.3, 3.4 and 3.5 ===
 
     def feed_forward(self, layer, states):
-        """Equation 2; with a map `linear` equations 5 and 6 of Shazeer 2020."""
+        """Equation 2; with a third map, `linear`, equations 5 and 6 of Shazeer 2020."""
         outputs = []
         for x in states:
             inner = activate(self.shape.activation, self.linear(f"{layer}/ffn/inner/", x))
@@ -300,7 +300,7 @@ class Transformer:
 
 
 def smoothed_loss(logits, target, smoothing, kind="all"):
-    """Returns the cross-entropy in nats, summed over positions, with the smoothed distribution written out in full.
+    """Returns the cross-entropy in nats, summed over positions, with explicit smoothed distributions.
 
     Szegedy et al. 2016, section 7: q'(k) = (1 - e) [k = y] + e / K; `others`: 1 - e for y, e / (K - 1) elsewhere.
     """

@@ -1,6 +1,6 @@
 """Conditional masked language models and mask-predict in plain Python: Ghazvininejad et al. 2019 (arXiv:1904.09324).
 
-One sentence and one candidate at a time, without padding. The sub-layers are those of the independent Transformer.
+One sentence and one candidate at a time, without padding. The sub-layers come from tests/reference/transformer.py.
 
 Legend: S source length, N words of a target, D width, V vocabulary, L lengths.
 """
@@ -15,10 +15,10 @@ PAD, END = 0, 1
 
 
 class TransformerCmlm(Transformer):
-    """The model for one set of weights; sections 2.1 and 2.3 of the paper."""
+    """The model with one set of weights; sections 2.1 and 2.3 of the paper."""
 
     def read(self, source):
-        """Returns what the decoder reads, S vectors, and the log-probabilities of lengths, (L,)."""
+        """Returns the encoder's output for the decoder, S vectors, and the log-probabilities of lengths, (L,)."""
         table = "target_embedding" if self.shape.shared_embedding else "source_embedding"
         words = [self.place(self.embed(table, token), position) for position, token in enumerate(source)]
         states = [self.weights["length_token"], *words]
@@ -30,7 +30,7 @@ class TransformerCmlm(Transformer):
         return memory, np.log(softmax(self.linear("target_length/", length)))
 
     def fill(self, target, memory):
-        """Returns the logits at every place of a target with its end, (N + 1, V); None stands for a masked word."""
+        """Returns the logits at every position of a target with its end, (N + 1, V); None is a masked word."""
         vectors = [
             self.weights["mask_token"] if word is None else self.embed("target_embedding", word) for word in target
         ]
@@ -46,9 +46,9 @@ class TransformerCmlm(Transformer):
 
 
 def mask_predict(log_probs_of, count, iterations):
-    """Section 3.1 for one target of `count` words: returns them and their log-probabilities.
+    """Section 3.1 for one target of `count` words; returns the words and their log-probabilities.
 
-    `log_probs_of(words)` gives the log-probabilities of the vocabulary at each place; None stands for a masked word.
+    `log_probs_of(words)` returns the log-probabilities of the vocabulary at each position; None is a masked word.
     """
     words, scores = [None] * count, [0.0] * count
     for t in range(iterations):
@@ -62,9 +62,9 @@ def mask_predict(log_probs_of, count, iterations):
 
 
 def best_of_lengths(length_log_probs, log_probs_of, candidates, iterations, limit):
-    """Section 3.3: returns (mean log-probability of a word, log-probability with the length, words), best first.
+    """Section 3.3; returns (mean log-probability of a word, log-probability with the length, words), best first.
 
-    An output has at most `limit` tokens with its end, and a word at least.
+    An output has at least one word, and at most `limit` tokens including its end.
     """
     possible = [count for count in range(1, len(length_log_probs)) if count < limit]
     chosen = sorted(possible, key=lambda count: (-length_log_probs[count], count))[:candidates]

@@ -1,6 +1,6 @@
-"""The Universal Transformer in numpy: a sentence at a time, float64; no padding, no batches.
+"""The Universal Transformer in numpy: one sentence at a time, float64; no padding or batches.
 
-Written from Dehghani et al. (2019), section 2.1, and Graves (2016), equations 5 to 15. The layer that is repeated is of
+Written from Dehghani et al. (2019), section 2.1, and Graves (2016), equations 5 to 15. The repeated layer comes from
 tests/reference/transformer.py.
 """
 
@@ -22,7 +22,7 @@ class Act:
 
 
 class UniversalTransformer(Transformer):
-    """A model of these weights; `steps` is T, or with `act` the most steps."""
+    """A model with given weights; `steps` is T, or with `act` the maximum number of steps."""
 
     def __init__(self, weights, architecture, steps, act=None):
         super().__init__(weights, architecture)

@@ -1,7 +1,7 @@
-"""WaveNet in numpy: a sequence at a time, float64; no padding, no batches.
+"""WaveNet in numpy: one sequence at a time, float64; no padding or batches.
 
-Written from van den Oord et al. (2016), section 2, except for how the inputs become the one vector h that all positions
-are conditioned on, for which see docs/numerics.md.
+Written from van den Oord et al. (2016), section 2. For how the inputs become the vector h that conditions all
+positions, see docs/numerics.md.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ def relu(x):
 
 
 class WaveNet:
-    """A model of these weights by path; `source_table` is the path of the table of inputs."""
+    """A model with weights given by path; `source_table` is the path of the input table."""
 
     def __init__(self, weights, layers, dilations, source_table="target_embedding/table"):
         self.weights = {path: value.astype(np.float64) for path, value in weights.items()}
@@ -24,14 +24,14 @@ class WaveNet:
         return convolve(xs, self.weights[f"{path}/kernel"], self.weights.get(f"{path}/bias"), dilation, causal)
 
     def condition(self, source):
-        """V h of every block, a row each."""
+        """Returns V h of every block, one row each."""
         table = self.weights[self.source_table]
         read = self.convolution([table[i] * table.shape[1] ** 0.5 for i in source], "read")
         h = np.mean([relu(x) for x in read], axis=0)
         return np.split(h @ self.weights["condition/kernel"][0], self.layers)
 
     def logits(self, source, target):
-        """One row for each id of the target, given those before it; `source` is None where there are no inputs."""
+        """One row for each id of the target, given those before it; `source` is None without inputs."""
         table = self.weights["target_embedding/table"]
         width = table.shape[1]
         conditions = [0.0] * self.layers if source is None else self.condition(source)
