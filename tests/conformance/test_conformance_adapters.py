@@ -1,4 +1,4 @@
-"""Adapters of every registered model have the loss and gradients of merged weights, whatever layer reads them."""
+"""Adapters of every registered model give the loss and gradients of merged weights, in every kind of layer."""
 
 import re
 
@@ -20,7 +20,7 @@ from tests.kinds import SPECS, column
 from tests.small_models import NAMES, small_hparams
 
 QUICK, SLOW = ("transformer", "transformer_moe", "resnet"), ("lstm_seq2seq_attention",)
-"""Models that the default tests have: attention, experts in one weight, convolutions with statistics; and cells."""
+"""Models of the default tests (attention, experts in one weight, convolutions with batch norms); slow: LSTM cells."""
 MARKS = dict.fromkeys(QUICK, ()) | dict.fromkeys(SLOW, pytest.mark.slow)
 MODELS_TO_TEST = [pytest.param(name, marks=MARKS.get(name, pytest.mark.exhaustive)) for name in NAMES]
 
@@ -36,7 +36,7 @@ def build(name):
 
 
 def gradient_function(model, features, adapters=None):
-    """Returns a function that gives the summed loss of a batch and its gradient by the path of what is trained."""
+    """Returns a function that returns the summed loss of a batch and its gradients, keyed by trained path."""
     gradient = LocalGradient(model, Likelihood(), adapters=adapters)
     trained = adapters.variables if adapters else model.trainable_variables
     variables = [v.value for v in (*trained, *model.non_trainable_variables)]
@@ -57,7 +57,7 @@ def test_adapters_of_all_weights_are_those_of_merged_weights(name):
     model, features = build(name)
     randomise(model, seed=3)
     for variable in model.trainable_variables:
-        variable.trainable = "gamma" not in variable.path  # as of a frozen model: batch norms use moving statistics
+        variable.trainable = "gamma" not in variable.path  # as in a frozen model: batch norms use moving statistics
     of_weights = gradient_function(model, features)
     weights = {v.path: np.asarray(v) for v in model.variables}
     adapters = build_adapters(model, OptimizerHParams(lora_rank=2, lora_alpha=3.0, lora_targets="."))

@@ -1,4 +1,4 @@
-"""Every registered model has its graphs of ONNX and LiteRT, and they answer as it does; others are refused by name."""
+"""Every model is exported to ONNX and LiteRT with the same outputs, or the export is refused (mask-predict)."""
 
 import pytest
 

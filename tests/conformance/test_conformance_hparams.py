@@ -1,4 +1,4 @@
-"""What every registered hparams set must keep; and what each expands to, so that a change to one shows in review."""
+"""Properties of every registered hparams set, and golden files of all values, so that changes show in review."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What every registered model must keep on every kind of features that it takes: images, clips, sound, text and others.
+"""Properties of every registered model on each kind of feature that it accepts: images, clips, sound, text and others.
 
 Legend: B batch, T length of targets.
 """
@@ -15,7 +15,7 @@ from tests.kinds import SPECS, column
 from tests.small_models import NAMES, small_hparams
 
 QUICK = ("transformer", "conv_s2s", "lstm_seq2seq_attention", "slice_net", "multi_model")
-"""Models that read images, as vectors, and write tokens in the default tests."""
+"""Models whose cases with token targets are in the default tests; those of other models are slow."""
 
 
 def cases():
@@ -56,7 +56,7 @@ def logits(model, features):
 
 
 def data_of(features):
-    """Which rows and positions of the logits are of data."""
+    """Mask of the rows, or rows and positions, of the logits that are not padding."""
     targets = features["targets"]
     return targets != 0 if targets.ndim > 1 else np.ones(len(targets), bool)
 
@@ -70,14 +70,14 @@ def test_gradients_reach_every_weight(model, features):
         assert gradient is not None, variable.path
         assert np.isfinite(np.abs(tf.convert_to_tensor(gradient)).max()), variable.path
         if "key_bias" not in variable.path:
-            smallest = 0.0 if "noise_kernel" in variable.path else 1e-6  # noise where gates hardly differ
+            smallest = 0.0 if "noise_kernel" in variable.path else 1e-6  # tiny if gates hardly differ
             assert np.abs(tf.convert_to_tensor(gradient)).max() > smallest, variable.path
 
 
 @pytest.mark.parametrize("case", [one for one in cases() if one.values[0][1] == FeatureKind.IMAGE], indirect=True)
 @pytest.mark.exhaustive
 def test_a_trace_takes_any_batch(model, features):
-    """Sequences are traced by the tests of training."""
+    """Only of images; the tests of training trace sequences."""
     unknown = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in features.items()}
     traced = tf.function(lambda batch: model.loss_sum(model.body(batch), batch["targets"])[0], [unknown])
     eager = model.loss_sum(model.body(features), features["targets"])[0]

@@ -1,4 +1,4 @@
-"""Every registered model can learn several problems at once: for each it is the model of that problem alone."""
+"""Every registered model can learn several problems at once; for each it equals the model of that problem alone."""
 
 import dataclasses
 
@@ -13,13 +13,13 @@ from tests.kinds import SPECS, column
 from tests.small_models import NAMES, small_hparams
 
 QUICK = ("transformer", "lstm_seq2seq_attention", "xception")
-"""Models whose test is not a slow one."""
+"""Models of the default tests."""
 LARGER = 4
-"""Ids or classes that the second problem has beyond those of the first."""
+"""Number of ids or classes that the second problem has in addition to those of the first."""
 
 
 def problem(model_class, name, more=0):
-    """A problem of the first kinds that a model takes, which are tokens where it takes them."""
+    """A problem with the model's first kind of targets, and inputs of tokens if accepted, else of its first kind."""
     features = {"targets": SPECS[model_class.accepts_targets[0]]}
     if kinds := [kind for kind in model_class.accepts_inputs if kind]:
         features["inputs"] = SPECS[FeatureKind.TOKENS if FeatureKind.TOKENS in kinds else kinds[0]]
@@ -53,7 +53,7 @@ def test_a_model_of_two_problems_is_for_each_the_model_of_it_alone(name):
 
 
 def reached_by(view, features):
-    """Paths of the weights that a problem's loss depends on."""
+    """Paths of the weights with a gradient of the problem's loss."""
     variables = view.trainable_variables
     with tf.GradientTape() as tape:
         loss, _ = view.loss_sum(view.body(features), features["targets"])

@@ -1,4 +1,4 @@
-"""What every registered model must keep, found through the registry, on every kind of problem that it accepts.
+"""Properties of every registered model, with and without inputs, in several variants of its hparams.
 
 Legend: B batch, S source length, T target length, N rows decoded together.
 """
@@ -33,10 +33,10 @@ CACHES = (
     "several rows and steps", "adaptive computation time",
     "projected cells, experts in two levels",
 )  # fmt: skip
-"""Variants whose caches differ in what they hold."""
+"""Variants whose decoding caches have different contents."""
 SPECS = {"inputs": tokens_spec(), "no inputs": tokens_spec(inputs=0)}
 OFFSET_OF_ALL_SCORES = "key_bias"
-"""Softmax ignores what is added to all keys alike, so a bias of keys has no gradient but rounding."""
+"""Softmax ignores an offset of all scores, so the gradient of a key bias is zero except for rounding."""
 
 
 QUICK = {
@@ -44,10 +44,10 @@ QUICK = {
     "universal_transformer": ("default", "adaptive computation time"),
     "others": ("default",),
 }
-"""Variants of each model that the default tests have; the exhaustive ones have all."""
+"""Variants of each model in the default tests; the exhaustive tests have all."""
 
 COMPILED = {"transformer": ("default", "a recurrent decoder"), "lstm_seq2seq": ("default",), "others": ()}
-"""Those that the slow tests compile, of models that XLA takes and refuses."""
+"""Variants that the slow tests compile; XLA supports some of these models and refuses others."""
 
 
 def reads_inputs(model_class):
@@ -65,7 +65,7 @@ def cases(autoregressive=None, variants=tuple(VARIANTS), quick=QUICK):
                 if hparams is not None and takes(model_class, spec):
                     marks = () if variant_name in quick.get(name, quick["others"]) else pytest.mark.exhaustive
                     if not marks and spec is SPECS["no inputs"] and reads_inputs(model_class) and name != "transformer":
-                        marks = pytest.mark.slow  # what it has without inputs it has with them
+                        marks = pytest.mark.slow  # the default tests have the model with inputs
                     yield pytest.param(
                         (model_class, hparams, spec), id=f"{name}, {variant_name}, {spec_name}", marks=marks
                     )
@@ -79,19 +79,19 @@ def case(request):
 @pytest.fixture(scope="module")
 def model(case):
     model_class, hparams, spec = case
-    return randomise(model_class(hparams.replace(symbol_dropout=0.5), spec), seed=3)  # only where a seed is given
+    return randomise(model_class(hparams.replace(symbol_dropout=0.5), spec), seed=3)  # acts only with a seed
 
 
 @pytest.fixture(scope="module")
 def fresh(case):
-    """Another model of the case, with weights of its own."""
+    """Another model of the case, with different weights."""
     model_class, hparams, spec = case
     return model_class(hparams, spec)
 
 
 @pytest.fixture(scope="module")
 def features(model):
-    """Padded more than need be."""
+    """A batch with more padding than necessary."""
     return features_of(model, widths=(9, 8))
 
 
@@ -108,7 +108,7 @@ def test_random_weights_begin_with_different_values(fresh):
 
 
 def gradient_of(model, features, *, xla):
-    """The gradient of a batch, the summed loss and the targets, as training computes them, dropout included."""
+    """Gradient, summed loss and number of targets of a batch, as training computes them, with dropout."""
     features = {name: tf.constant(ids) for name, ids in features.items()}
     gradient = LocalGradient(model, Likelihood(), xla=xla)
     variables = [v.value for v in (*model.trainable_variables, *model.non_trainable_variables)]
@@ -170,7 +170,7 @@ def test_gradients_reach_every_weight(model):
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [*cases(quick=COMPILED)], indirect=True)
 def test_compiled_by_xla_loss_and_gradients_are_the_same(case, monkeypatch):
-    """Dropout masks, too; the noise of experts is drawn by another formula, and left out here."""
+    """With the same dropout masks; without the noise of experts, which XLA draws with another formula."""
     model_class, hparams, spec = case
     monkeypatch.setattr(experts.keras.random, "normal", lambda shape, dtype, seed: tf.zeros(shape, dtype))
     rates = {name: 0.3 for name, _ in hparams.items() if name.endswith("dropout")}
@@ -187,7 +187,7 @@ def test_compiled_by_xla_loss_and_gradients_are_the_same(case, monkeypatch):
 
 
 def test_of_tokens_that_are_all_dropped_a_model_knows_their_number_alone(model, features, logits, monkeypatch):
-    """Of both sides: with `symbol_dropout` every model reads them through layers that drop them."""
+    """`symbol_dropout` applies to all tokens that a model reads, of inputs and targets."""
     monkeypatch.setattr("t2t.layers.modalities.tokens.random_keep", lambda shape, rate, seed: tf.zeros(shape, "bool"))
     others = features_of(model, seed=1, widths=(9, 8))
     dropped = [numpy(model(one, seed=tf.constant([1, 2], tf.int64))) for one in (features, others)]
@@ -238,9 +238,9 @@ def test_a_batch_is_its_rows_one_by_one(model, features, logits):
 
 def test_a_later_target_changes_nothing_up_to_it(model):
     features = features_of(model, targets=(7, 7, 7))
-    features["targets"] = features["targets"][:, :6]  # without an end, which tells a length
+    features["targets"] = features["targets"][:, :6]  # without end of sequence, which would reveal a length
     changed = {name: np.concatenate([ids] * 7) for name, ids in features.items()}
-    for position in range(6):  # three rows for each; the last three stay
+    for position in range(6):  # rows 3p to 3p + 2 change at position p; the last three rows are unchanged
         rows = slice(3 * position, 3 * position + 3)
         changed["targets"][rows, position] = 2 + (changed["targets"][rows, position] - 1) % 11
     found = numpy(model(changed)).reshape(7, 3, 6, -1)
@@ -311,7 +311,7 @@ def by_sentence(found):
 
 @pytest.mark.parametrize("case", [*cases(autoregressive=True)], indirect=True)
 def test_what_decoding_looks_at_is_what_the_full_pass_does(case, model):
-    """And that somebody looks changes nothing; the weights of each query sum to one."""
+    """Recording attention changes no logits, and the weights of each query sum to one."""
     features = features_of(model, sources=(5,), targets=(6,))
     plain = numpy(model(features))
     with recorded_attention() as whole:
@@ -325,9 +325,9 @@ def test_what_decoding_looks_at_is_what_the_full_pass_does(case, model):
     for path, parts in whole.items():
         whole_BHTS = np.concatenate([numpy(part) for part in parts], axis=2)
         np.testing.assert_allclose(whole_BHTS.sum(axis=-1), 1.0, rtol=1e-5)
-        if path in steps:  # the encoder's are computed once
+        if path in steps:  # encoder layers are not part of the steps
             found = [np.pad(w, [(0, 0)] * 3 + [(0, whole_BHTS.shape[3] - w.shape[3])]) for w in map(numpy, steps[path])]
-            of_targets = whole_BHTS[:, :, -6:]  # a layer that reads the inputs, too, has them in front
+            of_targets = whole_BHTS[:, :, -6:]  # layers that also attend over the inputs have those first
             np.testing.assert_allclose(np.concatenate(found, axis=2), of_targets, rtol=1e-4, atol=1e-6)
     assert set(steps) == {path for path in whole if "/encoder/" not in path}
 
@@ -336,7 +336,7 @@ def test_what_decoding_looks_at_is_what_the_full_pass_does(case, model):
     "case", [one for one in cases(autoregressive=False) if not one.values[0][0].mask_predicts], indirect=True
 )
 def test_an_answer_from_inputs_alone_is_what_is_given_beside_targets(case, model):
-    """And targets change nothing but how many logits there are."""
+    """Targets change only the number of logits."""
     inputs = batch()["inputs"]
     alone = numpy(model({"inputs": inputs}))
     for targets in (batch()["targets"], batch(seed=4, targets=(5, 1, 7))["targets"]):

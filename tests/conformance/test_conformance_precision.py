@@ -1,4 +1,4 @@
-"""What every registered model computes in float32 under 16-bit activations: whatever is ranked or goes into a softmax.
+"""Under 16-bit activations every registered model computes in float32 what it ranks or passes to a softmax.
 
 Legend: N rows decoded together.
 """
@@ -25,11 +25,11 @@ PRECISE = (
 
 
 QUICK = {"default": NAMES, "multiplicative attention": ("lstm_seq2seq_attention",)}
-"""Models of each variant that the default tests have; of the other variants the Transformer alone."""
+"""Models of each variant in the default tests; other variants have only the Transformer."""
 
 
 def cases(autoregressive=None):
-    """All in bfloat16; float16 is another type and no other code."""
+    """All models, by default mostly in bfloat16: float16 uses the same code."""
     for name in NAMES:
         model_class = MODELS.get(name)
         if autoregressive not in (None, model_class.autoregressive):
@@ -67,14 +67,14 @@ def spec_and_features(model_class):
 
 
 def is_rounded(x, dtype):
-    """Whether all of the numbers are some that a 16-bit type has, zeros, infinities and masks left out."""
+    """Whether all numbers can be represented in a 16-bit type; zeros, infinities and mask values are ignored."""
     x = np.asarray(x)
-    x = x[(np.abs(x) < 1e4) & (x != 0)]  # a state of zeros has scores of zeros by some attentions
+    x = x[(np.abs(x) < 1e4) & (x != 0)]  # some kinds of attention give a state of zeros scores of zero
     return x.size > 0 and bool((x.astype(dtype).astype(np.float32) == x).all())
 
 
 def spied(monkeypatch):
-    """Everything that is given to a softmax or ranked, from now on."""
+    """Returns a list that collects all later arguments of softmax and top_k."""
     given = []
     for name in ("softmax", "log_softmax", "top_k"):
         function = getattr(keras.ops, name)

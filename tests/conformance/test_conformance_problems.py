@@ -1,4 +1,4 @@
-"""What every registered problem must keep, found through the registry: a new one is tested by being registered."""
+"""Properties of every registered problem; newly registered problems are tested automatically."""
 
 import dataclasses
 import functools
@@ -30,13 +30,13 @@ NAMES = PROBLEMS.names()
 SELF_MADE = [name for name in NAMES if not get_problem(name).requirements()]
 """Problems that need no files."""
 KEPT = {"translate_ende_numbers"}
-"""Those whose samples are files of the package, the same for every seed."""
+"""Problems whose samples come from files of the package, whatever the seed."""
 FROM_FILES = [name for name in NAMES if name not in SELF_MADE and "Datasets" not in get_problem(name).requirements()]
-"""Problems that need files which they do not fetch themselves."""
+"""Problems that need files from the user."""
 TWO_TEXTS = [name for name in NAMES if getattr(get_problem(name), "text_features", ()) == (INPUTS, TARGETS)]
-"""Problems both sides of which are text."""
+"""Problems with text on both sides."""
 SAMPLES = 120
-"""More than the smallest dev split has, which is 100: its end is drawn, too."""
+"""More than the size of the smallest dev split, 100, so that the end of a split is reached, too."""
 VOCABULARY_SAMPLES = 2000
 
 
@@ -159,7 +159,7 @@ def test_encoding_gives_ids_of_the_vocabulary_that_decode_to_the_text(name, prep
 
 
 def example_of(spec, rng):
-    """A value of a feature, as `encode_samples` would give it."""
+    """A random value of a feature, as `encode_samples` would return it."""
     if spec.kind == FeatureKind.IMAGE:
         return rng.integers(256, size=spec.shape).astype(np.uint8)
     if spec.kind == FeatureKind.TOKENS:
@@ -183,11 +183,11 @@ def test_preprocessors_keep_kinds_dtypes_and_bounds_and_are_functions_of_their_g
             assert set(made) == set(example)
             for feature, array in made.items():
                 assert np.array_equal(array, again[feature])
-                assert np.array_equal(example[feature], before[feature])  # the caller's arrays stay as they are
+                assert np.array_equal(example[feature], before[feature])  # the caller's arrays are not changed
                 assert array.dtype == example[feature].dtype
                 assert preprocessor.changes_lengths or array.shape == example[feature].shape
                 spec = dataclasses.replace(features[feature], vocab_size=features[feature].vocab_size or 100)
-                pack([array], spec, feature, name)  # raises where the feature cannot hold it
+                pack([array], spec, feature, name)  # raises if it is not a valid value of the feature
 
 
 @pytest.mark.parametrize("name", SELF_MADE)
@@ -213,7 +213,7 @@ def test_spec_is_plain_json(name, prepared):
 
 
 RENAMED = {"_rev": (TARGETS, INPUTS), "_copy": (INPUTS, INPUTS), "_masked": (TARGETS, TARGETS)}
-"""Which sides of a problem are the inputs and the targets of its variants."""
+"""By suffix of the variant: the sides of the base problem that become inputs and targets."""
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -1,4 +1,4 @@
-"""Names and summaries that are read from the source are those that the loaded registry has."""
+"""Names and summaries read from source files agree with the loaded registry."""
 
 import importlib
 import inspect
@@ -31,12 +31,12 @@ def test_the_source_says_what_the_registry_loads(registry, package):
     from_source = {name: entry for name, entry in read(registry.kind, package).items() if not entry.alias_of}
     made_in_loops = {name for name, entry in loaded.items() if _is_made_in_a_loop(entry.value)}
     assert from_source.keys() == loaded.keys() - made_in_loops
-    assert not made_in_loops or registry is PROBLEMS  # problems are loaded whenever they are listed
+    assert not made_in_loops or registry is PROBLEMS  # listing problems loads them, so loops are no obstacle
     for name, entry in from_source.items():
         assert entry.value is None
         assert entry.summary == loaded[name].summary
         assert entry.origin.rpartition(":")[0] == loaded[name].origin.rpartition(":")[0]
-        # One says where the decorator stands, the other where Python runs it.
+        # One has the line of the decorator, the other the line where Python runs it.
         first, last = _lines_of(loaded[name].value)
         assert first <= int(entry.origin.rpartition(":")[2]) <= last
         assert first <= int(loaded[name].origin.rpartition(":")[2]) <= last
@@ -59,7 +59,7 @@ def test_every_registered_thing_has_a_summary_of_one_sentence(registry, package)
 
 
 def test_the_source_says_which_hparams_a_model_reads():
-    """Asked in a fresh process, since what has been imported is no longer read."""
+    """In a fresh process, since the source of an imported module is no longer parsed."""
     script = (
         "from t2t.registry import MODELS\n"
         "names = [entry.name for entry in MODELS.entries() if entry.value is None]\n"

@@ -1,4 +1,4 @@
-"""Faults injected into real processes: what was made before stays, and the same command resumes from it.
+"""Injects faults into real processes: existing results must survive, and the same command must resume from them.
 
 `python -m tests.faults [--times=N] [--json=F] [--only=NAME...] [--skip=NAME...]`
 """

@@ -1,6 +1,6 @@
-"""`python -m tests.faults`: injects every fault, prints what was survived.
+"""`python -m tests.faults`: injects every fault and prints how many injections were survived.
 
-Exit status 1 where something was not survived, or not injected: a fault that did not happen proves nothing.
+Exit status 1 if a fault was not survived, or could not be injected: a fault that did not happen proves nothing.
 """
 
 import argparse
@@ -21,13 +21,13 @@ JOBS = ("generation", "shards", "array", "beam", "training", "decoding", "shardi
 TIMES = 30
 
 Injection = Callable[[Bench], str | None]
-"""Injects a fault. Returns what went wrong, nothing where it was survived, None without proof that it happened."""
+"""Injects a fault. Returns an error text, "" if the fault was survived, None without proof that it happened."""
 
 NEED_A_MOUNT: dict[str, Injection] = {"full disk": disks.full, "read-only folder": disks.read_only}
 
 
 def faults(job: str) -> dict[str, Injection]:
-    """Returns what can be done to a job, by name."""
+    """Returns the faults that can be injected into a job, by name."""
     if job in stores.NAMES:
         return {"SIGKILL": functools.partial(kills.killed, name="SIGKILL"), **stores.injections(job)}
     found: dict[str, Injection] = {name: functools.partial(kills.killed, name=name) for name in kills.SIGNALS}
@@ -68,7 +68,7 @@ def main(argv: list[str] | None = None) -> int:
 
 @functools.cache
 def _server() -> stores.Server:
-    """Returns the object store, which lasts as long as this process."""
+    """Returns the object store; it is started once and lives as long as this process."""
     return stores.Server()
 
 
@@ -80,8 +80,8 @@ def _tell(rows: list[Row], row: Row, path: Path | None) -> None:
 
 
 def _within(folder: Path, flags: argparse.Namespace) -> Iterator[Row]:
-    """Yields the rows of what takes no processes of its own: files that are damaged, text that nobody cleaned."""
-    from tests.faults import damage, text  # with TensorFlow, which the others do without
+    """Yields the rows of the faults that are tested in this process: damaged files and bad text."""
+    from tests.faults import damage, text  # these import TensorFlow; the other faults do not need it here
 
     if _wanted("damaged files", flags.only, flags.skip):
         yield from damage.rows(folder / "damaged", flags.seed)
@@ -90,7 +90,7 @@ def _within(folder: Path, flags: argparse.Namespace) -> Iterator[Row]:
 
 
 def _unable(bench: Bench) -> None:
-    """Stands for a fault that this machine does not allow to be injected; its row fails unless --skip names it."""
+    """Replaces a fault that this machine does not allow; its row fails unless it is excluded by --skip."""
 
 
 def _row(bench: Bench, fault: str, inject: Injection, times: int) -> Row:
@@ -107,7 +107,7 @@ def _wanted(fault: str, only: list[str], skip: list[str]) -> bool:
 
 
 def _needed_later(job: str, only: list[str], skip: list[str]) -> bool:
-    """Returns whether a later job, of which a fault is wanted, needs what this one makes."""
+    """Returns whether a later job is selected: it may need the results of this one."""
     later = JOBS[JOBS.index(job) + 1 :]
     return any(_wanted(f"{name}, {fault}", only, skip) for name in later for fault in faults(name))
 

@@ -1,9 +1,9 @@
-"""Stands for array jobs on one machine: runs the tasks of `t2t-datagen --shard` in any order, twice, then merges.
+"""Simulates an array job on one machine: runs the tasks of `t2t-datagen --shard` twice in random order, then merges.
 
     python tests/faults/array_job.py TASKS FLAGS...
 
-The tasks look for duplicates first, see docs/scale.md. A scheduler gives a task that was killed again; so does who runs
-this again.
+The first pass computes the digests of duplicates, see docs/scale.md. A scheduler restarts killed tasks; here the caller
+restarts the whole script.
 """
 
 import random
@@ -13,7 +13,7 @@ from t2t.cli import datagen
 
 
 def main(tasks: int, flags: list[str]) -> int:
-    """Returns the status of the first task that fails, or of the merging."""
+    """Returns the exit status of the first task that fails, or that of merging."""
     for task in [*random.sample(range(tasks), tasks), *random.sample(range(tasks), tasks)]:
         if status := datagen.main(["t2t-datagen", *flags, f"--shard={task}/{tasks}"]):
             return status

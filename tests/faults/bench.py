@@ -1,4 +1,4 @@
-"""A job in folders of its own, again and again, held against what an undisturbed process made."""
+"""Runs a job repeatedly in separate folders and compares its results with those of an undisturbed run."""
 
 import dataclasses
 import itertools
@@ -17,12 +17,12 @@ _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
 class Bench:
-    """One job: runs it undisturbed, gives folders and moments to disturb it in.
+    """Runs one job, first undisturbed, and chooses the folders and random moments in which faults are injected.
 
     Args:
         job: what to run.
-        folder: for all that is made.
-        seed: of the moments.
+        folder: parent of all folders that the job writes to.
+        seed: of the random moments.
     """
 
     def __init__(self, job: Job, folder: Path, seed: int):
@@ -30,17 +30,17 @@ class Bench:
         self.rng = random.Random(f"{seed}/{job.name}")
         self._numbers, self.turns = itertools.count(), itertools.count()
         self.wanted: Made = {}
-        """What an undisturbed process made."""
+        """Results of an undisturbed process."""
         self.bytes = 0
-        """How much room it takes."""
+        """Total size of these results."""
         self._cpu_s: dict[bool, float] = {}
         self._changes = 0
 
     def prepare(self) -> None:
-        """Runs the job undisturbed, keeps what it made and gives it to the jobs after this one.
+        """Runs the job undisturbed, records its results and provides them to later jobs.
 
         Raises:
-            AssertionError: it fails; nothing else makes sense then.
+            AssertionError: the undisturbed job fails, so that no fault can be tested.
         """
         out = self._undisturbed(cold=self.job.is_cold_only)
         self.bytes = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
@@ -54,21 +54,21 @@ class Bench:
         return out
 
     def clocks_jumped(self, out: Path) -> bool:
-        """Returns whether a process that was started in a folder has read a time that was off."""
+        """Returns whether any process that was started in a folder has read the wrong time."""
         return any(jumped_mark(log).exists() for log in _logs_of(out).glob("*.log"))
 
     def start(self, out: Path, cold: bool = False, **believed: Any) -> Process:
-        """Starts the job; what its process is to believe stands in `Command`."""
+        """Starts the job; `believed` replaces fields of its `Command`."""
         logs = _logs_of(out)
         logs.mkdir(exist_ok=True)
         log = logs / f"{len(list(logs.iterdir()))}.log"
         return dataclasses.replace(self.job.command(out), **believed).start(log, cold)
 
     def start_and_wait(self, cold: bool = False, **believed: Any) -> tuple[Path, Process]:
-        """Starts the job in a new folder, waits for a random moment of its time, or of the changes that it makes there.
+        """Starts the job in a new folder and waits for a random moment of its processor time or of its changes there.
 
         Returns:
-            The folder and the process, which may be over by then.
+            The folder and the process, which may have ended.
         """
         cold = cold or self.job.is_cold_only
         if cold not in self._cpu_s:
@@ -81,9 +81,9 @@ class Bench:
         return out, process
 
     def go_on(self, out: Path, keep: bool = False, **believed: Any) -> str:
-        """Runs the job to its end where it was disturbed; returns what is wrong with what is there then, or nothing.
+        """Resumes a disturbed job in its folder until it ends; returns an error text, "" if the results are correct.
 
-        The folder goes where all is well, unless it is to be kept.
+        Then the folder is deleted, unless `keep` is set.
         """
         process = self.start(out, **believed)
         if status := process.wait():
@@ -94,7 +94,7 @@ class Bench:
         return f"{out}: {wrong}" if wrong else ""
 
     def _undisturbed(self, cold: bool) -> Path:
-        """Runs the job to its end; each time, cold or warm, it must make the same."""
+        """Runs the job to its end; every run, cold or warm, must give the same results."""
         out = self.folder()
         process, watch = self.start(out, cold), _Changes(out)
         watch.until(process, lambda cpu_s, changes: False)
@@ -111,7 +111,7 @@ def _logs_of(out: Path) -> Path:
 
 
 class _Changes:
-    """Counts the names that come to a folder and go from it."""
+    """Counts the names that appear in a folder or disappear from it."""
 
     def __init__(self, folder: Path):
         self._folder = folder
@@ -120,7 +120,7 @@ class _Changes:
         self.cpu_s = 0.0
 
     def until(self, process: Process, reached: Callable[[float, int], bool]) -> None:
-        """Watches until `reached(seconds of processor time, changes)`, or the process is over."""
+        """Watches until `reached(seconds of processor time, changes)` is true or the process ends."""
 
         def look() -> bool:
             names = set(_names(self._folder))
@@ -138,7 +138,7 @@ def _names(folder: Path) -> Iterator[str]:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Returns the processor time of a process and its threads, which is the same on a busy machine."""
+    """Returns the processor time of a process and its threads; unlike wall time it does not depend on other load."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -147,13 +147,13 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def last_line(log: Path) -> str:
-    """Returns the last line that was printed."""
+    """Returns the last line of a log."""
     lines = log.read_text(errors="replace").splitlines()
     return lines[-1] if lines else "nothing printed"
 
 
 def complaint(process: Process, status: int, wanted_status: int, text: str) -> str:
-    """Returns what is wrong with how a process ended: another status, a traceback, not one line that says why."""
+    """Returns an error text if a process ended with another status, a traceback or without the line `text`; else ""."""
     printed = process.log.read_text(errors="replace")
     if status != wanted_status:
         return f"{process.log}: status {status} in place of {wanted_status}: {last_line(process.log)}"

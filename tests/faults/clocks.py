@@ -1,4 +1,4 @@
-"""A clock on the wall that jumps, in a process and between two, and files whose times make no sense."""
+"""A system clock that jumps, within a process and between two, and files with arbitrary timestamps."""
 
 import os
 
@@ -9,7 +9,7 @@ JUMPS_S = (-20 * YEAR_S, -3600.0, 3600.0, 20 * YEAR_S)
 
 
 def jumping(bench: Bench) -> str | None:
-    """Kills a job whose clock jumps, gives its files times of another age, and goes on under another clock."""
+    """Kills a job whose clock jumps, gives its files arbitrary timestamps, and resumes it under another clock."""
     first, second = ({"module": bench.job.module, "clock_off_s": bench.rng.choice(JUMPS_S)} for _ in range(2))
     out, process = bench.start_and_wait(**first)
     if process.ended and (wrong := complaint(process, process.wait(), 0, "")):
@@ -20,5 +20,5 @@ def jumping(bench: Bench) -> str | None:
         os.utime(path, (age_s, age_s))
     wrong = bench.go_on(out, **second)
     if not wrong and not bench.clocks_jumped(out):
-        return None  # no process has looked at its clock after the jump
+        return None  # no process has read its clock after the jump
     return wrong

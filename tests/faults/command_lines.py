@@ -1,4 +1,4 @@
-"""What may be asked of bad values on command lines and in requests, in an empty folder: see `text_checks`."""
+"""Checks of bad values on command lines and in requests, each run in an empty folder: see `text_checks`."""
 
 import contextlib
 import io
@@ -40,7 +40,7 @@ ODD_VALUES = [
 
 
 def values():
-    """A strategy for what a command line may hold; a process is given no NULs."""
+    """A strategy for values on command lines; without NULs, which no process can be passed."""
     drawn = nasty_lines().map(lambda line: os.fsdecode(line.replace(b"\0", b"")))
     return st.one_of(drawn, st.sampled_from(ODD_VALUES))
 
@@ -65,7 +65,7 @@ COMMANDS = {
 
 
 def read_flags(case: tuple[str, list[tuple[int, str]]]) -> None:
-    """Any value of any flag, of a command that would find nothing, is one line on standard error."""
+    """Any value of any flag gives exit status 0, 1 or 2, and one error line with 2; no command finds its files."""
     name, drawn = case
     module, *base = COMMANDS[name]
     known = [flag for flag in module.build_flags() if len(flag) > 1]
@@ -75,7 +75,7 @@ def read_flags(case: tuple[str, list[tuple[int, str]]]) -> None:
 
 
 def run_command(module: Any, *arguments: str) -> int:
-    """Runs a command without standard input; returns its status after a look at what it printed."""
+    """Runs a command without standard input; checks its error lines and returns its status."""
     outputs = [io.TextIOWrapper(io.BytesIO(), "utf-8", errors) for errors in ("strict", "backslashreplace")]
     with (
         contextlib.redirect_stdout(outputs[0]),
@@ -91,7 +91,7 @@ def run_command(module: Any, *arguments: str) -> int:
 
 
 def override_hparams(text: str) -> None:
-    """Any text for --hparams is read or refused."""
+    """Any text for --hparams is parsed or refused."""
     with contextlib.suppress(UserError):
         get_hparams("transformer_tiny").override(text).freeze()
 
@@ -101,12 +101,12 @@ def look_names_up(case: tuple[str, dict[str, str], str]) -> None:
     problem, options, checkpoint = case
     with contextlib.suppress(UserError):
         problems_of(Request(problem=problem, problem_options=options))
-    with contextlib.suppress(T2TError, OSError):  # names that no file may have; commands say so in a line
+    with contextlib.suppress(T2TError, OSError):  # OSError: no file may have the name; commands report it in one line
         CheckpointStore(Path("checkpoints")).find(checkpoint)
 
 
 def read_requests(body: bytes) -> None:
-    """Any body of a request to the service is texts that can be encoded, or refused."""
+    """Any body of a request to the server gives texts that can be encoded, or is refused."""
     for read in (lambda data: prediction_texts(data)[0], lambda data: translation_request(data)[0]):
         with contextlib.suppress(UserError):
             assert all(text.encode() is not None for text in read(read_json(body)))

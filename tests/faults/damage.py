@@ -1,6 +1,6 @@
-"""Every file of a run, of its data and of a half-written output: flipped, cut, deleted, exchanged, and then read.
+"""Damages each file of a run, its data and a half-written output (flips bits, cuts, deletes, swaps), then reads it.
 
-The files are those that are found, so that a new kind of file takes part as soon as there is one.
+The files are found by listing the folder, so that new kinds of files are included automatically.
 """
 
 import os
@@ -16,14 +16,14 @@ from tests.faults.damaged import READERS, STEPS, VOCAB_KINDS, Reader, Tree, cont
 from tests.faults.report import Row
 
 FLIPS = 6
-"""Bits of a file that are flipped one at a time: in its first bytes, its last one, and anywhere."""
+"""Bits flipped in a file, one at a time: in the first and tenth bytes, the last one, and random ones."""
 
 Contents = dict[str, bytes | None]
-"""Files by name, None for one that is not there."""
+"""Contents of files by name; None for a missing file."""
 
 
 def rows(folder: Path, seed: int = 0) -> list[Row]:
-    """Damages everything in trees made in an empty folder, at places of a seed; returns a row for each kind of damage.
+    """Damages all files of trees made in an empty folder, at random offsets; returns a row for each kind of damage.
 
     A row's name ends with the pattern of the files.
     """
@@ -32,7 +32,7 @@ def rows(folder: Path, seed: int = 0) -> list[Row]:
         tree = make(folder / vocab_kind, vocab_kind)
         answers = _answers(tree)
         whole = contents_of(tree.folder)
-        part = "*" if vocab_kind == VOCAB_KINDS[0] else "*vocab*"  # of the others, what is not the same again
+        part = "*" if vocab_kind == VOCAB_KINDS[0] else "*vocab*"  # the trees of other kinds differ only in these files
         for fault, pattern, contents in damages(whole, random.Random(seed), part):
             was = {name: whole.get(name) for name in contents}
             for wrong in _injected(tree, answers, READERS[pattern], contents, was):
@@ -44,7 +44,7 @@ def rows(folder: Path, seed: int = 0) -> list[Row]:
 
 
 def damages(whole: Contents, rng: random.Random, only: str = "*") -> Iterator[tuple[str, str, Contents]]:
-    """Yields the name of each fault, the pattern of its files, and what they hold then."""
+    """Yields the name of each fault, the pattern of its files, and their damaged contents."""
     kinds = {name: kind for name in whole if fnmatch(name, only) and (kind := kind_of(name))}
     for name, kind in kinds.items():
         for fault, content in _of_one(whole[name], rng):
@@ -59,7 +59,7 @@ def damages(whole: Contents, rng: random.Random, only: str = "*") -> Iterator[tu
 
 
 def _neighbours(kinds: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Yields each file with the next one of its kind, and with the next of its name in another folder."""
+    """Yields pairs of files: each with the next one of its kind, and with the next one of the same name and kind."""
     for number, (one, kind) in enumerate(kinds.items()):
         alike = [
             name for name in list(kinds)[number + 1 :] if kinds[name] == kind and Path(name).suffix == Path(one).suffix
@@ -83,7 +83,7 @@ def _of_one(content: bytes, rng: random.Random) -> Iterator[tuple[str, bytes | N
 
 
 def _answers(tree: Tree) -> dict[Reader, tuple[Hashable, Hashable]]:
-    """Returns what each reader reads of the whole tree, and where the latest checkpoint is gone."""
+    """Returns for each reader what it reads from the undamaged tree, and without the latest checkpoint."""
     readers = {reader for readers in READERS.values() for reader in readers}
     usual = {reader: reader(tree) for reader in readers}
     latest = tree.folder / "run/checkpoints" / f"step-{STEPS[-1]:08d}"
@@ -94,7 +94,7 @@ def _answers(tree: Tree) -> dict[Reader, tuple[Hashable, Hashable]]:
 
 
 def _without_latest(reader: Reader, tree: Tree, usual: Hashable) -> Hashable:
-    """Returns what a reader reads now; `usual` where it refuses, as a mean of two checkpoints without one of them."""
+    """Returns what a reader reads now; `usual` if it raises, as for the mean of two checkpoints if one is missing."""
     try:
         return reader(tree)
     except UserError:
@@ -104,7 +104,7 @@ def _without_latest(reader: Reader, tree: Tree, usual: Hashable) -> Hashable:
 def _injected(
     tree: Tree, answers: dict, readers: tuple[Reader, ...], contents: Contents, was: Contents
 ) -> Iterator[str | None]:
-    """Yields of every reader what was wrong with its answer, and leaves the tree as it was; None for no damage done."""
+    """Yields the error text of each reader, "" for none, and restores the tree; None if no damage was done."""
     for reader in readers:
         write(tree.folder, contents)
         if contents == was or any(_content_of(tree.folder / name) != content for name, content in contents.items()):
@@ -119,7 +119,7 @@ def _injected(
 
 
 def _marks(folder: Path) -> dict[str, tuple[int, int]]:
-    """Returns of every file when it was changed and how long it is; reading data may remember that it was whole."""
+    """Returns modification time and size of each file except `SIDE_FILE`, which readers of data may write."""
     found = {}
     for place, _, names in os.walk(folder):
         for name in set(names) - {SIDE_FILE}:
@@ -139,7 +139,7 @@ def contents_of(folder: Path) -> Contents:
 
 
 def write(folder: Path, contents: Contents) -> None:
-    """Writes files, and removes those that are to be gone, with folders that are then empty."""
+    """Writes files; deletes those whose content is None, and folders that are then empty."""
     for name, content in contents.items():
         path = folder / name
         if content is not None:

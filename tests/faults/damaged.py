@@ -1,4 +1,4 @@
-"""A small run, its data and a half-written output, made without training, and who reads which of their files."""
+"""A small run, its data and a half-written output, made without training, and the readers of each of their files."""
 
 import dataclasses
 import logging
@@ -32,7 +32,7 @@ SIZES = {"train": 50, "dev": 6, "test": 4}
 
 @dataclasses.dataclass(frozen=True)
 class Tree:
-    """What is damaged."""
+    """A folder to damage: raw files, data, a run and a partial output."""
 
     folder: Path
     problem: Problem
@@ -50,12 +50,12 @@ class Tree:
 
     @property
     def output(self) -> PartialFile:
-        """What an interrupted decoding left."""
+        """The partial output of an interrupted decoding."""
         return PartialFile(self.folder / "out", "of this job")
 
 
 def make(folder: Path, vocab_kind: str) -> Tree:
-    """Makes a tree whose vocabularies are of a kind, apart for each side."""
+    """Makes a tree whose two vocabularies, one for each side, are of a given kind."""
     problem = get_problem("text2text_files", _write_raw(folder / "raw") | {"vocab_kind": vocab_kind})
     generate(problem, folder / "data", folder, workers=1)
     tree = Tree(folder, problem)
@@ -85,23 +85,23 @@ def _write_raw(folder: Path) -> dict[str, str]:
     folder.mkdir(parents=True)
     options = {}
     for split, size in SIZES.items():
-        for side, word in (("source", "wort  {} a"), ("target", "word {}  b")):  # whose spaces a token vocabulary loses
+        for side, word in (("source", "wort  {} a"), ("target", "word {}  b")):  # token vocabularies lose double spaces
             path = folder / f"{split}.{side}"
             path.write_text("".join(word.format(n) + "\n" for n in range(size)))
             options[f"{split}_{side}"] = str(path)
     return options
 
 
-# === Who reads what ===
+# === Readers ===
 
 
 def resumed(tree: Tree) -> Hashable:
-    """What training goes on from."""
+    """The checkpoint from which training resumes."""
     return seen(tree.store.load())
 
 
 def decoded_with(tree: Tree) -> Hashable:
-    """What every command that uses a run reads of it."""
+    """The record, vocabularies and weights, as every command that uses a run reads them."""
     run = RunDir.open(tree.folder / "run")
     encoders = {name: encoder.fingerprint for name, encoder in run.encoders().items()}
     return repr(run.record.to_dict()), repr(encoders), *seen(tree.store.load_model())
@@ -123,7 +123,7 @@ def ranked(tree: Tree) -> Hashable:
 
 
 def trained_from(tree: Tree) -> Hashable:
-    """All that is read of the data."""
+    """The fingerprints, ids and texts of the data."""
     data = tree.open_data()
     found = [data.fingerprint, *(encoder.fingerprint for encoder in data.problem.encoders.values())]
     for reader in data.readers.values():
@@ -134,27 +134,27 @@ def trained_from(tree: Tree) -> Hashable:
 
 
 def continued(tree: Tree) -> Hashable:
-    """What an interrupted decoding goes on from; where in doubt, from the beginning."""
+    """The number of lines and the notes from which an interrupted decoding resumes; None if it starts again."""
     with tree.output as output:
         return (output.lines, repr(output.notes)) if output.lines else None
 
 
 def figures(tree: Tree) -> Hashable:
-    """The log of figures, in which a damaged line is passed over: nothing that is learnt or written depends on it."""
+    """The log of figures, in which damaged lines are skipped: neither training nor outputs depend on it."""
     for line in RunDir.open(tree.folder / "run").metrics():
         assert isinstance(line["step"], int)
     return None
 
 
 def outputs(tree: Tree) -> Hashable:
-    """The log of outputs, as that of figures."""
+    """The log of dev outputs, in which damaged lines are skipped, too."""
     for one in read_dev_outputs(RunDir.open(tree.folder / "run").dev_outputs_file):
         assert len(one.outputs) == len(one.references)
     return None
 
 
 def seen(checkpoint: Checkpoint) -> tuple:
-    """All that was read of a checkpoint."""
+    """Step, arrays and state of a checkpoint in comparable form."""
     parts = [checkpoint.model, checkpoint.optimizer, checkpoint.ema]
     arrays = [{name: array.tobytes() for name, array in sorted((part or {}).items())} for part in parts]
     return checkpoint.step, repr(arrays), repr(checkpoint.state)
@@ -175,17 +175,17 @@ READERS: dict[str, tuple[Reader, ...]] = {
     "data/text2text_files/*": (trained_from,),
     "out.partial*": (continued,),
 }
-"""By the names of files, who reads them; a new kind of file has its reader here, or no test passes."""
+"""Patterns of file names and their readers; a new kind of file needs a reader here, or tests fail."""
 
 NOT_DAMAGED = ("raw/*", "data/.*.lock", "run/lock", "run/events/*")
-"""What a user keeps, what holds nothing, and what TensorBoard alone reads."""
+"""Raw files of the user, lock files without content, and files that only TensorBoard reads."""
 
 
 def kind_of(name: str) -> str | None:
     """Returns the pattern of a file, None for one that is not damaged.
 
     Raises:
-        LookupError: nobody is known to read it.
+        LookupError: `READERS` has no reader for it.
     """
     if any(fnmatch(name, pattern) for pattern in NOT_DAMAGED):
         return None
@@ -195,7 +195,7 @@ def kind_of(name: str) -> str | None:
     raise LookupError(f"{name}: a new kind of file; say in READERS who reads it")
 
 
-# === What became of it ===
+# === Verdicts ===
 
 
 class _Warnings(logging.Handler):
@@ -204,15 +204,15 @@ class _Warnings(logging.Handler):
         self.texts: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keeps the text."""
+        """Keeps the message."""
         self.texts.append(record.getMessage())
 
 
 def verdict(reader: Reader, tree: Tree, usual: Hashable, earlier: Hashable, damaged: list[Path]) -> str:
-    """Reads a damaged tree; returns what is wrong with what came of that, nothing where all is well.
+    """Reads a damaged tree; returns an error text, "" if the reader behaves correctly.
 
-    All is well where an error or a warning names the damage, or where what is read is what was written. Instead of the
-    latest checkpoint the one before may be read, with a warning; an output may begin again.
+    A correct reader reports the damaged file in an error, or reads what was written. It may also read the checkpoint
+    before the latest one, with a warning that names the damage, and start a partial output again.
     """
     warnings, log = _Warnings(), logging.getLogger("t2t")
     log.addHandler(warnings)
@@ -222,7 +222,7 @@ def verdict(reader: Reader, tree: Tree, usual: Hashable, earlier: Hashable, dama
         if error.exit_status == 2 and "; " in str(error) and _names(str(error), damaged):
             return ""
         return f"an error that does not tell: {error}"
-    except Exception as error:  # what a user would see as a traceback
+    except Exception as error:  # a user would see a traceback
         return f"{type(error).__name__}: {error}"
     finally:
         log.removeHandler(warnings)

@@ -1,4 +1,4 @@
-"""File systems that refuse: full, read-only, without permission, with something else in the place."""
+"""File systems that refuse writes: full, read-only, without permission, or with another file or folder in the way."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from tests.faults.bench import Bench, complaint
 from tests.faults.jobs import differences, made_in
 
 MACHINE, USER = 1, 2
-"""Exit statuses."""
+"""Exit statuses of errors of the machine and of the user."""
 
 ROOM = "size=256m"
 _PAGE = 4096
@@ -28,11 +28,11 @@ _IN_THE_WAY = {
         "out/decoded.lines.json/", "out/.decoded.lines.json.lock/",
     ),
 }  # fmt: skip
-"""Where a file lies in place of a folder, or a folder (with / at its end) in place of a file."""
+"""Paths of obstacles: a file in place of a folder, or, with a trailing /, a folder in place of a file."""
 
 
 def full(bench: Bench) -> str | None:
-    """Gives the job less room than it needs; then enough."""
+    """Runs the job on a file system that is too small, then enlarges it and resumes."""
     out = bench.folder()
     with _mounted("-t", "tmpfs", "-o", f"size={bench.rng.randint(_PAGE, max(_PAGE, bench.bytes))}", "tmpfs", str(out)):
         process = bench.start(out)
@@ -46,7 +46,7 @@ def full(bench: Bench) -> str | None:
 
 
 def read_only(bench: Bench) -> str | None:
-    """Lets the file system of a half-made job become read-only; then writable again."""
+    """Makes the file system of an interrupted job read-only, then writable again."""
 
     @contextlib.contextmanager
     def locked(out: Path) -> Iterator[None]:
@@ -58,7 +58,7 @@ def read_only(bench: Bench) -> str | None:
 
 
 def forbidden(bench: Bench) -> str | None:
-    """Takes the permission to write away from a half-made job; then gives it back."""
+    """Removes write permission from the folder of an interrupted job, then restores it."""
 
     @contextlib.contextmanager
     def locked(out: Path) -> Iterator[None]:
@@ -74,7 +74,7 @@ def forbidden(bench: Bench) -> str | None:
 
 
 def occupied(bench: Bench) -> str | None:
-    """Puts a file where a folder should be, or a folder where a file should be; then takes it away."""
+    """Puts a file in place of a folder, or a folder in place of a file, then removes it."""
     out, places = bench.folder(), _IN_THE_WAY[bench.job.name]
     place = places[next(bench.turns) % len(places)]
     obstacle = out / place.rstrip("/")
@@ -85,7 +85,7 @@ def occupied(bench: Bench) -> str | None:
     status = process.wait()
     if status not in (MACHINE, USER):
         return f"{place} in the way: {complaint(process, status, USER, '')}"
-    # A file that is written aside has a temporary name, which holds the final one.
+    # Files are written under a temporary name, which contains the final one.
     named = rf"{re.escape(str(obstacle.parent))}/\S*{re.escape(obstacle.name)}"
     if wrong := complaint(process, status, status, rf": error: .*{named}.*; "):
         return f"{place} in the way: {wrong}"
@@ -109,9 +109,9 @@ def can_mount() -> bool:
 
 
 def _refused(bench: Bench, locked, text: str) -> str | None:
-    """Ends a job half-way, runs it where it may not write, and lets it go on where it may.
+    """Kills a job half-way, runs it while it may not write, and resumes it when it may.
 
-    The line with which it is refused is the proof that it was; None where it was not.
+    The error line proves that the fault was injected; returns None if the job succeeds all the same.
     """
     out, process = bench.start_and_wait()
     process.end()
@@ -120,7 +120,7 @@ def _refused(bench: Bench, locked, text: str) -> str | None:
         process = bench.start(out, obeys_permissions=True)
         status = process.wait()
         if status == 0 and not differences(bench.wanted, made_in(out)):
-            return None  # nothing was refused: it had finished before, or the folder could be written
+            return None  # no write was refused: the job had finished before, or the folder was writable
         if wrong := complaint(process, status, MACHINE, rf": error: .*({text})") or differences(before, made_in(out)):
             return f"{out}: {wrong}"
     return bench.go_on(out)

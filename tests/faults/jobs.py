@@ -1,6 +1,6 @@
-"""The commands that make something, each as small as it can be and still do all it does at full size.
+"""The commands under test, each on a toy problem that is as small as possible but exercises all of the command.
 
-What is made is compared byte for byte, name by name: a leftover is a difference as a flipped bit is.
+Results are compared by file name and content: a leftover file is a difference, just as a flipped bit is.
 """
 
 import hashlib
@@ -15,16 +15,16 @@ from tests.faults.process import Command
 
 SIZES = {"train": 3000, "dev": 60}
 PARTS, TASKS = 8, 3
-"""Shards of the training split where there are several, and tasks of an array job that make them."""
+"""Number of training shards in sharded jobs, and of array-job tasks that generate them."""
 
 SHARDED = ("shards", "array", "beam")
-"""Jobs that generate data in shards: by processes; by the tasks of an array job, without duplicates; by Apache Beam."""
+"""Jobs that generate data in shards: in processes; in tasks of an array job, without duplicates; with Apache Beam."""
 GENERATING = ("generation", *SHARDED)
 
 LINES = 160
-"""Lines to decode, in windows of ten."""
+"""Number of lines to decode, in windows of ten."""
 SHARDS = 3
-"""Of these lines."""
+"""Number of shards of these lines."""
 
 _BEAM = "--runner=DirectRunner --direct_num_workers=2 --direct_running_mode=multi_processing"
 UPDATES, EVERY = 15, 3
@@ -33,17 +33,17 @@ _HPARAMS = (
     "learning_rate_schedule=constant,learning_rate_warmup_steps=5,extra_length=2,beam_size=2,ema_decay=0.9"
 )
 _WALL_CLOCK = ("created", "seal", "time", "tokens_per_second")
-"""Names of what two equal runs may tell differently; the seal is of the time of its file, too."""
+"""Fields that may differ between two equal runs; the seal covers the other fields, including times."""
 
 Made = dict[str, str]
-"""What lies in a folder: path -> sha256 of what it holds."""
+"""Contents of a folder: path -> first 16 hex digits of the sha256 of the file."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A command, what it needs, and what it makes.
+    """A command, its input and its results.
 
-    `materials` is read and never written: raw files, then the data and the run that an undisturbed job made of them.
+    `materials` is the input, which jobs only read: raw files, and the data and run that undisturbed jobs made of them.
     """
 
     name: str
@@ -51,19 +51,19 @@ class Job:
 
     @property
     def module(self) -> str:
-        """The command's module, where it is started warm whatever that changes."""
+        """The command's module; `clocks.jumping` uses it to start even cold-only jobs warm."""
         if self.name in GENERATING:
             return "t2t.cli.datagen"
         return "t2t.cli.trainer" if self.name == "training" else "t2t.cli.decoder"
 
     @property
     def is_cold_only(self) -> bool:
-        """Returns whether no process of it starts warm: what that has imported would keep generation from forking."""
+        """Whether its processes always start cold: the imports of a warm one would keep generation from forking."""
         return self.name in GENERATING
 
     @property
     def is_only_killed(self) -> bool:
-        """Returns whether it differs from another job in what a kill leaves alone, or is over too soon for more."""
+        """Whether only kills are injected: other faults would repeat those of another job, or the job is too short."""
         return self.name in (*SHARDED, "merging")
 
     def command(self, out: Path) -> Command:
@@ -75,7 +75,7 @@ class Job:
         return commands.get(self.name, self._generation)(out)
 
     def lock(self, out: Path) -> Path:
-        """Returns the file that tells that a process has begun to write in `out`."""
+        """Returns the file whose existence shows that a process has begun to write in `out`."""
         names = {
             "training": "run/lock", "decoding": "out/decoded.partial", "merging": "out/decoded.partial",
             "sharding": "out/decoded.shard-00001-of-00003.partial",
@@ -83,11 +83,11 @@ class Job:
         return out / names.get(self.name, "data/.text2text_files.lock")
 
     def made(self, out: Path) -> "Made":
-        """Returns what a process has made in `out`."""
+        """Returns the results of a process in `out`."""
         return made_in(out)
 
     def keep_as_material(self, out: Path) -> None:
-        """Gives what was made to the jobs after this one; of a shard, together with the other shards."""
+        """Provides the results to later jobs; those of one decoded shard together with the other shards."""
         if self.name in ("generation", "training"):
             folder = "data" if self.name == "generation" else "run"
             shutil.copytree(out / folder, self.materials / folder)
@@ -138,7 +138,7 @@ class Job:
 
 
 def write_raw(materials: Path) -> None:
-    """Writes pairs of texts to learn, and lines to decode."""
+    """Writes pairs of training and dev texts, and lines to decode."""
     rng = random.Random(0)
     (materials / "raw" / "parts").mkdir(parents=True)
     for split, size in SIZES.items():
@@ -160,7 +160,7 @@ def _word(rng: random.Random) -> str:
 
 
 def made_in(out: Path) -> Made:
-    """Returns all that lies in a folder but locks, which the killed leave, and what tells of the wall's clock."""
+    """Returns the contents of a folder without event files, wall-clock times and locks, which kills leave behind."""
     found = {}
     for path in sorted(out.rglob("*")):
         name = str(path.relative_to(out))
@@ -180,7 +180,7 @@ def _content(path: Path) -> bytes:
 
 
 def _evaluations(path: Path) -> Iterator[str]:
-    """Yields the evaluations, of each update the last that is told; what is told of training depends on the start."""
+    """Yields the last evaluation of each update; lines on training are left out, since restarts change them."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     last = {line["step"]: line for line in lines if any(name.startswith("dev/") for name in line)}
     for step in sorted(last):
@@ -192,20 +192,20 @@ def _timeless(told: dict) -> dict:
 
 
 def differences(wanted: Made, found: Made) -> str:
-    """Returns the names in which two folders differ, or nothing."""
+    """Returns the names of the files in which two folders differ; "" for none."""
     names = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
     said = {name: "missing" if name not in found else "left over" if name not in wanted else "other" for name in names}
     return ", ".join(f"{name} {what}" for name, what in said.items())
 
 
 def finished_files(out: Path) -> set[tuple[int, int]]:
-    """Returns what the files of the shards that are finished, but not yet merged, are known by: node and time."""
+    """Returns the identities (inode, modification time) of the files of finished shards that are not merged yet."""
     records = (path for split in SIZES for path in out.glob(f"data/.*.partial/work/{split}-*/record.json"))
     return {_known_by(file) for record in records for file in record.parent.glob("*.npy")}
 
 
 def remade_shards(finished: set[tuple[int, int]], out: Path) -> str:
-    """Returns what is wrong where files of finished shards are none of the data: they were made a second time."""
+    """Returns an error text if files of finished shards are missing in the data, which means they were made again."""
     lost = finished - {_known_by(file) for file in out.glob("data/*/*.npy")}
     return f"{out}: {len(lost)} of {len(finished)} files of finished shards were made again" if lost else ""
 

@@ -1,4 +1,4 @@
-"""Processes that are ended at a random moment, and two that want the same folder."""
+"""Processes that are killed at a random moment, and two processes that use the same folder."""
 
 import shutil
 import signal
@@ -7,11 +7,11 @@ from tests.faults.bench import Bench, complaint, last_line
 from tests.faults.jobs import differences, finished_files, remade_shards
 
 COLD = 0.2
-"""Share of the processes that start cold: those are hit while Python and TensorFlow start, too."""
+"""Fraction of processes that start cold, so that kills also hit the start of Python and TensorFlow."""
 
 SIGNALS = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "SIGINT": signal.SIGINT}
 STEP_S = 300.0
-"""By then, a process that was asked to stop has done so: an update takes far less, even on a busy machine."""
+"""Time limit for a process to stop after a signal; an update takes far less, even on a busy machine."""
 
 _SAID = {"SIGTERM": r"stopped by SIGTERM", "SIGINT": r"stopped by SIGINT|interrupted"}
 
@@ -20,7 +20,7 @@ def killed(bench: Bench, name: str) -> str | None:
     """Sends a signal at a random moment and runs the same command again.
 
     Returns:
-        what went wrong, nothing where all is well, None where the process was over before its moment came.
+        An error text, "" if the job was resumed correctly, None if the signal came too early or too late to matter.
     """
     out, process = bench.start_and_wait(cold=bench.rng.random() < COLD)
     if process.ended:
@@ -32,10 +32,10 @@ def killed(bench: Bench, name: str) -> str | None:
         return str(error)
     printed = process.log.read_text(errors="replace")
     if name == "SIGINT" and "Traceback" in printed and "_guarded" not in printed:
-        return None  # Python was still reading the command's code, and ended as it does
+        return None  # Python was still importing the command, and printed its usual traceback
     if (name != "SIGKILL" or status == 0) and not differences(bench.wanted, bench.job.made(out)):
-        return None  # it had nothing left to do but leave, or has done it before the signal came
-    said = _SAID.get(name, "") if printed else ""  # one that has printed nothing may not have begun to hear
+        return None  # the job had already finished
+    said = _SAID.get(name, "") if printed else ""  # without output, the signal handler may not have been installed yet
     finished = finished_files(out)
     wrong = complaint(process, status, 128 + SIGNALS[name], said) or bench.go_on(out, keep=True)
     wrong = wrong or remade_shards(finished, out)
@@ -45,7 +45,7 @@ def killed(bench: Bench, name: str) -> str | None:
 
 
 def second(bench: Bench) -> str | None:
-    """Starts the job twice on one folder: the second process is to say so and leave, the first to end as if alone."""
+    """Starts the job twice on one folder: the second process must report it and exit, the first must end normally."""
     out = bench.folder()
     first, held = bench.start(out), bench.job.lock(out)
     first.waited(lambda: first.ended or (held.exists() and (held.stat().st_size > 0 or held.suffix == ".partial")))

@@ -1,4 +1,4 @@
-"""What warm processes have imported when they are forked: all that the commands import, and nothing done with it."""
+"""Imports all modules of the commands, without running anything, for the server that forks warm processes."""
 
 from t2t.runs.startup import import_quietly
 

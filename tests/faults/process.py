@@ -1,7 +1,7 @@
 """Commands as real processes, which can be killed at any moment.
 
-Python and TensorFlow take seconds to start. A cold process starts as a user's does. A warm one is forked from a server
-that has imported everything and done nothing: what it runs is the same, and a kill costs a third of the time.
+Python and TensorFlow take seconds to start. A cold process starts as a user would start it. A warm one is forked from a
+server that has imported everything and run nothing: it runs the same code, and a kill takes a third of the time.
 """
 
 import contextlib
@@ -20,10 +20,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 1800.0
-"""No command here takes so long; one that does hangs."""
+"""Time limit of a command; one that takes longer is considered hung."""
 
 _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH, _PR_CAPBSET_DROP = 1, 2, 24
-"""Of Linux."""
+"""Constants of Linux."""
 
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(["tests.faults.preload"])
@@ -31,24 +31,24 @@ _forks.set_forkserver_preload(["tests.faults.preload"])
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """A command line, and what its process is to believe."""
+    """A command line and the environment that its process is made to see."""
 
     name: str
-    """`t2t-trainer` and the like."""
+    """Name of the command, such as `t2t-trainer`."""
     flags: tuple[str, ...]
     module: str = ""
-    """Of `t2t.cli`, for a warm start; empty where only a cold one is the real thing."""
+    """Module of `t2t.cli` for a warm start; empty if the command must start cold."""
     script: str = ""
-    """In the checkout, in place of the command's own; empty for that."""
+    """Path in the checkout of a script to run instead of `bin/<name>`; empty for none."""
     clock_off_s: float = 0.0
-    """How far the clock of the wall jumps, half a second after the start; warm starts only."""
+    """Seconds by which the system clock jumps, half a second after the start; warm starts only."""
     environment: tuple[tuple[str, str], ...] = ()
-    """Variables that it sees besides those of this process."""
+    """Environment variables in addition to those of this process."""
     obeys_permissions: bool = False
-    """Whether permissions bind it though it is root's; its start is a cold one."""
+    """Whether file permissions apply even to root; implies a cold start."""
 
     def start(self, log: Path, cold: bool = False) -> "Process":
-        """Starts it; what it prints goes to the end of a file."""
+        """Starts the command; its output is appended to a log."""
         if cold or self.obeys_permissions or not self.module:
             return Process(_start_cold(self, log), log)
         child = _forks.Process(target=_run_warm, args=(self, str(log)))
@@ -57,11 +57,11 @@ class Command:
 
 
 class Process:
-    """A command that runs.
+    """A running command.
 
     Args:
-        child: of `subprocess` or `multiprocessing`.
-        log: what it prints.
+        child: process object of `subprocess` or `multiprocessing`.
+        log: file of its output.
     """
 
     def __init__(self, child, log: Path):
@@ -70,17 +70,17 @@ class Process:
 
     @property
     def ended(self) -> bool:
-        """Returns whether it is over."""
+        """Whether it has ended."""
         return self._child.poll() is not None if self._is_cold else not self._child.is_alive()
 
     def send(self, number: int) -> None:
-        """Sends a signal, if it is still there; Ctrl-C also to the processes that it started, as a terminal does."""
+        """Sends a signal if it still runs; to a cold process's whole group if SIGINT, as Ctrl-C in a terminal does."""
         to_all = self._is_cold and number == signal.SIGINT
         with contextlib.suppress(ProcessLookupError):
             (os.killpg if to_all else os.kill)(self.pid, number)
 
     def end(self) -> None:
-        """Kills it, if it is still there."""
+        """Kills it if it still runs, and waits for its end."""
         self.send(signal.SIGKILL)
         self.wait()
 
@@ -88,7 +88,7 @@ class Process:
         """Returns its exit status as a shell gives it: 128 + n where signal n ended it.
 
         Raises:
-            TimeoutError: it did not end; it is killed.
+            TimeoutError: it did not end in time, and was killed.
         """
         if not self.waited(lambda: self.ended, seconds):
             self.send(signal.SIGKILL)
@@ -97,7 +97,7 @@ class Process:
         return status if status >= 0 else 128 - status
 
     def waited(self, until: Callable[[], bool], seconds: float = PATIENCE_S) -> bool:
-        """Looks again and again whether something is so; returns whether it came before the time was over."""
+        """Polls a condition; returns whether it became true within the time limit."""
         limit = time.monotonic() + seconds
         while time.monotonic() < limit:
             if until():
@@ -107,7 +107,7 @@ class Process:
 
 
 def jumped_mark(log: Path) -> Path:
-    """Returns the file that shows that the process of a log has read a time that was off."""
+    """Returns the file whose existence shows that the process with this log has read the wrong time."""
     return log.with_suffix(".jumped")
 
 
@@ -122,7 +122,7 @@ def _start_cold(command: Command, log: Path) -> subprocess.Popen:
 
 
 def _begin(command: Command) -> None:
-    """Hears Ctrl-C, which what a shell starts in the background ignores; may give up that root may do everything."""
+    """Enables SIGINT, which shells ignore in background jobs; may drop root's capability to bypass permissions."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if command.obeys_permissions:
         libc = ctypes.CDLL(None)
@@ -142,9 +142,9 @@ def _run_warm(command: Command, log: str) -> None:
 
 @contextlib.contextmanager
 def _clock(off_s: float, mark: Path) -> Iterator[None]:
-    """Lets the clock of the wall jump, as Python sees it, half a second from now; the first look at it leaves a mark.
+    """Lets `time.time` jump half a second from now; the first call after the jump creates the file `mark`.
 
-    The last look is that of the process as it ends.
+    It is called at least once, as the process ends.
     """
     real, jump, seen = time.time, time.monotonic() + 0.5, False
 

@@ -1,4 +1,4 @@
-"""What was injected and what of it was survived."""
+"""Table of injected and survived faults."""
 
 import dataclasses
 import json
@@ -13,21 +13,21 @@ class Row:
     injected: int = 0
     survived: int = 0
     seconds: float = 0.0
-    """Of wall time, all injections together; 0 where they were not timed."""
+    """Wall time of all injections together; 0 if they were not timed."""
     failures: list[str] = dataclasses.field(default_factory=list)
-    """What went wrong, one line for each injection that was not survived."""
+    """Error texts, one for each injection that was not survived."""
     note: str = ""
-    """Why nothing was injected."""
+    """Reason why nothing was injected; empty for none."""
     wanted: int = 1
-    """Injections asked for; fewer than these prove too little."""
+    """Number of injections requested; with fewer the row fails."""
 
     @property
     def passed(self) -> bool:
-        """Whether as many faults as wanted were really injected, and all of them were survived."""
+        """Whether at least `wanted` faults were injected, and all of them were survived."""
         return self.injected >= self.wanted > 0 and self.survived == self.injected
 
     def add(self, wrong: str, seconds: float = 0.0) -> None:
-        """Counts an injection; `wrong` is empty where it was survived."""
+        """Counts an injection; `wrong` is its error text, "" if it was survived."""
         self.injected += 1
         self.survived += not wrong
         self.seconds += seconds
@@ -47,5 +47,5 @@ HEADER = f"{'fault':44}{'injected':>9}{'survived':>9}{'s each':>10}"
 
 
 def write_json(rows: list[Row], path: Path) -> None:
-    """Writes the rows for a program to read."""
+    """Writes the rows as JSON."""
     path.write_text(json.dumps([dataclasses.asdict(row) for row in rows], indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""Jobs whose results are in an object store: a server of S3 in this process, which can fail and lag behind."""
+"""Jobs that write to an object store: an S3 server in this process that can fail and return outdated lists."""
 
 import dataclasses
 import logging
@@ -17,17 +17,17 @@ from tests.stores import CREDENTIALS, s3
 BUCKET = "faults"
 NAMES = ("stored generation", "stored training", "stored export")
 FAILING_SHARE = 0.15
-"""Of the requests, where the store fails at times."""
+"""Fraction of requests that fail while the store is failing."""
 HANG_S = 1.0
 LAG_S = 3.0
-"""How old the answer is to a request for a list, where lists lag behind."""
+"""Age in seconds of the lists that a lagging store returns."""
 
 _NOT_COMPARED = ("t2t_export.json", "README.md")
-"""Of an export: they tell how fast it was."""
+"""Files of an export that contain speeds."""
 
 
 class Server:
-    """A server of S3 whose answers `trouble` may replace: it gets a request's environment, returns a status or None."""
+    """An S3 server; `trouble` maps a request's WSGI environment to an error status, or to None for the usual answer."""
 
     def __init__(self) -> None:
         from moto.server import DomainDispatcherApplication, create_backend_app
@@ -45,7 +45,7 @@ class Server:
         s3(self.environment).create_bucket(Bucket=BUCKET)
 
     def close(self) -> None:
-        """Ends it."""
+        """Stops the server."""
         self._server.shutdown()
 
     def _answer(self, environment: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
@@ -59,7 +59,7 @@ class Server:
         return self._app(environment, start_response)
 
     def _lagging(self, environment: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
-        """Answers as the store was some seconds ago, if it was asked the same then."""
+        """Repeats the answer to the same request of at least LAG_S seconds ago, else the oldest one."""
         told: list = []
         content = b"".join(self._app(environment, lambda *head: told.append(head[:2])))
         key, now = environment["QUERY_STRING"], time.monotonic()
@@ -91,7 +91,7 @@ class StoredJob(Job):
 
     @property
     def is_cold_only(self) -> bool:
-        """Returns whether no process of it starts warm."""
+        """Whether its processes always start cold."""
         return self._kind == "generation"
 
     def command(self, out: Path) -> Command:
@@ -111,10 +111,10 @@ class StoredJob(Job):
         return Command("t2t-exporter", flags, self.module)
 
     def keep_as_material(self, out: Path) -> None:
-        """Nothing needs what it made."""
+        """Does nothing: no later job needs the results."""
 
     def made(self, out: Path) -> Made:
-        """Returns what the store holds of a folder, as `made_in` does."""
+        """Returns the objects below the folder's name, in the form of `made_in`."""
         client, prefix = s3(self.server.environment), f"{out.name}/"
         with tempfile.TemporaryDirectory() as folder:
             pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
@@ -127,7 +127,7 @@ class StoredJob(Job):
 
 
 def failing(bench: Bench) -> str | None:
-    """Runs a job on a store that answers some requests with 500 and others late or never."""
+    """Runs a job on a store that answers some requests with 500 and others, after a delay, with 503."""
     server, rng = bench.job.server, bench.rng  # type: ignore[attr-defined]
     lock = threading.Lock()
 
@@ -143,13 +143,13 @@ def failing(bench: Bench) -> str | None:
 
 
 def lagging(bench: Bench) -> str | None:
-    """Runs a job on a store whose lists lag behind its objects; it is killed once on its way."""
+    """Runs a job on a store that returns outdated lists; the job is killed once and resumed."""
     bench.job.server.lists_lag = True  # type: ignore[attr-defined]
     return _on_trouble(bench, kills=True)
 
 
 def down(bench: Bench) -> str | None:
-    """Runs a job on a store that fails always, from a moment on; then the same command on one that works again."""
+    """Runs a job on a store that fails permanently after some requests, then resumes it on a working store."""
     server = bench.job.server  # type: ignore[attr-defined]
     allowed = [bench.rng.randint(0, 40)]
 
@@ -184,6 +184,6 @@ def _on_trouble(bench: Bench, kills: bool = False) -> str | None:
 
 
 def injections(job: str) -> dict[str, Callable[[Bench], str | None]]:
-    """Returns what can be done to the store of a job, by name; only training asks for lists of what it has written."""
+    """Returns the store faults of a job, by name; only training lists objects that it has written."""
     found = {"a store that fails at times": failing, "a store that is down": down}
     return {**found, "lists that lag behind": lagging} if job == "stored training" else found

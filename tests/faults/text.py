@@ -1,6 +1,6 @@
-"""Bad text thrown at everything that reads some: no traceback, no hang, no line that is lost or has moved.
+"""Feeds bad text to everything that reads text: no traceback, no hang, no line lost or moved.
 
-`rows` draws as many cases of each check as asked; the tests draw a few.
+`rows` draws a given number of cases for each check; the tests draw only a few.
 """
 
 import os
@@ -16,10 +16,10 @@ from tests.faults.report import Row
 from tests.faults.text_checks import CHECKS
 
 LONGEST_S = 60
-"""Seconds of processor time after which a case of a few short lines hangs."""
+"""Seconds of processor time after which a case, a few short lines, is considered hung."""
 
 CASES = 1_000
-"""Of each check: ten thousand in all."""
+"""Number of cases of each check."""
 
 
 def rows(times: int = CASES) -> Iterator[Row]:
@@ -46,7 +46,7 @@ def _wrong(name: str, case: Any) -> str:
 
 
 def drawn(name: str, function: Callable[[Any], None], times: int, **changes: Any) -> None:
-    """Calls a function with so many cases of a check; with no check for how long it takes to draw them."""
+    """Calls a function with `times` random cases of a check, without Hypothesis's limits on time and health."""
     quiet = settings(
         max_examples=times, deadline=None, database=None, suppress_health_check=list(HealthCheck), **changes
     )
@@ -57,8 +57,8 @@ def run_case(name: str, case: Any) -> None:
     """Runs one case in an empty folder.
 
     Raises:
-        TimeoutError: it hangs.
-        Exception: whatever the check finds wrong.
+        TimeoutError: the case takes more than LONGEST_S seconds of processor time.
+        Exception: the check fails.
     """
     with tempfile.TemporaryDirectory(prefix="t2t-text-") as folder, chdir(folder), _processor_time(LONGEST_S):
         CHECKS[name].run(case)

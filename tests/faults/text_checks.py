@@ -1,4 +1,4 @@
-"""What may be asked of bad text, each a way to draw cases and a function that raises where something is wrong.
+"""Checks of bad text: each has a strategy for cases and a function that raises if something is wrong.
 
 The functions run in an empty folder.
 """
@@ -47,7 +47,7 @@ from tests.nasty_lines import nasty_lines, nasty_texts, read_as
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One thing that reads text."""
+    """A check of one reader of text."""
 
     cases: st.SearchStrategy
     run: Callable[[Any], None]
@@ -57,7 +57,7 @@ class Check:
 
 
 def build_and_encode(case: tuple[str, list[str], list[str], int]) -> None:
-    """A vocabulary is built of any text, comes back from its file, and gives any text back that it promises to."""
+    """A vocabulary can be built from any text, is equal after saving and loading, and decodes text back if lossless."""
     kind, learnt_from, texts, size = case
     try:
         encoder = ENCODER_CLASSES[kind].build(iter(learnt_from), size)
@@ -83,7 +83,7 @@ def build_and_encode(case: tuple[str, list[str], list[str], int]) -> None:
 
 
 def generate_and_read(pairs: list[tuple[bytes, bytes]]) -> None:
-    """Every pair of lines is generated, in its place, or is counted as dropped."""
+    """Every training pair is generated or counted as dropped, and every dev pair is kept in order."""
     for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
         Path(side).write_bytes(b"\n".join(lines) + b"\n")
     problem = Text2TextFiles(
@@ -107,10 +107,10 @@ def generate_and_read(pairs: list[tuple[bytes, bytes]]) -> None:
 
 
 class Echo:
-    """A translator that answers with the text itself: what a file goes through, and nothing else."""
+    """A translator that returns its input, to test only the handling of files."""
 
     has_inputs, longest_input, hparams, is_blank = True, 40, DecodeHParams(), Translator.is_blank
-    problem = None  # which text needs none of
+    problem = None  # not needed for text
 
     def settings(self, n_best: int = 1, *, seed: int = 0, **changes: Any):
         return SearchSettings(seed=seed), DecodeHParams(**changes)
@@ -133,7 +133,7 @@ class Echo:
 
 
 def decode_lines(case: tuple[list[bytes], bool, int]) -> None:
-    """As many lines out as in, each in its place; what is too long is cut and counted."""
+    """One output line for each input line, in order; inputs that are too long are cut and counted."""
     lines, ended, window = case
     Path("in").write_bytes(b"\n".join(lines) + b"\n" * ended)
     if not ended and lines[-1] == b"":
@@ -149,7 +149,7 @@ def decode_lines(case: tuple[list[bytes], bool, int]) -> None:
 
 
 def score_lines(lines: list[tuple[bytes, bytes]]) -> None:
-    """A score for each line, in its place; what is too long has none and is counted."""
+    """One score for each line, in order; lines that are too long get NaN and are counted."""
     pairs = [tuple(side.replace(b"\t", b" ") for side in pair) for pair in lines]
     Path("in").write_bytes(b"".join(b"\t".join(pair) + b"\n" for pair in pairs))
     report = score_file(Echo(), FileJob(source="in", target="out", window=3))
@@ -160,7 +160,7 @@ def score_lines(lines: list[tuple[bytes, bytes]]) -> None:
 
 
 def _first_unmarked(lines: list[bytes]) -> list[bytes]:
-    """Returns the lines as they are read where the first one begins with a byte-order mark."""
+    """Returns the lines without the byte-order mark that the first one may begin with."""
     return [line.removeprefix(b"\xef\xbb\xbf") if number == 0 else line for number, line in enumerate(lines)]
 
 
@@ -172,7 +172,7 @@ def _unmarked(pairs: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
 
 
 def judge(pairs: list[tuple[str, str]]) -> None:
-    """Every metric has a figure for any lines, and the commands that print them end as they should."""
+    """Every metric has a value for any lines, and the commands that print them exit with the expected status."""
     hypotheses, references = map(list, zip(*pairs, strict=True))
     for metric in METRICS.names():
         score = METRICS.get(metric)(hypotheses, references)
@@ -185,7 +185,7 @@ def judge(pairs: list[tuple[str, str]]) -> None:
 
 
 def read_brackets(lines: list[str]) -> None:
-    """Whatever stands in a file of trees, trees or complaints come out; and what a model writes becomes a tree."""
+    """Any file gives trees or reported errors, and any model output is restored to a tree over the input's words."""
     for found in read_trees(iter(lines), "file"):
         if isinstance(found, Malformed):
             assert 1 <= found.line <= len(lines)
@@ -199,7 +199,7 @@ def read_brackets(lines: list[str]) -> None:
             assert tree.words() == words
 
 
-# === How cases are drawn ===
+# === Strategies for cases ===
 
 _LINES = st.lists(nasty_lines(), min_size=1, max_size=6)
 _TEXTS = st.lists(nasty_texts(), min_size=1, max_size=5)

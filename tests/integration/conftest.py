@@ -1,4 +1,4 @@
-"""What the tests of commands share: a small trained run, a browser."""
+"""Shared fixtures of the tests of commands: a small trained run and a browser."""
 
 import dataclasses
 import random
@@ -19,18 +19,18 @@ SIZES = {"train": 300, "dev": 12, "test": 8}
 
 @dataclasses.dataclass(frozen=True)
 class TinyRun:
-    """A run of forty updates on digits to the same digits backwards, in words; do not write there."""
+    """A run of forty updates that learns to reverse sequences of digits; read-only."""
 
     data_dir: Path
     output_dir: Path
     raw_dir: Path
-    """Holds `{train,dev,test}.{source,target}`."""
+    """Folder of the files `{train,dev,test}.{source,target}`."""
     train_flags: tuple[str, ...]
-    """What `t2t-trainer` was given, except for `--output_dir` and `--train_steps`."""
+    """Flags that `t2t-trainer` was run with, except for `--output_dir` and `--train_steps`."""
 
     @property
     def flags(self) -> list[str]:
-        """What a command that needs run and data is given."""
+        """Flags for a command that needs the run and its data."""
         return [f"--output_dir={self.output_dir}", f"--data_dir={self.data_dir}"]
 
 
@@ -48,7 +48,7 @@ def write_digits(folder: Path, seed: int = 0) -> list[str]:
 
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory) -> TinyRun:
-    """Trains for forty updates with a checkpoint after every twentieth, through the commands a user types."""
+    """Trains for forty updates through the command line, with a checkpoint every twenty updates."""
     folder = tmp_path_factory.mktemp("tiny_run")
     data_dir, output_dir, raw_dir = folder / "data", folder / "run", folder / "raw"
     raw_dir.mkdir()
@@ -76,7 +76,7 @@ def browser():
 
 @pytest.fixture
 def page(browser):
-    """A page that asks nothing but this machine and whose scripts run without a complaint."""
+    """A page; fails the test if it sends a request to another machine, or if a script reports an error."""
     context = browser.new_context(viewport={"width": 1300, "height": 1000})
     context.set_default_timeout(180_000)  # machines may be slow
     page = context.new_page()

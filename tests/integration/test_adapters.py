@@ -17,7 +17,7 @@ LORA = {"lora_rank": 2, "lora_targets": "query_kernel|value_kernel|ffn"}
 
 @pytest.fixture
 def without_base(adapted):
-    """Takes the base away while a test runs."""
+    """Moves the base run away during the test."""
     base = adapted.parent / "base"
     base.rename(adapted.parent / "elsewhere")
     yield
@@ -34,7 +34,7 @@ def adapted(tiny_run, tmp_path_factory):
 
 
 def adapting(tiny_run, folder, *flags, train_steps=4, **hparams):
-    """What trains adapters in `folder / "run"`, with a checkpoint after every second update."""
+    """Returns a command that trains adapters in `folder / "run"`, with a checkpoint every two updates."""
     settings = ",".join(f"{name}={value}" for name, value in {**LORA, **hparams}.items())
     shared = [flag for flag in tiny_run.train_flags if not flag.startswith("--local_eval_frequency")]
     own = [f"--train_steps={train_steps}", "--local_eval_frequency=2", f"--output_dir={folder / 'run'}"]
@@ -141,7 +141,7 @@ def test_a_server_names_what_is_wrong_with_adapters(tiny_run, adapted, capsys):
 def test_what_is_exported_is_merged(tiny_run, adapted, tmp_path, capsys):
     flags = [f"--data_dir={tiny_run.data_dir}", f"--export_dir={tmp_path / 'model'}", "--format=ctranslate2"]
     assert exporter.main(["t2t-exporter", f"--output_dir={adapted}", *flags]) == 0
-    assert (tmp_path / "model/model.bin").is_file()  # it was compared with the run before it was written
+    assert (tmp_path / "model/model.bin").is_file()  # exporting compares it with the run first
 
 
 @pytest.mark.usefixtures("without_base")

@@ -1,4 +1,4 @@
-"""`t2t-aer` on files, and the alignments made by hand that come with the package."""
+"""`t2t-aer` on files, and on the hand-made alignments included in the package."""
 
 import gzip
 import io
@@ -23,7 +23,7 @@ def run(capsys):
 
 
 def test_the_rate_of_a_file(run, tmp_path, monkeypatch):
-    """4 links found, 5 sure ones, of which 3 were found, and 4 of the possible ones: 1 - 7/9."""
+    """4 links found, 5 sure links; 3 of the found links are sure, 4 are possible: 1 - (3 + 4) / (4 + 5) = 1 - 7/9."""
     gold, found = tmp_path / "gold.gz", tmp_path / "found"
     gold.write_bytes(gzip.compress(b"0-0 1-1 2?1\n\n0-1 1-0 1-1\n"))
     found.write_text("0-0 2-1\n\n0-1 1-0\n")

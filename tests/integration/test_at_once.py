@@ -1,4 +1,4 @@
-"""A model that gives all of its output at once is trained, evaluated, decoded and scored as the others are."""
+"""A non-autoregressive model is trained, evaluated, decoded and scored like other models."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Text that nobody cleaned, through everything that reads some: nothing is lost, nothing moves, nothing breaks down."""
+"""Bad text is read by every part without lost or moved lines and without crashes."""
 
 import io
 import os
@@ -28,12 +28,12 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = {"vocabularies": 15, "metrics": 10}
 MILLION = 1_000_000
 MOST_GROWTH = 200 * 2**20
-"""Bytes that a process may grow by over a million empty lines."""
+"""Additional memory in bytes that a process may use for a million empty lines."""
 
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_some_bad_text(name):
-    """`python -m tests.faults` draws thousands."""
+    """Draws a few cases; `python -m tests.faults` draws thousands."""
     drawn(name, lambda case: run_case(name, case), EXAMPLES.get(name, 25))
 
 
@@ -49,7 +49,7 @@ def test_no_code_splits_text_where_files_do_not():
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    """Nasty lines on both sides and ordinary ones among them, and what each line of the source is read as."""
+    """A folder with nasty and ordinary lines on both sides, and the expected text of each source line."""
     folder = tmp_path_factory.mktemp("nasty")
     lines = [*NASTY_LINES, *MEGABYTE_LINES, *(b"good morning %d" % number for number in range(300))]
     (folder / "source").write_bytes(b"\n".join(lines))
@@ -102,7 +102,7 @@ def test_a_tree_of_any_depth_takes_no_longer_than_it_is():
 
 
 def test_a_wrong_hparam_is_refused_at_once():
-    """However long it is: no text takes time that grows with its square."""
+    """Also if it is very long: the time must not grow quadratically with the length."""
     for text in ("a" * 10**6, "steps=" + " " * 10**6 + "[", "steps" + " " * 10**6, "steps=1" + "," * 10**6):
         began = time.process_time()
         with pytest.raises(UserError):
@@ -130,7 +130,7 @@ print(re.search("VmHWM:\\s*(\\d+) kB", open("/proc/self/status").read())[1])
 
 
 def peak_of(*arguments):
-    """Runs a command in a process of its own; returns the most memory that it had, in bytes."""
+    """Runs a command in a separate process; returns its peak memory in bytes."""
     found = subprocess.run(
         [sys.executable, "-c", RUN_AND_MEASURE, *arguments], capture_output=True, check=True, text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -1,4 +1,4 @@
-"""Commands by Apache Beam: what one machine makes, byte for byte, and the errors of commands."""
+"""Commands with Apache Beam: the same bytes as on one machine, and error messages."""
 
 import os
 import random
@@ -45,7 +45,7 @@ class BeamCities(Text2Text):
 
 @pytest.fixture
 def cities(tmp_path, monkeypatch):
-    """Flags of a problem of a plug-in, with relative paths."""
+    """Flags of a plug-in's problem, with relative paths."""
     (tmp_path / "my_cities").mkdir()
     (tmp_path / "raw").mkdir()
     (tmp_path / "my_cities/__init__.py").write_text(PLUG_IN)
@@ -111,7 +111,7 @@ DECODER = (sys.executable, "-c", "import sys; from t2t.cli.decoder import main; 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["decode_from_file", pytest.param("score_file", marks=pytest.mark.exhaustive)])
 def test_a_file_is_that_of_one_machine(tiny_run, tmp_path, monkeypatch, capfd, mode):
-    """In a process of its own, since that of the tests has other devices, which round otherwise."""
+    """The expected file is from a separate process: the tests' process has other devices, which round differently."""
     rng = random.Random(5)
     rows = [" ".join(rng.choices("0123456789", k=rng.randint(1, 9))) for _ in range(37)]
     rows[3] = " "

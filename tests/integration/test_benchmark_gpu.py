@@ -1,4 +1,4 @@
-"""`python -m benchmarks gpu`, to its end on the processor with sizes that mean nothing."""
+"""`python -m benchmarks gpu` runs to the end on a CPU with toy sizes."""
 
 import json
 
@@ -38,6 +38,6 @@ def test_a_size_that_does_not_exist_is_an_error(capsys):
 
 
 def test_operations_of_the_paper_s_base_model():
-    """6 + 6 layers of d 512 with 37,000 pieces: 3.8e8 operations a pair of tokens, see docs/numerics.md's 9.5e17."""
+    """6 + 6 layers of d 512, 37,000 pieces: 3.8e8 operations per pair of tokens, 9.5e17 in docs/numerics.md."""
     job = {"config": SIZES["base"], "rows": 800, "length": 32, "vocab_size": 37_000}
     assert flops(job) * 100_000 * 25_000 / (800 * 32) == pytest.approx(9.5e17, rel=0.02)

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: what is compared, that a wrong answer fails, that ours alone runs to the end."""
+"""`python -m benchmarks`: known answers pass, wrong ones fail, and each benchmark runs without peers."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def run(capsys):
 
 @pytest.fixture
 def trees(tmp_path, monkeypatch):
-    """One sentence, with the report on it as this project writes it and one row of it by hand."""
+    """Files of one sentence and this project's report on it, in which one row is checked by hand."""
     folder = tmp_path / evalb.FOLDER
     folder.mkdir(parents=True)
     for name in ("craft_noised", "sample"):
@@ -109,7 +109,7 @@ def test_benchmarks_are_listed():
 
 
 def compare(work, tmp_path, *flags):
-    """Runs a comparison of ours alone on a little synthetic text; returns its rows by what was measured."""
+    """Runs a benchmark on a little synthetic text; returns its rows, keyed by (work, peer), and its output."""
     home = f"--peers_home={tmp_path / 'home'}"
     small = ("--pairs=400", "--vocab_size=600", "--threads=1", "--turns=1", "--again=0", f"--json={tmp_path / 'rows'}")
     command = [sys.executable, "-m", "benchmarks", work, home, *small, *flags]
@@ -137,7 +137,7 @@ def test_decoding_runs_without_peers(tmp_path, steps, extra):
     rows, _ = compare("decoding", tmp_path, *flags)
     for work in ("beam2", "beam1", "beam1.first_pass"):
         assert rows[f"decoding.{work}", None]["ours"] > 0
-    if extra:  # every output is as long as it may be
+    if extra:  # every output has the maximum length
         assert rows["decoding.beam2", None]["weights"] == "random weights, fixed lengths"
         assert "cannot make outputs go on" in rows["decoding", "t2t_ctranslate2"]["reason"]
     else:
@@ -201,10 +201,10 @@ def test_a_long_training_holds_no_more_and_more(tmp_path):
     found = json.loads((tmp_path / "found").read_text())
     later = found["held"][6:]
     assert [one["update"] for one in later] == [350, 400, 450, 500, 550, 600]
-    for what in ("files", "threads"):  # one more for a moment is a shard that is just being read, or a reader of it
+    for what in ("files", "threads"):  # briefly one more while a shard is read
         counts = [one[what] for one in later]
         assert min(counts[3:]) <= min(counts[:3])
-    # So few updates are still the time in which every shape comes for the first time; later there is no growth.
+    # In so few updates some shapes still occur for the first time; later memory does not grow.
     assert found["mb_in_a_thousand_updates"] < 200
 
 
@@ -216,7 +216,7 @@ def test_all_of_them_in_small(tmp_path):
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "results" / "page.md").read_text()
     sections = [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
-    # The best variants come first, where no other process disturbed the turns that they are chosen from.
+    # The table of best variants comes first; it is missing if other processes disturbed the measurements.
     assert ",".join(sections).removeprefix("The best variants of each program,") == only
     for work in ("startup.help", "training", "serving.tensorflow.clients2.answered"):
         assert f"\n| {work} | " in page
@@ -260,7 +260,7 @@ def test_pages_are_timed_until_they_can_be_used():
     pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser test")
     if not any(map(shutil.which, CHROMIUM)):
         pytest.skip(f"no browser: none of {', '.join(CHROMIUM)} is installed")
-    # In a process of its own: Playwright drives one browser in each.
+    # In a separate process: Playwright runs one browser per process.
     flags = ["--runs=3", "--points=40", "--turns=1"]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", "pages", *flags], capture_output=True, text=True, cwd=ROOT, check=False

@@ -1,4 +1,4 @@
-"""`t2t-bleu`: sacreBLEU's numbers for files as they are."""
+"""`t2t-bleu`: the same scores as sacreBLEU, for files as they are."""
 
 import gzip
 import io

@@ -1,4 +1,4 @@
-"""A page of pictures in a real browser: it loads, draws, answers hands and keys, and keeps text as text."""
+"""An attention page in a real browser: it loads, draws, reacts to mouse and keyboard, and escapes text."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def translator(tiny_run):
 
 @pytest.fixture(scope="module")
 def drawn(tiny_run, tmp_path_factory):
-    """The address of a page of three pictures."""
+    """URL of a page with three attention figures."""
     folder = tmp_path_factory.mktemp("drawn")
     (folder / "lines").write_text(f"1 2 3\t3 2 1\n{HOSTILE}\n{LONG}\t{LONG}\n")
     flags = [f"--output_dir={tiny_run.output_dir}", f"--decode_from_file={folder / 'lines'}"]
@@ -40,7 +40,7 @@ def choose(figure, label, option):
 
 
 def expected_lines(weights_HQK, **only):
-    """Returns the lines that weights make, of one head or one query where it is named."""
+    """Returns the lines expected for attention weights, optionally only of one `head` or one `query`."""
     return {
         (h, q, k): pytest.approx(weight, abs=2e-4)
         for (h, q, k), weight in np.ndenumerate(weights_HQK)

@@ -1,4 +1,4 @@
-"""Every command of Tensor2Tensor in docs/coming_from.md runs; a small run stands for that of WMT."""
+"""Every Tensor2Tensor command in docs/coming_from.md runs, with a small run in place of the WMT run."""
 
 import http.server
 import importlib
@@ -19,7 +19,7 @@ SECTION = PAGE.partition("## Tensor2Tensor")[2].partition("What is different")[0
 COMMANDS = re.findall(r"^\| `(t2t-[^`]+)` \|", SECTION, re.M)
 RUN = re.search(r"`\$RUN` stands for `([^`]+)`", SECTION)[1].replace("\n", " ")
 NEEDS_MODEL = re.compile(r"\$RUN|translate-all")
-"""What loads TensorFlow."""
+"""Commands that load TensorFlow."""
 
 
 def module_of(name):
@@ -29,7 +29,7 @@ def module_of(name):
 
 @pytest.fixture(scope="module")
 def server():
-    """Answers as t2t-server does; yields its port and the requests."""
+    """A fake t2t-server; yields its port and the list of its requests."""
     asked = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -51,7 +51,7 @@ def server():
 
 @pytest.fixture(scope="module")
 def folder(tiny_run, tmp_path_factory):
-    """What the page names: data, a run, files. Commands run there in the order of the page."""
+    """A folder with the data, run and files that the page names; its commands run there in the page's order."""
     folder = tmp_path_factory.mktemp("coming_from")
     shutil.copytree(tiny_run.data_dir, folder / "data")
     shutil.copytree(tiny_run.output_dir, folder / "run")
@@ -63,16 +63,16 @@ def folder(tiny_run, tmp_path_factory):
 
 
 def words_of(command, tiny_run, port=0):
-    """Returns the words of a command of the page, with the names of the small run in place of the page's."""
+    """Returns the words of a command of the page, with its names replaced by those of the small run."""
     words = shlex.split(command.replace("$RUN", RUN))
     names = {"translate_ende_wmt32k": "text2text_files", "transformer_base_single_gpu": "transformer_tiny"}
     words = [re.sub("|".join(names), lambda match: names[match[0]], word) for word in words]
     words = [word.replace("localhost:8080", f"127.0.0.1:{port}") for word in words]
     files = [flag for flag in tiny_run.train_flags if re.match("--(train|dev|test|vocab)_", flag)]
     if words[0] == "t2t-trainer" and "$RUN" in command:
-        words = [word for word in words if not word.startswith("--worker_gpu=")]  # a processor stands for GPUs
+        words = [word for word in words if not word.startswith("--worker_gpu=")]  # CPU instead of GPUs
         rest = [flag for flag in tiny_run.train_flags if re.match("--(hparams=|worker_cpu)", flag)]
-        words += [*files, *(flag.replace("beam_size=2,", "") for flag in rest)]  # the page's beam
+        words += [*files, *(flag.replace("beam_size=2,", "") for flag in rest)]  # keep the page's beam size
         words += [] if "--train_steps" in command else ["--train_steps=42"]
     if words[0] == "t2t-datagen" and "--problem=text2text_files" in words:
         words += files
@@ -94,7 +94,7 @@ def test_flags_are_read_as_they_stand_on_the_page(command):
 
 
 def run_rows(rows, folder, tiny_run, server, monkeypatch, capsys):
-    """Runs commands in their order; returns the standard output of each."""
+    """Runs commands in order; returns the standard output of each."""
     port, _ = server
     monkeypatch.chdir(folder)
     outputs = {}

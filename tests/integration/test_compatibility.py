@@ -1,4 +1,4 @@
-"""Runs of earlier versions, as their commands left them: they load, decode as they did, and train on."""
+"""Runs of earlier versions load, give the same outputs as before, and can be resumed."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ from tests.builders import edited
 from tests.golden.make_run import RUNS
 
 MOST_BYTES = 200_000
-"""Of what a version keeps here."""
+"""Maximum size in bytes of the folder of a version."""
 
 
 @pytest.fixture(params=sorted(RUNS.iterdir()), ids=lambda folder: folder.name)
@@ -42,7 +42,7 @@ def test_it_decodes_and_scores_as_it_did(kept, checkpoint):
 
 
 def test_it_trains_on(kept, capsys):
-    """From its own names and data alone: the raw files are no longer there."""
+    """From its record and data only: the raw files no longer exist."""
     store = CheckpointStore(kept / "run/checkpoints")
     last = store.latest()
     flags = [f"--output_dir={kept}/run", f"--data_dir={kept}/data", f"--train_steps={last + 2}", "--worker_cpu=1"]

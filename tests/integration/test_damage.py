@@ -1,4 +1,4 @@
-"""Damaged files: whatever is done to a file of a run or of data, it is noticed before anything of it is used."""
+"""Any damage to a file of a run or of data is detected before the file is used."""
 
 import shutil
 
@@ -18,7 +18,7 @@ def test_every_damage_to_every_file_is_noticed(tmp_path):
 
 
 def test_a_new_kind_of_file_must_say_who_reads_it(tiny_run):
-    """Of a run that was trained, and of its data."""
+    """All files of a trained run and its data have readers."""
     for folder, place in ((tiny_run.output_dir, "run"), (tiny_run.data_dir, "data")):
         for file in folder.rglob("*"):
             if file.is_file():
@@ -29,7 +29,7 @@ def test_a_new_kind_of_file_must_say_who_reads_it(tiny_run):
 
 @pytest.mark.slow
 def test_commands_go_on_from_the_checkpoint_before_a_damaged_one(tiny_run, tmp_path, capsys):
-    """Decoding as if it had been asked for; training to the same weights as if nothing had happened."""
+    """Decoding uses the earlier checkpoint; training from it leads to the same weights as without damage."""
     run = shutil.copytree(tiny_run.output_dir, tmp_path / "run")
     lost, weights = run / "checkpoints/step-00000040", "model.safetensors"
     whole = (lost / weights).read_bytes()

@@ -66,7 +66,7 @@ def test_one_line_for_each_line_whatever_it_holds(decode, translator, tmp_path, 
     asked = ["1 2 3", "", "4 5 6 7", "\ufffd\ufffd 8 9", "", "1 2", "3 4\ufffd", "", "1 2 3 4 5 6 7 8 9 0 " * 3,
              "not in the vocabulary", "", "\x1b[31m 5", "9 9"]  # fmt: skip
     empty = [not text for text in asked]
-    asked[10] = "\ufeff"  # a mark that is not at the start of the file is a character like any other
+    asked[10] = "\ufeff"  # only at the start of a file is it a byte-order mark
     empty[10] = False
     expected = [best.text for (best,) in translator.translate(asked, max_input_length=24)]
     for line, text, is_empty in zip(written, expected, empty, strict=False):
@@ -145,7 +145,7 @@ def test_the_trainer_decodes_what_the_decoder_does(decode, tiny_run, numbers, tm
 
 
 def texts_and_scores(path):
-    """Returns an output of several hypotheses a line with "#" for each score, and the scores, a list of floats."""
+    """Returns the text of an output file with each score replaced by "#", and the scores, a list of floats."""
     score, written = r"-?\d+\.\d{6}", path.read_text()
     return re.sub(score, "#", written), list(map(float, re.findall(score, written)))
 
@@ -171,7 +171,7 @@ def test_a_killed_decoder_is_gone_on_from(decode, tiny_run, numbers, tmp_path, c
     (found, found_scores), (wanted, wanted_scores) = map(texts_and_scores, (target, undisturbed))
     assert found == wanted
     assert len(wanted_scores) == 30 * 2 * 2
-    # A process of its own has other threads, which round otherwise.
+    # The killed process had a different number of threads, which changes rounding.
     np.testing.assert_allclose(found_scores, wanted_scores, atol=1e-5)
     assert sorted(os.listdir(tmp_path)) == ["numbers", "out", "undisturbed"]
 
@@ -225,7 +225,7 @@ def test_alignments_are_written_beside_the_outputs_or_alone(decode, translator, 
 
 @pytest.fixture(scope="module")
 def forgetful_run(tiny_run, tmp_path_factory):
-    """A run whose vocabulary has four of the ten digits; returns its flags."""
+    """Flags of a run whose vocabulary has only four of the ten digits."""
     folder = tmp_path_factory.mktemp("forgetful")
     flags = [f"--data_dir={folder / 'data'}", f"--output_dir={folder / 'run'}"]
     asked = [flag for flag in tiny_run.train_flags if not flag.startswith("--data_dir")]

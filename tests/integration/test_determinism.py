@@ -1,4 +1,4 @@
-"""One seed, one result: the same bytes of data, weights and outputs, whatever else differs from run to run."""
+"""The same seed gives the same bytes of data, weights and outputs, whatever else differs between runs."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ WORDS = ("der", "die", "das", "Straße", "zwölf", "naïve", "日本", "ı", "İ
 
 
 def write_corpus(folder):
-    """Two files of lines in an order of no meaning, with letters that locales sort and change differently."""
+    """Writes random lines with letters that locales sort and lower-case differently; returns the flags of the files."""
     rng = random.Random(7)
     for split, size in (("train", 400), ("dev", 20)):
         lines = [rng.choices(WORDS, k=rng.randint(1, 8)) for _ in range(size)]
@@ -37,7 +37,7 @@ def write_corpus(folder):
 
 
 def results_of(folder, seed=3, kind="sentencepiece", **environment):
-    """Generates, trains and decodes in a folder with raw/ in it; returns a checksum of each file made."""
+    """Generates data, trains and decodes in a folder with a folder raw/; returns a checksum of each result file."""
     problem = [*write_corpus(folder / "raw"), "--problem=text2text_files", f"--vocab_kind={kind}", "--data_dir=data"]
     problem += ["--vocab_size=300"]
     arguments = [

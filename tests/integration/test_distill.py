@@ -1,4 +1,4 @@
-"""`t2t-distill`: targets are what the teacher writes; a killed attempt goes on; a student trains on the data."""
+"""`t2t-distill`: targets are the teacher's outputs; a killed process is resumed; a student trains on the data."""
 
 import json
 import shutil
@@ -36,13 +36,13 @@ def lines(tiny_run, side):
 
 
 def usable(found):
-    """The outputs that end, and say something."""
+    """The outputs that are complete and not empty."""
     return [one for one in found if one.ids[-1] == EOS_ID and len(one.ids) > 1]
 
 
 @pytest.fixture(scope="module")
 def distilled(tiny_run, tmp_path_factory):
-    """The best outputs of the run, made by the command."""
+    """Data with the best outputs of the run as targets."""
     folder = tmp_path_factory.mktemp("distilled")
     assert distill.main(["t2t-distill", *tiny_run.flags, f"--distilled_data_dir={folder}"]) == 0
     return folder
@@ -65,7 +65,7 @@ def test_targets_are_the_best_outputs_and_references_where_there_is_none(tiny_ru
 
 
 def test_of_several_the_nearest_to_the_reference_is_taken(tiny_run, tmp_path):
-    """As sacreBLEU's own function finds it by brute force."""
+    """The choice by sentence BLEU, checked by brute force with sacreBLEU."""
     sizes = t2t.distill(tiny_run.output_dir, tmp_path, data_dir=tiny_run.data_dir, n_best=4, hparams={"beam_size": 4})
     assert sizes == {"train": 300, "dev": 12, "test": 8}
     outputs = t2t.load(tiny_run.output_dir).translate(lines(tiny_run, "source"), n_best=4, beam_size=4)

@@ -1,4 +1,4 @@
-"""The documents keep their word: their examples run, their links lead on, what they name exists."""
+"""The documentation is correct: its examples run, its links work, and the names that it mentions exist."""
 
 import gzip
 import importlib
@@ -16,7 +16,7 @@ from tests.readme import GUIDES, PAGES, ROOT, block, blocks, execute, shortened
 
 DOCS = [page for page in PAGES if page.parent.name == "docs"]
 LONG = ("--model=", "t2t-decoder", "t2t-eval")
-"""What only the slow tests run: it imports TensorFlow once a line."""
+"""Commands that only the slow tests run, since each of them imports TensorFlow."""
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
@@ -26,7 +26,7 @@ pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 @pytest.fixture
 def folder(tmp_path):
-    """What the pages find where their reader is: the examples of a checkout, and small corpora under their names."""
+    """A reader's folder: the examples of a checkout, and small corpora under the names that the pages use."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "raw").mkdir()
     for name in ("train.nl.gz", "train.sv.gz", "dev.nl", "dev.sv"):
@@ -47,7 +47,7 @@ def write_files(page, folder):
 
 
 def run_blocks(page, folder, is_long):
-    """Runs the long or the other blocks in their order, those of pycon as one; returns how many."""
+    """Runs the long or the other blocks of a page in order, all pycon blocks as one; returns their number."""
     wanted = [one for one in blocks(page) if one.kind == "run" and any(mark in one.text for mark in LONG) == is_long]
     shown = "\n".join(one.text for one in wanted if one.language == "pycon")
     parts = [(one.name, one.language, one.text) for one in wanted if one.language != "pycon"]
@@ -69,7 +69,7 @@ def test_examples_that_train_nothing(name, folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param("new_problem", marks=pytest.mark.exhaustive), "new_model"])
 def test_examples_that_train(name, folder):
-    """Six updates of a model of width 16 stand for each training; data and decoding are as they are."""
+    """Each training is replaced by six updates of a model of width 16; data and decoding are unchanged."""
     page = ROOT / f"docs/{name}.md"
     write_files(page, folder)
     run_blocks(page, folder, is_long=False)
@@ -93,7 +93,7 @@ def predict(rows, batch_size, gpus):
 
 
 def test_the_neural_metric_of_the_page_scores_files(folder):
-    """A fake package stands for COMET."""
+    """With a fake package in place of COMET."""
     write_files(ROOT / "docs/new_problem.md", folder)
     (folder / "fakes").mkdir()
     (folder / "fakes/comet.py").write_text(FAKE_COMET)
@@ -142,7 +142,7 @@ def test_every_marked_block_has_a_kind_that_is_checked():
 
 @pytest.mark.slow
 def test_every_problem_of_the_page_generates(folder):
-    """Those whose command the page does not show, too; and a problem of classes is refused as the page says."""
+    """Also problems whose command the page does not show; a class problem is refused as the page says."""
     write_files(ROOT / "docs/new_problem.md", folder)
     for name in ("my_sorted_colours", "my_days", "my_reviews", "my_stripes", "my_sums", "my_rhymes"):
         command = f"t2t-datagen --t2t_usr_dir=my_problems --problem={name} --data_dir=data"
@@ -157,7 +157,7 @@ def test_every_problem_of_the_page_generates(folder):
 
 
 def test_entry_point_of_the_page_is_found(folder):
-    """The page's pyproject.toml, as an installer would record it, registers the page's problems without any flag."""
+    """The entry point of the page's pyproject.toml registers the page's problems without any flag."""
     write_files(ROOT / "docs/new_problem.md", folder)
     project = tomllib.loads((folder / "pyproject.toml").read_text())
     points = "\n".join(f"{name} = {value}" for name, value in project["project"]["entry-points"]["t2t.plugins"].items())

@@ -1,4 +1,4 @@
-"""`t2t-trainer --dry_run`: what a run would be, and nothing made."""
+"""`t2t-trainer --dry_run`: describes a run without writing anything."""
 
 import re
 
@@ -30,7 +30,7 @@ def test_what_is_not_counted_is_said(tiny_run, tmp_path, capsys):
 
 
 def test_without_data_vocabularies_have_their_nominal_sizes(tmp_path, capsys):
-    """The base model of the paper: 37.8 million weights of layers and one table of 32,768 x 512."""
+    """The paper's base model: 37.8 million weights of layers, and one embedding table of 32,768 x 512."""
     for more in ([], ["--generate_data"]):
         flags = ["--problem=wmt_ende_tokens_32k", "--model=transformer", "--hparams_set=transformer_tiny", *more]
         folders = [f"--data_dir={tmp_path}/data", f"--output_dir={tmp_path}/run"]

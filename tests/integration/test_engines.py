@@ -20,7 +20,7 @@ GREEDY = "--decode_method=greedy"
 
 @pytest.fixture
 def run(tiny_run, tmp_path):
-    """A copy of the run, for conversions to be kept in."""
+    """A copy of the run in which conversions may be stored."""
     return shutil.copytree(tiny_run.output_dir, tmp_path / "run")
 
 
@@ -135,7 +135,7 @@ def test_a_run_that_has_been_converted_is_used_without_tensorflow_until_somethin
         assert (tmp_path / "fresh" / name).read_bytes() == (tmp_path / name).read_bytes() != b""
     slow, fast = t2t.load(run), t2t.load(run, engine="ctranslate2")
     shutil.rmtree(run / "cache")
-    converted = t2t.load(run, engine="ctranslate2")  # now, from the model
+    converted = t2t.load(run, engine="ctranslate2")  # converts the model again
     assert outputs == [found[0].text for found in fast.translate(["1 2 3", "4"])]
     assert sampled == [found[0].text for found in slow.translate(["1 2 3"], decode_method="sample", seed=3)]
     assert maps == ["decoder", "encoder", "encoder_decoder"]

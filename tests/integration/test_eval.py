@@ -1,4 +1,4 @@
-"""`t2t-eval`: figures of a trained run, held to scores of single pairs and to sacreBLEU."""
+"""`t2t-eval`: metrics of a trained run, compared with scores of single pairs and with sacreBLEU."""
 
 import math
 import re
@@ -55,7 +55,7 @@ def test_teacher_forced_figures_and_scores_of_decodes(tiny_run, translator, caps
 
 @pytest.mark.exhaustive
 def test_training_keeps_what_it_wrote_for_the_dev_split(tiny_run, translator):
-    """The last of its evaluations is of the weights that are loaded."""
+    """The last evaluation is of the weights that are loaded here."""
     first, last = read_dev_outputs(RunDir.open(tiny_run.output_dir).dev_outputs_file)
     assert (first.step, last.step) == (20, 40)
     assert set(last.sources) <= set(lines(tiny_run.raw_dir / "dev.source"))

@@ -1,4 +1,4 @@
-"""`t2t-evalb`: EVALB's report for files as they are, and one line for what is no file of trees."""
+"""`t2t-evalb`: EVALB's report for files as they are, and a one-line error for other files."""
 
 import gzip
 import subprocess

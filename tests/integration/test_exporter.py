@@ -1,4 +1,4 @@
-"""`t2t-exporter`: what it makes answers without the run and without this library, and is not kept unless it does."""
+"""`t2t-exporter`: exports work without the run and this library, and are deleted if outputs differ."""
 
 import json
 import os
@@ -46,7 +46,7 @@ print(json.dumps([" ".join(one.hypotheses[0]) for one in found]))
 
 
 def alone(script, folder, lines):
-    """Runs a script in a fresh process that has the exported folder alone; returns what it printed."""
+    """Runs a script in a fresh process with only the exported folder; returns the JSON that it printed."""
     command = [sys.executable, "-c", ALONE + script, str(folder)]
     done = subprocess.run(command, input=json.dumps(lines), capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -54,7 +54,7 @@ def alone(script, folder, lines):
 
 
 def exported(tiny_run, tmp_path, *flags):
-    """Exports a copy of the run that is gone afterwards; returns the export's folder and report."""
+    """Exports a copy of the run and deletes the copy; returns the export's folder and report."""
     run, folder = tmp_path / "run", tmp_path / "served" / "1"
     shutil.copytree(tiny_run.output_dir, run)
     asked = [f"--output_dir={run}", f"--data_dir={tiny_run.data_dir}", f"--export_dir={folder}", *flags]
@@ -117,7 +117,7 @@ def test_a_model_of_ctranslate2_answers_without_run_and_library(tiny_run, tmp_pa
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("format", "graphs"), [("onnx", {"begin.onnx", "step.onnx"}), ("litert", {"model.tflite"})])
 def test_graphs_search_as_the_decoder(tiny_run, tmp_path, capsys, format, graphs):
-    """The README's line, as it stands, in another folder, for lines of every kind."""
+    """The unchanged command of the export's README runs in another folder, and on lines of every kind."""
     folder, _ = exported(tiny_run, tmp_path, f"--format={format}")
     assert "greedy search: 12 of 12 outputs are those of the run" in capsys.readouterr().out
     assert {path.name for path in folder.iterdir()} == graphs | {
@@ -140,7 +140,7 @@ def test_the_readme_of_an_export_runs_as_it_stands(tiny_run, tmp_path, format):
 
 
 def output_of_readme(folder, tmp_path):
-    """Runs the one block of an export's README in a folder of its own; returns what it printed."""
+    """Runs the only block of an export's README in another folder; returns what it printed."""
     (shown,) = blocks(folder / "README.md")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -150,13 +150,13 @@ def output_of_readme(folder, tmp_path):
 
 
 def shown_text(folder):
-    """Returns the line that the example of an export's README translates."""
+    """Returns the input line of the example in an export's README."""
     (shown,) = blocks(folder / "README.md")
     return re.search(r"(?:echo |constant\(\[|encode\()(['\"]?)(.+?)\1(?: \||\)|\])", shown.text)[2] + "\n"
 
 
 def decoded(tiny_run, tmp_path, lines, method):
-    """Returns what `t2t-decoder` writes for lines."""
+    """Returns the output of `t2t-decoder` for lines."""
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text(lines)
     flags = [f"--decode_from_file={source}", f"--decode_to_file={target}", f"--decode_method={method}"]
@@ -166,7 +166,7 @@ def decoded(tiny_run, tmp_path, lines, method):
 
 @pytest.mark.parametrize("found", [True, False])
 def test_a_run_directory_alone_is_exported(tiny_run, tmp_path, monkeypatch, found):
-    """On the data in the default folder if it is the run's, else on texts made of its vocabulary."""
+    """Compared on the data in the default folder if it is the run's, else on random texts of the run's vocabulary."""
     default = tiny_run.data_dir if found else tmp_path / "nothing"
     monkeypatch.setattr(exporting, "DEFAULT_DATA_DIR", str(default))
     folder = tmp_path / "export"

@@ -1,4 +1,4 @@
-"""`t2t-exporter --format=huggingface` as it is typed, with the other library."""
+"""`t2t-exporter --format=huggingface` on the command line, with transformers itself."""
 
 import json
 
@@ -28,7 +28,7 @@ IMPORT = "t2t-import --from=huggingface --model_dir=opus --output_dir=imported\n
 
 
 def test_the_commands_of_the_page(tmp_path):
-    """An imported translator goes back and comes again; its card runs as it stands."""
+    """An imported translator is exported and imported again; the code of its model card runs unchanged."""
     marian.write_model(tmp_path / "opus")
     shown = block("export-huggingface", page=ROOT / "docs/exporting.md")
     shown = shown.replace("--format=huggingface", "--format=huggingface --parity_lines=12")

@@ -1,4 +1,4 @@
-"""`python -m tests.faults`: what it counts, and that each command survives once; by hand it is tried more often."""
+"""`python -m tests.faults`: its counts, and one injection into each command; more are run by hand."""
 
 import contextlib
 import itertools
@@ -92,30 +92,30 @@ def test_folders_are_told_apart_by_everything_but_the_time(tmp_path):
 
 
 class Unharmed:
-    """A process that ends as if nothing had been done to it, whatever is done to it."""
+    """A process that ends normally, whatever is done to it."""
 
     def __init__(self, log):
         self.log, self.ended = log, False
         log.write_text("done\n")
 
     def send(self, number):
-        """Does not arrive."""
+        """Does nothing."""
 
     def end(self):
-        """Does not arrive."""
+        """Does nothing."""
 
     def wait(self, seconds=0.0):
-        """Ends well."""
+        """Returns exit status 0."""
         self.ended = True
         return 0
 
     def waited(self, until, seconds=0.0):
-        """Has nothing to wait for."""
+        """Does not wait."""
         return True
 
 
 class UnharmedBench:
-    """Stands for `Bench`: its processes make what they should."""
+    """Replaces `Bench`; its processes produce the expected results."""
 
     def __init__(self, folder, job="training"):
         self.job, self._folder = Job(job, folder / "materials"), folder
@@ -138,17 +138,17 @@ class UnharmedBench:
         return out, self.start(out)
 
     def go_on(self, out, keep=False, **believed):
-        """All is well."""
+        """Reports no error."""
         return ""
 
     def clocks_jumped(self, out):
-        """No clock has."""
+        """Returns False."""
         return False
 
 
 @pytest.mark.parametrize("fault", [*harness.faults("training"), *harness.NEED_A_MOUNT])
 def test_a_fault_that_does_not_happen_is_not_survived(fault, tmp_path, monkeypatch):
-    """Signals do not arrive, disks have room, folders can be written, clocks do not jump, nothing is in the way."""
+    """If a signal, a full or read-only disk, a clock jump or an obstacle has no effect, nothing counts as survived."""
     monkeypatch.setattr(disks, "_mounted", lambda *arguments: contextlib.nullcontext())
     monkeypatch.setattr(disks.subprocess, "run", lambda *arguments, **settings: None)
     inject = ({**harness.faults("training"), **harness.NEED_A_MOUNT})[fault]

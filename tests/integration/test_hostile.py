@@ -1,4 +1,4 @@
-"""Folders of a stranger: nothing in them is executed, nothing outside them is read, and nobody waits for them."""
+"""Untrusted folders: no code in them is executed, no file outside them is read, and nothing blocks on them."""
 
 import io
 import json
@@ -27,7 +27,7 @@ from tests.faults.damage import contents_of
 from tests.faults.damaged import READERS, kind_of, make, resumed, trained_from
 
 HOSTILE = (None, -1, 3, 1e400, "x", "../../etc/passwd", [], {}, [[{}]], {"x": [None]}, True)
-"""What stands in place of a value."""
+"""Values that replace a valid one."""
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def tree(tmp_path):
 
 @pytest.fixture
 def evil(tmp_path):
-    """Something to unpickle that leaves a mark; the mark."""
+    """An object that creates a folder when it is unpickled, and the folder's path."""
 
     class Evil:
         def __reduce__(self):
@@ -47,7 +47,7 @@ def evil(tmp_path):
 
 
 def refuses(reader, tree, file):
-    """Whether a reader ends in an error that names a file; it does not wait for ever, and reads nothing else."""
+    """Whether a reader raises an error that names the file; it must not block or read another file."""
     try:
         reader(tree)
     except UserError as error:
@@ -60,7 +60,7 @@ def refuses(reader, tree, file):
 
 @pytest.mark.parametrize("what", ["link", "pipe"])
 def test_no_file_leads_out_of_its_folder(tree, tmp_path, what):
-    """Every file in turn is a link to a copy of it elsewhere, or a pipe that nobody writes to."""
+    """Replaces each file in turn by a link to a copy elsewhere, or by a pipe that nobody writes to."""
     for name in contents_of(tree.folder):
         kind, file, copy = kind_of(name), tree.folder / name, tmp_path / "copy"
         if kind is None or name.startswith("out"):
@@ -108,7 +108,7 @@ def test_a_lock_that_is_a_link_empties_no_file(tmp_path):
 
 @pytest.mark.slow
 def test_nothing_but_what_is_named_is_opened_begun_or_unpickled(tiny_run, tmp_path, monkeypatch):
-    """A run and its data, moved to another place, serve every command; the raw files they remember are left alone."""
+    """Commands work with a run and data that were moved, and never open the recorded raw files."""
     given = tmp_path / "given"
     shutil.copytree(tiny_run.output_dir, given / "run")
     shutil.copytree(tiny_run.data_dir, given / "data")
@@ -124,7 +124,7 @@ def test_nothing_but_what_is_named_is_opened_begun_or_unpickled(tiny_run, tmp_pa
         assert eval_command.main(["t2t-eval", run, data, "--checkpoint=averaged"]) == 0
     assert outside(events, given, asked, out) == set()
     assert (programs(events), unpickled(events), executed(events, given)) == (set(), set(), set())
-    with audited() as events:  # what would be seen
+    with audited() as events:  # the audit does record such events
         (tiny_run.raw_dir / "dev.source").read_text()
         exec(compile("", given / "run/code.py", "exec"))
         pickle.loads(pickle.dumps(os.mkdir))
@@ -153,7 +153,7 @@ def test_an_array_of_pickles_or_an_archive_is_no_shard(tree, evil):
 
 @pytest.mark.slow
 def test_a_run_names_no_code(tiny_run, tmp_path, capsys):
-    """Not as a model, a set, a problem, a vocabulary or a plug-in; code that lies in it is not found."""
+    """Neither as a model, set, problem, vocabulary nor plug-in; code in its folder is not imported."""
     run = shutil.copytree(tiny_run.output_dir, tmp_path / "run")
     for place in ("__init__.py", "sitecustomize.py", "text2text_files.py", "vocab/__init__.py", "plugin/__init__.py"):
         (run / place).parent.mkdir(exist_ok=True)
@@ -189,7 +189,7 @@ def leaves(value, path=()):
 
 
 def with_value(whole, path, value):
-    """A copy of JSON with another value in a place."""
+    """A copy of JSON with the value at a path replaced."""
     copy = json.loads(json.dumps(whole))
     place = copy
     for key in path[:-1]:
@@ -199,13 +199,13 @@ def with_value(whole, path, value):
 
 
 def hostile(file):
-    """Yields the path of each value in a sealed file, which then holds something else there; puts it back."""
+    """Replaces each value of a sealed file by hostile ones in turn; yields path and value, then restores the file."""
     whole = file.read_bytes()
     plain = {key: value for key, value in json.loads(whole).items() if key != "seal"}
     for number, path in enumerate(list(leaves(plain))[1:]):
         if path[:2] in (("splits", "train"), ("splits", "test")):
-            continue  # as in dev
-        for value in (HOSTILE * 2)[number % len(HOSTILE) :][: len(HOSTILE) : 4]:  # a quarter, the next another one
+            continue  # the same as dev
+        for value in (HOSTILE * 2)[number % len(HOSTILE) :][: len(HOSTILE) : 4]:  # a rotating quarter
             with edited(file) as values:
                 values.clear()
                 values.update(with_value(plain, path, value))
@@ -214,7 +214,7 @@ def hostile(file):
 
 
 def complaint(read, path, value):
-    """What a hostile value makes of reading: nothing where it is read or refused in a line."""
+    """Calls `read`; returns an error text, "" if it succeeds or raises a T2TError."""
     try:
         read()
     except T2TError:
@@ -226,7 +226,7 @@ def complaint(read, path, value):
 
 @pytest.mark.slow
 def test_hostile_values_of_a_record_are_answered_in_a_line(tree):
-    """Up to where its model would be built."""
+    """Up to the point where the model would be built."""
     file = tree.folder / "run/run.json"
     found = {complaint(lambda: load(file.parent, "nowhere"), path, value) for path, value in hostile(file)} - {""}
     assert not found, "\n".join(sorted(found))

@@ -1,4 +1,4 @@
-"""`t2t-import`: models that other toolkits left, decoded and trained on by the commands a user types."""
+"""`t2t-import`: models of other toolkits are imported, decoded and fine-tuned on the command line."""
 
 import json
 import re
@@ -115,7 +115,7 @@ def test_the_walk_through_of_marians_own_translator_and_back(tmp_path):
     done = execute("bash", block("import-marian-native", page=ROOT / "docs/importing.md"), tmp_path)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert len((tmp_path / "dev.tgt").read_text().split("\n")) == 3
-    with np.load(tmp_path / "back/model.npz") as archive:  # padding is its first row, the others are as they were
+    with np.load(tmp_path / "back/model.npz") as archive:  # row 0 is padding, the others are unchanged
         for name, array in arrays.items():
             rows = archive[name].T[1:].T if name.endswith("logit_out_b") else archive[name]
             np.testing.assert_array_equal(rows[1:] if name == "Wemb" else rows, array)
@@ -143,7 +143,7 @@ def test_the_walk_through_of_nllb(tmp_path):
     for name in ("before.tgt", "back.src"):
         assert len((tmp_path / name).read_text().splitlines()) == lines
     assert len((tmp_path / "scores.txt").read_text().splitlines()) == len(marian.CORPUS["source"])
-    # The script beside the graphs reads and writes the languages of the run.
+    # The script next to the graphs handles the run's languages.
     translator = t2t.load(tmp_path / "imported", target_language="deu_Latn")
     (expected,) = translator.translate(["the small dog"], decode_method="greedy")[0]
     found = execute("bash", "echo the small dog | python exported/translate.py", tmp_path)
@@ -164,7 +164,7 @@ def test_a_model_with_languages_is_adapted_and_exported(tmp_path, kind):
     (vocabulary,) = (run / "vocab").glob("*.pieces")
     problem = ["--problem=text2text_files", f"--vocab_file={vocabulary}", *flags, data]
     assert datagen.main(["t2t-datagen", *problem, *raw]) == 0
-    # Adapters need the hparams of the network, of which a run of mBART has the language that it begins with.
+    # Adapters need the hparams of the network; for mBART they include the language that outputs begin with.
     overrides = RunDir.open(run).record.overrides
     train = [
         "t2t-trainer", data, f"--output_dir={tmp_path / 'adapted'}", f"--warm_start_from={run}",
@@ -179,7 +179,7 @@ def test_a_model_with_languages_is_adapted_and_exported(tmp_path, kind):
     lines.write_text("\n".join(marian.CORPUS["source"][:4]) + "\n")
     export = ["t2t-exporter", f"--output_dir={tmp_path / 'adapted'}", f"--parity_file={lines}", "--data_dir="]
     assert exporter.main([*export, f"--export_dir={tmp_path / 'fast'}", "--format=ctranslate2"]) == 0
-    # What the README shows writes what the run writes, but for its beam search.
+    # The README's example gives the same output as the run, apart from beam search.
     (shown,) = [one.text for one in blocks(tmp_path / "fast/README.md") if one.language == "python"]
     done = execute("python", re.sub(r"beam_size=\d+", "beam_size=1", shown), tmp_path)
     assert done.returncode == 0, done.stderr

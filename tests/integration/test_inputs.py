@@ -1,4 +1,4 @@
-"""Images and sound, to text and to classes, learnt, evaluated and decoded by the commands that a user types."""
+"""Images and sound to text and classes: training, evaluation and decoding on the command line."""
 
 import json
 import re
@@ -98,7 +98,7 @@ def usr_dir(tmp_path_factory):
 
 
 def learnt(usr_dir, folder, problem, *model, steps=120):
-    """Trains by one command; returns what every other command needs, and the last figures of dev."""
+    """Trains with one command; returns the flags for all other commands, and the last value of each logged figure."""
     flags = [f"--t2t_usr_dir={usr_dir}", f"--data_dir={folder}/data", f"--output_dir={folder}/run"]
     training = [*flags, f"--problem={problem}", *model, f"--train_steps={steps}", "--generate_data", "--worker_cpu=1"]
     assert trainer.main(["t2t-trainer", *training, "--random_seed=1"]) == 0
@@ -107,7 +107,7 @@ def learnt(usr_dir, folder, problem, *model, steps=120):
 
 
 def told(folder):
-    """The share of dev's lines that are decoded rightly."""
+    """The fraction of dev lines that are decoded correctly."""
     lines = (folder / "out").read_text().split()
     return sum(line == right for line, right in zip(lines, ["red", "green", "blue"] * 4, strict=True)) / 12
 
@@ -164,7 +164,7 @@ def test_to_classes(usr_dir, tmp_path, capsys, problem, model, changes):
 
 
 def test_a_dry_run_counts_sound_as_batches_do(usr_dir, tmp_path, capsys):
-    """By 10 ms, of which tones have 15 in the mean."""
+    """In frames of 10 ms; a tone has 15 on average."""
     model = ("--model=transformer_encoder", "--hparams_set=transformer_tiny", f"--hparams={SMALL},batch_size=96")
     flags, _ = learnt(usr_dir, tmp_path, "tone_to_class", *model, steps=1)
     assert re.search(r" = 96 an update, about [67] example\(s\)$", capsys.readouterr().err, re.M)

@@ -1,4 +1,4 @@
-"""The tests of JAX, in a process with Keras on it, which compares with what TensorFlow computes here."""
+"""Runs the tests on JAX in a separate process, which compares with TensorFlow's results from this process."""
 
 import importlib
 import importlib.util
@@ -35,7 +35,7 @@ def test_every_model_learns_and_decodes_on_jax_as_on_tensorflow(tmp_path):
 @pytest.mark.exhaustive
 @pytest.mark.skipif(importlib.util.find_spec("jaxlib") is None, reason="JAX is not installed")
 def test_what_holds_of_updates_holds_on_jax(tmp_path):
-    """By hand, however they are cut; dropout, mixtures and statistics."""
+    """Runs the equivalence tests of updates, dropout, mixtures and statistics."""
     parts = ("updates", "dropout", "mixture", "statistics")
     run_on_jax(tmp_path, *(f"tests/equivalence/test_equivalence_{part}.py" for part in parts))
 
@@ -48,7 +48,7 @@ def test_the_first_line_of_the_readme_translates_on_jax(tmp_path):
 
 @pytest.fixture
 def flags(tiny_run, tmp_path, monkeypatch):
-    """Of runs on JAX that do not evaluate."""
+    """Flags of training on JAX without evaluation."""
     monkeypatch.setenv("KERAS_BACKEND", "jax")
     monkeypatch.setenv("T2T_CACHE", str(tmp_path / "cache"))
     return workers.flags_of(tiny_run)
@@ -57,7 +57,7 @@ def flags(tiny_run, tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("jaxlib") is None, reason="JAX is not installed")
 def test_two_workers_are_one_process_of_two_replicas(flags, tmp_path):
-    """Batches of any shape, which they agree on: the same bits."""
+    """Bitwise equal, with batches of different shapes, which the workers agree on."""
     flags = [*flags, "--train_steps=4", "--hparams=effective_batch_size=1024"]
     expected = workers.alone(flags, tmp_path / "alone")
     statuses, written = workers.finish(workers.start([*flags, f"--output_dir={tmp_path / 'together'}"], 2))
@@ -87,7 +87,7 @@ def test_a_worker_that_is_killed_stopped_or_refused_ends_all(flags, tmp_path):
 
 
 def compare(folder, *subjects):
-    """Computes the cases of subjects on TensorFlow, and runs the tests that compare JAX's with them."""
+    """Computes the cases of some subjects on TensorFlow, and runs the tests that compare JAX with them."""
     for subject in subjects:
         for name, compute in importlib.import_module(f"tests.on_jax.{subject}_cases").CASES.items():
             assert not (folder / f"{name}.npz").exists(), f"two cases are called {name}"
@@ -97,7 +97,7 @@ def compare(folder, *subjects):
 
 
 def run_on_jax(folder, *options, **variables):
-    """Runs tests in a process of JAX, with the programs that it compiles in a folder."""
+    """Runs tests in a process with the JAX backend, whose compiled programs are cached in `folder`."""
     environment = {**os.environ, "KERAS_BACKEND": "jax", "T2T_CACHE": str(folder / "cache"), **variables}
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", *options, "-n", "0", "-p", "no:cacheprovider"],

@@ -1,4 +1,4 @@
-"""A problem of a kind that the model does not take is refused by name before anything is made."""
+"""A problem whose features the model does not accept is refused before anything is written."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A model that is decoded by mask-predict is trained, resumed, evaluated, decoded, scored, served and exported."""
+"""Training, resuming, evaluation, decoding, scoring, serving and export of a mask-predict model."""
 
 import json
 from pathlib import Path
@@ -23,12 +23,12 @@ HPARAMS = TINY.replace(",beam_size=2", "").replace("hidden_size=16,filter_size=3
 
 
 class Flags(list):
-    """What a command that needs run and data is given."""
+    """Flags for a command that needs the run and its data."""
 
     def __init__(self, flags, train):
         super().__init__(flags)
         self.train = train
-        """What the trainer was given, except for the folder and the steps."""
+        """Flags of the trainer, except for the output folder and the number of steps."""
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def folder_of(flags):
 
 
 def test_a_resumed_run_masks_the_same_words(flags, tmp_path):
-    """Bit for bit: masks are a function of the seed, as those of dropout."""
+    """The weights are bitwise equal: masks depend on the seed, like those of dropout."""
     for steps in (20, 40):
         own = [f"--output_dir={tmp_path}", "--eval_steps=0", f"--train_steps={steps}"]
         assert trainer.main(["t2t-trainer", *flags.train, *own]) == 0

@@ -1,4 +1,4 @@
-"""Two problems that one model learns at once, by the commands that a user types."""
+"""One model learns two problems at once, on the command line."""
 
 import json
 import shutil
@@ -58,7 +58,7 @@ def test_each_problem_is_decoded_by_a_conversion_of_its_own(run, tmp_path):
     copied = shutil.copytree(run, tmp_path / "run")
     for name in (COPY, REVERSE):
         expected = t2t.load(copied, problem=name).translate(["1 0 1"], decode_method="greedy")[0][0].ids
-        for _ in range(2):  # converted, and kept
+        for _ in range(2):  # converted first, then loaded from the cache
             fast = t2t.load(copied, problem=name, engine="ctranslate2")
             assert fast.translate(["1 0 1"], decode_method="greedy")[0][0].ids == expected
 

@@ -1,4 +1,4 @@
-"""`python -m tests.mutation`: its table fits the code and runs of tests are read correctly; run by hand as a whole."""
+"""`python -m tests.mutation`: its table matches the code, and test results are read correctly; run by hand in full."""
 
 import ast
 
@@ -12,7 +12,7 @@ from tests.mutation.trial import PytestRun, read_run, results
 
 def test_every_mutation_fits_the_code():
     for mutation in MUTATIONS:
-        mutation.broken_source()  # raises where the text is gone, or where the file would be no Python
+        mutation.broken_source()  # raises if the text is gone or the result is not valid Python
 
 
 def test_every_package_has_a_mutation():
@@ -44,7 +44,7 @@ def example(**changes):
 @pytest.fixture
 def copy(tmp_path):
     (tmp_path / "t2t").mkdir()
-    (tmp_path / "t2t" / "__init__.py").touch()  # or an installed t2t would be imported
+    (tmp_path / "t2t" / "__init__.py").touch()  # else an installed t2t would be imported
     (tmp_path / "t2t" / "sum.py").write_text("def total(a, b):\n    return a + b\n")
     (tmp_path / "test_sum.py").write_text(
         "from t2t.sum import total\n\n\ndef test_total():\n    assert total(2, 3) == 5\n\n\n"
@@ -71,7 +71,7 @@ def test_a_mutation_that_does_not_fit_says_why(copy, changes, reason):
 
 @pytest.mark.exhaustive
 def test_verdicts_of_runs(copy):
-    """One mutation each that is caught, survives, is no longer imported, and does not fit; the copy stays as it was."""
+    """Mutations that are caught, survive, break imports or do not match; the copy is unchanged afterwards."""
     mutations = [
         example(),
         example(name="unnoticed", tests=("test_sum.py::test_zero",)),

@@ -1,4 +1,4 @@
-"""The Playground in a real browser: what models write, how they are asked, what is shown of it and kept."""
+"""The Playground in a real browser: requests, outputs, figures and the state that it keeps."""
 
 import math
 import os
@@ -16,7 +16,7 @@ from tests.pictures import save_picture
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SEARCH = {"beam_size": 4, "alpha": 10}
-"""So much length penalty that a model of few updates writes words."""
+"""A strong length penalty, so that a model of few updates writes any words."""
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_after_another_piece_is_forced_all_that_is_shown_belongs_to_the_new_text
     (score,) = translator.score([("7 8 9", new)])
     assert float(panel.locator("dd.log-probability").inner_text()) == pytest.approx(score, abs=2e-3)
     assert float(ranked.locator(".log-prob").first.inner_text()) == pytest.approx(score, abs=2e-3)
-    page.mouse.move(0, 0)  # a piece under the pointer shows its own lines alone
+    page.mouse.move(0, 0)  # under the pointer a piece shows only its own lines
     assert lines_of(panel) == expected_lines(translator.attend("7 8 9", new).maps["encoder"].weights[0])
     choose(panel, "Attention", "Encoder-decoder attention")
     assert lines_of(panel) == expected_lines(translator.attend("7 8 9", new).maps["encoder_decoder"].weights[0])
@@ -80,7 +80,7 @@ def test_after_another_piece_is_forced_all_that_is_shown_belongs_to_the_new_text
 
 
 def asked(page, insight, **parameters):
-    """Opens the Playground with what an address says, and waits until one model has answered; returns its panel."""
+    """Opens the Playground with the URL's parameters, waits until one model has answered, and returns its panel."""
     query = urllib.parse.urlencode({"a": "a@", "text": "7 8 9", **SEARCH, **parameters}, doseq=True)
     page.goto(f"{insight}playground?{query}")
     return answered(page)
@@ -162,7 +162,7 @@ def test_a_phrase_is_marked_with_the_mouse(page, insight):
 
 def test_how_it_is_searched_is_set_by_fields_and_kept_in_the_address(page, insight, translator):
     panel = asked(page, insight)
-    assert page.get_by_label("Beam size").is_visible()  # what the address asks for is seen
+    assert page.get_by_label("Beam size").is_visible()  # parameters in the URL are visible
     assert page.get_by_label("Beam size").get_attribute("placeholder") == "2"
     assert page.get_by_label("Temperature").is_disabled()
     page.get_by_label("Beam size").fill("3")
@@ -246,7 +246,7 @@ def test_a_view_is_kept_as_a_file_that_needs_nobody(page, insight, tmp_path):
 
 @pytest.fixture
 def shown_run(insight):
-    """A service, one of its models and a text; where the documentation is drawn, of the English run T2T_RUN."""
+    """A server, one of its models and a text; to draw the documentation, of the English run T2T_RUN."""
     if "T2T_RUN" not in os.environ:
         yield insight, "a", "7 8 9"
         return
@@ -255,7 +255,7 @@ def shown_run(insight):
 
 
 def test_pictures_for_the_documentation_can_be_drawn(browser, shown_run, tmp_path):
-    """With T2T_IMAGES=docs and T2T_RUN=RUN it draws those that are in the documentation again."""
+    """With T2T_IMAGES=docs and T2T_RUN=RUN it redraws the pictures of the documentation."""
     address, model, text = shown_run
     page = browser.new_page(viewport={"width": 900, "height": 880})
     page.set_default_timeout(180_000)
@@ -279,7 +279,7 @@ def test_pictures_for_the_documentation_can_be_drawn(browser, shown_run, tmp_pat
 
 
 def test_mistakes_are_said_in_the_page(browser, insight):
-    page = browser.new_page()  # the browser itself complains of the status
+    page = browser.new_page()  # a plain page: the browser logs an error for the status
     page.goto(f"{insight}playground")
     page.get_by_label("Text").fill("1 2")
     page.get_by_label("Output").fill("1 " * 3000)

@@ -25,7 +25,7 @@ def test_importing_and_listing_load_neither_tensorflow_nor_keras():
 
 
 def digits(folder):
-    """Generates the data of a small problem: names to train by, options of the problem, the data's folder."""
+    """Generates the data of a small problem; returns training arguments, problem options and the data folder."""
     options = dict(flag.removeprefix("--").split("=") for flag in write_digits(folder))
     problem, data_dir = options.pop("problem"), folder / "data"
     t2t.generate_data(problem, data_dir, **options)
@@ -91,7 +91,7 @@ def test_mistakes_are_what_the_page_says(tmp_path):
 
 @pytest.mark.exhaustive
 def test_the_program_of_the_page_runs(tmp_path):
-    """With four updates for each training."""
+    """With four updates per training."""
     (tmp_path / "examples").symlink_to(ROOT / "examples", target_is_directory=True)
     page = block("program", page=ROOT / "docs/python.md")
     short = re.sub(r"(train_steps|log_every|eval_every)=\d+", r"\1=4", page)
@@ -106,7 +106,7 @@ def test_the_program_of_the_page_runs(tmp_path):
 
 @pytest.mark.exhaustive
 def test_the_notebook_runs_and_shows_what_it_says(tmp_path):
-    """With four updates: what is stored is of its own number of them."""
+    """With four updates; the stored outputs are of the notebook's own number of updates."""
     stored, found = nbformat.read(WALK, as_version=4), executed(tmp_path, updates=4)
     for before, now in zip(stored.cells, found.cells, strict=True):
         if before.cell_type == "code":
@@ -117,12 +117,12 @@ def test_the_notebook_runs_and_shows_what_it_says(tmp_path):
 
 
 def kinds(cell):
-    """What a cell shows: kinds of results and pictures; what is told on the way may be cut otherwise."""
+    """The kinds of results and pictures that a cell shows; printed text may be split differently."""
     return [sorted(output.data) for output in cell.outputs if "data" in output]
 
 
 def test_names_of_installed_plug_ins_are_listed(tmp_path):
-    """As the page on problems has it: an entry point, and no other word."""
+    """Only through an entry point, as in docs/new_problem.md."""
     (tmp_path / "their_set.py").write_text(
         "import t2t\n\n\n@t2t.register_hparams\ndef their_tiny():\n"
         '    """A set of theirs."""\n    return t2t.HParams()\n'
@@ -146,7 +146,7 @@ def test_names_of_a_folder_are_listed():
 @pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore:__array__ implementation doesn't:DeprecationWarning")  # Keras saving weights
 def test_callbacks_of_keras_work_and_change_no_weight(tmp_path):
-    """Four updates with an evaluation after every second one, stopped in the middle by a callback and resumed."""
+    """Four updates with an evaluation every two, stopped half-way by a callback and resumed."""
     names, options, data_dir = digits(tmp_path)
 
     def train(folder, **given):

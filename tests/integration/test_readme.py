@@ -1,4 +1,4 @@
-"""The README keeps its word: its commands run, its table is complete, its code is the project's, its links lead on."""
+"""The README is correct: its commands run, its table is complete, its code is up to date, its links work."""
 
 import ast
 import gzip
@@ -28,7 +28,7 @@ GERMAN = ("ein", "Mann", "Frau", "Hund", "rennt", "sitzt", "in", "das", "rote", 
 
 @pytest.fixture
 def folder(tmp_path):
-    """What the commands find in a checkout, and small corpora under the names that they ask for."""
+    """A folder like a checkout, with small corpora under the names that the commands use."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "raw").mkdir()
     for stem, lines in (("train", 300), ("val", 12), ("test_2016_flickr", 9)):
@@ -47,7 +47,7 @@ def write_corpus(source, target, lines):
 
 
 def run(folder, name, short=False):
-    """Executes the block of a name; returns what it wrote to stdout."""
+    """Executes a named block; returns its standard output."""
     language = next(one.language for one in blocks() if (one.kind, one.name) == ("run", name))
     done = execute(language, shortened(block(name)) if short else block(name), folder)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
@@ -77,14 +77,14 @@ def test_listing(folder):
 
 @pytest.fixture
 def with_run(folder, tiny_run):
-    """A small run where the commands look for the quickstart's."""
+    """A folder with a small run in place of the quickstart's."""
     (folder / "quickstart").mkdir()
     (folder / "quickstart/run").symlink_to(tiny_run.output_dir, target_is_directory=True)
     return folder
 
 
 def answers_in(printed):
-    """Yields JSON objects and plain texts that were printed one after the other."""
+    """Yields the JSON objects and plain texts of an output in order."""
     while printed:
         if printed.startswith("{"):
             answer, end = json.JSONDecoder().raw_decode(printed)
@@ -115,7 +115,7 @@ def test_serve(with_run):
 
 @pytest.mark.slow
 def test_constrain(folder):
-    """A run that has learnt nothing, but can spell everything, stands for the quickstart's."""
+    """With an untrained run, which can spell everything, in place of the quickstart's."""
     sides = (("source", "src"), ("target", "tgt"))
     files = {f"{split}_{side}": str(folder / f"{split}.{end}") for split in ("train", "dev") for side, end in sides}
     t2t.generate_data("text2text_files", folder / "data", vocab_size=320, **files)
@@ -154,7 +154,7 @@ def test_align(with_run):
 
 @pytest.mark.slow
 def test_multi30k(folder):
-    """Six updates of a model of width 16 on 300 made-up pairs stand for the long training; the rest is as it is."""
+    """The long training is replaced by six updates of a model of width 16 on 300 made-up pairs."""
     printed = run(folder, "multi30k", short=True)
     assert re.search(r"BLEU = [\d.]+ .*\| nrefs:1\|case:mixed\|eff:no\|tok:13a\|smooth:exp\|version:", printed)
     assert len(lines_of(folder / "test.de")) == 9
@@ -167,7 +167,7 @@ def test_multi30k(folder):
 
 @pytest.mark.slow
 def test_own_files(folder):
-    """Six updates of a model of width 16 on 300 made-up pairs stand for the long training; the rest is as it is."""
+    """The long training is replaced by six updates of a model of width 16 on 300 made-up pairs."""
     run(folder, "own-files", short=True)
     assert len(lines_of(folder / "dev.out")) == 12
     printed = run(folder, "export").splitlines()
@@ -197,7 +197,7 @@ def test_own_files(folder):
 
 @pytest.mark.slow
 def test_pretraining(folder):
-    """Six updates of a model of width 16 on made-up texts stand for the long trainings; the rest is as it is."""
+    """The long trainings are replaced by six updates of a model of width 16 on made-up texts."""
     texts = lines_of(folder / "train.src")
     for name, rows in (("train", texts[:250]), ("dev", texts[250:])):
         (folder / f"texts.{name}").write_text("".join(f"{row}\n" for row in rows))
@@ -213,7 +213,7 @@ def test_pretraining(folder):
 
 @pytest.mark.slow
 def test_paper(folder):
-    """The line that reports, as it is, on a run of twelve updates of a model of width 16 on 300 made-up pairs."""
+    """The unchanged block runs on twelve updates of a model of width 16, trained on 300 made-up pairs."""
     own_files = shortened(block("own-files")).splitlines()[0].replace("train_steps=6", "train_steps=12")
     trained = execute("bash", own_files.replace("--output_dir=mine", "--output_dir=base"), folder)
     assert trained.returncode == 0, trained.stderr
@@ -228,7 +228,7 @@ def test_paper(folder):
 
 @pytest.mark.slow
 def test_parsing(folder):
-    """Six updates of a model of width 16 on made-up trees stand for the long training; the rest is as it is."""
+    """The long training is replaced by six updates of a model of width 16 on made-up trees."""
     rng = random.Random(0)
     for name, size in (("train", 200), ("dev", 10)):
         pairs = [(rng.choice(("a", "the")), rng.choice(("dog", "cat"))) for _ in range(size)]
@@ -244,7 +244,7 @@ def test_parsing(folder):
 
 @pytest.mark.slow
 def test_speech(folder):
-    """Six updates of models of width 16 on tones of 20 to 30 ms stand for the long trainings; the rest is as it is."""
+    """The long trainings are replaced by six updates of models of width 16 on tones of 20 to 30 ms."""
     rng = random.Random(0)
     for split, size in (("train", 40), ("dev", 4)):
         lines = []
@@ -269,7 +269,7 @@ def test_speech(folder):
 
 @pytest.mark.slow
 def test_video(folder):
-    """Six updates of models of width 16 on made-up digits stand for the long trainings; the rest is as it is."""
+    """The long trainings are replaced by six updates of models of width 16 on made-up digits."""
     rng = np.random.default_rng(0)
     for stem, size in (("train", 60), ("t10k", 5)):
         images, labels = rng.integers(0, 256, (size, 28, 28)), rng.integers(0, 10, size)
@@ -291,7 +291,7 @@ def test_video(folder):
 
 @pytest.mark.slow
 def test_own_problem_and_python(folder):
-    """As it is, training included: the small model learns to read phrases backwards."""
+    """Unchanged, training included: the small model learns to reverse phrases."""
     printed = run(folder, "own-problem")
     assert float(re.search(r"accuracy_per_sequence = ([\d.]+)", printed)[1]) >= 0.9
     translated, score = run(folder, "python").splitlines()
@@ -304,7 +304,7 @@ def test_own_problem_and_python(folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("split", ["dev", "test"])
 def test_quickstart_learns_what_it_promises(split, quickstart):
-    """On a thousand phrases that training never saw, at least 98 of 100 are right to the last character."""
+    """At least 98 % of a thousand unseen phrases are translated exactly."""
     done = execute(
         "bash", f"t2t-decoder --output_dir=run --data_dir=data --decode_split={split} --decode_to_file={split}.out",
         quickstart,
@@ -317,7 +317,7 @@ def test_quickstart_learns_what_it_promises(split, quickstart):
 
 @pytest.fixture(scope="module")
 def quickstart(tmp_path_factory):
-    """What the README's first line leaves behind: of a run that was just made, or of one made here."""
+    """A folder with the run and data of the README's first line, from T2T_QUICKSTART or made here."""
     folder = tmp_path_factory.mktemp("quickstart")
     if made := os.environ.get("T2T_QUICKSTART"):
         for name in ("run", "data"):
@@ -353,7 +353,7 @@ def test_files_shown_are_the_projects():
 
 
 def without_comments(source):
-    """Returns Python source without comments and without the docstring at its head."""
+    """Returns Python source without comments and without the module docstring."""
     comments = [t for t in tokenize.generate_tokens(io.StringIO(source).readline) if t.type == tokenize.COMMENT]
     lines = source.splitlines()
     for token in comments:

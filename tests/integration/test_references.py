@@ -1,4 +1,4 @@
-"""Outputs are scored against the raw text of a split, whatever the vocabulary can say of it."""
+"""Outputs are scored against the raw text of a split, including words that are not in the vocabulary."""
 
 import json
 import re
@@ -15,12 +15,12 @@ from tests.builders import edited
 pytestmark = pytest.mark.slow
 
 STRANGE = 3
-"""So many of the references have a word that the vocabulary lacks, and another line two spaces."""
+"""Number of references with an unknown word; one more reference has a double space."""
 
 
 @pytest.fixture(scope="module")
 def strange(tiny_run, tmp_path_factory):
-    """Data for the tiny run, whose dev set is its own outputs made strange; gives flags, outputs and targets."""
+    """Data whose dev references are the tiny run's outputs, partly modified; returns flags, outputs and references."""
     folder = tmp_path_factory.mktemp("strange")
     raw = shutil.copytree(tiny_run.raw_dir, folder / "raw")
     sources = (raw / "dev.source").read_text().splitlines()
@@ -31,7 +31,7 @@ def strange(tiny_run, tmp_path_factory):
     flags = [flag for flag in tiny_run.train_flags if re.match(r"--(\w+_source|\w+_target|problem|vocab_kind)=", flag)]
     flags = [flag.replace(str(tiny_run.raw_dir), str(raw)) for flag in flags]
     assert datagen.main(["t2t-datagen", *flags, f"--data_dir={folder}/data"]) == 0
-    manifest = folder / "data" / "text2text_files" / "manifest.json"  # as if the files lay where the run knows them
+    manifest = folder / "data" / "text2text_files" / "manifest.json"  # as if made from the run's raw files
     with edited(manifest) as plain:
         plain.update(json.loads(json.dumps(plain).replace(str(raw), str(tiny_run.raw_dir))))
     return [f"--output_dir={tiny_run.output_dir}", f"--data_dir={folder}/data"], outputs, targets

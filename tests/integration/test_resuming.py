@@ -12,7 +12,7 @@ from tests.builders import edited
 
 @pytest.fixture
 def run(tiny_run, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))  # where data lies that nobody named
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))  # the default data folder is there
     return shutil.copytree(tiny_run.output_dir, tmp_path / "run")
 
 

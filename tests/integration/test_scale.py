@@ -1,4 +1,4 @@
-"""docs/scale.md: its files start workers that train together, its table is its formula."""
+"""docs/scale.md: its job files start workers that train together, and its table agrees with its formula."""
 
 import gzip
 import json
@@ -14,7 +14,7 @@ from tests.readme import ROOT, block, execute, shortened
 
 PAGE = ROOT / "docs/scale.md"
 RING_GB = {"8": (8, 300), "64": (8, 12.5), "512": (64, 12.5)}
-"""GPUs to the members of the ring that bounds them, and GB/s of its links."""
+"""Number of GPUs -> (members of the slowest ring, GB/s of its links)."""
 
 
 def test_the_table_is_the_formula():
@@ -56,12 +56,12 @@ values = parse(trainer.build_flags(), ["t2t-trainer", *sys.argv[1:]], "")
 found = find_cluster(values.worker_hosts, values.worker_index)
 print(values.problem, found.index, *found.addresses, file=open("started", "a"))
 """
-"""A trainer that only notes which worker it is."""
+"""A fake trainer that only records its worker index."""
 
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """A folder with an environment to activate, and programs that stand for those of a cluster."""
+    """A folder with a fake virtual environment and fake programs of a cluster."""
     (tmp_path / ".venv/bin").mkdir(parents=True)
     (tmp_path / "trainer.py").write_text(STAND_IN)
     program(tmp_path, "t2t-trainer", f'{sys.executable} {tmp_path}/trainer.py "$@" && exit "${{TRAINER_STATUS:-0}}"')
@@ -113,7 +113,7 @@ def test_slurm_starts_each_task_and_is_asked_again_when_a_worker_is_lost(machine
 
 @pytest.fixture
 def corpus(tmp_path):
-    """Three pairs of files to learn from, and one to evaluate on."""
+    """Three pairs of training files and one pair of dev files."""
     (tmp_path / "corpus").mkdir()
     for name in ("part-0", "part-1", "part-2", "dev"):
         for side in ("en", "de"):
@@ -178,7 +178,7 @@ from t2t.cli.common import parse
 values = parse(datagen.build_flags(), ["t2t-datagen", *sys.argv[1:]], "")
 print(values.problem, values.shard or "merge" * values.merge, values.train_source, file=open("started", "a"))
 """
-"""A command that only notes what it was to do."""
+"""A fake command that only records what it was asked to do."""
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_kubernetes_makes_the_shards(node, monkeypatch):
 
 @pytest.mark.slow
 def test_shards_as_shown(tmp_path):
-    """After the page's first example, whose run they decode with."""
+    """Follows the page's first example, whose run decodes the shards."""
     (tmp_path / "a.en").write_text("one hundred and seven\ntwelve\n\nthree\n")
     done = execute("bash", shortened(block("workers", page=PAGE)) + block("shards", page=PAGE), tmp_path)
     assert done.returncode == 0, done.stderr
@@ -233,12 +233,12 @@ from t2t.cli.common import parse
 values = parse(decoder.build_flags(), ["t2t-decoder", *sys.argv[1:]], "")
 print(values.output_dir, values.decode_to_file, values.shard or "merge" * values.merge, file=open("started", "a"))
 """
-"""A decoder that only notes what it is asked for."""
+"""A fake decoder that only records what it was asked to do."""
 
 
 @pytest.fixture
 def decoding_machine(machine):
-    """The same for decoders."""
+    """The folder of `machine` with a fake decoder."""
     (machine / "decoder.py").write_text(DECODER)
     program(machine, "t2t-decoder", f'exec {sys.executable} {machine}/decoder.py "$@"')
     return machine
@@ -247,7 +247,7 @@ def decoding_machine(machine):
 def test_tasks_of_an_array_are_shards_and_a_job_without_tasks_merges(decoding_machine, monkeypatch):
     job = block("decode.sbatch", "write", PAGE)
     (last,) = re.findall(r"--array=0-(\d+)", job)
-    monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "1")  # of an array that makes up for a missing part
+    monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "1")  # of an array that reruns one missing task
     for task in (last, ""):
         monkeypatch.setenv("SLURM_ARRAY_TASK_ID", task)
         assert subprocess.run(["bash", "-c", job], check=False).returncode == 0
@@ -266,7 +266,7 @@ def test_indexes_of_a_job_are_shards(decoding_machine, monkeypatch):
 
 @pytest.mark.exhaustive
 def test_back_translation_as_shown(tmp_path):
-    """Each training is six updates of a very small model; a line of the monolingual text is empty."""
+    """Each training is six updates of a tiny model; a line of the monolingual text is empty."""
     (tmp_path / "my_news").mkdir()
     (tmp_path / "raw").mkdir()
     (tmp_path / "my_news/__init__.py").write_text(block("my_news/__init__.py", "write", PAGE))

@@ -1,4 +1,4 @@
-"""`t2t-decoder --score_file` and `t2t-eval --choice_file` with a trained run, held to the Python API."""
+"""`t2t-decoder --score_file` and `t2t-eval --choice_file` with a trained run, compared with the Python API."""
 
 import io
 import random

@@ -1,4 +1,4 @@
-"""`t2t-server` as a process: real requests, real signals, nothing lost; and mistakes before anything is loaded."""
+"""`t2t-server` as a process: real requests and signals lose no answer; mistakes are found before loading."""
 
 import json
 import signal

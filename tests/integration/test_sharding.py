@@ -1,4 +1,4 @@
-"""`t2t-decoder --shard` and `--merge` with a trained run: the file of one machine, in whatever order and manner."""
+"""`t2t-decoder --shard` and `--merge` with a trained run: the output of one machine, whatever the order and flags."""
 
 import os
 import random
@@ -17,7 +17,7 @@ N_BEST = ("--n_best=2", "--output_format=jsonl")
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with 37 lines of digits, one of them blank and one too long, and beginnings of outputs."""
+    """A folder with 37 lines of digits, one of them blank and one too long, and target prefixes."""
     rng = random.Random(5)
     rows = [" ".join(rng.choices("0123456789", k=rng.randint(1, 9))) for _ in range(37)]
     rows[3], rows[20] = " ", " ".join(rng.choices("0123456789", k=60))
@@ -83,7 +83,7 @@ def test_shards_are_the_file_of_one_machine_and_a_missing_one_is_named_with_its_
 def test_whatever_is_asked_for(run, folder, flags, monkeypatch):
     monkeypatch.chdir(folder)
     run("one", *flags)
-    for number in in_any_order(10):  # two more than windows
+    for number in in_any_order(10):  # two more shards than windows
         run("out", f"--shard={number}/10", *flags)
     run("out", "--merge", *flags)
     assert (folder / "out").read_bytes() == (folder / "one").read_bytes()

@@ -14,7 +14,7 @@ from t2t.inference.ctranslate2.engine import CTranslate2Engine
 
 @pytest.fixture
 def run(tiny_run, tmp_path):
-    """A copy of the run, for a shortlist to be kept in."""
+    """A copy of the run in which a shortlist may be stored."""
     return shutil.copytree(tiny_run.output_dir, tmp_path / "run")
 
 
@@ -24,7 +24,7 @@ def learn(run, tiny_run, *flags):
 
 @pytest.mark.slow
 def test_a_command_learns_it_and_the_others_use_it(run, tiny_run, tmp_path, capsys):
-    """Digits to the same digits backwards: the translation of each is itself, and with K = 1 there is no other."""
+    """Targets are reversed digits, so each digit translates to itself, and with K = 1 only to itself."""
     assert learn(run, tiny_run, "--frequent=0", "--translations=1") == 0
     printed = capsys.readouterr().out
     assert re.search(r"learned from 300 examples; dev: \d candidates for an input, among them 100\.0 % of", printed)

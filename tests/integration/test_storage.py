@@ -24,14 +24,14 @@ def server():
 
 @pytest.fixture
 def store(server, tmp_path, monkeypatch):
-    """The address of an empty bucket."""
+    """The URL of an empty bucket."""
     with bucket(server, monkeypatch, tmp_path / "cache") as address:
         yield address
 
 
 @pytest.fixture
 def another_machine(tmp_path, monkeypatch):
-    """Goes on as another machine would: with an empty cache and another process that asks the store."""
+    """Returns a function that simulates a change of machine: an empty cache and a new storage client process."""
 
     def go():
         monkeypatch.setenv("T2T_CACHE", str(tmp_path / f"cache {len(list(tmp_path.glob('cache*')))}"))
@@ -41,7 +41,7 @@ def another_machine(tmp_path, monkeypatch):
 
 
 def upload(server, folder, address):
-    """Copies a folder into a bucket, around t2t."""
+    """Copies a folder into a bucket without using t2t."""
     name, _, prefix = address.removeprefix("s3://").partition("/")
     for path in Path(folder).rglob("*"):
         if path.is_file():
@@ -51,12 +51,12 @@ def upload(server, folder, address):
 
 
 def same_data(server, address, folder):
-    """Whether a bucket holds the files of a folder of data, and nothing else."""
+    """Whether a bucket contains exactly the files of a data folder."""
     found = {name.rpartition("/")[2]: content for name, content in objects(server, address).items()}
     wanted = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".verified.json"}
     for manifest in (found, wanted):
         plain = json.loads(manifest.pop("manifest.json"))
-        for changing in ("raw_files", "options", "settings", "seal"):  # which have the paths of the raw files
+        for changing in ("raw_files", "options", "settings", "seal"):  # these depend on the paths of the raw files
             plain.pop(changing)
         manifest["manifest"] = plain
     return found == wanted

@@ -1,4 +1,4 @@
-"""The pages that watch and compare runs, in a real browser: what they show, keep, and let everybody use."""
+"""The studio pages in a real browser: what they show and store, and that they are accessible."""
 
 import re
 import shutil
@@ -27,12 +27,12 @@ OUTPUTS = {
     200: ["house one", "sleeps the cat", "dog a"],
     300: ["house one", "sleeps the dog", "<b>dog</b> a"],
 }
-"""By update, what the run wrote for the sentences."""
+"""Outputs of the run for the sentences, by update."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder of runs: three groups, one that trains, one whose name is markup, one with two checkpoints."""
+    """A folder of runs: three groups, a run in training, one whose name is HTML markup, one with two checkpoints."""
     folder = tmp_path_factory.mktemp("studio")
     write_runs(folder, 6, 400)
     write_run(folder / "live", 40, steps=1000)
@@ -46,7 +46,7 @@ def folder(tmp_path_factory):
 
 
 def add_noise(store):
-    """Saves the weights with noise as `averaged-noisy`, a system that translates otherwise."""
+    """Saves noisy weights as `averaged-noisy`, a system with different translations."""
     loaded, rng = store.load(500), np.random.default_rng(0)
     weights = {**loaded.model, **(loaded.ema or {})}
     noisy = {name: w + 0.3 * w.std() * rng.normal(size=w.shape).astype(w.dtype) for name, w in weights.items()}
@@ -60,7 +60,7 @@ def studio(folder):
 
 
 def wait_until(page, holds, what, seconds=120):
-    """Waits until a function of no arguments says so; the policy of the pages lets no text be run in them."""
+    """Waits until `holds()` is true; Playwright's own wait is blocked by the pages' content security policy."""
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, f"not within {seconds} s: {what}"
@@ -130,7 +130,7 @@ def test_hparams_that_differ_are_marked_and_others_are_a_tick_away(page, studio)
 
 
 def drawn(page, figure):
-    """Returns name, x and y of the curves of a chart, as Plotly has read them."""
+    """Returns name, x and y of the curves of a chart, as parsed by Plotly."""
     read = "plot => (plot._fullData || []).map(({name, x, y}) => ({name, x: [...x], y: [...y]}))"
     return page.locator(f'[data-figure="{figure}"] .plot').evaluate(read)
 
@@ -236,7 +236,7 @@ def test_the_outputs_of_a_sentence_show_what_changed_and_new_ones_come(page, stu
 
 
 def bars(page, chart):
-    """Returns how many examples each bar of a histogram has, by the length in its middle."""
+    """Returns the counts of a histogram's bars that are not empty, by their middle length."""
     read = "plot => [[...plot._fullData[0].x], [...plot._fullData[0].y]]"
     middles, counts = page.locator(f'[data-figure="{chart}"] .plot').evaluate(read)
     return {x: y for x, y in zip(middles, counts, strict=True) if y}
@@ -288,7 +288,7 @@ def test_pieces_of_a_vocabulary_are_sorted_and_found(page, studio):
 
 
 def test_a_run_whose_data_are_not_there_says_so(browser, studio):
-    page = browser.new_page()  # the browser itself complains of the status
+    page = browser.new_page()  # a plain page: the browser logs an error for the status
     page.goto(f"{studio}/data?of=live")
     page.locator("[role=alert]").wait_for()
     assert "no data of translate_ende_numbers" in page.locator("[role=alert]").inner_text()
@@ -305,7 +305,7 @@ def test_two_systems_are_compared_line_by_line(page, studio, pair):
     page.goto(f"{studio}/compare?a={pair[0]}&b={pair[1]}")
     page.get_by_role("button", name="Compare").click()
     page.wait_for_selector(".sentences li")
-    assert page.locator(".sentences li").count() == 6  # all that the dev set has
+    assert page.locator(".sentences li").count() == 6  # the whole dev set
     gains = page.locator(".sentences strong").all_inner_texts()
     numbers = [float(text.replace("\u2212", "-").replace("\u00b1", "")) for text in gains]
     assert numbers == sorted(numbers, reverse=True)
@@ -349,7 +349,7 @@ def test_a_checkpoint_is_looked_at_in_the_playground(page, studio):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", PATHS)
 def test_pages_are_for_everybody_and_fit_a_phone(browser, studio, path, scheme, pair):
-    """axe finds nothing against WCAG 2.2 A and AA, and at 390 pixels nothing is wider than the screen."""
+    """axe finds no violations of WCAG 2.2 A and AA, and at 390 pixels nothing is wider than the screen."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
     query = {
         "/compare": f"?a={pair[0]}&b={pair[1]}&shown=1", "/playground": f"?a={pair[0]}&text=1 2&beam_size=3&n_best=2",
@@ -367,7 +367,7 @@ def test_pages_are_for_everybody_and_fit_a_phone(browser, studio, path, scheme, 
         page.goto(f"{studio}{path}{query}")
         page.wait_for_selector(ready)
         if path == "/playground":
-            page.wait_for_selector(".panels-side-by-side[aria-busy=false]")  # a redrawn panel loses the click
+            page.wait_for_selector(".panels-side-by-side[aria-busy=false]")  # redrawing a panel would lose the click
             page.locator(".output-piece").first.click()
             page.wait_for_selector(".phrase")
             page.get_by_label("Beside it").select_option("attention rollout")
@@ -396,7 +396,7 @@ def test_every_control_is_reached_by_keys(page, studio):
 
 @pytest.fixture
 def phrases(studio, pair, tmp_path):
-    """A studio, a run and two of its systems: digits, or phrases in two languages where the documentation is drawn."""
+    """A studio, a run and two of its systems: digits, or, to draw the documentation, translated phrases."""
     if not DRAWS_DOCS:
         yield studio, "digits", pair
         return
@@ -419,7 +419,7 @@ def phrases(studio, pair, tmp_path):
 
 
 def test_pictures_for_the_documentation_can_be_drawn(browser, studio, phrases, tmp_path):
-    """With T2T_IMAGES=docs it draws those that are in the documentation again."""
+    """With T2T_IMAGES=docs it redraws the pictures of the documentation."""
     own, run, (first, second) = phrases
     shots = {
         "curves.png": (

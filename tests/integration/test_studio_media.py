@@ -1,4 +1,4 @@
-"""Pages on pictures and sounds in a real browser: shown, played, answered."""
+"""Pages on pictures and sounds in a real browser: display, playback and answers."""
 
 import re
 
@@ -15,10 +15,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Runs that tell classes of pictures and of tones, with their data and the plug-in of their problems."""
+    """Runs that classify pictures and tones, with their data and their problems' plug-in."""
     folder = tmp_path_factory.mktemp("media")
     (folder / "plugin").mkdir()
-    # Under other names: tests of the same process have loaded the plug-in from another folder.
+    # Classes are renamed, since other tests of this process have loaded the plug-in from another folder.
     (folder / "plugin/__init__.py").write_text(re.sub(r"class (\w+To\w+)\(", r"class Shown\1(", PLUGIN))
     for name, changes in (("picture", f"{SMALL},batch_size=24"), ("tone", f"{SMALL},batch_size=96")):
         flags = [f"--problem=shown_{name}_to_class", f"--output_dir={folder}/runs/{name}", f"--data_dir={folder}/data"]
@@ -90,7 +90,7 @@ def test_pages_are_for_everybody(browser, studio, path, scheme):
 
 
 def test_the_rows_of_a_picture_stay_sharp(page, studio):
-    """So that its pixels can be told apart: neighbours are not mixed where it is shown larger."""
+    """Enlarging does not blend neighbouring pixels."""
     page.goto(f"{studio}/data?of=picture&split=dev")
     picture = page.locator('[data-example="0"] img')
     picture.wait_for()

@@ -1,4 +1,4 @@
-"""`t2t-tune`: whole studies; a small program stands for the trainer where a test needs many runs."""
+"""`t2t-tune`: whole studies; a fake trainer is used if a test needs many runs."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def three_heads_range(rhp):
 
 @pytest.fixture(scope="module")
 def given(tmp_path_factory):
-    """What all studies here are given."""
+    """Flags that all studies here share."""
     folder = tmp_path_factory.mktemp("tune")
     (folder / "raw").mkdir()
     (folder / "plugin").mkdir()
@@ -59,7 +59,7 @@ def given(tmp_path_factory):
 
 @pytest.fixture
 def fake(given, monkeypatch):
-    """Returns a function that carries a study out in this process, with the fake trainer."""
+    """Returns a function that runs a study in this process with the fake trainer."""
     monkeypatch.setattr(trial_run, "_PROGRAM", FAKE)
     monkeypatch.setattr(tuner, "_SECONDS_BETWEEN_LOOKS", 0.05)
 
@@ -77,7 +77,7 @@ def trials_of(study):
 
 
 def starts_of(run):
-    """The update from which each process of a run went on."""
+    """The updates from which the processes of a run started or resumed."""
     return [int(line) for line in (run / "starts").read_text().split()]
 
 
@@ -112,7 +112,7 @@ def test_a_study_from_its_trials_to_the_set_to_paste(fake, tmp_path, capsys):
     assert (pasted.learning_rate, pasted.num_heads, pasted.train_steps) == (0.004, 4, 50)
     assert runs.main(["t2t-runs", str(study), "--format=tsv"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1 + 5 + 2
-    # It goes on by its folder alone, and a finished one changes nothing.
+    # A study is resumed with only its folder; a finished one changes nothing.
     before = {path: path.stat().st_mtime_ns for path in study.glob("trial_*/metrics.jsonl")}
     assert tune.main(["t2t-tune", f"--study={study}"]) == 0
     assert {path: path.stat().st_mtime_ns for path in study.glob("trial_*/metrics.jsonl")} == before
@@ -120,7 +120,7 @@ def test_a_study_from_its_trials_to_the_set_to_paste(fake, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_a_killed_tuner_goes_on_with_the_same_trials(fake, given, tmp_path):
-    """Its trial outlives it, and is watched to its end instead of being started again."""
+    """Its running trial survives the tuner; the new tuner waits for it instead of restarting it."""
     assert fake(tmp_path / "whole", "--trials=4", "--startup_trials=1") == 0
     study, code = tmp_path / "killed", "import sys; from t2t.tuning import trial_run; from t2t.cli.tune import main\n"
     flags = ["--hparams_range=rates_range", "--train_steps=50", "--local_eval_frequency=10", "--startup_trials=1"]
@@ -235,7 +235,7 @@ def test_commands_of_tensor2tensor_lead_here(fake, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_trials_are_ordinary_runs(given, tmp_path, capsys):
-    """Also from Python; and after kill -9 of its process, a trial has the figures of one that was not killed."""
+    """The same study from Python has equal results, although one of its trials is killed with SIGKILL."""
     import t2t
 
     hparams = re.sub(r"num_heads=2,|learning_rate=0.01,", "", TINY)
@@ -269,7 +269,7 @@ def test_trials_are_ordinary_runs(given, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_the_commands_of_the_page_run(tmp_path):
-    """With six updates a trial, and two trials."""
+    """With two trials of six updates each."""
     page = ROOT / "docs/tuning.md"
     for one in blocks(page):
         if one.kind == "write":

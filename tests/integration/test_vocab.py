@@ -55,7 +55,7 @@ def test_summary(run, file, tmp_path):
 
 def test_ids_by_hand_without_end_of_sequence(run, file):
     status, out, err = run(file, "--encode", stdin=b"old dogs, old\n\n\told\n'\xe2\x98\x83")
-    # a snowman is U+2603, 9731 in decimal; the apostrophe before it is of the same token
+    # the snowman U+2603 is 9731 in decimal; it forms one token with the apostrophe before it
     assert (status, err) == (0, "")
     assert out == "2 4 5 3 2\n\n6 2\n7 8 21 19 15 13 11 9\n"
 

@@ -1,4 +1,4 @@
-"""docs/weights.md: its code, with numpy and safetensors alone, gives the probabilities that the library gives."""
+"""docs/weights.md: its code, which needs only numpy and safetensors, gives the library's probabilities."""
 
 import shutil
 

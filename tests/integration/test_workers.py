@@ -1,4 +1,4 @@
-"""Several processes that train together, as on several machines: real ones, each with one replica."""
+"""Distributed training with several real processes on one machine, each with one replica."""
 
 import contextlib
 import json
@@ -22,11 +22,11 @@ HPARAMS = "ema_decay=0.9,clip_grad_norm=1.0,gradient_noise=0.01,relu_dropout=0.1
 TRAINER = (sys.executable, "-c", "import sys; from t2t.cli.trainer import main; sys.exit(main())")
 LOST = 138
 LIMIT_S = 1200
-"""What takes longer hangs."""
+"""Time limit of workers in seconds."""
 
 
 def free_addresses(count):
-    """Returns `localhost:port` of ports that nobody listens on."""
+    """Returns addresses `localhost:port` of free ports."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:
@@ -35,7 +35,7 @@ def free_addresses(count):
 
 
 def start(flags, count, commands=None):
-    """Starts so many workers with the same flags; `commands` has other programs than the trainer, by number."""
+    """Starts `count` workers with the same flags; `commands` replaces the trainer's command by worker index."""
     hosts = ",".join(free_addresses(count))
     return [
         subprocess.Popen(
@@ -47,12 +47,12 @@ def start(flags, count, commands=None):
 
 
 def finish(processes):
-    """Returns the statuses of workers and what they wrote."""
+    """Returns the exit statuses of workers and their stderr."""
     try:
         written = [process.communicate(timeout=LIMIT_S)[1] for process in processes]
     finally:
         for process in processes:
-            process.kill()  # one that hangs keeps its port
+            process.kill()  # a hung worker would keep its port
             process.wait()
     return [process.returncode for process in processes], written
 
@@ -62,7 +62,7 @@ def signalling(name, update):
 
 
 def arrays_of(folder):
-    """Returns the arrays of a run's last checkpoint by name, and its state."""
+    """Returns step, state and arrays by name of a run's latest checkpoint."""
     found = CheckpointStore(folder / "checkpoints").load()
     parts = {"model": found.model, "optimizer": found.optimizer, "ema": found.ema or {}}
     arrays = {f"{part}/{name}": array for part, named in parts.items() for name, array in named.items()}
@@ -70,7 +70,7 @@ def arrays_of(folder):
 
 
 def evaluations_of(folder):
-    """Returns the figures of each evaluation of a run."""
+    """Returns the logged figures of each evaluation of a run, without times."""
     lines = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
     evaluations = [{name: line[name] for name in line if name != "time"} for line in lines]
     return [figures for figures in evaluations if any(name.startswith("dev/") for name in figures)]
@@ -83,7 +83,7 @@ def assert_identical(folder, other):
 
 
 def flags_of(tiny_run):
-    """Of runs that do not evaluate, which takes longer than all else."""
+    """Flags of training without evaluation, which would take most of the time."""
     own = [flag for flag in tiny_run.train_flags if not flag.startswith(("--local_eval", "--eval", "--worker_cpu"))]
     return [*own, f"--hparams={HPARAMS}", "--local_eval_frequency=10", "--schedule=train"]
 
@@ -103,7 +103,7 @@ def flags(tiny_run):
 
 
 def alone(flags, folder, replicas=2):
-    """Trains in one process: a fresh one, since that of the tests has other threads, which round otherwise."""
+    """Trains in one fresh process: the tests' process has other threads, which changes rounding."""
     command = [*TRAINER, *flags, f"--output_dir={folder}", f"--worker_cpu={replicas}"]
     subprocess.run(command, check=True, timeout=LIMIT_S, stderr=subprocess.DEVNULL)
     return folder
@@ -130,7 +130,7 @@ def test_two_workers_are_one_process_of_two_replicas(flags, tmp_path, monkeypatc
 
 
 def test_workers_evaluate_together_what_one_process_evaluates(flags, tmp_path):
-    """Each decodes and scores some of the dev split, in batches of few ids; the chief has the figures of all."""
+    """Each worker decodes and scores a part of the dev split in small batches; the chief logs the joint figures."""
     own = [flag for flag in flags if not flag.startswith(("--local_eval", "--schedule"))]
     evaluating = [flag.replace("batch_size=256", "batch_size=32") for flag in own]
     evaluating += ["--train_steps=4", "--local_eval_frequency=2", "--eval_steps=4", "--hparams=decode_batch_size=40"]
@@ -165,7 +165,7 @@ def test_workers_train_adapters_and_average_the_best_as_one_process_does(flags, 
 
 @pytest.mark.exhaustive
 def test_workers_learn_a_mixture_as_one_process_does(tmp_path):
-    """Updates of one problem or the other, on all workers; evaluations of both."""
+    """All workers train on the same problem in each update; both problems are evaluated."""
     both = f"--problems={COPY}-{REVERSE}"
     assert datagen.main(["t2t-datagen", both, f"--data_dir={tmp_path / 'data'}"]) == 0
     flags = [
@@ -208,7 +208,7 @@ def test_a_killed_chief_ends_the_others_and_one_process_goes_on_with_the_same_ex
     step, state, arrays = arrays_of(folder)
     other_step, other_state, others = arrays_of(alone(flags, tmp_path / "alone", replicas=3))
     assert (step, state) == (other_step, other_state)
-    for name, array in arrays.items():  # three numbers are added in another order
+    for name, array in arrays.items():  # the three replicas are summed in another order
         np.testing.assert_allclose(array, others[name], rtol=1e-3, atol=1e-5, err_msg=name)
 
 

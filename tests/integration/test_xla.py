@@ -1,4 +1,4 @@
-"""XLA compiles one program for each shape of batches, all of them before the first update."""
+"""XLA compiles one program per shape of batches, all of them before the first update."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from t2t.cli import trainer
 
 @pytest.mark.exhaustive
 def test_as_many_programs_are_compiled_as_were_announced(tiny_run, tmp_path):
-    """Counted by what XLA writes of each program that it compiles."""
+    """Counted by the files that XLA dumps for each compiled program."""
     programs = tmp_path / "programs"
     hparams = next(flag for flag in tiny_run.train_flags if flag.startswith("--hparams="))
     hparams = hparams.replace("layer_prepostprocess_dropout=0.0", "layer_prepostprocess_dropout=0.1")

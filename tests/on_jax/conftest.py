@@ -1,6 +1,6 @@
-"""Tests of JAX: Keras's backend is chosen when it is imported, so they have a process of their own, without TensorFlow.
+"""Tests on JAX, in a separate process without TensorFlow, since Keras chooses its backend when it is imported.
 
-`tests/integration/test_jax.py` starts it, with what TensorFlow has computed for the cases of `*_cases.py`.
+`tests/integration/test_jax.py` starts the process, with TensorFlow's results for the cases in `*_cases.py`.
 """
 
 import importlib.machinery
@@ -13,7 +13,7 @@ import pytest
 
 
 class _Refused:
-    """Makes every import of TensorFlow fail, though other libraries may ask whether it is installed."""
+    """Import hook that makes imports of TensorFlow fail, while `find_spec` still finds it."""
 
     def find_spec(self, name, path=None, target=None):
         if name in ("tensorflow", "tensorflow_text", "tensorflow_datasets"):
@@ -31,14 +31,14 @@ sys.meta_path.insert(0, _Refused())
 
 import jax  # noqa: E402
 
-# Devices can be split only before JAX starts, which the first operation of any test makes it do.
+# The number of devices can be set only before JAX starts, that is, before the first operation of any test.
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_cpu_enable_async_dispatch", False)  # see t2t.training.jax.devices
 
 
 @pytest.fixture
 def check_same():
-    """Compares arrays with what TensorFlow computed for a case: whole numbers are equal, others nearly."""
+    """Compares arrays with TensorFlow's results for a case: exactly for integers and bools, else within a tolerance."""
 
     def check(name, found):
         with np.load(Path(os.environ["T2T_EXPECTED"], f"{name}.npz")) as expected:

@@ -1,4 +1,4 @@
-"""What is decoded, scored and evaluated with random weights, by whichever engine Keras has."""
+"""Cases of decoding, scoring and evaluation with random weights, computed by the current Keras backend."""
 
 import dataclasses
 import functools
@@ -25,7 +25,7 @@ from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translato
 
 SOURCES = rows(np.random.default_rng(1), (5, 1, 8, 3, 7, 2, 6))
 MANY = rows(np.random.default_rng(1), np.random.default_rng(0).integers(1, 9, 18))
-"""So many sentences that a batch becomes smaller while it is searched."""
+"""Enough sentences that batches shrink during the search."""
 HPARAMS = DecodeHParams(extra_length=6, decode_batch_size=4000)
 SETTINGS = {
     "beam": SearchSettings(beam_size=4),
@@ -38,7 +38,7 @@ SETTINGS = {
 
 
 def decoded(model, settings, sources=SOURCES, prefixes=None, shortlist=None):
-    """Ids, lengths and scores of every row, by name."""
+    """Returns ids, lengths and scores of every row, by name."""
     engine = ModelEngine(model)
     engine.read_shortlist = lambda: shortlist
     hparams = dataclasses.replace(HPARAMS, shortlist=shortlist is not None)
@@ -66,13 +66,13 @@ def translated(translator, texts=TEXTS, **changes):
 
 
 def evaluated(model, batches):
-    """Every teacher-forced figure; batches have other numbers of examples than programs have."""
+    """Returns all teacher-forced metrics; sizes of batches differ from those of compiled programs."""
     figures = Evaluator(model, [(np.arange(len(one[TARGETS])), one) for one in batches], None, ())()
     return {name: np.array(value) for name, value in figures.items()}
 
 
 def traced():
-    """Every hypothesis of a beam search, and what is certain of an output after each step."""
+    """Returns every hypothesis of a beam search, and the partial output texts after each step."""
     translator = translator_of(letters())
     nodes = beam_tree(translator, "a b c", beam_size=3)
     ids = {f"{n} ids": np.array(node.ids, np.int32) for n, node in enumerate(nodes)}
@@ -81,12 +81,12 @@ def traced():
 
 
 def map_bytes(texts):
-    """Texts as the bytes of one, as numbers."""
+    """Returns the UTF-8 bytes of the joined texts, uint8."""
     return np.frombuffer("\n".join(texts).encode(), np.uint8)
 
 
 def parsed():
-    """Trees over the words of inputs."""
+    """Returns parse trees of the inputs."""
     labels = TokenEncoder(["NP", "/NP", "NN", "S", "/S", "DT"])
     problem = ParsingTrees()
     problem.name = "parsing_trees"
@@ -94,12 +94,12 @@ def parsed():
 
 
 def inputs_of(encoder, count):
-    """Random texts of a vocabulary."""
+    """Returns the ids of `count` random texts of 5 tokens, padded."""
     return padded(rows(np.random.default_rng(count), (5,) * count, encoder.vocab_size))
 
 
 def small(model_class, spec=None, **changes):
-    """A model of a few numbers, each random."""
+    """Returns a small model with random weights."""
     given = {"hidden_size": 8, "num_hidden_layers": 2, "max_length": 32, **changes}
     return randomise(model_class(model_class.hparams_class(**given), spec or tokens_spec()), 3)
 
@@ -142,4 +142,4 @@ CASES = {
         [{INPUTS: inputs_of(WORDS, n), TARGETS: np.arange(n, dtype=np.int32) % 3} for n in (3, 5)],
     ),
 }
-"""Name to a function that returns arrays by name."""
+"""Functions that return arrays by name, keyed by the name of the case."""

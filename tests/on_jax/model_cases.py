@@ -1,4 +1,4 @@
-"""Every registered model: two updates, and a search where it writes tokens, by whichever engine Keras has."""
+"""Every registered model: two updates, and a search if it is autoregressive, on the current Keras backend."""
 
 import functools
 from unittest import mock
@@ -18,11 +18,11 @@ from tests.small_models import NAMES, VARIANTS, small_hparams, takes
 
 SPECS = {"inputs": tokens_spec(), "no inputs": tokens_spec(inputs=0)}
 NOT_THE_SAME = ("multi_model, audio to label", "shake_shake, image to label")
-"""Logarithms of small energies of sound differ by 1e-4, which that loss amplifies; weights of branches are drawn."""
+"""Cases that differ between backends: logarithms of small sound energies by 1e-4; random weights of branches."""
 
 
 def computed(model_class, hparams, spec):
-    """Weights and figures of two updates, and the outputs of a beam search where the model writes one by one."""
+    """Returns weights and figures of two updates and, for autoregressive models, the outputs of a beam search."""
     build = functools.partial(model_class, hparams, spec)
     found = _trained_without_noise(build, _batch)
     if model_class.autoregressive:
@@ -33,7 +33,7 @@ def computed(model_class, hparams, spec):
 
 
 def learnt(model_class, source, target):
-    """Weights and figures of two updates."""
+    """Returns weights and figures of two updates."""
     spec = ProblemSpec(name="kinds", features={"inputs": KINDS[source], "targets": KINDS[target]})
     build = functools.partial(model_class, small_hparams(model_class, {}), spec)
 
@@ -44,7 +44,7 @@ def learnt(model_class, source, target):
 
 
 def _trained_without_noise(build, examples):
-    """That is of experts' gates; each engine draws its own."""
+    """Leaves out the random noise of experts' gates, which differs between backends."""
     with mock.patch("keras.random.normal", _no_noise):
         return trained(build, "sgd", rate=1e-3, updates=2, examples=examples)
 
@@ -54,15 +54,15 @@ def _no_noise(shape, dtype=None, seed=None):
 
 
 def _batch(update, part):
-    """Of one shape: each is compiled."""
+    """Always of one shape, since each shape is compiled."""
     rng = np.random.default_rng([update, part])
     return batch(100 * update + part, tuple(rng.integers(1, 8, 3)), tuple(rng.integers(1, 8, 3)), widths=(8, 8))
 
 
 def _cases():
-    """Each model as it is by default, and each variant of the first model that has it.
+    """Yields the default variant of each model, and each other variant of the first model that supports it.
 
-    Without those that draw which targets they hide, by each engine's own generator: the cases of decoding have one.
+    Models that mask random targets are left out, since the masks differ between backends; `decoding_cases` has one.
     """
     seen = set()
     for name in NAMES:
@@ -78,7 +78,7 @@ def _cases():
 
 
 def _of_kinds():
-    """Each other pair of kinds by the first model that takes it, and each model that takes no tokens for tokens."""
+    """Yields other pairs of kinds with the first model that accepts them, and all models without tokens to tokens."""
     seen = set()
     for name in NAMES:
         model_class = MODELS.get(name)
@@ -92,4 +92,4 @@ def _of_kinds():
 
 
 CASES = {name: case for name, case in (*_cases(), *_of_kinds()) if name not in NOT_THE_SAME}
-"""Name to a function that returns arrays by name."""
+"""Functions that return arrays by name, keyed by the name of the case."""

@@ -1,4 +1,4 @@
-"""JAX decodes, scores and evaluates as TensorFlow does, where TensorFlow is not installed."""
+"""JAX decodes, scores and evaluates as TensorFlow does, without TensorFlow installed."""
 
 import importlib
 import pkgutil
@@ -62,7 +62,7 @@ def test_copies_on_several_devices_and_of_several_each_give_what_one_gives(tmp_p
 
 
 def test_commands_of_the_page_decode_and_evaluate_a_run(tmp_path, monkeypatch, capsys):
-    """A run that TensorFlow trained; its outputs are those that TensorFlow wrote."""
+    """With a run that TensorFlow trained; the outputs are the same as TensorFlow's."""
     shutil.copytree(GOLDEN_RUN / "run", tmp_path / "run")
     shutil.copytree(GOLDEN_RUN / "data", tmp_path / "data")
     shutil.copy(GOLDEN_RUN / "lines", tmp_path / "source.txt")

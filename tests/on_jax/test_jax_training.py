@@ -1,4 +1,4 @@
-"""JAX trains as TensorFlow does: equal weights, exact resuming, runs that either goes on with."""
+"""JAX trains as TensorFlow does: equal weights, exact resuming, runs that either backend can continue."""
 
 import json
 import shlex
@@ -52,7 +52,7 @@ def test_a_replica_of_four_devices_gives_what_one_gives_and_each_has_a_quarter_o
 
 
 def test_a_run_goes_on_with_its_weights_split(tmp_path, monkeypatch):
-    """By the command of the page: what it saves is what it saves where each replica is one device."""
+    """With the documented command; checkpoints are the same as with one device for each replica."""
     _, command, *flags = shlex.split(block("jax_shards", page=PAGE))
     assert flags[-2:] == ["--worker_cpu=4", "--weight_shards=2"]
     found = {}
@@ -105,7 +105,7 @@ def test_a_warm_up_and_an_update_that_is_not_finite_change_nothing():
     [(1, {"_full_update": 2}), (3, {"_local_sums": 2, "_add_sums": 2, "_apply": 1})],
 )
 def test_updates_run_the_programs_that_were_compiled_side_by_side(micro_batches, programs):
-    """Here of two shapes of batches."""
+    """For two shapes of batches."""
     engine, replicas = training_engine(), 2
     with (devices := engine.devices(worker_cpu=replicas)).scope():
         model, optimizer = randomise(transformer()), build_optimizer(OptimizerHParams(optimizer="adam"))
@@ -129,7 +129,7 @@ def test_updates_run_the_programs_that_were_compiled_side_by_side(micro_batches,
 
 
 def test_noise_on_gradients_is_a_function_of_seed_and_update_and_falls():
-    """Of a gradient of 0, 20,000 numbers: deviation 2 at first, 2 * 2^(-0.55 / 2) at the second update."""
+    """A gradient of 20,000 zeros: standard deviation 2 at first, 2 * 2^(-0.55 / 2) at the second update."""
 
     def noises(seed):
         step = slope_step(start=(0.0,) * 20_000, gradient_noise=2.0, run_seed=seed)
@@ -148,7 +148,7 @@ def test_noise_on_gradients_is_a_function_of_seed_and_update_and_falls():
 
 
 def test_a_run_that_tensorflow_began_goes_on_and_resumes_exactly(tmp_path, monkeypatch):
-    """By the command of the page: in one go and in two, the same weights; figures and events are written."""
+    """With the documented command: the same weights in one process and in two; metrics and events are written."""
     environment, command, *flags, steps = shlex.split(block("jax_train", page=PAGE))
     assert (environment, command, steps) == ("KERAS_BACKEND=jax", "t2t-trainer", "--train_steps=504")
     found = {}

@@ -1,4 +1,4 @@
-"""What is trained from random weights without dropout, by whichever engine Keras has: weights after some updates."""
+"""Cases of training from random weights without dropout on the current Keras backend."""
 
 import dataclasses
 import functools
@@ -23,7 +23,7 @@ def trained(
     build_model, optimizer="adam", replicas=1, shards=1, micro_batches=1, adapts=False, problems=("",), rate=1e-2,
     updates=UPDATES, examples=None, **rules,
 ):  # fmt: skip
-    """Arrays of weights, slots and figures after some updates, by default on batches of changing shapes."""
+    """Returns weights, optimizer slots and figures after some updates, by default on batches of changing shapes."""
     examples = examples or _batch
     engine = training_engine()
     devices = engine.devices(worker_cpu=replicas * shards, weight_shards=shards)
@@ -56,7 +56,7 @@ def transformer(**changes):
 
 
 def of_two_problems():
-    """A Transformer of two problems, each with embeddings of its own."""
+    """A Transformer of two problems with separate embeddings."""
     members = tuple(dataclasses.replace(tokens_spec(), name=name) for name in ("one", "other"))
     return Transformer(tiny_hparams(num_hidden_layers=1), ProblemSpec(name="one-other", members=members))
 
@@ -85,4 +85,4 @@ CASES = {
         rate=1e-3,
     ),
 }
-"""Name to a function that returns arrays by name."""
+"""Functions that return arrays by name, keyed by the name of the case."""

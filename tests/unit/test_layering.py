@@ -1,4 +1,4 @@
-"""The floors of docs/architecture.md, held against every import of the code, those inside functions too."""
+"""The layers of docs/architecture.md ("floors"), checked for every import in the code, also inside functions."""
 
 import ast
 import dataclasses
@@ -11,14 +11,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LEFT_MAY_BE_USED = (0, 7)
-"""Floors on which what stands further right may use what stands to its left."""
+"""Floors on which parts may import parts to their left."""
 EXEMPT = "t2t"
 """`t2t/__init__.py`: the version, which anyone may read, and the functions of `t2t.runs`."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where a part of the package stands: floor, place on it from the left, libraries it may use."""
+    """Position of a part of the package: floor, index on it from the left, allowed libraries."""
 
     floor: int
     order: int
@@ -36,7 +36,7 @@ def read_table(text):
 
 
 def imports(source):
-    """Yields (line, dotted name) of everything that a module imports, wherever the statement stands."""
+    """Yields (line, dotted name) of all imports of a module, also inside functions."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -46,7 +46,7 @@ def imports(source):
 
 
 def part_of(module):
-    """`t2t.text.byte` -> `text`; of the package itself, nothing."""
+    """`t2t.text.byte` -> `text`; "" for the package itself."""
     return module.partition(".")[2].partition(".")[0]
 
 
@@ -147,7 +147,7 @@ def test_tensorflow_begins_at_floor_six_and_keras_at_floor_four(places):
 
 
 def test_models_layers_and_search_use_keras_alone(modules):
-    """And of Keras no `backend`, whose functions differ from engine to engine."""
+    """They must not use `keras.backend`, whose functions differ between backends."""
     for module, source in modules.items():
         if module == EXEMPT or part_of(module) not in ("layers", "models", "decoding"):
             continue

@@ -1,4 +1,4 @@
-"""An editable install is one that type checkers follow, and what they see has types."""
+"""Type checkers can follow an editable install, and the package is typed."""
 
 import shutil
 import subprocess
@@ -12,7 +12,7 @@ from tests.readme import ROOT
 
 
 def test_an_editable_install_is_a_path_and_no_import_hook(tmp_path):
-    """Type checkers read `.pth` files, and run no code of them."""
+    """Type checkers read paths in `.pth` files, but do not run code in them."""
     for name in ("setup.py", "pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, tmp_path)
     shutil.copytree(ROOT / "t2t", tmp_path / "t2t", ignore=shutil.ignore_patterns("__pycache__"))
@@ -20,7 +20,7 @@ def test_an_editable_install_is_a_path_and_no_import_hook(tmp_path):
     done = subprocess.run([sys.executable, "-c", build], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     file = done.stdout.splitlines()[-1]
-    assert file.startswith("t2t_keras-")  # what messages tell to install
+    assert file.startswith("t2t_keras-")  # the name in messages about installation
     with zipfile.ZipFile(tmp_path / "wheels" / file) as wheel:
         outside = [name for name in wheel.namelist() if ".dist-info/" not in name]
         assert [name.rpartition(".")[2] for name in outside] == ["pth"]

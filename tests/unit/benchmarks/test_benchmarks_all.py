@@ -1,4 +1,4 @@
-"""`python -m benchmarks all`: one page of all tables, what is run again, and no figure of a disturbed turn."""
+"""`python -m benchmarks all`: the page of all tables, which parts are rerun, and turns disturbed by other processes."""
 
 import argparse
 import importlib
@@ -32,7 +32,7 @@ print("| printed |")
 
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
-    """Runs two benchmarks and one without rows by a script in their place; returns the status and who was called."""
+    """Runs a fake script in place of three benchmarks, one without rows; returns status, benchmarks run and output."""
     script = tmp_path / "python"
     script.write_text(FAKE.format(python=sys.executable, home=str(tmp_path)))
     script.chmod(0o755)
@@ -120,7 +120,7 @@ def test_mistakes(run, flag, error, message):
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 def test_every_part_takes_its_flags(part, monkeypatch):
-    """A wrong flag would be noticed hours later."""
+    """Otherwise a wrong flag would be noticed only after hours."""
 
     class ParsedError(Exception):
         pass
@@ -160,7 +160,7 @@ def test_the_machine_is_described_by_its_instruction_sets(monkeypatch):
 
 
 def test_processes_that_were_started_are_not_others():
-    """A child and its child each compute for half a second and stay."""
+    """The time of a child and of its child, which each compute for half a second and do not exit, is counted."""
     burn = "import time\nwhile time.process_time() < 0.5: pass\nprint('done', flush=True)\n"
     both = (
         "import subprocess, sys\n"

@@ -1,4 +1,4 @@
-"""A peer is timed only if it gives our probabilities to the same outputs."""
+"""A peer's times count only if it gives the same outputs the same probabilities as t2t."""
 
 import math
 
@@ -35,7 +35,7 @@ def test_a_peer_of_other_probabilities_is_struck_out(scores, compute_type, is_ke
     [(1, "float32", ""), (2, "float32", "only 80.0% of its outputs are ours"), (5, "int8", ""), (6, "int8", "only 40")],
 )
 def test_a_peer_without_scores_is_judged_by_its_outputs(changed, compute_type, failure):
-    """The last sentence does not count: our output is twice as long as it."""
+    """The last sentence does not count, since our output is twice as long as the input."""
     sentences = [[8, 9]] * 11
     outputs = [[5, 6, 7]] * 10 + [[5, 6, 7, 8]]
     others = [[5, 6]] * changed + outputs[changed:10] + [[5]]
@@ -57,7 +57,7 @@ def test_a_peer_without_scores_is_judged_by_its_outputs(changed, compute_type, f
     ],
 )
 def test_a_peer_that_writes_other_lengths_is_struck_out(theirs, failure):
-    """Its sentences a second are no measure of ours: an empty output is quickly written."""
+    """Speeds in sentences per second are comparable only for outputs of similar length."""
     ours, peer = (
         Turns(name, [{"scores": OURS, "searches": {"4": {"outputs": found}}}])
         for name, found in (("t2t", [[5, 6, 7]] * 10), ("peer", theirs))

@@ -1,4 +1,4 @@
-"""Peers' environments: made once, never left half made, and a reason where they cannot be had."""
+"""Virtual environments of peers: built once, never left half-built, and a reason if they cannot be built."""
 
 import json
 import os
@@ -25,7 +25,7 @@ exit 1
 
 @pytest.fixture
 def python(tmp_path, monkeypatch):
-    """Puts a script in the place of the interpreter that makes environments."""
+    """Replaces the interpreter that builds environments by a script."""
 
     def put(text):
         script = tmp_path / "python"

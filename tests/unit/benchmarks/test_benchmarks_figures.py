@@ -1,4 +1,4 @@
-"""Numbers by hand: operations, rows, tables, sentences, text."""
+"""Figures of benchmarks checked by hand: operations, rows, tables, sentences, text."""
 
 import json
 import sys

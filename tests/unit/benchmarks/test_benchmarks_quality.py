@@ -1,4 +1,4 @@
-"""Which of several sets translates best: what is trained, what is not trained again, tables, a failure."""
+"""Comparison of the quality of several hparams sets: which runs are trained or reused, tables, failures."""
 
 import contextlib
 import json
@@ -20,16 +20,16 @@ OURS = {
     "d64": "hs256", "d256": "hs1024", "ff128": "ff1024", "ff512": "ff4096", "dropout_0": "dr0", "dropout_0.4": "dr2",
     "smoothing_0": "ls0", "smoothing_0.2": "ls2", "learned_positions": "learned_positions",
 }  # fmt: skip
-"""Our small rows of Table 3, and the registered ones whose changes they stand for."""
+"""Rows of our small version of Table 3 -> suffixes of the registered sets of the paper's rows that they represent."""
 
 
 SMALL = ("--pairs=60", "--vocab_size=400", "--train_steps=500")
-"""As many updates as the run has that stands for each."""
+"""Flags; the golden run that replaces each training has 500 updates."""
 
 
 @pytest.fixture
 def commands(monkeypatch):
-    """What would be run; the trainer leaves a run that has ended, the decoder the references without some words."""
+    """Fakes and records commands: the trainer leaves a finished run, the decoder cuts the ends of the references."""
     asked = []
     words_left_out = {"base-seed1": 0, "h1-seed1": 4, "base-seed2": 2, "h1-seed2": 4}
 

@@ -1,4 +1,4 @@
-"""A peer in training is compared only if its loss is near ours."""
+"""A peer's training speed is compared only if its loss is close to that of t2t."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Sides in turn: the order, what fails, what is disturbed."""
+"""Programs measured in turns: their order, failures, and turns disturbed by other processes."""
 
 import json
 import sys
@@ -72,7 +72,7 @@ def test_time_limit(side, tmp_path):
 
 
 def test_clock_leaves_out_the_first_updates(monkeypatch):
-    """Updates end at 1, 10, 15 and 16; a watch over others is read when the clock is made, after two, and at last."""
+    """Updates end at 1, 10, 15 and 16 s, two of them warm-up; `Others` reads the time first, after these, and last."""
     now = iter([0.0, 1.0, 10.0, 10.0, 15.0, 16.0, 16.0])
     monkeypatch.setattr(child.time, "perf_counter", lambda: next(now))
     monkeypatch.setattr(child, "seconds_since_start", lambda: 7.0)

@@ -1,4 +1,4 @@
-"""Saves in these tests need not survive a power failure, and waiting for the disk is most of their time."""
+"""Turns off fsync: it takes most of the tests' time, and their files need not survive a power failure."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Checkpoints of adapters: merged by hand, and those that are not what was written."""
+"""Checkpoints of adapters: merging checked by hand, and damaged checkpoints."""
 
 import numpy as np
 import pytest

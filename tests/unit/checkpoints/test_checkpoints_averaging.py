@@ -1,4 +1,4 @@
-"""Averages against numpy, and what cannot be averaged."""
+"""Averages compared with numpy, and checkpoints that cannot be averaged."""
 
 import re
 
@@ -24,7 +24,7 @@ def test_the_average_is_numpys_mean_by_name_whatever_the_order():
 
 
 def test_sums_do_not_lose_what_float32_would():
-    # 2^24 + 1 is no float32: summed in float32, the ones vanish
+    # float32 cannot represent 2^24 + 1: a float32 sum would lose the ones
     arrays = [np.array([2.0**24], np.float32)] + [np.array([1.0], np.float32)] * 3
     assert average((str(i), {"w": array}) for i, array in enumerate(arrays))["w"] == np.float32((2**24 + 3) / 4)
 
@@ -190,7 +190,7 @@ def test_checkpoints_of_another_run_are_refused(tmp_path):
 
 @pytest.fixture
 def ranked(tmp_path):
-    """Steps 1 to 5 whose weights are their number, of which 4, 1 and 3 are the best."""
+    """Steps 1 to 5, whose weights equal the step; the best ones are 4, 1 and 3."""
     store = CheckpointStore(tmp_path / "checkpoints")
     for step in range(1, 6):
         store.save(step, model={"w": np.full(2, step, np.float32)}, state={"seed": step})

@@ -1,4 +1,4 @@
-"""Loading next to a trainer that saves and prunes: whenever it does so, a whole checkpoint comes."""
+"""Loading while a trainer saves and prunes: at any moment a complete checkpoint is loaded."""
 
 import errno
 import io
@@ -14,14 +14,14 @@ from t2t.errors import UserError
 
 
 class Trainer:
-    """Saves and prunes just before the reader opens its n-th file or lists its n-th folder, or before each of them.
+    """Saves and prunes just before the reader's n-th opening of a file or listing of a folder, or before each.
 
     Args:
-        patch: of pytest.
+        patch: pytest's monkeypatch.
         folder: of the checkpoints.
         stage: number of the operation; None for each.
-        keep: checkpoints that it keeps.
-        same: whether it saves the same step again, as a run does that has gone back.
+        keep: number of checkpoints to keep.
+        same: whether it saves the same step again, as a run that fell back to an earlier checkpoint.
     """
 
     def __init__(self, patch, folder, stage=None, keep=1, same=False):

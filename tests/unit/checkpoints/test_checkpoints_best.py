@@ -1,4 +1,4 @@
-"""Which checkpoints are the best: marked, ranked, damaged."""
+"""Best checkpoints: marking, ranking, and damaged files."""
 
 import json
 import math

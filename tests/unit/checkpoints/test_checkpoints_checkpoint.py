@@ -1,4 +1,4 @@
-"""One checkpoint on disk: what comes back, and every kind of damage told."""
+"""One checkpoint on disk: saving and loading, and errors for every kind of damage."""
 
 import json
 import stat

@@ -1,4 +1,4 @@
-"""Whatever interrupts a save, the state before it or after it is there, and nothing between."""
+"""An interrupted save leaves either the state before it or the state after it."""
 
 import errno
 import os
@@ -14,11 +14,11 @@ from t2t.errors import MachineError
 
 
 class Killed(BaseException):
-    """Stands for the end of the process: no handler of ordinary errors sees it."""
+    """Simulates the death of the process; not an Exception, so that handlers of errors do not catch it."""
 
 
 class Interrupter:
-    """Raises at the n-th of the operations that change the disk; a kill ends all that follow too."""
+    """Raises at the n-th operation that changes the disk; `Killed` is raised at all later ones, too."""
 
     def __init__(self, patch, stage: int, error: BaseException):
         self.left, self.error = stage, error
@@ -49,7 +49,7 @@ def arrays(value):
 
 
 def state_of(folder):
-    """Returns all that a reader can see, every checkpoint loaded and verified."""
+    """Loads and verifies every checkpoint; returns all contents, the latest step and the best one."""
     store = CheckpointStore(folder)
     best = store.best()
     contents = {
@@ -61,7 +61,7 @@ def state_of(folder):
 
 
 def interrupt_everywhere(tmp_path, monkeypatch, prepare, action, error):
-    """Runs `action` once for each operation it does on the disk, interrupted there; yields the stores it leaves."""
+    """Runs `action` interrupted at each of its disk operations in turn; yields the resulting stores."""
     for stage in range(1000):
         store = CheckpointStore(tmp_path / str(stage) / "checkpoints")
         prepare(store)
@@ -102,11 +102,11 @@ def test_a_save_interrupted_anywhere(tmp_path, monkeypatch, error):
     ):
         stages += 1
         complete = {**before[0], 300: new}
-        # between its two renames the new checkpoint is there and the pointer still names the one before
+        # between the two renames the new checkpoint exists, but the pointer still names the previous one
         assert after in [before, (complete, 200, 100), (complete, 300, 100)]
         assert not finished or after == (complete, 300, 100)
         if isinstance(error, OSError):
-            assert not leftovers(store)  # a full disk is not kept full
+            assert not leftovers(store)  # leftovers would keep the disk full
         store.save(400, **arrays(4.0), state={"at": 400})
         contents, latest, _ = state_of(store.folder)
         assert (contents[400], latest) == ((400, {"at": 400}, 4.0), 400)

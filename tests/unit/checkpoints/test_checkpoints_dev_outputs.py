@@ -1,4 +1,4 @@
-"""Outputs that a run keeps of its dev split: few, small, the same whether it was interrupted or not."""
+"""Stored dev outputs of a run: few, small, and the same whether or not it was interrupted."""
 
 import itertools
 import json

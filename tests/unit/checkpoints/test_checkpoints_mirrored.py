@@ -30,7 +30,7 @@ def store(tmp_path, monkeypatch):
 
 @pytest.fixture
 def elsewhere(tmp_path, monkeypatch):
-    """Makes this process another machine, with an empty cache, each time."""
+    """Returns a function that makes this process act as another machine, with an empty cache."""
     made = []
 
     def go():
@@ -124,7 +124,7 @@ def test_a_list_that_lags_behind_hides_no_latest_and_no_best(store, elsewhere, m
     assert checkpoints().load("best").step == 10
     assert checkpoints().load("10").step == 10
     checkpoints().mark_best(15, "bleu", 2.0)
-    assert checkpoints().prune(1) == [5, 10]  # the second of which is not listed
+    assert checkpoints().prune(1) == [5, 10]  # 10 is not listed yet
     assert checkpoints().load().step == 15
 
 
@@ -139,7 +139,7 @@ def test_pruning_waits_for_no_list(store, elsewhere, monkeypatch):
     elsewhere()
     for step in (5, 20):
         assert checkpoints().load(step).step == step
-    assert checkpoints().prune(1) == []  # 5 is the best, which no list says
+    assert checkpoints().prune(1) == []  # 5 is the best, although no list shows it
 
 
 def test_a_list_that_still_has_what_is_gone(store, elsewhere, monkeypatch, caplog):

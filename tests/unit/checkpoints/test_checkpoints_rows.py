@@ -1,4 +1,4 @@
-"""Rows of weights that go over from one vocabulary to another."""
+"""Rows of weights that are transferred from one vocabulary to another."""
 
 import numpy as np
 

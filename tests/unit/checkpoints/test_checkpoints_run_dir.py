@@ -1,4 +1,4 @@
-"""The run directory: what is remembered, who may use it, and what a stranger's one cannot do."""
+"""The run directory: what it records, locking, and safety of untrusted runs."""
 
 import dataclasses
 import json

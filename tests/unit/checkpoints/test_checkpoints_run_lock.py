@@ -1,4 +1,4 @@
-"""The lock of a run directory: one process trains there."""
+"""The lock of a run directory: only one process trains in it."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The record of a run: damage, newer formats and what a stranger's one cannot name."""
+"""The record of a run: damage, newer formats, and names that untrusted records may not contain."""
 
 import dataclasses
 

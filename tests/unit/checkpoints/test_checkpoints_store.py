@@ -198,7 +198,7 @@ def test_pruning_removes_what_crashes_left_also_where_all_is_kept(store):
     save(store, 100)
     for name in (".tmp-step-00000050", ".tmp-step-00000200", ".old-step-00000100"):
         (store.folder / name).mkdir()
-    (store.folder / ".tmp-averaged").mkdir()  # another process may be at work on it
+    (store.folder / ".tmp-averaged").mkdir()  # another process may still write it
     assert store.prune(0) == []
     assert sorted(path.name for path in store.folder.iterdir()) == [".tmp-averaged", "latest.json", "step-00000100"]
 

@@ -1,4 +1,4 @@
-"""Which weights go into which variables, and the texts that say so."""
+"""Assignment of loaded weights to variables, and the reports on it."""
 
 import numpy as np
 import pytest

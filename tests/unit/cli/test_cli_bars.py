@@ -10,7 +10,7 @@ from t2t.cli.common import logging_to_stderr
 
 
 def on_screen(written):
-    """What a terminal shows: a carriage return goes back to the start of the line, which is then written over."""
+    """Returns what a terminal shows: after a carriage return the line is overwritten."""
     lines = [""]
     for part in written.replace("\r", "\0\r").replace("\n", "\0\n").split("\0"):
         if part.startswith("\n"):

@@ -1,4 +1,4 @@
-"""`--config`: files with flags and hparams; what is on the command line comes before them."""
+"""`--config`: files with flags and hparams; the command line takes precedence over them."""
 
 import tomllib
 
@@ -58,7 +58,7 @@ def test_the_command_line_comes_before_the_file(config):
 
 
 def test_one_file_is_for_several_commands(config):
-    """Each passes over what only another has; a seed of data or of sampling is not the run's."""
+    """Commands skip flags that only others have; seeds of data and sampling are separate from the run's seed."""
     values = parsed(datagen, f"--config={config}")
     assert values.problem == "translate_ende_numbers"
     assert values.random_seed != 7

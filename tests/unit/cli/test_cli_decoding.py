@@ -16,7 +16,7 @@ from t2t.inference.translator import Hypothesis, Translator
 
 
 class Echo:
-    """Writes each text in capitals, with its place and how often it was asked."""
+    """A fake translator: writes each text in capitals, with its index and one line `!` per rank of the hypothesis."""
 
     longest_input, has_inputs, is_blank = 100, True, Translator.is_blank
 

@@ -1,4 +1,4 @@
-"""The commands of a checkout, `bin/`, run the package next to them, whatever is installed."""
+"""The scripts in a checkout's `bin/` run the checkout's package, even if another version is installed."""
 
 import os
 import re
@@ -14,7 +14,7 @@ DOORS = sorted((Path(__file__).resolve().parents[3] / "bin").iterdir())
 
 @pytest.mark.parametrize("door", DOORS, ids=lambda path: path.name)
 def test_a_command_of_a_checkout_needs_no_installation(door, tmp_path):
-    """Started from elsewhere by a link, the first also by its path; a stand-in for the package says it was imported."""
+    """Run through a link in another folder, the first also by its path; a fake package reports that it was imported."""
     module = re.search(r"from t2t\.cli\.(\w+) import main", door.read_text(encoding="utf-8"))[1]
     for folder in ("bin", "t2t/cli", "elsewhere"):
         (tmp_path / folder).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What can be known before TensorFlow loads is refused before it, and what is refused leaves nothing behind."""
+"""Errors that can be found before TensorFlow is loaded are reported before, and leave no files behind."""
 
 import json
 import os
@@ -36,7 +36,7 @@ for command, arguments, said in json.load(sys.stdin):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A run of tiny_algo with a checkpoint of nothing, and its data; made without TensorFlow."""
+    """A run of tiny_algo with a dummy checkpoint, and its data; made without TensorFlow."""
     folder = tmp_path_factory.mktemp("early")
     assert datagen.main(["t2t-datagen", f"--problem={PROBLEM}", f"--data_dir={folder}/data"]) == 0
     problem = get_problem(PROBLEM)
@@ -52,14 +52,14 @@ def place(tmp_path_factory):
 
 
 def flags_of(place):
-    """Returns a path where nothing is, and the flags of a run, its data, a new run and missing data."""
+    """Returns a path that does not exist, and the flags of a run, its data, a new run and missing data."""
     gone = f"{place}/gone"
     folders = (f"--output_dir={place}/run", f"--data_dir={place}/data", f"--output_dir={place}/new/run")
     return gone, *folders, f"--data_dir={gone}"
 
 
 def refused_trainings(place):
-    """Yields command, arguments and what the error says."""
+    """Yields the command, its arguments and the expected error text."""
     gone, run, data, new, no_data = flags_of(place)
     train = ("trainer", [*NAMES, new, data])
     yield "trainer", [*train[1], f"--decode_from_file={gone}"], f"{gone}: there is no such file"
@@ -98,7 +98,7 @@ def refused_trainings(place):
 
 
 def refused_uses_of_a_run(place):
-    """Yields what `refused_trainings` does, for commands that read a run."""
+    """Yields the same as `refused_trainings`, for commands that read a run."""
     gone, run, data, _, no_data = flags_of(place)
     for command in ("decoder", "eval", "exporter"):
         to = [f"--export_dir={place}/exported/1"] if command == "exporter" else []
@@ -143,7 +143,7 @@ def refused_uses_of_a_run(place):
 
 
 def refused_files(place):
-    """Yields what `refused_trainings` does, for commands that read other files and folders."""
+    """Yields the same as `refused_trainings`, for commands that read other files and folders."""
     gone, run, _, new, no_data = flags_of(place)
     yield "bleu", [f"--translation={gone}", f"--reference={place}/text"], f"{gone}: there is no such file"
     yield "bleu", [f"--translation={place}/text", f"--reference={gone}"], f"{gone}: there is no such file"

@@ -1,4 +1,4 @@
-"""What `--help` of every command says: it fits a terminal, has headings, and names only what exists."""
+"""The `--help` text of every command: its width, its headings, and that all names in it exist."""
 
 import importlib
 import re
@@ -28,9 +28,9 @@ KINDS = {
     "hparams_range": HPARAMS_RANGES.entry,
 }  # fmt: skip
 OTHERS = re.compile(r"my_|their_")
-"""Names of a reader's own."""
+"""Names that users give their own parts in examples."""
 LOOK_ALIKE = {"image_shape", "image_fit", "multi_processing"}
-"""Attributes of problems and a value of Apache Beam's options, which look like names."""
+"""Attributes of problems and an Apache Beam option value, which look like registered names."""
 
 every_command = pytest.mark.parametrize("name", COMMANDS)
 
@@ -82,7 +82,7 @@ def test_large_commands_have_several_headings_in_the_same_order(shown):
 
 
 def check_words(words):
-    """Raises where a command line names what is not registered, or has flags that its command does not take."""
+    """Raises an error if a command line has a name that is not registered, or an unknown flag."""
     command = COMMANDS[Path(words[0]).name]
     parse(command.build_flags(), words, "")
     for word in words[1:]:
@@ -94,7 +94,7 @@ def check_words(words):
 
 
 def commands_in(text):
-    """Yields the words of each t2t command in lines of text, continued ones joined, without what stands in brackets."""
+    """Yields the words of each t2t command in a text; joins continued lines and drops trailing remarks in brackets."""
     for line in text.replace("\\\n", " ").splitlines():
         for part in re.split(r"&&?|\||;", re.sub(r"'[^']*'", "''", re.sub(r"  \(.*\)$", "", line))):
             if re.match(r"\s*(?:\S*/)?t2t-[a-z-]+ +--", part):
@@ -129,7 +129,7 @@ def test_a_name_that_does_not_exist_is_found():
 
 
 def texts_for_users():
-    """Yields where a text stands and the text: helps, pages, summaries."""
+    """Yields (source, text) of help texts, pages and summaries."""
     for name, command in COMMANDS.items():
         values = command.build_flags()
         yield name, "\n".join([command.USAGE, *(values[flag].help for flag in values)])
@@ -142,7 +142,7 @@ def texts_for_users():
 
 
 def test_words_that_look_like_names_are_registered():
-    """A word that begins as several names do, `transformer_...`, is one of them, or a field, file or module."""
+    """A word with the prefix of several names, like `transformer_...`, is a registered name, field, file or module."""
     fields = {name for hparams_set in HPARAMS.names() for name, _ in get_hparams(hparams_set).items()}
     ours = [path for folder in ("t2t", "tests", "benchmarks", "examples") for path in (ROOT / folder).rglob("*")]
     files = {path.stem for path in ours}

@@ -1,4 +1,4 @@
-"""Mistakes on the command line: one line on standard error, exit status 2, nothing made."""
+"""Mistakes on the command line: one line on standard error, exit status 2, no files written."""
 
 import pytest
 from absl import flags
@@ -131,7 +131,7 @@ def test_a_plugin_that_is_no_python_is_named_with_its_line(tmp_path, capsys):
 
 
 def test_a_second_name_is_known_in_the_command_that_has_it():
-    """However absl describes it; and in another command the same name may be a flag of its own."""
+    """However absl describes the alias; in another command the same name may be a separate flag."""
     one, other = flags.FlagValues(), flags.FlagValues()
     for name in ("first", "second"):
         flags.DEFINE_string(name, "", "Alias for --first.", flag_values=other)

@@ -1,4 +1,4 @@
-"""Commands with Tensor2Tensor's names: what they answer and refuse without a model."""
+"""Commands with Tensor2Tensor's names: their outputs and errors without a model."""
 
 import http.server
 import json
@@ -152,7 +152,7 @@ def test_a_list_is_printed_and_nothing_generated(tmp_path, capsys):
 
 @pytest.fixture
 def answering():
-    """Returns a function: status and body to the address of a server that answers so."""
+    """Returns a function that starts a server with a fixed status and body, and returns its address."""
     servers = []
 
     def serve(status, body):

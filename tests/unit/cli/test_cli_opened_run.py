@@ -1,4 +1,4 @@
-"""The run that a command is told to open, by names that may be other names of what it was trained as."""
+"""Opening a run with aliases of the names that it was trained with."""
 
 import pytest
 

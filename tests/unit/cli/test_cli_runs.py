@@ -31,7 +31,7 @@ def test_the_table_for_a_screen(folder, capsys):
 
 def test_sorting_and_filtering(folder, capsys):
     found = json.loads(printed(capsys, folder, "--sort=-tokens_per_second", "--format=json"))
-    assert [one["run"] for one in found] == ["good", "sub/early", "bad"]  # what is not known comes last
+    assert [one["run"] for one in found] == ["good", "sub/early", "bad"]  # unknown values come last
     found = json.loads(printed(capsys, folder, "--filter=state=stopped,problem=digits", "--format=json"))
     assert [one["run"] for one in found] == ["sub/early"]
     assert found[0]["step"] == 20

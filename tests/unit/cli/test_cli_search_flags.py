@@ -1,4 +1,4 @@
-"""Search flags and what they change of a run's hparams."""
+"""Search flags and the hparams of a run that they change."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The flags --shard and --merge: what they need, and the command that makes a missing part."""
+"""The flags --shard and --merge: required flags, and the suggested command for a missing part."""
 
 import shlex
 

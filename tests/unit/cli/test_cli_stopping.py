@@ -1,4 +1,4 @@
-"""What ends a command before its time: signals, a system that refuses, nobody who reads what it says."""
+"""Early ends of a command: signals, system errors, and output that nobody reads."""
 
 import contextlib
 import errno
@@ -59,7 +59,7 @@ def test_an_interrupt_while_a_command_prepares_to_log_is_answered_too(monkeypatc
     ],
 )
 def test_a_signal_ends_a_command_with_a_line_and_the_status_that_a_shell_gives_it(number, status, said, capsys):
-    is_interrupt = number == signal.SIGINT  # which stays ignored in what a shell starts in the background
+    is_interrupt = number == signal.SIGINT  # shells make background jobs ignore it
     outside = signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
     before, cleaned = signal.getsignal(number), []
 

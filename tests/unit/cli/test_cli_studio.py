@@ -1,4 +1,4 @@
-"""`t2t-trainer --studio`: pages beside a run, which end with it and disturb nothing."""
+"""`t2t-trainer --studio`: the pages of a run in training end with it and do not affect it."""
 
 import json
 import logging

@@ -10,7 +10,7 @@ from t2t.problems.text_problems import Text2Text
 
 
 class Digits(Text2Text):
-    """Digits to the same digits backwards; 200 training and 30 dev examples of 1 to 20 digits."""
+    """Reversing digits: 200 training and 30 dev examples of 1 to 20 digits."""
 
     name = "digits"
     vocabulary = tuple("0123456789")
@@ -23,7 +23,7 @@ class Digits(Text2Text):
 
 
 class Listed(Digits):
-    """Yields the samples it is given."""
+    """A problem with given samples."""
 
     name = "listed"
 
@@ -40,14 +40,14 @@ class Listed(Digits):
 
 
 class Sharded(Digits):
-    """Digits in shards of 40, 50, ... examples; notes which were asked for."""
+    """Digits in shards of 40, 50, ... examples; records the requested shards."""
 
     name = "sharded"
     parts = {"train": 5, "dev": 2}
 
     def __init__(self, **options):
         super().__init__(**options)
-        self.asked = UserList()  # no plain value, so no setting
+        self.asked = UserList()  # not a plain value, so not an option of the problem
 
     def shards(self, split, source):
         return self.parts[split]
@@ -80,7 +80,7 @@ def sharded_class():
 
 @pytest.fixture(scope="session")
 def digits_folder(tmp_path_factory):
-    """Data of `Digits` in shards of 60 examples; do not write there."""
+    """Data of `Digits` in shards of 60 examples; read-only."""
     data_dir = tmp_path_factory.mktemp("data")
     generate(Digits(), data_dir, data_dir / "tmp", seed=7, workers=1, most_examples=60)
     return data_dir / "digits"

@@ -13,7 +13,7 @@ def by_name(pairs):
 
 
 def greedy(pairs, batch_size, rungs):
-    """The same rule, one example at a time."""
+    """Reference implementation: the same rule, one example at a time."""
 
     def round_up(length):
         return min(rung for rung in rungs if rung >= length)
@@ -109,7 +109,7 @@ def test_ladder_by_hand():
     assert Ladder(5, 1.1).rungs.tolist() == [5]
     assert Ladder(8, 1.5).rungs.tolist() == [8]
     assert Ladder(9, 1.5).rungs.tolist() == [8, 9]
-    # A rung that is the longest stands there once.
+    # A rung that equals the longest length appears only once.
     assert Ladder(12, 1.5).rungs.tolist() == [8, 12]
     assert Ladder(0, 1.0).rungs.tolist() == Ladder(1, 1.0).rungs.tolist() == Ladder(0, 1.1).rungs.tolist() == [1]
     assert Ladder(4, 1.0).rungs.tolist() == [1, 2, 3, 4]

@@ -1,4 +1,4 @@
-"""Distilled data: other training targets, and everything else byte for byte as it was."""
+"""Distilled data: only the training targets change, everything else is byte for byte the same."""
 
 import dataclasses
 import json
@@ -16,11 +16,11 @@ from t2t.errors import UserError
 HOW = Distillation(teacher={"step": 7, "fingerprint": "abc"}, data="def", n_best=1, search={"beam_size": 4})
 COUNTED = dataclasses.replace(HOW, references={"empty": 67})
 OWN = 3
-"""Every third example keeps its target."""
+"""Every OWN-th example keeps its target."""
 
 
 def targets_of(reader, window=70):
-    """Of example n the target n % 10, once, in windows that are no shards; None for each third."""
+    """Targets of n % 10 for example n, None for every OWN-th, in windows that differ from the shards."""
     rows = [None if n % OWN == 0 else [3 + n % 10, 1] for n in range(len(reader))]
     return [rows[first : first + window] for first in range(0, len(rows), window)]
 

@@ -1,4 +1,4 @@
-"""Duplicates, compared with what a set of all texts says; shards, processes and interruptions do not show."""
+"""Removal of duplicates, compared with a set of all texts; independent of shards, processes and interruptions."""
 
 import random
 
@@ -16,7 +16,7 @@ from tests.generated import texts
 
 
 class Repeating(Text2Text):
-    """Pairs of digits, given, in shards of consecutive ones."""
+    """A problem with given pairs of digits, in consecutive shards."""
 
     name = "repeating"
     vocabulary = tuple("0123456789")
@@ -56,7 +56,7 @@ def contents(folder):
 
 
 def firsts(pairs, key):
-    """The pairs that no earlier one equals in what `key` picks."""
+    """Returns the pairs whose `key` no earlier pair has."""
     seen, kept = set(), []
     for inputs, targets in pairs:
         pair = " ".join(inputs.split()), " ".join(targets.split())

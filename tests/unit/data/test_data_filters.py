@@ -50,7 +50,7 @@ def made(tmp_path, options, name="data", workers=1, seed=0):
 
 
 def pairs_of(*numbers):
-    """The training pairs by their numbers in the corpus."""
+    """Returns training pairs by their indices in the corpus."""
     return [(f"one {n}", f"eins {n}") if n < 40 else (f"two {n - 40}", f"zwei {n - 40}") for n in numbers]
 
 
@@ -154,7 +154,7 @@ def test_a_sample_is_counted_under_the_first_filter_that_drops_it(tmp_path, file
 
 
 def test_what_filters_drop_is_not_unfit(tmp_path, files, write):
-    """All but 8 of 80 pairs are filtered, and of those 8 that are kept an empty side makes some unfit."""
+    """Of 80 pairs 72 are filtered, and some of the other 8 have an empty side, which makes them unfit."""
     options = with_scores(files, write, SCORES) | {"filter_min_score": 0.9}
     for unfit, fails in ((3, False), (5, True)):
         lines = ["" if n in GOOD[:unfit] else f"one {n}" for n in range(40)]

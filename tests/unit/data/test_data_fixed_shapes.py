@@ -9,7 +9,7 @@ from t2t.data.training_batches import TrainingBatches
 
 
 def lengths_like_sentences(count, seed=0):
-    """Targets of 3 to 60, mean 16; inputs that follow them."""
+    """Target lengths of 3 to 60, mean 16, and correlated input lengths."""
     random = np.random.default_rng(seed)
     targets = np.clip(random.gamma(6.0, 2.6, count), 3, 60).astype(int)
     inputs = np.clip(targets + random.normal(0, 3, count), 3, 60).astype(int)
@@ -32,7 +32,7 @@ def shapes(lengths):
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_widths_are_the_best_of_all(count):
-    """Against every choice of so many widths, of which the last is the longest."""
+    """Compared with every choice of `count` widths that ends with the longest length."""
     lengths = np.random.default_rng(1).integers(1, 9, 40)
     found = _widths(lengths, count, 9)
 

@@ -136,7 +136,7 @@ def test_more_than_half_unfit_stops_the_job(listed_class, tmp_path):
 
 
 def unfit_from(start, drawn, spoil):
-    """Yields good pairs, and spoilt ones from a place on; notes how far it was read."""
+    """Yields good pairs, then from index `start` on the pair `spoil`; appends each index to `drawn`."""
     for number in range(60_000):
         drawn.append(number)
         yield spoil if number >= start else ("1", "2")
@@ -158,7 +158,7 @@ def test_a_hopeless_job_stops_early(listed_class, tmp_path, start):
 
 
 def mending(base, share):
-    """A problem that mends both sides of a share of its training examples, the first ones of each ten."""
+    """A problem that repairs both sides of a fraction of its training examples, the first of every ten."""
 
     class Mending(base):
         def generate_samples(self, split, source):
@@ -201,7 +201,7 @@ def test_all_that_can_be_dropped_leaves_something(listed_class, tmp_path):
 
 
 def test_unknown_words_are_counted_by_split_and_feature(listed_class, tmp_path, log_lines):
-    train = [("1 2 3", "3 x 1"), ("7", "y"), ("", "z"), ("8 9", "9 8")]  # the third is dropped, and does not count
+    train = [("1 2 3", "3 x 1"), ("7", "y"), ("", "z"), ("8 9", "9 8")]  # the third is dropped and not counted
     manifest = generate(listed_class(train, [("4 x", "5")]), tmp_path, tmp_path, workers=1)
     assert manifest.split("train").unknown == {"targets": 2}
     assert manifest.split("dev").unknown == {"inputs": 1}
@@ -405,7 +405,7 @@ assert threading.active_count() == 1
 
 
 def run_script(out, workers, dies=""):
-    """Runs `SCRIPT` in a fresh process: one that holds TensorFlow or threads does not fork."""
+    """Runs `SCRIPT` in a fresh process: a process with TensorFlow or threads does not fork."""
     out.mkdir(exist_ok=True)
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", textwrap.dedent(SCRIPT), out, str(workers), dies],

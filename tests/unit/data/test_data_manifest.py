@@ -140,7 +140,7 @@ def test_whatever_a_problem_declares_decides_its_data(digits_folder, digits_clas
     manifest = read_manifest(digits_folder)
     with pytest.raises(UserError, match=rf"made otherwise than asked \({message}\); choose another --data_dir"):
         check_matches(manifest, digits_folder, problem)
-    check_matches(manifest, digits_folder, problem, is_known=True)  # a run's own data is what it was trained from
+    check_matches(manifest, digits_folder, problem, is_known=True)  # a run accepts the data that it was trained on
 
 
 def test_what_is_not_of_the_data_may_change(digits_folder, digits_class):

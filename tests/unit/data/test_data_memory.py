@@ -1,4 +1,4 @@
-"""Memory of generating and reading data: four times the examples take no more of it."""
+"""Memory of generating and reading data does not grow in proportion to the number of examples."""
 
 import tracemalloc
 from itertools import islice
@@ -17,11 +17,11 @@ from t2t.text.sample import draw_sample
 
 FEW, MANY = 2500, 10_000
 GROWTH = 3.0
-"""Bytes for each further example; what is kept of all of them would take 4 at least."""
+"""Limit in bytes per additional example; anything stored for each example would take at least 4."""
 
 
 def peak_of(work):
-    """Most bytes that Python and numpy hold at a time while something is done; memory maps are none of them."""
+    """Returns the peak memory of Python and numpy in bytes while `work` runs; memory maps do not count."""
     tracemalloc.start()
     try:
         work()
@@ -40,7 +40,7 @@ def of_size(digits_class, tmp_path_factory):
         peak = peak_of(lambda: generate(problem, data_dir, data_dir / "tmp", workers=1, progress=lambda *_: None))
         return data_dir / "digits", peak
 
-    generated(10)  # what is loaded and compiled once
+    generated(10)  # for one-time imports and compilation
     return {count: generated(count) for count in (FEW, MANY)}
 
 
@@ -52,7 +52,7 @@ def test_generating(of_size):
 def test_opening_and_drawing_training_batches(of_size, monkeypatch, max_length):
     monkeypatch.setattr(lengths, "BLOCK", 500)
     peaks = {}
-    for count in (10, FEW, MANY):  # the first for what is loaded once
+    for count in (10, FEW, MANY):  # the first for one-time imports
         folder = of_size[max(count, FEW)][0]
 
         def draw(folder=folder):
@@ -67,7 +67,7 @@ def test_opening_and_drawing_training_batches(of_size, monkeypatch, max_length):
 
 
 def test_the_order_of_twenty_million_examples_is_not_kept():
-    """It takes some bytes for each example of a window, and none for the others."""
+    """It takes a few bytes per example of one window only."""
     window = 16_384
     order = WindowedOrder(20_000_000, seed=1, window=window)
     few = peak_of(lambda: WindowedOrder(window, seed=1, window=window).indices(3, 0))
@@ -82,7 +82,7 @@ def test_the_text_that_a_vocabulary_is_learnt_from_is_bounded():
 
     few, many = peak(2500), peak(40_000)
     assert many < 1.2 * few
-    assert few < 20_000 * 6  # lines of some 35 characters, of which each takes 49 bytes and its place more
+    assert few < 20_000 * 6  # lines have 35 characters, 49 bytes of overhead and a list entry
 
 
 def test_a_block_is_as_good_as_the_whole(of_size, monkeypatch):
@@ -96,13 +96,13 @@ def test_a_block_is_as_good_as_the_whole(of_size, monkeypatch):
 
 
 def test_looking_for_duplicates(digits_class, tmp_path, monkeypatch):
-    """Of a shard's digests, of 24 bytes, those of a block are in memory at a time, of all shards' those of a group."""
+    """Only one block of a shard's 24-byte digests, or one group of all shards' digests, is in memory at a time."""
     monkeypatch.setattr(digests, "BLOCK", 500)
 
     def peak(count):
         problem = type("Digits", (digits_class,), {"sizes": {"train": count, "dev": 5}})(filter_duplicates="pair")
         return peak_of(lambda: generate(problem, tmp_path / f"{count}", tmp_path, workers=1, progress=lambda *_: None))
 
-    peak(10)  # what is loaded once
+    peak(10)  # for one-time imports
     few, many = peak(FEW), peak(MANY)
     assert many - few < GROWTH * (MANY - FEW)

@@ -1,4 +1,4 @@
-"""Data in an object store: the manifest comes last, nothing is sent twice, and each machine reads the same."""
+"""Data in an object store: the manifest is uploaded last, nothing twice, and all machines read the same data."""
 
 import logging
 
@@ -121,7 +121,7 @@ def test_an_interrupted_upload_goes_on_without_generating_again(store, digits_cl
 
 def test_an_upload_of_other_data_makes_room(store, digits_class, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("t2t.data.generate.publish_data", lambda *args: None)  # killed before it began
+        patch.setattr("t2t.data.generate.publish_data", lambda *args: None)  # killed before uploading
         generated(digits_class(), seed=1)
     manifest = generated(digits_class(), seed=2)
     assert manifest.seed == 2
@@ -160,7 +160,7 @@ def test_two_machines_do_not_generate_at_once(store, digits_class, tmp_path, mon
     [({}, (1, 0, 2), 60), ({"filter_duplicates": "source"}, (1, 0, 2, 2, 1, 0), 40)],
 )
 def test_tasks_of_several_machines_make_the_data_together(store, tmp_path, monkeypatch, options, tasks, examples):
-    """Each task, and who merges, has a cache of its own; they meet in the store alone."""
+    """Each task and the merging process have separate caches and share only the store."""
     for name in ("a", "b", "c", "dev"):
         for side in ("source", "target"):
             lines = (f"{n} {name if n < 10 or name == 'dev' else 'all'}\n" for n in range(20))

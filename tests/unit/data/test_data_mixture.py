@@ -1,4 +1,4 @@
-"""Which problem an update is of, and the batches of several in one sequence.
+"""The problem of each update, and the batches of several problems in one sequence.
 
 Legend: P problems.
 """
@@ -28,13 +28,13 @@ def test_the_problem_of_an_update_is_a_function_of_seed_and_update():
 
 @pytest.mark.parametrize(("temperature", "expected"), [(1.0, [0.8, 0.2]), (2.0, [2 / 3, 1 / 3]), (1e9, [0.5, 0.5])])
 def test_shares_by_size(temperature, expected):
-    """400 and 100 examples; their roots are 20 and 10."""
+    """400 and 100 examples; their square roots are 20 and 10."""
     found = ProblemSchedule(shares_by_size([400, 100], temperature), seed=0).shares
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 class Counted:
-    """Batches that are numbers, with the next number as state."""
+    """Batches 0, 1, 2, ... with the next number as state."""
 
     def __init__(self, name):
         self.name, self.next = name, 0

@@ -1,4 +1,4 @@
-"""Packed batches: by hand, every example once, and what cannot be packed."""
+"""Packed batches: examples by hand, every example exactly once, and features that cannot be packed."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def made(reader, **settings):
 
 
 def examples_of(batch):
-    """The pairs in a packed batch: an example begins where its position is 0."""
+    """Returns the pairs in a packed batch; an example begins at each position 0."""
     found = []
     for row in range(len(batch["targets"])):
         sides = []
@@ -31,16 +31,16 @@ def examples_of(batch):
 
 
 def test_rows_by_hand():
-    """Three examples of 2, 3 and 1 ids: two in the first of two rows of 6, one in the second."""
+    """Examples of 2, 3 and 1 ids in two rows of 6: two in the first row, one in the second."""
     ids, positions = pack_ids(np.array([5, 1, 6, 7, 1, 1]), np.array([2, 3, 1]), np.array([0, 0, 1]), 2, 6)
     assert ids.tolist() == [[5, 1, 6, 7, 1, 0], [1, 0, 0, 0, 0, 0]]
     assert positions.tolist() == [[0, 1, 0, 1, 2, 0], [0] * 6]
 
 
 def test_the_fullest_row_with_room_takes_an_example_by_hand():
-    """Of 10 ids: 7 do not fit next to 6; 3 fill up the row of 7, 4 that of 6, and 1 begins a third."""
+    """Rows of 10 ids: 7 does not fit next to 6; 3 fills the row of 7, 4 that of 6, and 1 starts a third row."""
     assert best_fit(np.array([[6, 7, 3, 4, 1]]), 10).tolist() == [0, 1, 1, 0, 2]
-    # Of two features each must have room.
+    # Both features must fit.
     assert best_fit(np.array([[6, 4, 4], [5, 9, 5]]), 10).tolist() == [0, 1, 0]
 
 
@@ -49,7 +49,7 @@ def test_little_is_padded_and_no_row_is_too_long():
     row = best_fit(sizes, 256)
     used = np.stack([np.bincount(row, weights=size) for size in sizes])
     assert used.max() <= 256
-    # Lengths of both sides that do not follow each other are the hardest to pack.
+    # Independent lengths of the two sides are the hardest to pack.
     assert used.sum() / (2 * 256 * used.shape[1]) > 0.9
 
 

@@ -1,4 +1,4 @@
-"""The step between reading and batching: what an example becomes depends on (seed, epoch, example) alone."""
+"""Preprocessing between reading and batching: its result depends only on (seed, epoch, example)."""
 
 import dataclasses
 import re
@@ -24,7 +24,7 @@ from tests.generated import Parity
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Repeated(Preprocessor):
-    """Repeats the first id up to `most` times: other lengths."""
+    """Inserts the first id 0 to `most` - 1 more times: changes lengths."""
 
     most: int = 6
     changes_lengths = True
@@ -35,7 +35,7 @@ class Repeated(Preprocessor):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Other(Preprocessor):
-    """Makes ids other digits: the same lengths."""
+    """Replaces ids by random digits: keeps lengths."""
 
     def __call__(self, example, rng):
         return {name: np.append(rng.integers(3, 13, len(ids) - 1), 1).astype(np.int32) for name, ids in example.items()}
@@ -45,7 +45,7 @@ BOTH = (Other(features=("targets",)), Repeated(features=("inputs", "targets")))
 
 
 class Numbered(Image2Class):
-    """Images all of whose pixels but those of the left column hold the example's number; no two are alike."""
+    """Images filled with a value for each example, plus 1 in the left column; no two are alike."""
 
     name = "numbered"
     image_shape = (4, 6, 1)
@@ -113,7 +113,7 @@ def test_what_an_example_becomes_is_the_same_in_any_batch_and_order(digits_train
     assert first == one_epoch(0, batch_size=90, window=33, fixed_shapes=4, max_length=40)
     assert first != one_epoch(1, batch_size=120, window=70)
     assert first != one_epoch(0, seed=4, batch_size=120, window=70)
-    # Without chance, by hand: each example through the list, those that change lengths first.
+    # Reference: each example through the list of preprocessors, those that change lengths first.
     expected = []
     for number in range(len(digits_train)):
         one = {name: digits_train.read(np.array([number]), name)[0].astype(np.int32) for name in ("inputs", "targets")}
@@ -145,18 +145,18 @@ def test_resuming_anywhere_gives_the_uninterrupted_sequence(digits_train, curric
 
 def test_an_empty_list_changes_no_bit_and_reads_as_before(digits_train, monkeypatch):
     plain = list(islice(TrainingBatches(digits_train, seed=3, batch_size=120, window=70), 60))
-    monkeypatch.setattr(PreprocessedReader, "__init__", None)  # nobody makes one
+    monkeypatch.setattr(PreprocessedReader, "__init__", None)  # must not be called
     found = list(islice(TrainingBatches(digits_train, seed=3, batch_size=120, window=70, preprocessors=()), 60))
     assert all(same(a[0], b[0]) and a[1] == b[1] for a, b in zip(plain, found, strict=True))
 
 
-@pytest.mark.parametrize("most", [12, 21])  # 21: nothing is longer as it is stored
+@pytest.mark.parametrize("most", [12, 21])  # 21: no stored example is longer
 def test_what_has_become_longer_than_max_length_is_skipped(digits_train, most):
     whole = TrainingBatches(digits_train, seed=3, batch_size=120, window=70, preprocessors=BOTH)
     batches = TrainingBatches(digits_train, seed=3, batch_size=120, window=70, max_length=most, preprocessors=BOTH)
     rows = [row for batch in epoch(whole, 0) for row in rows_of(batch)]
     expected = sorted(row for row in rows if max(map(len, row)) <= most)
-    assert len(expected) < len(digits_train) - batches.skipped  # some only became so
+    assert len(expected) < len(digits_train) - batches.skipped  # some are skipped only after preprocessing
     assert sorted(row for batch in epoch(batches, 0) for row in rows_of(batch)) == expected
 
 
@@ -180,7 +180,7 @@ def test_the_largest_batches_reckon_with_what_may_become_of_the_lengths(digits_t
     extremes = extreme_batches(digits_train, None, 240, 60, None, batches.resized)
     widest = max(extremes, key=lambda batch: batch["targets"].shape[1])
     assert widest["targets"].shape == (4, 60)
-    assert widest["inputs"].shape == (4, 21)  # as long as the longest that is stored
+    assert widest["inputs"].shape == (4, 21)  # the longest stored length
     assert max(batch["targets"].shape[0] for batch in extremes) == 200
 
 
@@ -262,7 +262,7 @@ def test_fixed_shapes_of_lengths_without_bound_are_refused(digits_train):
 
 
 def masked_epoch(digits_train, number=0, seed=3, **kwargs):
-    """Each example of an epoch, once: what is read and what is predicted, padding cut off."""
+    """Returns inputs and targets of each example of an epoch, without padding."""
     columns, masking = {"inputs": "targets", "targets": "targets"}, TokenMasking(vocab_size=13, mask_id=2)
     batches = TrainingBatches(digits_train, seed=seed, columns=columns, masking=masking, **kwargs)
     rows = []

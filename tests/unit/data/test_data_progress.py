@@ -1,4 +1,4 @@
-"""What data generation shows of what it reads."""
+"""Progress bars of data generation."""
 
 import io
 import logging
@@ -7,7 +7,7 @@ from t2t.data.progress import ReadingProgress
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is one."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self):
         return True

@@ -1,4 +1,4 @@
-"""Raw files that have changed since data was made of them are noticed where data is generated, and nowhere else."""
+"""Changes of raw files after data was made from them are detected only by data generation."""
 
 import dataclasses
 import json
@@ -54,8 +54,8 @@ def test_other_contents_under_the_same_path_are_refused(request_, files, tmp_pat
     manifest = generated(request_)
     folder = tmp_path / "d" / "text2text_files"
     stamp = os.stat(files["dev_target"])
-    Path(files["dev_target"]).write_text("abd")  # of the same size
-    os.utime(files["dev_target"], ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # and with the same time of change
+    Path(files["dev_target"]).write_text("abd")  # the same size
+    os.utime(files["dev_target"], ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # and modification time
     Path(files["train_source"]).write_text("abc\n")
     with pytest.raises(UserError) as raised:
         generated(request_)
@@ -78,7 +78,7 @@ def test_the_same_contents_copied_or_gone_are_no_matter(request_, files):
 
 
 def moved(request, files, folder):
-    """Moves the files; returns the request that names them where they are now."""
+    """Moves the files; returns a request with their new paths."""
     folder.mkdir()
     paths = {name: shutil.move(path, folder / Path(path).name) for name, path in files.items()}
     return dataclasses.replace(request, problem_options=request.problem_options | {n: str(p) for n, p in paths.items()})
@@ -171,7 +171,7 @@ def test_what_is_said_of_the_files_and_settings_is_no_part_of_the_data(request_)
     manifest = generated(request_)
     before = open_data(request_, problem).fingerprint
     plain = json.loads(manifest.to_json())
-    del plain["raw_files"], plain["declared"]  # which the first versions did not write
+    del plain["raw_files"], plain["declared"]  # the first versions did not write these
     plain["splits"]["train"]["unknown"] = {"targets": 1}
     (Path(request_.data_dir) / "text2text_files" / "manifest.json").write_text(json.dumps(plain))
     assert open_data(request_, problem).fingerprint == before

@@ -1,4 +1,4 @@
-"""Raw text is kept next to the ids of dev and test where the ids read otherwise, and only there."""
+"""Raw text is stored with dev and test examples only if it differs from the decoded ids."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ from t2t.errors import UserError
 from t2t.problems.text_problems import Text2Text
 
 ODD = ["1 2", "1  2", "x 2", "", "1\n2", "\u2028", '"', "é\0"]
-"""Of these, digits set apart by single spaces alone come back from a vocabulary of digits."""
+"""Texts; with a vocabulary of digits only those of digits separated by single spaces are decoded unchanged."""
 
 
 class ThreeSplits(Text2Text):
@@ -91,7 +91,7 @@ def test_texts_are_part_of_the_manifest_and_its_checks(folder, tmp_path):
 
 def test_a_problem_says_what_its_outputs_are_scored_against(tmp_path):
     class Shouted(ThreeSplits):
-        """Writes its targets otherwise than its samples have them."""
+        """Decodes and compares targets with `+` in place of the spaces of its samples."""
 
         def decode_target(self, ids):
             return super().decode_target(ids).replace(" ", "+")

@@ -203,7 +203,7 @@ def test_longer_examples_are_skipped_and_counted(digits_train):
     expected = [row for row in whole_split(digits_train) if len(row[0]) <= 4]
     assert 0 < len(expected) < len(digits_train)
     assert short.skipped == len(digits_train) - len(expected)
-    # Windows of 7 with three quarters skipped: some windows are empty, and are passed over.
+    # Windows of 7 with three quarters of the examples skipped: some windows are empty.
     assert sorted(row for batch in epoch(short, 0) for row in rows_of(batch)) == expected
     assert TrainingBatches(digits_train, seed=3, batch_size=120, max_length=21).skipped == 0
 

@@ -1,4 +1,4 @@
-"""Files of data are compared with their checksums once, and again when anything was done to them."""
+"""Data files are compared with their checksums once, and again only after they were changed."""
 
 import json
 import os
@@ -21,14 +21,14 @@ FILE = "train-00001-of-00004.inputs.values.npy"
 
 @pytest.fixture
 def folder(digits_folder, tmp_path, monkeypatch):
-    """A copy whose files count as settled at once, since time is not waited for."""
+    """A copy of the data whose files count as settled immediately, so that tests need not wait."""
     monkeypatch.setattr(file_marks, "_SETTLED_NS", -(10**18))
     return shutil.copytree(digits_folder, tmp_path / "digits")
 
 
 @pytest.fixture
 def hashed(monkeypatch):
-    """Grows by the names of the files that are read through."""
+    """A list that collects the names of files that are hashed."""
     names, sha256_of = [], verification.sha256_of
     monkeypatch.setattr(verification, "sha256_of", lambda path: names.append(path.name) or sha256_of(path))
     return names
@@ -80,12 +80,12 @@ def test_a_changed_file_is_noticed(folder, change):
     verify(folder)
     marks = file_marks.file_marks(folder / FILE)
     change(folder / FILE)
-    while file_marks.file_marks(folder / FILE) == marks:  # within one step of the file system's clock
+    while file_marks.file_marks(folder / FILE) == marks:  # until the file system's clock has advanced
         (folder / FILE).chmod(0o644)
     assert marks[0] == (folder / FILE).stat().st_size
     with pytest.raises(UserError, match=rf"{FILE} is corrupt: its sha256 is not the one in the manifest; delete that"):
         verify(folder)
-    assert FILE in read_sealed(folder / SIDE_FILE)  # of the file as it was, which no longer holds
+    assert FILE in read_sealed(folder / SIDE_FILE)  # the old entry, which is no longer valid
 
 
 def test_a_file_that_is_put_back_is_compared_and_remembered_again(folder, hashed):
@@ -101,9 +101,9 @@ def test_a_file_that_is_put_back_is_compared_and_remembered_again(folder, hashed
 
 
 def test_a_side_file_from_elsewhere_tells_nothing(folder, hashed, tmp_path):
-    """Not of a copy that keeps all times, and not of other checksums."""
+    """It is not used for a copy, even one with the same times, nor for other checksums."""
     verify(folder)
-    copy = shutil.copytree(folder, tmp_path / "copy")  # with its times of modification
+    copy = shutil.copytree(folder, tmp_path / "copy")  # with modification times
     hashed.clear()
     verify(copy)
     assert len(hashed) == 16

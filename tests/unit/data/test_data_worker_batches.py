@@ -1,4 +1,4 @@
-"""Of one sequence of batches, each worker reads its own, and all know where it stands."""
+"""Each worker reads its part of one sequence of batches, and all workers have the same state."""
 
 from itertools import islice
 

@@ -1,7 +1,7 @@
-"""Step functions over tables: what the searches are tested with.
+"""Step functions that read log-probabilities from tables, for tests of the searches.
 
-The state of a row is the number of its prefix in the tree of all prefixes, so a search that gave a beam the state of
-another would read the log-probabilities of another prefix.
+The state of a row is the index of its prefix in the tree of all prefixes, so a search that confused the states of two
+beams would read the log-probabilities of a wrong prefix.
 """
 
 import itertools
@@ -16,7 +16,7 @@ from tests.searches import decode
 
 
 def tree_step_fn(tables, vocab_size, depth, rows_per_sentence):
-    """A step function over plain tables (see tests/reference/beam_search.py), one for each sentence."""
+    """Returns a step function over plain tables (see tests/reference/beam_search.py), one table for each sentence."""
     rows = [[table[prefix] for prefix in _prefixes(vocab_size, depth)] for table in tables]
     nodes_BPV = np.asarray(rows, dtype="float32")
     count = nodes_BPV.shape[1]
@@ -24,7 +24,7 @@ def tree_step_fn(tables, vocab_size, depth, rows_per_sentence):
 
     def step_fn(ids, position, state):
         node = ops.where(ops.equal(position, 0), state["node"], state["node"] * vocab_size + ids + 1)
-        # The sentence of a row is the same whatever the beams do, so it is no part of the state.
+        # Beams never change the sentence of a row, so it is not part of the state.
         sentence = ops.arange(ops.shape(ids)[0], dtype="int32") // rows_per_sentence
         return ops.take(ops.convert_to_tensor(flat), sentence * count + node, axis=0), {"node": node}
 
@@ -45,7 +45,7 @@ def tree_state(sentences, rows_per_sentence):
 
 
 def hypotheses(result, sentence):
-    """The hypotheses of one sentence as (score, log_prob, tokens), those that exist."""
+    """Returns the hypotheses of one sentence as (score, log_prob, tokens), without empty slots."""
     found = []
     for row, length in enumerate(np.asarray(result.lengths)[sentence]):
         if length:
@@ -63,7 +63,7 @@ def assert_same_hypotheses(found, expected):
 
 
 NODES = 9973
-"""A model of outputs of any length knows in which of so many nodes it is, which depends on all tokens so far."""
+"""Number of states of a model for outputs of any length; its state is a hash of all tokens so far."""
 
 
 def node_table(vocab_size, seed):
@@ -73,13 +73,13 @@ def node_table(vocab_size, seed):
 
 
 def node_log_probs(rows, ids):
-    """The log-probability of each token of an output."""
+    """Returns the log-probability of each token of an output."""
     nodes = itertools.accumulate(ids, lambda node, token: (node * rows.shape[1] + token + 1) % NODES, initial=0)
     return [float(rows[node, token]) for node, token in zip(nodes, ids, strict=False)]
 
 
 def node_search(rows, constraints, limits, prefixes=None, starts=None, **changes):
-    """The hypotheses of each sentence under its constraint; all sentences have one model, and begin in node 0."""
+    """Returns the hypotheses of each sentence under its constraint; one model for all, by default from node 0."""
     settings, vocab_size = SearchSettings(**changes), rows.shape[1]
 
     def step(ids, position, node):

@@ -87,7 +87,7 @@ def test_early_stop_keeps_the_best_of_all(penalty):
 
 @pytest.mark.parametrize("beam_size", [2, 3])
 def test_narrow_beam_tells_the_truth_and_never_beats_enumeration(beam_size):
-    # Nearly even probabilities, ranked by token: long hypotheses win late, which a narrow beam does not foresee.
+    # Nearly uniform probabilities: long hypotheses win only late, after a narrow beam has dropped them.
     tables, penalty = reference.random_tables(40, V, T, seed=4, spread=0.5), power(1.0)
     result = search(tables, beam_size, T, penalty, stop_early=False)
     short = 0

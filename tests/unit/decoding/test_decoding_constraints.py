@@ -1,4 +1,4 @@
-"""What may be written next, by hand. Legend: N rows, P prefix length, V vocabulary."""
+"""Allowed next tokens, by hand. Legend: N rows, P prefix length, V vocabulary."""
 
 import numpy as np
 from keras import ops

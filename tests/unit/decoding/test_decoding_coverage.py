@@ -21,7 +21,7 @@ KEEP_BS = np.array([[True, True, False]])
 
 
 def looking_step(rows_by_step, weights_by_step, path="decoder/attention"):
-    """A step function of the probabilities and the attention, row by row, that tables give for each step."""
+    """Returns a step function that reads the probabilities and attention weights of each row and step from tables."""
     tokens, weights = (np.log(np.asarray(table, "float32")) for table in (rows_by_step, weights_by_step))
 
     def step_fn(ids, position, state):

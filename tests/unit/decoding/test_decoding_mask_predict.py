@@ -24,14 +24,14 @@ V = 9
 
 
 def table_log_probs(row, words):
-    """Log-probabilities at each place from a random table for (row, place, what the other places hold)."""
+    """Returns random log-probabilities (T, V) that are a function of the row and all of its words; None is masked."""
     key = [row, *(0 if word is None else word for word in words)]
     logits = np.random.default_rng(key).normal(0.0, 2.0, (len(words), V))
     return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
 
 
 def table_predict(counts, seen):
-    """A `PredictFn` over the same tables, which notes what is masked in each iteration."""
+    """Returns a `PredictFn` over the same tables; appends the mask of each iteration to `seen`."""
 
     def predict(ids, is_masked):
         ids, is_masked = np.asarray(ids), np.asarray(is_masked)

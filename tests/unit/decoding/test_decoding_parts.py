@@ -1,4 +1,4 @@
-"""Penalties, random numbers, moves of beams, limits, and the door to all searches."""
+"""Penalties, random numbers, reordering of beams, limits, and the common entry point of all searches."""
 
 import numpy as np
 import pytest

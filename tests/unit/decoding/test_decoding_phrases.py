@@ -1,4 +1,4 @@
-"""Searches of outputs that hold phrases, lack phrases or are on a list, against lists of all. Legend: V vocabulary."""
+"""Searches with required phrases, forbidden phrases or a list of outputs, against enumeration. Legend: V vocabulary."""
 
 import dataclasses
 import itertools
@@ -29,7 +29,7 @@ def holds(ids, phrase):
 
 
 def allowed(forced, forbidden, limit=LONGEST):
-    """The outputs by the definition, with end of sequence or cut at the limit."""
+    """Returns the allowed outputs by definition, with end of sequence or cut off at the limit."""
     return [
         (*ids, EOS)[:limit]
         for ids in EVERY
@@ -74,7 +74,7 @@ def test_a_wide_beam_ranks_them_as_enumeration_does():
 
 
 def test_shared_out_beams_find_better_outputs_than_likeliest_ones():
-    """What the paper is for: with a small beam, phrases are put where they fit, not where there is no other room."""
+    """The paper's claim: in a small beam with banks, phrases are placed where they fit, not only when room runs out."""
     with_banks = phrase_constraint([(2, 3, 4), (5, 6)], [], 30)
     without = dataclasses.replace(with_banks, rewards_progress=False)
     rows, starts = node_table(30, 1), np.arange(16) * 37

@@ -1,4 +1,4 @@
-"""Greedy search and sampling: against plain loops, the asked-for distribution, and independence of the batch."""
+"""Greedy search and sampling: against plain loops, the requested distribution, and independence of the batch."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Searches of trees over given numbers of words, against lists of all of them. Legend: V vocabulary."""
+"""Searches of trees over given numbers of words, against enumeration of all trees. Legend: V vocabulary."""
 
 import functools
 import itertools
@@ -21,7 +21,7 @@ V, EOS = len(PIECES), 1
 
 @functools.cache
 def forests(words, longest):
-    """All labels of trees over so many words, without end of sequence, of at most `longest` ids."""
+    """Returns all label sequences of trees over `words` words, with at most `longest` ids, without end of sequence."""
     found = {()} if not words else set()
     for first, below in trees(words, longest):
         found |= {(*first, *others) for others in forests(words - below, longest - len(first))}
@@ -29,7 +29,7 @@ def forests(words, longest):
 
 
 def trees(most_words, longest):
-    """Tags, and phrases over 1 to `most_words` words, with the number of these."""
+    """Yields (ids, number of words) of all tags, and of phrases over 1 to `most_words` words."""
     if longest < 1 or not most_words:
         return
     yield from (((tag,), 1) for tag in LABELS.tags)
@@ -48,7 +48,7 @@ def searched(rows, words, limits, prefixes=None, **changes):
 
 @pytest.mark.parametrize(("words", "longest"), [(1, 5), (2, 5), (3, 5)])
 def test_the_lists_are_those_of_outputs_that_need_no_mending(words, longest):
-    """The reference is the way back from labels to trees, which the searches know nothing of."""
+    """The reference is the conversion of labels back to trees, which the searches do not use."""
 
     def is_whole(ids):
         text = " ".join(PIECES[token] for token in ids)
@@ -84,7 +84,7 @@ def test_the_best_alone_is_the_first_of_them():
 )  # fmt: skip
 @settings(max_examples=15, deadline=None)
 def test_whatever_the_search_it_gives_trees_and_always_one(seed, sizes, changes):
-    """Also where there is room for the words alone; log-probabilities are the model's."""
+    """Also if the limit leaves room only for the words; log-probabilities are those of the model."""
     rows, words = node_table(V, seed % 20), [count for count, _ in sizes]
     limits = [count + 1 + more for count, more in sizes]
     for sentence, found in enumerate(searched(rows, words, limits, **changes)):

@@ -1,4 +1,4 @@
-"""CTranslate2, filled with our weights, writes what our network writes, for every form of it that it holds."""
+"""CTranslate2 with our weights gives the same outputs as our network, for every form of it that it supports."""
 
 import json
 
@@ -72,7 +72,7 @@ FORMS = {
         "shared_embedding": False, "shared_embedding_and_softmax_weights": False,
     },
 }  # fmt: skip
-"""Beside the paper's."""
+"""Forms other than the paper's."""
 
 
 def tried(translator, folder, quantization="float32"):
@@ -130,7 +130,7 @@ def test_int8_is_held_to_a_share_of_the_outputs_and_to_each_lines_score(tmp_path
 
 
 def test_a_single_line_that_int8_finds_otherwise_is_found_out(tmp_path, monkeypatch):
-    """Where a mean over lines would hide it."""
+    """A mean over lines would hide it."""
     translator = translator_of(letters(), hidden_size=64, filter_size=64)
     made, trial = tried(translator, tmp_path, "int8")
     score = CTranslate2Engine.score

@@ -1,6 +1,6 @@
 """Folders for transformers: what was imported comes back bit for bit, and runs trained here are the same network.
 
-The networks of transformers are those of tests/reference, in numpy. The library itself is asked where it is installed,
+The networks of transformers are those of tests/reference, in numpy. The library itself is used only if it is installed,
 here or in the environment of `python -m benchmarks imports`.
 
 Legend: T target length, V vocabulary.
@@ -54,12 +54,12 @@ LINES = [" ".join(line.split()[:n]) for n, line in enumerate(t5.CORPUS[:4], star
 
 
 def of_pieces(**changes):
-    """A translator of random weights whose vocabulary is SentencePiece's."""
+    """A translator with random weights and a SentencePiece vocabulary."""
     return translator_of(letters().with_encoders(dict.fromkeys(("inputs", "targets"), PIECES)), **changes)
 
 
 def written(translator, folder, **job):
-    """Writes an export, without comparing it."""
+    """Writes an export without verifying it."""
     folder.mkdir(parents=True)
     made = HuggingFaceExport(translator, ExportJob(folder=folder, format="huggingface", **job))
     made.write(folder)
@@ -114,7 +114,7 @@ def check_same_run(expected, found):
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 def test_t5_comes_back_but_for_rounding_of_what_is_scaled(version, tmp_path):
-    """Two products with square roots, each rounded once: to the last place of a float32, and no other tensor moves."""
+    """Two tensors are scaled by square roots and equal up to 1 unit in the last place; all others are identical."""
     values, tensors = t5.write_model(tmp_path / "model", version)
     loaded = imported(tmp_path)
     written(loaded.translator(), tmp_path / "again/model")
@@ -143,7 +143,7 @@ def log_probs(translator, source, target):
 
 @pytest.mark.parametrize("changes", MARIAN.values(), ids=MARIAN)
 def test_a_run_of_ours_is_marians_network(changes, tmp_path):
-    """That of numpy, with sines first, biases everywhere and an id of its own at the beginning of outputs."""
+    """Compared with the network in numpy: sines first, biases everywhere and a separate id for the start of outputs."""
     translator = of_pieces(**changes)
     written(translator, tmp_path / "model")
     values, tensors = read(tmp_path / "model")

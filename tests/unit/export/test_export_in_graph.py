@@ -1,4 +1,4 @@
-"""Vocabularies in a graph give the ids and texts that the encoders give, whatever the texts hold."""
+"""Vocabularies in a TensorFlow graph give the same ids and texts as the encoders, for any text."""
 
 import io
 import random
@@ -38,14 +38,14 @@ def random_texts():
 
 TEXTS = random_texts()
 PARTS_WITHOUT_SINGLES = ["ab", "abc_", "Hund_", "u", "n", "d", "xyx", "y", "über_", ". ", ", _", "H2", "xa"]
-"""Pieces with characters that are no pieces alone: where a token cannot be cut, they are spelt by their numbers."""
+"""Pieces with characters that are not pieces themselves; if a token cannot be cut, they are escaped by code point."""
 
 
 TAGGED = [
     ">>de<< der Hund", ">>de<<>>de<< Hund", " >>de<<", ">>fr<< die", ">>x\ny<<42", ">> der", "<extra_id_1>",
     "der <extra_id_0> Hund<extra_id_2><extra_id_1>  über", "<extra_id_3> 42", "</s> <pad><unk>", "elsewhere ≠",
 ]  # fmt: skip
-"""Texts with what tables of pieces have beside SentencePiece's."""
+"""Texts with pieces that piece tables add to those of SentencePiece."""
 
 
 def encoders():
@@ -66,7 +66,7 @@ def encoders():
 
 
 def piece_table(added, sentinels=False, languages=()):
-    """A SentencePiece model with its usual normalisation, the last of its pieces unknown, and pieces that it lacks."""
+    """A piece table over a SentencePiece model with usual normalisation: without its last piece, with added ones."""
     content = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(TEXTS[6:66]), model_writer=content, vocab_size=60, hard_vocab_limit=False,
@@ -112,7 +112,7 @@ def test_texts_are_those_of_the_encoder_whatever_a_model_writes(pair):
 
 
 def test_numbers_of_characters_that_are_none():
-    """Beyond Unicode, half of a pair, with zeros before them, NUL; as `unspell` has it."""
+    """Beyond Unicode, half a surrogate pair, leading zeros, NUL; the same as in `unspell`."""
     encoder = SubwordEncoder(["<pad>_", "<EOS>_", *sorted(ESCAPE_CHARACTERS), "a"])
     spelt = [r"\1114112;_", r"\55296;_", r"\0000000000065;_", r"\0;_", r"\99999999999999999999;a_", r"\12_", r"\u\\\_"]
     rows = [[encoder._ids[character] for character in one] for one in spelt]

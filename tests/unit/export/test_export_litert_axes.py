@@ -1,4 +1,4 @@
-"""New axes of slices, rewritten in a SavedModel, are those that numpy adds."""
+"""Rewriting the new axes of slices in a SavedModel gives the same arrays as numpy."""
 
 import numpy as np
 import tensorflow as tf
@@ -19,7 +19,7 @@ SLICES = {
     "none new": np.s_[:, 1:],
 }
 LEFT = {"part of it", "one place of it", "every second", "none new"}
-"""What does more than to add axes stays a slice."""
+"""Slices that do more than add axes, and are therefore not rewritten."""
 
 
 def test_axes_are_added_where_the_slice_adds_them(tmp_path):

@@ -1,4 +1,4 @@
-"""Inputs made of a run alone: texts of its vocabulary, images, sound."""
+"""Random inputs made from a run alone: texts of its vocabulary, images, sound."""
 
 import numpy as np
 import pytest

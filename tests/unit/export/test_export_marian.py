@@ -51,7 +51,7 @@ def imported(folder, run):
 
 @pytest.mark.parametrize("changes", FORMS.values(), ids=FORMS)
 def test_every_form_is_read_as_it_was(changes, tmp_path):
-    """By Marian's formulas in numpy, written apart from those that the export itself is tried with."""
+    """By Marian's formulas in numpy, independent of those with which the export verifies itself."""
     translator, exported = made(letters(), tmp_path, **changes)
     exported.write(tmp_path)
     rows = translator.encode(TEXTS)
@@ -95,7 +95,7 @@ def test_texts_have_the_same_ids_once_the_folder_is_read_back(encoders, tmp_path
 
 
 def test_ctranslate2_reads_it(tmp_path):
-    """Its converter takes sinusoids of slightly other waves and another epsilon, which are put right here."""
+    """Its converter uses slightly different sinusoids and another epsilon, which are corrected here."""
     ctranslate2 = pytest.importorskip("ctranslate2")
     converter = importlib.import_module("ctranslate2.converters.marian")
     translator, exported = made(letters(), tmp_path / "served")

@@ -1,4 +1,4 @@
-"""An export is held against its run, output by output."""
+"""An export is compared with its run, output by output."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""Every signature of a SavedModel is compared with the run: a wrong figure in any of them is found."""
+"""Every signature of a SavedModel is compared with the run: a wrong value in any of them is detected."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 class Signature:
-    """A signature as it is once loaded, without the minute that saving takes; one output may be changed."""
+    """A fake loaded signature, since saving takes a minute; one of its outputs may be changed."""
 
     def __init__(self, function, output="", change=None):
         self._function, self._output, self._change = function, output, change
@@ -36,7 +36,7 @@ class Signature:
         return found
 
     def changed(self, output, change):
-        """Returns the same with another last row of an output."""
+        """Returns a copy that changes the last row of an output."""
         return Signature(self._function, output, change)
 
 
@@ -58,7 +58,7 @@ def proved(translator, signatures, n_best=1, trial=None):
 
 
 def check_each_figure_is_compared(translator, signatures, n_best, trial=None):
-    """Changes every output of every signature in turn; each change must be found."""
+    """Changes every output of every signature in turn; each change must be detected."""
     for name, signature in signatures.items():
         for output, spec in signature.structured_outputs.items():
             changes = [slightly_off, not_a_number]

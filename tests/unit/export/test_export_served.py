@@ -1,4 +1,4 @@
-"""What a served model answers is what the translator does: text, classes, language models, inputs that are no text.
+"""A served model gives the same outputs as the translator: text, classes, language models, inputs other than text.
 
 Legend: B inputs, K hypotheses, T ids of an output.
 """

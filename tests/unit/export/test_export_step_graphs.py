@@ -1,4 +1,4 @@
-"""Graphs of ONNX and LiteRT write what the run writes, as their README says; what cannot be converted is named."""
+"""ONNX and LiteRT graphs give the same outputs as the run; models that cannot be converted are refused."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are complete or do not exist."""
 
 import errno
 import fcntl
@@ -24,7 +24,7 @@ from t2t.files.atomic import (
 
 
 class Killed(BaseException):
-    """Stands for the end of the process: no handler of ordinary errors sees it."""
+    """Simulates the death of the process; not an Exception, so that handlers of errors do not catch it."""
 
 
 @pytest.mark.parametrize("stage", ["fsync", "replace"])
@@ -111,7 +111,7 @@ def test_a_file_that_its_holder_removed_while_another_waited_to_lock_it_is_not_l
 
     def late(*asked):
         monkeypatch.setattr(fcntl, "flock", lock)
-        file.unlink()  # as its holder does at its end, after this process has opened it
+        file.unlink()  # as its holder does when it ends, after this process has opened the file
         lock(*asked)
 
     monkeypatch.setattr(fcntl, "flock", late)

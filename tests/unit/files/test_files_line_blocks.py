@@ -1,4 +1,4 @@
-"""Blocks of lines: together they are the files, and they are cut at the same lines on all sides."""
+"""Blocks of lines: together they make up the files, and all sides are cut at the same lines."""
 
 import gzip
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A line index: any range of lines is read as from the start of the file, without the lines before it."""
+"""A line index: any range of lines is read correctly without reading the lines before it."""
 
 import contextlib
 import gzip
@@ -22,7 +22,7 @@ from tests.nasty_lines import nasty_lines
 
 @pytest.fixture
 def settled(monkeypatch):
-    """Files count as settled at once, since time is not waited for."""
+    """Files count as settled immediately, so that tests need not wait."""
     monkeypatch.setattr(file_marks, "_SETTLED_NS", -(10**18))
 
 
@@ -98,7 +98,7 @@ def test_utf16_and_missing_files_are_refused_in_a_line(tmp_path, pack):
 
 @pytest.fixture
 def counted(monkeypatch):
-    """Grows by the files that are read through."""
+    """A list that collects the files that are read in full."""
     paths, original = [], line_index.index_lines
     monkeypatch.setattr(line_index, "index_lines", lambda path: paths.append(path) or original(path))
     return paths

@@ -57,7 +57,7 @@ def test_a_stream_is_read_as_a_file_is(tmp_path):
 
 
 class Once(io.RawIOBase):
-    """A pipe: a few bytes at a time, and no way back."""
+    """A fake pipe: returns a few bytes at a time and cannot seek."""
 
     def __init__(self, content, most=7):
         self._content, self._most = io.BytesIO(content), most

@@ -1,4 +1,4 @@
-"""Files that appear whole, and what may be taken over from an interrupted attempt."""
+"""Output files that appear only when complete, and resuming from an interrupted attempt."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Paths of this machine and addresses of object stores, which are refused where code or pages are named."""
+"""Local paths and addresses of object stores; addresses are refused for code and pages."""
 
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def test_an_address_has_a_mirror_and_a_mirror_its_address(cache, address, place)
     assert with_addresses(f"no data in {mirror}; see {mirror}/x") == (
         f"no data in {address.rstrip('/')}; see {address.rstrip('/')}/x"
     )
-    assert local_path(str(mirror)) == mirror  # what was a mirror already stays one
+    assert local_path(str(mirror)) == mirror  # a path of a mirror is returned unchanged
 
 
 def test_pathlib_leaves_out_a_slash(cache):
@@ -150,7 +150,7 @@ def test_python_functions_refuse_code_from_a_store(here, remote):
 
 @pytest.fixture
 def parts(tmp_path, monkeypatch):
-    """A folder, which is the current one, of files whose names sort otherwise than they were made."""
+    """The current folder, with files created in an order other than that of their names."""
     monkeypatch.chdir(tmp_path)
     for name in ("b.en", "c.en", "a.en", "a,b.en", "odd[1].en"):
         (tmp_path / name).touch()

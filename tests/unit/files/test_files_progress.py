@@ -1,4 +1,4 @@
-"""Bars on a terminal and lines elsewhere, with a clock that the test turns."""
+"""Progress bars on a terminal and lines elsewhere, with a fake clock."""
 
 import contextlib
 import errno
@@ -16,7 +16,7 @@ from t2t.files.progress import Progress, clock, spark_line, write_line
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is one."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self):
         return True
@@ -110,7 +110,7 @@ FIGURES = ("loss 5.123", "12,345 target tokens/s", "lr 1.00e-03", "2,345 target 
 
 @contextlib.contextmanager
 def terminal_of(columns):
-    """Yields a stream to a terminal of so many columns, and what reads what was written to it."""
+    """Yields a stream to a terminal with `columns` columns, and a function that returns what was written to it."""
     reader, writer = os.openpty()
     termios.tcsetwinsize(writer, (24, columns))
     os.set_blocking(reader, False)
@@ -120,7 +120,7 @@ def terminal_of(columns):
 
 @pytest.fixture
 def draw(monkeypatch):
-    """Returns what draws a bar after 160 updates in 62 seconds on a terminal of so many columns, and gives its line."""
+    """Returns a function that draws a bar after 160 updates in 62 s at a given terminal width and returns its line."""
     now = [1000.0]
     monkeypatch.setattr("tqdm.std.time", lambda: now[0])
 

@@ -1,4 +1,4 @@
-r"""Lines as they are found: split at `\n`, from files, packed files and streams."""
+r"""Unmodified lines: split at `\n`, from files, compressed files and streams."""
 
 import gzip
 import hashlib

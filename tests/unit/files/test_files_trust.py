@@ -1,4 +1,4 @@
-"""What a file of unknown origin must pass before it is used."""
+"""Checks of untrusted files before they are used."""
 
 import dataclasses
 import json
@@ -107,7 +107,7 @@ def test_writing_follows_no_link_that_lies_in_wait(tmp_path):
 
 @dataclasses.dataclass
 class Part:
-    """What a record may hold."""
+    """A record within a record."""
 
     size: int = 3
     file: PlainName = "a"

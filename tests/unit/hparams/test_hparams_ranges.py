@@ -1,4 +1,4 @@
-"""Ranges: what they hold, which they refuse, and that the built-in ones fit their sets."""
+"""Ranges of hparams: contents, refused ranges, and that the built-in ones fit their sets."""
 
 import pytest
 

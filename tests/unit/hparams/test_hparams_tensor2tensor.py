@@ -1,4 +1,4 @@
-"""Sets that take values of Tensor2Tensor's, against what its source says, raw, and what that comes to in its formulas.
+"""Sets with Tensor2Tensor's values, compared with the raw values and formulas of its source.
 
 Facts of tensor2tensor/models/*.py and, where a set says nothing, of `basic_params1` in layers/common_hparams.py, at tag
 v1.15.7 unless a row names another; the formulas are those of utils/learning_rate.py.
@@ -151,11 +151,11 @@ OTHERWISE = {
         "learning_rate_warmup_steps": 100,
     },
 }
-"""What is another value here on purpose, as the set says: the paper's, or Adam's usual one."""
+"""Values that differ on purpose, as the set documents: the paper's value, or Adam's usual one."""
 
 
 def their_rate(raw, step):
-    """Returns what Adam multiplies with in the update after `step` others: legacy_learning_rate_schedule."""
+    """Returns Adam's learning rate in update `step` + 1, as in `legacy_learning_rate_schedule`."""
     rate, warmup = raw["learning_rate"], raw["learning_rate_warmup_steps"]
     if raw["scheme"] == "noam":
         factor = 5000.0 * raw["hidden_size"] ** -0.5 * min((step + 1) * warmup**-1.5, (step + 1) ** -0.5)
@@ -180,7 +180,7 @@ _AS_THEIRS = [name for name in THEIRS if "learning_rate" not in OTHERWISE.get(na
 
 @pytest.mark.parametrize("name", _COSINES)
 def test_a_cosine_is_tensor2tensors_but_for_its_warm_up(name):
-    """Theirs begins to fall in the first update; 0.002 is a factor of Adam alone."""
+    """Their cosine falls from the first update on; the factor 0.002 applies only to Adam."""
     hparams, raw = get_hparams(name), BASIC | THEIRS[name]
     peak = raw["learning_rate"] * (0.002 if raw["optimizer"] == "adam" else 1.0)
     for part in (0.2, 0.5, 0.8, 1.0):

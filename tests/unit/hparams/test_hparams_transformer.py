@@ -59,7 +59,7 @@ TABLE_3 = {
     "transformer_learned_positions": {"positions": "learned"},
     "transformer_big": {"d_model": 1024, "d_ff": 4096, "h": 16, "P_drop": 0.3, "steps": 300_000},
 }
-"""The rows of Table 3 as printed: what each has other than the base; where a cell is empty, the base's value holds."""
+"""The printed cells of the rows of Table 3 that differ from the base; empty cells have the base's value."""
 
 
 @pytest.mark.parametrize("name", TABLE_3)

@@ -1,4 +1,4 @@
-"""Files of PyTorch: tensors come out, nothing in them is executed."""
+"""Files of PyTorch: tensors are read, and no code in the files is executed."""
 
 import argparse
 import fractions
@@ -103,7 +103,7 @@ def test_a_view_beyond_its_numbers_is_refused(monkeypatch):
 
 def test_a_tensor_of_more_elements_than_its_file_has_numbers_is_refused(monkeypatch):
     class Repeated(np.ndarray):
-        """Is written as the one number that all of its elements are."""
+        """Is stored as a single number, which all of its elements equal."""
 
         def tobytes(self, order="C"):
             return b"\0\0\0\0"

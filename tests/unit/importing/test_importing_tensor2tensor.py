@@ -1,4 +1,4 @@
-"""Runs of Tensor2Tensor that the test itself writes, imported: the same network, nothing lost, mistakes named.
+"""Imports of Tensor2Tensor runs written by the test: the same network, all weights used, and errors.
 
 Legend: T target length, V vocabulary.
 """
@@ -39,7 +39,7 @@ def vocabulary(tmp_path_factory):
 
 @pytest.fixture
 def write(tmp_path, vocabulary):
-    """Writes a run of theirs; returns (request, values, variables). `edit` may change both before they are written."""
+    """Writes a Tensor2Tensor run, which `edit` may change before; returns (request, values, variables)."""
 
     def make(era=theirs.NEW, edit=None, problem="translate_ende_numbers", **shape):
         values = theirs.hparams(era, **({"norm": "pre"} | shape))

@@ -67,13 +67,13 @@ def translator():
 
 
 def source_weights(model, text, output):
-    """Weights (L, H, T, S) of words alone, from a pass over this sentence."""
+    """Returns attention weights (L, H, T, S) of words only, from a pass over a single sentence."""
     seen = attention_maps(model, [*WORDS.encode(text), EOS_ID], output.ids, {})[ENCODER_DECODER]
     return seen.weights[:, :, : len(output.text.split()), : len(text.split())]
 
 
 def check(found, weights_TS):
-    """Every word of an output is linked to the word that it looks at most."""
+    """Checks that every output word is linked to the input word with the highest weight."""
     assert found.alignment == tuple(sorted((int(row.argmax()), place) for place, row in enumerate(weights_TS)))
 
 
@@ -203,11 +203,11 @@ def test_a_layer_or_head_that_is_not_there_is_refused(changes, message):
 
 @pytest.fixture(scope="module")
 def unknown_writer():
-    """A translator whose outputs have many unknown words."""
+    """A translator that often writes unknown words."""
     translator = translator_of(letters(), decoding={"replace_unknown": True, "alignments": True})
     table = translator.model.target_embedding.table
     rows = numpy(table)
-    rows[UNK_ID] = 1.5 * rows[WORDS.encode("c")[0]]  # what it writes most
+    rows[UNK_ID] = 1.5 * rows[WORDS.encode("c")[0]]  # c is its most frequent word
     table.assign(rows)
     return translator
 
@@ -232,7 +232,7 @@ def test_unknown_words_become_the_words_that_they_look_at_or_their_translations(
 
 
 def test_without_texts_unknown_words_of_an_input_stay_unknown(unknown_writer):
-    """Ids do not say what the word was."""
+    """Ids do not tell which word was unknown."""
     translator = unknown_writer
     ids = translator.encode(["a b"])
     assert translator.translate_ids(ids)[0] == translator.translate(["a b"])[0]

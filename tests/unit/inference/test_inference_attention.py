@@ -1,4 +1,4 @@
-"""Looking at what a model looks at: pieces, shapes, and numbers of the same pass that scores."""
+"""Attention weights of a translator: pieces, shapes, and numbers from the same pass as scores."""
 
 import numpy as np
 import pytest

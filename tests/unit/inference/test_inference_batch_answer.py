@@ -1,4 +1,4 @@
-"""Answers of models that give all of an output at once.
+"""Outputs of non-autoregressive models.
 
 Legend: B rows of a batch, P positions, V vocabulary, C classes.
 """
@@ -34,7 +34,7 @@ class Mood(Text2Class):
 
 
 class Table:
-    """A model that answers at once: for each id, or for the first of them, a row of logits."""
+    """A non-autoregressive model: a row of logits for each id, or, for classes, for the first id."""
 
     autoregressive, variables, longest_sequence, hparams = False, (), None, None
 
@@ -57,7 +57,7 @@ def logs(*probabilities):
 def translator(problem_class, logits):
     problem = problem_class()
     problem.with_encoders(dict.fromkeys(problem.text_features, WORDS))
-    # Search settings that must not matter: there is nothing to search.
+    # These search settings must have no effect, since there is no search.
     hparams = DecodeHParams(beam_size=3, alpha=1.0, extra_length=7, max_input_length=20)
     return Translator(problem, Table(problem, logits), hparams)
 

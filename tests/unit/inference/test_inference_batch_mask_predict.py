@@ -1,4 +1,4 @@
-"""Outputs of mask-predict: those of a slow loop over an independent model, however they are batched.
+"""Outputs of mask-predict equal those of a slow loop over an independent model, whatever the batches.
 
 Legend: B sentences.
 """

@@ -1,4 +1,4 @@
-"""Which unfinished batches become one: as many as fit, and no more."""
+"""Which unfinished batches are joined: as many as fit, and no more."""
 
 from itertools import chain
 
@@ -11,11 +11,11 @@ from t2t.inference.tensorflow.batch_queue import BatchQueue
 
 
 class TwoSteps:
-    """A search in which nothing is found in the first step and everything in the second."""
+    """A search that finishes no sentence in the first step and all in the second."""
 
     def __init__(self):
         self.second = []
-        """Numbers of the rows of each batch of the second step."""
+        """Row indices of each batch in the second step."""
 
     def start(self, numbers, rows, places, prefixes=None, constraints=None):
         return Batch(numbers, 0, None)
@@ -34,7 +34,7 @@ class TwoSteps:
         (2, 7, [[0, 1, 2], [3, 4]]),
         (2, 10, [[0, 1, 2, 3, 4]]),
         (3, 8, [[0, 1], [2, 3], [4]]),
-        (9, 8, [[0], [1], [2], [3], [4]]),  # one that does not fit at all goes alone
+        (9, 8, [[0], [1], [2], [3], [4]]),  # rows that are too long are searched alone
     ],
 )
 def test_unfinished_batches_are_concatenated_as_far_as_they_fit(monkeypatch, weight, max_ids, second):

@@ -1,4 +1,4 @@
-"""Searching in pieces, by shrinking batches and those that are joined, finds what one search of all finds.
+"""Searches with shrinking and joined batches find the same as one search of the whole batch.
 
 Legend: B sentences, V vocabulary.
 """
@@ -42,10 +42,10 @@ def model():
 
 
 def in_one_go(model, settings, ids_BS, length, extra=EXTRA):
-    """A search of the whole batch from beginning to end, with caches of fixed size that are copied at each step."""
+    """Searches the whole batch in one go, with caches of fixed size that are copied at each step."""
     rows_each = settings.rows_per_sentence
     encoded = model.encode({"inputs": ids_BS})
-    # As if every row searched alone: the cache knows no beams, and what belongs to a row is copied with it.
+    # The cache treats every row as a separate search, so the entries of a row are copied with its beam.
     cache = model.init_cache(encoded, len(ids_BS) * rows_each, length)
 
     def step(ids_N, position, cache):
@@ -122,7 +122,7 @@ def test_batches_that_go_on_together_find_what_one_search_finds(model, settings,
 
 
 def test_batches_wait_for_others_until_they_are_one_batchs_worth(monkeypatch):
-    """Rows of 4 ids, batches of at most 16: of three batches of which 2 rows are left, two go on together."""
+    """Rows of 4 ids, at most 16 ids a batch: of three batches with 2 unfinished rows each, two are joined."""
     begun, together_with = [], []
 
     class Search:

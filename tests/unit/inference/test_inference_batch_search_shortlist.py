@@ -1,4 +1,4 @@
-"""A search over a shortlist is one over all tokens in which the others of each sentence have logits of -inf.
+"""A shortlist search equals a search over all tokens with logits of -inf for tokens outside the shortlist.
 
 Legend: B sentences, N rows of hypotheses, V vocabulary.
 """
@@ -79,7 +79,7 @@ def model():
 
 
 def with_others_at_minus_infinity(model, settings, ids_BS, allowed_BV):
-    """Searches all tokens, with the logits of those that a sentence may not write at -inf."""
+    """Searches all tokens, with logits of -inf for those that are not allowed in a sentence."""
     per_sentence = settings.rows_per_sentence
     encoded = model.encode({"inputs": ids_BS})
     cache = model.init_cache(encoded, len(ids_BS) * per_sentence, ids_BS.shape[1] + EXTRA)
@@ -97,7 +97,7 @@ def with_others_at_minus_infinity(model, settings, ids_BS, allowed_BV):
 
 
 def found_by(search, sources, most=30, places=None):
-    """Returns the hypotheses of each source, of batches that shrink and are joined: ids and log-probabilities."""
+    """Returns ids and log-probabilities of each source's hypotheses, from batches that shrink and are joined."""
     weights = np.array(list(map(len, sources)))
     places = np.arange(len(sources)) if places is None else np.array(places)
     batches = batches_of(sources, weights, most)
@@ -122,7 +122,7 @@ def assert_same(found, expected):
 
 @each_search
 def test_it_finds_what_a_search_of_all_with_the_others_at_minus_infinity_finds(model, settings, monkeypatch):
-    """Whatever the batches: they shrink, are joined, and each has candidates of its own."""
+    """Whatever the batches, which shrink, are joined and have separate candidates."""
     monkeypatch.setattr(batch_search, "TOKENS_PER_CALL", 4)
     monkeypatch.setattr(batch_sizes, "SIZE_STEP", 2)
     sources, shortlist = rows(np.random.default_rng(5), LENGTHS, SIZE), shortlist_of([7, 30])

@@ -59,7 +59,7 @@ def test_no_step_holds_more_than_the_beam_and_what_ends_says_when(tree):
 
 
 def test_what_is_pruned_is_not_among_the_best_of_its_step(translator):
-    """By brute force: the best continuations of all that are held, without their ends, are what is held next."""
+    """By brute force: the best continuations of all kept prefixes, except ended ones, are kept in the next step."""
     tree = beam_tree(translator, SOURCE, beam_size=2)
     held = {(): 0.0}
     for length in (1, 2):
@@ -92,7 +92,7 @@ def test_a_forced_beginning_is_kept_and_costs_what_the_model_gives_it(translator
 
 @pytest.mark.slow
 def test_the_best_after_a_forced_beginning_has_the_score_of_its_whole_text(translator):
-    """By brute force over all that may follow it: the best is best with the cost of its beginning."""
+    """By brute force over all continuations: the best output has the best score including its prefix."""
     translator = build(Letters, extra_length=0)
     start, source = WORDS.encode("d d"), "a b c"
     ranked = sorted((node for node in beam_tree(translator, source, start, beam_size=10) if node.rank),

@@ -1,4 +1,4 @@
-"""The coverage penalty of real models: what a search reports against the attention of one pass over its output."""
+"""The coverage penalty of real models: the scores of a search against the attention of one pass over its output."""
 
 import math
 

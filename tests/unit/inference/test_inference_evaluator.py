@@ -1,4 +1,4 @@
-"""Teacher-forced figures by hand, and what an evaluation is made of."""
+"""Teacher-forced metrics by hand, and the parts of an evaluation."""
 
 import math
 
@@ -14,9 +14,9 @@ from tests.builders import largest_within, numpy, tiny_transformer, tokens_spec
 
 
 class Table:
-    """A model whose logits for a target are the batch's own: ln 3 for `guess`, 0 for the other of two ids 1 and 2.
+    """A model whose logits are ln 3 for the batch's `guess` and 0 for the other ids.
 
-    So the guess has probability 3/5 among four ids {0, 1, 2, 3}: 3 / (3 + 1 + 1 + 1) = 1/2.
+    With the four ids 0 to 3, the guess has probability 3 / (3 + 1 + 1 + 1) = 1/2.
     """
 
     variables = ()
@@ -31,7 +31,7 @@ def batch(guesses, targets):
 
 BATCHES = [
     batch([[2, 3, 1], [2, 2, 1]], [[2, 3, 1], [3, 2, 1]]),  # all right; two of three right
-    batch([[3, 1, 0, 0]], [[3, 1, 0, 0]]),  # all right; what is guessed at padding does not count
+    batch([[3, 1, 0, 0]], [[3, 1, 0, 0]]),  # all right; guesses at padding do not count
 ]
 
 
@@ -99,7 +99,7 @@ def test_an_unknown_metric_is_named_before_anything_runs():
 
 
 class Extremes(list):
-    """Batches, the first of which needs most memory."""
+    """Batches, of which the first needs the most memory."""
 
     def extremes(self):
         return [self[0][1]]
@@ -150,7 +150,7 @@ def test_figures_are_those_of_whole_logits():
 
 
 def test_no_more_logits_than_a_block_are_ever_held():
-    """Of 4,096 positions and 1,000 ids, no operation of an evaluation puts out more than a block of logits."""
+    """With 4,096 positions and 1,000 ids, no operation of an evaluation outputs more than a block of logits."""
     model = tiny_transformer(tokens_spec(1000, 1000))
     evaluator = Evaluator(model, [], None, ())
     shapes = {name: tf.TensorSpec((256, 16), tf.int32) for name in ("inputs", "targets")}

@@ -1,4 +1,4 @@
-"""A fast engine is asked for what it does as asked, and TensorFlow for the rest."""
+"""A fast engine handles the requests that it supports, and TensorFlow all others."""
 
 import dataclasses
 import logging

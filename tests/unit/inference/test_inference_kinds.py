@@ -1,4 +1,4 @@
-"""Outputs for inputs that are no text: pictures, clips, sound, vectors.
+"""Outputs for inputs other than text: pictures, clips, sound, vectors.
 
 Legend: B batch, T target length, V vocabulary.
 """
@@ -54,7 +54,7 @@ def translator(kind):
     spec = ProblemSpec(name="anything", features={"inputs": SPECS[kind], "targets": targets})
     model = randomise(Transformer(tiny_hparams(), spec), 5)
     table = numpy(model.target_embedding.table)
-    table[EOS_ID] = 0.0  # so that the end of sequence is seldom the likeliest
+    table[EOS_ID] = 0.0  # so that end of sequence is rarely the most probable
     model.target_embedding.table.assign(table)
     problem = Anything().with_encoders({"targets": WORDS})
     return Translator(problem, model, DecodeHParams(beam_size=3, extra_length=4, alpha=0.0))

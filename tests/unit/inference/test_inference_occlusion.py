@@ -1,4 +1,4 @@
-"""What an answer rests on, by covering parts of a picture: against sums by hand of a score that is known."""
+"""Occlusion maps, compared with explicit sums for a known score."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from t2t.inference.occlusion import SMALL, SQUARES, occlusion_map
 
 @pytest.mark.parametrize("shape", [(28, 28, 1), (16, 24, 3), (10, 7, 1), (1, 1, 1), (80, 70, 3)])
 def test_the_map_is_the_mean_fall_over_the_squares_that_cover_a_cell(shape):
-    """Of a score that is linear in the pixels, each square falls by the weighted distance of its pixels to grey."""
+    """A score linear in the pixels falls by the weighted difference of the covered pixels from the mean colour."""
     rng = np.random.default_rng(0)
     image = rng.integers(0, 256, shape, dtype=np.uint8)
     weights = rng.normal(size=shape)

@@ -1,4 +1,4 @@
-"""What a problem allows, kept to by translators: trees over exactly the words of an input, from random weights."""
+"""Translators obey a problem's output constraint: random weights give trees over exactly the input's words."""
 
 import random
 
@@ -55,7 +55,7 @@ def slow(**changes):
     ids=str,
 )  # fmt: skip
 def test_every_output_is_a_tree_over_exactly_the_words(translator, changes):
-    """Also where there is room for nothing but tags, and where batches hold one sentence."""
+    """Also if there is room only for tags, and in batches of one sentence."""
     for source, found in zip(SENTENCES, translator.translate(SENTENCES, **changes), strict=True):
         assert found
         for hypothesis in found:

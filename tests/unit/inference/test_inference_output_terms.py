@@ -1,4 +1,4 @@
-"""Words that single outputs hold, avoid or are from: what is read, what is refused, what translators write."""
+"""Required words, forbidden words and choices for single outputs: parsing, errors, and translators' outputs."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Jobs in parallel: every one is done once, on one device, and a failure is everyone's."""
+"""Parallel jobs: each is done once, on one device, and one failure ends all."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ from tests.builders import tiny_transformer
 
 
 def jobs_of(devices, sharing=None):
-    """Jobs of a model on logical processors."""
+    """Jobs of a model on logical CPU devices."""
     with build_strategy(worker_cpu=devices).scope():
         return Jobs(tiny_transformer(), sharing)
 
@@ -51,7 +51,7 @@ def test_a_failing_job_fails_the_whole_and_later_ones_are_not_begun(at_a_time):
         begun.append(job)
         if job == 2:
             raise ValueError("two")
-        time.sleep(0.01)  # a thousand of them take longer than the failure needs to be seen
+        time.sleep(0.01)  # a thousand jobs take longer than noticing the failure
         yield job
 
     with pytest.raises(ValueError, match="two"):
@@ -64,7 +64,7 @@ def test_jobs_are_stopped_between_two_items_where_nobody_wants_more():
 
     def work(job):
         for item in range(1_000):
-            time.sleep(0.01)  # the other thread's turn
+            time.sleep(0.01)  # lets the other thread run
             done.append(item)
             yield item
 
@@ -75,7 +75,7 @@ def test_jobs_are_stopped_between_two_items_where_nobody_wants_more():
 
 
 def test_workers_have_the_items_of_all():
-    """Three workers in three threads: each does its own jobs and has the items of all."""
+    """Three workers in three threads: each does its own jobs and receives the items of all."""
     turn, sent = threading.Barrier(3, timeout=600), [b""] * 3
     done = [[] for _ in range(3)]
     found = [None] * 3

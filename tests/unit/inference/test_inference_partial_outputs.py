@@ -1,4 +1,4 @@
-"""What is certain of an output while it is searched is the beginning of what `translate` gives."""
+"""Partial outputs during a search are prefixes of the output of `translate`."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ SEARCHES = {
 
 
 def byte_translator():
-    """Its random outputs are hardly ever whole characters."""
+    """A byte-level translator, whose random outputs are rarely valid UTF-8."""
     return translator_of(Letters().with_encoders(dict.fromkeys(("inputs", "targets"), ByteEncoder())))
 
 
@@ -32,7 +32,7 @@ MODELS = {
 
 
 def searches(**quick):
-    """Of each model all searches in the slow tests; in the default tests those named, on one translator."""
+    """Yields all searches of each model for the slow tests, and those named in `quick` for the default tests."""
     for model in MODELS:
         if model in quick:
             yield pytest.param(model, quick[model], id=model)
@@ -69,7 +69,7 @@ def translator():
 
 
 def test_every_step_can_be_the_last_that_is_wanted(translator):
-    """Also where no text is new: who consumes the outputs ends the search between two of them."""
+    """Every step yields, even without new text, so that the consumer can stop the search."""
     *partial, last = partial_outputs(translator, "a b c", beam_size=4)
     assert len(partial) >= len(last.hypotheses[0].ids)
     assert len({one.texts[0] for one in partial}) < len(partial)

@@ -1,4 +1,4 @@
-"""Attention rollout against the sum over all paths of its graph, which is what the paper multiplies matrices for.
+"""Attention rollout, compared with the sum over all paths of its graph, which the paper computes by matrix products.
 
 Legend: L layers, H heads, T target length, S source length.
 """
@@ -15,7 +15,7 @@ L, H, T, S = 3, 2, 4, 5
 
 
 def seen(layers, queries, keys, seed, causal=False):
-    """Returns attention weights of chance."""
+    """Returns random attention weights."""
     weights_LHQK = np.random.default_rng(seed).uniform(0.1, 1.0, (layers, H, queries, keys))
     weights_LHQK = np.tril(weights_LHQK) if causal else weights_LHQK
     weights_LHQK /= weights_LHQK.sum(axis=-1, keepdims=True)
@@ -44,7 +44,7 @@ def test_an_encoders_rollout_is_the_sum_over_all_paths():
 
 
 def shares_from_above(layer, place):
-    """Returns what a position holds after a layer of the decoder, (T + S,): pieces written before, then the input."""
+    """Returns the shares in a position after a decoder layer, (T + S,): of T output pieces, then of S input pieces."""
     if layer < 0:
         return np.eye(T + S)[place]
     own, cross, encoder = (MAPS[kind].weights.astype(np.float64) for kind in (DECODER, ENCODER_DECODER, ENCODER))

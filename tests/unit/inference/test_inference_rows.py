@@ -1,4 +1,4 @@
-"""Where rows are cut, what they count in a batch, and how many go together: each border by hand."""
+"""Where rows are cut, their size in a batch, and how many form a batch: each limit by hand."""
 
 from types import SimpleNamespace
 

@@ -33,7 +33,7 @@ def build(problem_class, seed=7, words=WORDS, positions="sinusoidal", **decoding
     model = Transformer(hparams, problem.spec())
     rng = np.random.default_rng(seed)
     for variable in model.variables:
-        if len(variable.shape) > 1:  # steep enough that no two outputs are as good as each other
+        if len(variable.shape) > 1:  # large enough that no two outputs have equal scores
             variable.assign(rng.normal(0.0, 0.9, variable.shape))
     return Translator(problem, model, DecodeHParams(**{"extra_length": 5, "beam_size": 3, **decoding}))
 
@@ -160,7 +160,7 @@ def test_learned_positions_end_outputs_where_their_table_ends():
 
 
 def test_long_outputs_make_batches_smaller(translator, monkeypatch):
-    """decode_batch_size 48 at 3 beams: 16 ids a batch; an input of 2 ids with 62 more to write counts as 8."""
+    """decode_batch_size 48 with 3 beams: 16 ids per batch; an input of 2 ids with 62 more to write counts as 8."""
     batches = []
     ids = [WORDS.encode("a")] * 8
     for extra, rows in ((5, [8]), (62, [2, 2, 2, 2])):
@@ -271,7 +271,7 @@ def test_an_output_begins_as_given_and_goes_on_as_the_model_says(translator, cha
     again = translator.translate(TEXTS, n_best, prefixes=prefixes, decode_batch_size=9, **changes)
     assert as_ids(again) == as_ids(found)
     without = translator.translate([TEXTS[1], TEXTS[5]], n_best, **changes)
-    if "seed" not in changes:  # samples are drawn by place
+    if "seed" not in changes:  # samples depend on the place of the input
         assert as_ids([found[1], found[5]]) == as_ids(without), "an empty beginning prescribes nothing"
 
 

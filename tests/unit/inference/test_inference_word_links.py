@@ -1,4 +1,4 @@
-"""Weights between tokens become links between words: by hand, and for every kind of vocabulary."""
+"""From weights between tokens to links between words: by hand, and for every kind of vocabulary."""
 
 import numpy as np
 import pytest

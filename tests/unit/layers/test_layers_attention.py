@@ -121,7 +121,7 @@ def test_biases_are_four_or_none(use_bias, count):
 
 
 def test_kernels_begin_as_glorot_has_it_each_for_itself():
-    """Uniform to sqrt(6 / (in + out)), so of variance 2 / (in + out); as one matrix they would begin smaller."""
+    """Uniform up to sqrt(6 / (in + out)), variance 2 / (in + out); a joint matrix would have a smaller variance."""
     layer = attention(width=256, heads=4, keys=256, values=128)
     expected = {"query": 512, "key": 512, "value": 384}
     for name, fan in expected.items():
@@ -153,7 +153,7 @@ def test_dropout_is_on_the_weights_and_only_under_a_seed():
 
 
 def test_neighbouring_heads_share_keys_and_values():
-    """Four heads of queries and two of keys and values find what four of each do, two and two of them equal."""
+    """4 query heads with 2 key and value heads equal 4 heads of each with pairwise equal key and value heads."""
     shared, plain = (attention(width=8, heads=4, keys=8, values=8, bias=True, num_kv_heads=n) for n in (2, 0))
     randomise(shared)
     copied = {}

@@ -47,7 +47,7 @@ def test_a_frozen_norm_uses_the_moving_moments_in_training_too(norm):
 
 
 def test_moments_of_16_bit_activations_are_float32():
-    """Their mean, 257, is none of the numbers that bfloat16 has."""
+    """Their mean, 257, cannot be represented in bfloat16."""
     layer = BatchNorm(dtype="mixed_bfloat16")
     layer.build((None, 1))
     found = layer(keras.ops.cast([[256.0], [258.0]], "bfloat16"), seed=dropout_seed(1))

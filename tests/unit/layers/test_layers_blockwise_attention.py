@@ -59,7 +59,7 @@ def test_self_attention_is_that_of_whole_matrices(length, span):
     ours = outcome(lambda q, k, v: blockwise_attention(q, k, v, keep, span), *qkv, wanted)
     theirs = outcome(lambda q, k, v: whole(q, k, v, keep, span), *qkv, wanted)
     rows = np.ones((B, 1, length, 1), bool)
-    if span.before is not None:  # queries far in the padding see nothing, and get some mean or other
+    if span.before is not None:  # queries far in the padding attend to nothing and get an arbitrary mean
         rows[1, 0, length - 3 + span.before :] = False
         assert np.isfinite(ours[0]).all()
         theirs, ours = ([np.where(rows, one[0], 0.0)] for one in (theirs, ours))
@@ -114,7 +114,7 @@ def test_dropout_keeps_the_mean_and_its_gradient_is_that_of_what_was_kept():
     q, k, v, wanted = example(20, 20)
     dropout = WeightDropout(0.25, tf.constant([3, 4], tf.int64))
     ours = outcome(lambda q, k, v: blockwise_attention(q, k, v, None, CAUSAL, dropout), q, k, v, wanted)
-    # With the identity as values, outputs are the weights: the mask can be read off them.
+    # With the identity as values, the outputs are the attention weights, which show the mask.
     eye = tf.broadcast_to(tf.eye(20), (B, H, 20, 20))
     weights = attention_weights(q, k, span_keep(np.arange(20), np.arange(20), CAUSAL))
     mask = blockwise_attention(q, k, eye, None, CAUSAL, dropout) / tf.maximum(weights, 1e-20)

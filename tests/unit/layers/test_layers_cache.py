@@ -1,4 +1,4 @@
-"""Attention through ancestors against caches that are copied whenever a beam goes on in another place.
+"""Attention through ancestors, compared with caches that are copied whenever beams are reordered.
 
 Legend: G groups, K beams, L positions, H heads, C channels.
 """
@@ -26,9 +26,9 @@ def softmax(scores):
 
 
 def copied_and_attended(rng):
-    """Yields, for each position: new keys, values and queries, the beams chosen, and what attention finds.
+    """Yields for each position: new keys and values, queries, the chosen beams, and the attention outputs.
 
-    Each beam has a list of its own of the keys and values that it has written, copied when it moves.
+    Each beam has a separate list of its past keys and values, which is copied when beams are reordered.
     """
     histories = [[([], []) for _ in range(K)] for _ in range(G)]
     for _ in range(L):
@@ -47,7 +47,7 @@ def copied_and_attended(rng):
 
 
 class Entry(CachingLayer):
-    """A self-attention's place in the cache."""
+    """A layer with a self-attention entry in the cache."""
 
     def empty_entry(self, rows, beams, length):
         shape = (rows // beams, H, length * beams)

@@ -20,7 +20,7 @@ def built(layer, channels, seed=1):
 
 
 def one_channel(causal, dilation=1):
-    """A layer that gives 1 x_first + 10 x_middle + 100 x_last + 0.5 of its window."""
+    """A layer that computes 1 x_first + 10 x_middle + 100 x_last + 0.5 for each window."""
     layer = Convolution(1, 3, dilation=dilation, causal=causal)
     layer.build((None, None, 1))
     layer.kernel.assign(np.array([1.0, 10.0, 100.0]).reshape(3, 1, 1))

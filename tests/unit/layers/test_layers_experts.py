@@ -47,7 +47,7 @@ def test_the_gate_keeps_the_best_and_their_softmax():
 
 
 def chances(scores, spread):
-    """That each of some experts is among the best two under another draw of its noise (equations 8 and 9)."""
+    """Returns the probability of each expert to be in the top two if only its noise is redrawn (equations 8 and 9)."""
     thresholds = [np.sort(np.delete(scores, expert))[-2] for expert in range(len(scores))]
     return np.array([NormalDist().cdf(z) for z in (scores - thresholds) / spread])
 
@@ -175,7 +175,7 @@ def test_the_cost_is_of_what_is_data_and_is_asked_for():
     with gathered_costs() as other:
         layer(np.where(keep[..., None], x, 9.0).astype(np.float32), keep_BT=keep)
     np.testing.assert_allclose(float(sum(other.per_target)), expected, rtol=1e-5)
-    layer(x)  # where nobody asks, nothing is kept
+    layer(x)  # costs are kept only on request
     assert len(costs.per_target) == len(other.per_target) == 1
 
 

@@ -1,4 +1,4 @@
-"""Gradients that are written out, and programs without them."""
+"""Custom gradients, and programs without gradients."""
 
 import gc
 import weakref
@@ -11,7 +11,7 @@ from t2t.layers.gradients import custom_gradient, without_gradients
 
 @custom_gradient
 def tripled(x):
-    """Its gradient is 5, which is wrong on purpose: so it shows which is taken."""
+    """Its custom gradient is 5, wrong on purpose, to show which gradient is used."""
 
     def gradient(*args, upstream=None):
         return 5.0 * (args[0] if upstream is None else upstream)

@@ -104,7 +104,7 @@ def test_lengths_need_not_be_known_beforehand(window):
 @pytest.mark.parametrize("kv_heads", [0, 1])
 @pytest.mark.parametrize("window", [Span(3, 0), WINDOWS["blocks of rows and columns"]], ids=["sequence", "image"])
 def test_a_layer_computes_windows_of_long_inputs_and_the_same_by_whole_matrices(window, kv_heads):
-    """While somebody looks at its weights it has whole matrices."""
+    """While attention weights are recorded it computes whole matrices."""
     layer = MultiHeadAttention(8, 2, 8, 8, 0.0, False, span=window, num_kv_heads=kv_heads, name="self_attention")
     layer.build((None, None, 8))
     randomise(layer)

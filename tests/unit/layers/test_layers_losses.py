@@ -55,7 +55,7 @@ def test_large_logits_neither_overflow_nor_lose_the_loss():
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_losses_are_float32_whatever_the_logits(dtype):
-    """Summed in half precision, 30,000 equal terms would stall at 2,048 (float16) or 256 (bfloat16)."""
+    """A sum of 30,000 equal terms would stall at 2,048 in float16 and at 256 in bfloat16."""
     loss = class_cross_entropy(tf.zeros((1, 30_000), dtype), np.array([5]), 0.1)
     assert loss.dtype == tf.float32
     np.testing.assert_allclose(loss, [math.log(30_000)], rtol=1e-5)

@@ -1,4 +1,4 @@
-"""Modalities against formulas written out: what becomes of images, sound and vectors, and how classes are predicted.
+"""Modalities, compared with explicit formulas: images, sound, vectors, and the prediction of classes.
 
 Legend: B batch, Y rows, X columns, N samples, F frames, M bands, C channels, D width.
 """
@@ -220,7 +220,7 @@ def test_logits_of_16_bit_states_are_float32_so_that_none_tie_and_the_best_is_th
 
 @pytest.mark.parametrize(("dtype", "count"), [("bfloat16", 1027), ("float16", 3001)])
 def test_a_mean_of_many_16_bit_positions_counts_them_all(dtype, count):
-    """From 256 on bfloat16 does not have every count, from 2,048 on float16."""
+    """bfloat16 cannot represent every integer above 256, float16 above 2,048."""
     x = tf.cast(tf.ones((1, count, 3)) * [1.0, 3.0, 24.0], dtype)
     found = mean_of_kept(x, tf.ones((1, count), tf.bool))
     assert found.dtype == dtype

@@ -30,7 +30,7 @@ def pair(width, epsilon=1e-6, dtype="float32", seed=0, kind="layer"):
 
 
 def outcome(layer, x, wanted):
-    """Output, and the gradients of sum(output * wanted) with regard to input and weights."""
+    """Returns the output and the gradients of sum(output * wanted) with respect to input and weights."""
     x = tf.constant(x)
     with tf.GradientTape() as tape:
         tape.watch(x)
@@ -74,7 +74,7 @@ def test_in_a_graph_with_unknown_sizes():
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
 def test_half_precision_is_computed_in_float32(dtype, kind):
-    """A mean of 1,000 with deviation 1 survives; squares of 300 beyond float16's largest number do, too."""
+    """Numbers of mean 1,000 and deviation 1 stay accurate; squares of 300 do not overflow, as they would in float16."""
     layer, _ = pair(8, dtype=dtype, kind=kind)
     x = tf.cast(np.array([[1000.0, 1004, 996, 1000, 1004, 996, 1000, 1000], [300.0, -300] * 4]), layer.compute_dtype)
     assert layer(x).dtype == layer.compute_dtype

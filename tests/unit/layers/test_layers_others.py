@@ -40,7 +40,7 @@ def test_embeddings_are_scaled_by_the_root_of_the_width_and_the_output_layer_is_
 
 
 def test_symbol_dropout_zeroes_whole_vectors_of_both_sides_and_scales_none():
-    """Of 2,000 tokens the deviation of the share is 0.01; a shared table drops other tokens of each side."""
+    """With 2,000 tokens the fraction has standard deviation 0.01; with a shared table each side drops other tokens."""
     layer = TokenEmbedding(tokens(9), 4, symbol_dropout=0.3)
     layer.build()
     ids_BT, seed = np.full((40, 50), 5), np.array([1, 2], np.int64)
@@ -148,7 +148,7 @@ def test_learned_positions_repeat_the_last_one():
 
 
 def test_counts_of_words_by_hand():
-    """Ids 1 and 3 begin words, 0 and 2 do not; a step of decoding goes on from its count."""
+    """Ids 1 and 3 start words, 0 and 2 do not; a decoding step continues the count."""
     layer = WordCounts(FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=4, word_starts="0101"))
     expected = [[1.0, 1 + 1 / 16, 2 + 1 / 16, 2 + 2 / 16], [1 / 16, 2 / 16, 1 + 2 / 16, 2 + 2 / 16]]
     ids_BT = np.array([[1, 2, 3, 0], [0, 2, 1, 1]])
@@ -222,7 +222,7 @@ X = np.array([[[1.0, 2.0, 4.0]]], np.float32)
 
 
 def residual(sublayer, norm_position="post", dropout=0.0, epsilon=1e-6, width=3, **kwargs):
-    """In it stands `sublayer(x)`, a function."""
+    """Returns a residual block around the function `sublayer(x)`."""
     layer = Residual(lambda x, seed: sublayer(x), norm_position, epsilon, dropout, name="residual", **kwargs)
     layer.build((None, None, width))
     return layer

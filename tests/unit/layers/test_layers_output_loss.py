@@ -1,4 +1,4 @@
-"""The output layer's loss by blocks, against the same loss of whole logits and against float64 written out.
+"""The output layer's loss by blocks, compared with the loss of whole logits and with explicit float64 formulas.
 
 Legend: N positions, D width, V vocabulary.
 """
@@ -109,7 +109,7 @@ def test_padding_counts_nothing_and_moves_nothing():
 
 
 def test_large_logits_overflow_nothing():
-    """A target that is sure costs nothing, one that is impossible the difference of the logits."""
+    """A certain target has loss 0, an impossible one the difference of the logits."""
     kernel = np.zeros((V, D), np.float32)
     kernel[3, 0] = 1.0
     hidden = np.array([[1e4] + [0.0] * (D - 1)], np.float32)
@@ -147,7 +147,7 @@ def test_positions_of_a_batch_are_those_of_a_row():
 
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 def test_no_more_logits_than_a_block_of_the_device_are_ever_held(kind, monkeypatch):
-    """Of all operations of forward and backward pass, none puts out more than a block of logits."""
+    """No operation of the forward or backward pass outputs more than a block of logits."""
     monkeypatch.setattr(keras.distribution, "list_devices", lambda: [f"{kind}:0", f"{kind}:1"])
     positions = 8 * BLOCKS[kind]
 

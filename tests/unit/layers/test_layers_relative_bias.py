@@ -31,7 +31,7 @@ def test_causal_buckets_are_all_for_keys_before():
     """16 distances have a bucket each, then 16 ranges, each of which ends at 8^(1/16) times the one before."""
     bucket = bucket_of(causal=True)
     assert [bucket[-distance] for distance in range(16)] == list(range(16))
-    assert {bucket[distance] for distance in range(1, 129)} == {0}  # which are never looked at
+    assert {bucket[distance] for distance in range(1, 129)} == {0}  # causal attention never uses these
     assert [bucket[-distance] for distance in (16, 18, 19, 32, 33, 64, 112, 113, 128)] == [
         16, 16, 17, 21, 21, 26, 30, 31, 31,
     ]  # fmt: skip

@@ -19,7 +19,7 @@ def images(rows, columns, channels, seed=0):
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("kernel", [1, 3, 7])
 def test_a_convolution_has_the_same_zeros_on_all_sides(kernel, stride):
-    """Of even and odd sizes: TensorFlow's `same` would begin at another pixel."""
+    """Also with even sizes, for which TensorFlow's `same` would start at another pixel."""
     layer = PaddedConvolution(4, kernel, stride)
     layer.build((None, None, None, 3))
     x = images(6, 5, 3)

@@ -1,4 +1,4 @@
-"""Correlations and F1 by hand, and against the same figures from other formulas."""
+"""Correlations and F1 by hand, and compared with other formulas for the same metrics."""
 
 import math
 
@@ -58,7 +58,7 @@ def test_pearson_is_numpys():
 @pytest.mark.parametrize("name", ["pearson", "spearman"])
 @pytest.mark.parametrize("line", ["", "x", "nan", "1e999", "1,5"])
 def test_what_is_no_number_tells_nothing(name, line):
-    # Deviations -1, 0 (none), 1 and -1, 0, 1: as if the second had been foretold as the mean.
+    # Deviations -1, 0 (no number), 1 and -1, 0, 1: a missing prediction counts as the mean.
     found = compute([name], ["1", line, "3"], ["4", "5", "6"])[name]
     assert found.value == pytest.approx(1.0)
     assert found.detail == {"hypotheses_without_number": 1, "references_without_number": 0}

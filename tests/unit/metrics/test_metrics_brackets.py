@@ -1,4 +1,4 @@
-"""Scores of parse trees: by hand, and against PARSEVAL counted by brute force."""
+"""Scores of parse trees, by hand and compared with brute-force counts of PARSEVAL."""
 
 import math
 from collections import Counter
@@ -40,10 +40,10 @@ def test_a_sentence_by_hand():
     [
         # function tags and indices do not count in labels of phrases, but in tags of words
         ("(S (NP-SBJ=2 (NN-X a)) (VP-1 (V b)))", "(S (NP (NN a)) (VP (V b)))", COLLINS, Counts(3, 3, 3, 0, 2, 1)),
-        # traces go, and the brackets over nothing but traces with them
+        # traces are removed, and with them brackets over traces only
         ("(S (NP (-NONE- *)) (VP (V b) (SBAR (-NONE- 0) (S (-NONE- *T*)))))", "(S (VP (V b)))", COLLINS,
          Counts(2, 2, 2, 0, 1, 1)),
-        # punctuation goes from words, lengths of spans and tags
+        # punctuation is removed from words, span lengths and tags
         ("(S (NP (N a) (, ,)) (VP (V b)) (. .))", "(S (NP (N a)) (, ,) (VP (V b) (. .)))", COLLINS,
          Counts(3, 3, 3, 0, 2, 2)),
         ("(S (NP (N a) (, ,)) (VP (V b)))", "(S (NP (N a)) (, ,) (VP (V b)))", NOTHING_DELETED,
@@ -51,7 +51,7 @@ def test_a_sentence_by_hand():
         # ADVP and PRT are one label
         ("(S (V a) (PRT (R b)))", "(S (V a) (ADVP (R b)))", COLLINS, Counts(2, 2, 2, 0, 2, 2)),
         ("(S (V a) (PRT (R b)))", "(S (V a) (ADVP (R b)))", NOTHING_DELETED, Counts(1, 2, 2, 0, 2, 2)),
-        # a deleted label stands for its equals too
+        # deleting a label deletes equivalent labels, too
         ("(S (A (X a)) (B (X b)))", "(S (X a) (X b))", Parameters(delete_labels=("A",), equal_labels=(("B", "A"),)),
          Counts(1, 1, 1, 0, 2, 2)),
         # each bracket matches once
@@ -82,9 +82,9 @@ def test_a_quotation_mark_that_one_side_deletes_is_put_back():
     # The other way round; brackets that open later move along.
     gold, test = "(S (NP (NNS dogs)) ('' ') (VP (VB eat)))", "(S (NP (NNS dogs)) (POS ') (VP (VB eat)))"
     assert counts(gold, test, NEW) == Counts(3, 3, 3, 0, 3, 2)
-    # Two of them, side by side. Where the numbers of words agree by themselves, nothing is put back.
+    # Two of them, side by side. If the numbers of words already agree, nothing is put back.
     gold, test = "(S (`` ') (A a) (POS ') (B (C b) (C c)))", "(S (NN ') (A a) ('' ') (B (C b)) (C c))"
-    assert compare(gold, test, NEW).status == Status.ERROR  # equal numbers of words, so EVALB mends nothing
+    assert compare(gold, test, NEW).status == Status.ERROR  # equal numbers of words, so EVALB repairs nothing
     gold, test = "(S (`` ') (`` ') (A a))", "(S (NN ') (NN ') (A a))"
     assert counts(gold, test, NEW) == Counts(1, 1, 1, 0, 3, 1)
     gold, test = "(S (`` ') (A a) (POS '))", "(S (NN ') (A a) ('' '))"
@@ -119,7 +119,7 @@ labels = st.sampled_from("ABC")
 
 
 def tree_over(draw, words):
-    """A random tree over words that are written with their tags."""
+    """A random tree over words given with their tags."""
     label = draw(labels)
     if len(words) == 1:
         return f"({label} {words[0]})" if draw(st.booleans()) else words[0]
@@ -235,7 +235,7 @@ def test_a_deep_tree_is_scored():
 
 
 def test_with_gold_tags_every_sentence_counts():
-    """A comma that is tagged NN is one word more than the gold tree has: an error, and left out."""
+    """Without gold tags, a comma tagged NN is an additional word: the sentence is an error and left out."""
     gold = "(TOP (S (NP (DT the) (NN dog)) (, ,) (VP (VBZ runs))))"
     wrong = "(TOP (S (NP (DT the) (NN dog)) (NN ,) (VP (VBZ runs))))"
     assert bracket_totals([wrong], [gold]).errors == 1

@@ -1,4 +1,4 @@
-"""EVALB's report on a few sentences whose figures are worked out by hand."""
+"""EVALB's report on a few sentences, with scores worked out by hand."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ PAIRS = [
     ("(TOP (S (NP (NN a)) (VP (VB b))))", ""),
     ("(TOP (S (NP (NN a)) (VP (VB b))))", "(TOP (S (NP (NN a)) (VP (VB c))))"),
     ("(TOP (S (NP (NN a)) (VP (VB b))))", "(TOP (S (NP (NN a))))"),
-    # 7: NP over nothing but a trace goes, PRT is ADVP; S, VP and that match, of two tags one
+    # 7: the NP over only a trace is removed, PRT equals ADVP; S, VP and ADVP match, one of two tags is right
     (
         "(TOP (S (NP (-NONE- *)) (VP (VB give) (PRT (RP up)))))",
         "(TOP (S (VP (VB give) (ADVP (RB up)))))",
@@ -77,13 +77,13 @@ Tagging accuracy          =  75.00
 
 
 def report(pairs, parameters=COLLINS):
-    """Rows, without the head, of a report on (gold, test)."""
+    """Returns the lines of a report on pairs (gold, test), without the header."""
     lines = [line.text for line in evalb_report(*zip(*pairs, strict=True), parameters)]
     return lines[3:]
 
 
 def until_it_stops(gold, test, parameters=COLLINS):
-    """Lines of a report that stops, and what it says then."""
+    """Returns the lines of a report that stops early, and the error message."""
     lines = []
     with pytest.raises(TooManyErrorsError) as caught:
         lines.extend(line.text for line in evalb_report(gold, test, parameters))
@@ -105,7 +105,7 @@ def test_nothing_to_count():
 
 
 def test_a_broken_line_is_an_error_that_shows_figures_and_counts_in_none():
-    # The gold S is never closed, so that its span is no span of the test's; NP matches.
+    # The gold S is never closed, so its span differs from that in the test; NP matches.
     rows = report([("(S (NP (N a) (N b)) (N c)", "(S (NP (N a) (N b)) (N c))")])
     assert rows[:2] == [
         "1 : Bracketing is unbalanced (too many open bracket)",

@@ -7,7 +7,7 @@ from t2t.metrics import compute, higher_is_better
 
 
 def closest(one, other):
-    """The distance by its definition: one step at a time, everything tried."""
+    """Returns the edit distance by its definition, by exhaustive search."""
     reached, steps = {one}, 0
     while other not in reached:
         shorter = {s[:i] + s[i + 1 :] for s in reached for i in range(len(s))}
@@ -30,7 +30,7 @@ def test_edits_are_the_least_number_of_steps():
 
 
 def test_lines_of_a_hundred_thousand_words_take_no_hours():
-    """Row by row in Python they would."""
+    """A loop over rows in Python would take hours."""
     one = [str(n % 1009) for n in range(100_000)]
     other = [*one[:50_000], "new", *one[50_000:-3]]
     assert edits("wer", " ".join(one), " ".join(other)) == 4

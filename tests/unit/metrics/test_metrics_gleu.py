@@ -1,4 +1,4 @@
-"""GLEU: by hand, against NLTK's, and its means."""
+"""GLEU: by hand, compared with NLTK, and its mean over sentences."""
 
 import pytest
 from nltk.translate.gleu_score import sentence_gleu as nltk_gleu

@@ -1,4 +1,4 @@
-"""BLEU as papers before sacreBLEU had it: against published examples of its steps and a calculation by hand."""
+"""BLEU as in papers before sacreBLEU: published examples of its steps, and a calculation by hand."""
 
 import pytest
 
@@ -19,7 +19,7 @@ from t2t.metrics.moses import line_tokenizer, moses_bleu, split_compounds
         ("fr", "l'homme", "l&apos; homme"),
         # ordinals and abbreviations keep their dots (Moses' nonbreaking_prefix.de), ends of sentences do not
         ("de", "Am 3. Mai, d.h. morgen, kam Dr. Kohl.", "Am 3. Mai , d.h. morgen , kam Dr. Kohl ."),
-        # quotation marks become one, so that a system's and a translator's are the same
+        # all kinds of quotation marks become the same
         ("de", "Er sagte ”ja“.", "Er sagte &quot; ja &quot; ."),
         ("de", "rich-text format", "rich ##AT##-##AT## text format"),
         ("en", "rich-text format", "rich-text format"),

@@ -1,4 +1,4 @@
-"""Names of metrics, choosing among them, and teacher-forced figures."""
+"""Names of metrics, their selection, and teacher-forced metrics."""
 
 import math
 
@@ -154,7 +154,7 @@ def test_teacher_forced_figures_by_hand():
 
 
 def test_bits_per_dimension_by_hand():
-    """Two images of 3 intensities, whose ends are no dimensions: 12 bits for 6 of them, of problems that name it."""
+    """Two images of 3 intensities (end of sequence is no dimension): 12 bits for 6 of them; only if requested."""
     sums = TokenSums(loss_sum=12 * math.log(2), tokens=8, sequences=2)
     for named in ("bits_per_dim", "teacher_forced/bits_per_dim"):
         assert metrics.teacher_forced(sums, [named])["teacher_forced/bits_per_dim"] == pytest.approx(2.0)

@@ -1,4 +1,4 @@
-"""Paired bootstrap resampling: what it must say by its definition, and sacreBLEU's own numbers."""
+"""Paired bootstrap resampling: consequences of its definition, and agreement with sacreBLEU."""
 
 import random
 

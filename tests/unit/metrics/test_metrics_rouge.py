@@ -14,7 +14,7 @@ HYPOTHESES = ["the cat sat on a mat", "c b a", "he runs"]
 @pytest.mark.parametrize(
     ("name", "by_hand"),
     [
-        # Of six words on either side the, cat, on and mat are the same; all of three; he, run of two and three.
+        # Common words: the, cat, on and mat of 6 and 6; all of 3; he and run of 2 and 3.
         ("rouge_1_fscore", [4 / 6, 1.0, 2 * 1.0 * (2 / 3) / (1 + 2 / 3)]),
         # Of five pairs on either side `the cat`; none; none: `he run` against `he wa`, `wa run`.
         ("rouge_2_fscore", [1 / 5, 0.0, 0.0]),

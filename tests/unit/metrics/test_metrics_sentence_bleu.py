@@ -1,4 +1,4 @@
-"""BLEU of single sentences: by hand, against sacreBLEU's function, and the choice that it makes."""
+"""BLEU of single sentences: by hand, compared with sacreBLEU's function, and the choice of outputs by it."""
 
 import math
 

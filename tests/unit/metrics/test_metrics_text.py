@@ -1,4 +1,4 @@
-"""Metrics of text: against hand calculations and against sacreBLEU called directly."""
+"""Metrics of text, compared with hand calculations and with sacreBLEU called directly."""
 
 import math
 
@@ -64,7 +64,7 @@ CHINESE = (["猫坐在垫子上面。", "今天天气很好。"], ["猫坐在垫
 
 @pytest.mark.parametrize("language", ["zh", "zh-CN", "zho_Hans", "ZH", "Chinese"])
 def test_bleu_splits_chinese_by_characters(language):
-    """A line without spaces is one word to the usual tokenizer: nearly right lines have none in common."""
+    """The usual tokenizer sees a line without spaces as one word, so that nearly correct lines share no words."""
     assert bleu(*CHINESE).value == 0.0
     score = bleu(*CHINESE, language=language)
     assert score.value == BLEU(tokenize="zh").corpus_score(CHINESE[0], [CHINESE[1]]).score > 50

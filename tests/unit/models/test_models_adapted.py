@@ -1,4 +1,4 @@
-"""Several adapters over one model: each answers as a model with merged weights, and the model stays as it is."""
+"""Several adapters over one model: each gives the outputs of merged weights, and the model is unchanged."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ SCALE = 0.5
 
 
 def factors_of(model, seed, rank=2):
-    """Random factors of all weights of two or more axes: attention, layers between, tables."""
+    """Returns random LoRA factors of all weights with two or more axes: attention, feed-forward, embedding tables."""
     rng, found = np.random.default_rng(seed), {}
     for variable in model.variables:
         if len(variable.shape) > 1:
@@ -33,7 +33,7 @@ def arrays_of(model):
 
 
 def adapted_and_merged(make, seed):
-    """A translator with adapters over the model of another one, that one, and one whose weights are merged."""
+    """Returns translators with adapters over a base model, of the base model, and of the merged weights."""
     base, merged = make(), make()
     factors = factors_of(base.model, seed)
     whole = merge_adapters(arrays_of(base.model), factors, SCALE)

@@ -1,4 +1,4 @@
-"""What models look at, against the weights that independent models in numpy compute one softmax at a time.
+"""Recorded attention weights, compared with each softmax of independent models in numpy.
 
 Legend: B batch, H heads, T queries, S keys.
 """
@@ -33,7 +33,7 @@ def recorded(model, features):
 
 
 def softmaxes_of(monkeypatch, module, run):
-    """Returns every softmax that a reference model takes, in order."""
+    """Returns the outputs of all softmaxes of a reference model, in order."""
     taken, softmax = [], module.softmax
     monkeypatch.setattr(module, "softmax", lambda scores: taken.append(softmax(scores)) or taken[-1])
     run()
@@ -141,7 +141,7 @@ def test_attention_of_one_head_is_the_references(monkeypatch, name):
         expected = softmaxes_of(monkeypatch, module, lambda s=source, t=target: plain.logits(s, t))
         found = np.concatenate(
             [np.concatenate(record[path], axis=2)[b, 0, : len(target)] for path in layers]
-        )  # each recurrent step is a call of its own
+        )  # each recurrent step is a separate call
         assert found.shape[1] == 7
         np.testing.assert_allclose(found[:, : len(source)], expected, rtol=2e-3, atol=1e-6)
         assert not found[:, len(source) :].any()

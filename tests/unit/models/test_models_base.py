@@ -1,4 +1,4 @@
-"""What every model gets from its base class."""
+"""Features that every model inherits from its base class."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from tests.builders import batch, numpy, tiny_hparams, tiny_transformer, tokens_
 
 
 class Silent(Transformer):
-    """A model, of a plug-in say, that declares the layers of its targets alone."""
+    """A model, for example of a plug-in, that declares only the layers of its targets."""
 
     vocabulary_layers = {"targets": ("target_embedding",)}
 

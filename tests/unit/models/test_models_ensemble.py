@@ -1,4 +1,4 @@
-"""Several models that decode as one: against their own distributions, averaged by hand.
+"""Ensembles, compared with the members' distributions averaged by hand.
 
 Legend: T target length, V vocabulary.
 """
@@ -27,7 +27,7 @@ SEARCHES_BY_SPEED = [SEARCHES[0], *(pytest.param(search, marks=pytest.mark.slow)
 
 @pytest.fixture(scope="module")
 def members():
-    """Two Transformers of other weights and an LSTM, which has another state, over the same letters."""
+    """Two Transformers with different weights and an LSTM, which has another kind of state, over the same letters."""
     problem = letters()
     first = translator_of(problem)
     second = translator_of(problem, num_heads=1, filter_size=20)
@@ -49,7 +49,7 @@ def ensemble(members):
 
 @pytest.fixture(scope="module")
 def alone(members):
-    """The translator of one of them."""
+    """The translator of a single member."""
     return Translator(letters(), members[1], translator(members).hparams)
 
 

@@ -66,7 +66,7 @@ def test_steps_of_several_beams_are_teacher_forcing(changes, dtype):
 
 
 def silenced(width=3):
-    """A model of as many positions as words whose units read nothing, without biases."""
+    """A model with one memory position per word, whose gated units have zero weights and biases."""
     model = tiny(hidden_size=width, unfolding_factor=1.0, unfolding_offset=0)
     for variable in model.variables:
         if "unit_0" in variable.path:
@@ -75,7 +75,7 @@ def silenced(width=3):
 
 
 def test_gates_that_are_half_open_halve_the_memory_at_every_step():
-    """Three positions take three steps of the encoder; the word at t is written after t + 1 of the decoder."""
+    """Three positions take three encoder steps; the word at t is written after t + 1 decoder steps."""
     model = silenced()
     source = np.array([[4, 7, 1]], np.int32)
     hidden = numpy(model.body({"inputs": source, "targets": source}))[0]

@@ -1,4 +1,4 @@
-"""Sequence models learn to copy and to reverse what they have not seen, as their tiny sets train them."""
+"""With their tiny sets, sequence models learn to copy and to reverse unseen sequences."""
 
 import pytest
 
@@ -12,7 +12,7 @@ SMALL = (
     "learning_rate_schedule=linear,learning_rate=0.003,learning_rate_warmup_steps=100,clip_grad_norm=1,"
     "optimizer_adam_epsilon=1e-8,optimizer_adam_beta2=0.98"
 )
-"""What makes a variant of the Transformer, and its training, as the tiny sets of the other models are."""
+"""Hparams that give a Transformer variant the size and training of the other models' tiny sets."""
 
 
 CASES = [

@@ -41,7 +41,7 @@ def test_logits_are_those_of_an_independent_model_whatever_the_padding(units, mi
 @pytest.mark.slow
 @pytest.mark.parametrize("mixture", MIXTURES)
 def test_gradients_are_those_of_finite_differences_of_the_independent_model(mixture):
-    """Without what uneven use costs."""
+    """Without the cost of uneven use of experts."""
     model = tiny(label_smoothing=0.0, expert_balance=0.0, cell_units=10, **MIXTURES[mixture])
     features = batch(sources=SOURCES, targets=TARGETS, widths=(9, 8))
     loss = loss_of_reference(lambda weights: reference(weights, model.hparams.expert_groups), features)
@@ -67,7 +67,7 @@ def test_dropout_is_a_function_of_its_seed():
 
 
 def test_both_mixtures_cost_what_they_are_used_unevenly_and_padding_does_not():
-    """Twice the weight is twice the cost, and positions that hold no data change nothing."""
+    """Doubling the weight doubles the cost, and padding positions change nothing."""
     narrow, wide = batch(), batch(widths=(13, 11))
     once, twice = (tiny(expert_balance=balance) for balance in (0.25, 0.5))
     costs = [float(model.body(features).cost_per_target) for model, features in ((once, narrow), (twice, narrow))]

@@ -89,7 +89,7 @@ def test_answers_begin_from_the_command_of_the_problem():
 
 
 def test_one_body_of_words_and_classes():
-    """Each problem has its ends and its command; a class is told as by a model of classes alone with these weights."""
+    """Each problem has separate modalities and a command id; classes are predicted as by a model of classes alone."""
     words = dataclasses.replace(tokens_spec(), name="words")
     both = tiny(ProblemSpec(name="words-classes", members=(words, CLASSES)))
     writer, teller = both.for_problem("words"), both.for_problem("classes")

@@ -1,4 +1,4 @@
-"""Rows of several examples: loss and gradients are those of the same examples in a row each.
+"""Rows of several packed examples: loss and gradients equal those of one example per row.
 
 Legend: B batch, L length of packed rows.
 """
@@ -19,7 +19,7 @@ from t2t.models.transformer_lm import TransformerLm
 from tests.builders import batch, randomise, tiny_hparams, tokens_spec
 
 PLACES = np.array([0, 0, 1, 1, 1])
-"""The rows of five examples; a third row has none."""
+"""Row of each of five examples; a third row is empty."""
 VARIANTS = {
     "sinusoids": {},
     "learned": {"positions": "learned"},

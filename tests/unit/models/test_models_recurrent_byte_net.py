@@ -22,7 +22,7 @@ from tests.reference.byte_net import RecurrentByteNet as Reference
 
 SOURCES, TARGETS = (5, 1, 7), (4, 6, 2)
 ENCODERS = ("convolutional", "forward", "reversed", "bidirectional")
-"""What reads the source: blocks, or layers of a direction."""
+"""Kinds of encoders: convolutional blocks, or recurrent layers in some direction."""
 
 
 def tiny(encoder, dtype="float32", **changes):

@@ -31,19 +31,19 @@ V = 100
 
 
 def shapes(model, set_name, spec=None):
-    """The shapes of a model's weights by path; none of them is given a value."""
+    """Returns the shapes of a model's weights by path, without initializing them."""
     with shapes_alone():
         built = MODELS.get(model)(get_hparams(set_name), spec or tokens_spec(V, V))
         return {variable.path.partition("/")[2]: tuple(variable.shape) for variable in built.variables}
 
 
 def count(found, *parts):
-    """How many weights there are, or of those with one of these parts in their paths."""
+    """Returns the number of parameters, or of those whose path contains one of `parts`."""
     return sum(math.prod(shape) for path, shape in found.items() if not parts or any(part in path for part in parts))
 
 
 def trained(found):
-    """How many weights there are that training changes by a gradient: all but moving moments."""
+    """Returns the number of trainable parameters, which excludes moving moments."""
     return count(found) - count(found, "/moving_")
 
 

@@ -170,7 +170,7 @@ def test_xla_masks_the_same_words():
 
 
 def test_the_multi30k_set_is_as_large_as_the_transformers():
-    """Beside the same network there are the length's layer and two tokens."""
+    """In addition to the same network it has the length predictor and two tokens."""
     spec = tokens_spec(8000, 8000)
     ours, theirs = (
         sum(int(np.prod(v.shape)) for v in MODELS.get(model)(get_hparams(name), spec).variables)

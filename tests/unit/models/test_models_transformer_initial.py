@@ -1,4 +1,4 @@
-"""How a Transformer begins, and where the dropout of section 5.4 is, next to what is tested of the layers alone."""
+"""Initial weights of a Transformer and the places of section 5.4's dropout, in addition to the tests of layers."""
 
 import re
 
@@ -67,7 +67,7 @@ def test_dropout_is_on_the_sum_of_embedding_and_position(side, monkeypatch):
 
 
 def test_the_paper_has_dropout_nowhere_else():
-    """What comes out with all of section 5.4's dropout at 0 under a seed is what comes out without a seed."""
+    """With section 5.4's dropout at 0, outputs with a seed equal those without a seed."""
     model = Transformer(tiny_hparams(), tokens_spec())
     features = {name: np.full((2, 5), 5, np.int32) for name in ("inputs", "targets")}
     np.testing.assert_array_equal(numpy(model(features, seed=tf.constant([1, 2], tf.int64))), numpy(model(features)))

@@ -58,7 +58,7 @@ def test_logits_are_those_of_an_independent_model_whatever_the_padding(mode, cha
 
 
 def test_what_each_position_looks_at_is_the_hand_made_mask():
-    """Two inputs, padding, and three targets, the first of which stands behind an empty vector."""
+    """Two inputs, padding, and three target positions, the first of which is a zero vector."""
     features = {"inputs": padded([[5, 1]], 3), "targets": padded([[4, 7, 1]])}
     inputs_see_each_other = [[1, 1, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]]
     inputs_see_those_before = [[1, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]]
@@ -98,7 +98,7 @@ def test_steps_of_several_beams_are_the_whole_pass(mode):
 
 
 def test_steps_of_hypotheses_that_each_search_alone_are_the_whole_pass():
-    """As in sampling: rows of one sentence, and no beams that change places."""
+    """As in sampling: several rows of one sentence, without reordering of beams."""
     model, inputs, targets_NT = tiny(), padded([[5, 6, 1], [7, 1]]), padded([[4, 5, 1], [6, 1], [9, 2, 1], [3, 8, 1]])
     whole = numpy(model({"inputs": np.repeat(inputs, 2, axis=0), "targets": targets_NT}))
     encoded, last = model.encode({"inputs": inputs}), np.zeros(4, np.int32)
@@ -118,7 +118,7 @@ def test_dropout_is_a_function_of_its_seed():
 
 
 def test_long_sequences_that_are_computed_by_blocks_are_the_same(monkeypatch):
-    """Where inputs see those before them alone: a mask of every pair is one matrix product."""
+    """Only with causal inputs; the full mask is always computed as one matrix product."""
     model, features, calls = tiny(MASKED), batch(sources=SOURCES, targets=TARGETS), []
 
     def counted(*args):

@@ -62,12 +62,12 @@ def by_hand(N, d, d_ff, h, d_k, d_v, positions=0, final_norms=0, pieces=PIECES, 
 
 
 def as_trained(name):
-    """What Tensor2Tensor of June 2017 made of it: biases in attention, a padded vocabulary, 32 target spaces."""
+    """Returns the size in Tensor2Tensor of June 2017: biases in attention, a padded vocabulary, 32 target spaces."""
     return by_hand(**(BASE | SETS[name][0]), pieces=PIECES_PADDED, biases=True, target_spaces=32)
 
 
 def count(name, pieces=PIECES):
-    """The model's weights, of which none is given a value: the big ones would take seconds."""
+    """Returns the number of the model's weights, without initializing them, which would take seconds."""
     with shapes_alone():
         model = Transformer(get_hparams(name), tokens_spec(pieces, pieces))
         return sum(math.prod(variable.shape) for variable in model.variables)

@@ -86,7 +86,7 @@ def test_positions_halt_after_different_numbers_of_steps_and_pay_for_them():
 
 
 class Counting:
-    """In place of `Run`: no signals, and a layer that adds 1."""
+    """Replaces `Run`: no timing signals, and a layer that adds 1."""
 
     def add_signals(self, step, x):
         return x

@@ -17,18 +17,18 @@ from tests.reverser import Reverser
 
 LINES = "".join(f"line {n}\n" if n % 7 else "\n" for n in range(1, 44))
 WINDOW = 8
-"""Lines; the file has six windows."""
+"""Lines per window; the file has six windows."""
 
 
 @pytest.fixture(autouse=True)
 def settled(monkeypatch):
-    """Files count as settled at once, so that indexes are kept."""
+    """Files count as settled immediately, so that indexes are stored."""
     monkeypatch.setattr(file_marks, "_SETTLED_NS", -(10**18))
 
 
 @pytest.fixture
 def loaded(monkeypatch):
-    """Stands for runs that are loaded; has what they were loaded with, and the translators."""
+    """Fakes the loading of runs; records the arguments and the translators."""
     calls = types.SimpleNamespace(asked=[], translators=[])
 
     class Loaded:
@@ -54,7 +54,7 @@ def loaded(monkeypatch):
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """Stands for a run whose latest checkpoint is that of step 40."""
+    """A fake run whose latest checkpoint is step 40."""
     folder = tmp_path / "run"
 
     class Store:
@@ -70,7 +70,7 @@ def run(tmp_path, monkeypatch):
 
 @pytest.fixture
 def answer(here, loaded, run, tmp_path, monkeypatch):
-    """Answers the file `in` into the parts of `out`."""
+    """Returns a function that decodes the file `in` into the parts of `out`."""
     (tmp_path / "in").write_text(LINES)
     monkeypatch.chdir(tmp_path)
 
@@ -134,7 +134,7 @@ def test_a_mean_that_is_not_saved_is_refused(run, tmp_path, monkeypatch):
 
 
 def test_parts_that_are_there_are_kept_however_the_file_was_divided(answer, loaded, tmp_path):
-    """By tasks of an array job, say; and those of an earlier pipeline."""
+    """Parts of array-job tasks, for example, and of an earlier pipeline."""
     decode_file(Reverser(), Job(source="in", target="out", window=WINDOW, changes={}, shard=Shard(1, 3)))
     before = (tmp_path / "out.shard-00001-of-00003").stat().st_ino
     answer(changes={})

@@ -59,7 +59,7 @@ def test_data_that_are_there_stay(here, sums_class, tmp_path, caplog):
 
 
 def test_a_shard_that_fails_is_named_and_finished_ones_are_kept(here, local_data, sums_class, tmp_path, monkeypatch):
-    """Here one that a task of an array job has finished."""
+    """The finished shard is from an array-job task."""
     generate_part(get_problem("pipeline_sums"), tmp_path / "beam", tmp_path, 0, 0, 4)
     (finished,) = tmp_path.glob("beam/.pipeline_sums.partial/work/*/record.json")
     before = finished.stat().st_ino

@@ -8,7 +8,7 @@ from t2t.runs.names import get_problem
 
 @pytest.fixture(scope="session")
 def prepared_tfds():
-    """Writes a small data set in TFDS's own files, through TFDS's builder of that name."""
+    """Returns a function that writes a small data set in TFDS's file format, with TFDS's builder of that name."""
 
     def prepare(tmp_dir, dataset, splits):
         import tensorflow_datasets as tfds

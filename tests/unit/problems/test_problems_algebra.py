@@ -1,4 +1,4 @@
-"""Formulas held to numbers: what is asked and what is answered are computed with values for the letters."""
+"""Algebra problems, checked numerically: inputs and targets are evaluated with values for the letters."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""Corpora that are read as their makers pack them, or through TFDS."""
+"""Corpora that are read in their original format or through TFDS."""
 
 import json
 import random
@@ -51,7 +51,7 @@ def test_wikitext_keeps_its_words_and_leaves_out_empty_lines(tmp_path, drawn):
     problem = get_problem("languagemodel_wikitext2")
     problem.with_encoders(problem.build_encoders(Source(tmp_path, random.Random(0))))
     [_, encoded] = problem.encode_samples(expected)
-    assert encoded["targets"][2] == 2  # its own <unk> is the vocabulary's
+    assert encoded["targets"][2] == 2  # the corpus's own <unk> becomes the vocabulary's
     assert problem.decode_target(encoded["targets"]) == expected[1]["targets"]
     (tmp_path / "wikitext-2" / "wiki.test.tokens").unlink()
     with pytest.raises(UserError, match=r"languagemodel_wikitext2: wikitext-2/wiki.test.tokens missing from .*; put"):

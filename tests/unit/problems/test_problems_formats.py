@@ -1,4 +1,4 @@
-"""Raw formats, written here as their definitions say and read back; numbers held against other programs' results."""
+"""Raw formats, written by their definitions and read back; resampling is compared with other programs."""
 
 import gzip
 import io

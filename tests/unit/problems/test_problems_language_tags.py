@@ -1,4 +1,4 @@
-"""Which tag the inputs of a problem begin with; one vocabulary of several problems."""
+"""Language tags at the start of inputs, and one vocabulary for several problems."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""What stands around texts whose vocabulary has codes of languages, in data as in decoding."""
+"""Language codes around texts, in data and in decoding."""
 
 import io
 

@@ -40,7 +40,7 @@ def test_eighty_ten_and_ten_by_hand():
 
 
 def test_fifteen_percent_are_chosen_and_of_these_the_shares_become_what_the_paper_says():
-    """Of 20,000 chosen tokens, within five deviations; an exchanged token is itself once in a thousand times."""
+    """20,000 chosen tokens, within five standard deviations; a random token equals the original once in a thousand."""
     rng, hidden, kept, chosen = np.random.default_rng(0), 0, 0, 0
     ids = np.append(rng.integers(3, 1000, 400), 1)
     for _ in range(334):

@@ -166,7 +166,7 @@ def test_the_whole_way_to_padded_batches(digits, tmp_path, drawn):
     largest = extreme_batches(reader, None, batch_size=40, max_length=256)[0]["inputs"]
     assert largest.shape[:2] == (40 // lengths.max(), lengths.max())
     assert largest.all()
-    for indices, batch in EvalBatches(reader, 40, max_length=1):  # the first frame alone, to see what it says
+    for indices, batch in EvalBatches(reader, 40, max_length=1):  # cut to the first frame, which shows the content
         for row, index in zip(batch["inputs"], indices, strict=True):
             np.testing.assert_array_equal(row, reader.read(np.array([index]), "inputs")[0][:1])
 

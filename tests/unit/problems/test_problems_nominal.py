@@ -1,4 +1,4 @@
-"""The features of a problem before it has data: of the sizes that its vocabularies are meant to have."""
+"""Features of a problem before it has data, with the nominal sizes of its vocabularies."""
 
 import random
 
@@ -29,7 +29,7 @@ def test_every_problem_but_those_of_unknown_classes_has_sizes(name):
      "image_mnist_gen", "image_cifar10_plain_gen", "wmt_ende_characters", "sentiment_imdb_characters"],
 )  # fmt: skip
 def test_known_vocabularies_have_their_sizes(name, tmp_path):
-    """As `spec` says once there are encoders, which these problems make without data."""
+    """The same sizes as in `spec()` once the encoders exist, which these problems build without data."""
     problem = get_problem(name)
     encoders = problem.stored.build_encoders(Source(tmp_path, random.Random(0)))
     nominal = problem.nominal_spec()

@@ -1,4 +1,4 @@
-"""Parsing problems: where their trees are looked for, what becomes of them, what becomes of outputs."""
+"""Parsing problems: where trees are searched, how they are encoded, and how outputs become trees."""
 
 import gzip
 import random

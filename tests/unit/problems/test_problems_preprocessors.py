@@ -51,7 +51,7 @@ def test_places_and_flips_are_equally_likely():
 
 
 class Parts:
-    """A generator that draws a quarter of the area, square, and then a place."""
+    """A fake generator that draws a square of a quarter of the area, and then its position."""
 
     def __init__(self, *place, area=0.25):
         self.uniforms, self.places = iter([area, 0.0] * 10), iter(place)
@@ -77,7 +77,7 @@ def test_where_no_part_fits_an_image_stays_whole():
 
 
 def test_parts_have_the_areas_and_proportions_that_they_may_have():
-    """Rows and columns of pixels count up by two, so that what is left of an image tells how high and wide it was."""
+    """Pixel values count rows and columns in steps of two, so that a resized part reveals its original size."""
     grid = np.stack(np.meshgrid(np.arange(100) * 2, np.arange(100) * 2, indexing="ij"), axis=-1).astype(np.uint8)
     rng, sizes = np.random.default_rng(0), []
     for _ in range(400):

@@ -1,4 +1,4 @@
-"""Samples that a plug-in's code has made wrong: one line that names the first of them."""
+"""Invalid samples from a plug-in: a one-line error that names the first of them."""
 
 import random
 

@@ -91,7 +91,7 @@ def test_changed_files_are_noticed(files, tmp_path):
 
 
 def test_long_text_of_a_class_is_kept_and_cut_when_it_is_learnt(files, tmp_path):
-    """Text of any length has its class; of text to text, what is too long is dropped and skipped."""
+    """Long texts are cut for classification; in text to text, examples that are too long are dropped or skipped."""
     options = files(train=f"a\t{'x' * 700}\nb\t{'y' * 5}\n", dev="a\tz\n") | {"vocab_kind": "byte"}
     manifest = generate(get_problem("classify_files", options), tmp_path / "data", tmp_path, workers=1)
     assert manifest.splits["train"].examples == 2

@@ -1,4 +1,4 @@
-"""Trees cleaned, put in a row of labels and back; whatever labels a model writes, a tree over just the words."""
+"""Trees cleaned, converted to labels and back; any labels of a model give a tree over exactly the input's words."""
 
 import hypothesis
 import hypothesis.strategies as st
@@ -20,7 +20,7 @@ PHRASES, TAGS, WORDS = (
 
 @st.composite
 def trees(draw, depth=4):
-    """Text of a random tree whose phrases and tags have labels of their own."""
+    """Text of a random tree, in which phrases and tags have different labels."""
     if depth == 0 or draw(st.booleans()):
         return f"({draw(st.sampled_from(TAGS))} {draw(st.sampled_from(WORDS))})"
     children = draw(st.lists(trees(depth=depth - 1), min_size=1, max_size=3))

@@ -45,14 +45,14 @@ def test_places_by_hand(tags, words, found):
 
 
 def cost_of(found, tags, words):
-    """Returns what a way costs: words without tag, tags without word, marks that meet no mark."""
+    """Returns the cost of an alignment: words without tag, tags without word, punctuation aligned with none."""
     pairs = [(tag, words[place]) for tag, place in zip(tags, found, strict=True) if place is not None]
     unlike = sum(is_mark(tag) != is_mark(word) for tag, word in pairs)
     return len(words) - len(pairs) + len(tags) - len(pairs) + unlike
 
 
 def least_cost(tags, words):
-    """Returns the least cost of all ways, each of which is tried."""
+    """Returns the least cost of all alignments, by brute force."""
 
     @functools.cache
     def from_here(tag, word):

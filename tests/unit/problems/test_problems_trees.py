@@ -29,7 +29,7 @@ trees = st.recursive(
 
 
 def read(text):
-    """Trees as they are written on one line, malformed ones as they are reported."""
+    """Returns trees as one line of text, and malformed ones as error messages."""
     return [str(found) for found in read_trees(text.split("\n"), "f")]
 
 

@@ -26,7 +26,7 @@ def {name}():
 
 @pytest.fixture(autouse=True)
 def _as_before():
-    """Forgets at the end of a test what its plug-ins have registered, and the modules that bear the folder's name."""
+    """After each test, removes the registrations and modules of its plug-ins."""
     with forgotten(*REGISTRIES):
         yield
     for module in [module for module in sys.modules if module.partition(".")[0] == "my_plugin"]:
@@ -157,7 +157,7 @@ NUMBERED = SET.format(name="numbered").replace("64", "{}")
 
 
 def size_of(folder):
-    """Returns what the code of `NUMBERED` says once its folder is loaded."""
+    """Loads a folder and returns the hidden size of its set `numbered`."""
     load_plugins(str(folder))
     return HPARAMS.get("numbered")().hidden_size
 

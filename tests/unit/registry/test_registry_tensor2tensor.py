@@ -93,7 +93,7 @@ def test_a_name_without_a_counterpart_says_so_and_what_to_use():
         MODELS.get("my_own")
 
 
-# Values of 1.0.3, as its sets define them from transformer_base: the numbers that make the set what it is.
+# The characteristic values of Tensor2Tensor's sets in version 1.0.3.
 BIG = {"hidden_size": 1024, "filter_size": 4096, "num_heads": 16, "batch_size": 4096, "num_hidden_layers": 6}
 NEURAL_GPU = {"hidden_size": 256, "batch_size": 1024, "dropout": 0.1, "label_smoothing": 0.0, "clip_grad_norm": 10}
 THEIR_VALUES = {

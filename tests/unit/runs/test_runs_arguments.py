@@ -1,4 +1,4 @@
-"""Arguments of the Python functions: misspelt names, wrong types, errors in terms of arguments instead of flags."""
+"""Arguments of the Python functions: misspelt names, wrong types, and errors that name arguments, not flags."""
 
 import ast
 import inspect
@@ -20,7 +20,7 @@ COMMANDS_ALONE = {
     "schedule", "sentencepiece_model", "shard", "shared_vocab_file", "step", "t2t_dir", "target_prefix_file",
     "target_space_id", "track", "train_language", "unknown_dictionary",
 }  # fmt: skip
-"""Flags of commands that have no function, or that no function has as an argument."""
+"""Flags that are not arguments of any function, including flags of commands without a function."""
 NAMES = ("translate_ende_numbers", "transformer", "transformer_tiny")
 
 
@@ -155,7 +155,7 @@ def flags_in_errors():
 
 
 def test_every_flag_in_an_error_is_an_argument_or_of_commands_alone():
-    assert t2t.tune  # whose arguments are known once it is imported
+    assert t2t.tune  # its arguments are known once it is imported
     found = list(flags_in_errors())
     assert len(found) > 50
     for where, flag in found:

@@ -1,4 +1,4 @@
-"""Who decides on a run's precision and on XLA, and what a resumed run keeps of that."""
+"""How a run's precision and the use of XLA are chosen, and what a resumed run keeps."""
 
 import types
 
@@ -24,7 +24,7 @@ LABEL = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=9)
 
 
 def data_of(targets=TOKENS):
-    """What is looked at of the data of a problem."""
+    """The parts of a problem's data that are inspected."""
     features = {"inputs": TOKENS, "targets": targets}
     reader = types.SimpleNamespace(
         problem="made_up", features=features, is_sequence=lambda name: features[name].kind == FeatureKind.TOKENS
@@ -46,7 +46,7 @@ def compilation(*args, **kwargs):
 
 
 def record_of(overrides, shapes):
-    """The record of a run that was begun with these overrides and compilation."""
+    """The record of a run that was started with these overrides and this choice of compilation."""
     names = ("xla", "fixed_shapes", "fixed_shapes_multiple")
     hparams = transformer_tiny().override(overrides).replace(**dict(zip(names, shapes, strict=True)))
     return RunRecord(
@@ -126,7 +126,7 @@ def test_runs_of_before_there_was_a_choice_and_imported_ones_go_on_without():
     ],
 )
 def test_precision_is_left_to_the_machine_once(asked, bfloat16, begun, expected):
-    """Where a run is resumed, `begun` is what its record says; imported ones say `auto`, and are float32."""
+    """For a resumed run, `begun` is the precision in its record; imported runs have `auto`, which means float32."""
     record = record_of(f"precision={begun}", ("off", 0, 0)) if begun else None
     assert decided(f"precision={asked}", bfloat16=bfloat16, begun=record).precision == expected
 
@@ -143,7 +143,7 @@ def test_gpus_multiply_bfloat16_from_compute_capability_8_on(monkeypatch, cards,
 
 @pytest.fixture
 def run(tmp_path):
-    """A run that was begun on GPUs, and got to a checkpoint."""
+    """A run that was started on GPUs and has a checkpoint."""
     run = RunDir.create(tmp_path / "run", record_of("num_heads=2", ("on", 16, 8)), {})
     assert begun_run(run.path) is None
     CheckpointStore(run.checkpoints_folder).save(3, model={}, state={"seed": 7, "data": {}})

@@ -1,4 +1,4 @@
-"""Which engine decodes a run: what is asked for, what is installed, and what can hold the model."""
+"""Choice of the decoding engine by request, installed packages and support for the model."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""What `--registry_help` prints."""
+"""The output of `--registry_help`."""
 
 import re
 

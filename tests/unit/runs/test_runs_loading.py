@@ -38,7 +38,7 @@ OTHERS = STORED | {"targets": TokenEncoder(["zwei", "eins"])}
 
 
 class Counting(Text2Text):
-    """English to German, a vocabulary each."""
+    """English to German, with separate vocabularies."""
 
     shared_vocabulary = False
 
@@ -98,7 +98,7 @@ def test_a_run_and_its_variants_come_back_with_their_own_vocabularies(make_run, 
 
 
 def test_a_set_may_have_more_than_its_model_asks_for(make_run):
-    """The Transformer asks for TransformerHParams; a set of experts holds more, and the model uses it."""
+    """The Transformer needs TransformerHParams; a set with experts has more fields, which the model uses."""
     changes = {**HPARAMS.difference(transformer_tiny()), "num_experts": (0, 3), "expert_layer_step": (0, 1)}
     with_experts = transformer_moe_tiny().replace(**{name: new for name, (_, new) in changes.items()})
     path, model = make_run("counting", hparams_set="transformer_moe_tiny", hparams=with_experts)
@@ -109,7 +109,7 @@ def test_a_set_may_have_more_than_its_model_asks_for(make_run):
 
 
 def test_several_runs_decode_as_one(make_run, tmp_path):
-    """Twice the same weights are one model's; runs of other vocabularies, and other engines, are refused."""
+    """Two equal runs decode like one; runs with other vocabularies, and other engines, are refused."""
     path, _ = make_run("counting")
     shutil.copytree(path, tmp_path / "b")
     alone, together = (t2t.load(folders) for folders in (path, [path, str(tmp_path / "b")]))
@@ -279,7 +279,7 @@ def test_messages_name_the_folder_that_was_read(make_run, caplog, asked, step):
 
 
 def widen(path):
-    """Lets a run's record say wider feed-forward layers, of three weights each, than its checkpoints have."""
+    """Changes a run's record to wider feed-forward layers, of three weights each, than in its checkpoints."""
     with edited(path / "run.json") as record:
         record["hparams"]["model"]["filter_size"] *= 2
 

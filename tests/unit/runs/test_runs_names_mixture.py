@@ -1,4 +1,4 @@
-"""What is asked of several problems at once, by name."""
+"""Requests for several problems at once, by name."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The collector of runs: which there are, how far they are, which train now."""
+"""The overview of runs: which exist, their progress, and which are in training."""
 
 import subprocess
 import sys
@@ -54,7 +54,7 @@ def test_a_run_that_has_stopped(tmp_path):
 
 
 def test_a_run_that_trains_now_has_its_time_left(tmp_path):
-    """Eighty updates are left, of which ten took twenty seconds."""
+    """Eighty updates are left, and ten updates took twenty seconds."""
     run = make_run(tmp_path / "a", TRAINED)
     with lock_run(run.path):
         found = overview_of(run.path, "a")
@@ -99,7 +99,7 @@ def link(place, target):
 
 
 def test_runs_behind_links_are_found_once_and_links_that_lead_back_end(tmp_path):
-    """Real folders come first, so that a run within the tree keeps its own name."""
+    """Real folders are searched before links, so that a run within the tree keeps its own name."""
     root, far = tmp_path / "root", tmp_path / "far"
     for path in (root / "z/own", far / "group/one", far / "two"):
         make_run(path)

@@ -1,4 +1,4 @@
-"""What a run says of training examples that are longer than its `max_length`."""
+"""The message of a run about training examples that are longer than its `max_length`."""
 
 from types import SimpleNamespace
 

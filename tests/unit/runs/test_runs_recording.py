@@ -1,4 +1,4 @@
-"""What a run may change when it is gone on with: the places of its raw files, but not what they hold."""
+"""A resumed run may use raw files at other paths, but not with other contents."""
 
 import dataclasses
 
@@ -18,7 +18,7 @@ HPARAMS = transformer_tiny().freeze()
 
 @pytest.fixture
 def made(tmp_path):
-    """Makes data of two files in a folder; returns them, opened, and what a run on them remembers."""
+    """Returns a function that makes data from a text file, and returns it, opened, with the record of a run on it."""
 
     def make(folder, text="a b\nc d\n"):
         folder = tmp_path / folder
@@ -44,7 +44,7 @@ def test_a_run_goes_on_where_its_files_have_moved(made, tmp_path, kept):
     begun = dataclasses.replace(record, data_fingerprint=getattr(data, kept))
     run = RunDir.create(tmp_path / "run", begun, data.problem.encoders)
     again, moved = made("there")
-    # A run of the first versions knows its data by their place too: it goes on with them, not with such made anew.
+    # A run of the first versions identifies its data by path, too: it resumes with this data, not with new data.
     assert data.former_fingerprint != again.former_fingerprint
     found, asked = (again, moved) if kept == "fingerprint" else (data, record)
     run.resume(asked, changeable_fields(run.record, [found]))

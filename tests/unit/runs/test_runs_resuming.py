@@ -1,4 +1,4 @@
-"""What a request leaves open, the run that is there tells."""
+"""Values that a request leaves out are taken from the existing run."""
 
 import pytest
 

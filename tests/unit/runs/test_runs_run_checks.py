@@ -1,4 +1,4 @@
-"""What of a run can be distilled, as its record tells."""
+"""Which runs can be distilled, according to their records."""
 
 import pytest
 

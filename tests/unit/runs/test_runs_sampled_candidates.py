@@ -1,4 +1,4 @@
-"""What is sampled in training, and what it is worth.
+"""Sampled candidates in training and their rewards.
 
 Legend: B sentences, C candidates of each, T length.
 """
@@ -44,7 +44,7 @@ def model():
 
 @functools.cache
 def sampler(model, seed=3, **changes):
-    """One for each setting, since each compiles a search."""
+    """Returns a sampler; it is cached for each setting, since each compiles a search."""
     return SampledCandidates(model, {"": Words()}, hparams_of(**changes), seed)
 
 
@@ -80,7 +80,7 @@ def test_samples_of_an_example_are_a_function_of_seed_and_update_whatever_its_ba
 
 
 def test_several_batches_are_each_given_theirs(model):
-    """Of two replicas of one device: in their order."""
+    """Two replicas on one device receive the candidates of their batches in order."""
     first, second = batch(seed=0), batch(seed=1)
     together = sampler(model)([first, second], 1, "")
     for features, (found, rewards) in zip((first, second), together, strict=True):
@@ -90,7 +90,7 @@ def test_several_batches_are_each_given_theirs(model):
 
 
 def test_the_candidates_of_a_risk_are_a_set(model):
-    """Those drawn twice are left empty the second time; with two words of at most two ids there are many."""
+    """Repeated draws are left empty; with two words and at most two ids there are many."""
     features = {"inputs": padded([[1], [1]]), "targets": padded([[1], [2, 1]])}
     changes = {"objective_samples": 40, "extra_length": 1}
     samples, risked = (drawn(model, features, objective=one, **changes) for one in ("expected_reward", "minimum_risk"))

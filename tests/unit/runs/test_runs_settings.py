@@ -1,4 +1,4 @@
-"""The bounds of how a run is carried out hold from Python as on the command line, and are written down once."""
+"""Bounds of run settings are the same in Python and on the command line, and are defined only once."""
 
 import contextlib
 import dataclasses

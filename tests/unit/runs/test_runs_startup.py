@@ -1,4 +1,4 @@
-"""TensorFlow starts without a line; what else is printed meanwhile is shown."""
+"""TensorFlow's startup messages are hidden; other output during startup is shown."""
 
 import os
 import subprocess
@@ -63,7 +63,7 @@ def test_a_process_without_stderr_starts_it_too(monkeypatch):
 
 
 def test_python_functions_start_tensorflow_without_a_line():
-    """The function fails once TensorFlow is there; then a device is started, which TensorFlow tells of as well."""
+    """The function fails after TensorFlow is loaded; starting a device then would also print messages."""
     code = (
         "import t2t\n"
         "try:\n    t2t.export_model('nowhere', 'folder')\n"

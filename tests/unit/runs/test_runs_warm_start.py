@@ -1,4 +1,4 @@
-"""What a warm start takes of the optimizer's state of another vocabulary."""
+"""Optimizer state in a warm start from another vocabulary."""
 
 from types import SimpleNamespace
 
@@ -10,7 +10,7 @@ from t2t.runs import warm_start
 
 
 def test_a_slot_that_has_no_row_for_each_piece_begins_empty(monkeypatch):
-    """Adafactor has sums over the columns of a table, which belong to no piece."""
+    """Adafactor has a slot of column statistics of a table, which has no row for each piece."""
     own = {"table": {"rows": np.zeros(3), "columns": np.zeros(8)}}
     monkeypatch.setattr(warm_start, "slots_of_weights", lambda step: own)
     iterations = SimpleNamespace(path="iterations")

@@ -1,4 +1,4 @@
-"""The service's addresses, asked as its clients ask them."""
+"""The server's routes, requested as by clients."""
 
 import asyncio
 import logging
@@ -249,7 +249,7 @@ def test_a_bug_is_answered_500_with_its_traceback_in_the_log(client, translator,
 
 
 def received_of(limits, parts, headers=()):
-    """Asks a service for the body of a request that comes in parts; returns what came of it, and the parts unread."""
+    """Reads the body of a request that arrives in parts; returns the body or the error, and the unread parts."""
     left = iter(parts)
 
     async def receive():
@@ -283,7 +283,7 @@ def test_a_slow_body_is_answered_408_and_its_connection_closed():
 
 
 class Slow:
-    """A translator that answers when it is let go."""
+    """A translator that blocks until its gate is opened."""
 
     has_inputs, reads_text, longest_input, is_blank, is_built = True, True, 100, Translator.is_blank, True
     facts, hparams, model_engine = SimpleNamespace(autoregressive=True), DecodeHParams(), SimpleNamespace(devices=[""])

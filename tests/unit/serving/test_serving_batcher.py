@@ -1,4 +1,4 @@
-"""What waits is answered together, in order, once, and only so much of it may wait."""
+"""Waiting requests are processed in batches, in order, once; the queue is bounded."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ from tests.waiting import join_all, start_thread
 
 
 class Answers:
-    """Doubles numbers; holds each batch back until it is let go."""
+    """Doubles numbers; blocks each batch until it is released."""
 
     def __init__(self, held=False):
         self.batches, self.gate, self.begun = [], threading.Event(), threading.Semaphore(0)

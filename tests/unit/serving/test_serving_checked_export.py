@@ -1,4 +1,4 @@
-"""SavedModels are read as data before anything of them is executed, and refused where they may do more than compute."""
+"""SavedModels are inspected as data before any execution, and refused if they may do more than compute."""
 
 import pytest
 import tensorflow as tf
@@ -24,7 +24,7 @@ TEXT = tf.TensorSpec([None], tf.string, name="text")
 
 
 class Model(tf.Module):
-    """A SavedModel with a signature, a weight and a table; what else the signature does is handed in."""
+    """A SavedModel with a signature, a weight and a table; the signature also runs `also()`."""
 
     def __init__(self, also=lambda: tf.constant(0)):
         super().__init__()
@@ -45,7 +45,7 @@ def saved(model, folder):
 
 @pytest.fixture(scope="module")
 def mark(tmp_path_factory):
-    """A file that only an executed graph writes."""
+    """Path of a file that exists only if a graph was executed."""
     return tmp_path_factory.mktemp("mark") / "executed"
 
 
@@ -197,7 +197,7 @@ def call_saver(model):
 
 
 def shadow_an_operation(model):
-    """The saver under the name of an allowed operation, which other nodes would then call."""
+    """Renames the saver function to an allowed operation, so that other nodes would call it."""
     name = saver_of(model)
     for function in functions_of(model):
         if function.signature.name == name:
@@ -280,7 +280,7 @@ def test_operations_of_every_vocabulary_are_allowed(encoder):
 
 
 def translators(name):
-    """Small ones for every kind of problem that a model learns and an export holds."""
+    """Small translators for all kinds of problems that can be exported."""
     model_class = MODELS.get(name)
     for problem in parity._problems(model_class, list(parity.PROBLEMS)):
         yield parity._translator(name, problem)

@@ -1,4 +1,4 @@
-"""Slow and silent clients do not keep others out: a server of its own process, and its protocol by itself."""
+"""Slow and silent clients do not block others: tests of a server process and of its protocol class."""
 
 import contextlib
 import http.client
@@ -57,9 +57,9 @@ PATIENCE_S = 60
 
 @contextlib.contextmanager
 def served(files, seconds, idle=PATIENCE_S):
-    """Yields the port of a server, and what it has written when it has ended.
+    """Runs a server; yields an object with its `port` and, after its end, its `log`.
 
-    It writes to a file: a pipe that nobody reads fills up, and the server waits for ever.
+    The log is a file: a pipe that nobody reads would fill up and block the server.
     """
     command = [sys.executable, "-c", PROGRAM, str(files), str(seconds), str(idle)]
     found = SimpleNamespace(log="")
@@ -110,11 +110,11 @@ def is_closed(connection):
 )
 @pytest.mark.slow
 def test_others_are_answered_while_300_connections_say_nothing(sent):
-    """The server may open fewer files than there are connections."""
+    """The server's limit of open files is lower than the number of connections."""
     with served(256, PATIENCE_S) as found, contextlib.ExitStack() as stack:
         for _ in range(300):
             connection = stack.enter_context(connect(found.port))
-            with contextlib.suppress(ConnectionError):  # it may have been closed for a later one
+            with contextlib.suppress(ConnectionError):  # the server may have closed it in favour of a later one
                 connection.sendall(sent)
         assert [get(found.port) for _ in range(3)] == [(200, "ok")] * 3
     assert found.log.count("more than 64 open connections, the limit; those idle the longest are closed") == 1
@@ -205,7 +205,7 @@ def test_the_number_of_connections_follows_that_of_files(monkeypatch, files, exp
 
 
 class Clock:
-    """An event loop that does what was to be done later when it is asked to."""
+    """A fake event loop that runs scheduled calls on request."""
 
     def __init__(self):
         self.timers = []
@@ -221,7 +221,7 @@ class Clock:
 
 
 class Transport:
-    """A connection to a client that has read so much of an answer each time that one looks."""
+    """A fake connection; each call returns the next given size of the unsent part of an answer."""
 
     def __init__(self, unsent):
         self.unsent, self.aborted = iter(unsent), False
@@ -245,7 +245,7 @@ async def unused(scope, receive, send):
 
 @pytest.mark.parametrize(("unsent", "lives"), [((0, 90, 80, 80, 70, 70, 70), 2), ((0, 90, 90), 0), ((0, 90, 0), 0)])
 def test_a_client_that_reads_nothing_of_an_answer_loses_it(unsent, lives):
-    """`unsent` is seen at the connection, when writing pauses, and when time is up, twice where it goes on."""
+    """`unsent` is read on connection, when writing pauses, and on each timeout, twice if the connection stays open."""
     clock, transport = Clock(), Transport(unsent)
     config = uvicorn.Config(unused, log_config=None)
     protocol = LimitedProtocol.with_limits(ConnectionLimits())(config, ServerState(), {}, clock)

@@ -170,7 +170,7 @@ def test_more_streams_than_allowed_are_answered_429(gated):
         error = refused.json()["error"]
         assert error["type"] == "rate_limit_error"
         assert error["message"] == "too much is waiting: 1 of 1 streams taken; ask again later"
-        assert client.post("/translate", json={"text": "a"}).status_code == 200  # others go on
+        assert client.post("/translate", json={"text": "a"}).status_code == 200  # other requests are still answered
         assert "t2t_streams 1.0" in client.get("/metrics").text
         closing = start_thread(service.streams.close)
         wait_until(lambda: gate.release() or ended.wait(0.05), "the search has ended")
@@ -195,7 +195,7 @@ def test_a_client_that_goes_away_ends_its_search(gated):
                     part = client.recv(1000)
                     assert part, received
                     received += part
-            # Each step gives it the chance to see that nobody wants more; by itself it would never end.
+            # After each step the server can notice that the client is gone; otherwise it would never end.
             wait_until(lambda: gate.release() or ended.wait(0.05), "the search has ended")
             wait_until(lambda: service.streams.running == 0, "no stream runs")
         finally:

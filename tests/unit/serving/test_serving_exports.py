@@ -1,4 +1,4 @@
-"""Exports that are served: as their runs are, within what was fixed when they were made."""
+"""Served exports behave like their runs, within the settings that were fixed at export."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A served model: warmed up within its time, and answering on all of its devices."""
+"""A served model: warm-up within a time limit, and answers from all of its devices."""
 
 import threading
 
@@ -15,7 +15,7 @@ from tests.letters import TEXTS, letters, letters_alone, translator_of
 
 
 class Clock:
-    """Goes on by a second each time somebody looks."""
+    """A fake clock that advances by a second at each reading."""
 
     def __init__(self):
         self.now = 0.0
@@ -27,7 +27,7 @@ class Clock:
 
 @pytest.fixture
 def decoded(monkeypatch):
-    """Sizes of what a translator decodes."""
+    """Returns a function that records the shapes of a translator's warm-up batches in a list."""
 
     def watch(translator):
         sizes, warm_up = [], translator.warm_up

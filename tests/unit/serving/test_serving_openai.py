@@ -1,4 +1,4 @@
-"""OpenAI's paths: what existing clients send is answered as they expect, or refused in their form."""
+"""OpenAI's routes: requests of existing clients get the expected answers, or errors in OpenAI's format."""
 
 import json
 
@@ -97,7 +97,7 @@ def test_a_language_model_gives_what_it_adds_to_the_prompt(client, continuer):
 
 @pytest.mark.parametrize("search", [{}, {"temperature": 0}])
 def test_max_tokens_is_kept_to(client, translator, search):
-    """Three letters and their end are read, and at most five more ids may be written: 4 to 9."""
+    """The input has three letters and end of sequence, and outputs may have five more ids: 4 to 9."""
     for most in (4, 6, 9, 100):
         found = client.post(COMPLETIONS, json={"prompt": "a b c", "max_tokens": most, **search}).json()
         changes = {"decode_method": "greedy"} if search else {}

@@ -1,4 +1,4 @@
-"""The description of the addresses is that of the routes, and its schemas hold for what is asked and answered."""
+"""The OpenAPI description matches the routes, and its schemas match requests and answers."""
 
 import json
 import re
@@ -81,7 +81,7 @@ def test_every_schema_is_one(paths):
 
 
 def test_examples_are_answered_as_described(client, paths):
-    """Every address, asked with its example: what comes back is of a type and a schema that it names."""
+    """Every route is called with its example; the answer has a documented type and schema."""
     for method, path, one in operations(paths):
         address = path.format(name="letters", version="40")
         bodies = one.get("requestBody", {"content": {None: {}}})["content"]
@@ -96,7 +96,7 @@ def test_examples_are_answered_as_described(client, paths):
 
 
 def test_refused_requests_and_errors_are_as_described(client, paths):
-    """What a schema refuses is answered 400, with an error as described."""
+    """Requests that a schema refuses get status 400 and an error as described."""
     wrong = {
         "/translate": [{"text": []}, {"text": "a", "beam_size": 0}, {"text": "a", "no": 1}, {"text": "a", "stream": 1}],
         "/v1/completions": [{}, {"prompt": "a", "temperature": -1}, {"prompt": "a", "top_p": 0}, {"prompt": 3}],

@@ -1,4 +1,4 @@
-"""Who is answered: programs and own pages under own names; pages of other sites are not."""
+"""Which origins are answered: programs and own pages under known host names, but not pages of other sites."""
 
 import json
 import logging

@@ -42,7 +42,7 @@ def test_specs_come_back_from_json(spec):
 
 
 def test_word_starts_are_written_where_there_are_some():
-    """So that records of problems without them are as they were."""
+    """So that records of problems without them are unchanged."""
     features = next(spec for spec in SPECS if spec.name == "trees").to_dict()["features"]
     assert "word_starts" not in features["inputs"]
     assert features["targets"]["word_starts"] == "0011"
@@ -78,7 +78,7 @@ def test_what_is_no_spec_is_refused(change):
     ],
 )
 def test_features_of_other_types_are_refused(change):
-    """Also in code: what would be written could not be read."""
+    """Also if made in code: the written spec could not be read back."""
     data = SPECS[1].to_dict()
     data["features"]["targets"] |= change
     with pytest.raises((ValueError, TypeError)):
@@ -104,7 +104,7 @@ def test_specs_of_other_types_are_refused(change):
 
 
 def test_what_code_gives_is_made_plain():
-    """Lists, numbers of numpy, names of kinds, mappings: a spec that is read back equals the one that was written."""
+    """Lists, numpy numbers, names of kinds and mappings are converted: a spec read back equals the written one."""
     picture = FeatureSpec(kind="image", shape=[np.int64(28), 28, np.uint8(1)])
     assert picture == FeatureSpec(kind=FeatureKind.IMAGE, shape=(28, 28, 1))
     label = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=np.int32(10))

@@ -28,7 +28,7 @@ CODES = b"#version: 0.2\na a\nb c</w>\naa b\na b\n"
         (CODES, "aabc", ["aa", "bc"]),  # `b c</w>` stands before `aa b`
         (CODES, "abab", ["ab", "a", "b"]),
         (b"a b</w> 7\nc d 3\n", "ab", ["ab"]),  # fastBPE's, with counts
-        (b"a b\na b</w>\n", "ab", ["ab"]),  # without a version: the end of a word is a piece of its own
+        (b"a b\na b</w>\n", "ab", ["ab"]),  # without a version line, the end of a word is a separate piece
         (b"#version: 0.2\na b\na b</w>\n", "ab", ["ab"]),
         (b"#version: 0.2\na b\n", "ab", ["a", "b"]),
     ],

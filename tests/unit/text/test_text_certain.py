@@ -1,4 +1,4 @@
-"""What of a text is certain while its ids are written: a beginning of whatever it becomes, for every kind."""
+"""The certain prefix of a text while its ids are written, for every kind of vocabulary."""
 
 import pytest
 from hypothesis import example, given
@@ -23,7 +23,7 @@ kinds = pytest.mark.parametrize("encoder", KINDS.values(), ids=KINDS)
 
 
 def check_certain(encoder, ids):
-    """Each beginning gives a beginning of the whole, and never less than the one before."""
+    """Checks that each prefix of the ids gives a prefix of the text that never gets shorter."""
     whole, before = encoder.decode(ids), ""
     for count in range(len(ids) + 1):
         text = encoder.certain_text(ids[:count])
@@ -49,7 +49,7 @@ def test_texts_come_whole(encoder, text):
 
 
 def test_the_escapes_of_subwords_that_have_no_end_are_held_back():
-    """Written out in pieces of one character: what comes in the middle of one may still become another."""
+    """An incomplete escape of one-character pieces may still become any character."""
     encoder = SubwordEncoder.build(LINES, 60)
     ids = {encoder.piece(token): token for token in range(encoder.vocab_size)}
     spelt = [ids[character] for character in "a\\12;" if character in ids]

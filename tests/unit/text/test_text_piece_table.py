@@ -74,7 +74,7 @@ def test_codes_of_languages_are_no_text_and_no_text_spells_them():
     encoder = PieceTableEncoder(MODEL, [*PIECES, "the", "YY"], languages=codes)
     dog = encoder.encode("the dog")
     assert not {len(PIECES), len(PIECES) + 1} & set(encoder.encode("the yy_YY dog"))
-    assert encoder.encode(">>yy<< dog")[0] != encoder.unknown_id  # of tags it has none, and the text is cut as it is
+    assert encoder.encode(">>yy<< dog")[0] != encoder.unknown_id  # it has no tags, so the text is cut unchanged
     assert encoder.decode([len(PIECES), *dog, len(PIECES) + 1, 1, 4]) == "the dog"
     assert encoder.certain_text([len(PIECES)]) == ""
     found = PieceTableEncoder.from_bytes(encoder.to_bytes())

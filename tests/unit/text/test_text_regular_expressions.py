@@ -76,7 +76,7 @@ def pieces():
     ],
 )
 def test_pieces_are_accepted_where_their_text_matches(pieces, pattern):
-    """Ids at random, and those of texts that are near; also such that no encoder would choose."""
+    """For random ids and ids of similar texts, including segmentations that no encoder would choose."""
     constraint, rng = regex_constraint(pattern, pieces), random.Random(1)
     texts = ["the cat", "the dogs", "a 3 b", " the", "  the é", "", " ", "é1", "cats, 12", "and dogs"]
     rows = [pieces.encode(text) for text in texts]

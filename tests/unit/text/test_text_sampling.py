@@ -61,15 +61,15 @@ def test_no_merge_left_out_is_the_encoding_itself_and_all_are_characters(merges)
 
 
 def test_merges_are_left_out_as_often_as_by_hand(merges):
-    """`new` can become: pieces joined in a fixed order, each chance of it worked out by following algorithm 1."""
+    """All possible results of merging `newer`, with probabilities from following algorithm 1."""
     sampler, rng, alpha = SubwordSampler(merges), np.random.default_rng(0), 0.3
     rank = {merges.piece(n): -n for n in range(259, merges.vocab_size)}  # lower ids were joined earlier
 
     def outcomes(pieces, chance, found):
-        """Follows every choice of merges that stay."""
+        """Adds the probabilities of all results, over every choice of the next merge."""
         pairs = [(rank[a + b], -i) for i, (a, b) in enumerate(pairwise(pieces)) if a + b in rank]
         pairs.sort(reverse=True)
-        for place, (_, i) in enumerate(pairs):  # this one stays, all better ones are left out
+        for place, (_, i) in enumerate(pairs):  # this merge is applied, all better ones are dropped
             joined = [*pieces[:-i], pieces[-i] + pieces[-i + 1], *pieces[-i + 2 :]]
             outcomes(joined, chance * alpha**place * (1 - alpha), found)
         found[tuple(pieces)] += chance * alpha ** len(pairs)

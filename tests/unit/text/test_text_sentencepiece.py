@@ -44,7 +44,7 @@ FOREIGN = {
     "pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1,
     "normalization_rule_name": "identity", "remove_extra_whitespaces": False,
 }  # fmt: skip
-"""How a model is trained elsewhere that can be used here."""
+"""Training options of models from elsewhere that can be used here."""
 
 awkward = st.sampled_from(
     [

@@ -21,7 +21,7 @@ ESCAPES = sorted(ESCAPE_CHARACTERS)
 
 
 def built(*texts: str) -> SubwordEncoder:
-    """What Tensor2Tensor's tests build: from words between spaces, with least counts of 2 to 10."""
+    """Builds a vocabulary as in Tensor2Tensor's tests: from words between spaces, with minimum counts of 2 to 10."""
     counts: dict[str, int] = {}
     for token in " ".join(texts).split(" "):
         counts[token] = counts.get(token, 0) + 1

@@ -1,4 +1,4 @@
-"""Language tags: pieces of their own, whose presence changes nothing else of a vocabulary."""
+"""Language tags are separate pieces, and do not change the rest of a vocabulary."""
 
 import numpy as np
 import pytest

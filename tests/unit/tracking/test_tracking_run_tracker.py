@@ -1,4 +1,4 @@
-"""What a tracker is told: hparams, each line of figures once, in order, and the end; whatever happens to it."""
+"""A tracker receives the hparams, each line of metrics once and in order, and the end, whatever errors it raises."""
 
 import logging
 import threading
@@ -13,7 +13,7 @@ from tests.waiting import wait_until
 
 
 class Notebook(RunTracker):
-    """Writes down what it is told; fails while it is `away`."""
+    """Records what it receives; fails while it is `away`."""
 
     tracker = "notebook"
 

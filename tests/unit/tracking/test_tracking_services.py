@@ -1,4 +1,4 @@
-"""MLflow and Weights & Biases themselves, offline: what they have of a run, and of one that is resumed."""
+"""MLflow and Weights & Biases, offline: what they store of a run and of a resumed run."""
 
 import importlib.util
 import subprocess

@@ -42,7 +42,7 @@ def test_a_language_model_has_no_encoder():
 
 
 def test_loops_are_left_out_and_told():
-    """A layer of LSTM: outside the loops there are x W, (D, 4D), of both sides, and the logits."""
+    """One LSTM layer: outside the loops are only x W, with W of (D, 4D), of both sides, and the logits."""
     model = LstmSeq2seq(LstmHParams(hidden_size=8, num_hidden_layers=1), tokens_spec())
     batch = {"inputs": np.zeros((3, 5), np.int32), "targets": np.zeros((3, 4), np.int32)}
     assert update_cost(model, batch) == UpdateCost(3 * 3 * 2 * (9 * 8 * 32 + 4 * 8 * 13), loops=True)

@@ -22,7 +22,7 @@ HOOKS = (
 
 
 def recorder():
-    """A callback of Keras that notes every hook with its arguments, and the notes."""
+    """A Keras callback that records every hook with its arguments, and the list of records."""
     notes = []
 
     def note(name):
@@ -93,7 +93,7 @@ def test_without_evaluations_epochs_have_the_figures_of_training_alone():
 
 
 def test_epochs_of_a_resumed_run_are_counted_on():
-    """Update 4 has lost its evaluation: it is made up for before the callbacks begin, and is no epoch of theirs."""
+    """Update 4's evaluation is missing: it is made before the callbacks begin, and is not one of their epochs."""
     callback, notes = recorder()
     trained([callback], update=4, train_steps=7)
     assert [note[1] for note in notes if note[0] == "on_epoch_begin"] == [2, 3]

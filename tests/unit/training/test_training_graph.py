@@ -1,4 +1,4 @@
-"""How large the graph of an update is: what is traced and optimized before the first one."""
+"""Size of the graph of an update, which is traced and optimized before the first update."""
 
 import keras
 import numpy as np
@@ -12,9 +12,9 @@ from tests.builders import tiny_hparams, tokens_spec
 from tests.slopes import slope_step, slopes
 
 PER_WEIGHT = 3
-"""Operations of a replica for one weight: the placeholders of itself and of its slots."""
+"""Operations per replica and weight: placeholders of the weight and its slots."""
 PER_REPLICA = 150
-"""Most other operations of a replica: its functions, sums, norm, loss scale, and what reduces them."""
+"""Maximum number of other operations per replica: functions, sums, norm, loss scale, and reductions."""
 
 
 def graph_of(replicas, layers=1):
@@ -40,7 +40,7 @@ def test_a_replica_adds_no_model_to_the_graph():
 
 
 def test_the_functions_of_an_update_hold_no_weight_and_name_no_device():
-    """Not a frozen one, either: it would be the first replica's, wherever the function is called."""
+    """Not even a frozen weight: all replicas would use that of the first one."""
     strategy = build_strategy(worker_cpu=2)
     with strategy.scope():
         model = Transformer(tiny_hparams(num_hidden_layers=1), tokens_spec())
@@ -56,7 +56,7 @@ def test_the_functions_of_an_update_hold_no_weight_and_name_no_device():
 
 
 def test_tracing_an_update_gives_no_values_to_another_models_weights():
-    """One that was made of shapes alone, to count them, may be larger than memory."""
+    """A model built only from shapes, to count weights, may be larger than memory."""
     given = []
     with keras.StatelessScope(initialize_variables=False):
         keras.Variable(lambda shape, dtype: given.append(shape) or np.zeros(shape, dtype), shape=(3,))

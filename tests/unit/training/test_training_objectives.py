@@ -23,7 +23,7 @@ def loss_of(model, features, probability, seed=SEED):
 
 
 class Reader:
-    """Predicts token 9 everywhere, and gives as its loss which targets it has read."""
+    """A fake model: predicts token 9 everywhere, and returns the targets that it has read as its loss."""
 
     top = types.SimpleNamespace(most_probable=lambda hidden: tf.fill(tf.shape(hidden), 9))
 
@@ -64,7 +64,7 @@ def test_which_tokens_is_a_function_of_the_seed():
 
 @pytest.mark.parametrize("probability", [0.0, 1.0])
 def test_the_loss_is_that_of_targets_given_what_was_read(probability):
-    """With 1 all that is read is the most probable token but padding of a first pass; with 0 it is the targets."""
+    """With probability 1 it reads the most probable tokens of a first pass, without padding; with 0, the targets."""
     model, features = tiny_transformer(label_smoothing=0.1), batch()
     targets_BT = features["targets"]
     logits_BTV = numpy(model(features))

@@ -17,7 +17,7 @@ NAMES = ("adam", "adamw", "adamax", "sgd", "momentum", "adafactor", "lamb")
 
 
 class Given(keras.Model):
-    """A vector and a matrix, both 1, whose gradients are what a batch says."""
+    """A model of a vector and a matrix of ones, whose gradients are given by the batch."""
 
     def __init__(self):
         super().__init__(name="given")
@@ -177,7 +177,7 @@ def test_adafactors_second_step_is_no_longer_than_the_root_of_the_number_of_upda
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_update_that_is_not_applied_changes_nothing(name):
-    """Not the last bit of a weight, slot or average: a gradient that is not finite, and a warm-up."""
+    """Non-finite gradients and warm-ups leave weights, slots and averages bitwise unchanged."""
     step = given_step(optimizer=name, ema_decay=0.9)
     good, bad = batch_of([0.5, -2.0]), batch_of([np.nan, 1.0])
     for update in (1, 2):

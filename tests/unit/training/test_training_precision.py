@@ -1,4 +1,4 @@
-"""What each choice of the hparam `precision` makes of a process and of a run's model."""
+"""Effect of each value of the hparam `precision` on the process and on a run's model."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ CHOICES = {
 
 @pytest.fixture(autouse=True)
 def as_it_was():
-    """Every test leaves the process as it has found it."""
+    """Restores the process's settings after each test."""
     before = tf.config.experimental.tensor_float_32_execution_enabled()
     yield
     tf.config.experimental.enable_tensor_float_32_execution(before)

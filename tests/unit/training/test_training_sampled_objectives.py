@@ -45,9 +45,9 @@ def test_the_estimate_of_the_expected_reward_is_unbiased(samples):
 
 @pytest.mark.parametrize("sharpness", [0.005, 1.0, 3.0])
 def test_the_weights_of_the_risk_are_its_gradient(sharpness):
-    """Divided by the sharpness, by the log-probability of each candidate: against differences of the formula.
+    """Its derivative by each candidate's log-probability, divided by the sharpness; checked with finite differences.
 
-    The fourth is no candidate, whatever its numbers.
+    The fourth slot is not a candidate, whatever its values.
     """
     log_probs, exists = np.array([-3.0, -1.5, -20.0, -0.1]), np.array([True, True, True, False])
     rewards = np.array([1.0, 0.2, 0.4, 9.0])
@@ -131,7 +131,7 @@ def test_with_every_output_as_a_candidate_it_is_the_gradient_of_the_exact_risk(s
 
 
 def probabilities_of(model, features, outputs_CT):
-    """Of every output for one sentence, (C,): those of sampling, which never writes padding."""
+    """Returns the sampling probabilities of outputs for one sentence, (C,); padding is never sampled."""
     rows = {"inputs": np.repeat(features["inputs"], len(outputs_CT), axis=0), "targets": outputs_CT}
     log_probs_CTV = numpy(tf.nn.log_softmax(model(rows)))
     log_probs_CTV -= np.log(1.0 - np.exp(log_probs_CTV[:, :, :1]))
@@ -168,7 +168,7 @@ def test_the_expected_gradient_of_two_samples_is_that_of_all_outputs():
 
 
 def test_the_mean_reward_is_that_of_the_samples_since_it_was_last_asked_for():
-    """Not of targets, rows of padding or warm-ups."""
+    """Without targets, padding rows and warm-ups."""
     candidates_BCT = np.array([[[2, 1], [3, 1], [1, 0]], [[0, 0], [0, 0], [0, 0]]], np.int32)
     rewards_BC = np.array([[1.0, 0.25, 0.5], [0.0, 0.0, 0.0]], np.float32)
     objective = SampledObjective(lambda *_: [(candidates_BCT, rewards_BC)], expected_reward_weights, 3, 0.0)

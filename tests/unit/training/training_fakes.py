@@ -10,13 +10,13 @@ from t2t.training.trainer import Plan, Trainer
 
 
 class Model:
-    """What callbacks are told about."""
+    """The model that is passed to callbacks."""
 
     stop_training = False
 
 
 class Step:
-    """Remembers what it was given; every update has loss 6 over 3 tokens, unless `bad` or `empty` name it."""
+    """Records its arguments; every update has loss 6 over 3 tokens, unless listed in `bad` or `empty`."""
 
     xla, objective, adapters = False, Likelihood(), None
 

@@ -1,4 +1,4 @@
-"""The figure of a study: its name, its direction, and the change of hparams that makes evaluations report it."""
+"""The metric of a study: its name, its direction, and the hparams change that makes evaluations report it."""
 
 import math
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What a study has found: order, table, files, and the set to paste, which a test executes."""
+"""Results of a study: order, table, files, and the hparams set to paste, which a test executes."""
 
 import csv
 import json

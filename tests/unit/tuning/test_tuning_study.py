@@ -1,4 +1,4 @@
-"""A study in its storage: whose trials are whose, how many there are, which are chosen, when one is stopped."""
+"""A study in its storage: ownership and number of trials, choice of hparams, early stopping."""
 
 import dataclasses
 import sqlite3
@@ -37,7 +37,7 @@ def score(values):
 
 
 def carry_out(study):
-    """Gives each trial one value; returns the hparams of all."""
+    """Reports one value for each trial; returns the hparams of all trials."""
     found = []
     while begun := study.begin():
         trial, values = begun
@@ -64,7 +64,7 @@ def test_choices_are_a_function_of_seed_and_history(open_study):
 
 
 def test_the_sampler_goes_to_where_trials_were_good(open_study):
-    """After ten trials by chance, most of the next ten are nearer to the best rate than chance would be."""
+    """After ten random trials, most of the last ten are nearer to the best rate than random ones."""
     found = carry_out(open_study(trials=30, startup_trials=10))
     late = [values["learning_rate"] for values in found[20:]]
     assert sum(rate > 0.1 for rate in late) >= 7  # a third of the range by chance
@@ -144,7 +144,7 @@ def test_another_study_in_the_folder_is_refused_by_name(open_study):
 
 
 def test_two_machines_share_a_database(open_study, tmp_path):
-    """Each has its own folder; numbers are given once, and each goes on with its own trials alone."""
+    """Each machine has its own folder; trial numbers are unique, and each machine resumes only its own trials."""
     url = f"sqlite:///{tmp_path / 'study.db'}"
     one, other = (open_study(folder, storage=url, study_name="both") for folder in ("a", "b"))
     begun = [study.begin()[0].number for study in (one, other, one, other)]

@@ -1,4 +1,4 @@
-"""The process that talks to stores: it answers, it is left when it hangs, and it ends with its own."""
+"""The client process for object stores: answers, an error when it hangs, and its end with the parent process."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The mirror: what is fetched and published, in what order, and what an interrupted attempt leaves."""
+"""The mirror: downloads and uploads, their order, and the state after an interruption."""
 
 import os
 import time
@@ -14,7 +14,7 @@ from t2t.files.remote.store import Store
 
 @pytest.fixture
 def moved(monkeypatch):
-    """What was asked of the store, in its order: (what, address)."""
+    """A list of the requests to the store in order: (operation, address)."""
     calls = []
     for name in ("_put", "_remove", "_get"):
         own = getattr(Store, name)
@@ -85,12 +85,12 @@ def test_what_is_deleted_in_the_store_goes_here_and_what_it_never_had_stays(stor
     write(path, "one")
     mirror.publish(path)
     store.files.rm("/b/file")
-    mirror.publish(path)  # the record alone proves nothing
+    mirror.publish(path)  # the record does not prove that the object still exists
     assert store.names() == ["b/file"]
 
 
 def test_other_paths_are_left_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr("t2t.files.remote.client._send", None)  # nothing is asked
+    monkeypatch.setattr("t2t.files.remote.client._send", None)  # any request would fail
     path = tmp_path / "file"
     mirror.fetch(path)
     assert not mirror.exists(path)
@@ -180,7 +180,7 @@ def test_a_cache_that_cannot_be_written(store, tmp_path):
 def test_an_owner_that_cannot_be_given_up_hides_no_error(store, monkeypatch):
     lock = local_path("memory://b/run/lock")
     lock.parent.mkdir(parents=True)
-    monkeypatch.setattr("t2t.files.remote.store._WAITS_S", ())  # nothing is tried again
+    monkeypatch.setattr("t2t.files.remote.store._WAITS_S", ())  # no retries
 
     def gone(self, address):
         raise OSError("the store is gone")

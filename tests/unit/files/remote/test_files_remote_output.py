@@ -1,4 +1,4 @@
-"""Decoded files in an object store: sent whole, and not decoded again where that failed."""
+"""Decoded files in an object store: uploaded whole, and not decoded again if an upload failed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Owners: renewed while they are alive, replaced when they are not, and stopped once they were replaced."""
+"""Owners of folders: renewed while alive, replaced when dead, and stopped once replaced."""
 
 import json
 import threading
@@ -15,7 +15,7 @@ RENEW_S = 0.05
 
 @pytest.fixture
 def owners(store, tmp_path, monkeypatch):
-    """Makes owners, each as another machine would."""
+    """Returns a function that makes owners, each like one on another machine."""
     monkeypatch.setattr("t2t.files.remote.owners.SETTLE_S", 0.05)
     made = []
 
@@ -42,7 +42,7 @@ def nonce(store):
 def test_the_second_is_refused_as_long_as_the_first_renews(owners, store):
     first, second = owners("a"), owners("b")
     assert first.own_as() == ""
-    assert second.own_as().startswith("2 on ")  # the number of the process, and the machine
+    assert second.own_as().startswith("2 on ")  # process id and machine
     first.check(["memory://b/run/x"])
     first.release(LOCK)
     assert store.names() == []
@@ -57,9 +57,9 @@ def test_one_that_renews_no_more_is_replaced_and_notices(owners, store):
     with pytest.raises(StoreError) as raised:
         first.check(["memory://b/run/x"])
     assert (raised.value.kind, raised.value.address) == (LOST, LOCK)
-    first.check(["memory://b/other/x"])  # what stands elsewhere is not its folder
+    first.check(["memory://b/other/x"])  # outside its folder
     second.check(["memory://b/run/x"])
-    first.release(LOCK)  # which is not its own any more
+    first.release(LOCK)  # it no longer owns the lock
     second.check(["memory://b/run/x"])
 
 
@@ -67,7 +67,7 @@ def test_the_same_cache_takes_over_at_once(owners, store):
     first = owners("a")
     first.own_as()
     hang(first)
-    first._local[LOCK].close()  # as its end does
+    first._local[LOCK].close()  # as the end of its process does
     notes = []
     again = owners("a")
     again._note = notes.append

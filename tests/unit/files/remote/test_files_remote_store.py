@@ -1,4 +1,4 @@
-"""Objects through fsspec: what is tried again, what is not, and what is said of it."""
+"""Objects through fsspec: retries and error messages."""
 
 import errno
 
@@ -11,12 +11,12 @@ from t2t.files.remote.store import Store
 
 
 class NoCredentialsError(Exception):
-    """Named as the one of botocore."""
+    """Has the same name as botocore's error."""
 
 
 @pytest.fixture
 def failing(store, monkeypatch):
-    """Has reads of the store fail with some errors first; gives the number of attempts."""
+    """Returns a function that makes the next reads fail with given errors; it returns the list of attempts."""
     monkeypatch.setattr(store_module, "_WAITS_S", (0.001,) * 5)
     left, attempts = [], []
     own = type(store.files).info

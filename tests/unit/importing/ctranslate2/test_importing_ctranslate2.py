@@ -1,4 +1,4 @@
-"""Models of CTranslate2: the same probabilities and outputs as CTranslate2 itself gives, mistakes named."""
+"""Models of CTranslate2: the same probabilities and outputs as in CTranslate2 itself, and errors."""
 
 import json
 
@@ -34,7 +34,7 @@ def imported(folder, **request):
 
 
 def check_probabilities(folder, loaded, ending=(), atol=1e-5):
-    """Compares log-probabilities of a target; `ending` ends inputs there."""
+    """Compares log-probabilities of a target; `ending` are the tokens that end inputs in CTranslate2."""
     encoders = loaded.problem.encoders
     for text in SOURCES:
         batch = {
@@ -47,7 +47,7 @@ def check_probabilities(folder, loaded, ending=(), atol=1e-5):
 
 
 def check_greedy(folder, loaded, hidden):
-    """Compares greedy outputs, of tokens but `hidden`."""
+    """Compares greedy outputs, in which CTranslate2 never writes the tokens `hidden`."""
     encoder = loaded.problem.encoders["targets"]
     for text, (best,) in zip(SOURCES, loaded.translator().translate(SOURCES, extra_length=6), strict=True):
         written = [encoder.piece(token) for token in best.ids if token != 1]
@@ -83,7 +83,7 @@ def test_the_network_is_the_same(tmp_path, settings):
 
 
 def test_a_decoder_that_begins_with_zeros_and_a_vocabulary_without_padding(tmp_path):
-    """As Marian's, converted: one vocabulary, from which the converter takes padding."""
+    """Like a converted model of Marian: one vocabulary, from which the converter has removed padding."""
     tokens = ["</s>", "<unk>", *["the", "old", "dog", "runs", "a", "cat", "sees", "der", "alt", "Hund", "läuft"]]
     config = {"decoder_start_token": "</s>", "add_source_eos": True}
     table = sinusoids(theirs.POSITIONS, theirs.WIDTH, "halves")
@@ -160,7 +160,7 @@ def test_outputs_and_exports_are_the_same_though_inputs_have_no_end(tmp_path):
 
 def test_half_precision_is_widened(tmp_path):
     theirs.write(theirs.random_spec(encodings=TABLE), tmp_path / "model", "float16")
-    check_probabilities(tmp_path, imported(tmp_path)[0], atol=1e-3)  # positions are sinusoids here, there rounded ones
+    check_probabilities(tmp_path, imported(tmp_path)[0], atol=1e-3)  # exact sinusoids here, rounded ones there
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Translators of fairseq: settings read as data, the same ids and probabilities, mistakes named.
+"""Translators of fairseq: settings read as data, the same ids and probabilities, and errors.
 
 Legend: T target length, V vocabulary.
 """
@@ -78,7 +78,7 @@ def test_targets_have_the_same_probabilities(request_of, monkeypatch, changes, e
 
 
 def test_a_file_of_an_older_version_is_read(request_of, monkeypatch):
-    """Products of queries, keys and values in one, norms by numbers, an output layer by another name, one stream."""
+    """With joint query, key and value projections, numbered norms, another name of the output layer, and one stream."""
 
     def edit(values, tensors):
         kept = dict(tensors)
@@ -125,13 +125,13 @@ def test_without_codes_texts_are_words(request_of, monkeypatch):
 
 
 class _Choice(enum.Enum):
-    """Stands for a choice of fairseq's."""
+    """Simulates an enum of fairseq."""
 
     RELU = "relu"
 
 
 def omegaconf(monkeypatch, tree):
-    """Returns a configuration as OmegaConf pickles it: containers and nodes that know their parents."""
+    """Returns a configuration as OmegaConf pickles it: containers and nodes with references to their parents."""
     module = types.ModuleType("omegaconf.dictconfig")
     for name in ("DictConfig", "AnyNode", "ListConfig"):
         setattr(module, name, type(name, (), {"__module__": "omegaconf.dictconfig"}))
@@ -180,7 +180,7 @@ class Malicious:
 
 
 def test_nothing_of_a_checkpoint_is_executed(request_of, monkeypatch, tmp_path):
-    """Neither what it may not hold, nor what it may: of these a record says what would have been called."""
+    """Neither forbidden objects nor allowed ones: for the latter, a record names what would have been called."""
 
     def calls_known(*_):
         raise AssertionError("called")

@@ -21,7 +21,7 @@ def test_a_symbol_that_is_overwritten_has_the_later_id():
 
 
 def test_the_ids_of_padding_end_and_unknown_stay():
-    """A text that spells them has the later id there; here none does."""
+    """A text with these words gets later ids in fairseq; here no text does."""
     found = parse_dictionary(b"<unk> 1 #fairseq:overwrite\n<s> 1 #fairseq:overwrite\n", FILE)
     assert found == ["<id_0>", "<pad>", "</s>", "<unk>", "<id_4>", "<s>"]
 

@@ -1,4 +1,4 @@
-"""M2M-100, NLLB and mBART in the format of transformers: the same ids, the same probabilities, mistakes named.
+"""M2M-100, NLLB and mBART in the format of transformers: the same ids and probabilities, and errors.
 
 Legend: T target length, V vocabulary.
 """
@@ -79,7 +79,7 @@ def test_targets_have_the_same_probabilities_in_any_direction(imported):
 
 
 def greedy(kind, values, tensors, tokenizer, source, language, limit):
-    """Returns the foreign ids that are written after what the decoder begins with."""
+    """Returns the greedy output as foreign ids, without the ids that the decoder starts with."""
     network, read = theirs.Network(kind, values, tensors), tokenizer.start(language)
     written = []
     while len(written) < limit and written[-1:] != [2]:
@@ -99,7 +99,7 @@ def test_greedy_outputs_are_the_same_and_begin_with_the_language(imported):
     ((best,),) = translator.translate([TEXTS[0]], extra_length=3)
     assert list(best.ids) == ours([*begun, *wanted])
     assert best.text == translator.problem.encoders["targets"].decode(ours(wanted))
-    # What is forced costs nothing, and the rest as much as the network says.
+    # Forced ids cost nothing; the others have the network's log-probabilities.
     log_probs_TV = theirs.Network(kind, values, tensors).log_probs(source, [*tokenizer.start(german(kind)), *wanted])
     cost = log_probs_TV[len(begun) : len(begun) + len(wanted)][range(len(wanted)), wanted].sum()
     assert best.log_prob == pytest.approx(cost, abs=1e-4)
@@ -123,7 +123,7 @@ def test_streamed_outputs_and_the_tree_of_a_beam_are_those_of_the_search(importe
     (first,) = [node for node in beam_tree(translator, TEXTS[0], extra_length=3) if node.rank == 1]
     assert first.ids == best.ids
     assert first.log_prob == pytest.approx(best.log_prob, abs=1e-4)
-    again = beam_tree(translator, TEXTS[0], first.ids[:3], extra_length=3)  # as a page asks that shows the tree
+    again = beam_tree(translator, TEXTS[0], first.ids[:3], extra_length=3)  # like a page that shows the tree
     assert all(node.ids[:3] == first.ids[: min(3, len(node.ids))] for node in again)
 
 

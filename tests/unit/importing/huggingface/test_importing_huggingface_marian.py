@@ -1,4 +1,4 @@
-"""Translators of Marian in the format of transformers: the same ids, the same probabilities, mistakes named.
+"""Translators of Marian in the format of transformers: the same ids and probabilities, and errors.
 
 Legend: T target length, V vocabulary.
 """
@@ -76,7 +76,7 @@ def test_targets_have_the_same_probabilities(imported):
 
 
 def test_two_vocabularies_have_a_table_each(request_of):
-    """That of targets has fewer pieces in another order; padding has one number in both."""
+    """The target vocabulary has fewer pieces in another order; padding has the same id in both."""
 
     def edit(values, tensors):
         table = json.loads((request_of.model_dir / "vocab.json").read_text())

@@ -1,4 +1,4 @@
-"""T5 and mT5 in the format of transformers: the same ids, the same probabilities, mistakes named.
+"""T5 and mT5 in the format of transformers: the same ids and probabilities, and errors.
 
 Legend: T target length, V vocabulary.
 """
@@ -94,7 +94,7 @@ def test_the_report_and_the_record_say_what_was_imported(imported):
 
 
 def test_mt5_never_divides_its_hidden_states_and_has_its_sentinels_in_its_pieces(tmp_path):
-    """With one table for all, as its newer configurations say."""
+    """With one shared table, as in its newer configurations."""
 
     def edit(values, tensors):
         values.update(model_type="mt5", vocab_size=values["vocab_size"] - 100)

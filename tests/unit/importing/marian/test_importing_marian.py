@@ -1,4 +1,4 @@
-"""Marian's own models: the same probabilities as its formulas, every kind of vocabulary, mistakes named.
+"""Marian's own models: the same probabilities as its formulas, every kind of vocabulary, and errors.
 
 Legend: T target length, V vocabulary.
 """
@@ -35,7 +35,7 @@ FORMS = {
 
 
 def make(folder, edit=None, **changes):
-    """Writes a model and its vocabularies; `edit` may change settings and arrays before. Returns both."""
+    """Writes a model and its vocabularies; returns its settings and arrays, which `edit` may change before."""
     values = theirs.settings([SIZE, SIZE]) | changes
     arrays = theirs.random_arrays(values)
     if edit:
@@ -55,12 +55,12 @@ def request_of(tmp_path):
 
 
 def ours(ids):
-    """Ids here: padding, which Marian does not have, in front."""
+    """Returns our ids: shifted by padding, which Marian does not have."""
     return [number + 1 for number in ids]
 
 
 def assert_same_probabilities(loaded, values, arrays, source, target):
-    """Of foreign ids with their ends."""
+    """Compares the probabilities of foreign ids, which include end of sequence."""
     expected_TV = theirs.Network(values, arrays).log_probs(source, target)
     batch = {"inputs": np.array([[*ours(source), 0]], np.int32), "targets": np.array([[*ours(target), 0]], np.int32)}
     logits_TV = numpy(loaded.model(batch))[0, : len(target)].astype(np.float64)
@@ -109,7 +109,7 @@ def test_words_are_read_whatever_yaml_makes_of_them(tmp_path):
 
 
 def test_a_reader_of_ctranslate2_answers_the_same(tmp_path):
-    """Its converter takes sinusoids of slightly other waves and another epsilon, which are put right here."""
+    """Its converter uses slightly different sinusoids and another epsilon, which are corrected here."""
     ctranslate2 = pytest.importorskip("ctranslate2")
     converter = importlib.import_module("ctranslate2.converters.marian")
     make(tmp_path / "model")

@@ -1,4 +1,4 @@
-"""Models of OpenNMT-py and Eole: the same probabilities as an independent network, mistakes named."""
+"""Models of OpenNMT-py and Eole: the same probabilities as an independent network, and errors."""
 
 import json
 import sys
@@ -30,12 +30,12 @@ def imported(folder):
 
 
 def foreign(text, tokens):
-    """The ids that OpenNMT gives the words of a text; no text has those that are special."""
+    """Returns OpenNMT's ids of the words of a text; words spelt like special tokens are unknown."""
     return [tokens.index(word) if word in tokens[4:] else UNKNOWN for word in text.split(" ")]
 
 
 def check(loaded, network, tokens):
-    """Compares the probabilities of targets, and ids with what follows from the order of the foreign ones."""
+    """Compares the log-probabilities of targets, encoded separately by our encoders and by OpenNMT's ids."""
     for source, target in PAIRS:
         theirs = [foreign(source, tokens[0]), [*foreign(target, tokens[1]), END]]
         expected_T = network.log_probs(*theirs, START)[range(len(theirs[1])), theirs[1]]
@@ -99,7 +99,7 @@ def part(name, **changes):
 
 
 class Field:
-    """As torchtext's, which older vocabularies are made of."""
+    """Like torchtext's `Field`, which older vocabularies consist of."""
 
 
 Field.__module__ = "torchtext.data.field"

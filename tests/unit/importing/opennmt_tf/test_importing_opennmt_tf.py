@@ -1,4 +1,4 @@
-"""Models of OpenNMT-tf: the same probabilities as an independent network, mistakes named."""
+"""Models of OpenNMT-tf: the same probabilities as an independent network, and errors."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ ENDS = ("  source_sequence_controls:", "    start: false", "    end: true")
 
 
 def own(**settings):
-    """A description with a class of its own, of two heads."""
+    """Returns a model description with a custom class with two heads."""
     given = "".join(f", {name}={value}" for name, value in settings.items())
     return (
         "import opennmt\nimport tensorflow as tf\n\n\nclass Own(opennmt.models.Transformer):\n"

@@ -1,4 +1,4 @@
-"""Models of Sockeye 3: the same probabilities as an independent network, mistakes named."""
+"""Models of Sockeye 3: the same probabilities as an independent network, and errors."""
 
 import numpy as np
 import pytest

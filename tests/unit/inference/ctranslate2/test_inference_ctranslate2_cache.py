@@ -1,4 +1,4 @@
-"""Conversions are made once, kept with the run, checked, and removed when they are outdated."""
+"""Conversions are made once, stored with the run, verified, and removed when they are outdated."""
 
 import os
 
@@ -21,7 +21,7 @@ def translator():
 
 @pytest.fixture
 def conversions():
-    """The folders that conversions were written into."""
+    """A list that collects the folders of conversions."""
     return []
 
 
@@ -33,7 +33,7 @@ def run_folder(tmp_path, *checkpoints):
 
 @pytest.fixture
 def load(translator, conversions):
-    """Returns where a model is loaded from, as an engine does it."""
+    """Returns a function that loads a model through a cache, as an engine does, and returns its folder."""
     tokens = TokenLists.of_encoders(translator.problem.encoders)
 
     def load_from(cache, positions=LONGEST, longest_sequence=None):

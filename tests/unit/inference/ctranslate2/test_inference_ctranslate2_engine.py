@@ -1,4 +1,4 @@
-"""CTranslate2 behind a translator answers as TensorFlow does."""
+"""A translator with CTranslate2 gives the same outputs as with TensorFlow."""
 
 import os
 from pathlib import Path
@@ -41,7 +41,7 @@ def fast(ours, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ending():
-    """A translator some of whose outputs end."""
+    """A translator with some outputs that end before their limits."""
     translator = translator_of(letters())
     _like_the_end(translator.model)
     return translator
@@ -57,7 +57,7 @@ def written(found):
 
 
 def check_same(expected, found):
-    """The best outputs are equal, and so are their figures."""
+    """Checks that the best outputs are equal and have the same log-probabilities and scores."""
     assert written(expected) == written(found)
     for (ours,), (fast,) in zip(expected, found, strict=True):
         np.testing.assert_allclose((fast.log_prob, fast.score), (ours.log_prob, ours.score), rtol=1e-4, atol=1e-4)
@@ -65,7 +65,7 @@ def check_same(expected, found):
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
 def test_greedy_outputs_and_their_figures_are_the_same(ours, fast, alpha):
-    """Lines of one batch that go on to the limits of their own, too."""
+    """Every line of the batch is decoded up to its separate limit."""
     expected, found = (each.translate(TEXTS, decode_method="greedy", alpha=alpha) for each in (ours, fast))
     limits = [len(ids) + 1 + 5 for ids in ours.encode(TEXTS)]
     assert [len(one.ids) for (one,) in expected] == limits, "every output is as long as it may be"
@@ -102,7 +102,7 @@ def test_padding_is_never_written_and_counts_in_the_probabilities(tmp_path):
 def _like_the_end(model):
     """Makes a model of random weights end some outputs."""
     table = numpy(model.target_embedding.table)
-    table[EOS_ID] = table[5]  # the piece that it likes best
+    table[EOS_ID] = table[5]  # the piece that it writes most often
     model.target_embedding.table.assign(table)
 
 
@@ -111,7 +111,7 @@ def _like_the_end(model):
 def test_each_hypothesis_of_a_beam_has_the_probability_that_the_model_gives_it(
     ending, fast_ending, name, penalty, alpha
 ):
-    """As TensorFlow scores it, given; ranked by the penalty asked for."""
+    """The same as TensorFlow's score of the given output; hypotheses are ranked by the requested penalty."""
     decoding = {"beam_size": 4, "length_penalty": name, "alpha": alpha, "extra_length": 2}
     found = fast_ending.translate(TEXTS, n_best=4, **decoding)
     ids = ending.encode(TEXTS)
@@ -132,7 +132,7 @@ def test_each_hypothesis_of_a_beam_has_the_probability_that_the_model_gives_it(
 
 
 def test_the_best_of_a_wide_beam_is_that_of_ours(ours, fast):
-    """Both have room for every continuation here."""
+    """Both beams have room for every continuation here."""
     wide = {"beam_size": 11, "extra_length": 1, "alpha": 0.6}
     expected, found = (each.translate(["a", "b c"], **wide) for each in (ours, fast))
     check_same(expected, found)
@@ -179,7 +179,7 @@ def test_rounded_arithmetic_gives_about_the_same_probabilities(compute_type, tmp
 
 
 def test_weights_that_are_not_finite_are_not_converted(tmp_path):
-    """Outputs without scores would not show it."""
+    """Outputs without scores would not reveal it."""
     translator = translator_of(letters())
     table = numpy(translator.model.target_embedding.table)
     table[5, 0] = np.nan

@@ -1,4 +1,4 @@
-"""The translator without a model, for the tests of files."""
+"""A translator without a model, for the tests of files."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Choosing between two outputs, by a model whose log-probability is minus the number of letters of the output."""
+"""Choosing between two outputs with a model whose log-probability is minus the number of letters."""
 
 from collections import Counter
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_the_shorter_is_chosen_and_none_of_two_that_are_equal(choices, reverser,
 
 
 def test_equal_ids_are_a_tie_however_they_are_rounded(choices, reverser, monkeypatch):
-    monkeypatch.setattr(reverser, "encode_targets", lambda texts: [[2] for _ in texts])  # words that it does not know
+    monkeypatch.setattr(reverser, "encode_targets", lambda texts: [[2] for _ in texts])  # unknown words
     monkeypatch.setattr(reverser, "score_ids", lambda sources, targets: [-1.0, -1.0000001][: len(targets)])
     judged = judge_choices(reverser, choices("s\ta\tb\tA\n"))
     assert (judged.right, judged.of, judged.ties) == (0, 1, 1)
@@ -90,7 +90,7 @@ def test_mistakes(choices, reverser_class, monkeypatch, content, said):
 
 
 def test_the_example_is_balanced_and_well_formed(reverser_class):
-    """Each noun is meant as often as the other, so that no habit gets more than half of it right."""
+    """Both nouns are correct equally often, so that a fixed preference is right in only half of the cases."""
     rows = [line.split("\t") for line in EXAMPLE.read_text().splitlines()]
     assert Counter(row[3] for row in rows) == {"A": 5, "B": 5}
     feminine = ["elle" in row[1 + "AB".index(row[3])].replace("'", " ").split() for row in rows]

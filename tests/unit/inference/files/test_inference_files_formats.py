@@ -1,4 +1,4 @@
-"""One line for each input, whatever a model writes."""
+"""Every output format gives one line for each input, whatever the model's output."""
 
 import json
 

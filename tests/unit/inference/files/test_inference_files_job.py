@@ -1,4 +1,4 @@
-"""A file decoded: one line out for each line in, the same bytes however often it was interrupted."""
+"""Decoding a file: one output line for each input line, and the same bytes however often it was interrupted."""
 
 import functools
 import io
@@ -54,7 +54,7 @@ def test_every_line_is_answered_in_its_place(job, out, reverser):
 
 
 def test_each_line_has_its_beginning_whatever_the_windows_and_after_a_crash(job, out, reverser_class, tmp_path):
-    """Line n of the file of beginnings belongs to line n, also where lines are empty and where a job goes on."""
+    """Line n of the prefix file belongs to input line n, also with empty lines and in resumed jobs."""
     begins = [f"begin {n}" if n % 3 else "" for n in range(1, 41)]
     (tmp_path / "prefixes").write_text("".join(line + "\n" for line in begins))
     lines = TEXT.split("\n")[:-1]
@@ -90,7 +90,7 @@ def test_empty_lines_are_not_asked_about(job, reverser):
 
 BLANK = ["", " ", "\t", " \t ", "\u00a0", "\u3000", "\u2003\u2028", "\x0b\x0c", "\x1c\x85"]
 NOT_BLANK = [".", " . ", "\u200b", "\ufffd", "\u2800", "\x01"]
-"""Letters without ink, zero-width spaces and control characters are no white space."""
+"""Invisible letters, zero-width spaces and control characters are not white space."""
 
 
 @pytest.mark.parametrize(

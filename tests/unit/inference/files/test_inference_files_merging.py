@@ -1,4 +1,4 @@
-"""Shards that are merged: byte for byte the file of one machine, whatever was killed on the way."""
+"""Merging shards gives byte for byte the file of one machine, whichever process was killed before."""
 
 import gzip
 import itertools
@@ -22,12 +22,12 @@ LINES = [f"line {n}".encode() if n % 7 else b"  " for n in range(1, 44)]
 LINES[4], LINES[20], LINES[33] = b"much too long for this model", b"n\x00ul", b"\xff and a \r inside"
 LINES[41] = b"too long, and in the last window"
 WINDOWS = 6
-"""Of eight lines; the last has three."""
+"""Number of windows of eight lines; the last one has three."""
 
 
 @pytest.fixture(autouse=True)
 def settled(monkeypatch):
-    """Files count as settled at once, so that indexes are kept."""
+    """Files count as settled immediately, so that indexes are stored."""
     monkeypatch.setattr(file_marks, "_SETTLED_NS", -(10**18))
 
 
@@ -50,7 +50,7 @@ def job(tmp_path):
 
 
 def shards(count):
-    """The shards of a file, in an order of their own."""
+    """Returns the shards of a file in random order."""
     numbers = list(range(count))
     random.Random(count).shuffle(numbers)
     return [Shard(number, count) for number in numbers]
@@ -187,11 +187,11 @@ def test_a_damaged_part_is_made_again(job, tmp_path, translator):
 
 
 class Killed(BaseException):
-    """The process is gone."""
+    """Simulates the death of the process."""
 
 
 def test_a_merger_that_is_killed_goes_on(job, tmp_path, translator, monkeypatch):
-    """Before each rename and each removal in turn."""
+    """It is killed before each rename and each removal in turn."""
     decode_file(translator, job(target="one"))
     for changes in itertools.count():
         for shard in shards(3):
@@ -209,7 +209,7 @@ def test_a_merger_that_is_killed_goes_on(job, tmp_path, translator, monkeypatch)
         with monkeypatch.context() as patched:
             for module, name in ((os, "replace"), (merging.Path, "unlink")):
                 patched.setattr(module, name, killed(getattr(module, name)))
-            patched.setattr(merging.PartialFile, "discard", lambda output: None)  # the killed clean nothing up
+            patched.setattr(merging.PartialFile, "discard", lambda output: None)  # a killed process does not clean up
             try:
                 merge(job())
                 break
@@ -236,7 +236,7 @@ def test_a_shard_that_comes_after_the_merger_is_not_made_again(job, tmp_path, re
 
 @pytest.mark.parametrize("then", ["the shard again", "merging"])
 def test_a_shard_that_is_killed_at_its_very_end_leaves_nothing(job, tmp_path, translator, monkeypatch, then):
-    """It has its name, and what is known of its unfinished state is still there."""
+    """The output has its final name, but the record of its unfinished state still exists."""
     with monkeypatch.context() as patched:
         patched.setattr(PartialFile, "finish", finish_and_die)
         with pytest.raises(Killed):
@@ -250,7 +250,7 @@ def test_a_shard_that_is_killed_at_its_very_end_leaves_nothing(job, tmp_path, tr
 
 
 def finish_and_die(output):
-    """Stands for `PartialFile.finish` up to its last line."""
+    """Does the same as `PartialFile.finish` up to its last line."""
     os.replace(output._partial, output._path)
     raise Killed
 
@@ -258,7 +258,7 @@ def finish_and_die(output):
 def test_what_an_earlier_merger_left_is_not_taken_for_another_job(
     job, tmp_path, translator, reverser_class, monkeypatch
 ):
-    """Its output is there, and whole, but the parts are those of another model."""
+    """The earlier output is complete, but the parts are from another model."""
     decode_file(translator, job(shard=Shard(0, 1)))
     with monkeypatch.context() as patched:
         patched.setattr(merging.Part, "remove", lambda part: (_ for _ in ()).throw(Killed))

@@ -1,4 +1,4 @@
-"""Outputs as files of their own, named by the lines of the output."""
+"""Outputs in separate files, whose names are the lines of the output file."""
 
 import dataclasses
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""A file scored: one number for each line, in order, the same however often it was interrupted."""
+"""Scoring a file: one number for each line, in order, the same however often it was interrupted."""
 
 import gzip
 import io

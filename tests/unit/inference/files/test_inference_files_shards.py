@@ -1,4 +1,4 @@
-"""Shards of a file: whole windows, every line in one of them."""
+"""Shards of a file consist of whole windows, and every line is in exactly one shard."""
 
 import itertools
 import os

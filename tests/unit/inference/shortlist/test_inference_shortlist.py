@@ -1,4 +1,4 @@
-"""Candidates of a source, and the shortlist of a run: what is refused of a stranger's or an older one."""
+"""Candidates of a source, and the stored shortlist of a run: untrusted and outdated ones are refused."""
 
 import json
 
@@ -38,7 +38,7 @@ def run(tmp_path):
 
 
 def test_candidates_by_hand():
-    """Frequent: 3. Of 2: 5 and 6. Of 4: 6 alone. Padding and end of sequence always."""
+    """3 is frequent; 2 translates to 5 and 6, 4 only to 6; padding and end of sequence are always candidates."""
     translations = np.full((8, 2), 1, np.int32)
     translations[2], translations[4, 0], translations[0], translations[1] = (5, 6), 6, (7, 7), (7, 2)
     shortlist = Shortlist(np.array([3], np.int32), translations, 8)

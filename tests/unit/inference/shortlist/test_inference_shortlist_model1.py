@@ -1,4 +1,4 @@
-"""IBM Model 1 against a hand calculation, and against loops over sentences and pieces."""
+"""IBM Model 1, compared with a hand calculation and with loops over sentences and pieces."""
 
 from collections import defaultdict
 
@@ -56,7 +56,7 @@ def random_pairs():
 
 
 def test_two_iterations_by_hand():
-    """a b = x y, a = x: first every piece of a source is as likely, then a is x by 235 of 307."""
+    """a b = x y, a = x: uniform at first; after two iterations a translates to x with probability 235/307."""
     first, second = (as_dict(fit(batches_of(TWO_PAIRS), V, iterations)) for iterations in (1, 2))
     assert first == pytest.approx({
         (EMPTY_WORD, X): 5 / 7, (EMPTY_WORD, Y): 2 / 7, (A, X): 5 / 7, (A, Y): 2 / 7, (B, X): 1 / 2, (B, Y): 1 / 2,
@@ -91,7 +91,7 @@ def test_of_too_many_pairs_the_rarest_are_dropped(random_pairs, monkeypatch):
 
 
 def test_best_translations_by_hand():
-    """Ties go to the lower id, the empty word has none, and end of sequence fills what is left."""
+    """Ties go to the lower id, the empty word has no translations, and end of sequence fills empty slots."""
     entries = {(EMPTY_WORD, 5): 1.0, (2, 3): 0.2, (2, 4): 0.4, (2, 6): 0.4, (4, 5): 1.0, (4, 6): 0.0}
     table = TranslationTable(np.array([s * V + t for s, t in entries]), np.array(list(entries.values())))
     best = best_translations(table, source_size=5, target_size=V, count=2)

@@ -1,4 +1,4 @@
-"""Curves as they were written down, what of them is sent to be drawn, and a picture of them that is one."""
+"""Curves from the log, the points that are sent to the page, and plots as PNG files."""
 
 import base64
 import json
@@ -21,7 +21,7 @@ LINES = [
 
 
 class Run:
-    """What of a run directory is looked at."""
+    """The parts of a run directory that are used here."""
 
     path = "a_run"
 
@@ -57,7 +57,7 @@ def test_training_losses_say_that_label_smoothing_is_part_of_them(tmp_path):
 
 
 def drawn(monkeypatch, runs, path):
-    """Draws curves; returns of each panel its title, the label of its y axis and its legend."""
+    """Draws curves; returns title, y label and legend of each panel."""
     panels = []
 
     def save(canvas, file):
@@ -106,7 +106,7 @@ def unpacked(numbers):
 
 
 def sent(run, **view):
-    """Returns what is sent of the training loss of a run, with x and y as numbers."""
+    """Returns the curve of a run's training loss as sent to the page, with x and y as numbers."""
     figures = RunFigures(run.metrics_file)
     figures.read()
     curve = curves_json(run, figures, CurveView(**view))["figures"]["train/loss"]

@@ -1,4 +1,4 @@
-"""The data of a run as a page shows it: against counts of the raw samples, by hand and by brute force."""
+"""The page on a run's data, compared with counts of the raw samples by hand and by brute force."""
 
 import itertools
 import subprocess
@@ -33,7 +33,7 @@ WORDS = ("red", "green", "blue", "never")
 
 
 class Colours(Text2Text):
-    """Lines of colours; `pink` is no word of the vocabulary, one line is too long, one is empty."""
+    """Lines of colours; `pink` is not in the vocabulary, one line is too long, one is empty."""
 
     name = "colours"
     vocabulary = WORDS
@@ -104,7 +104,7 @@ def test_pieces_are_counted_over_both_sides_of_a_shared_vocabulary(folder):
     assert pieces_json(split, 0, "least frequent", "", 0, 1)["pieces"][0]["piece"] == "never"
     assert [one["piece"] for one in pieces_json(split, 0, "id", "", 1, 2)["pieces"]] == ["red", "green"]
     found = pieces_json(split, 0, "most frequent", "E", 1, 2)
-    assert (found["total"], [one["piece"] for one in found["pieces"]]) == (4, ["green", "blue"])  # as often, by id
+    assert (found["total"], [one["piece"] for one in found["pieces"]]) == (4, ["green", "blue"])  # equal counts, by id
 
 
 def test_an_example_has_its_pieces_and_the_padding_of_the_batch_that_training_reads(folder):

@@ -1,4 +1,4 @@
-"""What a model answers to pictures of its data, and what that rests on: against calls of the model itself."""
+"""A model's outputs for pictures of its data, and occlusion maps, compared with calls of the model itself."""
 
 from types import SimpleNamespace
 
@@ -26,7 +26,7 @@ NAMES = ("red", "green", "blue")
 
 
 class Pictures:
-    """Noise; the class has nothing to do with it."""
+    """Pictures of noise, unrelated to their classes."""
 
     image_shape = (8, 6, 3)
     class_labels = vocabulary = NAMES

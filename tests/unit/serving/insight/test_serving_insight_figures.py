@@ -1,4 +1,4 @@
-"""Pictures as data: the page's numbers are the model's, whatever the texts hold."""
+"""Attention figures as data: the page has the model's numbers, whatever the texts contain."""
 
 import base64
 import json
@@ -145,7 +145,7 @@ def test_classes_have_their_probabilities():
 
 
 class Sounds(Letters):
-    """Its outputs are files of their own."""
+    """A problem whose outputs are separate files."""
 
     output_suffix = ".wav"
 
@@ -161,7 +161,7 @@ def test_an_output_that_is_a_file_is_in_the_figure():
 
 
 class Elements(HTMLParser):
-    """What a browser makes of a page: elements, and what the scripts are."""
+    """Parses a page like a browser: its elements and scripts."""
 
     def __init__(self, page):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Pictures and sounds that pages show: decoded again by other libraries, they are what they were made of."""
+"""Pictures and sounds of pages, decoded by other libraries, equal the original data."""
 
 import base64
 import io

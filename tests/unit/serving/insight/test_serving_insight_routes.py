@@ -1,4 +1,4 @@
-"""What the page is given, asked as its script asks."""
+"""Answers to the requests of the page's scripts."""
 
 import itertools
 import json
@@ -75,7 +75,7 @@ def test_no_other_file_is_a_part_of_the_pages(client):
 
 
 def test_plotly_finds_the_names_of_the_styles_that_it_would_add(client):
-    """The policy refuses styles in the page."""
+    """The content security policy refuses inline styles."""
     script = client.get(f"/insight/files/{PLOTLY}")
     assert script.headers["content-type"].startswith("text/javascript")
     page = client.get("/curves").text
@@ -158,7 +158,7 @@ def test_alternatives_and_what_follows_when_one_is_forced(client, translator):
 def test_the_figure_of_a_forced_text_is_that_of_its_ids_and_its_score_that_of_the_translator(client, translator):
     best = {"ids": [0]}
     for start in range(3, WORDS.vocab_size):
-        if best["ids"][-1] != 1:  # where it came to its end by itself
+        if best["ids"][-1] != 1:  # until one ends with end of sequence
             forced = client.post("/insight/beam", json={"source": "a b", "prefix": [start]}).json()
             (best,) = [node for node in forced["nodes"] if node.get("rank") == 1]
     figure = client.post("/insight/figure", json={"source": "a b", "ids": best["ids"]}).json()
@@ -213,7 +213,7 @@ def test_the_tree_of_a_search_with_constraints_is_that_of_its_output(client):
 
 def test_a_page_to_keep_has_room_for_figures_and_asks_nobody(client):
     answer = client.get("/insight/view")
-    assert answer.text.count('id="figures">[]<') == 1  # where the browser puts its own
+    assert answer.text.count('id="figures">[]<') == 1  # the element that the script fills
     assert "default-src 'none'" in answer.text
     assert "insight.pieces" in answer.text
     assert "insight.beam" in answer.text
@@ -273,7 +273,7 @@ def test_mistakes_are_said(client, path, asked, status, message):
 
 
 class Jobs:
-    """Replaces what makes a figure: says how many do so at a time, and waits until it is let go."""
+    """Replaces `figure_answer`: counts concurrent calls and blocks until the gate is opened."""
 
     def __init__(self):
         self.gate, self.begun, self.now, self.most = threading.Event(), threading.Semaphore(0), 0, 0
@@ -283,7 +283,7 @@ class Jobs:
         self.most = max(self.most, self.now)
         self.begun.release()
         assert self.gate.wait(30)
-        time.sleep(0.02)  # so that another one would be seen
+        time.sleep(0.02)  # so that a concurrent call would be counted
         self.now -= 1
         return {"of": data["model"]}
 
@@ -298,7 +298,7 @@ def jobs(monkeypatch):
 
 @pytest.fixture
 def client_with(translator, tmp_path):
-    """Returns what makes a client of two models, with limits of requests."""
+    """Returns a function that makes a client of two models with given request limits."""
 
     def make(**limits):
         named = {name: NamedRun(write_run(tmp_path / name, 2).path) for name in "ab"}
@@ -335,7 +335,7 @@ def test_more_figures_than_there_is_room_for_are_answered_429(jobs, client_with)
         wait_until(lambda: "t2t_waiting_jobs 1.0" in client.get("/metrics").text, "a figure waits")
         refused = client.post("/insight/alternatives", json={"source": "a"})
         outputs = client.post("/insight/outputs", json={"texts": ["a"]})
-        read = client.post("/insight/curves", json={})  # which waits for no model
+        read = client.post("/insight/curves", json={})  # curves need no model
         jobs.gate.set()
         join_all(*threads)
     assert read.status_code == 200

@@ -1,4 +1,4 @@
-"""Figures read on while a run writes them: what is half-written waits, what is damaged is left out."""
+"""Reading metrics while a run writes them: incomplete lines are read later, damaged lines are skipped."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Runs found below folders, opened when they are asked for; models loaded when they are needed, few at a time."""
+"""Runs are found below folders and opened on request; models are loaded when needed, only a few at a time."""
 
 import shutil
 import subprocess
@@ -83,7 +83,7 @@ def save(run, step):
 
 @pytest.fixture
 def loads(tmp_path):
-    """A studio of one run with three checkpoints; `loads.log` says what was loaded."""
+    """A studio of one run with three checkpoints; `loads.log` records the loaded ones."""
     run = write_run(tmp_path / "run", 5)
     for step in (10, 20, 30):
         save(run, step)

@@ -1,4 +1,4 @@
-"""Two systems compared: held to sacreBLEU called directly, to counts by hand, and to the texts that went in."""
+"""The comparison of two systems, checked against sacreBLEU, counts by hand, and the input texts."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Curves of fewer points that look the same: held to what a chart would show, and to means by hand."""
+"""Curves thinned to fewer points that look the same on a chart; means by hand."""
 
 import numpy as np
 import pytest
