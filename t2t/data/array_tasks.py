@@ -1,7 +1,7 @@
-"""Generation by the tasks of an array job: each makes its part of the shards, and one command merges them at the end.
+"""Generation by the tasks of an array job: each makes a part of the shards, and one command merges them at the end.
 
-Tasks share the folder of the data and nothing else. Whichever comes first makes the plan, under the lock of the
-generation; the others wait for it.
+Tasks share only the folder of the data. The first task makes the plan, under the lock of the generation; the others
+wait for it.
 """
 
 import logging
@@ -47,10 +47,10 @@ _FORM = re.compile(r"(\d{1,9})/(\d{1,9})")
 
 
 def parse_task(text: str) -> tuple[int, int]:
-    """Returns the number of a task, from 0, and how many there are, of `K/N`.
+    """Parses `K/N`: returns the number of a task, from 0, and the number of tasks.
 
     Raises:
-        UserError: it has another form, or there is no such task.
+        UserError: the text has another form, or there is no such task.
     """
     found = _FORM.fullmatch(text)
     if not found:
@@ -70,15 +70,15 @@ def parse_task(text: str) -> tuple[int, int]:
 def generate_part(
     problem: Problem, data_dir: Path | str, tmp_dir: Path | str, seed: int, task: int, tasks: int
 ) -> None:
-    """Makes the shards of one task of an array job, those that are finished left out.
+    """Makes the unfinished shards of one task of an array job.
 
     Args:
-        problem: what to generate; of a variant (`_rev`, `_copy`) pass the base.
+        problem: what to generate; for a variant (`_rev`, `_copy`) pass the base.
         data_dir: the data goes to `<data_dir>/<problem.data_name>`; all tasks share it.
         tmp_dir: raw files and downloads.
-        seed: of everything that chance decides in the data.
+        seed: of all randomness in the data.
         task: its number, from 0.
-        tasks: how many there are; more than shards do no harm.
+        tasks: number of tasks; it may exceed the number of shards.
 
     Raises:
         UserError: as `generate`.
@@ -114,10 +114,10 @@ def _find_duplicates(
     pool: WorkerPool,
     show: Callable[[str, int], None],
 ) -> bool:
-    """Writes the digests of a task's shards, and finds the duplicates where those of all shards are there.
+    """Writes the digests of a task's shards; finds the duplicates once the digests of all shards exist.
 
     Returns:
-        Whether the training split can be made: duplicates are known, or are kept.
+        Whether the training split can be made: duplicates are known, or need not be found.
     """
     if problem.duplicate_key() is None:
         return True
@@ -144,9 +144,10 @@ def _shared_plan(
     pool: WorkerPool,
     show: Callable[[str, int], None],
 ) -> Plan | None:
-    """Returns the plan of all tasks, made here where there is none yet; None where there are finished data already.
+    """Returns the plan of all tasks, which the first of them makes; None if the data is finished already.
 
-    Raw files that a plan has are known by their sizes, so that not each task reads all of them; merging reads them.
+    Raw files that are in the plan are compared only by path and size, so that not every task reads them; merging
+    compares their contents.
     """
     with lock_generation(folder, waits=True):
         if settled_data(folder, problem, seed, tmp_dir) is not None:
@@ -163,7 +164,7 @@ def _shared_plan(
 
 
 def _check_same(asked: Identity, plan: Plan, partial: Path) -> None:
-    """Refuses shards of another generation: one task that was given other flags must not remove those of all others."""
+    """Refuses shards of another generation: a task with other flags must not remove the shards of all others."""
     if differing := describe_differences(asked, plan.identity):
         raise UserError(
             f"the shards in {partial} are made otherwise than asked ({differing}); give the flags, files and version "
@@ -172,7 +173,7 @@ def _check_same(asked: Identity, plan: Plan, partial: Path) -> None:
 
 
 def merge(problem: Problem, data_dir: Path | str, tmp_dir: Path | str, seed: int) -> Manifest:
-    """Makes the data of the shards that the tasks of an array job have made, or says that it is there already.
+    """Merges the shards that the tasks of an array job have made, unless the data exists already.
 
     Raises:
         UserError: shards are missing or of another generation, or as `generate`.

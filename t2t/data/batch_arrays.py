@@ -19,7 +19,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def read_batch(reader: SplitReader, batch: Batch, columns: Mapping[str, str]) -> Arrays:
-    """Returns the arrays of a batch; rows that it has more than examples are zeros."""
+    """Returns the arrays of a batch; its rows without an example are zeros."""
     arrays = {}
     for name, stored in columns.items():
         if batch.places is not None:
@@ -36,7 +36,7 @@ def read_batch(reader: SplitReader, batch: Batch, columns: Mapping[str, str]) ->
 
 
 def _read_rows(reader: SplitReader, indices: np.ndarray, stored: str, width: int) -> np.ndarray:
-    """Reads (B, L, ...) rows; a sequence that is longer than L is cut; one of tokens gets an end again."""
+    """Reads (B, L, ...) rows; cuts sequences to L and ends those of tokens with EOS_ID again."""
     values, lengths = reader.read(indices, stored)
     spec = reader.features[stored]
     width *= length_unit(spec)

@@ -1,7 +1,7 @@
-"""Cutting examples into batches of about equal work.
+"""Cuts examples into batches of about equal work.
 
-With sequences, `batch_size` counts padded tokens on one side, as Tensor2Tensor does: rows times the longest source or
-target, whichever is longer, after rounding. Without sequences it counts examples.
+With sequences, `batch_size` counts padded tokens on one side, as in Tensor2Tensor: rows times the length of the longest
+source or target, whichever is longer, rounded up. Without sequences it counts examples.
 """
 
 import dataclasses
@@ -15,31 +15,31 @@ LADDER_STEP = 1.1
 """Default ratio of a width to the next smaller one."""
 
 SHORTEST_WIDTH = 8
-"""The first rung of every ladder but the exact one."""
+"""The first rung of every ladder, except with step 1.0."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """Which examples make a batch, and how wide it is."""
+    """The examples of a batch, and its padded size."""
 
     indices: np.ndarray
     """(rows,) int64."""
     widths: dict[str, int]
     """Padded length of each sequence feature."""
     rows: int = 0
-    """Rows that it is filled up to with empty ones; 0 = none are added."""
+    """Number of rows to fill up to with empty ones; 0 to add none."""
     places: np.ndarray | None = None
-    """(N,) the row that each example is packed into, ascending; None where each has a row."""
+    """(N,) the row that each example is packed into, ascending; None for one example per row."""
 
 
 class Ladder:
-    """The widths that batches may have, so that a run meets few shapes.
+    """The widths that batches may have, few so that a run has few shapes.
 
-    From `SHORTEST_WIDTH` on, each is `step` times the one before, at least one more; the last is the longest length
-    itself, so that rounding never takes a sequence past the limit it was held to.
+    They start at `SHORTEST_WIDTH`; each is `step` times the one before and at least 1 larger. The last one is `longest`
+    itself, so that rounding never exceeds the length limit.
 
     Args:
-        longest: longest length there can be.
+        longest: longest length that can occur.
         step: ratio of neighbouring widths; 1.0 for exact widths.
     """
 
@@ -64,25 +64,25 @@ class Ladder:
 def cut(indices: np.ndarray, lengths: Mapping[str, np.ndarray], batch_size: int, ladder: Ladder) -> list[Batch]:
     """Sorts examples by the target's width, then by source length, and cuts them into batches, greedily.
 
-    Source lengths rise and fall in turn from one width to the next, so that a batch that reaches into the next width
-    has sources of about one length.
+    Source lengths are sorted in alternating directions from one width to the next, so that a batch across two widths
+    has sources of similar length.
 
     Args:
         indices: (N,) examples.
         lengths: by feature, (N,); empty where no feature is a sequence.
-        batch_size: padded tokens a side, or examples where no feature is a sequence. An example that is longer by
-            itself makes a batch of one.
+        batch_size: padded tokens per side, or examples if no feature is a sequence. A longer example makes a batch of
+            one.
         ladder: the widths allowed.
 
     Returns:
-        Batches, those of the shortest targets first, that hold each example once.
+        Batches that hold each example once, those with the shortest targets first.
     """
     if not lengths:
         return [Batch(indices[start : start + batch_size], {}) for start in range(0, len(indices), batch_size)]
     *others, main = sorted(lengths, key=lambda name: name == TARGETS)
     rung = np.searchsorted(ladder.rungs, lengths[main])
     rising = np.where(rung % 2 == 0, 1, -1)
-    order = np.lexsort([*(lengths[name] * rising for name in others), rung])  # the weightiest key comes last
+    order = np.lexsort([*(lengths[name] * rising for name in others), rung])  # lexsort: the primary key comes last
     indices = indices[order]
     widths = {name: ladder.round_up(lengths[name][order]) for name in lengths}
     widest = np.maximum.reduce(list(widths.values()))
@@ -97,7 +97,7 @@ def cut(indices: np.ndarray, lengths: Mapping[str, np.ndarray], batch_size: int,
 
 
 def _rows_that_fit(widest: np.ndarray, batch_size: int) -> int:
-    """Returns how many of the first rows make a batch within its size, at least one."""
+    """Returns how many of the first rows fit into a batch, at least 1."""
     reach = widest[: max(1, batch_size // int(widest[0]))]
     cost = np.arange(1, len(reach) + 1) * np.maximum.accumulate(reach)
     return max(1, int(np.searchsorted(cost, batch_size, side="right")))

@@ -1,4 +1,4 @@
-"""How one feature of many examples lies in memory and on disk: values end to end, and where each example starts.
+"""The layout of a feature of many examples in memory and on disk: concatenated values, and the length of each example.
 
 An item is an id (tokens), a class (label), a sample (audio), a vector (real), a frame (video) or a whole image.
 """
@@ -12,7 +12,7 @@ from t2t.specs.constants import EOS_ID, PAD_ID
 from t2t.specs.features import FeatureKind, FeatureSpec
 
 SEQUENCES = frozenset({FeatureKind.TOKENS, FeatureKind.AUDIO, FeatureKind.REAL, FeatureKind.VIDEO})
-"""Kinds whose examples differ in length; the others are one item each."""
+"""Kinds whose examples differ in length; examples of other kinds have one item each."""
 
 _INTENSITIES = frozenset({FeatureKind.IMAGE, FeatureKind.VIDEO})
 """Kinds whose values are bytes from 0 to 255."""
@@ -48,9 +48,9 @@ def item_shape(spec: FeatureSpec) -> tuple[int, ...]:
 
 
 def length_unit(spec: FeatureSpec) -> int:
-    """Returns how many items count one where lengths are held against each other: of audio, those of 10 ms.
+    """Returns the number of items that count as 1 in lengths: for audio, the samples of 10 ms.
 
-    That is about what a front end makes one vector of, so that batches of speech and of text are of like size.
+    A front end makes about one vector of these, so that batches of speech and of text have similar sizes.
     """
     return max(1, spec.sample_rate // 100) if spec.kind == FeatureKind.AUDIO else 1
 
@@ -58,10 +58,10 @@ def length_unit(spec: FeatureSpec) -> int:
 def pack(
     arrays: list[np.ndarray], spec: FeatureSpec, name: str, problem: str, method: str = "encode_samples"
 ) -> Column:
-    """Lays one feature of encoded examples end to end, checking each.
+    """Checks and concatenates one feature of encoded examples.
 
     Raises:
-        UserError: a value that the spec does not allow; the fault lies in the problem's code.
+        UserError: the spec does not allow a value; the fault lies in the problem's code.
     """
     where = f"feature {name!r} of problem {problem}"
     shape, before = item_shape(spec), int(spec.kind in SEQUENCES)
@@ -80,7 +80,7 @@ def pack(
         lengths = np.ones(len(arrays), dtype=np.int64)
         values = np.stack(arrays) if arrays else np.zeros((0, *shape))
     _check_values(values, lengths, spec, where, method)
-    with np.errstate(over="ignore"):  # what is too large becomes infinite, see `first_not_finite`
+    with np.errstate(over="ignore"):  # values that are too large become infinite, see `first_not_finite`
         return Column(values.astype(stored_dtype(spec)), lengths)
 
 
@@ -107,7 +107,7 @@ def _check_values(values: np.ndarray, lengths: np.ndarray, spec: FeatureSpec, wh
 
 
 def first_not_finite(column: Column) -> int | None:
-    """Returns the number of the first example with a value that is nan or infinite; None where there is none."""
+    """Returns the index of the first example with a value that is nan or infinite; None if there is none."""
     if not np.issubdtype(column.values.dtype, np.floating):
         return None
     finite = np.isfinite(column.values)
@@ -118,7 +118,7 @@ def first_not_finite(column: Column) -> int | None:
 
 
 def repeat(column: Column, copies: np.ndarray) -> Column:
-    """Returns each example of a column as often as `copies`, (examples,) integers, says; 0 leaves it out."""
+    """Repeats each example `copies` times, (examples,) integers; 0 leaves it out."""
     if (copies == 1).all():
         return column
     rows = np.repeat(np.arange(len(copies)), copies)
@@ -134,7 +134,7 @@ def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def pad(values: np.ndarray, lengths: np.ndarray, width: int, dtype: np.dtype) -> np.ndarray:
-    """Spreads items laid end to end over rows that are zero after their end.
+    """Splits concatenated items into rows, padded with zeros.
 
     Args:
         values: (items, *item_shape).

@@ -1,21 +1,21 @@
-"""Short examples first: a limit on the length of training examples that rises while they are drawn."""
+"""Short examples first: a limit on the length of training examples that rises during training."""
 
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class Curriculum:
-    """A limit that rises evenly; a function of how many batches have been drawn, so that a resumed run goes on with it.
+    """A limit that rises linearly. It is a function of the number of batches drawn, so that a resumed run continues it.
 
-    It holds for a window of examples as a whole, from the batches that were drawn before it.
+    A window of examples has one limit, given by the number of batches drawn before it.
     """
 
     first: int
-    """The limit at the beginning, in ids with end of sequence."""
+    """The limit at the beginning, in ids, end of sequence included."""
     last: int
     """The limit at the end."""
     batches: int
-    """So many batches are drawn until then."""
+    """Number of batches after which the limit is `last`."""
 
     def longest(self, drawn: int) -> int:
         """Returns the limit after so many batches."""

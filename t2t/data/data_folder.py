@@ -1,4 +1,4 @@
-"""The folder of generated data: where it lies, who may write it, and how it comes to be there all at once."""
+"""The folder of generated data: its path, the lock for writing it, and its atomic publication."""
 
 import contextlib
 import logging
@@ -28,22 +28,22 @@ from t2t.problems.base import Problem
 log = logging.getLogger("t2t")
 
 SECONDS_BETWEEN_LOOKS = 0.5
-"""After which a process that waits for a lock tries again."""
+"""Pause between two attempts to take a lock."""
 
 
 def data_folder(data_dir: Path | str, problem: Problem) -> Path:
-    """Returns where the data of a problem lies: `<data_dir>/<data_name>`."""
+    """Returns the folder of a problem's data, `<data_dir>/<data_name>`."""
     return local_path(data_dir) / problem.data_name
 
 
 def partial_folder(folder: Path) -> Path:
-    """Returns the hidden folder next to that of the data in which these are made."""
+    """Returns the hidden folder, next to that of the data, in which the data is generated."""
     return folder.with_name(f".{folder.name}.partial")
 
 
 @contextlib.contextmanager
 def written_aside(folder: Path) -> Iterator[Path]:
-    """Yields an empty folder next to `folder`, which gets its name at the end of a `with` block without an error.
+    """Yields an empty folder next to `folder`, which is renamed to it if the `with` block ends without an error.
 
     Raises:
         MachineError: the disk is full, or the place is not writable.
@@ -58,7 +58,7 @@ def written_aside(folder: Path) -> Iterator[Path]:
 
 
 def make_empty(partial: Path) -> None:
-    """Makes a folder, without what an earlier run left in it.
+    """Makes an empty folder; removes what an earlier run left in it.
 
     Raises:
         MachineError: the place is not writable.
@@ -69,7 +69,7 @@ def make_empty(partial: Path) -> None:
 
 
 def publish(partial: Path, folder: Path) -> None:
-    """Gives finished data their name.
+    """Renames the folder of finished data to its final name.
 
     Raises:
         MachineError: the disk is full, or the place is not writable.
@@ -82,13 +82,13 @@ def publish(partial: Path, folder: Path) -> None:
 
 @contextlib.contextmanager
 def lock_generation(folder: Path, flag: str = "--data_dir", waits: bool = False) -> Iterator[None]:
-    """Keeps every other process from generating into a folder for the length of a `with` block.
+    """Keeps other processes from generating into a folder while a `with` block runs.
 
-    The folder above it is made, and removed again where nothing is generated.
+    The parent folder is created, and removed again if nothing is generated.
 
     Args:
         folder: of the data.
-        flag: which names the folder above it, for a message.
+        flag: the one that names the parent folder, for a message.
         waits: whether to wait for a process that holds the lock.
 
     Raises:
@@ -107,7 +107,7 @@ def lock_generation(folder: Path, flag: str = "--data_dir", waits: bool = False)
 
 
 def _enter_lock(stack: contextlib.ExitStack, folder: Path, flag: str, waits: bool) -> bool:
-    """Takes the lock of a generation; returns False where another process holds it and that is no error."""
+    """Takes the lock of a generation; returns False if another process holds it and `waits` is set."""
     try:
         stack.enter_context(exclusive(lock_beside(folder)))
     except LockedError as error:
@@ -120,24 +120,24 @@ def _enter_lock(stack: contextlib.ExitStack, folder: Path, flag: str, waits: boo
 
 
 def check_places(folder: Path) -> None:
-    """Raises UserError where a file is in the place of the folder or of the one above it."""
+    """Raises UserError if the folder or its parent is a file."""
     for place in (folder.parent, folder):
         if place.exists() and not place.is_dir():
             raise UserError(f"{place}: that is a file, and a folder goes there; move it or choose another --data_dir")
 
 
 def existing_data(folder: Path, problem: Problem, seed: int, tmp_dir: Path) -> Manifest | None:
-    """Returns the manifest of data that is what is asked for, None where there is nothing yet.
+    """Returns the manifest of existing data that matches the request; None if there is nothing yet.
 
     Raises:
-        UserError: the folder holds other data, or something else.
+        UserError: the folder holds other data, or files that are not data.
     """
     with contextlib.suppress(NotADirectoryError, FileNotFoundError):
         if (folder / MANIFEST_NAME).exists():
             manifest = read_manifest(folder)
             check_matches(manifest, folder, problem, seed)
             check_raw_files(manifest.raw_files, problem.raw_files(tmp_dir), folder)
-            shutil.rmtree(folder / WORK, ignore_errors=True)  # a process was killed when it had all but finished
+            shutil.rmtree(folder / WORK, ignore_errors=True)  # left by a process that was killed just before its end
             log.info("%s is there already: %s; nothing to do", folder, describe_counts(manifest))
             return manifest
         if any(folder.iterdir()):
@@ -149,7 +149,7 @@ def existing_data(folder: Path, problem: Problem, seed: int, tmp_dir: Path) -> M
 
 
 def settled_data(folder: Path, problem: Problem, seed: int, tmp_dir: Path) -> Manifest | None:
-    """Does as `existing_data` for who holds the lock; of a mirror, data reach the store that have not yet."""
+    """Like `existing_data`, for the holder of the lock; also publishes mirrored data that the store lacks."""
     refresh(folder)
     existing = None
     with dropping_unpublished(folder):
@@ -160,6 +160,6 @@ def settled_data(folder: Path, problem: Problem, seed: int, tmp_dir: Path) -> Ma
 
 
 def describe_counts(manifest: Manifest) -> str:
-    """Returns the numbers of examples, and whether those of training are distilled."""
+    """Describes the numbers of examples, and whether the training targets are distilled."""
     counts = ", ".join(f"{split.examples:,} {name}" for name, split in manifest.splits.items()) + " examples"
     return f"{counts}, training targets distilled" if manifest.distilled else counts

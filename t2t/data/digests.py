@@ -1,4 +1,4 @@
-"""The first look at the training samples of a shard where duplicates are dropped: what the filters say, and digests."""
+"""The first pass over a shard's training samples if duplicates are to be dropped: filters them and writes digests."""
 
 import contextlib
 import dataclasses
@@ -21,23 +21,23 @@ from t2t.problems.samples import check_samples, samples_of
 from t2t.specs.constants import TRAIN
 
 GROUPS = 256
-"""Of digests, by their first byte."""
+"""Number of groups of digests; the first byte of a digest is its group."""
 
 BLOCK = 1 << 18
-"""Digests that are grouped together; a shard with more has several blocks."""
+"""Digests that are sorted into groups at a time; a shard with more has several blocks."""
 
 ENTRY = np.dtype([("high", "<u8"), ("low", "<u8"), ("sample", "<u8")])
-"""The halves of a digest, and the number of the sample in its shard, from 0."""
+"""The halves of a digest, and the index of the sample in its shard, from 0."""
 
 
 @dataclasses.dataclass(frozen=True)
 class JudgedChunk:
-    """What is found of consecutive samples."""
+    """The filters' decisions on consecutive samples, and digests."""
 
     reasons: list[str | None]
-    """Why each is left out, see `drop_reasons`."""
+    """Why each sample is left out, or None; see `drop_reasons`."""
     digests: bytes
-    """Of those that are kept, end to end."""
+    """Concatenated digests of the samples that are kept."""
 
 
 Judge = Callable[[Iterable[Sample]], Iterator[JudgedChunk]]
@@ -45,10 +45,10 @@ Judge = Callable[[Iterable[Sample]], Iterator[JudgedChunk]]
 
 
 def judge_chunk(problem: Problem, samples: list[Sample], first: int) -> JudgedChunk:
-    """Judges consecutive training samples, counted from `first`.
+    """Judges consecutive training samples, numbered from `first`.
 
     Raises:
-        UserError: the problem's code gives what it must not.
+        UserError: the problem's code yields an invalid sample.
     """
     check_samples(problem, TRAIN, samples, first)
     reasons, key = drop_reasons(problem, samples), problem.duplicate_key()
@@ -72,15 +72,15 @@ def digest_shard(
     judge: Judge | None = None,
     progress: Callable[[int], None] = lambda read: None,
 ) -> DigestRecord:
-    """Writes the digests of a shard of the training split, unless they are there.
+    """Writes the digests of a shard of the training split, unless they exist.
 
     Args:
         plan: of the generation.
         problem: what is generated; it is not changed.
         shard: its number, from 0.
-        folder: in which data are made; it holds the plan and the vocabularies.
+        folder: in which data is generated; it holds the plan and the vocabularies.
         tmp_dir: folder of raw files.
-        judge: judges the samples; None for this process.
+        judge: judges the samples; None to judge in this process.
         progress: called now and then with the number of samples read.
 
     Raises:
@@ -105,7 +105,7 @@ def digest_shard(
 
 
 class _DigestWriter:
-    """Writes the digests of a shard and what its filters say, in bounded memory."""
+    """Writes the digests of a shard and the decisions of its filters, in bounded memory."""
 
     def __init__(self, folder: Path, problem: Problem):
         self._folder = folder
@@ -139,7 +139,7 @@ class _DigestWriter:
         )
 
     def close(self) -> None:
-        """Closes what is open without finishing it."""
+        """Closes the open files without finishing them."""
         self._digests.abandon()
         self._verdicts.abandon()
 

@@ -1,4 +1,4 @@
-"""Distilled data: generated data whose training targets a teacher wrote, and everything else as it was.
+"""Distilled data: generated data with training targets from a teacher model, otherwise unchanged.
 
 Sequence-level knowledge distillation: Kim and Rush 2016, arXiv:1606.07947, section 3.2.
 """
@@ -27,10 +27,10 @@ log = logging.getLogger("t2t")
 
 
 def find_distilled(folder: Path, wanted: Distillation) -> Manifest | None:
-    """Returns the manifest of data that was distilled as wanted, None where there is no folder yet.
+    """Returns the manifest of existing data that was distilled as requested; None if there is no folder yet.
 
     Raises:
-        UserError: the folder holds something else.
+        UserError: the folder holds other data, or files that are not data.
     """
     refresh(folder)
     if not folder.exists():
@@ -57,11 +57,11 @@ def write_distilled(
     """Writes data with other training targets.
 
     Args:
-        folder: to make; data of the same problem, with the same vocabularies and other splits.
+        folder: to make; the data has the same problem, vocabularies and other splits as the original.
         reader: of the training split of the original data.
         manifest: of the original data.
-        targets: by consecutive examples, some at a time, the ids of their targets, end of sequence included; None for
-            an example that keeps its own.
+        targets: lists of targets of consecutive examples, each as ids, end of sequence included, or None to keep the
+            example's own target.
         distillation: how they were made.
         most_examples: examples in one shard.
 

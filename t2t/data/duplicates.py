@@ -1,9 +1,9 @@
-"""Duplicates among the training samples of a corpus that is larger than the memory.
+"""Finds duplicates among the training samples of a corpus that is larger than memory.
 
 Every shard first writes a digest of each sample that the other filters keep, grouped by the digest's first byte
-(`digest_shard`). Then the groups are looked at one after the other, each over all shards (`find_duplicates`): of N
-samples about N / 256 are in memory at a time, less than 100 bytes for each. Of equal samples the first in the order of
-the corpus is kept, whoever made which shard.
+(`digest_shard`). Then the groups are searched one after the other, each over all shards (`find_duplicates`): of N
+samples about N / 256 are in memory at a time, at less than 100 bytes each. Of equal samples the first in the order of
+the corpus is kept, whichever process made which shard.
 """
 
 import logging
@@ -25,17 +25,17 @@ log = logging.getLogger("t2t")
 
 
 def missing_digests(plan: Plan, folder: Path) -> list[int]:
-    """Returns the shards of the training split whose digests are not written."""
+    """Returns the numbers of the training split's shards whose digests do not exist yet."""
     shards = range(plan.shards[TRAIN])
     return [shard for shard in shards if read_finished(DigestRecord, plan, digest_folder(folder, shard)) is None]
 
 
 def find_duplicates(plan: Plan, folder: Path) -> DuplicatesRecord:
-    """Finds the training samples that repeat an earlier one, unless they are known.
+    """Finds the training samples that repeat an earlier one, unless they were found before.
 
     Args:
         plan: of the generation.
-        folder: in which data are made; it has the digests of all shards.
+        folder: in which data is generated; it has the digests of all shards.
 
     Raises:
         UserError: digests are missing, or another process looks for duplicates.
@@ -73,7 +73,7 @@ class _ShardDigests:
 
     @classmethod
     def open(cls, plan: Plan, folder: Path, shard: int) -> "_ShardDigests":
-        """Maps the digests of a shard; raises UserError where they are not written."""
+        """Maps the digests of a shard; raises UserError if they do not exist."""
         place = digest_folder(folder, shard)
         record = read_finished(DigestRecord, plan, place)
         if record is None:
@@ -90,7 +90,7 @@ class _ShardDigests:
 
 
 def _find_repeated(digests: Sequence[_ShardDigests], group: int) -> np.ndarray:
-    """Returns which samples of the corpus, of those whose digest is of a group, repeat an earlier one."""
+    """Returns the indices, in the corpus, of the samples in a group that repeat an earlier one."""
     firsts = np.cumsum([0, *(one.samples for one in digests)])
     parts = [one.read(group) for one in digests]
     entries = np.concatenate(parts)

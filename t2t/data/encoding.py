@@ -1,6 +1,6 @@
-"""Samples to checked arrays, chunk by chunk, on all cores and in their order.
+"""Encodes samples as checked arrays, chunk by chunk and in order; worker processes may share the chunks.
 
-The bytes that are written do not depend on the number of workers: a chunk is a pure function of its samples.
+A chunk is a pure function of its samples, so the bytes written do not depend on the number of workers.
 """
 
 import copy
@@ -23,33 +23,33 @@ from t2t.specs.features import FeatureKind, FeatureSpec
 from t2t.text.vocabulary_files import VocabularyFile, read_encoders
 
 CHUNK = 1000
-"""Samples that are encoded together, where a problem says nothing else."""
+"""Samples per chunk, unless a problem sets `chunk_size`."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """Consecutive encoded samples, those that training cannot use left out."""
+    """Consecutive encoded samples, without those that training cannot use."""
 
     columns: dict[str, Column]
     kept: np.ndarray
-    """(samples that came in,) bool: false for those left out."""
+    """(samples passed in,) bool: False for those left out."""
     filtered: np.ndarray
-    """(samples that came in,) bool: those of them that a filter dropped."""
+    """(samples passed in,) bool: True for those that a filter dropped."""
     repeated: int
-    """Examples after the first of each sample, by its weight."""
+    """Number of extra copies of examples, made because of their weights."""
     dropped: Counter
     """Samples left out, by reason."""
     unknown: Counter
     """Ids of unknown words, by feature."""
     texts: dict[str, list[str]]
-    """Of a split that outputs are scored on, the raw text of each text feature."""
+    """The raw text of each text feature; empty for the training split."""
     altered: frozenset[str]
-    """Text features that do not come back from the ids as they went in."""
+    """Text features for which some ids do not decode to the original text."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Vocabularies:
-    """Where a worker finds the vocabularies: paths travel between processes, encoders do not."""
+    """Where a worker finds the vocabularies: paths are sent to other processes, encoders are not."""
 
     folder: Path
     records: dict[str, VocabularyFile]
@@ -58,12 +58,12 @@ class Vocabularies:
 def encode_chunk(
     problem: Problem, features: Mapping[str, FeatureSpec], split: str, samples: list[Sample], first: int = 1
 ) -> Chunk:
-    """Encodes consecutive samples, counted from `first`; of the training split, drops those that are empty or too long.
+    """Encodes consecutive samples, numbered from `first`; drops training samples that are empty or too long.
 
-    Dev and test are kept whole, since scores are over all of them.
+    Dev and test splits are kept whole, since scores are over all of their samples.
 
     Raises:
-        UserError: the problem's code gives what its spec does not allow, or a value is not finite.
+        UserError: the problem's code returns values that its spec does not allow, or a value is not finite.
     """
     check_samples(problem, split, samples, first)
     reasons = drop_reasons(problem, samples) if split == TRAIN else [None] * len(samples)
@@ -78,7 +78,7 @@ def encode_chunk(
         if any(name not in example for example in encoded):
             raise UserError(f"problem {problem.name}: an example lacks feature {name!r}; correct its encode_samples")
         columns[name] = pack([example[name] for example in encoded], spec, name, problem.name)
-    is_aligned = len(encoded) == len(wanted)  # code of a problem may join samples
+    is_aligned = len(encoded) == len(wanted)  # False where a problem's code joins samples
     _check_finite(problem, columns, split, wanted if is_aligned else [], first + numbers)
     texts: dict[str, list[str]] = {}
     repeated = 0
@@ -100,9 +100,9 @@ def encode_chunk(
 def _check_finite(
     problem: Problem, columns: dict[str, Column], split: str, samples: list[Sample], numbers: np.ndarray
 ) -> None:
-    """Raises UserError where a feature holds nan or infinity: training would end in `nan` much later.
+    """Raises UserError if a feature contains nan or infinity: training would end in `nan` much later.
 
-    `samples` is empty where it is not known which of them became which example.
+    `samples` is empty if it is not known which sample became which example.
     """
     for name, column in columns.items():
         row = first_not_finite(column)
@@ -118,7 +118,7 @@ def _check_finite(
 
 
 def _count_unknown(problem: Problem, columns: Mapping[str, Column]) -> Counter:
-    """Returns how many ids stand for unknown words, by feature."""
+    """Returns the number of ids that stand for unknown words, by feature."""
     counts: Counter = Counter()
     for name, column in columns.items():
         unknown_id = problem.encoders[name].unknown_id if name in problem.encoders else None
@@ -136,7 +136,7 @@ def _raw_texts(problem: Problem, features: Mapping[str, FeatureSpec], samples: l
 def _altered_features(
     problem: Problem, texts: dict[str, list[str]], encoded: list[dict[str, np.ndarray]]
 ) -> frozenset[str]:
-    """Returns the features of which some text is not what its ids read as: unknown words, lost white space."""
+    """Returns the features with a text that its ids do not decode to, because of unknown words or lost white space."""
     readers = {name: problem.decode_target if name == TARGETS else problem.encoders[name].decode for name in texts}
     return frozenset(
         name
@@ -148,9 +148,9 @@ def _altered_features(
 def _fit(
     problem: Problem, features: Mapping[str, FeatureSpec], columns: dict[str, Column], dropped: Counter
 ) -> np.ndarray:
-    """Returns (examples,) bool: false for those with an empty side or too long a one, which are counted.
+    """Returns (examples,) bool: False for those with an empty or too long side, which are counted in `dropped`.
 
-    Text whose target is a class may have any length.
+    If the target is a class, text may have any length.
     """
     rows = len(next(iter(columns.values())).lengths)
     empty, long, lasting = np.zeros((3, rows), dtype=bool)
@@ -173,9 +173,9 @@ def _fit(
 
 
 class ChunkEncoder:
-    """A problem with the vocabularies that it was last used with, read once.
+    """Encodes samples of a problem; reads the vocabularies again only when they change.
 
-    A problem's `encode_samples` sees the problem as it was given, plus its encoders.
+    `encode_samples` runs on a copy of the problem as it was passed in, with encoders added.
     """
 
     def __init__(self, problem: Problem):
@@ -189,7 +189,7 @@ class ChunkEncoder:
             yield self.encode_one(vocabularies, split, chunk, first)
 
     def encode_one(self, vocabularies: Vocabularies, split: str, samples: list[Sample], first: int) -> Chunk:
-        """Returns one encoded chunk, whose first sample is the `first` of its split; see `encode_chunk`."""
+        """Returns one encoded chunk, whose first sample has number `first` in its split; see `encode_chunk`."""
         if vocabularies != self._vocabularies:
             self._problem = self._problem.with_encoders(
                 read_encoders(vocabularies.folder, vocabularies.records, REMEDY)
@@ -200,5 +200,5 @@ class ChunkEncoder:
 
 
 def chunks_of(problem: Problem, samples: Iterable[Sample]) -> Iterator[tuple[int, list[Sample]]]:
-    """Yields the samples that are encoded together, each list with the number of its first, counted from 1."""
+    """Yields chunks of samples to encode together, each with the number of its first sample, counted from 1."""
     return chunk_samples(samples, problem.chunk_size or CHUNK)

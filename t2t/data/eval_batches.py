@@ -20,10 +20,10 @@ class EvalBatches:
 
     Args:
         reader: of the split.
-        batch_size: padded tokens a side, or examples where no feature is a sequence.
-        columns: as of `TrainingBatches`.
-        limit: use the first so many examples; None for all.
-        max_length: longer sequences of ids are cut to it, their end of sequence kept, and counted in `cut`; None to
+        batch_size: padded tokens per side, or examples if no feature is a sequence.
+        columns: as in `TrainingBatches`.
+        limit: number of examples to use, from the first; None for all.
+        max_length: longer sequences of ids are cut to it, keep their end of sequence and are counted in `cut`; None to
             cut none. Audio may have any length.
         ladder_step: ratio of neighbouring widths, see `Ladder`.
         masking: hides tokens of each example, always the same ones, see `Problem.masking`; None for none.
@@ -55,7 +55,7 @@ class EvalBatches:
         self._batches = cut(indices, lengths, batch_size, ladder)
 
     def extremes(self) -> list[Arrays]:
-        """Returns the batches that need most memory: the one of the longest sequences, and the one of most rows."""
+        """Returns the batches that need most memory: the one with the longest sequence, and the one with most rows."""
         widest = max(self._batches, key=lambda batch: max(batch.widths.values(), default=0))
         most_rows = max(self._batches, key=lambda batch: len(batch.indices))
         chosen = [widest] if widest is most_rows else [widest, most_rows]
@@ -70,7 +70,7 @@ class EvalBatches:
         return [next((one for one in self._batches if example in one.indices), None) for example in examples.tolist()]
 
     def __getitem__(self, number: int) -> tuple[np.ndarray, Arrays]:
-        """Returns the examples' places in the split, (B,) int64, and the batch; raises IndexError after the last."""
+        """Returns the examples' indices in the split, (B,) int64, and the batch; raises IndexError after the last."""
         batch = self._batches[number]
         return batch.indices, self._read(batch)
 

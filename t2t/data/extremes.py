@@ -1,4 +1,4 @@
-"""Dummy batches of the most extreme shapes that a split gives, to find out at once whether they fit into memory."""
+"""Dummy batches of the most extreme shapes of a split, to find out at once whether they fit into memory."""
 
 from collections.abc import Collection, Mapping
 
@@ -27,11 +27,11 @@ def extreme_batches(
 
     Args:
         reader: of the split.
-        columns: as of `TrainingBatches`.
-        batch_size: padded tokens a side, or examples where no feature is a sequence.
+        columns: as in `TrainingBatches`.
+        batch_size: padded tokens per side, or examples if no feature is a sequence.
         max_length: of sequences.
-        shapes: the only ones that occur; None for any.
-        resized: stored features that come in any length up to `max_length`, see `TrainingBatches.resized`.
+        shapes: the only shapes that occur; None for any.
+        resized: stored features that may have any length up to `max_length`, see `TrainingBatches.resized`.
         every_shape: whether to return one batch of each of `shapes`, the extreme ones first.
     """
     names = columns or {name: name for name in reader.features}
@@ -57,7 +57,7 @@ def extreme_batches(
 
 
 def _dummy_feature(reader: SplitReader, stored: str, rows: int, width: int) -> np.ndarray:
-    """Returns rows of a sequence feature that hold something everywhere."""
+    """Returns rows of a sequence feature without padding."""
     spec = reader.features[stored]
     shape = (rows, width * length_unit(spec), *item_shape(spec))
     dtype = batch_dtype(spec)
@@ -65,5 +65,5 @@ def _dummy_feature(reader: SplitReader, stored: str, rows: int, width: int) -> n
 
 
 def _dummy_positions(rows: int, widths: Mapping[str, int]) -> Features:
-    """Returns the positions of rows of one example each."""
+    """Returns the positions for rows with one example each."""
     return {POSITIONS[name]: np.tile(np.arange(width, dtype=np.int32), (rows, 1)) for name, width in widths.items()}

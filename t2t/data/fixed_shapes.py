@@ -1,4 +1,4 @@
-"""Batches of few fixed shapes, for compilers that make a program for each shape they meet.
+"""Batches of few fixed shapes, for compilers that compile a program for each shape.
 
 A shape is a width of the targets, a width of the inputs and a number of rows. The widths are chosen for the lengths of
 a sample: target widths with the least padding and, for each of them, the input widths with the least padding for its
@@ -18,18 +18,18 @@ from t2t.problems.preprocessors import Preprocessor
 from t2t.specs.constants import TARGETS
 
 _CANDIDATES = 512
-"""Widths that are tried at most for one side."""
+"""Most widths that are tried for one side."""
 
 
 @dataclasses.dataclass(frozen=True)
 class FixedShapes:
-    """The widths allowed.
+    """The allowed shapes.
 
     Args:
         names: the sequence features.
-        grid: for each width of the targets, ascending, the widths of the other sequences, ascending; one width, 0,
-            where there is no other.
-        batch_size: padded tokens of the longer side, at most.
+        grid: for each width of the targets, ascending, the widths of the other sequences, ascending; the single width
+            0 if there is no other sequence.
+        batch_size: most padded tokens of the longer side.
     """
 
     names: tuple[str, ...]
@@ -50,10 +50,10 @@ class FixedShapes:
 
         Args:
             lengths: by sequence feature, (N,) of the examples.
-            count: of shapes, at most.
-            longest: by sequence feature, the longest length that will come.
-            batch_size: padded tokens of the longer side.
-            multiple: widths are multiples of this, except the widest where `widest` ends before the next multiple.
+            count: largest number of shapes.
+            longest: by sequence feature, the longest length that will occur.
+            batch_size: most padded tokens of the longer side.
+            multiple: widths are multiples of this, unless `widest` caps them.
             widest: by sequence feature, the widest width allowed; None for `longest`.
         """
         most = _longest(longest if widest is None else widest)
@@ -71,18 +71,18 @@ class FixedShapes:
             within = np.zeros(1, int) if other is None or not inside.any() else other[inside]
             grid.append((width, _widths(within, for_each, int(within.max()))))
             below = width
-        # The last shape takes whatever is left.
+        # The last shape must fit every example.
         grid[-1][1][-1] = max(grid[-1][1][-1], longest_other)
         return cls(tuple(lengths), tuple((width, tuple(others)) for width, others in grid), batch_size)
 
     def extremes(self) -> list[tuple[int, dict[str, int]]]:
-        """Returns the rows and widths of the shapes that need most memory: the widest, and the one of most rows."""
+        """Returns the rows and widths of the shapes that need most memory: the widest, and the one with most rows."""
         shapes = self._shapes()
         widest, most_rows = shapes[-1], max(shapes, key=lambda shape: (shape[0], sum(shape[1].values())))
         return [widest] if widest == most_rows else [widest, most_rows]
 
     def every(self) -> list[tuple[int, dict[str, int]]]:
-        """Returns the rows and widths of all shapes; first those of `extremes`."""
+        """Returns the rows and widths of all shapes, those of `extremes` first."""
         first = self.extremes()
         return first + [shape for shape in reversed(self._shapes()) if shape not in first]
 
@@ -95,7 +95,7 @@ class FixedShapes:
         ]
 
     def cut(self, indices: np.ndarray, lengths: Mapping[str, np.ndarray]) -> list[Batch]:
-        """Returns batches that hold each example once, all of them of the shapes.
+        """Cuts examples into batches of these shapes, each example in exactly one.
 
         `indices` and each of `lengths` are (N,); no length is above `longest`.
         """
@@ -150,14 +150,17 @@ def _round_up(lengths, multiple: int, limit: int):
 
 
 def _widths(lengths: np.ndarray, count: int, longest: int) -> list[int]:
-    """Returns at most `count` widths, ascending, the last `longest`, that pad the lengths least; exact by a table."""
+    """Returns at most `count` widths, ascending and ending in `longest`, that pad the lengths least.
+
+    By dynamic programming, exact for the widths that are tried.
+    """
     steps = np.linspace(0, 1, _CANDIDATES)
     widths = np.unique(np.append(np.quantile(lengths, steps, method="higher"), longest)).astype(int)
     below = np.concatenate([[0], np.searchsorted(np.sort(lengths), widths, side="right")])  # examples that fit
     cost, chosen = np.full(len(widths) + 1, np.inf), []
     cost[0] = 0
     for _ in range(min(count, len(widths))):
-        # cost[j]: the least padded length of the examples that fit into width j, the last of the widths so far
+        # cost[j]: least total padded length of the examples that fit into width j, if that is the last width so far
         new, back = np.full_like(cost, np.inf), np.zeros(len(cost), int)
         for j in range(1, len(cost)):
             sums = cost[:j] + (below[j] - below[:j]) * widths[j - 1]

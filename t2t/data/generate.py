@@ -1,7 +1,7 @@
-"""Generating the data of a problem: a plan, every shard of every split, then the manifest; all of it or nothing.
+"""Generates the data of a problem, all or nothing: a plan, every shard of every split, then the manifest.
 
 A run works in a hidden folder next to the final one and renames it at the very end, so that a crash leaves nothing that
-looks like data. The next run of the same plan keeps the finished shards; another plan removes them.
+looks like data. The next run of the same plan keeps the finished shards; a run of another plan removes them.
 """
 
 import contextlib
@@ -54,27 +54,27 @@ def generate(
     most_examples: int = MOST_EXAMPLES,
     most_bytes: int = MOST_BYTES,
 ) -> Manifest:
-    """Generates the data of a problem, or says that it is there already.
+    """Generates the data of a problem, unless it exists already.
 
     Args:
-        problem: what to generate; of a variant (`_rev`, `_copy`) pass the base.
+        problem: what to generate; for a variant (`_rev`, `_copy`) pass the base.
         data_dir: the data goes to `<data_dir>/<problem.data_name>`.
         tmp_dir: raw files and downloads.
-        seed: of everything that chance decides in the data.
-        workers: processes, None for one a core; the bytes do not depend on it.
-        progress: called with what is read (a split, or `vocabulary`) and how many examples of it have been; None for a
-            bar on a terminal and log lines elsewhere.
-        once_forked: called before anything is generated, as soon as there are workers: a place for checks that import
-            TensorFlow, whose threads keep a process from forking.
+        seed: of all randomness in the data.
+        workers: number of processes; None for one per core. The bytes do not depend on it.
+        progress: called with what is read (a split, or `vocabulary`) and how many of its examples have been read; None
+            for a bar on a terminal and log lines elsewhere.
+        once_forked: called before anything is generated, as soon as the workers are forked: a place for checks that
+            import TensorFlow, whose threads keep a process from forking.
         most_examples: examples in one file.
         most_bytes: bytes of values in one file.
 
     Returns:
-        The manifest of what lies there now.
+        The manifest of the data.
 
     Raises:
-        UserError: the folder holds other data or data of raw files that have changed, another process is generating
-            it, a sample is wrong, a split is empty, or more than half of the training examples are unfit.
+        UserError: the folder holds other data, or data from raw files that have changed since; another process is
+            generating it; a sample is wrong; a split is empty; or more than half of the training examples are unfit.
         MachineError: the disk is full, or the place is not writable.
     """
     folder, tmp_dir = data_folder(data_dir, problem), local_path(tmp_dir)
@@ -106,7 +106,7 @@ def generate(
 def working(
     problem: Problem, workers: int | None, progress: Callable[[str, int], None] | None = None
 ) -> Iterator[tuple[WorkerPool, Callable[[str, int], None]]]:
-    """Yields the processes of a generation, and what shows its progress."""
+    """Yields the worker processes of a generation and its progress callback; closes both at the end."""
     pool, shown = WorkerPool(problem, workers), ReadingProgress()
     try:
         yield pool, progress or shown.show
@@ -123,7 +123,7 @@ def open_plan(
     call_each: CallEach,
     progress: Callable[[str, int], None],
 ) -> Plan:
-    """Returns the plan of a generation: that of an interrupted one of the same, or a new one in an empty folder.
+    """Returns the plan of a generation: that of an interrupted run with the same identity, or else a new one.
 
     The caller holds the lock of the generation.
 
@@ -136,7 +136,7 @@ def open_plan(
         finished = sum(finished_shard(plan, partial, *place) is not None for place in plan.every_shard())
         log.info("resuming: %s of %s shards are finished", f"{finished:,}", f"{len(plan.every_shard()):,}")
         return plan
-    problem.sample_filters()  # what is wrong with these options shows before anything is read
+    problem.sample_filters()  # checks these options before anything is read
     problem.duplicate_key()
     make_empty(partial)
     with os_errors_as_machine_errors(f"cannot write {partial}"):
@@ -157,7 +157,7 @@ def open_plan(
 
 
 def finish(plan: Plan, problem: Problem, partial: Path, folder: Path) -> Manifest:
-    """Makes finished data of finished shards, and returns their manifest.
+    """Merges and publishes finished shards; returns the manifest of the data.
 
     The caller holds the lock of the generation.
 
@@ -169,13 +169,13 @@ def finish(plan: Plan, problem: Problem, partial: Path, folder: Path) -> Manifes
     publish(partial, folder)
     publish_data(folder, manifest)
     withdraw_shards(partial)
-    shutil.rmtree(folder / WORK, ignore_errors=True)  # what is left here, `existing_data` removes
+    shutil.rmtree(folder / WORK, ignore_errors=True)  # if this fails, `existing_data` removes it later
     return manifest
 
 
 @contextlib.contextmanager
 def kept_where_useful(partial: Path) -> Iterator[None]:
-    """After an error, keeps the finished shards of a plan that has several for a split; others are soon made again."""
+    """After an error, removes the partial data, unless some split has several shards and some are finished."""
     try:
         yield
     except BaseException:

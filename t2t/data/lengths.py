@@ -1,4 +1,4 @@
-"""How long examples are where they are held against each other: ids, vectors, frames and 10 ms of audio count one each.
+"""Lengths of examples on a common scale: ids, vectors, frames and 10 ms of audio count one each.
 
 Letters: N examples.
 """
@@ -21,12 +21,12 @@ def is_audio(reader: SplitReader, stored: str) -> bool:
 
 
 def select_id_sequences(reader: SplitReader, sequences: Mapping[str, str], by_name: Mapping) -> dict:
-    """Returns the entries of the features that `max_length` is about: all sequences but audio."""
+    """Returns the entries of the features that `max_length` applies to: all sequences except audio."""
     return {name: found for name, found in by_name.items() if not is_audio(reader, sequences[name])}
 
 
 def lengths_of(reader: SplitReader, stored: str, indices: np.ndarray | None = None) -> np.ndarray:
-    """Returns the lengths, (N,) int32, of the examples asked for, or of all; see `length_unit`."""
+    """Returns the lengths, (N,) int32, of the examples at `indices`, or of all; see `length_unit`."""
     unit = length_unit(reader.features[stored])
     lengths = reader.lengths(stored, indices)
     return lengths if unit == 1 else -(-lengths // unit)
@@ -40,13 +40,13 @@ def lengths_of_all(
 
 
 def lengths_in_blocks(reader: SplitReader, sequences: Mapping[str, str]) -> Iterator[dict[str, np.ndarray]]:
-    """Yields `lengths_of_all` examples of a split, `BLOCK` of them at a time; nothing where there are no sequences."""
+    """Yields `lengths_of_all` for `BLOCK` examples of a split at a time; nothing if there are no sequences."""
     for start in range(0, len(reader) if sequences else 0, BLOCK):
         yield lengths_of_all(reader, sequences, np.arange(start, min(start + BLOCK, len(reader))))
 
 
 def longest_of(reader: SplitReader, stored: str, max_length: int | None, resized: Collection[str] = ()) -> int:
-    """Returns the longest length of a sequence feature that a batch may hold; of `resized` ones the limit itself."""
+    """Returns the longest length of a feature in a batch; for those in `resized`, `max_length` itself."""
     longest = -(-reader.longest[stored] // length_unit(reader.features[stored]))
     if max_length is None or is_audio(reader, stored):
         return longest
@@ -54,15 +54,15 @@ def longest_of(reader: SplitReader, stored: str, max_length: int | None, resized
 
 
 def longest_of_all(reader: SplitReader, sequences: Mapping[str, str], max_length: int | None) -> int:
-    """Returns the largest `longest_of` some features; 1 where there are none."""
+    """Returns the largest `longest_of` of some features; 1 if there are none."""
     return max((longest_of(reader, stored, max_length) for stored in sequences.values()), default=1)
 
 
 def within_length(lengths: Mapping[str, np.ndarray], max_length: int) -> np.ndarray:
-    """Returns (N,) bool: whether none of an example's lengths is above the limit."""
+    """Returns (N,) bool: whether all lengths of an example are within the limit."""
     return np.maximum.reduce(list(lengths.values())) <= max_length
 
 
 def clip_lengths(lengths: Mapping[str, np.ndarray], max_length: int) -> dict[str, np.ndarray]:
-    """Returns lengths of which none is above the limit."""
+    """Returns the lengths, capped at the limit."""
     return {name: np.minimum(counts, max_length) for name, counts in lengths.items()}

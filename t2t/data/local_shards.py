@@ -1,4 +1,4 @@
-"""Making shards on this machine: whole ones, one a core; fewer than cores one after the other, each on all of them."""
+"""Makes shards on this machine: one per process or, if there are fewer shards than processes, one by one on all."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,20 +23,20 @@ def make_shards(
     pool: WorkerPool,
     progress: Callable[[str, int], None],
 ) -> list[ShardResult]:
-    """Makes some shards of a split, those that are finished left out, and returns all their records in order.
+    """Makes those of some shards of a split that are not finished; returns the records of all, in order.
 
     Args:
         plan: of the generation.
         problem: what is generated.
         split: one of the plan's.
         shards: their numbers.
-        folder: in which data are made.
+        folder: in which data is generated.
         tmp_dir: folder of raw files.
-        pool: processes; their number changes no byte.
+        pool: worker processes; their number does not affect the result.
         progress: called with the split and the number of its samples read.
 
     Raises:
-        UserError: see `generate_shard`; or the shards from the first on are mostly unfit for training so far.
+        UserError: see `generate_shard`; or most training examples of the first shards are unfit.
         MachineError: a process died, or as `generate_shard`.
     """
     results = {shard: result for shard in shards if (result := finished_shard(plan, folder, split, shard))}
@@ -69,7 +69,7 @@ def digest_shards(
     pool: WorkerPool,
     progress: Callable[[str, int], None],
 ) -> None:
-    """Writes the digests of some shards of the training split, those that are there left out; see `make_shards`."""
+    """Writes those digests of some shards of the training split that do not exist; see `make_shards`."""
     missing = [shard for shard in missing_digests(plan, folder) if shard in shards]
     done = 0
 
@@ -88,7 +88,7 @@ def _count_read(results: dict[int, ShardResult]) -> int:
 
 
 def _check_beginning(problem: Problem, shards: Sequence[int], results: dict[int, ShardResult]) -> None:
-    """Ends a generation whose first shards are mostly unfit early: all of them may take hours."""
+    """Raises UserError early if most examples of the first shards are unfit: all shards may take hours."""
     counts = Counts()
     for shard in shards:
         if shard not in results:

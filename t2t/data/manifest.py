@@ -1,4 +1,4 @@
-"""The manifest: a description of generated data. A folder without a valid one is not data."""
+"""The manifest: a description of generated data. A folder without a valid manifest is not data."""
 
 import dataclasses
 import json
@@ -16,10 +16,10 @@ from t2t.text.vocabulary_files import VocabularyFile, read_encoders
 MANIFEST_NAME = "manifest.json"
 
 FORMAT = 1
-"""Version of the layout of the files; newer ones are refused."""
+"""Version of the file layout; newer ones are refused."""
 
 REMEDY = "delete that folder and run t2t-datagen again"
-"""What to do about generated data that is not what was written."""
+"""What to do about damaged data, for messages."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class FileRecord:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShardRecord:
-    """Consecutive examples of a split: for each feature one file of values and one of offsets into it."""
+    """Consecutive examples of a split: for each feature a file of values and a file of offsets into it."""
 
     examples: int
     values: dict[str, FileRecord]
@@ -49,9 +49,9 @@ class ColumnTotals:
     """One feature of a split."""
 
     items: int
-    """Number of ids (samples of audio, vectors, frames, images) in all examples."""
+    """Number of ids (or audio samples, vectors, frames, images) in all examples."""
     longest: int
-    """Most items in one example."""
+    """Items in the longest example."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,13 +64,14 @@ class SplitRecord:
     dropped: dict[str, int]
     """Examples left out, by reason."""
     mended: dict[str, int]
-    """What was mended in the raw data, by what was wrong."""
+    """Repairs to the raw data, by kind of fault."""
     texts: dict[str, FileRecord] = dataclasses.field(default_factory=dict)
-    """Of a split that outputs are scored on, the raw text of the features whose ids do not say all of it."""
+    """For dev and test splits, the raw text of features whose ids do not decode to exactly that text."""
     unknown: dict[str, int] = dataclasses.field(default_factory=dict)
-    """Ids of unknown words, by feature; features without one, and data of the first versions, have no entry."""
+    """Number of ids for unknown words, by feature; features without any, and data of the first versions, have no
+    entry."""
     repeated: int = 0
-    """Examples written after the first of each sample, by its weight."""
+    """Extra copies of examples, written because of their weights."""
 
     def files(self) -> list[FileRecord]:
         """Returns all files of the split."""
@@ -86,38 +87,38 @@ class Distillation:
     data: str
     """Fingerprint of the data whose training split was decoded, see `t2t.runs.data.OpenData`."""
     n_best: int
-    """1: targets are the teacher's best outputs; more: of so many, the one nearest to the reference."""
+    """If 1, targets are the teacher's best outputs; if more, the one of so many that is nearest to the reference."""
     search: dict[str, Any]
     """Engine and decode hparams."""
     references: dict[str, int] = dataclasses.field(default_factory=dict)
-    """Training examples that kept their reference, by what was wrong with the teacher's best output."""
+    """Number of training examples that kept their reference, by the fault of the teacher's best output."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What a folder of generated data holds and how it came to be."""
+    """The contents of a folder of generated data, and how it was made."""
 
     format: int = FORMAT
     problem: str
     settings: dict[str, Any]
-    """What the problem declares and what its user set; see `settings_of`."""
+    """Values that the problem declares and its user set; see `settings_of`."""
     declared: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """What else the problem declares, see `declared_by`; empty in data of the first versions."""
+    """Other values that the problem declares, see `declared_by`; empty in data of the first versions."""
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """What its user set alone."""
+    """Only the values that the user set."""
     seed: int
     raw_files: dict[str, RawFile] = dataclasses.field(default_factory=dict)
-    """What the user's files held that it was made from, by the problem's names for them."""
+    """Digests of the user's files that the data was made from, by the problem's names for them."""
     spec: ProblemSpec
     vocabularies: dict[str, VocabularyFile]
     splits: dict[str, SplitRecord]
     written_by: str
     """Version of t2t."""
     distilled: Distillation | None = None
-    """How the targets of the training split were made, where they are not the problem's own."""
+    """How the targets of the training split were made; None if they are the problem's own."""
 
     def to_json(self) -> str:
-        """Returns the text of the manifest, without a seal: what fingerprints of data are made of."""
+        """Returns the text of the manifest without a seal; fingerprints of data are computed from it."""
         return _text(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
@@ -135,10 +136,10 @@ class Manifest:
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> "Manifest":
-        """Reads what `to_dict` wrote.
+        """Builds a manifest from the result of `to_dict`.
 
         Raises:
-            ValueError: it is not the JSON of a manifest.
+            ValueError: `plain` is not a valid manifest.
         """
         manifest = read_record(cls, plain)
         for split in manifest.splits.values():
@@ -162,7 +163,7 @@ class Manifest:
 
 def _text(plain: dict[str, Any]) -> str:
     text = json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
-    return text.encode("utf-8", "backslashreplace").decode()  # names of files may be no Unicode, JSON has escapes
+    return text.encode("utf-8", "backslashreplace").decode()  # file names may not be valid Unicode; JSON has escapes
 
 
 def _plain_split(split: SplitRecord) -> dict[str, Any]:

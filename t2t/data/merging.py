@@ -1,6 +1,6 @@
-"""Merging the shards of a generation: records become splits, files get their final names, the manifest comes last.
+"""Merges the shards of a generation: combines their records, gives files their final names, then writes the manifest.
 
-Nothing is taken away from the shards, so that merging can be interrupted and repeated.
+Files are linked, not moved, where the file system has links, so that merging can be interrupted and repeated.
 """
 
 import logging
@@ -21,11 +21,11 @@ from t2t.specs.constants import TRAIN
 log = logging.getLogger("t2t")
 
 _MOST_NAMED = 5
-"""Shards that a message names."""
+"""Most missing shards that a message names."""
 
 
 def merge_shards(plan: Plan, problem: Problem, folder: Path) -> Manifest:
-    """Makes the finished data of the shards, in the folder in which these were made, and returns their manifest.
+    """Merges the shards into finished data, in the folder in which they were made; returns the manifest.
 
     Raises:
         UserError: shards are missing, a split is empty, or more than half of the training examples are unfit.
@@ -41,7 +41,7 @@ def merge_shards(plan: Plan, problem: Problem, folder: Path) -> Manifest:
 
 
 def check_split(problem: Problem, split: str, results: Sequence[ShardResult]) -> None:
-    """Raises UserError where a split is empty, or its training examples are mostly unfit."""
+    """Raises UserError if a split is empty, or most of its training examples are unfit."""
     counts = sum((result.counts for result in results), Counts())
     if not counts.read:
         raise UserError(
@@ -101,7 +101,7 @@ def _merge_columns(results: Sequence[ShardResult]) -> dict[str, ColumnTotals]:
 
 
 def _merge_files(folder: Path, split: str, results: Sequence[ShardResult]) -> list[ShardRecord]:
-    """Gives the files of all shards, numbered on, their final names, and returns their records."""
+    """Numbers the files of all shards consecutively, gives them their final names, and returns their records."""
     parts = [(result, part) for result in results for part in result.files]
     merged = []
     for number, (result, part) in enumerate(parts):
@@ -120,7 +120,7 @@ def _merge_files(folder: Path, split: str, results: Sequence[ShardResult]) -> li
 
 
 def _link(path: Path, name: Path) -> None:
-    """Gives a file a second name; its only one where the file system has no links."""
+    """Gives a file a second name; renames it if the file system has no links."""
     with os_errors_as_machine_errors(f"cannot write {name}"):
         name.unlink(missing_ok=True)
         try:
@@ -130,7 +130,7 @@ def _link(path: Path, name: Path) -> None:
 
 
 def _merge_texts(folder: Path, split: str, results: Sequence[ShardResult], examples: int) -> dict[str, FileRecord]:
-    """Joins the texts of the features whose ids say less than them, and that all examples have."""
+    """Joins the texts of each feature for which some ids do not decode to the text, if every example has a text."""
     merged = {}
     for name in dict.fromkeys(name for result in results for name in result.texts):
         records = [(result, result.texts[name]) for result in results if name in result.texts]
@@ -141,7 +141,7 @@ def _merge_texts(folder: Path, split: str, results: Sequence[ShardResult], examp
 
 
 def _report_unknown(split: str, unknown: Mapping[str, int], columns: Mapping[str, ColumnTotals], examples: int) -> None:
-    """Logs the share of unknown ids by feature; warns where there are many."""
+    """Logs the share of unknown ids by feature; warns if there are many."""
     for name, share in sorted(unknown_shares(unknown, columns, examples).items()):
         found = f"{split}: {share:.2%} of the ids of {name} ({unknown[name]:,}) stand for unknown words"
         if share < WORTH_A_WARNING:

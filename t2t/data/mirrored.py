@@ -1,7 +1,7 @@
-"""Generated data in the mirror of an object store: the store has data once it has their manifest, which comes last.
+"""Generated data in the mirror of an object store. The manifest is uploaded last: without it the store has no data.
 
-While data are made, their plan and shards are mirrored, too: tasks of several machines meet in the store. Nothing here
-concerns data in a folder of this machine.
+During generation the plan and the shards are mirrored too, so that tasks on several machines share them through the
+store. On folders that are not mirrors these functions have no effect.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from t2t.problems.base import Problem
 
 
 def refresh(folder: Path) -> None:
-    """Brings the manifest of mirrored data up to date; what was deleted from the store is deleted here."""
+    """Updates the manifest of mirrored data; if the store no longer has it, removes the local copy of the data."""
     if not mirror.is_mirrored(folder):
         return
     with _errors_of(folder):
@@ -31,7 +31,7 @@ def refresh(folder: Path) -> None:
 
 
 def fetch_data(folder: Path, manifest: Manifest, splits: Collection[str]) -> None:
-    """Fetches the vocabularies and the files of some splits, those that the mirror lacks or holds damaged."""
+    """Fetches the vocabularies and the files of some splits, as far as the mirror lacks them or has damaged copies."""
     if not mirror.is_mirrored(folder):
         return
     files = [file for split in splits for file in manifest.split(split).files()]
@@ -42,7 +42,7 @@ def fetch_data(folder: Path, manifest: Manifest, splits: Collection[str]) -> Non
 
 
 def fetch_raw_files(problem: Problem, tmp_dir: Path) -> None:
-    """Fetches what data is made of: the files of the problem's options, and all that a mirrored `tmp_dir` has."""
+    """Fetches the raw files: those named by the problem's options, and all of a mirrored `tmp_dir`."""
     named = [path for name in problem.options.file_names() for path in problem.options.paths(name)]
     with _errors_of(tmp_dir):
         mirror.fetch(*named)
@@ -50,15 +50,15 @@ def fetch_raw_files(problem: Problem, tmp_dir: Path) -> None:
 
 
 def is_published(folder: Path) -> bool:
-    """Returns whether data that lies in a folder is in the store that it mirrors; True of any other folder."""
+    """Returns whether the store has the data of a mirrored folder; True for any other folder."""
     return not mirror.is_mirrored(folder) or mirror.is_recorded(folder / MANIFEST_NAME)
 
 
 @contextlib.contextmanager
 def dropping_unpublished(folder: Path) -> Iterator[None]:
-    """Removes from the mirror what a `with` block finds unfit there and the store does not have.
+    """Removes a mirrored folder if the `with` block raises a UserError and the store does not have its data.
 
-    An interrupted attempt at other data has left it. Elsewhere the error is raised.
+    An interrupted generation of other data has left it there. In all other cases the error is raised.
     """
     try:
         yield
@@ -69,10 +69,10 @@ def dropping_unpublished(folder: Path) -> Iterator[None]:
 
 
 def publish_data(folder: Path, manifest: Manifest) -> None:
-    """Writes data to the store that its folder mirrors; files that an interrupted attempt has written are skipped.
+    """Writes data to the store that its folder mirrors; skips files that an interrupted attempt has written.
 
     Raises:
-        MachineError: the store refuses or does not answer; the same call resumes.
+        MachineError: the store refuses or does not respond; repeating the call resumes.
     """
     if mirror.is_mirrored(folder):
         files: list[FileRecord] = [file for split in manifest.splits.values() for file in split.files()]
@@ -82,7 +82,7 @@ def publish_data(folder: Path, manifest: Manifest) -> None:
 
 
 def fetch_plan(partial: Path) -> None:
-    """Fetches the plan and what is next to it: the vocabularies."""
+    """Fetches the plan and the vocabularies."""
     names = [name for name in mirror.list_files(partial) if "/" not in name]
     with _errors_of(partial):
         mirror.fetch(*(partial / name for name in names), partial / WORK / PLAN_NAME)
@@ -105,7 +105,7 @@ def publish_shards(folders: Iterable[Path]) -> None:
 
 
 def fetch_digests(partial: Path) -> None:
-    """Fetches the digests that tasks have written, by which duplicates are found."""
+    """Fetches the digests that all tasks have written, to find duplicates."""
     names = [name for name in mirror.list_files(partial) if name.startswith(f"{WORK}/{DIGESTS}")]
     with _errors_of(partial):
         mirror.fetch(*(partial / name for name in names))

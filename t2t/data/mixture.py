@@ -1,4 +1,4 @@
-"""Batches of several problems: which of them an update is of, and its batches in one sequence.
+"""Mixes the batches of several problems into one sequence and chooses the problem of each update.
 
 Legend: P problems.
 """
@@ -18,31 +18,31 @@ class ProblemSchedule:
     """Picks the problem of each update: a pure function of the seed and the update's number.
 
     Args:
-        weights: (P,) how often each problem comes, in any unit; none below 0, some above.
+        weights: (P,) relative frequency of each problem, in any unit; none below 0, at least one above.
         seed: of the choice.
     """
 
     def __init__(self, weights: Any, seed: int):
         self.shares = np.asarray(weights, np.float64) / np.sum(weights)
-        """(P,) float64, how often each problem comes, as a fraction."""
+        """(P,) float64, fraction of the updates of each problem."""
         self._seed = seed
 
     def __call__(self, update: int) -> int:
-        """Returns the number of the problem, from 0, that an update is of."""
+        """Returns the index of the problem, from 0, of an update."""
         digest = hashlib.blake2b(f"problem {self._seed} {update}".encode(), digest_size=8).digest()
         drawn = int.from_bytes(digest) / 2**64
         return int(np.searchsorted(np.cumsum(self.shares[:-1]), drawn, side="right"))
 
 
 def shares_by_size(sizes: Any, temperature: float) -> np.ndarray:
-    """Returns size^(1/T) of each problem, (P,) float64: T 1 is by size, and the larger T, the more even."""
+    """Returns size^(1/T) of each problem, (P,) float64: proportional to size for T = 1, more even for larger T."""
     return np.asarray(sizes, np.float64) ** (1.0 / temperature)
 
 
 class MixedBatches(Iterator[tuple[Arrays, dict[str, Any]]]):
-    """Endless batches of several problems, all of an update of one problem, with the state that follows each.
+    """Endless batches of several problems, with the state that follows each.
 
-    An update takes `per_update` batches: micro-batches times replicas.
+    All batches of an update are of the same problem: `per_update` batches, which is micro-batches times replicas.
     """
 
     def __init__(self, batches: Mapping[str, TrainingBatches], schedule: ProblemSchedule, per_update: int):
@@ -58,7 +58,7 @@ class MixedBatches(Iterator[tuple[Arrays, dict[str, Any]]]):
         """Continues from a state.
 
         Raises:
-            UserError: it is not of these problems, or the data of one has no such window.
+            UserError: the state is not of these problems, or the data of one has no such window.
         """
         updates = state.get("updates")
         states: dict[str, Any] = {name: state.get(name) for name in self._batches}
@@ -74,12 +74,12 @@ class MixedBatches(Iterator[tuple[Arrays, dict[str, Any]]]):
         return batch, self.state()
 
     def skip(self) -> dict[str, Any]:
-        """Passes over a batch without reading it; returns the state after it."""
+        """Skips a batch without reading it; returns the state after it."""
         self._next_problem().skip()
         return self.state()
 
     def _next_problem(self) -> TrainingBatches:
-        """Returns the batches that the next one is of."""
+        """Returns the batches of the problem that the next batch is taken from."""
         problem = self._schedule(self._drawn // self._per_update + 1)
         self._drawn += 1
         return list(self._batches.values())[problem]

@@ -1,4 +1,4 @@
-"""Packed batches: rows of one length, each with as many examples one after the other as fit.
+"""Packed batches: rows of one length, each with several examples one after the other.
 
 Legend: N examples, F sequence features, O open rows, B rows of a batch, L their length.
 """
@@ -16,11 +16,11 @@ from t2t.specs.constants import TARGETS
 from t2t.specs.features import FeatureKind
 
 OPEN_ROWS = 64
-"""Rows that wait for more examples: with more of them less is padded, and each example takes longer to place."""
+"""Rows that are open for more examples: more rows mean less padding, but more time to place each example."""
 
 
 class PackedRows(FixedShapes):
-    """The one shape of packed batches: as many rows of L ids of each feature as make `batch_size` ids a side."""
+    """The only shape of packed batches: rows of L ids per feature, as many as make `batch_size` ids per side."""
 
     @classmethod
     def for_features(cls, names: Iterable[str], length: int, batch_size: int) -> "PackedRows":
@@ -30,9 +30,9 @@ class PackedRows(FixedShapes):
         return cls(names, ((length, others),), batch_size)
 
     def cut(self, indices: np.ndarray, lengths: Mapping[str, np.ndarray]) -> list[Batch]:
-        """Returns batches that hold each example once.
+        """Packs examples into batches, each example in exactly one.
 
-        `indices` and each of `lengths` are (N,); no length is above that of rows.
+        `indices` and each of `lengths` are (N,); no length is above that of the rows.
         """
         if not len(indices):
             return []
@@ -44,10 +44,10 @@ class PackedRows(FixedShapes):
 
 
 def best_fit(sizes_FN: np.ndarray, capacity: int) -> np.ndarray:
-    """Returns the row of each example, (N,) from 0 on: the fullest of the open rows in which it has room, or a new one.
+    """Returns the row of each example, (N,) from 0: the fullest open row that has room for it, or else a new one.
 
-    An example has a size for each feature, none above `capacity`, which a row has for each. Where no open row has room,
-    the fullest of `OPEN_ROWS` is closed.
+    Rows have room for `capacity` ids of each feature; no example has more. There are `OPEN_ROWS` open rows: to open a
+    new one, the fullest is closed.
     """
     free_FO = np.zeros((len(sizes_FN), OPEN_ROWS), np.int64)
     number_O = np.zeros(OPEN_ROWS, np.int64)
@@ -72,7 +72,7 @@ def pack_ids(
     """Returns packed ids and the position of each in its example, (B, L) int32 each, zeros after the last example.
 
     Args:
-        values: ids of all examples, end to end.
+        values: concatenated ids of all examples.
         lengths: (N,) of the examples.
         places: (N,) the row of each example, ascending.
         rows: B.
@@ -91,7 +91,7 @@ def pack_ids(
 def check_packing(
     reader: SplitReader, columns: Mapping[str, str], length: int, max_length: int | None, resized: Collection[str]
 ) -> None:
-    """Raises UserError where the examples of a split are no sequences of ids, or do not fit into rows of a length.
+    """Raises UserError if a feature is not a sequence of ids, or an example does not fit into a row of `length` ids.
 
     `columns`, `max_length` and `resized` are those of `TrainingBatches`.
     """

@@ -1,4 +1,4 @@
-"""Sizes that arrays are padded to where a program is compiled for each size."""
+"""Sizes to pad arrays to when a program is compiled for each size."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,9 @@ def padded_size(size: int, parts: int, least: int = 1) -> int:
     """Returns the size that an axis of this size is padded to.
 
     Args:
-        size: how long the axis is, at least 1.
-        parts: steps between sizes are such a part of the largest power of two below them; that bounds the padding.
+        size: length of the axis, at least 1.
+        parts: steps between sizes are this fraction, 1/parts, of the largest power of two below; that bounds the
+            padding.
         least: the shortest step.
 
     >>> [padded_size(size, parts=8, least=8) for size in (1, 8, 9, 64, 65, 130, 1000)]
@@ -21,5 +22,5 @@ def padded_size(size: int, parts: int, least: int = 1) -> int:
 
 
 def pad_to(array: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """Returns an array with zeros behind it, of these sizes."""
+    """Pads an array with zeros at the end of each axis to these sizes."""
     return np.pad(array, [(0, size - own) for size, own in zip(sizes, array.shape, strict=True)])

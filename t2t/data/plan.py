@@ -1,7 +1,7 @@
-"""The plan of a generation: what decides its bytes, its vocabularies, and how many shards each split has.
+"""The plan of a generation: everything that determines its bytes, its vocabularies, and the number of shards.
 
-It is written first, into the folder in which data are made. Who makes a shard goes by it, whichever process and machine
-that is, and an interrupted generation is resumed if its plan is still the one asked for.
+It is written first, into the work folder. Every process and machine that makes a shard follows it, and an interrupted
+generation is resumed if its plan is still the requested one.
 """
 
 import contextlib
@@ -31,12 +31,12 @@ from t2t.text.vocabulary_files import VocabularyFile
 PLAN_NAME = "plan.json"
 
 WORK = "work"
-"""Name of the folder, in that of the data, of what is not part of the finished data: plan, shards, caches."""
+"""Name of the subfolder for files that are not part of the finished data: plan, shards, caches."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Identity:
-    """What decides the bytes of generated data."""
+    """Everything that determines the bytes of generated data."""
 
     problem: str
     settings: dict[str, Any]
@@ -45,7 +45,7 @@ class Identity:
     seed: int
     raw_files: dict[str, RawFile]
     code: str
-    """sha256 of the files that the problem's classes are written in: a plug-in that is corrected makes other data."""
+    """sha256 of the source files of the problem's classes: a changed plug-in makes other data."""
     most_examples: int = MOST_EXAMPLES
     most_bytes: int = MOST_BYTES
     written_by: str = t2t.__version__
@@ -53,7 +53,7 @@ class Identity:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a generation goes by."""
+    """What all processes of a generation follow."""
 
     identity: Identity
     spec: ProblemSpec
@@ -63,7 +63,7 @@ class Plan:
 
     @property
     def order(self) -> list[str]:
-        """The splits, training last: what is wrong with small ones shows before the hours that it can take."""
+        """The splits, training last, as it can take hours: errors in the small splits show first."""
         return sorted(self.shards, key=lambda split: split == TRAIN)
 
     def every_shard(self) -> list[tuple[str, int]]:
@@ -72,7 +72,7 @@ class Plan:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """sha256 of the plan; the record of a shard has it, so that shards of another plan are not used."""
+        """sha256 of the plan; recorded with each shard, so that shards of another plan are not used."""
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,15 +96,15 @@ def identify(
     most_bytes: int = MOST_BYTES,
     trusted: Mapping[str, RawFile] | None = None,
 ) -> Identity:
-    """Returns the identity of the data that a problem would give now.
+    """Returns the identity of the data that a problem would generate now.
 
     Args:
-        problem: as it was constructed, before its code changes any of it.
+        problem: as it was constructed, before its code changes any attribute.
         tmp_dir: folder of raw files.
-        seed: of everything that chance decides.
+        seed: of all randomness.
         most_examples: examples in one file of the data.
         most_bytes: bytes of values in one file of the data.
-        trusted: raw files that are known: one of the same path and size is taken for the same and not read.
+        trusted: known raw files; a file of the same path and size is assumed to be unchanged and not read.
     """
     files = problem.raw_files(tmp_dir)
     known = {name: file for name, file in (trusted or {}).items() if _has_same_size(files.get(name), file)}
@@ -123,10 +123,10 @@ def identify(
 
 
 def count_shards(problem: Problem, split: str, source: Source) -> int:
-    """Returns `Problem.shards`, checked.
+    """Returns the checked result of `Problem.shards`.
 
     Raises:
-        UserError: it is no number of shards.
+        UserError: it is not an integer of 1 or more.
     """
     shards = problem.shards(split, source)
     if not isinstance(shards, int) or isinstance(shards, bool) or shards < 1:
@@ -138,7 +138,7 @@ def count_shards(problem: Problem, split: str, source: Source) -> int:
 
 
 def write_plan(folder: Path, plan: Plan) -> None:
-    """Writes a plan into the folder in which data are made.
+    """Writes a plan into the folder in which data is generated.
 
     Raises:
         MachineError: the disk is full, or the place is not writable.
@@ -148,14 +148,14 @@ def write_plan(folder: Path, plan: Plan) -> None:
 
 
 def read_plan(folder: Path) -> Plan | None:
-    """Returns the plan in the folder in which data are made; None where there is none that can be used."""
-    with contextlib.suppress(OSError, UserError, ValueError):  # what is damaged is made again
+    """Returns the plan in the folder in which data is generated; None if there is no usable one."""
+    with contextlib.suppress(OSError, UserError, ValueError):  # a damaged plan is made again
         return read_record(Plan, read_sealed(folder / WORK / PLAN_NAME))
     return None
 
 
 def describe_differences(asked: Identity, found: Identity) -> str:
-    """Returns what differs between the identities of two generations, for a message; nothing where nothing does."""
+    """Describes the differences between two identities, for a message; empty if there are none."""
     one, other = (_flat(dataclasses.asdict(identity)) for identity in (asked, found))
     names = [name for name in sorted(one | other) if one.get(name) != other.get(name)]
     return "; ".join(f"{name}: {asked_and_found(one.get(name, 'none'), other.get(name, 'none'))}" for name in names)
@@ -174,7 +174,7 @@ def _digest_code(cls: type) -> str:
 
 
 def _flat(plain: Any, name: str = "") -> dict[str, str]:
-    """Returns the values of nested dicts as JSON, by their names with dots between them."""
+    """Flattens nested dicts: returns the values as JSON, by keys joined with dots."""
     if not isinstance(plain, dict):
         return {name: json.dumps(plain)}
     parts = (_flat(value, f"{name}.{key}" if name else key) for key, value in plain.items())

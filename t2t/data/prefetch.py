@@ -9,13 +9,14 @@ T = TypeVar("T")
 
 
 class Prefetch(Generic[T]):
-    """Runs an iterator ahead of its reader, in a thread. A context manager; or call `close`.
+    """Runs an iterator ahead of its reader, in a thread. Use it as a context manager, or call `close`.
 
-    It yields what the iterator yields: a state that travels with each item is exact, however far ahead the thread is.
+    It yields the items of the iterator unchanged: a state that comes with an item is exact, however far ahead the
+    thread is.
 
     Args:
-        source: read by the thread alone from here on.
-        depth: items that wait at most.
+        source: from here on only the thread may read it.
+        depth: most items that wait in the queue.
     """
 
     def __init__(self, source: Iterator[T], depth: int = 4):
@@ -33,8 +34,8 @@ class Prefetch(Generic[T]):
         """Returns the next item.
 
         Raises:
-            StopIteration: the source has ended, or this was closed.
-            BaseException: what the source raised.
+            StopIteration: the source has ended, or the prefetch was closed.
+            BaseException: any exception that the source raised.
         """
         if self._end is None:
             item, self._end = self._queue.get()
@@ -43,7 +44,7 @@ class Prefetch(Generic[T]):
         return item
 
     def close(self) -> None:
-        """Ends the thread and throws away what waits."""
+        """Ends the thread and discards the waiting items."""
         self._stop.set()
         self._thread.join()
         self._end = self._end or StopIteration()

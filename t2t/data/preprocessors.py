@@ -1,9 +1,9 @@
-"""The step between reading and batching: training examples of one epoch, changed by a problem's preprocessors.
+"""The step between reading and batching: applies a problem's preprocessors to the training examples of an epoch.
 
-What becomes of an example is a pure function of (seed, epoch, example): it depends neither on its batch nor on what was
+The result for an example is a pure function of (seed, epoch, example): it depends neither on its batch nor on what was
 read before.
 
-Letters: N examples asked for, B rows of a batch, L its padded length.
+Letters: N requested examples, B rows of a batch, L its padded length.
 """
 
 import hashlib
@@ -20,13 +20,13 @@ from t2t.specs.constants import INPUTS, TARGETS
 
 
 class PreprocessedReader(SplitReader):
-    """A split as some examples of one epoch are learnt from; what no preprocessor names is read as it is stored.
+    """A split with its examples preprocessed for one epoch; features that no preprocessor names are read as stored.
 
-    Those that change lengths come first, when lengths are asked for, and what they give is kept. The others come when
-    an example is read.
+    Preprocessors that change lengths run first, when lengths are requested, and their results are kept. The others run
+    when an example is read.
 
     Raises:
-        UserError: a preprocessor of a feature that is not stored.
+        UserError: a preprocessor names a feature that is not stored.
     """
 
     def __init__(self, reader: SplitReader, preprocessors: Sequence[Preprocessor], seed: int, epoch: int):
@@ -46,7 +46,7 @@ class PreprocessedReader(SplitReader):
                 )
 
     def lengths(self, feature: str, indices: np.ndarray | None = None) -> np.ndarray:
-        """Returns the lengths, (N,) int32, of the examples asked for, or of all."""
+        """Returns the lengths, (N,) int32, of the examples at `indices`, or of all."""
         if feature not in self._resized:
             return self._stored.lengths(feature, indices)
         numbers = range(len(self)) if indices is None else indices.tolist()
@@ -59,7 +59,8 @@ class PreprocessedReader(SplitReader):
         """Reads examples, see `SplitReader.read`.
 
         Raises:
-            UserError: a preprocessor has made what the feature cannot hold.
+            UserError: a preprocessor returned values that the feature does not allow, or changed lengths without
+                `changes_lengths`.
         """
         steps, names = self._steps_of(feature)
         if not steps and feature not in self._resized:
@@ -79,7 +80,7 @@ class PreprocessedReader(SplitReader):
         return column.values, lengths
 
     def _steps_of(self, feature: str) -> tuple[list[tuple[int, Preprocessor]], set[str]]:
-        """Returns the preprocessors on which a feature hangs when it is read, and all features that they see."""
+        """Returns the preprocessors that a feature depends on when it is read, and all features that they use."""
         steps: list[tuple[int, Preprocessor]] = []
         names = {feature}
         for step in reversed(self._keeping):
@@ -89,7 +90,7 @@ class PreprocessedReader(SplitReader):
         return steps, names
 
     def _changed(self, example: Example, number: int, steps: Sequence[tuple[int, Preprocessor]]) -> Example:
-        """Returns an example after some preprocessors, each with its place in the problem's list."""
+        """Applies some preprocessors, each given with its position in the problem's list, to an example."""
         for place, preprocessor in steps:
             seen = {name: example[name] for name in preprocessor.features}
             example = example | preprocessor(seen, generator_of(*self._key, number, place))
@@ -109,10 +110,10 @@ class PreprocessedReader(SplitReader):
 
 
 def mask_rows(arrays: Example, indices: np.ndarray, masking: TokenMasking, seed: int, epoch: int) -> None:
-    """Masks the rows of a batch, see `Problem.masking`: each by a function of (seed, epoch, example).
+    """Masks the rows of a batch in place, see `Problem.masking`; each row is a function of (seed, epoch, example).
 
     Args:
-        arrays: the batch, which is changed: `targets` and `inputs`, (B, L) int32, the same except for the padding.
+        arrays: the batch: `targets` and `inputs`, (B, L) int32, are equal except for the padding.
         indices: the examples of its first rows; the others are empty.
         masking: hides tokens.
         seed: of the run.
@@ -126,7 +127,7 @@ def mask_rows(arrays: Example, indices: np.ndarray, masking: TokenMasking, seed:
 
 
 def generator_of(seed: int, epoch: int, example: int, place: int | str) -> np.random.Generator:
-    """Returns the generator of one preprocessor, by its place in the list, for one example in one epoch."""
+    """Returns the generator of one preprocessor, given by its position in the list, for one example in one epoch."""
     digest = hashlib.blake2b(f"preprocessor/{seed}/{epoch}/{example}/{place}".encode(), digest_size=16).digest()
     return np.random.default_rng(int.from_bytes(digest))
 

@@ -1,4 +1,4 @@
-"""What decides a problem's data besides chance, and whether data that is there was made by the same."""
+"""The settings that determine a problem's data, and the check that existing data was made with the same settings."""
 
 import enum
 import hashlib
@@ -17,35 +17,35 @@ _DECLARED = (
     "vocab_kind", "vocab_size", "vocabulary", "shared_vocabulary", "class_labels", "max_length", "max_audio_seconds",
     "sample_rate", "image_shape", "image_fit",
 )  # fmt: skip
-"""Attributes that data of the first versions remembers already."""
+"""Attributes that are recorded even in data of the first versions."""
 
 _NOT_OF_DATA = (
     "name", "options", "encoders", "metrics", "finishes", "continuation_mark", "chunk_size", "home", "instead",
     "line_form", "folders", "places", "file_sides", "output_suffix",
 )  # fmt: skip
-"""Attributes on which data does not depend: names, what is done with outputs, where raw files are looked for.
+"""Attributes that do not affect the data: names, handling of outputs, places of raw files.
 
-Options and vocabularies are remembered by themselves."""
+Options and vocabularies are recorded separately."""
 
 _LANGUAGES = ("source_language", "target_language")
-"""Settings that may be given to data that has none yet: scores go by them."""
+"""Settings that may be added to data without them, as scores depend on them."""
 
 _LONGEST = 200
-"""Characters of a setting as JSON; a longer one is known by its digest."""
+"""Longest setting, in characters of JSON, that is recorded in full; longer ones are recorded as digests."""
 
 _NOTHING = object()
 
 
 def settings_of(problem: Problem) -> dict[str, Any]:
-    """Returns, as plain JSON, the options that a user set, and what data of all versions remembers of the problem."""
+    """Returns, as plain JSON, the options that a user set and the attributes that data of all versions records."""
     found = {name: _brief(getattr(problem, name)) for name in _DECLARED if hasattr(problem, name)}
     return json.loads(json.dumps(found | problem.options.of_data(), default=str))
 
 
 def declared_by(problem: Problem) -> dict[str, Any]:
-    """Returns, as plain JSON, the other public attributes of a problem that are plain values: sizes, names, languages.
+    """Returns, as plain JSON, the other public attributes of a problem with plain values: sizes, names, languages.
 
-    Its data may depend on each of them but those that are known to be of something else.
+    Its data may depend on any of them; attributes that are known not to affect it are left out.
     """
     cls = type(problem)
     names = [name for name in dir(problem) if not name.startswith("_") and name not in (*_DECLARED, *_NOT_OF_DATA)]
@@ -55,7 +55,7 @@ def declared_by(problem: Problem) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a value as JSON has it; `_NOTHING` for what is no plain value."""
+    """Converts a value to plain JSON; returns `_NOTHING` if that is not possible."""
     if isinstance(value, enum.Enum):
         value = value.value
     if value is None or isinstance(value, bool | int | float | str):
@@ -70,7 +70,7 @@ def _plain(value: Any) -> Any:
 
 
 def _digest(value: Any) -> Any:
-    """Stands in for a long value by its digest."""
+    """Replaces a long value by its digest."""
     text = json.dumps(value, sort_keys=True)
     if len(text) <= _LONGEST:
         return value
@@ -78,7 +78,7 @@ def _digest(value: Any) -> Any:
 
 
 def _brief(value: Any) -> Any:
-    """Stands in for a long list by its digest, as the first versions do."""
+    """Replaces a long list by its digest, in the format of the first versions."""
     if not isinstance(value, tuple | list) or len(value) <= 20:
         return value
     return f"{len(value)} entries, sha256 {_sha256(json.dumps(value, default=str))}"
@@ -91,20 +91,20 @@ def _sha256(text: str) -> str:
 def check_matches(
     manifest: Manifest, folder: Path, problem: Problem, seed: int | None = None, is_known: bool = False
 ) -> None:
-    """Refuses data that another problem, vocabulary, option, setting or seed made.
+    """Refuses data that was made by another problem, vocabulary, option, setting or seed.
 
-    An option that is a file may name another one that holds the same: files can move. A setting that data of another
-    version of the code does not know, or that is new to it, tells nothing. A language may be given to data without one.
+    An option may name another file with the same content: files can move. Declared settings that only the data or only
+    the problem has, because the versions of the code differ, are ignored. A language may be given to data without one.
 
     Args:
-        manifest: what the folder holds.
+        manifest: of the data in the folder.
         folder: for the message.
-        problem: what is asked for; a variant (`_rev`, `_copy`) matches the data of its base.
-        seed: of the generator; None where any will do.
-        is_known: the data are known to be those that are wanted, so that files need not be there any more.
+        problem: the requested problem; a variant (`_rev`, `_copy`) matches the data of its base.
+        seed: of the generator; None to accept any.
+        is_known: whether the data is known to be the right one, so that its raw files need not exist any more.
 
     Raises:
-        UserError: something differs; the message says what, asked and found.
+        UserError: something differs; the message lists the requested and the found values.
     """
     asked = settings_of(problem) | {"problem": problem.data_name}
     found = manifest.settings | {"problem": manifest.problem}
@@ -134,7 +134,7 @@ def check_matches(
 
 
 def _has_moved(manifest: Manifest, asked: Any, found: Any, is_known: bool) -> bool:
-    """Returns whether the paths that are asked for are of the files that lay elsewhere when data was made from them."""
+    """Returns whether the requested paths are those of the recorded files, moved since the data was made."""
     if not all(isinstance(names, str) and names for names in (asked, found)):
         return False
     paths, before = named_files(asked), named_files(found)

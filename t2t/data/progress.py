@@ -1,24 +1,24 @@
-"""Progress of data generation: one bar, or row of lines, for each thing that it reads."""
+"""Progress of data generation: one bar, or series of log lines, for each split or vocabulary that is read."""
 
 from t2t.files.progress import Progress
 
 
 class ReadingProgress:
-    """Shows how many examples of a split, or of what a vocabulary is learnt from, have been read."""
+    """Shows how many examples have been read of a split, or for a vocabulary."""
 
     def __init__(self) -> None:
         self._shown: Progress | None = None
         self._what = ""
 
     def show(self, what: str, read: int) -> None:
-        """Moves the count of what is read (a split, or `vocabulary`) to the number of its examples read so far."""
+        """Sets the count of `what` (a split, or `vocabulary`) to the number of examples read so far."""
         if self._shown is None or what != self._what:
             self.close()
             self._what, self._shown = what, Progress(what, "examples")
         self._shown.move_to(read)
 
     def close(self) -> None:
-        """Leaves the bar as it is."""
+        """Ends the current bar."""
         if self._shown is not None:
             self._shown.close()
             self._shown = None

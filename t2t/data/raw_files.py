@@ -1,8 +1,9 @@
-"""What the raw files of generated data held, so that data of other contents is noticed under the same paths.
+"""Records the contents of the raw files of generated data, so that changed files under the same paths are noticed.
 
-A file is known by its size and the sha256 of all of it. Its time of change says too little: a copy has another one, and
-tools can keep an old one; parts of a file say too little, since corpora are mended in their middles. Reading it all
-costs about a second a gigabyte, as checking the generated data does, and only where data is asked to be generated.
+A file is identified by its size and the sha256 of its whole content. The modification time is not reliable: a copy has
+another one, and tools can keep an old one. A digest of parts is not enough either: corpora are corrected in the middle.
+Reading everything takes about a second per gigabyte, as checking the generated data does, and happens only when data is
+generated.
 """
 
 import dataclasses
@@ -16,7 +17,7 @@ from t2t.files.paths import address_of
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RawFile:
-    """What one raw file was when data was made from it."""
+    """A raw file at the time when data was made from it."""
 
     path: str
     bytes: int
@@ -24,7 +25,7 @@ class RawFile:
 
 
 def describe_raw_files(files: Mapping[str, Path]) -> dict[str, RawFile]:
-    """Returns what files hold, by the names that the problem gives them; those that are not there are left out.
+    """Returns the records of files, by the names that the problem gives them; missing files are left out.
 
     Raises:
         UserError: a file cannot be read.
@@ -33,7 +34,7 @@ def describe_raw_files(files: Mapping[str, Path]) -> dict[str, RawFile]:
 
 
 def check_raw_files(recorded: Mapping[str, RawFile], files: Mapping[str, Path], folder: Path) -> None:
-    """Refuses data that was made when a raw file held something else; files that are gone do not matter.
+    """Refuses data if the content of a raw file has changed since it was made; missing files are ignored.
 
     Raises:
         UserError: the message names every file that differs.
@@ -48,7 +49,7 @@ def check_raw_files(recorded: Mapping[str, RawFile], files: Mapping[str, Path], 
 
 
 def has_same_content(path: Path, recorded: RawFile) -> bool:
-    """Returns whether there is a file that holds what a raw file held, wherever that lay.
+    """Returns whether a file exists and has the content of a recorded one, whatever its path was.
 
     Raises:
         UserError: the file cannot be read.
@@ -57,7 +58,7 @@ def has_same_content(path: Path, recorded: RawFile) -> bool:
 
 
 def recorded_path(path: Path) -> str:
-    """Returns a path as a `RawFile` has it: of an object store its address."""
+    """Returns a path as a `RawFile` records it: the address of a file of an object store."""
     return address_of(path) or str(path)
 
 

@@ -1,6 +1,6 @@
-"""Reading a split at random: memory maps and gathers, no loop over examples.
+"""Random access to a split: memory maps and gathers, without loops over examples.
 
-Letters: N examples asked for, L items in the longest of them.
+Letters: N requested examples.
 """
 
 from collections.abc import Mapping
@@ -18,17 +18,17 @@ from t2t.specs.features import FeatureSpec
 
 
 class SplitReader:
-    """One split of generated data. Opening it checks that each file has the size that the manifest says.
+    """One split of generated data. Opening it checks the size of each file against the manifest.
 
     Raises:
-        UserError: no such split, or a file is missing, of another size, or no array.
+        UserError: there is no such split, or a file is missing, of another size, or not a valid array.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, split: str):
         record = manifest.split(split)
         self.folder, self.split, self.problem = Path(folder), split, manifest.problem
         self.features: dict[str, FeatureSpec] = dict(manifest.spec.features)
-        """Stored feature name to what it is made of."""
+        """Stored feature name to its spec."""
         self.longest: dict[str, int] = {name: totals.longest for name, totals in record.columns.items()}
         """Most items of a feature in one example."""
         self._record = record
@@ -48,7 +48,7 @@ class SplitReader:
         return self.features[feature].kind in SEQUENCES
 
     def lengths(self, feature: str, indices: np.ndarray | None = None) -> np.ndarray:
-        """Returns the lengths, (N,) int32, of the examples asked for, or of all."""
+        """Returns the lengths, (N,) int32, of the examples at `indices`, or of all."""
         if indices is None:
             return np.concatenate([np.diff(offsets[feature]) for offsets in self._offsets]).astype(np.int32)
         lengths = np.empty(len(indices), np.int32)
@@ -65,7 +65,7 @@ class SplitReader:
             feature: stored name.
 
         Returns:
-            Values end to end, (sum of lengths, *item_shape) in the stored dtype, and lengths, (N,) int32.
+            Concatenated values, (sum of lengths, *item_shape) in the stored dtype, and lengths, (N,) int32.
         """
         indices = np.asarray(indices)
         if len(self._record.shards) == 1:
@@ -84,11 +84,11 @@ class SplitReader:
         return values, lengths
 
     def single(self, indices: np.ndarray, feature: str) -> np.ndarray:
-        """Reads examples of a feature that is one item each (label, image): (N, *item_shape)."""
+        """Reads examples of a feature with one item each (label, image): (N, *item_shape), in the batch dtype."""
         return self.read(indices, feature)[0].astype(batch_dtype(self.features[feature]), copy=False)
 
     def texts(self, feature: str, limit: int | None = None) -> list[str] | None:
-        """Returns the raw text of the first `limit` examples, or of all; None where the ids say all of it."""
+        """Returns the raw text of the first `limit` examples, or of all; None if none is stored: the ids say it all."""
         file = self._record.texts.get(feature)
         return read_texts(self.folder / file.name, limit) if file else None
 
@@ -101,7 +101,7 @@ class SplitReader:
         verify_files(self.folder, self._record.files())
 
     def _by_shard(self, indices: np.ndarray):
-        """Yields shard number, the rows that lie in it, (n,), and their places in it, (n,)."""
+        """Yields the shard number, the rows of `indices` that lie in it, (n,), and their indices in it, (n,)."""
         if len(self._record.shards) == 1:
             yield 0, slice(None), indices
             return
@@ -125,7 +125,7 @@ class SplitReader:
             raise UserError(f"{path} is corrupt ({one_line(error)}); {REMEDY}") from error
 
     def _checked(self, record: FileRecord) -> Path:
-        """Returns the path of a file, which is there and has the size that the manifest says."""
+        """Returns the path of a file after checking that it exists and has the size in the manifest."""
         path = self.folder / record.name
         check_inside(self.folder, path)
         try:
@@ -139,7 +139,7 @@ class SplitReader:
         return path
 
     def _check_shapes(self, number: int, shard: ShardRecord) -> None:
-        """Offsets must cover the values, or a corrupt header would show as a crash much later."""
+        """Raises UserError unless offsets and values fit; else a corrupt header would cause a crash much later."""
         for name, spec in self.features.items():
             offsets, values = self._offsets[number][name], self._values[number][name]
             fits = offsets.shape == (shard.examples + 1,) and values.shape[1:] == item_shape(spec)
@@ -151,10 +151,10 @@ class SplitReader:
 
 
 def checked_columns(reader: SplitReader, columns: Mapping[str, str] | None) -> dict[str, str]:
-    """Returns feature name to stored feature name; None stands for all features under their own names.
+    """Returns feature name to stored feature name; if `columns` is None, all features under their own names.
 
     Raises:
-        UserError: no such stored feature.
+        UserError: the data has no such feature.
     """
     columns = dict(columns) if columns is not None else {name: name for name in reader.features}
     for stored in columns.values():
@@ -167,5 +167,5 @@ def checked_columns(reader: SplitReader, columns: Mapping[str, str] | None) -> d
 
 
 def sequences_of(reader: SplitReader, columns: Mapping[str, str]) -> dict[str, str]:
-    """Returns those of the columns that are sequences."""
+    """Returns the columns that are sequences."""
     return {name: stored for name, stored in columns.items() if reader.is_sequence(stored)}

@@ -8,16 +8,16 @@ _ROUNDS = 6
 
 
 class Permutation:
-    """A pseudo-random bijection of [0, n) that is computed where it is asked, never stored.
+    """A pseudo-random permutation of [0, n), computed on demand and never stored.
 
-    A balanced Feistel network (Luby and Rackoff 1988, "How to construct pseudorandom permutations") permutes the next
-    power of four; results outside [0, n) are sent through it again until they fall inside (cycle walking, Black and
-    Rogaway 2002, "Ciphers with arbitrary finite domains", section 3). The domain is under four times n, so four passes
-    are expected at most. The round function is the finalizer of SplitMix64 (Steele, Lea and Flood 2014, figure 16).
+    A balanced Feistel network (Luby and Rackoff 1988, "How to construct pseudorandom permutations") permutes [0, m),
+    where m is the next power of four; results outside [0, n) pass through it again until they fall inside (cycle
+    walking, Black and Rogaway 2002, "Ciphers with arbitrary finite domains", section 3). Since m < 4 n, at most four
+    passes are expected. The round function is the finalizer of SplitMix64 (Steele, Lea and Flood 2014, figure 16).
 
     Args:
         n: size of the domain, at least 1.
-        key: what the order depends on, e.g. seed and epoch; integers or short strings.
+        key: determines the permutation, e.g. seed and epoch; integers or short strings.
     """
 
     def __init__(self, n: int, *key: int | str):
@@ -31,14 +31,14 @@ class Permutation:
         self._round_keys = np.frombuffer(digest, dtype="<u8").astype(np.uint64)
 
     def __call__(self, positions: np.ndarray) -> np.ndarray:
-        """Returns where positions go: integers in [0, n), of any shape, to int64 of the same shape."""
+        """Maps positions, integers in [0, n) of any shape, to int64 of the same shape."""
         values = self._pass(np.asarray(positions).astype(np.uint64))
         while (outside := values >= self.n).any():
             values[outside] = self._pass(values[outside])
         return values.astype(np.int64)
 
     def inverse(self, images: np.ndarray) -> np.ndarray:
-        """Returns the positions that go to these: integers in [0, n), of any shape, to int64 of the same shape."""
+        """Inverts `__call__`: maps integers in [0, n) of any shape to positions, int64 of the same shape."""
         values = self._pass_back(np.asarray(images).astype(np.uint64))
         while (outside := values >= self.n).any():
             values[outside] = self._pass_back(values[outside])
@@ -64,12 +64,12 @@ def _mix(x: np.ndarray) -> np.ndarray:
 
 
 class WindowedOrder:
-    """The order of each epoch, cut into windows of nearly equal size.
+    """The order of the examples in each epoch, cut into windows of nearly equal size.
 
     Args:
         n: number of examples.
         seed: of the run.
-        window: examples in a window, about: at least half and at most one and a half times as many, or all.
+        window: approximate number of examples in a window; the real one is half to one and a half times as many, or n.
     """
 
     def __init__(self, n: int, seed: int, window: int):
@@ -83,9 +83,9 @@ class WindowedOrder:
         return self._permutation(epoch)(np.arange(start, stop))
 
     def windows_of(self, epoch: int, examples: np.ndarray) -> np.ndarray:
-        """Returns the window of an epoch in which each example lies, (rows,) int64 both."""
+        """Returns the window in which each example lies in an epoch; `examples` and the result are (rows,) int64."""
         positions = self._permutation(epoch).inverse(examples)
-        # the last window whose first position, floor(n * window / windows), is not behind it
+        # the last window whose first position, floor(n * window / windows), is not after this position
         found: np.ndarray = ((positions + 1) * self.windows - 1) // self._n
         return found
 
@@ -93,7 +93,7 @@ class WindowedOrder:
         return Permutation(self._n, "epoch", self._seed, epoch)
 
     def shuffled(self, items: list, epoch: int, window: int) -> list:
-        """Returns the batches of a window in the order in which they are learnt from."""
+        """Returns the batches of a window in the order of training."""
         if not items:
             return []
         order = Permutation(len(items), "window", self._seed, epoch, window)(np.arange(len(items)))

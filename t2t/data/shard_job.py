@@ -1,7 +1,7 @@
-"""Making one shard of a split: reading, encoding and writing it, all of it or nothing.
+"""Makes one shard of a split, all or nothing: reads, encodes and writes it.
 
-A shard is a folder of its own, `work/train-00003/`, which is written aside and renamed: its files, and last a sealed
-record of them. What has a record of the same plan is not made again.
+Each shard has a folder, e.g. `work/train-00003/`, which is written under a temporary name and then renamed. It holds
+the shard's files and, written last, a sealed record of them. A shard with a record of the same plan is not made again.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ Encode = Callable[[Iterable[Sample], str, Vocabularies], Iterator[Chunk]]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShardResult:
-    """What a shard holds and what was counted while it was made."""
+    """The contents of a shard, and the counts made while generating it."""
 
     plan: str
     """Fingerprint of the plan."""
@@ -42,12 +42,12 @@ class ShardResult:
     shard: int
     """Its number, from 0."""
     examples: int
-    """How many it holds."""
+    """Their number."""
     columns: dict[str, ColumnTotals]
     files: list[ShardRecord]
-    """Its examples in files, named as in data of this shard alone."""
+    """The files of its examples, named as if this shard were the whole split."""
     texts: dict[str, TextsRecord]
-    """By feature, the raw text of a split that outputs are scored on."""
+    """By feature, the raw text; for dev and test splits only."""
     counts: Counts
 
     def all_files(self) -> list[FileRecord]:
@@ -56,17 +56,17 @@ class ShardResult:
 
 
 def seed_of(seed: int, use: str) -> int:
-    """Returns the seed of one use of chance (a split, the vocabulary), the same on every machine and Python."""
+    """Returns the seed for one random generator (of a split, the vocabulary), the same on every machine and Python."""
     return int.from_bytes(hashlib.sha256(f"{seed}/{use}".encode()).digest()[:8], "big")
 
 
 def shard_folder(folder: Path, split: str, shard: int) -> Path:
-    """Returns where a finished shard lies in the folder in which data are made."""
+    """Returns the folder of a finished shard, inside that in which data is generated."""
     return folder / WORK / f"{split}-{shard:05d}"
 
 
 def finished_shard(plan: Plan, folder: Path, split: str, shard: int) -> ShardResult | None:
-    """Returns the record of a shard that was made by this plan, None where there is none or its files are not there."""
+    """Returns the record of a shard that was made by this plan; None if there is none or its files are missing."""
     result = read_finished(ShardResult, plan, shard_folder(folder, split, shard))
     return result if result and (result.split, result.shard) == (split, shard) else None
 
@@ -89,9 +89,9 @@ def generate_shard(
         problem: what is generated; it is not changed.
         split: one of the plan's.
         shard: its number, from 0.
-        folder: in which data are made; it holds the plan and the vocabularies.
+        folder: in which data is generated; it holds the plan and the vocabularies.
         tmp_dir: folder of raw files.
-        encode: encodes the samples; None for this process.
+        encode: encodes the samples; None to encode in this process.
         progress: called now and then with the number of samples read.
 
     Raises:
@@ -126,7 +126,7 @@ def open_problem(plan: Plan, problem: Problem, folder: Path) -> Problem:
 
 
 def shard_source(plan: Plan, split: str, shard: int, folder: Path, tmp_dir: Path) -> Source:
-    """Returns what the samples of a shard are made from."""
+    """Returns the source of a shard's samples."""
     shards = plan.shards[split]
     use = split if shards == 1 else f"{split}/{shard}"
     rng = random.Random(seed_of(plan.identity.seed, use))
@@ -134,7 +134,7 @@ def shard_source(plan: Plan, split: str, shard: int, folder: Path, tmp_dir: Path
 
 
 def check_plan(plan: Plan, folder: Path) -> None:
-    """Raises UserError where a folder in which data are made does not hold this plan any more."""
+    """Raises UserError if the folder in which data is generated no longer holds this plan."""
     found = read_plan(folder)
     if found is None or found.fingerprint != plan.fingerprint:
         raise UserError(
@@ -151,7 +151,7 @@ def _counted(chunks: Iterator[Chunk], tally: SplitTally, progress: Callable[[int
 
 
 def _judged(chunks: Iterator[Chunk], tally: SplitTally, problem: Problem) -> Iterator[Chunk]:
-    """Ends a generation whose training data is mostly unfit early: all of it may take hours."""
+    """Raises UserError early if most training data is unfit so far: the whole may take hours."""
     for chunk in chunks:
         yield chunk
         if (counts := tally.counts()).judged >= ENOUGH_TO_JUDGE:
@@ -175,7 +175,7 @@ def _write_chunks(plan: Plan, split: str, chunks: Iterator[Chunk], written: Path
 
 @contextlib.contextmanager
 def errors_of_shard(plan: Plan, split: str, shard: int) -> Iterator[None]:
-    """Says of which shard an error is, where a split has several: samples are counted from its first."""
+    """Adds the shard to the messages of errors if a split has several: samples are counted within the shard."""
     try:
         yield
     except UserError as error:

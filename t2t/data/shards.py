@@ -1,6 +1,6 @@
-"""Writing the shards of a split: for each feature a .npy file of values end to end and one of offsets into it.
+"""Writes the shards of a split: for each feature a .npy file of concatenated values and one of offsets into it.
 
-`.npy` because numpy maps it into memory: reading scattered examples is one gather a feature, in any Python with numpy.
+`.npy` because numpy can memory-map it: scattered examples are read with one gather per feature.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ class ShardWriter:
         self.examples = 0
 
     def write(self, columns: dict[str, Column]) -> None:
-        """Appends examples; those of one call go to one shard unless they are more than it holds.
+        """Appends examples; those of one call go to the same shard, unless they are more than one shard can hold.
 
         Raises:
             MachineError: the disk is full, or the folder is not writable.
@@ -81,7 +81,7 @@ class ShardWriter:
         return totals, [self._rename(number, shard) for number, shard in enumerate(self._shards)]
 
     def close(self) -> None:
-        """Closes what is open without finishing it."""
+        """Closes the open files without finishing them."""
         if self._open is not None:
             self._open.abandon()
             self._open = None
@@ -169,7 +169,7 @@ class NpyFile:
 
     def abandon(self) -> None:
         """Closes the file without finishing it."""
-        with contextlib.suppress(OSError):  # what could not be written is thrown away anyway
+        with contextlib.suppress(OSError):  # a failed flush does not matter: the file is discarded
             self._file.close()
 
     def _write_header(self) -> None:

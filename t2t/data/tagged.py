@@ -11,7 +11,7 @@ from t2t.data.reader import SplitReader
 
 
 class TaggedReader(SplitReader):
-    """A split in which one stored feature has ids before and behind each sequence, so that lengths count them.
+    """A split in which ids are added before and behind each sequence of one stored feature; lengths include them.
 
     Args:
         reader: of the split.
@@ -28,7 +28,7 @@ class TaggedReader(SplitReader):
         self.longest = {**reader.longest, feature: reader.longest[feature] + self._added}
 
     def lengths(self, feature: str, indices: np.ndarray | None = None) -> np.ndarray:
-        """Returns the lengths, (N,) int32, of the examples asked for, or of all."""
+        """Returns the lengths, (N,) int32, of the examples at `indices`, or of all."""
         lengths = self._untagged.lengths(feature, indices)
         return lengths + self._added if feature == self._tagged else lengths
 

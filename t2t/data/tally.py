@@ -1,4 +1,4 @@
-"""Counts of examples while they are generated: what was dropped, mended or unknown, and whether too much was."""
+"""Counts made while examples are generated: dropped, repaired or with unknown words; and the check of these counts."""
 
 import dataclasses
 from collections import Counter, deque
@@ -12,34 +12,34 @@ from t2t.errors import UserError
 from t2t.problems.base import Problem, Sample
 
 WORTH_A_WARNING = 0.01
-"""Share of unknown ids in a feature of a split from which on generation warns."""
+"""Share of unknown ids in a feature of a split at which generation warns."""
 
 ENOUGH_TO_JUDGE = 10_000
-"""After so many training examples, a corpus that is unfit so far ends the job."""
+"""Number of training examples after which generation fails if most of them are unfit."""
 
 _CURE = "check the raw files and their encoding, or the problem's max_length"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Counts:
-    """How many samples were read, and what became of them."""
+    """The number of samples read, and what was done with them."""
 
     read: int = 0
     unfit: int = 0
-    """Samples that were dropped, but not by a filter, or mended."""
+    """Samples that were repaired, or dropped for another reason than a filter."""
     filtered: int = 0
     """Samples that a filter dropped."""
     repeated: int = 0
-    """Examples written after the first of each sample, by its weight."""
+    """Extra copies of examples, written because of their weights."""
     dropped: dict[str, int] = dataclasses.field(default_factory=dict)
     """Samples left out, by reason."""
     mended: dict[str, int] = dataclasses.field(default_factory=dict)
-    """What was mended in the raw data, by what was wrong."""
+    """Repairs to the raw data, by kind of fault."""
     unknown: dict[str, int] = dataclasses.field(default_factory=dict)
     """Ids of unknown words in the examples that are kept, by feature."""
 
     def __add__(self, other: "Counts") -> "Counts":
-        """Returns the counts of both."""
+        """Returns the sums of both counts."""
         return Counts(
             read=self.read + other.read,
             unfit=self.unfit + other.unfit,
@@ -57,11 +57,11 @@ class Counts:
 
     @property
     def cure(self) -> str:
-        """What to do where too few examples are left."""
+        """What to do if too few examples are left, for messages."""
         return f"{'loosen the filters (--filter_...), or ' if self.filtered else ''}{_CURE}"
 
     def describe(self) -> str:
-        """Returns `; 12 dropped (10 with an empty side, ...); mended: ...`, or nothing."""
+        """Returns `; 12 dropped (10 with an empty side, ...); mended: ...`, or an empty string."""
         text = ""
         if total := sum(self.dropped.values()):
             text += f"; {total:,} dropped ({_format_counts(self.dropped)})"
@@ -73,8 +73,8 @@ class Counts:
 class SplitTally:
     """Counts samples as they are drawn and chunks as they are encoded.
 
-    An example is unfit where it is dropped or something in its raw data is mended; however much is, it counts once.
-    Iterate over the tally instead of the samples; the problem adds to `mended` while it yields.
+    An example that is dropped, or whose raw data is repaired, is unfit; it counts once, however many faults it has.
+    Iterate over the tally instead of the samples; the problem adds to `mended` while it yields them.
     """
 
     def __init__(self, samples: Iterable[Sample], mended: Counter):
@@ -93,7 +93,7 @@ class SplitTally:
             yield sample
 
     def add(self, chunk: Chunk) -> None:
-        """Adds a chunk; chunks come in the order of their samples."""
+        """Adds a chunk; call it in the order of the samples."""
         count = len(chunk.kept)
         is_mended = np.array([self._is_mended.popleft() for _ in range(count)], dtype=bool)
         self.read += count
@@ -114,7 +114,7 @@ class SplitTally:
 
 
 def check_fit(problem: Problem, counts: Counts, when: str = "", cure: str = "") -> None:
-    """Raises UserError where more than half of the training examples are unfit; `when` may be `so far`."""
+    """Raises UserError if more than half of the training examples are unfit; `when` may be `so far`."""
     if 2 * counts.unfit > counts.judged:
         raise UserError(
             f"more than half of the training data of {problem.name} is unfit{when and ' ' + when}: {counts.unfit:,} of "

@@ -1,10 +1,10 @@
-"""The raw text of a split next to its ids, where the ids do not say all of it.
+"""The raw text of a split, stored next to its ids if these do not decode to exactly that text.
 
-Outputs are scored against what a person wrote. References read back from ids of a vocabulary that lacks a word, or that
-keeps no white space, would count the vocabulary's own losses as right.
+Outputs are scored against the original text. References decoded from ids lack unknown words and, with some
+vocabularies, white space; scores against them would reward outputs with the same losses.
 
-One file a feature, `<split>.<feature>.texts.jsonl`: line n is the text of example n as a JSON string, so that a text
-with line ends in it keeps to its line.
+There is one file per feature, `<split>.<feature>.texts.jsonl`: line n is the text of example n as a JSON string, so
+that a text with line breaks stays on its line.
 """
 
 import contextlib
@@ -27,13 +27,13 @@ class TextsRecord:
 
     file: FileRecord
     lines: int
-    """How many texts it has; fewer than examples where some had none."""
+    """Number of texts; fewer than examples if some examples have none."""
     altered: bool
-    """Whether the ids of some text read otherwise, so that it has to be kept."""
+    """Whether some ids do not decode to their text, so that the texts have to be kept."""
 
 
 class TextsWriter:
-    """Writes the texts of consecutive examples of a split as they come."""
+    """Writes the texts of consecutive examples of a split, chunk by chunk."""
 
     def __init__(self, folder: Path, split: str):
         self._folder, self._split = Path(folder), split
@@ -42,7 +42,7 @@ class TextsWriter:
         self._altered: set[str] = set()
 
     def write(self, texts: Mapping[str, list[str]], altered: frozenset[str]) -> None:
-        """Appends the texts of consecutive examples, by feature; `altered` are those whose ids read otherwise.
+        """Appends texts of consecutive examples, by feature; `altered` features have ids that decode differently.
 
         Raises:
             MachineError: the disk is full, or the folder is not writable.
@@ -56,7 +56,7 @@ class TextsWriter:
                 self._lines[name] = self._lines.get(name, 0) + len(column)
 
     def finish(self) -> dict[str, TextsRecord]:
-        """Closes the files and returns what they hold, by feature.
+        """Closes the files and returns their records, by feature.
 
         Raises:
             MachineError: the disk is full.
@@ -74,9 +74,9 @@ class TextsWriter:
             }
 
     def close(self) -> None:
-        """Closes what is open without finishing it."""
+        """Closes the open files without finishing them."""
         for file in self._files.values():
-            with contextlib.suppress(OSError):  # what could not be written is thrown away anyway
+            with contextlib.suppress(OSError):  # a failed flush does not matter: the file is discarded
                 file.close()
 
     def _path(self, feature: str) -> Path:
@@ -90,7 +90,7 @@ def read_texts(path: Path, limit: int | None = None) -> list[str]:
 
 
 def join_texts(parts: Sequence[Path], path: Path) -> FileRecord:
-    """Writes one file of the texts of several, in their order, and returns what it is.
+    """Concatenates files of texts and returns the record of the result.
 
     Raises:
         MachineError: the disk is full.

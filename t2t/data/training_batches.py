@@ -1,6 +1,6 @@
-"""Batches for training: endless, epoch after epoch, in an order that a state resumes.
+"""Endless batches for training, epoch after epoch; training can resume at any of them.
 
-Lengths are those of ids, vectors and frames; audio counts one each 10 ms (`length_unit`).
+Lengths count ids, vectors and frames; 10 ms of audio count as one (`length_unit`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,40 +35,40 @@ WINDOW = 16_384
 """Examples that are sorted by length together."""
 
 State = dict[str, int]
-"""The position in the data: `epoch`, `window` in it and `batch` in that, all from 0, of the next batch.
+"""Position of the next batch in the data: `epoch`, `window` in the epoch and `batch` in the window, all from 0.
 
-With a curriculum also `drawn`, how many batches there have been in all.
+With a curriculum also `drawn`, the total number of batches so far.
 """
 
 
 class TrainingBatches(Iterator[tuple[Arrays, State]]):
     """Endless batches of a split, epoch after epoch, with the state that follows each.
 
-    The sequence is a pure function of the data and the arguments: going on from a state gives what an uninterrupted
-    run would have given, at once.
+    The sequence is a pure function of the data and the arguments, so resuming from a state yields, without delay, the
+    same batches as an uninterrupted run.
 
     Args:
         reader: of the split.
-        seed: of the order, and of what preprocessors change.
-        batch_size: padded tokens a side, or examples where no feature is a sequence.
+        seed: of the order, the preprocessors and the masking.
+        batch_size: padded tokens per side, or examples if no feature is a sequence.
         window: examples that are sorted by length together; it should hold 50 batches or more.
         columns: feature name to stored feature name, e.g. `{"inputs": "targets", "targets": "inputs"}`; None for all
             features under their own names.
-        max_length: examples with a longer sequence of ids are skipped, or, where the target is a class, cut; None to
-            skip and cut none. Audio may have any length.
+        max_length: examples with a longer sequence of ids are skipped, or cut if the target is a class; None for no
+            limit. Audio may have any length.
         ladder_step: ratio of neighbouring widths, see `Ladder`.
-        fixed_shapes: at most so many shapes occur, see `FixedShapes`; 0 for any.
-        fixed_shapes_multiple: what the widths of fixed shapes are multiples of, up to `max_length`.
-        packed_length: ids of a row into which several examples are packed, see `PackedRows`; 0 for a row each. Each
-            feature then has another with positions next to it, see `POSITIONS`.
-        curriculum: which examples are short enough when; None for all at any time.
-        preprocessors: change the stored features of each example, differently in each epoch. Those that grow longer
-            than `max_length` are skipped or cut as others are.
+        fixed_shapes: largest number of shapes, see `FixedShapes`; 0 for any.
+        fixed_shapes_multiple: widths of fixed shapes are multiples of this, up to `max_length`.
+        packed_length: ids per row into which several examples are packed, see `PackedRows`; 0 for one example per row.
+            When packing, each feature gets a second one with positions, see `POSITIONS`.
+        curriculum: limits the lengths of early examples; None for no such limit.
+        preprocessors: change the stored features of each example, differently in each epoch. Examples that become
+            longer than `max_length` are skipped or cut as well.
         masking: hides tokens of each example, differently in each epoch, see `Problem.masking`; None for none.
         state: where to start; None for the beginning.
 
     Raises:
-        UserError: no such stored feature, every example is too long, or a state that does not fit the data.
+        UserError: a stored feature does not exist, every example is too long, or the state does not fit the data.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         self._curriculum, self._preprocessors, self._seed = curriculum, preprocessors, seed
         self._masking = masking
         self.resized = {name for one in preprocessors if one.changes_lengths for name in one.features}
-        """Stored features whose lengths are known only once preprocessors have changed them."""
+        """Stored features whose lengths are known only after preprocessing."""
         self._columns = checked_columns(reader, columns)
         self._sequences = sequences_of(reader, self._columns)
         self._order = WindowedOrder(len(reader), seed, window)
@@ -102,9 +102,9 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         self._ladder_step = ladder_step
         longer = self._count_longer()
         self.skipped = 0 if self._cuts else longer
-        """Examples of each epoch that are longer than `max_length`, as they are stored, and left out."""
+        """Number of stored examples that are left out of each epoch because they are longer than `max_length`."""
         self.cut = longer - self.skipped
-        """Those that are longer and whose text is cut."""
+        """Number of stored examples that are longer than `max_length` and whose text is cut."""
         self.shapes: FixedShapes | None = None
         """The only shapes that occur; None for any."""
         if packed_length:
@@ -129,7 +129,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         """Continues from a state.
 
         Raises:
-            UserError: it is no state, or the data has no such window.
+            UserError: the state is not valid, or the data has no such window.
         """
         if set(state) != set(self._state_keys) or any(type(value) is not int or value < 0 for value in state.values()):
             *keys, last = self._state_keys
@@ -153,19 +153,19 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         return arrays, self.state()
 
     def skip(self) -> State:
-        """Passes over a batch without reading it; returns the state after it."""
+        """Skips a batch without reading it; returns the state after it."""
         self._next_batch()
         return self.state()
 
     @property
     def is_packed(self) -> bool:
-        """Whether several examples lie in a row."""
+        """Whether several examples are packed into a row."""
         return isinstance(self.shapes, PackedRows)
 
     def batches_with(self, examples: np.ndarray, epoch: int = 0) -> list[Batch | None]:
-        """Returns the batch of an epoch that holds each example; None for one that is skipped. No curriculum counts.
+        """Returns the batch of an epoch that holds each example, or None if it is skipped; ignores the curriculum.
 
-        Each window that holds some of the examples is planned, so few should be asked for at a time.
+        This plans every window that holds one of the examples, so pass only a few at a time.
         """
         windows = self._order.windows_of(epoch, examples)
         planned = {window: self._plan_window(epoch, window, None)[0] for window in np.unique(windows).tolist()}
@@ -175,7 +175,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         ]
 
     def _next_batch(self) -> tuple[Batch, SplitReader, int]:
-        """Returns the examples and shape of the next batch, what reads them, and their epoch."""
+        """Returns the examples and shape of the next batch, their reader and their epoch."""
         batches, reader = self._window_batches()
         passed = 0
         while self._batch >= len(batches):
@@ -201,13 +201,13 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             self._epoch, self._window = self._epoch + 1, 0
 
     def _reader_of(self, epoch: int) -> SplitReader:
-        """Returns what gives the examples of an epoch as training meets them."""
+        """Returns the reader of an epoch's examples, which applies the preprocessors."""
         if not self._preprocessors:
             return self._reader
         return PreprocessedReader(self._reader, self._preprocessors, self._seed, epoch)
 
     def _window_batches(self) -> tuple[list[Batch], SplitReader]:
-        """Returns the batches of the present window, in the order of training, and what reads them."""
+        """Returns the batches of the current window, in the order of training, and their reader."""
         limit = self._curriculum.longest(self._drawn - self._batch) if self._curriculum else None
         place = (self._epoch, self._window)
         plan = self._plan
@@ -216,7 +216,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         return plan[1:]
 
     def _plan_window(self, epoch: int, window: int, limit: int | None) -> tuple[list[Batch], SplitReader]:
-        """Returns the batches of a window, in the order of training, and what reads them."""
+        """Returns the batches of a window, in the order of training, and their reader."""
         reader = self._reader_of(epoch)
         indices, lengths = self._window_examples(reader, epoch, window, limit)
         if self.shapes is None:
@@ -226,14 +226,14 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         return self._order.shuffled(batches, epoch, window), reader
 
     def _ladder(self, lengths: Arrays) -> Ladder:
-        """Returns the widths of a window's batches: up to the split's longest, or its own where that is not known."""
+        """Returns the widths for a window, up to the longest of the split or, if that is unknown, of the window."""
         longest = longest_of_all(self._reader, self._sequences, self._max_length)
         if self.resized:
             longest = max((int(counts.max(initial=1)) for counts in lengths.values()), default=1)
         return Ladder(longest, self._ladder_step)
 
     def _choose_shapes(self, count: int, multiple: int) -> FixedShapes:
-        """Returns the shapes, by the lengths of the first window that has examples within `max_length`."""
+        """Returns the fixed shapes, chosen for the first window that has examples within `max_length`."""
         obstacle = obstacle_to_fixed_shapes(self._reader, self._columns, self._max_length, self._preprocessors)
         if obstacle:
             raise UserError(f"hparam fixed_shapes={count}: {obstacle}; set fixed_shapes=0")
@@ -243,7 +243,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             name: longest_of(self._reader, stored, self._max_length, self.resized)
             for name, stored in self._sequences.items()
         }
-        # No position of a model of this `max_length` is beyond it.
+        # Rounding up must not exceed `max_length`: the model may have no positions beyond it.
         widest = {
             name: length if is_audio(self._reader, self._sequences[name]) else max(length, self._max_length or 0)
             for name, length in longest.items()
@@ -265,7 +265,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         return indices, lengths
 
     def _check_curriculum(self) -> None:
-        """Raises UserError where a curriculum begins with nothing."""
+        """Raises UserError if no example is short enough for the start of the curriculum."""
         if self._curriculum is None:
             return
         shortest = min((lengths.min() for lengths in self._all_longest()), default=0)
@@ -278,13 +278,13 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             )
 
     def _all_longest(self) -> Iterator[np.ndarray]:
-        """Yields the length of each example's longest sequence of ids, many at a time."""
+        """Yields the length of each example's longest sequence of ids, in blocks."""
         for lengths in lengths_in_blocks(self._reader, self._limited_sequences(self._sequences)):
             yield np.maximum.reduce(list(lengths.values()))
 
     @property
     def longest(self) -> int:
-        """Length of the longest of the sequences to which `max_length` applies, whether it is skipped or not."""
+        """Length of the longest stored sequence to which `max_length` applies, including those that are skipped."""
         limited = self._limited_sequences(self._sequences)
         return max((self._reader.longest[stored] for stored in limited.values()), default=0)
 

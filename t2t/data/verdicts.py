@@ -1,8 +1,8 @@
-"""Which training samples of a shard are left out, where that was found before the shard is made.
+"""Decisions, made before a shard is generated, on which of its training samples to leave out.
 
-Whether a sample is a duplicate depends on all others, so that this is found first, and what the other filters say with
-it. Both are kept in the folder in which data are made: `work/digests-00003/` by `digest_shard`, `work/duplicates/` by
-`find_duplicates`.
+Whether a sample is a duplicate depends on all others, so duplicates are found first, after applying the other filters.
+Both results are kept in the folder in which data is generated: `work/digests-00003/` by `digest_shard`,
+`work/duplicates/` by `find_duplicates`.
 """
 
 import dataclasses
@@ -19,19 +19,19 @@ from t2t.problems.base import Problem, Sample
 from t2t.problems.filters.selection import DROPPED
 
 DIGESTS = "digests-"
-"""What the names of folders of digests begin with."""
+"""Prefix of the names of folders of digests."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DigestRecord:
-    """What the filters of a problem say of the samples of a shard, and the digests of those that they keep."""
+    """The filters' decisions on the samples of a shard, and the digests of those that they keep."""
 
     plan: str
     """Fingerprint of the plan."""
     samples: int
-    """How many the shard has, with those that are left out."""
+    """Number of samples of the shard, including those left out."""
     groups: list[list[int]]
-    """For each block of digests, how many it has of each group."""
+    """For each block of digests, the number in each group."""
     digests: FileRecord
     verdicts: FileRecord
     """A byte for each sample: 0, or the number of the filter that drops it, from 1."""
@@ -48,7 +48,7 @@ class DuplicatesRecord:
     plan: str
     """Fingerprint of the plan."""
     samples: list[int]
-    """How many each shard has."""
+    """Number of samples of each shard."""
     repeated: FileRecord
     """A byte for each sample of the corpus, 1 for those that repeat an earlier one."""
 
@@ -58,20 +58,20 @@ class DuplicatesRecord:
 
 
 def digest_folder(folder: Path, shard: int) -> Path:
-    """Returns where the digests of a shard lie in the folder in which data are made."""
+    """Returns the folder of a shard's digests, inside that in which data is generated."""
     return folder / WORK / f"{DIGESTS}{shard:05d}"
 
 
 def duplicates_folder(folder: Path) -> Path:
-    """Returns where it is kept which samples are duplicates, in the folder in which data are made."""
+    """Returns the folder of the `DuplicatesRecord`, inside that in which data is generated."""
     return folder / WORK / "duplicates"
 
 
 def mark_samples(samples: Iterator[Sample], plan: Plan, problem: Problem, folder: Path, shard: int) -> Iterator[Sample]:
-    """Yields the training samples of a shard, each with why it is left out as its `DROPPED`.
+    """Yields the training samples of a shard; `DROPPED` of each is the reason to leave it out, or None.
 
     Raises:
-        UserError: duplicates have not been looked for, or there are not as many samples as there were then.
+        UserError: duplicates have not been looked for, or the number of samples has changed since then.
     """
     key = problem.duplicate_key()
     own = read_finished(DigestRecord, plan, digest_folder(folder, shard))

@@ -1,10 +1,10 @@
-"""Comparing the files of generated data with the checksums of its manifest, once a file.
+"""Compares the files of generated data with the checksums in its manifest, each file once.
 
-What was found whole is remembered in a side file of the manifest, `.verified.json`, with the file's size, its number in
-the file system and its times of change: whatever writes to a file, copies it or puts another in its place changes at
-least one of them, the time of status change even where the other is set back. So a side file that came with a folder
-from elsewhere tells nothing, and neither does one that was written for other checksums. What changes without a write,
-on a disk that fails, is noticed on the first opening and not again: remove the side file to have all compared again.
+Verified files are recorded in a side file of the manifest, `.verified.json`, with their size, inode number and times of
+modification and of status change. Writing to a file, copying or replacing it changes at least one of these; the time of
+status change even if the modification time is set back. So a side file that was copied along with a folder, or written
+for other checksums, has no effect. Changes without a write, on a failing disk, are noticed only at the first opening:
+remove the side file to compare everything again.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ SIDE_FILE = ".verified.json"
 
 
 def verify_files(folder: Path, records: Iterable[FileRecord]) -> None:
-    """Compares files with their checksums, about a gigabyte a second; files that were whole before cost nothing.
+    """Compares files with their checksums, about a gigabyte per second; skips files that were verified before.
 
-    Where the folder cannot be written, nothing is remembered.
+    If the folder cannot be written, nothing is recorded.
 
     Raises:
-        UserError: a file is not what was generated.
+        UserError: a file is missing or has changed.
     """
     for name in find_changed(folder, records):
         path = Path(folder) / name
@@ -35,7 +35,7 @@ def verify_files(folder: Path, records: Iterable[FileRecord]) -> None:
 
 
 def find_changed(folder: Path, records: Iterable[FileRecord]) -> Iterator[str]:
-    """Yields the names of files that are not what was generated, missing ones included; see `verify_files`."""
+    """Yields the names of files that have changed or are missing; see `verify_files`."""
     folder = Path(folder)
     known = _read(folder)
     found = dict(known)
@@ -56,12 +56,12 @@ def find_changed(folder: Path, records: Iterable[FileRecord]) -> Iterator[str]:
         if file_marks(path) == before and is_settled(before):
             found[record.name] = [record.sha256, *before]
     if found != known:
-        with contextlib.suppress(OSError):  # read-only data, or a full disk: all is compared again next time
+        with contextlib.suppress(OSError):  # read-only data, or a full disk: everything is compared again next time
             write_sealed(folder / SIDE_FILE, found)
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    """Returns what is remembered by name of file; nothing where the side file is missing or damaged."""
+    """Returns the recorded files by name; empty if the side file is missing or damaged."""
     with contextlib.suppress(OSError, ValueError, UserError):
         return read_sealed(folder / SIDE_FILE)
     return {}

@@ -1,4 +1,4 @@
-"""Folders of what a generation has made so far: written aside, with a sealed record that comes last, and renamed."""
+"""Folders of intermediate results: written under a temporary name, a sealed record last, and then renamed."""
 
 import contextlib
 import dataclasses
@@ -17,7 +17,7 @@ RECORD_NAME = "record.json"
 
 
 class WorkRecord(Protocol):
-    """What the record of a folder has: a dataclass of plain values and records of files."""
+    """The record of a folder: a dataclass of plain values and records of files."""
 
     @property
     def plan(self) -> str:
@@ -31,8 +31,8 @@ Record = TypeVar("Record", bound=WorkRecord)
 
 
 def read_finished(kind: type[Record], plan: Plan, place: Path) -> Record | None:
-    """Returns the record of a folder, None where there is none of this plan, or its files are not there."""
-    with contextlib.suppress(OSError, UserError, ValueError):  # what is damaged is made again
+    """Returns the record of a folder; None if there is none for this plan, or its files are missing."""
+    with contextlib.suppress(OSError, UserError, ValueError):  # a damaged folder is made again
         record = read_record(kind, read_sealed(place / RECORD_NAME))
         there = all((place / file.name).stat().st_size == file.bytes for file in record.all_files())
         if there and record.plan == plan.fingerprint:
@@ -42,7 +42,7 @@ def read_finished(kind: type[Record], plan: Plan, place: Path) -> Record | None:
 
 @contextlib.contextmanager
 def written_whole(place: Path) -> Iterator[Path]:
-    """Yields an empty folder under another name; it gets its own at the end of a `with` block without an error.
+    """Yields an empty folder with a temporary name, renamed to `place` if the `with` block ends without an error.
 
     Raises:
         UserError: another process makes the same folder.

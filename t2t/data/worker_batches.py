@@ -9,14 +9,14 @@ from t2t.data.training_batches import TrainingBatches
 
 
 class WorkerBatches(Iterator[tuple[Arrays | None, dict[str, Any]]]):
-    """The sequence of batches that all workers share, of which a worker reads its own and skips the others'.
+    """The sequence of batches that all workers share; a worker reads its own batches and skips the others.
 
-    The position in the data is the same for all, and with another number of workers the sequence is, too.
+    All workers have the same position in the data, and the sequence does not depend on the number of workers.
 
     Args:
         batches: the whole sequence.
-        replicas: of all workers; each micro-batch has one batch for each.
-        own: numbers of this worker's replicas.
+        replicas: number of replicas of all workers; each micro-batch has one batch per replica.
+        own: indices of this worker's replicas.
     """
 
     def __init__(self, batches: TrainingBatches | MixedBatches, replicas: int, own: range):
@@ -33,7 +33,7 @@ class WorkerBatches(Iterator[tuple[Arrays | None, dict[str, Any]]]):
         self._drawn = 0
 
     def __next__(self) -> tuple[Arrays | None, dict[str, Any]]:
-        """Returns a batch, None where it is another worker's, and the state after it."""
+        """Returns a batch, or None if it is another worker's, and the state after it."""
         is_own = self._drawn % self._replicas in self._own
         self._drawn += 1
         return next(self._batches) if is_own else (None, self._batches.skip())

@@ -1,4 +1,4 @@
-"""The processes of this machine that encode samples and make shards, one a core by default."""
+"""The processes of this machine that encode samples and make shards, by default one per core."""
 
 import contextlib
 import copy
@@ -21,14 +21,14 @@ from t2t.problems.base import Problem, Sample
 from t2t.problems.source import call_here
 
 _SECONDS_BETWEEN_LOOKS = 0.5
-"""After which a process that waits for shards shows how far they are."""
+"""Longest pause between two progress reports while waiting for shards."""
 
 
 class WorkerPool:
-    """Does the work of a generation in worker processes.
+    """Runs a generation in worker processes.
 
-    They are forked here, before vocabularies are built or TensorFlow Datasets loads TensorFlow, whose threads do not
-    survive a fork. For the same reason a process that has threads already does the work itself. Workers know the
+    The constructor forks them, before vocabularies are built or TensorFlow Datasets loads TensorFlow, whose threads do
+    not survive a fork. For the same reason a process that already has threads does the work itself. Workers have the
     problem as it was constructed.
     """
 
@@ -36,11 +36,11 @@ class WorkerPool:
         self._problem = copy.copy(problem)
         self._pool: ProcessPoolExecutor | None = None
         self.processes = (workers or available_cores()) if _may_fork() else 1
-        """How many do the work; 1 where that is this process."""
+        """Number of worker processes; 1 if this process does the work."""
         if self.processes > 1:
             context = multiprocessing.get_context("fork")
             self._read, self._stopped = context.Value("q"), context.Event()
-            self._alive = os.pipe()  # closed by the system when this process ends, however it does
+            self._alive = os.pipe()  # the system closes it when this process ends, even if it is killed
             self._pool = ProcessPoolExecutor(
                 self.processes,
                 context,
@@ -74,26 +74,26 @@ class WorkerPool:
         return self._in_order(_judge_in_worker, calls, 4 * self.processes)
 
     def call_each(self, problem: Problem, method: str, calls: Iterable[tuple]) -> Iterator[Any]:
-        """Yields the results of a method of the problem with each of some tuples of arguments; see `Source.call_each`.
+        """Yields the results of a method of the problem for each tuple of arguments; see `Source.call_each`.
 
         Raises:
             MachineError: a worker died.
         """
-        if self._pool is None or type(problem) is not type(self._problem):  # workers know no other
+        if self._pool is None or type(problem) is not type(self._problem):  # workers have no other problem
             return call_here(problem, method, calls)
         return self._in_order(_call_in_worker, ((method, *call) for call in calls), self.processes)
 
     def run_each(
         self, function: Callable[..., Any], calls: Sequence[tuple], progress: Callable[[int], None]
     ) -> Iterator[Any]:
-        """Yields the results of a function, called with the problem and each of some tuples of arguments, as they come.
+        """Calls a function with the problem and each tuple of arguments; yields the results as they are completed.
 
         There must be more than one process.
 
         Args:
-            function: of a module; it gets one argument more, `progress`, which it calls with how much it has read.
-            calls: the arguments.
-            progress: called now and then with what all calls have read.
+            function: of a module. Its last argument is a callback, to be called with the number of samples read so far.
+            calls: the arguments between the problem and the callback.
+            progress: called now and then with the number of samples that all calls have read.
 
         Raises:
             MachineError: a worker died.
@@ -127,7 +127,7 @@ class WorkerPool:
                 future.cancel()
 
     def _stop(self, waiting: Iterable[Future]) -> None:
-        """Ends the calls that are not over: at once, since a shard takes long."""
+        """Stops unfinished calls at once, without waiting for whole shards."""
         waiting = [future for future in waiting if not future.cancel()]
         if waiting:
             self._stopped.set()
@@ -164,10 +164,10 @@ def _may_fork() -> bool:
 
 
 class _StoppedError(Exception):
-    """Nobody wants the result of a call any more."""
+    """The result of a call is not needed any more."""
 
 
-# What follows runs in a worker, which holds one problem for its life.
+# The following runs in a worker, which has the same problem all its life.
 _problem: Problem
 _encoder: ChunkEncoder
 _read: Any
@@ -185,9 +185,9 @@ def _start_worker(problem: Problem, alive: tuple[int, int], read: Any, stopped: 
 
 
 def _exit_with_parent(alive: int, parent: int) -> None:
-    """Ends this process once its parent is gone, however it went: at once, before the next one makes the same shard."""
+    """Ends this process as soon as its parent has ended, before the next run makes the same shard."""
     while os.getppid() == parent and not select.select([alive], [], [], 1)[0]:
-        pass  # where another process holds the pipe open, the parent's number tells
+        pass  # getppid is for the case that another process keeps the pipe open
     os._exit(1)
 
 

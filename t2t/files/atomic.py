@@ -1,8 +1,8 @@
-"""Files and folders that appear whole or not at all, whatever interrupts their writer; locks.
+"""Atomic writing of files and folders: they appear complete or not at all, whatever interrupts the writer. Also locks.
 
-The order is always the same: write under a temporary name next to the target, fsync the content, rename, fsync the
-folder. A rename within one folder is atomic on POSIX file systems; the fsyncs make it so across a power failure too.
-Each writer of a file has a temporary name of its own, so that of several at once one wins and none fails.
+The steps are always the same: write under a temporary name next to the target, fsync the content, rename, fsync the
+folder. A rename within one folder is atomic on POSIX file systems; the fsyncs keep it so across a power failure. Each
+writer of a file uses its own temporary name, so that if several write at once, one wins and none fails.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from typing import BinaryIO
 from t2t.errors import MachineError, one_line
 
 TEMPORARY = ".tmp-"
-"""Names that start so are unfinished and never read."""
+"""Prefix of the names of unfinished files and folders, which are never read."""
 
 REMEDIES = {
     errno.ENOSPC: "free some space there and run the same command again",
@@ -34,20 +34,20 @@ REMEDIES = {
     errno.EISDIR: "a folder is where a file is to be; move it away or choose another folder",
     errno.EIO: "the disk or its connection fails; copy what can be read to another one",
 }
-"""What to do about errors of the system that are faults of the machine, by number."""
+"""Remedies for operating system errors, by errno."""
 
 _held: set[BinaryIO] = set()
 """Lock files that this process holds."""
 
 
 class LockedError(Exception):
-    """Another process holds a lock; the message is its number and machine."""
+    """Another process holds a lock; the message is its pid and machine."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replaces the content of a file, or makes it; after a crash it holds all of the old or all of the new.
+    """Creates or replaces a file; after a crash it has either its old or its new content, complete.
 
-    Where several write it at once, it holds all of what one of them wrote.
+    If several processes write it at once, it has the complete content of one of them.
 
     Raises:
         OSError: the file could not be written; the old one is untouched.
@@ -67,20 +67,20 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def _open_temporary(path: Path) -> BinaryIO:
-    """Opens a new file next to the one to write, under the first temporary name that no other writer has.
+    """Opens a new file next to the one to write, under the first temporary name that no other writer uses.
 
-    Its writer holds a lock on it: the file of one that has died is not locked, and is removed.
+    A writer locks its temporary file; one that is not locked is left by a writer that has died, and is removed.
     """
     for number in itertools.count(1):
         temporary = path.with_name(TEMPORARY + path.name + (f".{number}" if number > 1 else ""))
         _remove_abandoned(temporary)
         with contextlib.suppress(FileExistsError):
-            file = temporary.open("xb")  # follows no link that lies there
+            file = temporary.open("xb")  # does not follow an existing link
             try:
                 if _lock(file, temporary):
                     return file
             except OSError:
-                return file  # a file system without locks, where nobody can take it for abandoned
+                return file  # without locks on this file system, no process takes it for abandoned
             file.close()
     raise AssertionError("numbers do not end")
 
@@ -95,7 +95,7 @@ def _remove_abandoned(temporary: Path) -> None:
 
 
 def _lock(file: BinaryIO, path: Path) -> bool:
-    """Locks an open file; returns False where another has locked it, or it has lost its name meanwhile.
+    """Locks an open file; returns False if another process has locked it, or it has been renamed or removed meanwhile.
 
     Raises:
         OSError: its file system has no locks.
@@ -109,7 +109,7 @@ def _lock(file: BinaryIO, path: Path) -> bool:
 
 @contextlib.contextmanager
 def made_folder(path: Path) -> Iterator[None]:
-    """Makes a folder and those above it; what of them is empty at the end of the `with` block is removed again.
+    """Makes a folder and its parents; those made here that are empty after the `with` block are removed again.
 
     Raises:
         OSError: a folder cannot be made.
@@ -120,19 +120,19 @@ def made_folder(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(OSError):  # one that holds something stays, and so do those above it
+        with contextlib.suppress(OSError):  # a folder that is not empty stays, and so do its parents
             for folder in made:
                 folder.rmdir()
 
 
 @contextlib.contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Yields an empty folder next to the one to make, which takes its name at the end of the `with` block.
+    """Yields an empty folder with a temporary name, which is renamed to `path` at the end of the `with` block.
 
-    Where the block fails, nothing of it stays.
+    If the block fails, the folder is removed.
 
     Raises:
-        LockedError: another process is making the same.
+        LockedError: another process is making the same folder.
         OSError: the folder cannot be written.
     """
     path = Path(path)
@@ -153,12 +153,12 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 def lock_beside(folder: Path) -> Path:
-    """Returns the lock file of who makes a folder."""
+    """Returns the lock file, next to a folder, for processes that make that folder."""
     return folder.with_name(f".{folder.name}.lock")
 
 
 def append_line(path: Path, line: str) -> None:
-    """Adds one line to a file of lines; what a crash left of a torn last line is cut off first.
+    """Appends one line to a file; removes an incomplete last line, left by a crash, first.
 
     Raises:
         OSError: the line could not be written.
@@ -177,7 +177,7 @@ def fsync_file(path: Path) -> None:
 
 
 def fsync_dir(folder: Path) -> None:
-    """Waits until the names in a folder are on the disk, where its file system can promise that."""
+    """Waits until the names in a folder are on the disk, if its file system supports that."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -196,7 +196,7 @@ def sha256_of(path: Path) -> str:
 
 @contextlib.contextmanager
 def os_errors_as_machine_errors(what: str) -> Iterator[None]:
-    """Turns the system's errors into one line for the person at the terminal.
+    """Turns operating system errors into a message for the user.
 
     Args:
         what: what failed, e.g. `cannot save checkpoint step-00001500`.
@@ -219,10 +219,10 @@ def describe_os_error(error: OSError) -> str:
 
 @contextlib.contextmanager
 def exclusive_lock(path: Path) -> Iterator[None]:
-    """Holds a lock file for the length of a `with` block; the system frees it when its process ends, however it ends.
+    """Holds a lock file during a `with` block; the system releases the lock when the process ends, even if killed.
 
-    The file holds who has the lock, and is gone at the end; one that a killed process left locks nothing. Processes
-    that are forked meanwhile do not hold it, so that they keep nobody out where their parent is killed.
+    The file contains the pid and machine of the holder, and is removed at the end; a file left by a killed process
+    locks nothing. Processes forked meanwhile do not hold the lock, so that it is free if their parent is killed.
 
     Raises:
         LockedError: another process holds it.
@@ -243,14 +243,14 @@ def exclusive_lock(path: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            if file in _held:  # in a forked process it is not
+            if file in _held:  # not in a forked process
                 _held.discard(file)
-                with contextlib.suppress(OSError):  # one that stays locks nothing
+                with contextlib.suppress(OSError):  # a file that stays locks nothing
                     os.unlink(path)
 
 
 def open_locked(path: Path) -> BinaryIO:
-    """Opens a file, made where there is none, for reading and writing, and locks it until it is closed.
+    """Opens a file for reading and writing, creates it if need be, and locks it until it is closed.
 
     Raises:
         LockedError: another process has it open.
@@ -269,11 +269,11 @@ def open_locked(path: Path) -> BinaryIO:
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
                 return file
-        file.close()  # another process was done with it, and moved it away, between our opening and our locking it
+        file.close()  # another process has renamed or removed it between our opening and our locking it
 
 
 def is_locked(path: Path) -> bool:
-    """Returns whether another process holds a lock file; makes none."""
+    """Returns whether another process holds a lock file; creates no file."""
     try:
         with open(path, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -10,10 +10,10 @@ COLUMNS = ("word", "translation")
 
 
 def read_dictionary(path: str) -> dict[str, str]:
-    """Reads a file of words and translations, plain or gzip; of a word that comes twice, the first line counts.
+    """Reads a file of words and translations, plain or gzip; if a word occurs twice, its first line counts.
 
     Raises:
-        UserError: no such file, a line of other columns, or an entry for something else than one word.
+        UserError: there is no such file, a line has other columns, or an entry is not for a single word.
     """
     source = LineSource(path)
     found: dict[str, str] = {}

@@ -1,17 +1,17 @@
-"""Whether a file is the one that was looked at before: by its size and times, so that it need not be read again."""
+"""Detects by size and times whether a file has changed since it was last read, so that it need not be read again."""
 
 import os
 import time
 from pathlib import Path
 
 _SETTLED_NS = 2_000_000_000
-"""Age of a file from which on its times tell every later change; clocks of file systems have steps of up to 2 s."""
+"""Age at which a file's times will show every later change: file systems store times in steps of up to 2 s."""
 
 
 def file_marks(path: Path | str) -> list[int]:
-    """Returns size, number in the file system, times of last change of content and of status.
+    """Returns size in bytes, inode number, and times of modification and of status change in nanoseconds.
 
-    Whatever writes to a file, copies it or puts another in its place changes at least one of them.
+    Writing to a file, copying or replacing it changes at least one of them.
 
     Raises:
         OSError: there is no such file.
@@ -21,5 +21,5 @@ def file_marks(path: Path | str) -> list[int]:
 
 
 def is_settled(marks: list[int]) -> bool:
-    """Returns whether a file is old enough that a change from now on gives it other times; not by a clock set back."""
+    """Returns whether a file is so old that every later change gives it other times, unless the clock is set back."""
     return time.time_ns() - max(marks[2:]) > _SETTLED_NS

@@ -1,7 +1,7 @@
-"""Cutting text files into blocks of whole lines, at the same lines in files that belong together.
+"""Cuts text files into blocks of whole lines; parallel files are cut at the same lines.
 
-A block of some files is what one process reads of them. A plain file is cut by counting its lines once; a gzip file, of
-which no part can be read without all before it, is one block.
+A block is the part of the files that one process reads. A plain file is cut by counting its lines once; a gzip file is
+one block, as no part of it can be read without everything before it.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from pathlib import Path
 from t2t.files.lines import GZIP_MAGIC, errors_of_reading, pair_lines, read_lines, unequal_lengths
 
 _BUFFER = 1 << 20
-"""Bytes that are read at once."""
+"""Bytes that are read at a time."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,33 +34,33 @@ class LineBlock:
 
 
 def read_pairs(blocks: Sequence[LineBlock], tally: Counter[str]) -> Iterator[tuple[str, str]]:
-    """Yields pairs of lines at the same place in two blocks; see `pair_lines`."""
+    """Yields pairs of corresponding lines of two blocks; see `pair_lines`."""
     source, target = blocks
     return pair_lines(source.read(tally), target.read(tally), source.path, target.path, source.first - 1)
 
 
 @dataclasses.dataclass
 class _Cuts:
-    """Where blocks begin that are not the first of their file."""
+    """The beginnings of all blocks of a file except the first."""
 
     lines: list[int] = dataclasses.field(default_factory=list)
-    """Lines before each."""
+    """Number of lines before each."""
     offsets: list[int] = dataclasses.field(default_factory=list)
-    """Bytes before each."""
+    """Number of bytes before each."""
     total: int = 0
-    """Lines of the file."""
+    """Number of lines of the file."""
 
 
 def cut_files(files: Sequence[Path], most_bytes: int, most_lines: int | None = None) -> list[tuple[LineBlock, ...]]:
-    """Returns the blocks of files whose lines belong together, line n of each; each block has a part of every file.
+    """Cuts parallel files, in which line n of each belongs together, into blocks with a part of every file.
 
     Args:
         files: one or more.
-        most_bytes: a block ends with the line in which the largest file has reached so many bytes.
-        most_lines: where given, a block has so many lines, whatever their bytes.
+        most_bytes: a block ends with the line in which the largest file reaches so many bytes.
+        most_lines: if given, blocks have so many lines, whatever their bytes.
 
     Raises:
-        UserError: a file cannot be read, or the lines were counted and are not equally many.
+        UserError: a file cannot be read, or lines were counted and their numbers differ.
     """
     sizes = [_plain_size(path) for path in files]
     if -1 in sizes or (most_lines is None and max(sizes) <= most_bytes):
@@ -78,7 +78,7 @@ def cut_files(files: Sequence[Path], most_bytes: int, most_lines: int | None = N
 
 
 def _plain_size(path: Path) -> int:
-    """Returns the bytes of a plain file, -1 for a gzip file."""
+    """Returns the size of a plain file in bytes, -1 for a gzip file."""
     with errors_of_reading(path), path.open("rb") as file:
         return -1 if file.read(len(GZIP_MAGIC)) == GZIP_MAGIC else path.stat().st_size
 
@@ -100,7 +100,7 @@ def _cut_by_bytes(path: Path, most_bytes: int) -> _Cuts:
 
 
 def _cut_at(path: Path, lines: Iterable[int]) -> _Cuts:
-    """Cuts a file at numbers of lines, in ascending order; it may have fewer."""
+    """Cuts a file after given numbers of lines, ascending; the file may have fewer lines."""
     cuts, following = _Cuts(), iter(lines)
     wanted = next(following, None)
     for position, buffer in _buffers(path):
@@ -116,7 +116,7 @@ def _cut_at(path: Path, lines: Iterable[int]) -> _Cuts:
 
 
 def _ended(path: Path, cuts: _Cuts) -> _Cuts:
-    """Counts a last line without an end, and takes a cut at the very end back."""
+    """Counts a last line without a line break, and removes a cut at the very end of the file."""
     size = path.stat().st_size
     with path.open("rb") as file:
         file.seek(max(0, size - 1))
@@ -128,7 +128,7 @@ def _ended(path: Path, cuts: _Cuts) -> _Cuts:
 
 
 def _buffers(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yields the bytes of a file, a part at a time, after the place of the part."""
+    """Yields parts of a file, each with its offset in bytes in front."""
     position = 0
     with errors_of_reading(path), path.open("rb") as file:
         while buffer := file.read(_BUFFER):

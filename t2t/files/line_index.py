@@ -1,8 +1,8 @@
-"""Where the lines of a large file begin, so that a range of them is read without the lines before it.
+"""An index of where lines of a large file begin, so that a range of lines can be read without those before it.
 
-One pass over the file computes its checksum, counts its lines and notes at which byte some of them begin, about one in
-each megabyte. The index is kept in a sealed file with the size and times of the text file, and is used as long as these
-are the same. A gzip file has no such places: its ranges are unpacked from its start.
+One pass over the file computes its checksum, counts its lines and notes the offset of about one line in each megabyte.
+The index is stored in a sealed file with the size and times of the text file, and is valid as long as these are the
+same. A gzip file has no offsets: its ranges are unpacked from its start.
 """
 
 import bisect
@@ -34,7 +34,7 @@ log = logging.getLogger("t2t")
 
 _CHUNK = 1 << 20
 _MOST_PLACES = 1 << 16
-"""Of an index; a file that would have more gets every second, fourth, ... of them."""
+"""Most offsets in an index; if a file would have more, only every second, fourth, ... is kept."""
 _SECONDS_BETWEEN_LOOKS = 1.0
 
 
@@ -43,10 +43,10 @@ class LineIndex:
     """The checksum of a file, the number of its lines, and where some of them begin."""
 
     sha256: str
-    """Of the content, packed as it is."""
+    """Of the file's content, without unpacking."""
     lines: int
     places: list[tuple[int, int]]
-    """(number of lines before it, byte) of places where a line begins, ascending; empty for gzip."""
+    """(number of lines before, byte offset) of the beginnings of some lines, ascending; empty for gzip."""
 
     def read(self, path: Path | str, lines: range, tally: Counter[str]) -> Iterator[str]:
         """Yields a range of the lines of the file, counted from 0; see `t2t.files.lines.read_lines`."""
@@ -65,7 +65,7 @@ class LineIndex:
 
 @dataclasses.dataclass(frozen=True)
 class _Kept:
-    """An index as it is kept."""
+    """An index as it is stored, with the `file_marks` of the text file."""
 
     marks: list[int]
     index: LineIndex
@@ -77,7 +77,7 @@ def index_lines(path: Path | str) -> LineIndex:
     Raises:
         UserError: it cannot be read, is damaged gzip, or UTF-16.
     """
-    next(read_lines(path, Counter()), None)  # raises where it is no text
+    next(read_lines(path, Counter()), None)  # raises if it is not text
     with errors_of_reading(path), open(path, "rb") as file:
         if file.read(len(GZIP_MAGIC)) == GZIP_MAGIC:
             return LineIndex(sha256_of(Path(path)), sum(1 for _ in read_lines(path, Counter())), [])
@@ -90,7 +90,7 @@ def _index_plain(file: BinaryIO) -> LineIndex:
     places, spacing = [(0, 0)], _CHUNK
     while chunk := file.read(_CHUNK):
         digest.update(chunk)
-        offset = size + chunk.find(b"\n") + 1  # of the first line that begins after the chunk does
+        offset = size + chunk.find(b"\n") + 1  # of the first line that begins after the start of the chunk
         if offset > size and offset - places[-1][1] >= spacing:
             places.append((lines + 1, offset))
         if len(places) > _MOST_PLACES:
@@ -101,9 +101,9 @@ def _index_plain(file: BinaryIO) -> LineIndex:
 
 
 def kept_index(path: Path | str, kept: Path) -> LineIndex:
-    """Returns the index of a file that is kept in the file `kept`, or makes it.
+    """Returns the index of a file from the file `kept`, or makes and stores it.
 
-    Where several processes need one at once, the first makes it and the others wait.
+    If several processes need it at once, the first makes it and the others wait.
 
     Raises:
         UserError: see `index_lines`.
@@ -118,7 +118,7 @@ def kept_index(path: Path | str, kept: Path) -> LineIndex:
 
 
 def _read(path: Path | str, kept: Path) -> LineIndex | None:
-    """Returns the index that is kept; None where there is none of the file as it is now."""
+    """Returns the stored index; None if there is none, or the text file has changed since."""
     with errors_of_reading(path):
         marks = file_marks(path)
     with contextlib.suppress(OSError, ValueError, UserError):

@@ -17,10 +17,10 @@ INVALID_UTF8 = "invalid UTF-8 replaced"
 NUL_REMOVED = "NUL characters removed"
 
 GZIP_MAGIC = b"\x1f\x8b"
-"""First bytes of what gzip has packed."""
+"""First bytes of gzip content."""
 
 _BLOCK = 2**16
-"""Bytes that are read at once, to the end of a line."""
+"""Bytes that are read at a time, before the rest of the last line."""
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -29,17 +29,18 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def read_lines(path: Path | str, tally: Counter[str], start: int = 0, stop: int | None = None) -> Iterator[str]:
-    r"""Yields the lines of a file, a block of them in memory at a time.
+    r"""Yields the lines of a file, with a block of them in memory at a time.
 
-    Lines end at `\n` and nowhere else (not at `\r`, U+0085 or U+2028), so that the two sides of a corpus stay in step
-    and in step with other tools. Invalid UTF-8 is replaced by U+FFFD and NULs are removed, both counted. The `\r` of a
-    `\r\n` and a byte-order mark at the start of the file are taken off uncounted: they are habits and no damage.
+    Lines end only at `\n` (not at `\r`, U+0085 or U+2028), so that the two sides of a corpus stay aligned, and line
+    numbers agree with other tools. Invalid UTF-8 is replaced by U+FFFD and NULs are removed, both counted. The `\r` of
+    a `\r\n` and a byte-order mark at the start of the file are removed and not counted: they are conventions, not
+    damage.
 
     Args:
-        path: the file; whether it is gzip is seen from its content.
-        tally: counts of mended lines are added, under the names above.
-        start: byte of a plain file from which to read, where a line begins.
-        stop: byte up to which to read, where another begins; None for the end of the file.
+        path: the file; gzip is detected from its content.
+        tally: counts of repaired lines are added, under the names above.
+        start: byte of a plain file at which to start, where a line begins.
+        stop: byte at which to stop, where another line begins; None for the end of the file.
 
     Raises:
         UserError: the file is missing, unreadable, broken gzip or UTF-16; the message names it.
@@ -70,7 +71,7 @@ def _part(file: BinaryIO, start: int, stop: int | None) -> Iterator[bytes]:
 
 
 def stream_lines(stream: BinaryIO, tally: Counter[str], name: Path | str) -> Iterator[str]:
-    """Yields the lines of a stream that is read once, as `read_lines` does those of a file; errors call it `name`."""
+    """Yields the lines of a stream that can be read only once, like `read_lines`; errors call it `name`."""
     with errors_of_reading(name):
         content = cast(io.BufferedIOBase, stream)  # it has `read1`, which `BinaryIO` does not name
         for number, block in enumerate(_unpacked(content)):
@@ -78,7 +79,7 @@ def stream_lines(stream: BinaryIO, tally: Counter[str], name: Path | str) -> Ite
 
 
 def _lines_of(block: bytes, tally: Counter[str]) -> Iterable[str]:
-    """Returns the lines of a block of whole lines; all at once where nothing in it is to be mended."""
+    """Returns the lines of a block of whole lines; splits it in one step if there is nothing to repair."""
     with contextlib.suppress(UnicodeDecodeError):
         text = block.decode("utf-8")
         if "\0" not in text and "\r" not in text:
@@ -89,7 +90,7 @@ def _lines_of(block: bytes, tally: Counter[str]) -> Iterable[str]:
 
 
 def clean_line(raw: bytes, tally: Counter[str]) -> str:
-    """Returns the text of one line's bytes: invalid UTF-8 replaced by U+FFFD, NULs removed, both counted by line."""
+    """Decodes the bytes of a line; replaces invalid UTF-8 by U+FFFD and removes NULs, counting each once per line."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -102,22 +103,22 @@ def clean_line(raw: bytes, tally: Counter[str]) -> str:
 
 
 def on_one_line(text: str) -> str:
-    r"""Returns a text that can be a line of a file: a space for each `\n` and `\r`."""
+    r"""Makes a text fit on one line of a file: replaces each `\n` and `\r` by a space."""
     return _BREAKS.sub(" ", text)
 
 
 def without_surrogates(text: str) -> str:
-    """Returns a text that can be encoded: U+FFFD for each half of a surrogate pair, which no file can hold."""
+    """Makes a text encodable: replaces each lone surrogate, which UTF-8 cannot represent, by U+FFFD."""
     return _SURROGATES.sub("\ufffd", text)
 
 
 def pair_lines(
     sources: Iterator[Any], targets: Iterator[Any], source_path: Path | str, target_path: Path | str, before: int = 0
 ) -> Iterator[tuple[Any, Any]]:
-    """Yields what is at the same place in two files; `before` lines of each have been left out.
+    """Yields pairs of items from two files; `before` lines of each have been skipped, for the message.
 
     Raises:
-        UserError: one ends before the other.
+        UserError: one file ends before the other.
     """
     for number, (source, target) in enumerate(itertools.zip_longest(sources, targets), start=before + 1):
         if source is None or target is None:
@@ -128,7 +129,7 @@ def pair_lines(
 
 
 def unequal_lengths(one: Path | str, lines: int, other: Path | str, lines_of_other: int) -> UserError:
-    """Returns an error about two files whose lines belong together and are not equally many."""
+    """Returns an error about two parallel files with different numbers of lines."""
     return UserError(
         f"{one} has {lines:,} lines and {other} has {lines_of_other:,}; line n of one belongs to line n of "
         f"the other; give files of equal length"
@@ -136,7 +137,7 @@ def unequal_lengths(one: Path | str, lines: int, other: Path | str, lines_of_oth
 
 
 def split_columns(line: str, names: Sequence[str], file: str, number: int) -> list[str]:
-    """Returns the columns of a line, which TABs separate: one for each name.
+    """Splits a line at TABs into one column for each name.
 
     Args:
         line: without its end.
@@ -145,7 +146,7 @@ def split_columns(line: str, names: Sequence[str], file: str, number: int) -> li
         number: of the line, from 1, for the message.
 
     Raises:
-        UserError: too few or too many.
+        UserError: there are too few or too many columns.
     """
     found = line.split("\t")
     if len(found) != len(names):
@@ -157,9 +158,9 @@ def split_columns(line: str, names: Sequence[str], file: str, number: int) -> li
 
 
 def _unpacked(stream: io.BufferedIOBase) -> Iterator[bytes]:
-    """Yields blocks of whole lines of a stream, those of its content where that is gzip.
+    """Yields blocks of whole lines of a stream; unpacks gzip.
 
-    It waits for no more than the end of a line, so that lines typed into a pipe are answered at once.
+    It never waits beyond the end of a line, so that each line typed into a pipe is processed at once.
     """
     first = _block(stream)
     if first.startswith(GZIP_MAGIC):
@@ -176,7 +177,7 @@ def _block(stream: io.BufferedIOBase) -> bytes:
 
 
 class _PrefixedStream:
-    """A stream to read whose first bytes were read from it before."""
+    """A stream with some bytes that were read from it before put back in front."""
 
     def __init__(self, first: bytes, rest: io.BufferedIOBase):
         self._first, self._rest = first, rest
@@ -187,15 +188,15 @@ class _PrefixedStream:
 
 
 def gunzipped(content: bytes, name: Path | str, most: int) -> bytes:
-    """Returns content, unpacked where it is gzip.
+    """Returns content, unpacked if it is gzip.
 
     Args:
         content: of a file.
         name: of the file, for messages.
-        most: bytes that it may have unpacked; a small file can unpack to more than a memory holds.
+        most: most bytes that it may unpack to; a small file can unpack to more than fits into memory.
 
     Raises:
-        UserError: it has more.
+        UserError: it unpacks to more.
         EOFError, OSError, zlib.error: it is damaged.
     """
     if not content.startswith(GZIP_MAGIC):

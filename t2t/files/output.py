@@ -1,7 +1,7 @@
-"""Where output goes: a file that appears whole, and whose writer can be interrupted, or a stream.
+"""Output of line-by-line jobs: a file that appears only when it is complete and can be resumed, or a stream.
 
-While it grows, the output of `G` is `G.partial`; `G.partial.json` says how far that can be trusted and what made it. At
-the end `G.partial` becomes `G`. Nothing is ever taken over that another input, model or setting would have written.
+While a file `G` is written, it is called `G.partial`; `G.partial.json` records which part of it is valid and what made
+it. At the end `G.partial` is renamed to `G`. A partial file from another input, model or setting is never resumed.
 """
 
 import contextlib
@@ -20,15 +20,15 @@ from t2t.files.source import STANDARD
 from t2t.files.trust import read_sealed, write_sealed
 
 _FORMAT = 1
-"""Of the state file; another one is not read."""
+"""Format number of the state file; files of another format are ignored."""
 
 
 def open_output(path: str, fingerprint: str | None) -> "PartialFile | StreamOutput":
-    """Returns where to write, a context manager.
+    """Returns an output, to be used as a context manager.
 
     Args:
         path: a file, `-` for standard output, or a device such as /dev/null.
-        fingerprint: of everything that decides the output; None where it is not known, so that nothing is resumed.
+        fingerprint: of everything that determines the output; None if it is not known, so that nothing is resumed.
 
     Raises:
         UserError: the path is a folder, or its folder does not exist.
@@ -41,12 +41,12 @@ def open_output(path: str, fingerprint: str | None) -> "PartialFile | StreamOutp
 
 
 def is_stream(path: str) -> bool:
-    """Returns whether an output is standard output or a device, and no file."""
+    """Returns whether an output is standard output or a device, not a file."""
     return path == STANDARD or (os.path.exists(path) and not os.path.isfile(path))
 
 
 def check_output(path: str) -> None:
-    """Raises what `open_output` does, and makes nothing."""
+    """Raises the errors of `open_output` without opening a file."""
     if path == STANDARD:
         return
     folder = os.path.dirname(os.path.realpath(path))
@@ -63,18 +63,18 @@ def check_output(path: str) -> None:
 
 
 def _close(file: BinaryIO) -> None:
-    """Closes a file that has been flushed; where that failed it has been said, and closing it would say it again."""
+    """Closes a flushed file; ignores errors, as a failed flush has been reported already."""
     with contextlib.suppress(OSError):
         file.close()
 
 
 def state_path(path: Path) -> Path:
-    """Returns the file that says how far `<path>.partial` can be trusted; a kill at the very end may leave it."""
+    """Returns the file that records the valid part of `<path>.partial`; it may remain if killed at the very end."""
     return path.with_name(path.name + ".partial.json")
 
 
 class StreamOutput:
-    """Standard output, or a device: written as it comes, never resumed."""
+    """Standard output, or a device: written at once, never resumed."""
 
     lines = 0
     notes: dict[str, Any] = {}
@@ -99,19 +99,19 @@ class StreamOutput:
             self._file.write(content)
             self._file.flush()
         except BrokenPipeError:
-            raise  # its reader has enough
+            raise  # the reader has stopped reading
         except OSError as error:
             raise MachineError(f"cannot write {self._path}: {error.strerror}") from error
 
     def finish(self) -> None:
-        """Does nothing: everything has been written."""
+        """Does nothing: everything has been written already."""
 
 
 class PartialFile:
-    """A file under the name `<path>.partial` until it is finished; leaves that behind to be resumed from.
+    """A file with the name `<path>.partial` until it is finished; if interrupted, it can be resumed.
 
     Args:
-        path: what it becomes, links resolved.
+        path: final name, links resolved.
         fingerprint: see `open_output`.
     """
 
@@ -124,11 +124,11 @@ class PartialFile:
         self._state = state_path(path)
         self._digest = hashlib.sha256()
         self.lines = 0
-        """Lines that are written already: those of an earlier attempt, when it is opened."""
+        """Number of input lines that the written output covers, those of an earlier attempt included."""
         self.bytes = 0
-        """Of these lines."""
+        """Size of that output."""
         self.notes: dict[str, Any] = {}
-        """What was last passed to `write`."""
+        """The notes last passed to `write`."""
 
     def __enter__(self) -> Self:
         with os_errors_as_machine_errors(f"cannot write {self._path}"):
@@ -155,15 +155,15 @@ class PartialFile:
         _close(self._file)
 
     def write(self, content: bytes, lines: int, notes: dict[str, Any]) -> None:
-        """Adds some lines and waits until they are on the disk.
+        """Appends some lines and waits until they are on the disk.
 
         Args:
             content: whole lines.
-            lines: how many input lines they answer.
-            notes: plain JSON to be found again in `notes` when the job is resumed.
+            lines: number of input lines that they are the output for.
+            notes: plain JSON, restored to `notes` when the job is resumed.
 
         Raises:
-            MachineError: the disk is full, or the like; what was written before stays good.
+            MachineError: the disk is full, or the like; earlier output stays valid.
         """
         with os_errors_as_machine_errors(f"cannot write {self._partial}"):
             self._file.write(content)
@@ -185,10 +185,10 @@ class PartialFile:
                 write_sealed(self._state, now)
 
     def finish(self) -> None:
-        """Gives the file its name.
+        """Gives the file its final name; if its folder mirrors an object store, writes it there.
 
         Raises:
-            MachineError: it cannot be renamed.
+            MachineError: it cannot be renamed or written.
         """
         with os_errors_as_machine_errors(f"cannot write {self._path}"):
             if is_mirrored(self._path):
@@ -200,29 +200,29 @@ class PartialFile:
 
     @property
     def sha256(self) -> str:
-        """Of the lines that are written already."""
+        """Hexadecimal sha256 of the output written so far."""
         return self._digest.hexdigest()
 
     def _publish(self) -> None:
-        """Writes it to the store that its folder mirrors; an interrupted attempt is resumed from the partial file."""
+        """Writes the file to the store that its folder mirrors; keeps the partial file until that has succeeded."""
         self._path.unlink(missing_ok=True)
         shutil.copyfile(self._partial, self._path)
         publish(self._path)
         self._partial.unlink()
 
     def written(self) -> Iterator[bytes]:
-        """Yields the lines that have been written, those of earlier attempts included."""
+        """Yields the lines written so far, those of earlier attempts included."""
         with self._partial.open("rb") as file:
             yield from file
 
     def discard(self) -> None:
-        """Removes what has been written, which then nothing resumes from."""
+        """Removes the partial file and its state, so that nothing can be resumed."""
         with os_errors_as_machine_errors(f"cannot remove {self._partial}"):
             self._state.unlink(missing_ok=True)
             self._partial.unlink()
 
     def _take_over(self) -> None:
-        """Takes over what an earlier attempt at the same job has written, if that is still what it wrote."""
+        """Resumes from the output of an earlier attempt at the same job, if that is unchanged."""
         try:
             state = read_sealed(self._state)
             usable = state["format"] == _FORMAT and state["fingerprint"] == self._fingerprint is not None

@@ -1,7 +1,7 @@
-"""Paths that a user names: of this machine, or addresses of object stores, which have a mirror on this machine.
+"""Paths that users name: local ones, or addresses of object stores, which have a mirror on this machine.
 
-`s3://bucket/data` is mirrored by `<cache>/files/s3/bucket/data`; `t2t.files.remote` keeps the two alike. All other code
-works on local paths.
+`s3://bucket/data` is mirrored in `<cache>/files/s3/bucket/data`; `t2t.files.remote` synchronizes the two. All other
+code works on local paths.
 """
 
 import glob
@@ -15,32 +15,32 @@ from t2t.errors import UserError
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _PATTERN = re.compile(r"[*?[]")
 _OF_THIS_MACHINE = ("file", "local")
-"""Schemes of fsspec that lead to files of this machine."""
+"""Schemes of fsspec for local files."""
 _NO_HOST = "_"
 """Stands for the empty host of `hdfs:///data` in the path of a mirror."""
 
 
 def cache_folder() -> Path:
-    """Returns the folder of what can be made again: `$T2T_CACHE`, `~/.cache/t2t` where that is not set."""
+    """Returns the folder for files that can be made again: `$T2T_CACHE`, or `~/.cache/t2t` if that is not set."""
     return Path(os.path.realpath(os.path.expanduser(os.environ.get("T2T_CACHE") or "~/.cache/t2t")))
 
 
 def programs_folder() -> Path:
-    """Returns the folder of what JAX has compiled."""
+    """Returns the folder of the programs that JAX has compiled."""
     return cache_folder() / "jax"
 
 
 def mirrors_folder() -> Path:
-    """Returns the folder of the mirrored files, a folder for each scheme."""
+    """Returns the folder of the mirrored files; it has a subfolder for each scheme."""
     return cache_folder() / "files"
 
 
 def check_local(path: str | os.PathLike[str], flag: str = "") -> None:
-    """Refuses the address of an object store where only a path of this machine will do.
+    """Refuses addresses of object stores where only a local path is supported.
 
     Args:
-        path: as the user gave it; `pathlib` leaves out the second slash.
-        flag: that it was given for, for the message.
+        path: as the user gave it; `pathlib` removes the second slash.
+        flag: name of the flag that it was given for, for the message.
 
     Raises:
         UserError: it begins with a scheme.
@@ -50,10 +50,10 @@ def check_local(path: str | os.PathLike[str], flag: str = "") -> None:
 
 
 def check_address(path: str | os.PathLike[str], flag: str = "") -> None:
-    """Checks what may be a path of this machine or the address of an object store.
+    """Checks a local path or an address of an object store.
 
     Raises:
-        UserError: fsspec knows no such scheme, or the address has a part such as `..`.
+        UserError: fsspec does not know the scheme, or the address has a part such as `..`.
     """
     scheme = _scheme(path)
     if not scheme:
@@ -66,7 +66,7 @@ def check_address(path: str | os.PathLike[str], flag: str = "") -> None:
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:
-    """Returns a path that a user named, with `~` for the home folder; for the address of an object store its mirror.
+    """Returns the local path for a user's path: expands `~`, and maps the address of an object store to its mirror.
 
     Raises:
         UserError: see `check_address`.
@@ -91,7 +91,7 @@ def address_of(path: str | os.PathLike[str]) -> str | None:
 
 
 def to_record(path: str | os.PathLike[str]) -> str:
-    """Returns a path as records hold it: the address of a mirror, else the absolute path without links."""
+    """Returns a path in the form for records: the address of a mirrored path, else the absolute path without links."""
     return address_of(path) or os.path.realpath(path)
 
 
@@ -106,11 +106,11 @@ def with_addresses(text: str) -> str:
 def named_files(names: str | os.PathLike[str]) -> list[Path]:
     """Returns the absolute paths of the files that a user named: one, or several with commas between them.
 
-    A name may be a pattern such as `part-*.en`, for which stand the files that it matches, in the order of their names;
-    one that matches none is returned as it is. What is a file as it is is neither a list nor a pattern.
+    A name may be a pattern such as `part-*.en`; it is replaced by the matching files, sorted by name, or kept if there
+    are none. The name of an existing file is neither split at commas nor taken for a pattern.
 
     Raises:
-        UserError: a name is that of another file system.
+        UserError: see `check_address`.
     """
     text = os.fspath(names)
     if "," not in text or ("://" not in text and local_path(text).is_file()):
@@ -119,10 +119,10 @@ def named_files(names: str | os.PathLike[str]) -> list[Path]:
 
 
 def join_names(paths: Sequence[Path]) -> str:
-    """Returns files as `named_files` reads them.
+    """Joins the names of files with commas, so that `named_files` can read them.
 
     Raises:
-        UserError: one of several names has a comma in it.
+        UserError: one of several names contains a comma.
     """
     names = [str(path) for path in paths]
     if len(names) > 1 and (wrong := next((name for name in names if "," in name), None)):
@@ -137,7 +137,7 @@ def _matches(path: Path) -> list[Path]:
 
 
 def is_unknown_home(path: str) -> bool:
-    """Returns whether a path begins with the home folder of nobody, as `~nobody/data` does."""
+    """Returns whether a path begins with the home folder of an unknown user, e.g. `~nobody/data`."""
     return path.startswith("~") and os.path.expanduser(path).startswith("~")
 
 
@@ -148,7 +148,7 @@ def _scheme(path: str | os.PathLike[str]) -> str:
 
 
 def _is_known(scheme: str) -> bool:
-    from fsspec import available_protocols  # takes a while, which users of local paths are spared
+    from fsspec import available_protocols  # slow to import, and not needed for local paths
 
     return scheme in available_protocols()
 

@@ -1,7 +1,7 @@
-"""Word alignments in the Pharaoh format, a line for each pair of sentences: `0-0 1-2 2-1`.
+"""Word alignments in the Pharaoh format, one line per pair of sentences: `0-0 1-2 2-1`.
 
-A link `i-j` joins word i of the source with word j of the target, both counted from 0; words are what white space
-separates. In alignments made by hand, a possible link may be written `i?j` (also `ipj`) and is sure otherwise.
+A link `i-j` joins word i of the source with word j of the target, both counted from 0; words are separated by white
+space. In alignments made by hand, `i?j` (also `ipj`) is a possible link; all others are sure.
 """
 
 import re
@@ -16,12 +16,12 @@ _LINK = re.compile(r"(\d+)([-?p])(\d+)", re.ASCII)
 
 
 def format_links(links: Iterable[tuple[int, int]]) -> str:
-    """Returns links as a line has them."""
+    """Formats links as a line, without its end."""
     return " ".join(f"{source}-{target}" for source, target in links)
 
 
 def parse_links(line: str, file: str, number: int) -> tuple[Links, Links]:
-    """Returns the sure and the possible links of a line; a sure one is not among the possible ones.
+    """Returns the sure and the possible links of a line; the two do not overlap.
 
     Args:
         line: without its end.
@@ -29,7 +29,7 @@ def parse_links(line: str, file: str, number: int) -> tuple[Links, Links]:
         number: of the line, from 1, for the message.
 
     Raises:
-        UserError: something else than links.
+        UserError: the line contains anything but links.
     """
     sure: list[tuple[int, int]] = []
     possible: list[tuple[int, int]] = []

@@ -1,6 +1,6 @@
-"""How far a long job has come: a bar on a terminal, now and then a line elsewhere.
+"""Progress of long jobs: a bar on a terminal; elsewhere a log line now and then.
 
-A line that cannot be shown, since the terminal is gone or the disk of the log is full, ends no job.
+A job continues even if a line cannot be shown because the terminal is gone or the disk of the log is full.
 """
 
 import contextlib
@@ -19,20 +19,20 @@ log = logging.getLogger("t2t")
 
 SECONDS_BETWEEN_LINES = 30.0
 _SHORTEST_BAR = 6
-"""Columns of the bar itself, below which something else is left out of its line."""
+"""Smallest width of the bar itself, in columns; other parts of its line are left out to keep it."""
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 
 class Progress:
-    """Counts what a job has done, and shows it with its rate and, where the end is known, the time left.
+    """Counts the finished units of a job; shows the count, the rate and, if the total is known, the time left.
 
     Args:
-        what: what is being done; shown first.
+        what: name of the job; shown first.
         unit: what is counted, in the plural.
-        total: how many there are; None where that is not known.
-        done: of them, those that are done already; they do not count in the rate.
-        out: a bar is drawn where this is a terminal; None for stderr. Lines go to the log.
-        seconds: at least so many pass between two lines.
+        total: number of units; None if it is not known.
+        done: number of units that were done before; they do not count in the rate.
+        out: a bar is drawn if this is a terminal; None for stderr. Lines go to the log.
+        seconds: least number of seconds between two lines.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class Progress:
         return self._bar is not None
 
     def add(self, count: int) -> None:
-        """Counts so many more as done."""
+        """Adds `count` units to those done."""
         self.move_to(self._done + count)
 
     def move_to(self, done: int) -> None:
-        """Counts so many as done in all; elsewhere than on a terminal, logs a line where it is time to."""
+        """Sets the number of units done; if there is no bar, logs a line when it is time to."""
         self._done = done
         if self._bar is not None:
             with contextlib.suppress(OSError):
@@ -74,18 +74,18 @@ class Progress:
             log.info("%s", self)
 
     def show_figures(self, figures: Sequence[str]) -> None:
-        """Puts figures behind the bar, where there is one: as many as its line has room for, the first ones first."""
+        """Shows figures behind the bar, if there is one: from the first on, as many as fit into its line."""
         if self._bar is not None:
             with contextlib.suppress(OSError):
                 self._bar.figures = figures
                 self._bar.refresh()
 
     def rate(self) -> float:
-        """Returns how many were done in a second since the job began, or went on."""
+        """Returns the units done per second since the job began or was resumed."""
         return (self._done - self._first) / max(time.monotonic() - self._began, 1e-9)
 
     def time_left(self) -> str | None:
-        """Returns hours, minutes and seconds to the end, None where that or the rate is not known yet."""
+        """Returns the time to the end as hours:minutes:seconds; None if the total or the rate is not known yet."""
         rate = self.rate()
         return clock((self._total - self._done) / rate) if self._total is not None and rate > 0 else None
 
@@ -96,7 +96,7 @@ class Progress:
         return f"{self._what}: {self._done:,}{of} {self._unit}, {self.rate():,.1f} {self._unit}/s{ending}"
 
     def close(self) -> None:
-        """Leaves the bar as it is."""
+        """Ends the bar and leaves it on the screen as it is."""
         if self._bar is not None:
             with contextlib.suppress(OSError):
                 self._bar.close()
@@ -111,12 +111,12 @@ class Progress:
 
 @functools.cache
 def _bar_class() -> type:
-    """Returns the class of bars; commands that draw none start without tqdm."""
+    """Returns the class of bars; imports tqdm only when a bar is drawn."""
     from tqdm import tqdm
     from tqdm.utils import disp_len
 
     class ProgressBar(tqdm):  # type: ignore[misc]  # tqdm has no types
-        """tqdm's bar on a line of any width: what is least important is left out, where tqdm cuts the line off."""
+        """tqdm's bar, but on a narrow line it omits the least important parts, where tqdm cuts the line off."""
 
         figures: Sequence[str] = ()
 
@@ -135,7 +135,7 @@ def _bar_class() -> type:
 
 
 def _formats(known_end: bool, figures: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yields tqdm's formats of a line with the figures in it, each shorter than the one before."""
+    """Yields tqdm's line formats with the figures to show in them, each shorter than the one before."""
     done, times = ("{l_bar}{bar}| {n_fmt}/{total_fmt}", "{elapsed}<{remaining}") if known_end else (
         "{desc}: {n_fmt}{unit}", "{elapsed}"
     )  # fmt: skip
@@ -148,17 +148,17 @@ def _formats(known_end: bool, figures: Sequence[str]) -> Iterator[tuple[str, Seq
 
 
 def clock(seconds: float) -> str:
-    """Returns a length of time as hours:minutes:seconds."""
+    """Formats a duration as hours:minutes:seconds."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}"
 
 
 def spark_line(values: Sequence[float], width: int) -> str:
-    """Returns a curve of a character a value, ▁ for the least and █ for the largest, ▁ where all are equal.
+    """Returns a curve with one character per value, from ▁ for the smallest to █ for the largest; ▁ if all are equal.
 
-    Of more than `width` values, each character is the mean of some that follow each other. Those that are not finite
-    are left out.
+    If there are more than `width` values, each character is the mean of several consecutive ones. Values that are not
+    finite are left out.
     """
     finite = [value for value in values if math.isfinite(value)]
     count = min(width, len(finite))
@@ -178,5 +178,5 @@ def write_line(text: str, out: TextIO) -> None:
 
 def write_above_bars(out: TextIO) -> AbstractContextManager[Any]:
     """Clears the bars that share a terminal with `out` during a `with` block, and redraws them after it."""
-    tqdm = getattr(sys.modules.get("tqdm"), "tqdm", None)  # a program that shows a bar has imported it
+    tqdm = getattr(sys.modules.get("tqdm"), "tqdm", None)  # imported already if there is a bar
     return tqdm.external_write_mode(file=out) if tqdm else contextlib.nullcontext()

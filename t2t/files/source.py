@@ -1,6 +1,6 @@
-r"""Where lines come from: a file, packed or not, or a stream that can be read once, such as standard input.
+r"""Sources of lines: a file, plain or gzip, or a stream that can be read only once, such as standard input.
 
-Lines end at `\n` and nowhere else; see `t2t.files.lines` for what is mended in them.
+Lines end only at `\n`; see `t2t.files.lines` for the repairs made to them.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ class LineSource:
     """Lines of text.
 
     Args:
-        path: a file, `-` for standard input, or a stream of the system such as a named pipe.
+        path: a file, `-` for standard input, or another stream such as a named pipe.
 
     Raises:
         UserError: there is no such file, or it is a folder.
@@ -40,7 +40,7 @@ class LineSource:
         return "standard input" if self.path == STANDARD else self.path
 
     def lines(self, tally: Counter[str]) -> Iterator[str]:
-        """Yields the lines; of a stream, once only. See `t2t.files.lines.read_lines` for `tally` and errors."""
+        """Yields the lines; for a stream, only once. See `t2t.files.lines.read_lines` for `tally` and errors."""
         if not self.is_stream:
             yield from read_lines(self.path, tally)
         elif self.path == STANDARD:
@@ -50,7 +50,7 @@ class LineSource:
                 yield from stream_lines(stream, tally, self.path)
 
     def scan(self) -> tuple[str, int | None]:
-        """Returns a sha256 of the content and the number of lines, None where that takes unpacking; not of a stream.
+        """Returns the sha256 of the content and the number of lines, None for gzip. Not for streams.
 
         Raises:
             UserError: the file cannot be read.

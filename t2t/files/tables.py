@@ -7,7 +7,7 @@ Record = Mapping[str, Any]
 
 
 def aligned(records: Sequence[Record]) -> str:
-    """Returns a line of names and one for each record, in columns of equal width, numbers at the right."""
+    """Returns a header line and a line for each record, in aligned columns, numbers to the right."""
     if not records:
         return ""
     names = list(records[0])
@@ -25,7 +25,7 @@ def aligned(records: Sequence[Record]) -> str:
 
 
 def to_tsv(records: Sequence[Record]) -> str:
-    """Returns the same with tabs between columns and all digits; a list has spaces between its elements."""
+    """Returns a header line and a line for each record, tab-separated, with all digits; lists are space-separated."""
     if not records:
         return ""
     names = list(records[0])

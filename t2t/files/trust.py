@@ -1,9 +1,9 @@
-"""What a file of unknown origin must pass before anything that it says is used.
+"""Checks that files of unknown origin must pass before their contents are used.
 
-A small JSON file that other files depend on (a run's record, a manifest, a pointer) is sealed: its entry `seal` is the
-digest of all its other entries and of the file's name. So a flipped digit, or a file in another's place, is
-detected. The seal's form is the same in every format, so that damage is distinguished from a newer format. Files
-without a seal are read: the first versions wrote them, and who changes a file by hand removes the entry.
+Small JSON files that other files depend on (a run's record, a manifest, a pointer) are sealed: the entry `seal` is the
+digest of all other entries and of the file's name. This detects a flipped digit, or a file in another's place. The seal
+has the same form in every format, so that damage can be told from a newer format. Files without a seal are accepted:
+the first versions wrote none, and users who edit a file by hand remove the entry.
 """
 
 import contextlib
@@ -23,11 +23,11 @@ from t2t.files.atomic import write_atomically
 Record = TypeVar("Record")
 
 PLAIN_NAME = re.compile(r"\A[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\Z")
-"""What names of files in a folder's description look like: none leads out of the folder."""
+"""Pattern of file names in a folder's description: none leads out of the folder."""
 
 SEAL = "seal"
 MOST_BYTES = 64 << 20
-"""Of a JSON file; a larger one is not read into memory."""
+"""Largest JSON file that is read."""
 
 
 PlainName = Annotated[str, msgspec.Meta(pattern=PLAIN_NAME.pattern)]
@@ -35,7 +35,7 @@ PlainName = Annotated[str, msgspec.Meta(pattern=PLAIN_NAME.pattern)]
 
 
 def read_record(kind: type[Record], plain: Any) -> Record:
-    """Returns a dataclass from the JSON of one, whose types are checked at any depth.
+    """Builds a dataclass from plain JSON, checking types at any depth.
 
     Raises:
         ValueError: an entry is missing, unknown, or of another type; the message says where.
@@ -61,15 +61,15 @@ def _refuse_unknown(plain: Any, read: Any) -> None:
 
 
 def check_inside(folder: Path | str, file: Path | str) -> None:
-    """Refuses what is in a folder and is a link that leads out of it, or a pipe or device; it may be missing.
+    """Refuses a file in a folder if it is a link that leads out of it, or a pipe, socket or device; it may be missing.
 
     Raises:
-        UserError: see above.
+        UserError: in these cases.
     """
     home, there = os.path.realpath(folder), os.path.realpath(file)
     if there != home and not there.startswith(os.path.join(home, "")):
         raise UserError(f"{file} is a link to outside {folder}; put a copy of what it leads to in its place")
-    with contextlib.suppress(OSError):  # it is missing, or is removed just now
+    with contextlib.suppress(OSError):  # it is missing, or has just been removed
         kind = stat.S_IFMT(os.stat(there).st_mode)
         if kind in (stat.S_IFREG, stat.S_IFDIR):
             return
@@ -77,12 +77,12 @@ def check_inside(folder: Path | str, file: Path | str) -> None:
 
 
 def sealed(name: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Returns what a file of this name is to hold: the values, plain JSON, and their seal."""
+    """Returns the contents for a file of this name: the values, plain JSON, and their seal."""
     return {**values, SEAL: _digest(name, values)}
 
 
 def write_sealed(path: Path, values: dict[str, Any]) -> None:
-    """Replaces a sealed JSON file, or makes it; `values` are plain JSON.
+    """Creates or replaces a sealed JSON file; `values` are plain JSON.
 
     Raises:
         OSError: see `write_atomically`.
@@ -91,12 +91,12 @@ def write_sealed(path: Path, values: dict[str, Any]) -> None:
 
 
 def read_sealed(path: Path) -> dict[str, Any]:
-    """Reads a JSON file that may be sealed; returns what it holds, without the seal.
+    """Reads a JSON file that may be sealed; returns its entries without the seal.
 
     Raises:
         OSError: it is missing or cannot be read.
-        UserError: it leads out of its folder.
-        ValueError: it is no JSON object, or not what was written.
+        UserError: it is a link that leads out of its folder.
+        ValueError: it is not a JSON object, or does not match its seal.
     """
     path = Path(path)
     check_inside(path.parent, path)
@@ -105,10 +105,10 @@ def read_sealed(path: Path) -> dict[str, Any]:
 
 
 def parse_sealed(name: str, content: bytes) -> dict[str, Any]:
-    """Returns what the content of a file of this name holds, without the seal; see `read_sealed`.
+    """Returns the entries in the content of a file of this name, without the seal; see `read_sealed`.
 
     Raises:
-        ValueError: it is no JSON object, not what was written, or longer than `MOST_BYTES`.
+        ValueError: it is not a JSON object, does not match its seal, or is longer than `MOST_BYTES`.
     """
     if len(content) > MOST_BYTES:
         raise ValueError(f"it has more than {MOST_BYTES:,} bytes")

@@ -4,11 +4,10 @@
     algorithmic_algebra_simplify    inputs "a * b / a + c"    targets "b + c"
     algorithmic_calculus_integrate  inputs "x : a * x"        targets "a * x ** 2 / 2"
 
-Formulas are drawn as trees of letters under the four operations, two of them deep at most, as Tensor2Tensor's problems
-of these names draw them; every symbol is a word of the vocabulary. What is simplest, and what the integral is, SymPy
-says (Meurer et al. 2017, "SymPy: symbolic computing in Python"); where that takes other functions than the logarithm,
-another formula is drawn. No task of dev is among those of training. The samples are drawn, not collected; no licence is
-needed.
+Formulas are drawn as trees of letters and the four operations, at most two operations deep, as in Tensor2Tensor's
+problems of these names; every symbol is a word of the vocabulary. Simplified formulas and integrals are computed by
+SymPy (Meurer et al. 2017, "SymPy: symbolic computing in Python"); if a result needs functions other than the logarithm,
+another formula is drawn. No dev task is a training task. The samples are generated at random, so no licence is needed.
 """
 
 import dataclasses
@@ -43,7 +42,7 @@ class Formula:
     sides: "tuple[Formula, Formula] | None" = None
 
     def symbols(self) -> list[str]:
-        """Returns what is written, with the parentheses that are needed and no others."""
+        """Returns the symbols of the formula, with only the necessary parentheses."""
         if self.sides is None:
             return [self.head]
         left, right = self.sides
@@ -54,7 +53,7 @@ class Formula:
         return [symbol for symbol in self.symbols() if symbol in LETTERS]
 
     def solve_for(self, letter: str, value: "Formula") -> "Formula":
-        """Returns what a letter, which occurs here once, is where the whole has a value."""
+        """Solves formula = `value` for a letter that occurs once in the formula."""
         if self.sides is None:
             return value
         left, right = self.sides
@@ -71,27 +70,27 @@ class Formula:
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What is asked."""
+    """The inputs of an example."""
 
     text: str
     letter: str
     formula: Formula
     value: Formula | None = None
-    """What the formula is equal to."""
+    """The other side of the equation, if the task is one."""
 
 
 def split_of(task: str) -> str:
-    """Returns the only split in which a task may occur: by its hash, 5 % go to dev."""
+    """Returns the only split in which a task may occur, by its hash; 5 % of all tasks are for dev."""
     return TRAIN if zlib.crc32(task.encode()) % 20 else DEV
 
 
 class FormulaProblem(Text2Text):
-    """Formulas and what is made of them."""
+    """Base class of problems with formulas."""
 
     metrics = ("accuracy_per_sequence", "accuracy")
     max_length = 256
     depth = 2
-    """Operations above a letter, at most."""
+    """Most operations above a letter in the tree of a formula."""
     train_size = 10_000
     dev_size = 1_000
 
@@ -110,10 +109,10 @@ class FormulaProblem(Text2Text):
 
     @abstractmethod
     def solve(self, task: Task) -> list[str]:
-        """Returns the symbols of the answer; nothing where there is none that can be written."""
+        """Returns the symbols of the answer; empty if it cannot be written with the vocabulary."""
 
     def formula(self, rng: random.Random, letters: Iterator[str]) -> Formula:
-        """Draws a tree, every depth as likely, with the next letters."""
+        """Draws a formula from the next letters; all depths are equally likely."""
         return self._tree(rng, letters, rng.randint(0, self.depth))
 
     def _tree(self, rng: random.Random, letters: Iterator[str], depth: int) -> Formula:
@@ -140,16 +139,16 @@ class AlgorithmicAlgebraInverse(FormulaProblem):
         return Task(text, task_text, left, right) if task_text in left.letters() else Task(text, task_text, right, left)
 
     def solve(self, task: Task) -> list[str]:
-        """Returns what the letter is."""
+        """Returns the value of the letter."""
         assert task.value is not None, "an equation has two sides"
         return task.formula.solve_for(task.letter, task.value).symbols()
 
 
 class SymbolicProblem(FormulaProblem):
-    """What SymPy makes of formulas, in which letters may occur again."""
+    """Formulas with answers from SymPy; letters may occur several times."""
 
     alphabet = 4
-    """Letters that a formula is drawn from: few, so that something can be made of most."""
+    """Number of letters in a formula's alphabet: few, so that letters repeat and most formulas can be simplified."""
 
     def draw(self, rng: random.Random) -> Task:
         """Returns a formula and one of its letters."""
@@ -158,9 +157,9 @@ class SymbolicProblem(FormulaProblem):
         return Task(self.task_text(letters[0], formula), letters[0], formula)
 
     def solve(self, task: Task) -> list[str]:
-        """Returns what SymPy answers, nothing where the vocabulary lacks some of it or something is divided by 0."""
+        """Returns SymPy's answer; empty if it has symbols outside the vocabulary, as after a division by 0."""
         sympy = _sympy(self.name)
-        # Names are given since some of SymPy's own are letters.
+        # Symbols are passed explicitly so that no letter is taken for a name of SymPy.
         names = {letter: sympy.Symbol(letter) for letter in (task.letter, *task.formula.letters())}
         formula = sympy.sympify("".join(task.formula.symbols()), locals=names)
         written = _SYMBOL.findall(str(self.answer(sympy, formula, names[task.letter])))
@@ -182,7 +181,7 @@ class AlgorithmicAlgebraSimplify(SymbolicProblem):
     vocabulary = _RESULT
 
     def answer(self, sympy: Any, formula: Any, letter: Any) -> Any:
-        """Returns the formula as short as SymPy finds it."""
+        """Returns the formula as simplified by SymPy."""
         return sympy.simplify(formula)
 
     def task_text(self, letter: str, formula: Formula) -> str:

@@ -3,9 +3,10 @@
     algorithmic_reverse_decimal40   inputs "3 1 4"        targets "4 1 3"
     algorithmic_addition_decimal40  inputs "3 1 4 + 2 7"  targets "5 8 4"       (413 + 72 = 485)
 
-Numbers are little-endian: the digit of ones comes first, as one adds by hand. Training sequences have at most 40
-symbols, dev sequences up to 400, so that dev shows whether an algorithm was learnt or only its training lengths (Kaiser
-and Sutskever, "Neural GPUs Learn Algorithms", 2016). The samples are drawn, not collected; no licence is needed.
+Numbers are little-endian: the digit of ones comes first, as in adding by hand. Training sequences have at most 40
+symbols, dev sequences up to 400, so that the dev score shows whether the algorithm was learnt or only its training
+lengths (Kaiser and Sutskever, "Neural GPUs Learn Algorithms", 2016). The samples are generated at random, so no licence
+is needed.
 """
 
 import random
@@ -23,41 +24,41 @@ DECIMAL = tuple("0123456789")
 
 
 def lower_endian_to_number(digits: Sequence[int], base: int) -> int:
-    """Returns the number that digits stand for, the ones first: [7, 3, 1, 2] in base 10 is 2137."""
+    """Returns the number with these little-endian digits: [7, 3, 1, 2] in base 10 is 2137."""
     return int("".join(map(str, reversed(digits))), base)
 
 
 def number_to_lower_endian(number: int, base: int) -> list[int]:
-    """Returns the digits of a number in base 2 or 10, the ones first: 2137 is [7, 3, 1, 2]."""
+    """Returns the little-endian digits of a number in base 2 or 10: 2137 is [7, 3, 1, 2]."""
     return [int(digit) for digit in reversed(format(number, {2: "b", 10: "d"}[base]))]
 
 
 class AlgorithmicProblem(Text2Text):
-    """Sequences of symbols and what an algorithm makes of them."""
+    """Base class of problems with sequences of symbols as inputs, and the output of an algorithm as targets."""
 
     symbols: tuple[str, ...]
-    """What the inputs are drawn from, separators aside."""
+    """Symbols that the inputs are drawn from, without separators."""
     train_length = 40
-    """At most this many symbols in the inputs of a training example, a separator counted."""
+    """Most symbols in the inputs of a training example, including a separator."""
     dev_length = 400
     train_size = 100_000
     dev_size = 10_000
     metrics = ("accuracy_per_sequence", "accuracy")
 
     def __init_subclass__(cls) -> None:
-        """No example is too long to be kept: the limit is that of dev, end of sequence included."""
+        """Sets `max_length` to the longest dev example, end of sequence included, so that no example is dropped."""
         super().__init_subclass__()
         cls.max_length = cls.dev_length + 1
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields sequences of 1 to `train_length` or `dev_length` symbols, and the algorithm's answers."""
+        """Yields sequences of 1 to `train_length` or `dev_length` symbols, and the algorithm's outputs."""
         size, longest = (self.train_size, self.train_length) if split == TRAIN else (self.dev_size, self.dev_length)
         for _ in range(size):
             inputs = self.draw(source.rng, longest)
             yield {"inputs": " ".join(inputs), "targets": " ".join(self.solve(inputs))}
 
     def draw(self, rng: random.Random, longest: int) -> list[str]:
-        """Returns inputs of at most `longest` symbols, every length as likely."""
+        """Returns inputs of 1 to `longest` symbols; all lengths are equally likely."""
         return rng.choices(self.symbols, k=rng.randint(1, longest))
 
     @abstractmethod
@@ -90,12 +91,12 @@ class Sort(AlgorithmicProblem):
 
 
 class Arithmetic(AlgorithmicProblem):
-    """Two numbers around a separator, which is a word of its own in the vocabulary."""
+    """Two numbers around a separator, which is a separate word of the vocabulary."""
 
     separator: str
 
     def draw(self, rng: random.Random, longest: int) -> list[str]:
-        """Returns two operands which have `longest` symbols at most together with the separator."""
+        """Returns two operands and the separator, at most `longest` symbols in total."""
         first = rng.randint(1, longest // 2)
         second = rng.randint(1, longest - first - 1)
         return [*self._number(rng, first), self.separator, *self._number(rng, second)]
@@ -112,7 +113,7 @@ class Arithmetic(AlgorithmicProblem):
         """Returns the result of the operation."""
 
     def _number(self, rng: random.Random, length: int) -> list[str]:
-        """Draws digits, the last of them, which is the highest, not 0 unless it is the only one."""
+        """Draws little-endian digits without leading zeros: the last one is not 0, unless it is the only one."""
         digits = rng.choices(self.symbols, k=length)
         if length > 1:
             digits[-1] = rng.choice(self.symbols[1:])
@@ -140,7 +141,7 @@ class Multiplication(Arithmetic):
 
 
 class NaturalReverse(Reverse):
-    """Reversal of sequences that resemble text: some symbols common, most rare, lengths about the middle."""
+    """Reversal of sequences that resemble text: a few symbols are common, most are rare, lengths vary little."""
 
     dev_length = 700
     train_length = 70
@@ -152,7 +153,7 @@ class NaturalReverse(Reverse):
         self._weights = list(accumulate(rank**-self.exponent for rank in range(1, len(self.symbols) + 1)))
 
     def draw(self, rng: random.Random, longest: int) -> list[str]:
-        """Returns symbols by Zipf's law, their number normal around half of `longest`, a tenth of it wide."""
+        """Draws symbols by Zipf's law; their number is normal with mean `longest` / 2 and deviation `longest` / 10."""
         length = min(longest, max(1, round(rng.gauss(longest / 2, longest / 10))))
         return rng.choices(self.symbols, cum_weights=self._weights, k=length)
 
@@ -268,7 +269,7 @@ class AlgorithmicShiftDecimal40(AlgorithmicProblem):
     dev_length = 80
 
     def solve(self, inputs: list[str]) -> list[str]:
-        """Returns the symbols ten places on."""
+        """Returns each symbol plus ten."""
         return [str(int(symbol) + 10) for symbol in inputs]
 
 

@@ -1,4 +1,4 @@
-"""Inputs that need no vocabulary, images, clips and waveforms, to be combined with any targets.
+"""Inputs without a vocabulary (images, video clips and waveforms), to be combined with any kind of targets.
 
 class MyPictures(ImageInputs, ClassTargets): ...    a picture to one of a few classes
 class MySpeech(AudioInputs, TextProblem): ...       a waveform to text, with `text_features = (TARGETS,)`
@@ -22,22 +22,22 @@ from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 
 
 class ArrayInputs(Problem):
-    """The input side of a problem; what follows it among the base classes gives the targets."""
+    """The input side of a problem; list it before the base class that defines the targets."""
 
     def input_feature(self) -> FeatureSpec:
-        """Returns what the inputs are."""
+        """Returns the spec of the inputs."""
         raise NotImplementedError
 
     def input_fault(self, value: Any) -> str:
-        """Returns what is wrong with a sample's inputs, empty where nothing is."""
+        """Returns what is wrong with a sample's inputs, or an empty string."""
         raise NotImplementedError
 
     def input_array(self, value: Any) -> np.ndarray:
-        """Returns a sample's inputs as they are stored."""
+        """Returns a sample's inputs as the array to store."""
         raise NotImplementedError
 
     def sample_fault(self, sample: Any) -> str:
-        """The inputs must be what they are declared to be; the targets are judged by the other base class."""
+        """The inputs must be as declared; the other base class checks the targets."""
         if not isinstance(sample, Mapping):
             return f"is of type {type(sample).__name__}; it must be a dict"
         if INPUTS not in sample:
@@ -67,19 +67,19 @@ class ArrayInputs(Problem):
 
 
 class ImageInputs(ArrayInputs):
-    """Images of one size: a sample has (height, width, channels) uint8 for `inputs`, of any size."""
+    """Images: a sample has (height, width, channels) uint8 as `inputs`, of any size; they are stored in one size."""
 
     image_shape: tuple[int, int, int] = (0, 0, 0)
     """(height, width, channels) of stored images; others are resized, see `resized`."""
     image_fit: str = "squash"
-    """What becomes of images of other proportions, see `resized`."""
+    """How images of another aspect ratio are resized, see `resized`."""
 
     def input_feature(self) -> FeatureSpec:
         """An image."""
         return FeatureSpec(kind=FeatureKind.IMAGE, shape=self.image_shape)
 
     def input_fault(self, value: Any) -> str:
-        """An image is an array of bytes with its channels last."""
+        """An image is a uint8 array with channels last."""
         if not _is_bytes(value, axes=3):
             return f"has {_found(value)} for {INPUTS!r}; an image is a numpy array (height, width, channels) of uint8"
         if value.shape[2] != self.image_shape[2]:
@@ -87,12 +87,12 @@ class ImageInputs(ArrayInputs):
         return ""
 
     def input_array(self, value: Any) -> np.ndarray:
-        """Returns an image in the problem's size."""
+        """Returns an image resized to `image_shape`."""
         return resized(value, *self.image_shape[:2], fit=self.image_fit)
 
 
 class VideoInputs(ImageInputs):
-    """Clips of frames of one size: a sample has (frames, height, width, channels) uint8 for `inputs`, of any size."""
+    """Clips: a sample has (frames, height, width, channels) uint8 as `inputs`; frames are stored in one size."""
 
     chunk_size = 100
 
@@ -101,19 +101,19 @@ class VideoInputs(ImageInputs):
         return FeatureSpec(kind=FeatureKind.VIDEO, shape=self.image_shape)
 
     def input_fault(self, value: Any) -> str:
-        """A clip is an array of bytes, frames first and channels last."""
+        """A clip is a uint8 array, frames first and channels last."""
         if not _is_bytes(value, axes=4):
             axes = "(frames, height, width, channels)"
             return f"has {_found(value)} for {INPUTS!r}; a clip is a numpy array {axes} of uint8"
         return super().input_fault(value[0])
 
     def input_array(self, value: Any) -> np.ndarray:
-        """Returns a clip whose frames are of the problem's size."""
+        """Returns a clip with frames resized to `image_shape`."""
         return np.stack([resized(frame, *self.image_shape[:2], fit=self.image_fit) for frame in value])
 
 
 class AudioInputs(ArrayInputs):
-    """Waveforms of one rate: a sample has the path of an audio file, or samples, for `inputs`."""
+    """Waveforms: a sample has the path of an audio file, or a (samples,) float array, as `inputs`."""
 
     sample_rate: int = 16_000
     """Samples per second of stored audio; files of another rate are resampled."""
@@ -126,7 +126,7 @@ class AudioInputs(ArrayInputs):
         return FeatureSpec(kind=FeatureKind.AUDIO, sample_rate=self.sample_rate)
 
     def input_fault(self, value: Any) -> str:
-        """A waveform is a file or an array."""
+        """A waveform is a path or a float array."""
         if isinstance(value, Path):
             return ""
         if isinstance(value, np.ndarray) and value.ndim == 1 and np.issubdtype(value.dtype, np.floating):
@@ -137,11 +137,11 @@ class AudioInputs(ArrayInputs):
         )
 
     def input_array(self, value: Any) -> np.ndarray:
-        """Returns (samples,) float32 in [-1, 1] at the problem's rate; channels of a file are averaged."""
+        """Returns (samples,) float32 in [-1, 1] at `sample_rate`; channels of a file are averaged."""
         if isinstance(value, Path):
             waveform, rate = read_audio(value)
             return resampled(waveform, rate, self.sample_rate)
-        with np.errstate(over="ignore"):  # generation refuses what is then infinite
+        with np.errstate(over="ignore"):  # generation refuses the infinite values that result
             samples: np.ndarray = value.astype(np.float32)
             return samples
 
@@ -151,13 +151,13 @@ class Image2Class(ImageInputs, ClassTargets):
 
 
 class MadeOfImages(Problem):
-    """A problem whose samples are made of those of another, which are images with classes."""
+    """A problem whose samples are made from those of an image classification problem, `images`."""
 
     images: ClassVar[type[Image2Class]]
     splits: tuple[str, ...] = (TRAIN, DEV, TEST)
 
     def made_of(self) -> Image2Class:
-        """Returns the problem of the images, whose messages name this one."""
+        """Returns the problem of the images, under the name of this one for messages."""
         images = self.images()
         images.name = self.name
         return images
@@ -179,7 +179,7 @@ class Image2Text(ImageInputs, TextProblem):
 
 
 class Speech2Text(AudioInputs, TextProblem):
-    """Speech to text: samples are `{"inputs": path of an audio file, "targets": str}`; bytes by default."""
+    """Speech to text: samples are `{"inputs": path of an audio file, "targets": str}`; a byte vocabulary by default."""
 
     text_features = (TARGETS,)
     vocab_kind = "byte"
@@ -199,10 +199,10 @@ class Audio2Class(AudioInputs, ClassTargets):
 
 
 def _is_bytes(value: Any, axes: int) -> bool:
-    """Returns whether a value is an array of uint8 with so many axes, none of them empty."""
+    """Returns whether a value is a uint8 array with so many axes, none of them empty."""
     return isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == axes and value.size > 0
 
 
 def _found(value: Any) -> str:
-    """Returns what a message says of a value that is no image or clip."""
+    """Describes a value that is not an image or clip, for a message."""
     return f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else shown(value)

@@ -4,10 +4,10 @@ One instance, of task 1:
     inputs   mary moved to the bathroom . john went to the hallway . where is mary ?
     targets  bathroom
 
-The story up to the question and the question itself, in words; answers of several words have a space between them. Of
-long stories the last 70 sentences are kept, 130 in task 3 (Henaff et al. 2017, arXiv:1612.03969). There are 1,000 or
-10,000 questions to learn from in each task (`_1k`, `_10k`), of which the last tenth of the stories is held out for
-development, and 1,000 to test with.
+Inputs are the story up to the question and the question itself, in words; the words of an answer are separated by
+spaces. Of long stories the last 70 sentences are kept, 130 in task 3 (Henaff et al. 2017, arXiv:1612.03969). Each task
+has 1,000 or 10,000 training questions (`_1k`, `_10k`), of which the last tenth of the stories is held out as the dev
+split, and 1,000 test questions.
 Source: Weston et al. 2015, "Towards AI-complete question answering" (arXiv:1502.05698); `tasks_1-20_v1-2` as folder or
 archive. Licence: CC BY 3.0.
 """
@@ -33,7 +33,7 @@ _SENTENCES, _SENTENCES_OF_TASK_3 = 70, 130
 
 
 class BabiQa(Text2Text):
-    """What all tasks share."""
+    """Base class of all tasks."""
 
     splits = (TRAIN, DEV, TEST)
     vocab_kind = "token"
@@ -43,10 +43,10 @@ class BabiQa(Text2Text):
     tasks: ClassVar[Sequence[int]] = ()
     """Numbers of the tasks."""
     folder: ClassVar[str] = "en"
-    """Folder of the size: `en` or `en-10k`."""
+    """Folder of the size: `en` (1,000 questions) or `en-10k`."""
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the questions of a split, task after task; of several tasks, those of dev and test in turn."""
+        """Yields the questions of a split; those of several tasks alternate."""
         self.check_split(split)
         place = find_first_existing(source.tmp_dir, _PLACES)
         if place is None:
@@ -59,7 +59,7 @@ class BabiQa(Text2Text):
             yield from (questions[turn] for questions in by_task if turn < len(questions))
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
-        """Returns the archive, or the files of the folder, that is read."""
+        """Returns the archive, or the files of the folder, whichever is read."""
         place = find_first_existing(tmp_dir, _PLACES)
         if place is None or place.is_file():
             return super().raw_files(tmp_dir) | ({place.name: place} if place else {})
@@ -67,7 +67,7 @@ class BabiQa(Text2Text):
         return super().raw_files(tmp_dir) | {path.name: path for path in files}
 
     def requirements(self) -> str:
-        """Returns what is looked for."""
+        """Returns which folder or archive a user must provide."""
         return f"{_ROOT} in --tmp_dir, as folder or archive ({', '.join(_PLACES[1:])})"
 
     def _questions(self, place: Path, task: int, split: str, tally: Counter[str]) -> list[Sample]:
@@ -88,10 +88,10 @@ def read_stories(lines: Sequence[str], name: str, sentences: int) -> Iterator[li
     """Yields the questions of each story.
 
     Args:
-        lines: of a file: a number that is 1 where a story begins, a space, and a sentence; or a question, a TAB, its
-            answer, a TAB and the numbers of the sentences that it follows from.
+        lines: of a file. Each has a number, which is 1 where a story begins, a space, and a sentence; or, after the
+            number, a question, a TAB, its answer, a TAB and the numbers of the sentences that support the answer.
         name: of the file, for messages.
-        sentences: how many of the last ones before a question are kept.
+        sentences: number of sentences to keep, the last ones before a question.
 
     Raises:
         UserError: a line is none of these.
@@ -119,7 +119,7 @@ def read_stories(lines: Sequence[str], name: str, sentences: int) -> Iterator[li
 
 
 def _words(sentence: str) -> str:
-    """Returns a sentence in lower case with its stops set apart."""
+    """Returns a sentence in lower case with spaces around `.`, `?` and `!`."""
     return " ".join(re.sub(r"([.?!])", r" \1 ", sentence.lower()).split())
 
 

@@ -4,11 +4,12 @@ One instance:
     inputs   a photograph of a frog, (32, 32, 3) intensities
     targets  frog
 
-50,000 images, of which the last 5,000 are held out for development (He et al. 2016, "Deep residual learning", section
-4.2), and 10,000 to test with. Source: Krizhevsky 2009, "Learning multiple layers of features from tiny images"; the
-original files, binary or Python version, or TensorFlow Datasets (`cifar10`, `cifar100`), whose training images come in
-another order. Pickles are read without running what they name (`formats/cifar.py`). Training moves and flips the images
-of `image_cifar10` and `image_cifar100` by chance, as there, and those of the `plain` ones not.
+50,000 training images, of which the last 5,000 are held out as the dev split (He et al. 2016, "Deep residual learning",
+section 4.2), and 10,000 test images. Source: Krizhevsky 2009, "Learning multiple layers of features from tiny images";
+the original files, binary or Python version, or TensorFlow Datasets (`cifar10`, `cifar100`), whose training images come
+in another order. Pickles are read without running the code that they name (`formats/cifar.py`). Training randomly
+shifts and flips the images of `image_cifar10` and `image_cifar100`, as He et al. do, but not those of the `plain`
+problems.
 Licence: none stated; to be cited where it is used.
 """
 
@@ -42,7 +43,7 @@ _TFDS_SPLITS = {TRAIN: f"train[:-{_HELD_OUT}]", DEV: f"train[-{_HELD_OUT}:]", TE
 
 
 class Cifar(Image2Class):
-    """What both sets of classes share."""
+    """Base class of CIFAR-10 and CIFAR-100."""
 
     splits = (TRAIN, DEV, TEST)
     image_shape = (cifar.SIDE, cifar.SIDE, 3)
@@ -53,12 +54,12 @@ class Cifar(Image2Class):
     label_bytes: ClassVar[int] = 1
     """Bytes of labels before each image of the binary version."""
     label_key: ClassVar[str] = "labels"
-    """What the labels are called in the Python version."""
+    """Key of the labels in the Python version."""
     dataset: ClassVar[str] = ""
     """Name in TensorFlow Datasets."""
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the images of a split: from the original files where they are there, else through TFDS."""
+        """Yields the images of a split, from the original files if they exist, else through TFDS."""
         self.check_split(split)
         place = find_first_existing(source.tmp_dir, self.places)
         if place is None:
@@ -67,13 +68,13 @@ class Cifar(Image2Class):
                 yield {INPUTS: example["image"], TARGETS: self.class_labels[int(example["label"])]}
             return
         images, labels = self._read(place, TEST if split == TEST else TRAIN)
-        held_out = min(_HELD_OUT, len(images) // 10)  # smaller files than the original ones serve for trials
+        held_out = min(_HELD_OUT, len(images) // 10)  # smaller files than the original ones work, too
         part = {TRAIN: slice(0, -held_out or None), DEV: slice(len(images) - held_out, None), TEST: slice(None)}[split]
         for image, label in zip(images[part], labels[part], strict=True):
             yield {INPUTS: image, TARGETS: self.class_labels[label]}
 
     def preprocessors(self) -> Sequence[Preprocessor]:
-        """Moves images by up to 4 pixels and flips half of them by chance (He et al. 2016, section 4.2)."""
+        """Shifts images by up to 4 pixels and flips them at random (He et al. 2016, section 4.2)."""
         return RandomCrop(padding=4), RandomFlip()
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:

@@ -1,10 +1,10 @@
-"""Ciphers: texts of random symbols and what they are written as under a secret that is always the same.
+"""Ciphers: texts of random symbols, encrypted with a fixed key.
 
     algorithmic_cipher_shift5     inputs "0 1 4 2"  targets "4 0 3 1"    (each symbol one place back, 0 from the end)
     algorithmic_cipher_vigenere5  inputs "0 1 4 2"  targets "4 3 3 4"    (one place, three places, one, three, ...)
 
-Symbols are unequally frequent, training texts are of one length, 100 or 200 symbols, as in Tensor2Tensor's problems of
-these names; dev texts are twice as long. The samples are drawn, not collected; no licence is needed.
+As in Tensor2Tensor's problems of these names, symbols differ in frequency, and all training texts have the same length,
+100 or 200 symbols; dev texts are twice as long. The samples are generated at random, so no licence is needed.
 """
 
 import random
@@ -18,12 +18,12 @@ FEW, MANY = (tuple(map(str, range(size))) for size in (5, 200))
 
 
 class Cipher(AlgorithmicProblem):
-    """Each symbol moved back by as many places as the key says at its position."""
+    """Each symbol is shifted back by the number in the key at its position."""
 
     key: ClassVar[tuple[int, ...]] = (1,)
-    """Places, again from the first where it ends."""
+    """Shifts, repeated cyclically."""
     weights: ClassVar[tuple[float, ...]] = ()
-    """How frequent each symbol is."""
+    """Relative frequency of each symbol."""
     train_length, dev_length = 100, 200
 
     def draw(self, rng: random.Random, longest: int) -> list[str]:
@@ -31,7 +31,7 @@ class Cipher(AlgorithmicProblem):
         return rng.choices(self.symbols, self.weights, k=longest)
 
     def solve(self, inputs: list[str]) -> list[str]:
-        """Returns the text in cipher."""
+        """Returns the encrypted text."""
         size = len(self.symbols)
         return [str((int(symbol) - places) % size) for symbol, places in zip(inputs, cycle(self.key), strict=False)]
 

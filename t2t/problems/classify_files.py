@@ -1,4 +1,4 @@
-"""One's own texts and their classes, no code needed.
+"""Classification of your own texts, no code needed.
 
 One instance, of a file with a class, a TAB and a text on each line:
     inputs   an idle picture that wears its heart on its sleeve
@@ -18,10 +18,10 @@ from t2t.text.label import LabelEncoder, listed
 
 
 class LabelledFiles(SplitFiles):
-    """What problems share whose files name a class on each line."""
+    """Base class of problems with files that name a class on each line."""
 
     def check_label(self, place: Line, label: str) -> None:
-        """Raises UserError for a class that the training file does not have, or for none."""
+        """Raises UserError if a label is empty or not a class of the training file."""
         known = self.encoders.get(TARGETS)
         names = known.names if isinstance(known, LabelEncoder) else ()
         if not label or (names and label not in names):

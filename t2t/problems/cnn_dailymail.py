@@ -4,9 +4,9 @@ One instance:
     inputs   (CNN) The river rose by two metres overnight, and by the morning the old bridge could not be crossed ...
     targets  The old bridge is closed. The river has risen by two metres.
 
-287,113 articles to learn from, 13,368 to evaluate on, 11,490 to test with. Articles are cut to their first 400 words
-and summaries have their lines joined (See, Liu and Manning 2017, "Get to the point", arXiv:1704.04368, section 5).
-Outputs are scored by ROUGE, as in the papers, which needs the extra `rouge`.
+287,113 training, 13,368 dev and 11,490 test articles. Articles are cut to their first 400 words, and the lines of
+summaries are joined (See, Liu and Manning 2017, "Get to the point", arXiv:1704.04368, section 5). Outputs are scored by
+ROUGE, as in the papers, which needs the extra `rouge`.
 Source: Hermann et al. 2015, "Teaching machines to read and comprehend" (arXiv:1506.03340), through TensorFlow Datasets
 (`cnn_dailymail`). Licence: Apache 2.0 of its scripts; the articles belong to their publishers.
 """
@@ -35,7 +35,7 @@ class SummarizeCnnDailymail32k(Text2Text):
     metrics = ("rouge_2_fscore", "rouge_1_fscore", "rouge_l_fscore", "chrf", "accuracy")
 
     def shards(self, split: str, source: Source) -> int:
-        """Returns the number of files in which TensorFlow Datasets has a split."""
+        """Returns the number of files of a split in TensorFlow Datasets."""
         return count_tfds_shards(self.name, _DATASET, _TFDS_SPLITS[split], source)
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:

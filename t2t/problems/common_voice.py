@@ -1,11 +1,11 @@
-"""Common Voice: sentences read by volunteers.
+"""Common Voice: sentences read aloud by volunteers.
 
 One instance:
     inputs   common_voice_en_19.mp3
     targets  She had forgotten the way home.
 
-Train, dev and test are those of `train.tsv`, `dev.tsv` and `test.tsv` in the folder of a language, recordings are in
-`clips` next to them, as MP3 files; WAV files of the same names will do.
+The splits are listed in `train.tsv`, `dev.tsv` and `test.tsv` in the folder of a language; recordings are MP3 files in
+`clips` next to them. WAV files of the same names are accepted.
 Source: Ardila et al. 2020, "Common Voice: A massively-multilingual speech corpus" (arXiv:1912.06670),
 https://commonvoice.mozilla.org. Licence: CC0.
 """
@@ -32,7 +32,7 @@ class CommonVoice(Speech2Text):
 
     splits = (TRAIN, DEV, TEST)
     language: ClassVar[str] = "en"
-    """Code of the language, as its folder is called."""
+    """Code of the language, which is the name of its folder."""
 
     def shards(self, split: str, source: Source) -> int:
         """Returns the number of blocks of 1,000 recordings in the list of a split."""
@@ -68,7 +68,7 @@ class CommonVoice(Speech2Text):
             yield from csv.DictReader(lines, columns, delimiter="\t", quoting=csv.QUOTE_NONE)
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
-        """Returns the lists that are there; the recordings are not looked at."""
+        """Returns the lists that exist; recordings are not included."""
         folder = self._folder(tmp_dir)
         lists = {f"{split}.tsv": folder / f"{split}.tsv" for split in self.splits} if folder else {}
         return super().raw_files(tmp_dir) | lists
@@ -78,7 +78,7 @@ class CommonVoice(Speech2Text):
         return f"{self.language}/train.tsv, dev.tsv, test.tsv and clips/ in --tmp_dir, or in --tmp_dir/cv-corpus-*"
 
     def _folder(self, tmp_dir: Path) -> Path | None:
-        """Returns the folder of the language, of the latest release by name where there are several."""
+        """Returns the folder of the language; of several releases, the latest by name."""
         places = [
             Path(tmp_dir) / self.language,
             *sorted(Path(tmp_dir).glob(f"cv-corpus-*/{self.language}"), reverse=True),

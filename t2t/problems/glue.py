@@ -1,12 +1,12 @@
-"""GLUE: nine tasks of understanding English, each a text or two and a class.
+"""GLUE: nine tasks of English language understanding, each to classify one or two texts.
 
 One instance of `glue_rte`:
     inputs   A dog runs along the beach. ||| An animal is running.
     targets  entailment
 
-Two texts are on the two sides of `|||`. `dev` is the validation set (of MNLI, that of the same genres as the training
-texts); the labels of the test sets, and of the diagnostic set AX, are not public. Each is judged as GLUE judges it: by
-accuracy, CoLA by Matthews's correlation, MRPC and QQP by F1 too, STS-B by correlation.
+Two texts are separated by `|||`. `dev` is the validation set (for MNLI, the one with the same genres as the training
+texts); the labels of the test sets, and of the diagnostic set AX, are not public. The metrics are those of GLUE:
+accuracy, for CoLA Matthews's correlation, for MRPC and QQP also F1, for STS-B correlation.
 Source: Wang et al. 2019, "GLUE: A multi-task benchmark and analysis platform" (arXiv:1804.07461), through TensorFlow
 Datasets (`glue`). Licence: each task's own; see https://gluebenchmark.com.
 """
@@ -26,13 +26,13 @@ SEPARATOR = " ||| "
 
 
 class Glue(Text2Class):
-    """What all tasks share."""
+    """Base class of all tasks."""
 
     vocab_size = 2**13
     dataset: ClassVar[str] = ""
     """Name and configuration in TensorFlow Datasets."""
     sides: ClassVar[Sequence[str]] = ("sentence1", "sentence2")
-    """What the texts are called there."""
+    """Names of the texts in TensorFlow Datasets."""
     dev_split: ClassVar[str] = "validation"
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
@@ -43,7 +43,7 @@ class Glue(Text2Class):
             yield {INPUTS: SEPARATOR.join(texts), TARGETS: self.label_of(example["label"])}
 
     def label_of(self, value: Any) -> str:
-        """Returns the class of a label of TensorFlow Datasets."""
+        """Converts a label of TensorFlow Datasets to the name of its class."""
         return self.class_labels[int(value)]
 
     def requirements(self) -> str:
@@ -90,8 +90,8 @@ class GlueQqp(Glue):
 class GlueStsb(Glue):
     """How alike two sentences are, from 0 to 5 (STS-B, 5,700 pairs).
 
-    The mean of people's judgements, rounded to the nearest fifth, is the class, as in Raffel et al. 2020
-    (arXiv:1910.10683), section 2.4; the correlations are with the rounded ones.
+    The class is the mean of human ratings, rounded to the nearest fifth, as in Raffel et al. 2020 (arXiv:1910.10683),
+    section 2.4; correlations are computed with the rounded values.
     """
 
     dataset = "glue/stsb"
@@ -99,7 +99,7 @@ class GlueStsb(Glue):
     metrics = ("pearson", "spearman", "accuracy")
 
     def label_of(self, value: Any) -> str:
-        """Returns the nearest fifth."""
+        """Returns the score rounded to the nearest fifth."""
         return self.class_labels[round(5 * float(value))]
 
 

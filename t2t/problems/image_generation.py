@@ -1,11 +1,11 @@
-"""Images to be written, as the sequence of their intensities: row by row, the channels of a pixel one after the other.
+"""Image generation: an image as the sequence of its intensities, row by row, the channels of a pixel together.
 
-One instance of `image_mnist_gen`, 784 numbers from 0 to 255, 0 the paper and 255 the ink:
+One instance of `image_mnist_gen`, 784 numbers from 0 (paper) to 255 (ink):
     inputs   5
     targets  0 0 0 0 3 18 18 126 136 175 26 166 255 247 127 0 ...
 
-The `plain` ones have no inputs: a language model writes images of its own. Their metric `bits_per_dim` has in its sum
-the bits of the end of sequence, which are few. Sources and licences: those of the images, see `mnist` and `cifar`.
+The `plain` problems have no inputs: a language model generates images unconditionally. The metric `bits_per_dim`
+includes the few bits of the end of sequence. Sources and licences: those of the images, see `mnist` and `cifar`.
 Intensities as the words of a sequence: van den Oord et al. 2016, "Pixel recurrent neural networks" (arXiv:1601.06759).
 """
 
@@ -39,7 +39,7 @@ def intensities_text(image: np.ndarray) -> str:
 
 
 class ImageTargets(TextProblem):
-    """The target side of problems that write images; samples have `intensities_text` for `targets`."""
+    """The target side of problems that generate images; samples have `intensities_text` as `targets`."""
 
     text_features: tuple[str, ...] = (TARGETS,)
     vocab_kind = "token"
@@ -50,12 +50,12 @@ class ImageTargets(TextProblem):
     output_suffix = ".png"
 
     def __init__(self, **options: Any):
-        Problem.__init__(self, **options)  # the vocabularies are what they are
+        Problem.__init__(self, **options)  # the vocabularies have no options
         # Every image is kept: the limit is their size, end of sequence included.
         self.max_length = int(np.prod(self.target_shape())) + 1
 
     def target_shape(self) -> tuple[int, int, int]:
-        """Returns (height, width, channels) of the images that are written."""
+        """Returns (height, width, channels) of the generated images."""
         raise NotImplementedError
 
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
@@ -63,11 +63,11 @@ class ImageTargets(TextProblem):
         return {TARGETS: TokenEncoder(INTENSITIES)}
 
     def nominal_spec(self) -> ProblemSpec:
-        """The features as they will be: the vocabularies are what they are."""
+        """The real features: the vocabularies are fixed."""
         return copy.copy(self).with_encoders(self.build_encoders(Source(Path(), random.Random()))).spec()
 
     def output_file(self, output: str) -> bytes:
-        """Returns a PNG file of the intensities of an output: the first of an image, zeros where there are too few."""
+        """Returns a PNG file of an output's intensities; surplus ones are dropped, missing ones are 0."""
         image = np.zeros(self.target_shape(), np.uint8)
         written = [int(word) for word in output.split() if word.isdecimal()][: image.size]
         image.ravel()[: len(written)] = written
@@ -75,7 +75,7 @@ class ImageTargets(TextProblem):
 
 
 class ClassToImage(MadeOfImages, ImageTargets):
-    """Class to image: the images of a problem of classes, the other way round."""
+    """Class to image: an image classification problem in reverse."""
 
     text_features: tuple[str, ...] = (INPUTS, TARGETS)
 
@@ -84,7 +84,7 @@ class ClassToImage(MadeOfImages, ImageTargets):
         return self.images.image_shape
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields each image of a split, and its class where that is asked for."""
+        """Yields each image of a split, with its class if the problem has inputs."""
         for sample in self.made_of().generate_samples(split, source):
             known = {INPUTS: sample[TARGETS], TARGETS: intensities_text(sample[INPUTS])}
             yield {name: known[name] for name in self.text_features}

@@ -4,13 +4,13 @@ One instance:
     inputs   a photograph of a goldfish, (224, 224, 3) intensities
     targets  n01443537
 
-1,281,167 images to learn from; the 50,000 of validation are the dev split, since the labels of the test images are not
-public. Of each image the middle square is resized to one size and stored as it is, without compression: about 200 GB at
-224 x 224, 16 GB at 64 x 64, 4 GB at 32 x 32. Training changes images by chance: it cuts parts out of the large ones,
-moves the small ones, and flips half of them. Classes are called by their WordNet ids, in whose order they are numbered.
+1,281,167 training images; the 50,000 validation images are the dev split, since the labels of the test images are not
+public. The middle square of each image is resized to one size and stored uncompressed: about 200 GB at 224 x 224, 16 GB
+at 64 x 64, 4 GB at 32 x 32. Training changes images at random: it crops the large ones, shifts the small ones and flips
+both. Class names are WordNet ids, in whose order the classes are numbered.
 Source: Russakovsky et al. 2015, "ImageNet Large Scale Visual Recognition Challenge", through TensorFlow Datasets
-(`imagenet2012`), which wants its two archives downloaded by hand from https://image-net.org.
-Licence: for research that is not commercial, as its terms state.
+(`imagenet2012`), for which its two archives have to be downloaded by hand from https://image-net.org.
+Licence: for non-commercial research, as its terms state.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,7 +48,7 @@ class ImageImagenet(Image2Class):
         return self._with_inputs(self._spec_of(_CLASSES))
 
     def shards(self, split: str, source: Source) -> int:
-        """Returns the number of files in which TensorFlow Datasets has a split."""
+        """Returns the number of files of a split in TensorFlow Datasets."""
         return count_tfds_shards(self.name, _DATASET, _TFDS_SPLITS[split], source, self._instead(source))
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
@@ -63,7 +63,7 @@ class ImageImagenet(Image2Class):
         return f"; its archives ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar belong into {by_hand}"
 
     def preprocessors(self) -> Sequence[Preprocessor]:
-        """Cuts a part out of each image and flips half of them by chance."""
+        """Crops images and flips them, both at random."""
         return RandomResizedCrop(), RandomFlip()
 
     def requirements(self) -> str:
@@ -72,10 +72,10 @@ class ImageImagenet(Image2Class):
 
 
 class SmallImagenet(ImageImagenet):
-    """Small images are moved and flipped, as those of CIFAR are."""
+    """ImageNet in small sizes: images are shifted and flipped, as for CIFAR."""
 
     def preprocessors(self) -> Sequence[Preprocessor]:
-        """Moves images by up to an eighth of their side and flips half of them by chance."""
+        """Shifts images by up to an eighth of their side and flips them, both at random."""
         return RandomCrop(padding=self.image_shape[0] // 8), RandomFlip()
 
 

@@ -1,14 +1,14 @@
-"""Whether a review of a film praises it: 50,000 reviews of IMDb.
+"""Sentiment of movie reviews: 50,000 reviews from IMDb, positive or negative.
 
 One instance:
     inputs   The plot is thin, the songs are thinner, and I would gladly see it again tomorrow.
     targets  pos
 
-22,500 reviews to learn from, 2,500 to evaluate on (the last tenth of the training reviews: neighbours often speak of
-the same film, and train and test have none in common), 25,000 to test with; half of each praise. Reviews are long:
-training cuts them to the hparam `max_length`.
+22,500 training reviews, 2,500 dev reviews and 25,000 test reviews; half of each are positive. The dev split is the last
+tenth of the training reviews, in one piece: neighbouring reviews are often of the same film, and train and test have no
+film in common. Reviews are long: training cuts them to the hparam `max_length`.
 Source: Maas et al. 2011, "Learning word vectors for sentiment analysis", https://ai.stanford.edu/~amaas/data/sentiment;
-the original files, or TensorFlow Datasets (`imdb_reviews`), of which the reviews held out are not the same.
+the original files, or TensorFlow Datasets (`imdb_reviews`), where the dev split has other reviews.
 Licence: none stated; to be cited where it is used.
 """
 
@@ -41,7 +41,7 @@ class SentimentImdb(Text2Class):
     vocab_size = 2**13
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the reviews of a split, praise and blame in turn where they come from the original files."""
+        """Yields the reviews of a split; from the original files, negative and positive ones alternate."""
         self.check_split(split)
         place = find_first_existing(source.tmp_dir, _PLACES)
         if place is None:
@@ -56,7 +56,7 @@ class SentimentImdb(Text2Class):
                     yield self._sample(review, label, source)
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
-        """Returns the archive, where it is what is read."""
+        """Returns the archive, if the reviews are read from one."""
         place = find_first_existing(tmp_dir, _PLACES)
         files = {place.name: place} if place is not None and place.is_file() else {}
         return super().raw_files(tmp_dir) | files
@@ -69,7 +69,7 @@ class SentimentImdb(Text2Class):
         )
 
     def _reviews(self, place: Path, split: str, label: str) -> list[bytes]:
-        """Returns the reviews of one class, in the order of their numbers."""
+        """Returns the reviews of one class, ordered by number."""
         folder = f"aclImdb/{TEST if split == TEST else TRAIN}/{label}/"
         found = read_members(place, lambda path: path.startswith(folder) and _NUMBER.search(path) is not None)
         if not found:

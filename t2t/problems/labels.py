@@ -1,4 +1,4 @@
-"""Problems whose target is one of a few classes, whatever their inputs are."""
+"""Problems whose target is one of a few classes, with any kind of inputs."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -14,14 +14,14 @@ from t2t.text.label import LabelEncoder, listed
 
 
 class ClassTargets(Problem):
-    """The target side of such problems: samples name the class for `targets`."""
+    """The target side of such problems: samples have the name of a class as `targets`."""
 
     class_labels: tuple[str, ...] = ()
-    """Names of the classes; a target's id is its position here. Empty: those that occur in the training samples."""
+    """Names of the classes; a target's id is its index here. Empty for those that occur in the training samples."""
     metrics: tuple[str, ...] = ("accuracy",)
 
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
-        """Returns the classes declared, or those of the training samples in the order of their characters."""
+        """Returns the declared classes, or those of the training samples, sorted."""
         return {TARGETS: LabelEncoder(self.class_labels or self._training_labels(source))}
 
     def _training_labels(self, source: Source) -> list[str]:
@@ -32,7 +32,7 @@ class ClassTargets(Problem):
         return sorted(labels)
 
     def labels_of_shard(self, source: Source) -> tuple[list[str], int]:
-        """Returns the classes of the training samples of a shard, and how many samples it has."""
+        """Returns the classes of the training samples of a shard, sorted, and the number of samples."""
         number, labels = 0, set()
         for number, sample in enumerate(samples_of(self, TRAIN, source), 1):
             check_samples(self, TRAIN, [sample], number)
@@ -40,7 +40,7 @@ class ClassTargets(Problem):
         return sorted(labels), number
 
     def target_fault(self, sample: Any) -> str:
-        """Returns what is wrong with the target of a sample, which is a dict."""
+        """Returns what is wrong with the target of a sample (a dict), or an empty string."""
         classes = self._described_classes()
         if TARGETS not in sample:
             return f"has no {TARGETS!r}; it must be one of its {classes}"
@@ -50,7 +50,7 @@ class ClassTargets(Problem):
         return ""
 
     def _described_classes(self) -> str:
-        """Returns what a message calls the classes."""
+        """Describes the classes for a message."""
         known = self._known_classes()
         return f"class_labels ({listed(known)})" if known else "classes, a str each"
 
@@ -67,11 +67,11 @@ class ClassTargets(Problem):
         return self._spec_of(len(self.class_labels))
 
     def spec(self) -> ProblemSpec:
-        """One label of as many classes as there are."""
+        """One label, with the number of classes."""
         return self._spec_of(self._classes().vocab_size)
 
     def _classes(self) -> LabelEncoder:
-        """Returns the classes; those that are declared need no file of them."""
+        """Returns the encoder of the classes; declared ones need no vocabulary file."""
         encoder = self.encoders.get(TARGETS)
         return encoder if isinstance(encoder, LabelEncoder) else LabelEncoder(self.class_labels)
 

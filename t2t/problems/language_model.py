@@ -1,16 +1,16 @@
-"""Language models: text alone, each line or paragraph an example.
+"""Language modelling: text without inputs; each line or paragraph is an example.
 
 One instance of `languagemodel_wikitext103`:
     targets  The lobster has a large body and strong claws , and lives on rocky ground .
 
-There are no inputs. `languagemodel_files` reads one's own text, with its source and licence.
+`languagemodel_files` reads the user's own text, with its own source and licence.
 
-`languagemodel_wikitext2` and `languagemodel_wikitext103`: articles of Wikipedia, a paragraph or heading an example,
-words as they are in the files (`wiki.train.tokens` and so on), 2 and 103 million of them. Their perplexity is that of
-words; papers count the end of empty lines too, which are left out here. Source: Merity et al. 2016, "Pointer sentinel
+`languagemodel_wikitext2` and `languagemodel_wikitext103`: articles of Wikipedia, 2 and 103 million words. An example is
+a paragraph or heading, with the words as in the files (`wiki.train.tokens` and so on). Their perplexity is per word;
+papers also count the ends of empty lines, which are left out here. Source: Merity et al. 2016, "Pointer sentinel
 mixture models" (arXiv:1609.07843). Licence: CC BY-SA 3.0.
 
-`languagemodel_lm1b32k`: 30 million sentences of news in an order that was shuffled. Source: Chelba et al. 2013, "One
+`languagemodel_lm1b32k`: 30 million sentences of news in shuffled order. Source: Chelba et al. 2013, "One
 billion word benchmark" (arXiv:1312.3005), its own folder or TensorFlow Datasets (`lm1b`). Licence: Apache 2.0 of the
 corpus's scripts; the text is that of WMT 2011.
 """
@@ -54,7 +54,7 @@ class LanguagemodelFiles(SplitFiles, Text2Self):
 
 
 class Wikitext(Text2Self):
-    """What the sizes of WikiText share."""
+    """Base class of both sizes of WikiText."""
 
     splits = (TRAIN, DEV, TEST)
     vocab_kind = "token"
@@ -68,7 +68,7 @@ class Wikitext(Text2Self):
             self.vocab_sample_bytes = 1 << 40  # every word counts
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the paragraphs and headings of a split, in their order."""
+        """Yields the paragraphs and headings of a split, in the order of the file."""
         self.check_split(split)
         files = {other: self._file(source.tmp_dir, other) for other in self.splits}
         missing = [self._names(other)[0] for other, file in files.items() if file is None]
@@ -84,7 +84,7 @@ class Wikitext(Text2Self):
                 yield {TARGETS: text}
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
-        """Returns the files that are there, by their splits."""
+        """Returns the files that exist, by their splits."""
         files = {f"{split} text": self._file(tmp_dir, split) for split in self.splits}
         return super().raw_files(tmp_dir) | {name: path for name, path in files.items() if path}
 
@@ -107,7 +107,7 @@ class LanguagemodelWikitext2(Wikitext):
 
     folder = "wikitext-2"
     vocab_size = 33_279
-    """Its words, `<unk>` among them, and the ids of padding and end of sequence."""
+    """Its 33,276 words, and the ids of padding, end of sequence and unknown words."""
 
 
 @register_problem("languagemodel_wikitext103")
@@ -133,13 +133,13 @@ class LanguagemodelLm1b32k(Text2Self):
     vocab_size = 2**15
 
     def shards(self, split: str, source: Source) -> int:
-        """Returns the number of files of a split, of the corpus's own or of those of TensorFlow Datasets."""
+        """Returns the number of shards of the corpus's own files or, without them, of files in TensorFlow Datasets."""
         if files := self._checked_files(split, source):
             return len(every_shard(files, split, source))
         return count_tfds_shards(self.name, "lm1b", _LM1B_TFDS[split], source, self._instead(source))
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the sentences of a split: from the corpus's own folder where it is there, else through TFDS."""
+        """Yields the sentences of a split, from the corpus's own folder if it exists, else through TFDS."""
         self.check_split(split)
         if files := self._checked_files(split, source):
             for (block,) in blocks_to_read(files, split, source):
@@ -149,7 +149,7 @@ class LanguagemodelLm1b32k(Text2Self):
             yield {TARGETS: clean_line(example["text"], source.tally).strip()}
 
     def _checked_files(self, split: str, source: Source) -> list[tuple[Path]]:
-        """Returns the corpus's own files of a split; none where it is not there."""
+        """Returns the corpus's own files of a split; empty without its folder."""
         files = self._files(source.tmp_dir, split)
         if not files and (Path(source.tmp_dir) / _LM1B).is_dir():
             raise UserError(
@@ -161,7 +161,7 @@ class LanguagemodelLm1b32k(Text2Self):
         return f"; or unpack {_LM1B}.tar.gz in {source.tmp_dir}"
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
-        """Returns the files that are there."""
+        """Returns the files that exist."""
         files = [path for split in self.splits for path in self._files(tmp_dir, split)]
         return super().raw_files(tmp_dir) | {path.name: path for path in files}
 

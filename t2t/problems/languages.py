@@ -1,4 +1,4 @@
-"""The languages of a problem, and the tags and codes that say them with texts."""
+"""The languages of a problem, and the tags and codes that mark them in the ids of texts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,16 +11,16 @@ from t2t.text.tags import find_tag
 
 
 class Languages:
-    """What a problem says of its languages; tags are a choice of its data, codes a property of its vocabulary."""
+    """The languages of a problem. Tags are an option of its data, codes a property of its vocabulary."""
 
     name: str
     options: Any
     encoders: Mapping[str, TextEncoder]
     """By feature name; set by `with_encoders` once the vocabularies exist."""
     source_language: str = ""
-    """Code of the language of `inputs`, e.g. `en`; empty where it is not known, or they are no text."""
+    """Code of the language of `inputs`, e.g. `en`; empty if it is unknown, or they are not text."""
     target_language: str = ""
-    """Code of the language of `targets`; metrics that split words go by it."""
+    """Code of the language of `targets`; metrics choose their tokenizer by it."""
 
     @property
     def columns(self) -> dict[str, str] | None:
@@ -28,13 +28,13 @@ class Languages:
         raise NotImplementedError
 
     _asked_languages: Mapping[str, str] = {}
-    """By feature, what replaces `source_language` and `target_language` with texts."""
+    """By feature, the languages to use in place of `source_language` and `target_language`."""
 
     def use_languages(self, source: str = "", target: str = "") -> None:
-        """Makes inputs say that they are, or outputs are to be, in other languages; empty for those of the problem.
+        """Overrides the languages in the marks of texts: of the inputs, of the outputs; empty for the problem's own.
 
         Raises:
-            UserError: texts have neither tags nor codes, or there is none of that language.
+            UserError: texts have neither tags nor codes, or there is none for that language.
         """
         codes = _codes(self.encoders, TARGETS)
         if source and not _codes(self.encoders, INPUTS):
@@ -58,13 +58,14 @@ class Languages:
             self.language_marks()
 
     def language_marks(self, encoders: Mapping[str, TextEncoder] | None = None) -> LanguageMarks:
-        """Returns the ids that stand around texts: a tag of the language of outputs, or codes of both languages.
+        """Returns the ids to add around texts: a tag of the target language, or codes of both languages.
 
         Args:
-            encoders: vocabularies that the problem is not given yet; None for its own.
+            encoders: vocabularies that have not been passed to `with_encoders` yet; None for the problem's own.
 
         Raises:
-            UserError: the problem does not say a language that is needed, or the vocabulary has no tag or code of it.
+            UserError: the problem does not declare a language that is needed, or the vocabulary has no tag or code
+                for it.
         """
         encoders = self.encoders if encoders is None else encoders
         if tags := getattr(self.options, "language_tags", ""):
@@ -94,7 +95,7 @@ class Languages:
         return codes.find(language, f"--{name}={language}")
 
     def _find_input_tag(self, tags: str, encoders: Mapping[str, TextEncoder]) -> int:
-        """Returns the id of the tag of the outputs' language; `tags` is the option."""
+        """Returns the id of the tag of the target language; `tags` is the option, for messages."""
         language = self._asked_languages.get(TARGETS) or self.target_language
         if not language or INPUTS not in encoders:
             what = "has no inputs of text" if language else "does not say its target language"
@@ -106,5 +107,5 @@ class Languages:
 
 
 def _codes(encoders: Mapping[str, TextEncoder], feature: str) -> LanguageCodes | None:
-    """Returns the codes of the vocabulary of a feature; None where it has none, or there are no inputs of text."""
+    """Returns the language codes of a feature's vocabulary; None without any, or unless both sides are text."""
     return encoders[feature].languages if encoders.keys() >= {INPUTS, TARGETS} else None

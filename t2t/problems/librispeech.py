@@ -1,14 +1,14 @@
-"""LibriSpeech: 1,000 hours of English read from books.
+"""LibriSpeech: 1,000 hours of English read aloud from books.
 
 One instance:
     inputs   174-50561-0000.flac, 16 kHz
     targets  FORGOTTEN TOO THE NAME GILLIAN THE LOVELY CAPTIVE
 
-`librispeech` learns from all of it and is evaluated on the clean and the noisier parts, `librispeech_clean` on the
-clean ones alone, `librispeech_clean_small` learns from the first 100 hours. The few training examples of more than 20
-seconds are dropped. An hour takes 230 MB as it is stored.
+`librispeech` trains on all of it and is evaluated on the clean and the noisier parts; `librispeech_clean` uses only the
+clean ones, and `librispeech_clean_small` trains on the first 100 hours of these. The few training examples of more than
+20 seconds are dropped. The stored data takes 230 MB per hour of speech.
 Source: Panayotov et al. 2015, "LibriSpeech: An ASR corpus based on public domain audio books",
-https://www.openslr.org/12; its own folder (WAV files of the same names will do), or TensorFlow Datasets
+https://www.openslr.org/12; its own folder (WAV files of the same names are accepted), or TensorFlow Datasets
 (`librispeech`). Licence: CC BY 4.0.
 """
 
@@ -31,7 +31,7 @@ from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 _FOLDER, _DATASET = "LibriSpeech", "librispeech"
 _TRANSCRIPTS_PER_SHARD = 20
-"""Files of transcripts in a shard, each of about fifty recordings."""
+"""Files of transcripts in a shard; each has about fifty recordings."""
 _ENDS = (".wav", ".flac")
 _CLEAN = {TRAIN: ("train-clean-100", "train-clean-360"), DEV: ("dev-clean",), TEST: ("test-clean",)}
 
@@ -54,7 +54,7 @@ class Librispeech(Speech2Text):
         return sum(self._count_shards(part, source) for part in self.parts[split])
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the sentences of a split: from the corpus's own folder where it is there, else through TFDS."""
+        """Yields the sentences of a split, from the corpus's own folder if it exists, else through TFDS."""
         self.check_split(split)
         read = self._of_folder if _root(source).is_dir() else self._of_tfds
         for part, part_source in self._parts_to_read(split, source):
@@ -67,7 +67,7 @@ class Librispeech(Speech2Text):
         return f"{_FOLDER} in --tmp_dir; else librispeech of TensorFlow Datasets in --tmp_dir/{FOLDER}"
 
     def _parts_to_read(self, split: str, source: Source) -> Iterator[tuple[str, Source]]:
-        """Yields the parts of a split, or the one that has the shard asked for, each with a source of its shards."""
+        """Yields the parts of a split, or the one with the requested shard, each with a source of its shards."""
         before = 0
         for part in self.parts[split]:
             if source.shards == 1:
@@ -84,7 +84,7 @@ class Librispeech(Speech2Text):
         return count_tfds_shards(self.name, _DATASET, _tfds_split(part), source, _instead(source))
 
     def _transcripts(self, folder: Path) -> list[Path]:
-        """Returns the files of transcripts of a part, each with those of one reader and chapter."""
+        """Returns the files of transcripts of a part, one for each reader and chapter."""
         found = sorted(folder.glob("*/*/*.trans.txt"))
         if not found:
             raise UserError(f"{self.name}: {folder} has no transcripts (*/*/*.trans.txt); unpack its archive there")

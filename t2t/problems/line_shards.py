@@ -1,4 +1,4 @@
-"""Shards of text files: each file is one, and each block of lines of a large plain one."""
+"""Shards of text files: each file is a shard; a large plain file has one for each block of lines."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,13 +8,13 @@ from t2t.files.line_blocks import LineBlock, cut_files
 from t2t.problems.source import Source
 
 SHARD_BYTES = 64 << 20
-"""Of a plain text file, and of the larger side of a pair, in one shard."""
+"""Size of one shard of a plain text file, or of the larger side of a pair."""
 
 RECORDINGS_PER_SHARD = 1000
-"""Of a file whose lines name recordings, each as large as many texts."""
+"""Lines per shard of a file whose lines name recordings, as each is as large as many texts."""
 
 Blocks = tuple[LineBlock, ...]
-"""Of files whose lines belong together, the same lines of each."""
+"""The same lines of each of some parallel files."""
 
 
 def every_shard(
@@ -23,10 +23,10 @@ def every_shard(
     """Returns the shards of a split, in order.
 
     Args:
-        files: of the split in order; those whose lines belong together are one entry.
+        files: of the split in order; each entry has the parallel files of one corpus.
         split: its name.
-        source: remembers where the files are cut.
-        most_lines: of one shard, for lines that stand for something larger; None to go by bytes.
+        source: caches where the files are cut.
+        most_lines: lines per shard, if they stand for something larger than text; None to cut by bytes.
 
     Raises:
         UserError: see `cut_files`.
@@ -43,7 +43,7 @@ def every_shard(
 def blocks_to_read(
     files: Sequence[Sequence[Path]], split: str, source: Source, most_lines: int | None = None
 ) -> list[Blocks]:
-    """Returns what `source.shard` has of a split: all of its files where there is one shard; see `every_shard`."""
+    """Returns the blocks of shard `source.shard`, or all files if there is only one shard; see `every_shard`."""
     if source.shards == 1:
         return [tuple(LineBlock(path) for path in sides) for sides in files]
     return [every_shard(files, split, source, most_lines)[source.shard]]

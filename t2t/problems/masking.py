@@ -1,4 +1,4 @@
-"""Masked language modelling: some words of a text are hidden, and are what is to be predicted.
+"""Masked language modelling: some tokens of a text are hidden and have to be predicted.
 
 The recipe of Devlin et al. (2018, arXiv:1810.04805), section 3.1, task 1.
 """
@@ -26,18 +26,19 @@ class TokenMasking:
     hidden: float = 0.8
     """Share of these that become `mask_id`."""
     exchanged: float = 0.1
-    """Share of these that become any token; the others stay."""
+    """Share of these that are replaced by a random token; the others are kept."""
 
     def __call__(self, ids: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Returns what a model reads, and what it predicts: the original tokens at the chosen positions, else PAD_ID.
+        """Hides random tokens.
 
         Args:
-            ids: (length,) integers; it may end in padding. The end of sequence is never chosen, any other token may be,
-                and at least one is.
-            rng: all chance.
+            ids: (length,) integers, perhaps with padding at the end. At least one token is chosen, never the end of
+                sequence.
+            rng: of the choice.
 
         Returns:
-            Two arrays like `ids`.
+            Two arrays like `ids`: what a model reads, and what it predicts: the original tokens at the chosen
+            positions, else PAD_ID.
         """
         places = np.flatnonzero((ids != PAD_ID) & (ids != EOS_ID))
         count = min(len(places), max(1, round(self.rate * len(places))))
@@ -51,7 +52,7 @@ class TokenMasking:
 
 
 def mask_id_of(encoder: TextEncoder, problem: str) -> int:
-    """Returns an id that texts do not have: that of unknown words, or byte 0.
+    """Returns an id that texts do not use: that of unknown words, or byte 0.
 
     Raises:
         UserError: the vocabulary has none; the message names the `problem`.

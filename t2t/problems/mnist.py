@@ -1,11 +1,11 @@
 """Digits and articles of clothing: MNIST and Fashion-MNIST, grey images of 28 x 28.
 
 One instance:
-    inputs   an image of a handwritten 5, (28, 28, 1) intensities, 0 the paper and 255 the ink
+    inputs   an image of a handwritten 5, (28, 28, 1) intensities from 0 (paper) to 255 (ink)
     targets  5
 
-60,000 images, of which the last 5,000 are held out for development, and 10,000 to test with. `image_mnist_t10k` is the
-latter alone, where one has no more: every fifth to evaluate on, 8,000 to learn from.
+60,000 training images, of which the last 5,000 are held out as the dev split, and 10,000 test images.
+`image_mnist_t10k` needs only the test files: every fifth image is for dev, the other 8,000 for training.
 Sources: LeCun, Bottou, Bengio and Haffner 1998, "Gradient-based learning applied to document recognition"; Xiao, Rasul
 and Vollgraf 2017, "Fashion-MNIST" (arXiv:1708.07747); the original files, or TensorFlow Datasets (`mnist`,
 `fashion_mnist`), whose training images come in another order.
@@ -34,7 +34,7 @@ _TEST_FILES = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 
 
 class IdxImages(Image2Class):
-    """What data sets in MNIST's files share."""
+    """Base class of data sets in the format of MNIST's files."""
 
     splits: tuple[str, ...] = (TRAIN, DEV, TEST)
     image_shape = (28, 28, 1)
@@ -43,10 +43,10 @@ class IdxImages(Image2Class):
     dataset: ClassVar[str] = ""
     """Name in TensorFlow Datasets."""
     instead: ClassVar[str] = ""
-    """What else to do where some files are missing, for the message."""
+    """What else to do if some files are missing, for the message."""
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the images of a split: from the original files where they are there, else through TFDS."""
+        """Yields the images of a split, from the original files if they exist, else through TFDS."""
         self.check_split(split)
         files = _TEST_FILES if split == TEST else _TRAIN_FILES
         if not self._files(source.tmp_dir):
@@ -55,13 +55,13 @@ class IdxImages(Image2Class):
                 yield self._sample(example["image"], example["label"])
             return
         images, labels = self._read(files, source)
-        held_out = min(_HELD_OUT, len(images) // 12)  # smaller files than the original ones serve for trials
+        held_out = min(_HELD_OUT, len(images) // 12)  # smaller files than the original ones work, too
         part = {TRAIN: slice(0, -held_out or None), DEV: slice(len(images) - held_out, None), TEST: slice(None)}[split]
         for image, label in zip(images[part], labels[part], strict=True):
             yield self._sample(image[:, :, None], label)
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
-        """Returns the original files that are there."""
+        """Returns the original files that exist."""
         return self._files(tmp_dir)
 
     def requirements(self) -> str:
@@ -80,7 +80,7 @@ class IdxImages(Image2Class):
         return Path(source.tmp_dir) / self.folders[0]
 
     def _files(self, tmp_dir: Path) -> dict[str, Path]:
-        """Returns the files that are there, by their names without `.gz`."""
+        """Returns the files that exist, by their names without `.gz`."""
         found = {}
         for name in _TRAIN_FILES + _TEST_FILES:
             dotted = name.replace("-idx", ".idx")  # as some programs unpack them
@@ -125,7 +125,7 @@ class ImageMnistT10k(ImageMnist):
     splits = (TRAIN, DEV)
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the images whose number is, or is not, one of every fifth."""
+        """Yields every fifth image for dev, the others for training."""
         self.check_split(split)
         whole = ImageMnist()
         whole.name = self.name

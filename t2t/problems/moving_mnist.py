@@ -32,9 +32,9 @@ from t2t.registry import register_problem
 from t2t.specs.constants import INPUTS, TARGETS
 
 SIDE, DIGIT_SIDE = 28, 14
-"""Pixels a side of a frame and of a digit in it, which is half as large as MNIST's."""
+"""Side in pixels of a frame, and of a digit in it, which is half as large as in MNIST."""
 SLOWEST, FASTEST = 1.0, 3.0
-"""Pixels a frame along rows and along columns."""
+"""Speed in pixels per frame, along rows and along columns."""
 DIRECTIONS = tuple(f"{down} {across}" for down in ("up", "down") for across in ("left", "right"))
 
 Pair = tuple[float, float]
@@ -44,20 +44,20 @@ Pair = tuple[float, float]
 def bounced(start: float, velocity: float, free: float, frames: int) -> np.ndarray:
     """Returns the position in each frame of a point between walls at 0 and `free`, (frames,) float64.
 
-    Unfolded at the walls, the way there and back is a circle of twice the distance, on which the velocity is constant.
+    The way to the other wall and back is like a circle of length 2 * `free`, on which the velocity is constant.
     """
     places: np.ndarray = free - np.abs(free - (start + velocity * np.arange(frames)) % (2 * free))
     return places
 
 
 def moving(image: np.ndarray, side: int, starts: Pair, velocities: Pair, frames: int) -> np.ndarray:
-    """Returns a clip of an image that moves over black and bounces off the edges.
+    """Returns a clip of an image that moves over a black background and bounces off the edges.
 
     Args:
         image: (height, width, channels) uint8.
         side: rows and columns of a frame.
         starts: row and column of the image's upper left corner in the first frame.
-        velocities: rows and columns that it moves in a frame; positions are rounded to whole pixels.
+        velocities: rows and columns that it moves per frame; positions are rounded to whole pixels.
         frames: number of frames.
 
     Returns:
@@ -75,13 +75,13 @@ def moving(image: np.ndarray, side: int, starts: Pair, velocities: Pair, frames:
 
 
 class MovingMnist(MadeOfImages, VideoInputs):
-    """The input side of both problems: clips of one digit, one for each of MNIST's images."""
+    """The input side of both problems: a clip of one digit for each of MNIST's images."""
 
     images = ImageMnist
     image_shape = (SIDE, SIDE, 1)
     fewest_frames: ClassVar[int]
     most_frames: ClassVar[int]
-    """Frames of the inputs; each number from the fewest to the most is equally likely."""
+    """Range of the number of input frames; all numbers in it are equally likely."""
 
     def clips(self, split: str, source: Source) -> Iterator[tuple[str, str, np.ndarray]]:
         """Yields the digit, its direction in the first frame, and a clip with one frame more than the inputs have."""
@@ -94,7 +94,7 @@ class MovingMnist(MadeOfImages, VideoInputs):
 
 
 def direction_of(velocities: Pair) -> str:
-    """Returns the name of a direction, one of `DIRECTIONS`, of velocities along rows and columns."""
+    """Returns the direction, one of `DIRECTIONS`, of velocities along rows and columns."""
     down, across = velocities
     return f"{'down' if down > 0 else 'up'} {'right' if across > 0 else 'left'}"
 

@@ -4,10 +4,10 @@ One instance:
     inputs   a photograph of a street, (128, 128, 3) intensities
     targets  A man riding a bicycle past a row of parked cars.
 
-An example for each caption, of which every photograph has about five: 414,000 of 83,000 photographs to learn from,
-25,000 to evaluate on and 25,000 to test with (Karpathy and Fei-Fei's split). Photographs are resized whole, whatever
-their proportions, since captions describe the margins too. Outputs are scored against one caption each,
-so that BLEU is lower than where it is computed against all five.
+There is an example for each caption, about five per photograph: 414,000 training captions of 83,000 photographs, 25,000
+dev captions and 25,000 test captions (Karpathy and Fei-Fei's split). Photographs are resized whole, whatever their
+proportions, since captions describe the margins too. Outputs are scored against one caption each, so BLEU is lower than
+against all five.
 Source: Lin et al. 2014, "Microsoft COCO: Common objects in context"; Chen et al. 2015, "Microsoft COCO captions"
 (arXiv:1504.00325); through TensorFlow Datasets (`coco_captions/2014`).
 Licence: CC BY 4.0 (captions); the photographs have licences of their own.
@@ -36,7 +36,7 @@ class ImageMsCocoCaptions(Image2Text):
     chunk_size = 64
 
     def shards(self, split: str, source: Source) -> int:
-        """Returns the number of files in which TensorFlow Datasets has a split."""
+        """Returns the number of files of a split in TensorFlow Datasets."""
         return count_tfds_shards(self.name, _DATASET, _TFDS_SPLITS[split], source)
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:

@@ -1,4 +1,4 @@
-"""Multi30k: descriptions of photographs in English, German and French; 29,000 pairs to learn from.
+"""Multi30k: descriptions of photographs in English, German and French; 29,000 training pairs.
 
 One instance:
     inputs   A man in a yellow jacket is walking two dogs along a snowy path.
@@ -7,7 +7,7 @@ One instance:
 Raw text, neither lower-cased nor tokenised: train 29,000 pairs, val 1,014, test_2016_flickr 1,000.
 Source: Elliott, Frank, Sima'an and Specia 2016, "Multi30K: Multilingual English-German Image Descriptions"; French by
 Elliott, Frank, Barrault, Bougares and Specia 2017; task 1, raw, of https://github.com/multi30k/dataset.
-Licence: for research and education, not for commerce, as the photographs' descriptions of Flickr30k are.
+Licence: for non-commercial research and education, as for the descriptions of Flickr30k.
 """
 
 from t2t.problems.translation import TranslationFiles
@@ -22,12 +22,12 @@ def _files(source: str, target: str) -> dict[str, tuple[str, str]]:
 
 
 class Multi30k(TranslationFiles):
-    """What the language pairs of Multi30k share."""
+    """Base class of the language pairs of Multi30k."""
 
     home = "https://github.com/multi30k/dataset (data/task1/raw)"
     vocab_size = 8000
-    """Counted on the English and German training text: of 8,000 pieces one in seven is seen less than ten times, of
-    16,000 two in three, and these shorten the text by no more than 6 %."""
+    """Measured on the English and German training text: of 8,000 pieces, one in seven occurs less than ten times; of
+    16,000, two in three, and these shorten the text by no more than 6 %."""
 
 
 @register_problem

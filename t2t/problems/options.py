@@ -1,4 +1,4 @@
-"""What a user may set of a problem from the command line."""
+"""Options of problems, which users set on the command line."""
 
 import dataclasses
 from pathlib import Path
@@ -10,13 +10,13 @@ from t2t.hparams.field import complaint
 
 
 def file_option(many: bool = False) -> Any:
-    """Returns a field of `ProblemOptions` that is the path of a raw file, empty where none is given.
+    """Declares an option that is the path of a raw file; empty by default.
 
-    Relative paths are made absolute, so that they are valid in another folder. Where `Problem.raw_files` has the file,
-    data depend on its content and not on its path.
+    Relative paths are made absolute, so that they are valid in another working directory. If `Problem.raw_files`
+    includes the file, data depends on its content and not on its path.
 
     Args:
-        many: whether several files may be named, see `named_files`; the option becomes their list.
+        many: whether several files may be named, see `named_files`; the option is then a comma-separated list.
     """
     return dataclasses.field(default="", metadata={_FILE: True, _MANY: many})
 
@@ -26,7 +26,7 @@ _FILE, _MANY = "file", "many"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ProblemOptions:
-    """What a user may set of a problem from the command line; remembered with the data and with the run."""
+    """Base class of the options of a problem, set on the command line and stored with the data and with the run."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -47,12 +47,12 @@ class ProblemOptions:
         return tuple(field.name for field in dataclasses.fields(cls) if field.metadata.get(_FILE))
 
     def paths(self, name: str) -> list[Path]:
-        """Returns the files that an option names, none where it is not given."""
+        """Returns the files that an option names; empty if it is not set."""
         value = getattr(self, name)
         return named_files(value) if value else []
 
     def numbered_paths(self, name: str) -> dict[str, Path]:
-        """Returns the files that an option names, by its own name, and by that and a number where they are several."""
+        """Returns the files that an option names, by the option's name; several are numbered, e.g. `train_file 1`."""
         paths = self.paths(name)
         return {name if len(paths) == 1 else f"{name} {number}": path for number, path in enumerate(paths, 1)}
 
@@ -63,6 +63,6 @@ class ProblemOptions:
         return {k: with_addresses(v) if k in files else v for k, v in changed.items()}
 
     def of_data(self) -> dict[str, Any]:
-        """Returns those of the changed options that generated data depends on: not those that only training reads."""
+        """Returns the changed options that generated data depends on, without those that only training reads."""
         training = [field.name for field in dataclasses.fields(self) if field.metadata.get("only_trains")]
         return {name: value for name, value in self.changed().items() if name not in training}

@@ -1,4 +1,4 @@
-"""Parallel corpora that Tensor2Tensor had besides WMT's: talks in Vietnamese and Indonesian, news in Macedonian.
+"""Parallel corpora of Tensor2Tensor other than WMT: talks in Vietnamese and Indonesian, news in Macedonian.
 
 One instance of English to Vietnamese:
     inputs   I grew up in a small town by the sea .

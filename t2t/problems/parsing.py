@@ -1,15 +1,15 @@
-"""Constituency parsing as translation: a sentence to the labels of its tree (Vaswani et al. 2017, section 6.3).
+"""Constituency parsing as translation from a sentence to the labels of its tree (Vaswani et al. 2017, section 6.3).
 
 One instance, of the tree (TOP (S (NP (DT A) (NN dog)) (VP (VBZ runs)))):
     inputs   A dog runs
     targets  S NP DT NN /NP VP VBZ /VP /S
 
 `wsj_parsing`: Wall Street Journal of the Penn Treebank (Marcus et al. 1993), sections 02-21 train (about 40,000 trees),
-22 dev (1,700), 23 test (2,416). Source: Linguistic Data Consortium, LDC99T42. Licence: its user agreement, so that
-nothing is downloaded. `wsj_parsing_semi` adds trees that another parser made, as the high-confidence and BerkeleyParser
-corpora of Vinyals et al. 2015 are. `parsing_trees` reads any treebank whose files are named, under its own licence.
+22 dev (1,700), 23 test (2,416). Source: Linguistic Data Consortium, LDC99T42. Licence: its user agreement, so nothing
+is downloaded. `wsj_parsing_semi` adds trees made by another parser, like the high-confidence and BerkeleyParser corpora
+of Vinyals et al. 2015. `parsing_trees` reads the files of any treebank, under its own licence.
 
-What a model writes becomes a tree over exactly the words of its input, and it is these trees that are scored.
+Outputs are converted to trees over exactly the words of the input; these trees are scored.
 """
 
 import contextlib
@@ -39,17 +39,17 @@ class ParsingOptions(TextOptions):
     """Options of every parsing problem."""
 
     keep_annotations: bool = False
-    """Leave traces, empty elements and function tags in the trees."""
+    """Keeps traces, empty elements and function tags in the trees."""
 
 
 class Parsing(TextProblem):
-    """What parsing problems share: pieces of words on one side, a word list of labels on the other."""
+    """Base class of parsing problems: pieces of words as inputs, a word list of labels for targets."""
 
     options_class = ParsingOptions
     shared_vocabulary = False
     vocab_size = 16_384
     nominal_labels = 128
-    """About as many labels as a treebank without function tags has, phrases opened and closed; see `nominal_spec`."""
+    """About the number of labels in a treebank without function tags, ends of phrases included; see `nominal_spec`."""
     max_length = 512
     metrics = (
         "bracket_f1", "bracket_precision", "bracket_recall", "bracket_exact_match", "bracket_tagging_accuracy",
@@ -58,11 +58,11 @@ class Parsing(TextProblem):
     finishes = True
 
     def nominal_vocab_size(self, feature: str) -> int:
-        """That of the pieces of words, or of the labels."""
+        """The size of the vocabulary of pieces, or of labels."""
         return self.nominal_labels if feature == TARGETS else super().nominal_vocab_size(feature)
 
     def word_starts(self, feature: str) -> str:
-        """Returns where words begin: in a sentence as its vocabulary tells, in a tree with the tags."""
+        """Returns which ids begin words: in sentences, as given by their vocabulary; in trees, the tags."""
         encoder = self.encoders[feature]
         if feature == INPUTS:
             return encoder.word_starts()
@@ -70,7 +70,7 @@ class Parsing(TextProblem):
         return "".join(str(int(label in tags)) for label in range(encoder.vocab_size))
 
     def nominal_spec(self) -> ProblemSpec | None:
-        """As the other problems', as if each id began a word."""
+        """As for other problems, with word starts as if each id began a word."""
         spec = super().nominal_spec()
         if spec is None:
             return None
@@ -81,15 +81,15 @@ class Parsing(TextProblem):
         """Returns the files of a split, in order.
 
         Raises:
-            UserError: they are not there; the message says which are wanted.
+            UserError: they do not exist; the message says which are needed.
         """
         raise NotImplementedError
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
-        """Returns the files of trees, and the vocabulary's where one is given."""
+        """Returns the files of trees, and those of the option `vocab_file`."""
         found = super().raw_files(tmp_dir)
         for split in self.splits:
-            with contextlib.suppress(UserError):  # generated data needs its raw files no longer
+            with contextlib.suppress(UserError):  # once data is generated, the raw files need not exist
                 found |= {f"{split} trees {n}": path for n, path in enumerate(self.tree_files(split, tmp_dir))}
         return found
 
@@ -100,9 +100,9 @@ class Parsing(TextProblem):
         return read_samples(files, source.tally, self.options.keep_annotations)
 
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
-        """Learns the pieces of words from the sentences, or reads those given; the labels are a list of all there are.
+        """Learns the pieces of words from the sentences, or reads the given ones; lists the labels of all splits.
 
-        None is left out: words have no spelling of their own in such a list, and a rare label is one of a tree's.
+        No label is left out: a word list cannot spell unknown labels, and a tree with one could not be written.
         """
         label_list = self._label_list(source)
         if self.options.vocab_file:
@@ -110,7 +110,7 @@ class Parsing(TextProblem):
         return {INPUTS: self._learn((INPUTS,), source), TARGETS: label_list}
 
     def _label_list(self, source: Source) -> TokenEncoder:
-        """Returns the labels of the training trees, most frequent first, then those of other splits alone."""
+        """Returns the labels of the training trees, most frequent first, then those that only other splits have."""
         counts = {split: self._count_labels(split, source) for split in self.splits}
         train = counts.pop(TRAIN)
         if not train:
@@ -125,7 +125,7 @@ class Parsing(TextProblem):
         return counts
 
     def finish(self, source: str, output: str) -> Finished:
-        """Returns the tree in brackets over exactly the words of the source, whatever the labels are."""
+        """Returns a tree in brackets over exactly the words of the source, whatever labels the output has."""
         words = words_of(source)
         if not words:
             return Finished("")
@@ -135,13 +135,13 @@ class Parsing(TextProblem):
         return Finished(str(tree), tree.mended)
 
     def constraint(self, source: str) -> TreeConstraint:
-        """Returns that the output is the labels of a tree over exactly the words of the source."""
+        """Constrains the output to the labels of a tree over exactly the words of the source."""
         return TreeConstraint(tree_labels(self.encoders[TARGETS]), len(words_of(source)))
 
 
 @functools.lru_cache(maxsize=8)
 def tree_labels(encoder: TextEncoder) -> TreeLabels:
-    """Returns the labels of a vocabulary: those of phrases have an end in it, the others are tags."""
+    """Returns the labels of a vocabulary: those with an end (`/NP`) in it are of phrases, the others are tags."""
     ids = {encoder.piece(number): number for number in range(UNK_ID + 1, encoder.vocab_size)}
     phrases = {ids[piece[1:]]: number for piece, number in ids.items() if is_end(piece) and piece[1:] in ids}
     others = {number for piece, number in ids.items() if is_end(piece)} | phrases.keys()
@@ -156,7 +156,7 @@ class WsjParsing(Parsing):
     sections = {TRAIN: range(2, 22), DEV: (22,), TEST: (23,)}
 
     def tree_files(self, split: str, tmp_dir: Path) -> Sequence[Path]:
-        """Returns the treebank's own files of the split's sections, or one file of trees."""
+        """Returns the file of trees of a split or, without one, the treebank's own files of its sections."""
         for name in (f"wsj_{split}.trees", f"wsj_{split}.trees.gz"):
             if (tmp_dir / name).is_file():
                 return [tmp_dir / name]
@@ -183,7 +183,7 @@ class WsjParsingSemi(WsjParsing):
     vocab_size = 32_768
 
     def tree_files(self, split: str, tmp_dir: Path) -> Sequence[Path]:
-        """Returns the files of `wsj_parsing`, for training those of the folder semi/ after them."""
+        """Returns the files of `wsj_parsing`, followed, for training, by those in the folder semi/."""
         files = list(super().tree_files(split, tmp_dir))
         if split != TRAIN:
             return files
@@ -201,10 +201,10 @@ class WsjParsingSemi(WsjParsing):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TreeFilesOptions(ParsingOptions):
-    """Where the trees are."""
+    """The files of the trees."""
 
     train_trees: str = file_option(many=True)
-    """File with the trees to learn from, in Penn brackets, plain or .gz."""
+    """File with the training trees, in Penn brackets, plain or .gz."""
     dev_trees: str = file_option(many=True)
     """File with the trees that training is evaluated on."""
     test_trees: str = file_option(many=True)
@@ -234,7 +234,7 @@ class ParsingTrees(Parsing):
         return read_samples(mine, source.tally, self.options.keep_annotations)
 
     def tree_files(self, split: str, tmp_dir: Path) -> Sequence[Path]:
-        """Returns the files that were named for the split."""
+        """Returns the files that the options name for the split."""
         if not getattr(self.options, f"{split}_trees"):
             raise UserError(f"problem {self.name}: --{split}_trees is not given; {self.requirements()}")
         files: list[Path] = self.options.paths(f"{split}_trees")

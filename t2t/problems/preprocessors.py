@@ -1,6 +1,6 @@
-"""What training changes by chance in the examples it reads: one small class each, listed by `Problem.preprocessors`.
+"""Random changes to training examples (data augmentation), one small class each, listed by `Problem.preprocessors`.
 
-Each draws from the generator it is given and from nothing else: t2t/data/preprocessors.py makes one for every example.
+Each draws only from the generator that it is passed: t2t/data/preprocessors.py makes one for every example.
 """
 
 from abc import ABC, abstractmethod
@@ -14,7 +14,7 @@ from t2t.specs.constants import INPUTS
 from t2t.text.sampling import SubwordSampler
 
 Example = dict[str, np.ndarray]
-"""Feature name to an array as `Problem.encode_samples` gives it."""
+"""Feature name to an array as `Problem.encode_samples` returns it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,24 +22,24 @@ class Preprocessor(ABC):
     """A random change of training examples; subclasses are frozen dataclasses, whose repr is logged."""
 
     features: tuple[str, ...] = (INPUTS,)
-    """Names of the features that it reads or changes, those of the stored data: `_rev` renames them afterwards."""
+    """Features that it reads or changes, by their names in the stored data: `_rev` renames them afterwards."""
     changes_lengths: ClassVar[bool] = False
-    """Whether sequences may get another length. It then runs before batches are cut, ahead of all that do not."""
+    """Whether it may change the length of sequences. If so, it runs before batches are cut, and before all others."""
 
     @abstractmethod
     def __call__(self, example: Example, rng: np.random.Generator) -> Example:
-        """Returns the example, which has `features` alone, changed; its arrays are the caller's and stay as they are.
+        """Returns a changed example, without modifying the arrays of `example`, which has `features` only.
 
-        `rng` is seeded by the run's seed, the epoch, the example and the place in the list.
+        `rng` is seeded by the run's seed, the epoch, the example and the preprocessor's position in the list.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class RandomCrop(Preprocessor):
-    """Moves images by up to `padding` pixels each way; zeros come in at the edges (He et al. 2016, section 4.2)."""
+    """Shifts images by up to `padding` pixels each way, with zeros at the edges (He et al. 2016, section 4.2)."""
 
     padding: int = 4
-    """Pixels added on each side before a part of the image's own size is cut out."""
+    """Pixels added on each side before a part of the original size is cut out."""
 
     def __call__(self, example: Example, rng: np.random.Generator) -> Example:
         """Crops (height, width, channels) images."""
@@ -55,15 +55,15 @@ class RandomCrop(Preprocessor):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomResizedCrop(Preprocessor):
-    """Cuts a part of random size, proportions and place out of images and resizes it to their size.
+    """Crops a part of random area, aspect ratio and position out of images and resizes it to their size.
 
-    Szegedy et al. 2015 (arXiv:1409.4842), section 6; where ten draws give no part that fits, images stay whole.
+    Szegedy et al. 2015 (arXiv:1409.4842), section 6; if none of ten draws fits, the image is kept whole.
     """
 
     least_area: float = 0.08
-    """Of an image, a fraction; the area is drawn uniformly from here to 1."""
+    """Smallest area, a fraction of the image's; the area is drawn uniformly from here to 1."""
     longest_side: float = 4 / 3
-    """Most that width and height differ by, a factor; its logarithm is drawn uniformly."""
+    """Largest ratio of the longer to the shorter side; the logarithm of the aspect ratio is drawn uniformly."""
 
     def __call__(self, example: Example, rng: np.random.Generator) -> Example:
         """Crops and resizes (height, width, channels) images."""
@@ -85,7 +85,7 @@ class RandomResizedCrop(Preprocessor):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomFlip(Preprocessor):
-    """Swaps left and right of half of the images, drawn each time."""
+    """Flips each image left to right with probability 0.5."""
 
     def __call__(self, example: Example, rng: np.random.Generator) -> Example:
         """Flips (height, width, channels) images."""
@@ -94,7 +94,7 @@ class RandomFlip(Preprocessor):
 
 @dataclass(frozen=True, kw_only=True)
 class SubwordSampling(Preprocessor):
-    """Writes text in other pieces of the same vocabulary, see `SubwordSampler`."""
+    """Segments text into other pieces of the same vocabulary, see `SubwordSampler`."""
 
     samplers: Mapping[str, SubwordSampler] = field(repr=False)
     """By feature."""

@@ -1,7 +1,7 @@
-"""Samples as a problem's own code yields them, held to what the problem declares.
+"""Checks the samples that a problem's code yields against what the problem declares.
 
-What is wrong there is a mistake in a few lines of a plug-in, so it is said as one: which sample, of which split, has
-what, and what it needs.
+A fault is usually a mistake in a few lines of a plug-in, so the message says which sample, of which split, has what,
+and what it needs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,10 +17,10 @@ _SHOWN = 40
 
 
 def samples_of(problem: Problem, split: str, source: Source) -> Iterator[Sample]:
-    """Returns what `generate_samples` yields, unchecked.
+    """Returns the samples that `generate_samples` yields, unchecked.
 
     Raises:
-        UserError: it is no generator.
+        UserError: it returned something that is not iterable.
     """
     samples = problem.generate_samples(split, source)
     if not isinstance(samples, Iterable):
@@ -32,9 +32,9 @@ def samples_of(problem: Problem, split: str, source: Source) -> Iterator[Sample]
 
 
 def call_each_shard(problem: Problem, method: str, split: str, source: Source) -> Iterator[Any]:
-    """Yields what a method of the problem returns for the source of each shard of a split, in order.
+    """Calls a method of the problem with the source of each shard of a split; yields the results in order.
 
-    Several shards are read in worker processes where there are some, see `Source.call_each`; one is read here.
+    Several shards are read in worker processes if there are any, see `Source.call_each`; a single one in this process.
     """
     calls = [(each,) for each in source.each_shard(problem.shards(split, source))]
     call_each = source.call_each if len(calls) > 1 else call_here
@@ -50,10 +50,12 @@ def chunk_samples(samples: Iterable[Sample], size: int) -> Iterator[tuple[int, l
 
 
 def check_samples(problem: Problem, split: str, samples: Sequence[Any], first: int = 1) -> None:
-    """Refuses consecutive samples of a split that lack what the problem needs; `first` is counted from 1.
+    """Checks that consecutive samples of a split have what the problem needs.
+
+    `first` is the number of the first of them, counted from 1.
 
     Raises:
-        UserError: the message names the first faulty one.
+        UserError: one is faulty; the message names the first such sample.
     """
     for number, sample in enumerate(samples, first):
         if fault := problem.sample_fault(sample):
@@ -65,7 +67,7 @@ def check_samples(problem: Problem, split: str, samples: Sequence[Any], first: i
 
 
 def text_fault(sample: Any, names: Sequence[str], also: str = "") -> str:
-    """Returns what is wrong with the text features of a sample; `also` says what else one needs."""
+    """Returns what is wrong with the text features of a sample, or ''; `also` says what else a sample needs."""
     fault = _first_fault(sample, names)
     return f"{fault}; it must be a dict with a str for {' and '.join(map(repr, names))}{also}" if fault else ""
 
@@ -77,7 +79,7 @@ def shown(value: Any) -> str:
 
 
 def _first_fault(sample: Any, names: Sequence[str]) -> str:
-    if not isinstance(sample, dict | Mapping):  # the quick check of a dict
+    if not isinstance(sample, dict | Mapping):  # dict first: its check is the faster one
         return f"is of type {type(sample).__name__}"
     for name in names:
         if fault := _fault_of(sample[name], name) if name in sample else f"has no {name!r}":

@@ -1,4 +1,4 @@
-"""What a generator of samples works with: files, chance, counters, and which shard of a split it is to yield."""
+"""The argument of a sample generator: raw files, random generator, counters, and the shard that it is to yield."""
 
 import contextlib
 import dataclasses
@@ -18,13 +18,13 @@ def _no_progress(what: str, read: int) -> None:
 
 
 def call_here(problem: Any, method: str, calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-    """Calls a method of a problem with each of some tuples of arguments, in this process."""
+    """Calls a method of a problem with each tuple of arguments, in this process; see `CallEach`."""
     return (getattr(problem, method)(*call) for call in calls)
 
 
 CallEach = Callable[[Any, str, Iterable[tuple[Any, ...]]], Iterator[Any]]
-"""Calls a method of a problem, by its name, with each of some tuples of arguments, in worker processes where there are
-some; yields the results in order. Arguments must be picklable, results plain JSON."""
+"""Calls a method of a problem, by its name, with each tuple of arguments, in worker processes if there are any; yields
+the results in order. Arguments must be picklable, results plain JSON."""
 
 
 @dataclasses.dataclass
@@ -34,22 +34,22 @@ class Source:
     tmp_dir: Path
     """Folder of raw files and downloads."""
     rng: random.Random
-    """The only random generator; seeded by the seed, the split and, of a split of several shards, the shard."""
+    """The only random generator; seeded by the seed, the split and, if there are several shards, the shard."""
     tally: Counter[str] = dataclasses.field(default_factory=Counter)
-    """Counts of what was mended on the way in, e.g. `invalid UTF-8 replaced`; reported with the generated data."""
+    """Counts of repairs to the raw data, e.g. `invalid UTF-8 replaced`; reported with the generated data."""
     progress: Callable[[str, int], None] = _no_progress
-    """Told, now and then, what is being read and how many samples of it have been."""
+    """Called now and then with what is being read and how many samples of it have been read."""
     enough_bytes: int | None = None
-    """Where given, about so many bytes of text will do, spread evenly over what is asked for; a generator for which it
-    is no less work may yield all."""
+    """If set, about so many bytes of text, spread evenly over the split or shard, are enough; a generator that saves no
+    work by this may yield everything."""
     skipped: int = 0
-    """How many samples a generator has left out since they were not needed; it adds them here."""
+    """Samples left out because of `enough_bytes`; the generator counts them here."""
     shard: int = 0
     """Which shard of the split to yield, counted from 0."""
     shards: int = 1
-    """Of how many: either 1, which is the whole split, or what `Problem.shards` returns."""
+    """Number of shards: 1 for the whole split, or what `Problem.shards` returns."""
     work_dir: Path | None = None
-    """Folder for `cached`, which lasts as long as one generation; None for none."""
+    """Folder of the results of `cached`, removed after the generation; None to keep none."""
     call_each: CallEach = call_here
     """See `CallEach`."""
 
@@ -58,7 +58,7 @@ class Source:
         return self._copy(random.Random(self.rng.random()))
 
     def each_shard(self, shards: int) -> "list[Source]":
-        """Returns a source for each shard of a split, which travels to other processes; 1 shard is the whole."""
+        """Returns a picklable source for each shard of a split; for 1 shard, that of the whole split."""
         return [
             dataclasses.replace(
                 self._copy(random.Random(self.rng.random())),
@@ -68,14 +68,14 @@ class Source:
         ]  # fmt: skip
 
     def cached(self, name: str, compute: Callable[[], Any]) -> Any:
-        """Returns what `compute` returns, plain JSON, which is computed once in a generation and then read.
+        """Returns the result of `compute`, plain JSON, computed once in a generation and then read from a file.
 
         Args:
-            name: of a file in `work_dir`, so letters, digits, dots and dashes.
+            name: of the file in `work_dir`: letters, digits, dots and dashes.
             compute: a pure function of the raw files and the problem's options.
 
         Raises:
-            MachineError: it cannot be written.
+            MachineError: the file cannot be written.
         """
         if self.work_dir is None:
             return compute()

@@ -1,4 +1,4 @@
-"""One's own recordings and what is said in them, no code needed.
+"""Recognition or classification of your own speech recordings, no code needed.
 
 One instance of `speech_files`, of a file with a path, a TAB and a transcript on each line:
     inputs   recordings/0412.wav, about 32,000 samples of 16 kHz
@@ -6,7 +6,7 @@ One instance of `speech_files`, of a file with a path, a TAB and a transcript on
 
 `speech_classify_files` has a class in place of the transcript. Paths are relative to the folder of the file that names
 them. WAV, FLAC, Ogg and MP3 files can be read, with the extra `audio`; channels are averaged, other rates resampled to
-16 kHz. What the recordings hold is not remembered with the data, only the lists of them. Source and
+16 kHz. Changes to the recordings after generation are not detected, only changes to the lists of them. Source and
 licence are those of the user's files.
 """
 
@@ -23,15 +23,15 @@ from t2t.specs.constants import INPUTS, TARGETS
 
 
 class ListedRecordings(SplitFiles):
-    """Lines that name a recording and say something of it."""
+    """Files with lines that name a recording, followed by its text or class."""
 
     _shard_lines = RECORDINGS_PER_SHARD
 
     def recordings(self, split: str, source: Source) -> Iterator[tuple[Line, Path, str]]:
-        """Yields the place of each line, the recording and what is said of it.
+        """Yields the position of each line, the path of the recording and the text or class.
 
         Raises:
-            UserError: a recording is not there, or see `columns_of`.
+            UserError: a recording does not exist, or see `columns_of`.
         """
         for place, name, said in self.columns_of(split, source):
             recording = place.path.parent / name

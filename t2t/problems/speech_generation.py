@@ -1,4 +1,4 @@
-"""One's own recordings, to be generated from their classes or texts; no code needed.
+"""Speech generation from your own recordings and their classes or texts; no code needed.
 
 One instance of `speech_generate_files`, of a file with a path, a TAB and a class or a text on each line:
     inputs   seven
@@ -38,7 +38,7 @@ MAX_SECONDS = 20.0
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SpeechGenerationOptions(FilesAndTextOptions):
-    """Where the files are, which vocabulary their text gets, and how finely sound is generated."""
+    """The files of each split, the vocabulary of their text, and the sample rate of the sound."""
 
     sample_rate: int = param(
         0, "Samples per second of the sound that is generated; 0 for the problem's own, 16,000.", minimum=0
@@ -70,12 +70,12 @@ class SpeechGenerateFiles(ListedRecordings, TextProblem):
             yield {INPUTS: text, TARGETS: path}
 
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
-        """Learns the vocabulary of the text where it has to be; the codes are what they are."""
+        """Learns or reads the vocabulary of the text; that of the codes is fixed."""
         known = self._known_encoders((INPUTS,)) or {INPUTS: self._learn((INPUTS,), source.fork())}
         return {**known, TARGETS: TokenEncoder(CODES)}
 
     def sample_fault(self, sample: Any) -> str:
-        """The text must be text, the recording a path."""
+        """The text must be a str, the recording a path."""
         path = f"the pathlib.Path of a recording for {TARGETS!r}"
         if fault := text_fault(sample, (INPUTS,), f" and {path}"):
             return fault
@@ -84,11 +84,11 @@ class SpeechGenerateFiles(ListedRecordings, TextProblem):
         return f"has {shown(sample.get(TARGETS))} for {TARGETS!r}; it must be {path}"
 
     def nominal_vocab_size(self, feature: str) -> int:
-        """The number of codes with the reserved ids, or that of the text's vocabulary."""
+        """The number of codes and reserved ids, or the size of the text's vocabulary."""
         return TokenEncoder(CODES).vocab_size if feature == TARGETS else super().nominal_vocab_size(feature)
 
     def nominal_spec(self) -> ProblemSpec | None:
-        """The features with the nominal size of the text's vocabulary, which is no vocabulary of codes."""
+        """The features with nominal vocabulary sizes; text and codes never share a vocabulary."""
         spec = super().nominal_spec()
         return spec and dataclasses.replace(spec, shared_vocabulary=False)
 
@@ -99,7 +99,7 @@ class SpeechGenerateFiles(ListedRecordings, TextProblem):
         return [{INPUTS: text, TARGETS: sound} for text, sound in zip(texts, sounds, strict=True)]
 
     def output_file(self, output: str) -> bytes:
-        """Returns a WAV file of the codes of an output; what is no code is left out."""
+        """Returns a WAV file of the codes of an output; other words are left out."""
         codes = np.array([int(word) for word in output.split() if word.isdecimal()], np.uint8)
         return wav_file(mu_law_waveform(codes), self.sample_rate)
 

@@ -1,4 +1,4 @@
-"""Problems whose user names the files of each split: --train_file, --dev_file, --test_file, or pairs of such."""
+"""Problems with files that the user names for each split: --train_file, --dev_file, --test_file, or pairs of such."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ _NEEDED = (TRAIN, DEV)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FilesOptions(ProblemOptions):
-    """Where the files are."""
+    """The files of each split."""
 
     train_file: str = file_option(many=True)
     """File of the training examples, one a line, plain or .gz."""
@@ -29,22 +29,22 @@ class FilesOptions(ProblemOptions):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FilesAndTextOptions(FilesOptions, TextOptions):
-    """Where the files are, and which vocabulary their text gets."""
+    """The files of each split, and the vocabulary of their text."""
 
 
 class NamedFiles(Problem):
-    """Problems whose options name the files; to be put before the base class that says what they hold.
+    """Problems whose options name the files. As a base class, list it before the one that defines the samples.
 
-    An option may name several files, which are read one after the other, see `named_files`. Each of them, and each
-    part of a large plain one, is a shard.
+    An option may name several files, which are read one after the other, see `named_files`. Each file, or each block of
+    a large plain file, is a shard.
 
     Raises:
-        UserError: some of the files are given and others, without which they are of no use, are not.
+        UserError: some of the files are given, but others that they need are not.
     """
 
     file_sides: ClassVar[tuple[str, ...]] = ("file",)
-    """The options of a split: `--<split>_<side>`."""
-    _shard_lines: ClassVar[int | None] = None  # of one shard, where they stand for something larger than text
+    """Sides of a split, each with an option `--<split>_<side>`."""
+    _shard_lines: ClassVar[int | None] = None  # lines per shard, if they stand for something larger than text
 
     def __init__(self, **options: Any):
         super().__init__(**options)
@@ -54,14 +54,14 @@ class NamedFiles(Problem):
             self._check_given()
 
     def paths_of(self, split: str) -> tuple[str, ...]:
-        """Returns the options of a split by side, empty where one is not given."""
+        """Returns the options of a split in the order of `file_sides`, empty if one is not given."""
         return tuple(getattr(self.options, f"{split}_{side}") for side in self.file_sides)
 
     def files_of(self, split: str) -> list[tuple[Path, ...]]:
-        """Returns the files of a split in order, the sides that belong together in one tuple.
+        """Returns the files of a split in order, corresponding files of all sides in one tuple.
 
         Raises:
-            UserError: there is another number of files on one side than on another.
+            UserError: the sides have different numbers of files.
         """
         sides = {f"--{split}_{side}": self.options.paths(f"{split}_{side}") for side in self.file_sides}
         if len({len(files) for files in sides.values()}) > 1:
@@ -72,7 +72,7 @@ class NamedFiles(Problem):
         return list(zip(*sides.values(), strict=True))
 
     def check_files(self, split: str) -> None:
-        """Raises UserError where no files were named, the split has none or some do not exist; all are listed."""
+        """Raises UserError if no files were named, the split has none, or some do not exist; lists all of these."""
         self._check_given()
         self.check_split(split)
         missing = [
@@ -82,11 +82,11 @@ class NamedFiles(Problem):
             raise UserError(f"{self.name}: there is no such file: {', '.join(missing)}; check the paths")
 
     def shards(self, split: str, source: Source) -> int:
-        """Returns the number of files of a split, of a large plain one that of its blocks."""
+        """Returns the number of files of a split; a large plain file counts once for each of its blocks."""
         return len(every_shard(self._checked_files(split), split, source, self._shard_lines))
 
     def blocks(self, split: str, source: Source) -> list[Blocks]:
-        """Returns what is to be read of a split's files, in order; of each block, the sides are in one tuple.
+        """Returns the blocks of a split, or of one shard of it, in order; the sides of a block are in one tuple.
 
         Raises:
             UserError: see `check_files`, `files_of` and `cut_files`.
@@ -98,13 +98,13 @@ class NamedFiles(Problem):
         return self.files_of(split)
 
     def requirements(self) -> str:
-        """Returns which flags name which files."""
+        """Describes the flags that name the files."""
         needed = ", ".join(f"{flag}=FILE" for flag in self._files(_NEEDED))
         tests = " and ".join(f"{flag}=FILE" for flag in self._files((TEST,)))
         return f"{needed}, and if there is a test set {tests}"
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
-        """Returns the files by the names of their options, numbered where an option names several."""
+        """Returns the files by the names of their options, numbered if an option names several."""
         return super().raw_files(tmp_dir) | self._named_files()
 
     def _named_files(self) -> dict[str, Path]:
@@ -131,7 +131,7 @@ class NamedFiles(Problem):
 
 
 class Line(NamedTuple):
-    """The place of a line."""
+    """The position of a line in a file."""
 
     path: Path
     number: int
@@ -146,7 +146,7 @@ class SplitFiles(NamedFiles):
     options_class: ClassVar[type[ProblemOptions]] = FilesAndTextOptions
 
     def lines(self, split: str, source: Source) -> Iterator[tuple[Line, str]]:
-        """Yields the lines of a split, or of one shard of it, that are not empty, after their places.
+        """Yields the position and the text of each line of a split, or of one shard of it; skips empty lines.
 
         Raises:
             UserError: no files were named, some do not exist, or a file cannot be read.
@@ -157,7 +157,7 @@ class SplitFiles(NamedFiles):
                     yield Line(block.path, number), line
 
     def columns_of(self, split: str, source: Source) -> Iterator[tuple[Line, str, str]]:
-        """Yields the two columns of each line of a split, apart at its first TAB, after the line's place.
+        """Yields the position of each line of a split and its two columns, split at the first TAB.
 
         Raises:
             UserError: a line has no TAB, or see `lines`.
@@ -173,5 +173,5 @@ class SplitFiles(NamedFiles):
         return UserError(f"{place.path}, line {place.number:,}, {found}; a line is {self.line_form}; correct the file")
 
     def requirements(self) -> str:
-        """Returns which flags name which files, and what a line is."""
+        """Describes the flags that name the files, and the form of a line."""
         return f"{super().requirements()}; a line is {self.line_form}"

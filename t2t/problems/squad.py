@@ -4,8 +4,8 @@ One instance:
     inputs   question: Who built the mill? context: The mill was built by two brothers in 1764 and burnt down in 1802.
     targets  two brothers
 
-87,599 questions to learn from, 10,570 to evaluate on, of whose answers by several people the first one counts; the test
-set is not public. Training questions with more than 512 pieces are dropped.
+87,599 training questions and 10,570 dev questions; of the answers by several people to a dev question, the first one is
+used. The test set is not public. Training questions with more than 512 pieces are dropped.
 Source: Rajpurkar et al. 2016, "SQuAD: 100,000+ questions for machine comprehension of text" (arXiv:1606.05250), version
 1.1; the original files, or TensorFlow Datasets (`squad/v1.1`). Licence: CC BY-SA 4.0.
 """
@@ -35,7 +35,7 @@ class SquadText2Text(Text2Text):
     metrics = ("accuracy_per_sequence", "chrf", "accuracy")
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the questions of a split: from the original file where it is there, else through TFDS."""
+        """Yields the questions of a split, from the original file if it exists, else through TFDS."""
         self.check_split(split)
         path = Path(source.tmp_dir) / _FILES[split]
         if path.is_file():

@@ -1,4 +1,4 @@
-"""One's own corpus: pairs of text files named on the command line, no code needed.
+"""Translation of your own corpus: pairs of text files named on the command line, no code needed.
 
 One instance, of files with one sentence a line:
     inputs   Where is the station?          (line n of --train_source)
@@ -31,7 +31,7 @@ from t2t.specs.constants import INPUTS, TARGETS, TRAIN
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextFilesOptions(TextOptions):
-    """Where the files are, and which of the training pairs are taken."""
+    """The files, and which of the training pairs to use."""
 
     train_source: str = file_option(many=True)
     """File with the source side of the training pairs, one text a line, plain or .gz."""
@@ -48,13 +48,13 @@ class TextFilesOptions(TextOptions):
     source_language: str = ""
     """Code of the source language, e.g. en; optional."""
     target_language: str = ""
-    """Code of the target language, e.g. zh; optional. BLEU splits words as it asks for."""
+    """Code of the target language, e.g. zh; optional. BLEU chooses its tokenizer by it."""
     train_scores: str = file_option(many=True)
     """File with a score of each training pair, line by line; optional."""
     train_score_column: int = param(1, "Column of the score in --train_scores, where TABs separate columns.", minimum=1)
     filter_min_score: float = param(0.0, "Drops training pairs with a lower score in --train_scores.")
     train_weights: str = ""
-    """How many times the pairs of each training file are taken, e.g. 1,0.5,20; optional."""
+    """How many times to use the pairs of each training file, e.g. 1,0.5,20; optional."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,7 +81,7 @@ class Text2TextFiles(NamedFiles, Translation):
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the pairs of lines of a split, or of one shard of it, in the files' order.
 
-        Those of training have their `SCORE` and `COPIES` where these are asked for.
+        Training samples have `SCORE` if there are score files and `COPIES` if there are weights.
         """
         weights = self._weights() if split == TRAIN else {}
         for sides in self.blocks(split, source):
@@ -103,13 +103,13 @@ class Text2TextFiles(NamedFiles, Translation):
             yield {INPUTS: inputs, TARGETS: targets, SCORE: score}
 
     def sample_filters(self) -> Sequence[SampleFilter]:
-        """By score and weight, then those of every text."""
+        """The filters by score and weight, then those of every text problem."""
         scores = (score_filter(self.options.filter_min_score),) if self.options.train_scores else ()
         weights = (BY_WEIGHT,) if self._weights() else ()
         return (*scores, *weights, *super().sample_filters())
 
     def files_of(self, split: str) -> list[tuple[Path, ...]]:
-        """Returns the files of a split in order: source, target and, of training, scores where there are some."""
+        """Returns the files of a split in order: source, target and, for training, scores if there are any."""
         files, scores = super().files_of(split), self.options.paths("train_scores")
         if split != TRAIN or not scores:
             return files
@@ -124,7 +124,7 @@ class Text2TextFiles(NamedFiles, Translation):
         return {**super()._named_files(), **self.options.numbered_paths("train_scores")}
 
     def _weights(self) -> dict[Path, float]:
-        """Returns the weight of each training file by the path of its source side, nothing where all have one."""
+        """Returns the weight of each training file by the path of its source side; empty without weights."""
         if not self.options.train_weights:
             return {}
         paths = self.options.paths("train_source")

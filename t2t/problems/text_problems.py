@@ -1,6 +1,6 @@
-"""Problems made of text: text to text, text alone (language models), text to class.
+"""Text problems: text to text, text alone (language models), text to class.
 
-A new one is a short subclass that says which vocabulary it wants and yields strings::
+To add one, write a short subclass that chooses a vocabulary and yields strings::
 
     @register_problem
     class ReverseDigits(Text2Text):
@@ -52,25 +52,25 @@ log = logging.getLogger("t2t")
 _SAMPLES_BETWEEN_NEWS = 1000
 
 _EQUAL_PARTS = 8
-"""How many equal parts of the sample of text one shard may give: shards differ in size, and merging their samples thins
-them to one density."""
+"""A shard may draw up to this many times its equal share of the sample: shards differ in size, and merging thins their
+samples to one density."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextOptions(FilterOptions):
-    """Options of every text problem; unset ones keep what the problem declares."""
+    """Options of every text problem; unset ones keep the values that the problem declares."""
 
     vocab_kind: str = ""
     """Kind of vocabulary: sentencepiece, subword, byte, token or word_list."""
-    vocab_size: int = param(0, "Pieces of the vocabulary; 0 for the problem's own.", minimum=0)
+    vocab_size: int = param(0, "Number of pieces in the vocabulary; 0 for the problem's own.", minimum=0)
     vocab_file: str = file_option(many=True)
-    """A vocabulary to use as it is instead of learning one, e.g. that of the run whose weights are to be used; or one
-    for each text feature."""
+    """Existing vocabulary to use instead of learning one, e.g. that of the run whose weights are to be used; one file
+    for all text features, or one for each."""
     language_tags: str = ""
-    """Languages whose tags the vocabulary reserves, e.g. en,de,fr; inputs begin with that of the target language."""
+    """Languages to reserve tags for, e.g. en,de,fr; inputs begin with the tag of the target language."""
     subword_sampling: float = param(
-        0.0, "Training text is written in other pieces each epoch: share of the merges that are left out, or, of "
-        "unigram vocabularies, power of probabilities; 0 for never.", minimum=0.0, maximum=1.0, only_trains=True,
+        0.0, "Segments training text differently in each epoch: share of the merges that are left out or, for unigram "
+        "vocabularies, exponent of the probabilities; 0 for never.", minimum=0.0, maximum=1.0, only_trains=True,
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -96,11 +96,11 @@ class TextProblem(Problem):
     vocab_size: int = 8192
     """Number of pieces to learn, reserved ids included; ignored by kinds that have a fixed size."""
     vocabulary: tuple[str, ...] = ()
-    """All words, where they are known beforehand; implies `vocab_kind = "token"`."""
+    """All words, if known beforehand; then `vocab_kind` is `token`, unless the user sets the option."""
     shared_vocabulary: bool = True
     """Whether all text features use one vocabulary."""
     vocab_sample_bytes: int = 40_000_000
-    """At most this much training text is read to learn a vocabulary, spread evenly over the corpus."""
+    """Most bytes of training text that a vocabulary is learnt from, sampled evenly over the corpus."""
     text_features: tuple[str, ...] = (INPUTS, TARGETS)
     """Names of the features that are text."""
     options_class: ClassVar[type[ProblemOptions]] = TextOptions
@@ -118,14 +118,14 @@ class TextProblem(Problem):
             groups = [self.text_features] if self.shared_vocabulary else [(name,) for name in self.text_features]
             for names in groups:
                 encoders |= dict.fromkeys(names, self._learn(names, source.fork()))
-        self.language_marks(encoders)  # says now what is missing
+        self.language_marks(encoders)  # to fail early if a tag or language is missing
         return encoders
 
     def _known_encoders(self, features: Sequence[str]) -> dict[str, TextEncoder]:
-        """Returns the vocabulary of each text feature where no training text is needed: given, bytes, known words.
+        """Returns the vocabularies that need no training text (given, bytes, known words), by feature, or {}.
 
         Raises:
-            UserError: neither one file is given nor one for each feature.
+            UserError: the number of files given is neither 1 nor that of the features.
         """
         if self.options.vocab_file:
             return self._given_encoders(features)
@@ -146,14 +146,14 @@ class TextProblem(Problem):
         return dict(zip(features, [read[path] for path in paths] * (len(features) // len(paths)), strict=True))
 
     def nominal_vocab_size(self, feature: str) -> int:
-        """The number of ids of a known vocabulary, or as many as are to be learnt."""
+        """The size of a known vocabulary, or of the one to be learnt."""
         if feature not in self.text_features:
             return 0
         known = self._known_encoders(self.text_features)
         return known[feature].vocab_size if known else self.vocab_size
 
     def nominal_spec(self) -> ProblemSpec | None:
-        """Token features with the nominal sizes of their vocabularies, shared where `spec` would have them so."""
+        """Token features with nominal vocabulary sizes, shared if they would be in `spec`."""
         spec = super().nominal_spec()
         if spec is None or set(spec.features) != set(self.text_features):
             return spec
@@ -162,7 +162,7 @@ class TextProblem(Problem):
         return dataclasses.replace(spec, shared_vocabulary=shared)
 
     def _learn(self, names: tuple[str, ...], source: Source) -> TextEncoder:
-        """Learns one vocabulary, and says from what and how long that took, reading apart."""
+        """Learns one vocabulary; logs the size of the sample and the time, without that of reading."""
         what, began = f"vocabulary of {' and '.join(names)}", []
 
         def say(size: SampleSize) -> None:
@@ -197,7 +197,7 @@ class TextProblem(Problem):
     def sampled_text(
         self, names: tuple[str, ...], source: Source, report: Callable[[SampleSize], None]
     ) -> Iterator[str]:
-        """Yields training text, at most `vocab_sample_bytes` and spread evenly; reads nothing before that is wanted."""
+        """Yields an even sample of the training text, at most `vocab_sample_bytes`; reads nothing until iterated."""
         most_bytes, shards = self.vocab_sample_bytes, self.shards(TRAIN, source)
         source = dataclasses.replace(source, enough_bytes=most_bytes // shards, skipped=0)
         if shards == 1:
@@ -211,12 +211,12 @@ class TextProblem(Problem):
         yield from sample.lines
 
     def draw_text(self, names: tuple[str, ...], source: Source, most_bytes: int) -> dict[str, Any]:
-        """Returns the fields of a `SpreadSample`, bounded and evenly spread, of the training text of one shard.
+        """Draws an even sample of the training text of one shard; returns the fields of a `SpreadSample`.
 
         Args:
-            names: of the features whose text it is.
+            names: features whose text is sampled.
             source: of the shard.
-            most_bytes: of the sample, in UTF-8.
+            most_bytes: largest size of the sample, in UTF-8.
         """
         sample = draw_sample(self._training_text(names, source), most_bytes)
         sample.skipped = source.skipped * len(names)
@@ -230,7 +230,7 @@ class TextProblem(Problem):
             yield from (sample[name] for sample in kept for _ in range(sample.get(COPIES, 1)) for name in names)
 
     def preprocessors(self) -> Sequence[Preprocessor]:
-        """Samples the pieces of text where the option `subword_sampling` says so.
+        """Subword sampling, if the option `subword_sampling` is set.
 
         Raises:
             UserError: no vocabulary has pieces that can be sampled.
@@ -250,7 +250,7 @@ class TextProblem(Problem):
         return tuple(text_filters(self.options, self.text_features, languages))
 
     def duplicate_key(self) -> DuplicateKey | None:
-        """What the option `filter_duplicates` compares."""
+        """The key that the option `filter_duplicates` asks for."""
         if not isinstance(self.options, FilterOptions):
             return None
         declared = self.declared_spec()
@@ -258,7 +258,7 @@ class TextProblem(Problem):
         return text_duplicate_key(self.options, declared.features)
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
-        """Returns the vocabulary's file where one is given."""
+        """Returns the files of the option `vocab_file`."""
         named: dict[str, Path] = self.options.numbered_paths("vocab_file")
         return named
 
@@ -273,9 +273,9 @@ class TextProblem(Problem):
         )
 
     def word_starts(self, feature: str) -> str:
-        """Returns for each id of a text feature 1 if it begins a word and 0 if not, for `positions=words`; '' for none.
+        """Returns a 1 for each id of a text feature that begins a word and 0 for others, for `positions=words`, or ''.
 
-        Only for problems whose targets are about the words of their inputs, one after the other.
+        Only for problems whose targets refer to the words of their inputs in order.
         """
         return ""
 
@@ -324,7 +324,7 @@ class Text2Class(ClassTargets, TextProblem):
         return TextProblem.build_encoders(self, source) | ClassTargets.build_encoders(self, source)
 
     def sample_fault(self, sample: Any) -> str:
-        """The text must be text, and the target one of the classes."""
+        """The inputs must be a str, and the target one of the classes."""
         also = f" and one of its {self._described_classes()} for {TARGETS!r}"
         return text_fault(sample, self.text_features, also) or self.target_fault(sample)
 
@@ -353,7 +353,7 @@ def _joined(one: ProblemSpec, other: ProblemSpec) -> ProblemSpec:
 
 
 def _counted(samples: Iterable[dict[str, Any]], lines: int, source: Source) -> Iterator[dict[str, Any]]:
-    """Yields samples of text, as `draw_text` returns them, and shows how many examples, of so many lines, they have."""
+    """Yields the results of `draw_text`, and shows how many examples, of `lines` lines each, they come from."""
     read = 0
     for sample in samples:
         read += sample["of_lines"] // lines

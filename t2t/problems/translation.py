@@ -1,6 +1,6 @@
-"""Translation from files of parallel lines whose names a problem knows and its user provides.
+"""Translation from parallel text files that the problem names and the user provides.
 
-A corpus that people fetch themselves is a few lines::
+A problem for a corpus that users fetch themselves takes a few lines::
 
     @register_problem
     class TranslateNlsvNews(TranslationFiles):
@@ -24,24 +24,24 @@ from t2t.specs.constants import INPUTS, SPLITS, TARGETS
 
 
 class Translation(Text2Text):
-    """Text in one language to text in another; subclasses say which."""
+    """Text in one language to text in another; subclasses set the languages."""
 
 
 class TranslationFiles(Translation):
-    """Translation whose data are pairs of files in the folder of raw files; line n translates line n."""
+    """Translation from pairs of files in the folder of raw files; line n of one translates line n of the other."""
 
     split_files: ClassVar[Mapping[str, Sequence[str]]] = {}
-    """By split, the names of the source and the target file, of several corpora one pair after the other; each file is
+    """By split, the names of the source and the target file; of several corpora, one pair after the other. Each file is
     accepted with and without `.gz`."""
     home: ClassVar[str] = ""
-    """Where the files come from, for those who have to fetch them."""
+    """Where users can get the files."""
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
         cls.splits = tuple(split for split in SPLITS if split in cls.split_files)
 
     def shards(self, split: str, source: Source) -> int:
-        """Returns the number of blocks that the files of a split are cut into."""
+        """Returns the number of blocks into which the files of a split are cut."""
         return len(every_shard(self._pairs(split, source), split, source))
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
@@ -57,7 +57,7 @@ class TranslationFiles(Translation):
         return [[source_path, target_path] for source_path, target_path in zip(paths[::2], paths[1::2], strict=True)]
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
-        """Returns the files that are there, by the names they have there: packed and unpacked ones are not the same."""
+        """Returns the files that exist, by their names, in which plain and packed files differ."""
         found = filter(None, (locate(tmp_dir, name) for name in self.file_names()))
         return super().raw_files(tmp_dir) | {path.name: path for path in found}
 
@@ -71,7 +71,7 @@ class TranslationFiles(Translation):
         return [name for split in self.splits for name in self.split_files[split]]
 
     def check_files(self, folder: Path) -> None:
-        """Raises UserError where files are missing from the folder of raw files."""
+        """Raises UserError if files are missing from the folder of raw files."""
         names = self.file_names()
         missing = [name for name in names if locate(folder, name) is None]
         if missing:
@@ -83,7 +83,7 @@ class TranslationFiles(Translation):
 
 
 def locate(folder: Path, name: str) -> Path | None:
-    """Returns the path of a file under its name, or else with `.gz` added or taken off; None where there is neither."""
+    """Returns the path of a file under its name, or else with `.gz` added or removed; None if neither exists."""
     other = name.removesuffix(".gz") if name.endswith(".gz") else name + ".gz"
     for candidate in (Path(folder) / name, Path(folder) / other):
         if candidate.is_file():

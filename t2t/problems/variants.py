@@ -1,7 +1,7 @@
-"""The variants that every problem has, made when the data is read: the generated data is the problem's own.
+"""The variants of every problem, made when data is read: they share the generated data of the problem itself.
 
-`<name>_rev` swaps its sides, `<name>_copy` copies its inputs. `<name>_masked` is for masked language models: words of
-the targets are hidden, and are what is predicted.
+`<name>_rev` swaps inputs and targets, `<name>_copy` copies the inputs. `<name>_masked` is for masked language models:
+some tokens of the targets are hidden and have to be predicted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ SUFFIXES = tuple(_COLUMNS)
 
 
 class VariantProblem(Problem):
-    """A problem whose features are those of `base`, renamed as the suffix says."""
+    """A problem with the features of `base`, renamed according to the suffix."""
 
     def __init__(self, base: Problem, suffix: str):
         super().__init__()
@@ -40,7 +40,7 @@ class VariantProblem(Problem):
                 f"problem {self.name}: with --language_tags={tags} inputs begin with the tag of another language, and "
                 f"{suffix} has one side alone; leave the tags out"
             )
-        # Outputs that the base would finish are another side's here.
+        # Metrics of a base that finishes its outputs expect these; variants do not finish theirs.
         self.metrics = ("bleu", "accuracy", "accuracy_per_sequence") if base.finishes else base.metrics
         if suffix == _MASKED:
             self.metrics = ("neg_log_perplexity", "accuracy")
@@ -74,7 +74,7 @@ class VariantProblem(Problem):
         return self
 
     def masking(self) -> TokenMasking | None:
-        """Returns what hides words, for `_masked`; needs the encoders.
+        """Returns the masking of `_masked`, None for other variants; needs the encoders.
 
         Raises:
             UserError: no id of the vocabulary can stand for a hidden word.

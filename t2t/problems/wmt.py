@@ -7,14 +7,14 @@ One instance of English to German:
 WMT 2014, German and French, has the corpora of "Attention Is All You Need" (Vaswani et al. 2017, section 5.1). train:
 Europarl v7, Common Crawl and News Commentary v9, for French also the UN corpus and 10^9 French-English: 4.5 million
 pairs with German, about 40 million with French; dev: newstest2013, 3,000 pairs; test: newstest2014, 3,003. The other
-pairs are those that Tensor2Tensor had, of the years in `_PAIRS`, with the training, dev and test sets of those years.
+pairs are those of Tensor2Tensor, of the years in `_PAIRS`, with the training, dev and test sets of those years.
 Source: Bojar et al. 2014, "Findings of the 2014 Workshop on Statistical Machine Translation",
 https://www.statmt.org/wmt14/translation-task.html, and so on for other years, through TensorFlow Datasets
 (`wmt14_translate`, ...). Some corpora (CzEng, CWMT) have to be fetched by hand; TensorFlow Datasets says which.
-Licence: research use, as the workshop states; each corpus has terms of its own.
+Licence: research use, as the workshop states; each corpus has its own terms.
 
-German and French have the names of Tensor2Tensor's first versions, other pairs those of version 1.2 on; see
-`t2t.registry.tensor2tensor`.
+Problems of German and French have the names of Tensor2Tensor's first versions, others those of version 1.2 and later;
+see `t2t.registry.tensor2tensor`.
 """
 
 import dataclasses
@@ -40,11 +40,11 @@ class WmtTranslation(Translation):
     """Name of the data set and its configuration in TensorFlow Datasets."""
 
     def shards(self, split: str, source: Source) -> int:
-        """Returns the number of files in which TensorFlow Datasets has a split."""
+        """Returns the number of files of a split in TensorFlow Datasets."""
         return count_tfds_shards(self.name, self.dataset, _TFDS_SPLITS[split], source)
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the pairs of a split in the order in which they are stored."""
+        """Yields the pairs of a split in stored order."""
         self.check_split(split)
         for pair in read_tfds(self.name, self.dataset, _TFDS_SPLITS[split], source):
             yield {
@@ -71,17 +71,17 @@ class _Pair:
     of_2017: bool = False
     """Whether its problems have the names of Tensor2Tensor's first versions."""
     shared: bool = True
-    """Whether both languages have one vocabulary."""
+    """Whether both languages share a vocabulary."""
 
 
 _VOCABULARIES: dict[str, tuple[str, dict[str, Any]]] = {
     "8k": ("8k pieces", {"vocab_size": 2**13}),
     "32k": ("32k pieces", {"vocab_size": 2**15}),
     "128k": ("128k pieces", {"vocab_size": 2**17}),
-    # 1,024 bytes are about what 256 pieces of 32k stand for; sets say `max_length` too: --hparams=max_length=1024
+    # 1,024 bytes are about as long as 256 pieces of 32k; hparams sets limit lengths too: --hparams=max_length=1024
     "characters": ("bytes", {"vocab_kind": "byte", "max_length": 1024}),
 }
-"""By name, what a summary says and the attributes of the problem."""
+"""By name, the words for summaries and the attributes of the problem."""
 
 _PAIRS = (
     _Pair("de", "German", 2014, ("8k", "32k", "128k", "characters"), "4.5 million pairs, ", of_2017=True),

@@ -1,19 +1,18 @@
-"""WMT 2014 English to German in the paper's own pieces: byte-pair encoding with a vocabulary of about 37,000 of them.
+"""WMT 2014 English to German in the paper's own pieces: byte-pair encoding with a vocabulary of about 37,000.
 
-One instance, which Tensor2Tensor and many others read from the same files:
+One instance, from the files that Tensor2Tensor and many others use:
     inputs   The com@@ mit@@ tee meets on Thursday .
     targets  Der Aus@@ schuss trifft sich am Donnerstag .
 
 train: 4.5 million pairs, tokenised by Moses, with sentences of fewer than 80 words (train.tok.clean.bpe.32000); dev:
-newstest2013; test: newstest2014. A piece that ends in @@ goes on in the next one; outputs and references are read as
-joined words, tokenised.
+newstest2013; test: newstest2014. A piece that ends in @@ continues in the next one; pieces of outputs and references
+are joined to tokenised words.
 Source: Britz, Goldie, Luong and Le 2017, "Massive Exploration of Neural Machine Translation Architectures" (arXiv:
 1703.03906), whose archive wmt16_en_de.tar.gz is linked from https://google.github.io/seq2seq/nmt/; Sennrich et al. 2016
 for the pieces.
-Licence: research use, as WMT states; each corpus has terms of its own.
+Licence: research use, as WMT states; each corpus has its own terms.
 
-As in Tensor2Tensor, the vocabulary is the archive's file with <pad> and
-<EOS> before it and UNK after it.
+As in Tensor2Tensor, the vocabulary is the archive's file with <pad> and <EOS> before it and UNK after it.
 """
 
 from collections import Counter
@@ -41,7 +40,7 @@ class WmtEndeBpe32k(TranslationFiles):
     continuation_mark = "@@"
 
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
-        """Reads the vocabulary of the archive, unless another one is asked for."""
+        """Reads the vocabulary of the archive, unless the options choose another one."""
         if not self._takes_archives_vocabulary:
             return super().build_encoders(source)
         self.check_files(source.tmp_dir)
@@ -51,7 +50,7 @@ class WmtEndeBpe32k(TranslationFiles):
         return dict.fromkeys(self.text_features, WordListEncoder([*RESERVED, *pieces, UNKNOWN[0]]))
 
     def file_names(self) -> list[str]:
-        """Returns the names of the files of pairs, and of the vocabulary where no other one is asked for."""
+        """Returns the names of the files of pairs, and of the vocabulary, unless the options choose another one."""
         return [*super().file_names(), *([_VOCABULARY] if self._takes_archives_vocabulary else [])]
 
     @property

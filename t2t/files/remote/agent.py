@@ -1,10 +1,10 @@
-"""The process that talks to object stores, one for each process of t2t that names an address.
+"""The agent: a process that talks to object stores for one process of t2t.
 
-It is a process of its own for three reasons: packages of stores start threads, which would keep the others from forking
-workers; a store that hangs is left by ending this process; and an owner is renewed while the other compiles or waits.
+It is a separate process for three reasons: packages of stores start threads, which would keep the main process from
+forking workers; if a store hangs, the agent can be killed; and it renews ownership while the main process is busy.
 
-Requests come one a line, as JSON, on standard input; answers go to standard output: `{"result": ...}` or
-`{"error": kind, ...}`, before them lines `{"alive": true}` and `{"note": text}`. It ends with its standard input.
+Requests are lines of JSON on standard input. Responses are lines of JSON on standard output: `{"result": ...}` or
+`{"error": kind, ...}`, perhaps after lines `{"alive": true}` and `{"note": text}`. It ends with its standard input.
 """
 
 import contextlib
@@ -22,10 +22,10 @@ from t2t.files.remote.store import Store
 
 
 class Service:
-    """Answers requests.
+    """Handles requests.
 
     Args:
-        say: called with what is to be said before an answer.
+        say: called with messages to send before the response.
         renew_s: seconds between renewals of an owner.
         takeover_s: seconds without a renewal after which an owner counts as gone.
     """
@@ -35,7 +35,7 @@ class Service:
         self._owners = Owners(Store(), lambda text: say({"note": text}), renew_s, takeover_s)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Returns the answer to a request: the name of a method of `Store` or `Owners`, and its arguments."""
+        """Returns the response to a request: the name of a method of `Store` or `Owners`, and its arguments."""
         try:
             return {"result": self._call(request["op"], request["args"])}
         except StoreError as error:
@@ -53,16 +53,16 @@ class Service:
         return getattr(self._store, op)(*args)
 
     def close(self) -> None:
-        """Gives up what is owned: the process that owned it has ended."""
+        """Gives up all ownership; called when the main process has ended."""
         self._owners.close()
 
 
 def main() -> None:
-    """Answers the requests on standard input."""
+    """Handles the requests on standard input."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # the other process decides when to end
+        signal.signal(number, signal.SIG_IGN)  # the main process decides when to end
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what packages print
+    os.dup2(2, 1)  # prints of packages must not mix with the responses
     say = _writer(answers)
     service = Service(say, *map(float, sys.argv[1:]))
     for line in sys.stdin:
@@ -75,7 +75,7 @@ def _writer(file: TextIO) -> Callable[[dict[str, Any]], None]:
     lock = threading.Lock()
 
     def write(message: dict[str, Any]) -> None:
-        with lock, contextlib.suppress(OSError):  # the other process has been killed; what it owns is still given up
+        with lock, contextlib.suppress(OSError):  # the main process was killed; ownership is still given up
             file.write(json.dumps(message) + "\n")
             file.flush()
 

@@ -1,4 +1,4 @@
-"""Asks the process that talks to object stores, and turns its failures into one line."""
+"""Client of the agent, the process that talks to object stores; turns its failures into errors for the user."""
 
 import atexit
 import contextlib
@@ -27,7 +27,7 @@ log = logging.getLogger("t2t")
 
 
 class Agent:
-    """The other process. One request at a time; threads wait for each other."""
+    """The agent process. It handles one request at a time; threads wait for each other."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", "t2t.files.remote.agent", str(RENEW_S), str(TAKEOVER_S)]
@@ -36,7 +36,7 @@ class Agent:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for this process
+            start_new_session=True,  # so that Ctrl-C reaches only this process
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
         )
         self._lock, self._numbers = threading.Lock(), itertools.count()
@@ -82,7 +82,7 @@ class Agent:
         return line
 
     def close(self) -> None:
-        """Ends the process, which gives up what it owns."""
+        """Ends the process, which then releases the folders that it owns."""
         self.disown()
         try:
             self._process.wait(10)
@@ -90,7 +90,7 @@ class Agent:
             self.kill()
 
     def kill(self) -> None:
-        """Ends the process where it is."""
+        """Kills the process."""
         self._process.kill()
         self._process.wait()
 
@@ -109,7 +109,7 @@ def request(op: str, *args: Any) -> Any:
     """Returns the result of a method of `t2t.files.remote.store.Store` or `t2t.files.remote.owners.Owners`.
 
     Raises:
-        UserError: no such bucket, or a package that is not installed.
+        UserError: there is no such bucket, or a package is not installed.
         MachineError: no credentials, no permission, no answer, or another process has taken over.
         OSError: a file of this machine cannot be read or written.
     """
@@ -138,11 +138,11 @@ def _close() -> None:
 
 
 def _forget() -> None:
-    """A forked process has an agent of its own, and does not keep that of its parent alive."""
+    """Lets go of the parent's agent in a forked process, which starts its own agent when it needs one."""
     global _agent
     if _agent is not None:
         _agent.disown()
-        _agent._process.returncode = 0  # it is no child of this process
+        _agent._process.returncode = 0  # it is not a child of this process
         _agent = None
 
 

@@ -1,4 +1,4 @@
-"""What a request to an object store fails of, and the line that says so."""
+"""Kinds of failures of requests to object stores, and their error messages."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "hdfs": "hdfs"}
 
 
 class StoreError(Exception):
-    """A request that a store refused or did not answer; `kind` is one of the constants above."""
+    """A failed request to a store; `kind` is one of the constants above."""
 
     def __init__(self, kind: str, text: str, address: str = "", **details: Any):
         super().__init__(text)
@@ -22,7 +22,7 @@ class StoreError(Exception):
 
 
 def to_error(kind: str, text: str, address: str = "", **details: Any) -> T2TError | OSError:
-    """Returns the error for the user of a `StoreError` with these values."""
+    """Returns the error to show to the user for a `StoreError` with these values."""
     scheme, _, rest = address.partition("://")
     if kind == LOCAL:
         return OSError(details["errno"], text, details["filename"])

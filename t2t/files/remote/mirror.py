@@ -1,12 +1,12 @@
 """The mirror of object stores on this machine: `fetch` before a file is read, `publish` once it is written.
 
-Paths outside of the mirror are left alone, so that callers need not know where their files are. Beside each mirrored
-file, in another folder, lies a record of the object that it was like last: the object's id, and the file's size and
-time. So a file is fetched again where the object has changed, and one that was changed here, and not published yet, is
-kept unless the object has changed too.
+Paths outside the mirror are ignored, so that callers need not know where their files are. For each mirrored file, a
+separate folder has a record of when file and object were last equal: the object's id, and the file's size and
+modification time. So a file is fetched again if the object has changed; a file that was changed locally and not yet
+published is kept, unless the object has changed too.
 
-Nothing is removed from the mirror but what is removed from the store. Removing the cache folder while no command runs
-is safe, except for what was made there and not published yet.
+Only files that are removed from the store are removed from the mirror. Removing the cache folder while no command runs
+is safe, except for files that were made there and not yet published.
 """
 
 import contextlib
@@ -26,9 +26,9 @@ from t2t.files.paths import address_of, cache_folder, mirrors_folder
 from t2t.files.remote.client import request
 
 _BATCH = 64
-"""Files that are dealt with at once."""
+"""Files that are handled at a time."""
 _LARGE_BYTES = 64 << 20
-"""From which on it is logged that files move."""
+"""Transfers of at least so many bytes are logged."""
 
 log = logging.getLogger("t2t")
 
@@ -39,11 +39,11 @@ def is_mirrored(path: str | os.PathLike[str]) -> bool:
 
 
 def fetch(*paths: str | os.PathLike[str]) -> None:
-    """Brings files of the mirror up to date; one that is gone from the store is removed.
+    """Updates files of the mirror from the store; removes those that are gone from the store.
 
     Raises:
-        UserError: no such bucket, or a package that is not installed.
-        MachineError: the store refuses or does not answer.
+        UserError: there is no such bucket, or a package is not installed.
+        MachineError: the store refuses or does not respond.
         OSError: the mirror cannot be written.
     """
     for batch in _batches(paths):
@@ -69,15 +69,15 @@ def _fetch(paths: Sequence[Path]) -> None:
 
 
 def fetch_folder(folder: Path) -> None:
-    """Fetches all files of a folder."""
+    """Fetches all files below a folder."""
     fetch(*(folder / name for name in list_files(folder)))
 
 
 def publish(*paths: str | os.PathLike[str]) -> None:
-    """Writes files of the mirror to the store; those that it has already are skipped.
+    """Writes files of the mirror to the store; skips those that the store has already.
 
     Raises:
-        MachineError: another process has taken over the folder; else as `fetch`.
+        MachineError: another process has taken over the folder; or as `fetch`.
     """
     for batch in _batches(paths):
         _publish(batch)
@@ -101,9 +101,9 @@ def _publish(paths: Sequence[Path]) -> None:
 
 
 def publish_folder(folder: Path, marker: str) -> None:
-    """Replaces a folder of the store by that of the mirror; its file `marker`, which makes it count, comes last.
+    """Replaces a folder of the store by that of the mirror.
 
-    A folder that has its marker while others look at it has all of its files.
+    The file `marker` shows that the folder is complete: it is removed first and written last.
     """
     if not is_mirrored(folder):
         return
@@ -118,13 +118,13 @@ def publish_folder(folder: Path, marker: str) -> None:
 
 
 def is_recorded(path: Path) -> bool:
-    """Returns whether the store had a file of the mirror when that was last fetched or published."""
+    """Returns whether the store had a file of the mirror when the file was last fetched or published."""
     with _records([path]) as (record,):
         return bool(record.id)
 
 
 def list_files(folder: Path) -> list[str]:
-    """Returns the names of all files of the store below a folder of the mirror, none for a folder elsewhere.
+    """Lists the files of the store below a folder of the mirror, as relative names; none for other folders.
 
     Names with parts that would lead out of the folder are left out.
     """
@@ -134,14 +134,14 @@ def list_files(folder: Path) -> list[str]:
 
 
 def names_in(folder: Path) -> set[str]:
-    """Returns the names of what is in a folder, of a mirror in that of the store; none where it does not exist."""
+    """Lists the names in a folder or, if it is mirrored, in that of the store; none if it does not exist."""
     if is_mirrored(folder):
         return {name.partition("/")[0] for name in list_files(folder)}
     return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
 
 
 def exists(path: Path) -> bool:
-    """Returns whether the store has a file of the mirror; elsewhere, whether the file exists."""
+    """Returns whether a file exists; for a file of the mirror, whether the store has it."""
     address = address_of(path)
     return request("info", [address])[0] is not None if address else path.exists()
 
@@ -161,7 +161,7 @@ def remove_file(path: Path) -> None:
 
 
 def drop_copy(path: Path) -> bool:
-    """Removes a damaged file of the mirror, so that it is fetched again; returns whether it is of one."""
+    """Removes a damaged file of the mirror, so that it is fetched again; returns False for any other file."""
     if not is_mirrored(path):
         return False
     with contextlib.suppress(FileNotFoundError):
@@ -170,7 +170,7 @@ def drop_copy(path: Path) -> bool:
 
 
 def forget_folder(folder: Path) -> None:
-    """Removes a folder of the mirror, and what is recorded of it, from this machine."""
+    """Removes a folder of the mirror and its records from this machine."""
     if is_mirrored(folder):
         shutil.rmtree(folder, ignore_errors=True)
         shutil.rmtree(_record_path(folder).with_suffix(""), ignore_errors=True)
@@ -196,12 +196,12 @@ def exclusive(path: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            with contextlib.suppress(T2TError):  # the owner counts as gone when it is renewed no more
+            with contextlib.suppress(T2TError):  # without renewals, others take over after a while
                 request("release", address)
 
 
 class _Record:
-    """What the object was that a file of the mirror was like last; locked while it is open."""
+    """Record of a mirrored file and its object when they were last equal; locked while it is open."""
 
     def __init__(self, path: Path, address: str, file: BinaryIO):
         self.path, self.address, self._file = path, address, file
@@ -214,7 +214,7 @@ class _Record:
 
     @classmethod
     def open(cls, path: Path, address: str) -> Self:
-        """Opens the record, and waits for a process that has it open."""
+        """Opens the record; waits while another process has it open."""
         place = _record_path(path)
         place.parent.mkdir(parents=True, exist_ok=True)
         file = place.open("a+b")
@@ -223,19 +223,19 @@ class _Record:
         return cls(path, address, file)
 
     def keep(self, identity: str, marks: list[int]) -> None:
-        """Records what file and object are now."""
+        """Records the object's id and the file's marks."""
         self.id, self.marks = identity, marks
         self._write({"id": identity, "marks": marks})
 
     def forget(self) -> None:
-        """Removes a file whose object is gone; one that was never published stays."""
+        """Removes a file whose object is gone; keeps a file that was never published."""
         if self.id:
             self.path.unlink(missing_ok=True)
             self.id, self.marks = "", []
             self._write({})
 
     def _write(self, plain: dict[str, Any]) -> None:
-        self._file.truncate(0)  # what is torn by a crash counts as no record
+        self._file.truncate(0)  # a record cut short by a crash counts as none
         self._file.write(json.dumps(plain).encode())
         self._file.flush()
 
@@ -245,7 +245,7 @@ class _Record:
 
 @contextlib.contextmanager
 def _records(paths: Sequence[Path]) -> Iterator[list[_Record]]:
-    """Yields the records of paths of the mirror, open; sorted paths, so that no two processes wait for each other."""
+    """Yields the open records of mirrored paths, which must be sorted so that processes cannot deadlock."""
     with contextlib.ExitStack() as stack:
         records = [_Record.open(path, address_of(path) or "") for path in paths]
         for record in records:
@@ -262,7 +262,7 @@ def _remove(*paths: Path) -> None:
 
 
 def _batches(paths: Iterable[str | os.PathLike[str]]) -> Iterator[list[Path]]:
-    """Yields those of the paths that are in the mirror, some at a time: each has a file open, and is recorded then."""
+    """Yields the paths that are in the mirror, sorted, in batches: each path of a batch has an open record."""
     mirrored = sorted({Path(path) for path in paths if is_mirrored(path)})
     for start in range(0, len(mirrored), _BATCH):
         yield mirrored[start : start + _BATCH]
@@ -279,7 +279,7 @@ def _marks(path: Path) -> list[int]:
 
 
 def _cache_id() -> str:
-    """Returns a number of this cache; another machine, or another cache on it, has another."""
+    """Returns the unique id of this machine's cache folder."""
     path = cache_folder() / "id"
     with contextlib.suppress(FileNotFoundError):
         return path.read_text()

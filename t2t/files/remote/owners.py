@@ -1,8 +1,8 @@
-"""Who writes a folder of an object store, where there are no locks: an object with a number that its owner renews.
+"""Exclusive ownership of a folder of an object store, which has no locks: by an object that the owner keeps renewing.
 
-An owner is known by a nonce. Another process that finds its object watches it: once it has not changed for the time of
-a takeover, by the watcher's own clock, its owner counts as gone, and is replaced. No two clocks are compared. An owner
-that was replaced finds another nonce in its object before it writes anything else, and stops.
+The object has a nonce that identifies the owner, and a counter of renewals. Another process that finds the object
+watches it: if it does not change for the takeover time, by the watcher's clock, the watcher replaces its owner. So no
+two clocks are compared. A replaced owner finds another nonce in the object before its next write, and stops.
 """
 
 import contextlib
@@ -20,9 +20,9 @@ from t2t.files.remote.failures import LOST, StoreError
 from t2t.files.remote.store import Store
 
 SETTLE_S = 0.5
-"""Seconds between writing an object and reading it, in which one of two that write it at once replaces the other's."""
+"""Seconds between writing an object and reading it back; if two processes write it at once, one replaces the other."""
 _AGENT_ENDS_S = 60.0
-"""Seconds that the agent of a killed process is waited for."""
+"""Seconds to wait for the agent of a killed process to end."""
 
 
 class Owners:
@@ -37,18 +37,18 @@ class Owners:
         self._closed = threading.Event()
 
     def own(self, address: str, cache: str, pid: int, lock: str) -> str:
-        """Becomes the owner of the folder that an object of this address is in.
+        """Becomes the owner of the folder that contains the object of this address.
 
         Args:
             address: of the object.
-            cache: tells the caches of machines apart. Who asks holds the local lock of the same name, so that an owner
-                from the same cache has ended.
-            pid: of the process that asks.
-            lock: file of this machine that is locked as long as this process lives: the agent of an owner that was
-                killed may still move a file.
+            cache: id of the cache folder of the calling process. The caller holds the local lock of the same name, so
+                an owner with the same cache has ended.
+            pid: of the calling process.
+            lock: local file to lock while this process lives; the agent of a killed owner, which may still be
+                transferring a file, holds it too.
 
         Returns:
-            Empty, or who owns it.
+            An empty string, or a description of the present owner.
         """
         held = _locked(lock)
         if held is None:
@@ -78,7 +78,7 @@ class Owners:
         return ""
 
     def check(self, addresses: Iterable[str]) -> None:
-        """Checks, before objects are written, that what is owned above them still is.
+        """Checks, before objects are written, that this process still owns those of its folders that contain them.
 
         Raises:
             StoreError: another process has taken over.
@@ -91,7 +91,7 @@ class Owners:
                 self._check_own(address, owned[address])
 
     def release(self, address: str) -> None:
-        """Gives up what is owned."""
+        """Gives up the ownership of a folder, if it is owned."""
         with self._lock:
             mine, held = self._owned.pop(address, None), self._local.pop(address, None)
         try:
@@ -102,14 +102,14 @@ class Owners:
                 held.close()
 
     def close(self) -> None:
-        """Gives up all that is owned."""
+        """Gives up all owned folders."""
         self._closed.set()
         for address in list(self._owned):
             with contextlib.suppress(StoreError):
                 self.release(address)
 
     def _is_abandoned(self, address: str, found: dict[str, Any]) -> bool:
-        """Watches an owner's object; returns whether it was not renewed for the time of a takeover, or is gone."""
+        """Watches an owner's object; returns whether it is not renewed for the takeover time, or is removed."""
         self._note(f"{address} says that {_described(found)} is at work; watching it for {self._takeover_s:g} s")
         started = time.monotonic()
         while time.monotonic() - started < self._takeover_s:
@@ -149,7 +149,7 @@ class Owners:
 
 
 def _locked(path: str) -> BinaryIO | None:
-    """Returns a locked file of this machine, None where another agent keeps it for long."""
+    """Locks a local file and returns it; None if another agent keeps it locked for `_AGENT_ENDS_S`."""
     for _ in range(round(_AGENT_ENDS_S / 0.1)):
         with contextlib.suppress(LockedError):
             return open_locked(Path(path))

@@ -1,6 +1,6 @@
-"""Objects of a store, by address, through fsspec. Only `t2t.files.remote.agent` uses it.
+"""Access to the objects of a store by address, through fsspec. Only `t2t.files.remote.agent` uses it.
 
-fsspec has each kind of store (S3, GCS, Azure, HDFS, ...) in a package of its own; none of them needs TensorFlow.
+fsspec supports each kind of store (S3, GCS, Azure, HDFS, ...) by a separate package; none of them needs TensorFlow.
 """
 
 import contextlib
@@ -32,29 +32,29 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 RETRY_FOR_S = 60.0
-"""No further attempt is made so many seconds after the first."""
+"""No retry is made later than so many seconds after the first attempt."""
 _WAITS_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 _THREADS = 8
-"""Files that move at once."""
+"""Files that are transferred at once."""
 
 
 _CREDENTIAL_ERRORS = (
     "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "DefaultCredentialsError",
     "RefreshError", "TokenRetrievalError", "ClientAuthenticationError",
 )  # fmt: skip
-"""Names of classes of errors in the packages of stores."""
+"""Names of error classes in the packages of stores."""
 _IDENTITIES = ("ETag", "etag", "generation", "md5Hash", "mtime", "created", "LastModified", "last_modified")
-"""Entries of what fsspec says of an object that change with its content, the surest first."""
+"""Keys of fsspec's info on an object whose values change with its content, the most reliable first."""
 
 Entry = dict[str, Any]
-"""What is known of an object: `size` in bytes, and `id`, which another content changes."""
+"""Description of an object: `size` in bytes, and `id`, which changes with the content."""
 
 
 class Store:
-    """Reads and writes objects. What fails for a passing reason is tried again, with growing waits.
+    """Reads and writes objects; retries after temporary failures, with growing waits.
 
     Args:
-        alive: called at most once a second while files move, and before each further attempt.
+        alive: called at most once a second during transfers, and before each retry.
 
     Raises:
         StoreError: by every method.
@@ -69,7 +69,7 @@ class Store:
         return _each(self._info, addresses)
 
     def find(self, address: str) -> dict[str, Entry]:
-        """Returns the entries of all objects below an address, by the rest of their names."""
+        """Returns the entries of all objects below an address, by their names relative to it."""
 
         def find() -> dict[str, Entry]:
             system, path = self._open(address)
@@ -82,7 +82,7 @@ class Store:
     def get(self, pairs: Sequence[tuple[str, str]]) -> list[Entry | None]:
         """Copies objects to files, by (address, path); returns their entries, None for one that does not exist.
 
-        Each file appears whole or not at all.
+        Each file appears complete or not at all.
         """
         return _each(lambda pair: self._get(*pair), pairs)
 
@@ -91,11 +91,11 @@ class Store:
         return _each(lambda pair: self._put(*pair), pairs)
 
     def remove(self, addresses: Sequence[str]) -> None:
-        """Removes objects that may exist."""
+        """Removes objects; ignores those that do not exist."""
         _each(self._remove, addresses)
 
     def read(self, address: str) -> bytes | None:
-        """Returns the content of a small object, None where it does not exist."""
+        """Returns the content of a small object, None if it does not exist."""
 
         def read() -> Any:
             system, path = self._open(address)
@@ -174,10 +174,10 @@ class Store:
         return system, system._strip_protocol(address)
 
     def _retried(self, address: str, call: Callable[[], R]) -> R | None:
-        """Returns what a call returns, None where it finds no such object.
+        """Returns the result of a call, with retries; None if the object does not exist.
 
         Raises:
-            StoreError: it failed for a reason that does not pass, or too often.
+            StoreError: it failed permanently, or too often.
         """
         started = time.monotonic()
         for wait in (*_WAITS_S, None):
@@ -208,7 +208,7 @@ def _each(call: Callable[[T], R], items: Sequence[T]) -> list[R]:
 
 
 def _callback(alive: Callable[[], None]) -> Any:
-    """Returns what fsspec calls with the bytes that have moved."""
+    """Returns the callback that fsspec calls during transfers."""
     last_report = [time.monotonic()]
 
     def moved(*_: Any, **__: Any) -> None:
@@ -233,7 +233,7 @@ def _local_failures() -> Iterator[None]:
 
 
 def _failure(error: Exception, address: str) -> StoreError:
-    """Returns the failure that an error in a store's package means."""
+    """Converts an error of a store's package to a `StoreError`."""
     name, text = type(error).__name__, _text(error)
     if isinstance(error, OSError) and error.errno in REMEDIES and error.filename:
         return _local(error)

@@ -1,1 +1,1 @@
-"""Filters of training samples: what is left out of the training split while its data is generated."""
+"""Filters of training samples, which leave samples out of the training split when data is generated."""

@@ -1,4 +1,4 @@
-"""When two samples count as the same, for the filter of duplicates; t2t/data/duplicates.py finds them."""
+"""The key by which two samples count as duplicates; t2t/data/duplicates.py finds them."""
 
 import dataclasses
 import hashlib
@@ -11,14 +11,14 @@ DIGEST_BYTES = 16
 
 @dataclasses.dataclass(frozen=True)
 class DuplicateKey:
-    """What of a sample is compared."""
+    """The features of a sample that are compared."""
 
     reason: str
-    """Why duplicates are dropped, as it follows their number."""
+    """Why duplicates are dropped, in the form that follows their number in messages."""
     features: tuple[str, ...]
-    """The features whose texts, or names of classes, are compared: as they are, every run of white space as a space."""
+    """Features whose texts, or names of classes, are compared, with each run of white space replaced by a space."""
 
     def digest(self, sample: Mapping[str, Any]) -> bytes:
-        """Returns `DIGEST_BYTES` that samples with the same content share and others do not."""
+        """Returns a digest, `DIGEST_BYTES` long, that is the same only for samples with the same content."""
         texts = (" ".join(str(sample[name]).split()) for name in self.features)
         return hashlib.blake2b("\n".join(texts).encode(), digest_size=DIGEST_BYTES).digest()

@@ -1,7 +1,7 @@
-"""Filter of texts in another language than they should be in, as the package py3langid identifies it.
+"""Filter that drops texts in a wrong language, identified by the package py3langid.
 
 Lui and Baldwin 2012, "langid.py: An Off-the-shelf Language Identification Tool": naive Bayes over n-grams of bytes. The
-package needs numpy alone and has a model of 139 languages with it, BSD-3-Clause.
+package (BSD-3-Clause) needs only numpy and includes a model of 139 languages.
 """
 
 import functools
@@ -16,11 +16,11 @@ _SIDES = {INPUTS: "source", TARGETS: "target"}
 
 
 def language_filters(languages: Mapping[str, str]) -> Iterator[SampleFilter]:
-    """Yields a filter of each text whose language is known.
+    """Yields a filter for each text with a known language.
 
     Args:
-        languages: by feature, the code of the language that its texts should be in, empty where it is not known; of
-            `zh-TW` what comes before the hyphen counts.
+        languages: by feature, the code of the language that its texts should be in, empty if it is not known; only the
+            part before a hyphen counts, e.g. `zh` of `zh-TW`.
 
     Raises:
         UserError: the package is not installed, no language is known, or one cannot be identified.

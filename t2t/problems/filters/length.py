@@ -1,7 +1,7 @@
-"""Filters by the length of texts and of their words, and by how many of their characters are letters.
+"""Filters by the length of texts and of their words, and by the share of letters.
 
-Two sides are compared in characters: their ratio varies less from pair to pair than that of words (Gale and Church
-1993, "A Program for Aligning Sentences in Bilingual Corpora"), and languages that write no spaces have it too.
+The lengths of two sides are compared in characters: this ratio varies less from pair to pair than that of words (Gale
+and Church 1993, "A Program for Aligning Sentences in Bilingual Corpora"), and works for languages without spaces.
 """
 
 import unicodedata
@@ -18,10 +18,10 @@ def length_filters(options: FilterOptions, features: Sequence[str]) -> Iterator[
 
     Args:
         options: of the problem.
-        features: names of the features that are text; a sample is dropped where any of them is at fault.
+        features: names of the features that are text; a sample is dropped if any of them fails.
 
     Raises:
-        UserError: a ratio is asked for and there are not two texts.
+        UserError: the ratio filter is set and there are not two texts.
     """
     if fewest := options.filter_min_words:
         yield _filter_texts(f"with fewer than {fewest:,} words", features, lambda text: len(text.split()) >= fewest)
@@ -60,7 +60,7 @@ def _filter_ratio(most: float, features: Sequence[str]) -> SampleFilter:
 
 
 def share_of_letters(text: str) -> float:
-    """Returns the share of letters, with the marks that belong to them, among the characters; white space is none."""
+    """Returns the share of letters, combining marks included, among the characters that are not white space."""
     characters = "".join(text.split())
     letters = sum(map(str.isalpha, characters))
     if not text.isascii():  # vowel signs of Indic scripts, for example

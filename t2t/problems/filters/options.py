@@ -1,4 +1,4 @@
-"""The options of every text problem that leave training examples out."""
+"""The options of every text problem that filter training examples."""
 
 import dataclasses
 
@@ -10,26 +10,26 @@ PAIR, SOURCE, TARGET = "pair", "source", "target"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FilterOptions(ProblemOptions):
-    """Which training examples are left out; each filter is off by default. Dev and test are always whole."""
+    """Filters of training examples; each is off by default. Dev and test splits are never filtered."""
 
     filter_duplicates: str = param(
-        "", "Drops training examples that repeat an earlier one: in all of their text (pair), the source or the target "
-        "alone.", choices=("", PAIR, SOURCE, TARGET),
+        "", "Drops training examples that repeat an earlier one: in all of their text (pair), or only in the source or "
+        "the target.", choices=("", PAIR, SOURCE, TARGET),
     )  # fmt: skip
     filter_length_ratio: float = param(
-        0.0, "Drops training pairs whose longer side has more than so many times the characters of the other; 0 for "
+        0.0, "Drops training pairs of which one side has more than so many times the characters of the other; 0 for "
         "never.", minimum=0.0,
     )  # fmt: skip
     filter_min_words: int = param(
-        0, "Drops training examples with a text of fewer words, which white space separates.", minimum=0
+        0, "Drops training examples with a text of fewer words, separated by white space.", minimum=0
     )
     filter_max_words: int = param(0, "Drops training examples with a text of more words; 0 for never.", minimum=0)
     filter_word_length: int = param(
         0, "Drops training examples with a word of more characters; 0 for never.", minimum=0
     )
     filter_letters: float = param(
-        0.0, "Drops training examples with a text of which a smaller share of characters is letters, white space "
-        "aside; 0 for never.", minimum=0.0, maximum=1.0,
+        0.0, "Drops training examples with a text that has a smaller share of letters among its characters, not "
+        "counting white space; 0 for never.", minimum=0.0, maximum=1.0,
     )  # fmt: skip
     filter_language: bool = param(
         False, "Drops training examples with a text in another language than --source_language and --target_language "

@@ -7,9 +7,9 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class SampleFilter:
-    """Drops the training samples that `keeps` returns False for; samples of the other splits are all kept."""
+    """Drops training samples for which `keeps` returns False; samples of other splits are all kept."""
 
     reason: str
-    """Why samples are dropped, as it follows their number: `with a score below 0.5`."""
+    """Why samples are dropped, in the form that follows their number in messages: `with a score below 0.5`."""
     keeps: Callable[[Mapping[str, Any]], bool]
-    """A pure function of one sample, which has passed `Problem.sample_fault`."""
+    """A pure function of one sample, called only after `Problem.sample_fault` has found no fault."""

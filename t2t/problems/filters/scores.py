@@ -16,12 +16,12 @@ def parse_score(line: str, column: int, place: str) -> float:
     """Returns the score on a line.
 
     Args:
-        line: of a file, whose columns TABs separate.
-        column: that of the score, from 1.
-        place: file and line, which errors begin with.
+        line: of a file, with columns separated by TABs.
+        column: number of the column of the score, from 1.
+        place: file and line, for the beginning of error messages.
 
     Raises:
-        UserError: there is no such column, or no finite number in it.
+        UserError: there is no such column, or it is not a finite number.
     """
     cells = line.split("\t", column)
     if len(cells) < column:

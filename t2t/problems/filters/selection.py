@@ -1,4 +1,4 @@
-"""Which training samples are left out before anything is encoded, and why."""
+"""Decides, before encoding, which training samples are left out, and why."""
 
 from collections.abc import Sequence
 
@@ -7,11 +7,11 @@ from t2t.problems.base import Problem, Sample
 EMPTY = "with an empty side"
 
 DROPPED = "_dropped"
-"""Key added to the features of a sample: why it is left out, None to keep it without further filters."""
+"""Key added to the features of a sample: the reason to leave it out, or None to keep it without further filters."""
 
 
 def drop_reasons(problem: Problem, samples: Sequence[Sample]) -> list[str | None]:
-    """Returns why each training sample is left out: an empty text, or the first filter that drops it; or None."""
+    """Returns why each training sample is left out: an empty text, or the first filter that drops it; else None."""
     filters = problem.sample_filters()
     reasons: list[str | None] = []
     for sample in samples:
@@ -29,7 +29,7 @@ def _has_empty_text(sample: Sample) -> bool:
 
 
 def unfiltered(problem: Problem, samples: Sequence[Sample]) -> Sequence[Sample]:
-    """Returns the training samples that no filter drops, those without text among them."""
+    """Returns the training samples that no filter drops, including those with an empty text."""
     if not problem.sample_filters():
         return samples
     reasons = drop_reasons(problem, samples)

@@ -24,7 +24,7 @@ def text_filters(
     Args:
         options: of the problem.
         features: names of the features that are text.
-        languages: code of the language of each, empty where it is not known.
+        languages: code of the language of each, empty if it is not known.
 
     Raises:
         UserError: an option does not fit the problem, or a package is not installed.
@@ -35,10 +35,10 @@ def text_filters(
 
 
 def text_duplicate_key(options: FilterOptions, features: Mapping[str, FeatureSpec]) -> DuplicateKey | None:
-    """Returns what samples with some features are compared by, None where duplicates are kept.
+    """Returns the key by which duplicates among samples are found, None to keep duplicates.
 
     Raises:
-        UserError: what is to be compared is no text.
+        UserError: a feature to be compared does not exist, or is neither text nor a class.
     """
     if not (compared := options.filter_duplicates):
         return None

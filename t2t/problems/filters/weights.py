@@ -1,4 +1,4 @@
-"""How often the pairs of each training file are taken."""
+"""Weights of training files: how often the pairs of each file are used."""
 
 import math
 import random
@@ -11,14 +11,14 @@ COPIES = "_copies"
 """Key added to the features of a training sample: how many times it is written; 1 without it."""
 
 BY_WEIGHT = SampleFilter("not taken by weight", lambda sample: sample.get(COPIES, 1) > 0)
-"""Drops samples of which no copy is taken."""
+"""Drops samples with 0 copies."""
 
 
 def parse_weights(text: str, files: Sequence[str]) -> list[float]:
-    """Returns the weight of each file from numbers that commas separate.
+    """Parses comma-separated weights, one for each file.
 
     Raises:
-        UserError: one is no positive number, or there are more or fewer than files.
+        UserError: a weight is not a positive number, or the number of weights is not that of the files.
     """
     asked = f"--train_weights={text}: "
     weights = []
@@ -38,5 +38,5 @@ def parse_weights(text: str, files: Sequence[str]) -> list[float]:
 
 
 def draw_copies(weight: float, rng: random.Random) -> int:
-    """Returns how often one sample is taken: `weight` times on average, and never less or more by 1 or more."""
+    """Draws the number of copies of a sample: `weight` on average, rounded down or up at random."""
     return math.floor(weight + rng.random())

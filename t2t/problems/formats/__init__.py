@@ -1,1 +1,1 @@
-"""Files of the world: images, sound, archives, data sets of TensorFlow Datasets; read without running their code."""
+"""External formats: images, sound, archives, TensorFlow Datasets; files are read without running code in them."""

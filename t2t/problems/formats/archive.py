@@ -1,6 +1,6 @@
-"""Raw data that lies in a folder as its archive unpacks, or still in the archive: .tar, .tar.gz, .tar.xz or .zip.
+"""Raw data in an archive (.tar, .tar.gz, .tar.xz or .zip), or in the folder into which it was unpacked.
 
-Archives are read in memory and never unpacked on the disk, so that names of files in them lead nowhere.
+Archives are read in memory and never unpacked on the disk, so that paths in them can do no harm.
 """
 
 import contextlib
@@ -15,21 +15,21 @@ from pathlib import Path
 from t2t.errors import UserError, one_line
 
 MOST_BYTES = 1 << 30
-"""Of the files that are read of an archive, together: a small archive can unpack to more than a memory holds."""
+"""Most bytes of the files read from an archive, in total: a small archive can unpack to more than fits into memory."""
 
 
 def find_first_existing(folder: Path, names: Sequence[str]) -> Path | None:
-    """Returns the first of some files or folders that is there, None where none is."""
+    """Returns the first of some files or folders that exists, or None."""
     return next((path for name in names if (path := Path(folder) / name).exists()), None)
 
 
 def read_members(place: Path, wanted: Callable[[str], bool]) -> dict[str, bytes]:
-    """Reads files of a folder, or of an archive as if it were unpacked there.
+    """Reads files from a folder, or from an archive as if it were unpacked.
 
     Args:
-        place: a folder, or the file of an archive.
-        wanted: tells by the path of a file, e.g. `cifar-10-batches-bin/test_batch.bin`, whether to read it; the paths
-            of files in a folder begin with the name of the folder.
+        place: a folder, or an archive.
+        wanted: returns whether to read a file, given its path, e.g. `cifar-10-batches-bin/test_batch.bin`; paths of
+            files in a folder begin with the name of the folder.
 
     Returns:
         Contents by path, in the order of the paths.
@@ -51,7 +51,7 @@ def read_members(place: Path, wanted: Callable[[str], bool]) -> dict[str, bytes]
 
 
 def _members(place: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, int, Callable[[], bytes]]]:
-    """Yields of every file that is wanted its path, its bytes unpacked, and what reads it."""
+    """Yields the path, the unpacked size in bytes and a read function of each wanted file."""
     if place.is_dir():
         for path in sorted(place.rglob("*")):
             name = path.relative_to(place.parent).as_posix()

@@ -1,6 +1,6 @@
-"""Sound files as numbers, read by libsndfile (WAV, FLAC, Ogg, MP3) and resampled by soxr.
+"""Sound files as arrays: read by libsndfile (WAV, FLAC, Ogg, MP3) and resampled by soxr.
 
-Both come with the extra `audio`, and are imported only when a file is read. WAV files are written without it.
+Both come with the extra `audio` and are imported only when needed. WAV files are written without them.
 
 Legend: N samples of a waveform.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from t2t.errors import UserError, needs_extra, one_line
 
 MU = 255
-"""Of mu-law companding; codes go from 0 to MU."""
+"""Parameter of mu-law companding; codes are 0 to MU."""
 LOUDEST_16_BIT = 2**15 - 1
 
 
@@ -53,7 +53,7 @@ def resampled(waveform: np.ndarray, rate: int, wanted: int) -> np.ndarray:
 
 
 def mu_law_codes(waveform: np.ndarray) -> np.ndarray:
-    """Returns the 8-bit codes, (N,) uint8, of a waveform (N,) of float in [-1, 1]; louder samples count as -1 or 1.
+    """Returns the 8-bit codes, (N,) uint8, of a float waveform (N,) in [-1, 1]; louder samples are clipped.
 
     f(x) = sign(x) ln(1 + mu |x|) / ln(1 + mu), rounded to the nearest of 256 equally spaced values (ITU-T G.711; van
     den Oord et al. 2016, section 2.2).
@@ -65,7 +65,7 @@ def mu_law_codes(waveform: np.ndarray) -> np.ndarray:
 
 
 def mu_law_waveform(codes: np.ndarray) -> np.ndarray:
-    """Returns the waveform (N,) float32 in [-1, 1] of codes (N,), by the inverse of the f of `mu_law_codes`."""
+    """Returns the waveform, (N,) float32 in [-1, 1], of codes (N,); the inverse of `mu_law_codes`."""
     y = 2.0 * codes.astype(np.float64) / MU - 1.0
     waveform: np.ndarray = (np.sign(y) * np.expm1(np.abs(y) * np.log1p(MU)) / MU).astype(np.float32)
     return waveform

@@ -1,11 +1,11 @@
-"""CIFAR's own files, the binary version and the pickles of the Python version.
+"""Reads CIFAR's original files: the binary version, and the pickles of the Python version.
 
 Source: Krizhevsky 2009, https://www.cs.toronto.edu/~kriz/cifar.html. Binary: records of the label (CIFAR-100: coarse,
 then fine), then 3,072 bytes of an image, red, green and blue planes of 32 rows each. Python: pickled dicts whose `data`
 is an array (images, 3072) of bytes in that order.
 
-Reading a pickle can run whatever code its writer put there. Here the three names that these pickles need stand for
-something harmless of our own, and any other ends the reading.
+Reading a pickle can run any code that its writer put there. Here the few names that these pickles need are replaced by
+harmless stand-ins, and any other name is an error.
 """
 
 import io
@@ -22,13 +22,13 @@ _IMAGE = 3 * SIDE * SIDE
 
 
 def read_binary(content: bytes, labels: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Reads a file of the binary version; of the bytes of labels before each image the last counts.
+    """Reads a file of the binary version; `labels` bytes come before each image, of which the last is used.
 
     Returns:
         (images, 32, 32, 3) uint8, and (images,) uint8 labels.
 
     Raises:
-        UserError: the file is no whole number of records.
+        UserError: the file does not have a whole number of records.
     """
     if not content or len(content) % (labels + _IMAGE):
         raise UserError(
@@ -40,13 +40,13 @@ def read_binary(content: bytes, labels: int, name: str) -> tuple[np.ndarray, np.
 
 
 def read_python(content: bytes, key: str, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Reads a file of the Python version, running no code of it; `key` is `labels` or `fine_labels`.
+    """Reads a file of the Python version without running its code; `key` is `labels` or `fine_labels`.
 
     Returns:
         As `read_binary`.
 
     Raises:
-        UserError: the file is damaged, names code, or holds something else.
+        UserError: the file is damaged, names other code, or has other contents.
     """
     try:
         found = _Reader(io.BytesIO(content), encoding="bytes").load()
@@ -57,7 +57,7 @@ def read_python(content: bytes, key: str, name: str) -> tuple[np.ndarray, np.nda
             raise ValueError(f"{len(images)} images and {len(numbers)} labels")
     except UserError as error:
         raise UserError(f"{name}: {error}") from None
-    except Exception as error:  # whatever a damaged pickle makes of itself
+    except Exception as error:  # a damaged pickle can raise anything
         raise UserError(
             f"{name}: is none of CIFAR's pickles ({type(error).__name__}: {one_line(error)[:100]}); download it again"
         ) from None
@@ -69,7 +69,7 @@ def _images(planes: np.ndarray) -> np.ndarray:
 
 
 class _Array:
-    """Stands for numpy's array: keeps the bytes that it was pickled with."""
+    """Stand-in for numpy's array: keeps the bytes that were pickled."""
 
     content = b""
 
@@ -78,7 +78,7 @@ class _Array:
 
 
 class _Type:
-    """Stands for numpy's dtype, of which there is only one here."""
+    """Stand-in for numpy's dtype; CIFAR's pickles have only one."""
 
     def __init__(self, *_: Any):
         pass
@@ -92,7 +92,7 @@ def _array(*_: Any) -> _Array:
 
 
 def _encoded(text: str, encoding: str = "latin1") -> bytes:
-    """Stands for `_codecs.encode`, with which Python 3 writes bytes for Python 2."""
+    """Stand-in for `_codecs.encode`, by which Python 3 pickles bytes for Python 2."""
     return text.encode("latin1")
 
 

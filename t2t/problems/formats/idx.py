@@ -1,7 +1,7 @@
-"""IDX, the format of MNIST's files: a magic number, the sizes of the axes, then the numbers.
+"""IDX, the format of MNIST's files: a magic number, the sizes of the axes, then the values.
 
 Source: LeCun, Cortes and Burges, http://yann.lecun.com/exdb/mnist/: two zero bytes, the type (0x08: unsigned byte), the
-number of axes, each size as four bytes with the highest first.
+number of axes, then each size as four bytes, big-endian.
 """
 
 import struct
@@ -14,17 +14,17 @@ from t2t.files.lines import errors_of_reading, gunzipped
 
 _UNSIGNED_BYTES = 0x08
 _MOST_BYTES = 1 << 30
-"""Of a file, unpacked."""
+"""Largest size of a file, unpacked."""
 
 
 def read_idx(path: Path | str, axes: int) -> np.ndarray:
-    """Reads a file of unsigned bytes, plain or gzip, seen from its content.
+    """Reads a file of unsigned bytes, plain or gzip, which is detected from the content.
 
     Returns:
-        uint8 of that many axes.
+        A uint8 array with so many axes.
 
     Raises:
-        UserError: the file is missing, or is no whole IDX file of so many axes; the message names it.
+        UserError: the file is missing, or is not a complete IDX file with so many axes; the message names it.
     """
     with errors_of_reading(path):
         content = gunzipped(Path(path).read_bytes(), path, _MOST_BYTES)

@@ -1,4 +1,4 @@
-"""Resizing images and writing their files, by Pillow.
+"""Resizes images and writes PNG files, with Pillow.
 
 Legend: H, W height and width, C channels.
 """
@@ -14,20 +14,20 @@ FITS = ("squash", "crop")
 
 
 def resized(image: np.ndarray, height: int, width: int, fit: str = "squash") -> np.ndarray:
-    """Returns an image in another size, by bilinear interpolation; where it gets smaller, every pixel counts.
+    """Resizes an image by bilinear interpolation; with antialiasing when it gets smaller.
 
     Args:
         image: (H, W, C) uint8.
         height: of the result.
         width: of the result.
-        fit: how other proportions are handled: `squash` keeps the whole image, `crop` keeps the proportions and cuts
-            off the same on both sides.
+        fit: how another aspect ratio is handled: `squash` keeps the whole image and distorts it, `crop` cuts off equal
+            parts on both sides and keeps the proportions.
 
     Returns:
         (height, width, C) uint8.
 
     Raises:
-        UserError: `fit` is neither.
+        UserError: `fit` has another value.
     """
     if fit not in FITS:
         raise UserError(f"image_fit {fit!r}: there is no such way; use one of {', '.join(FITS)}")
@@ -41,14 +41,14 @@ def resized(image: np.ndarray, height: int, width: int, fit: str = "squash") -> 
 
 
 def png_file(image: np.ndarray) -> bytes:
-    """Returns a PNG file of an image (H, W, C) uint8 of one channel or three."""
+    """Returns a PNG file of an image (H, W, C) uint8 with one or three channels."""
     content = io.BytesIO()
     Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(content, format="PNG")
     return content.getvalue()
 
 
 def _crop(image: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Returns the middle of an image, the largest part with the proportions of height to width."""
+    """Returns the largest central part of an image with the aspect ratio of height to width."""
     rows, columns = image.shape[:2]
     kept_rows = max(1, min(rows, round(columns * height / width)))
     kept_columns = max(1, min(columns, round(rows * width / height)))

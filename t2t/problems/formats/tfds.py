@@ -1,4 +1,4 @@
-"""Data sets of TensorFlow Datasets, which loads TensorFlow and so is imported where it is read and nowhere else."""
+"""Reads data sets of TensorFlow Datasets, which imports TensorFlow and so is itself imported only when it is used."""
 
 import contextlib
 import functools
@@ -13,14 +13,14 @@ from t2t.errors import UserError, one_line
 from t2t.problems.base import Source
 
 FOLDER = "tensorflow_datasets"
-"""Name of the folder of prepared data sets in that of raw files."""
+"""Subfolder, in the folder of raw files, of the prepared data sets."""
 
 
 def count_tfds_shards(problem: str, dataset: str, split: str, source: Source, instead: str = "") -> int:
-    """Returns in how many files a split has its examples; 1 for a part of one as `train[:-5000]`. See `read_tfds`."""
+    """Returns the number of files of a split; 1 for a part of a split such as `train[:-5000]`. See `read_tfds`."""
 
     def count() -> int:
-        is_whole = split.isidentifier()  # no part of a split, nor several
+        is_whole = split.isidentifier()  # False for a part of a split, or several splits
         files = _file_ranges(_prepared(problem, dataset, split, source, instead), split) if is_whole else []
         return max(1, len(files))
 
@@ -29,15 +29,15 @@ def count_tfds_shards(problem: str, dataset: str, split: str, source: Source, in
 
 
 def read_tfds(problem: str, dataset: str, split: str, source: Source, instead: str = "") -> Iterator[dict[str, Any]]:
-    """Yields the examples of a split, downloading and preparing the data set where the folder has none.
+    """Yields the examples of a split; downloads and prepares the data set if the folder does not have it.
 
     Args:
         problem: its name, for messages.
         dataset: name, and configuration after a slash.
-        split: name of a split, or a part of one as `train[:-5000]`, whose examples come in the order of the files. Of
-            a whole one, `source.enough_bytes` may say that a part will do.
-        source: where the folder is, and which shard to read, of as many as `count_tfds_shards` returns.
-        instead: what else the user could do where the data set is not available.
+        split: a split, or a part of one such as `train[:-5000]`; examples come in the order of the files. Of a whole
+            split, only a part is read if `source.enough_bytes` is set.
+        source: has the folder, and the shard to read out of the number that `count_tfds_shards` returns.
+        instead: what else the user could do if the data set is not available, for messages.
 
     Yields:
         Feature name to bytes, number or array.
@@ -50,7 +50,7 @@ def read_tfds(problem: str, dataset: str, split: str, source: Source, instead: s
     builder = _prepared(problem, dataset, split, source, instead)
     with _errors_of_loading(problem, dataset, split, source, instead):
         instruction, left_out = _instruction(tfds, builder, split, source)
-        # A cache would hold a whole split in memory.
+        # Autocaching would keep a whole split in memory.
         config = tfds.ReadConfig(try_autocache=False)
         examples: Any = builder.as_dataset(split=instruction, shuffle_files=False, read_config=config)
     source.skipped += left_out
@@ -72,7 +72,7 @@ def _errors_of_loading(problem: str, dataset: str, split: str, source: Source, i
     folder = Path(source.tmp_dir) / FOLDER
     try:
         yield
-    except Exception as error:  # TFDS lets through whatever its downloads, checks and extractors raise.
+    except Exception as error:  # TFDS passes on any errors of its downloads, checks and extractors
         raise UserError(
             f"{problem}: tfds.load({dataset!r}, split={split!r}, data_dir={str(folder)!r}) failed: "
             f"{type(error).__name__}: {one_line(error)[:200]}; connect this machine to the network, or prepare the "
@@ -81,13 +81,13 @@ def _errors_of_loading(problem: str, dataset: str, split: str, source: Source, i
 
 
 def _instruction(tfds: Any, builder: Any, split: str, source: Source) -> tuple[Any, int]:
-    """Returns what to read, and how many examples of the shard, or of the split, that leaves out."""
+    """Returns the read instruction, and the number of examples of the shard or split that it leaves out."""
     if source.shards == 1 and ("[" in split or not source.enough_bytes):
         return split, 0
     info = builder.info.splits[split]
     ranges = _file_ranges(builder, split)
     of_shard = ranges if source.shards == 1 else [ranges[source.shard]]
-    # A record has the text and little else.
+    # Approximates the bytes of text by those of records, which contain little else.
     share = source.enough_bytes * source.shards / info.num_bytes if source.enough_bytes else 1.0
     part = _leading_ranges(of_shard, share)
     instructions = (tfds.core.ReadInstruction(split, *slice_) for slice_ in part)
@@ -96,27 +96,27 @@ def _instruction(tfds: Any, builder: Any, split: str, source: Source) -> tuple[A
 
 
 def _file_ranges(builder: Any, split: str) -> list[tuple[int, int]]:
-    """Returns which examples (from, to) each file of a split has, except for empty files."""
+    """Returns the range of examples (from, to) of each file of a split, without empty files."""
     lengths = builder.info.splits[split].shard_lengths
     ends = itertools.accumulate(lengths)
     return [(end - length, end) for end, length in zip(ends, lengths, strict=True) if length]
 
 
 def _leading_ranges(ranges: Sequence[tuple[int, int]], share: float) -> list[tuple[int, int]]:
-    """Returns which examples (from, to) to read: of each file the first ones.
+    """Returns the ranges of examples (from, to) to read: the first ones of each file.
 
-    TFDS shuffled the examples over all files when it wrote them, so that the beginnings stand for the whole; to get at
-    a part within a file it would read that from the start.
+    TFDS shuffles the examples over all files when it writes them, so that the beginnings represent the whole; to reach
+    a later part of a file, it would have to read the file from its start.
 
     Args:
-        ranges: which examples each file has.
-        share: of the examples, how many to read, rounded up for each file; 1 or more for all.
+        ranges: of the examples of each file.
+        share: fraction of the examples to read, rounded up for each file; 1 or more for all.
     """
     return [(start, start + math.ceil((end - start) * min(share, 1.0))) for start, end in ranges]
 
 
 def _iterated(problem: str, examples: Iterable[dict[str, bytes]], place: Path) -> Iterator[dict[str, bytes]]:
-    """Yields examples; what TensorFlow raises while it reads them becomes a line, what their user raises does not."""
+    """Yields examples; turns TensorFlow's errors while reading into UserError, but not errors of the consumer."""
     iterator, number = None, 0
     while True:
         try:
@@ -135,10 +135,10 @@ def _iterated(problem: str, examples: Iterable[dict[str, bytes]], place: Path) -
 
 
 def class_names(problem: str, dataset: str, feature: str, source: Source) -> tuple[str, ...]:
-    """Returns the names of the classes of a label, which TensorFlow Datasets knows without the data.
+    """Returns the class names of a label feature, which TensorFlow Datasets knows without the data.
 
     Raises:
-        UserError: it has no such data set.
+        UserError: there is no such data set.
     """
     import tensorflow_datasets as tfds
 

@@ -1,1 +1,1 @@
-"""Treebanks as text to learn from: `reading` their files, `cleaning` trees, `linearisation` there and back."""
+"""Treebanks as text: `reading` their files, `cleaning` trees, `linearisation` to labels and back."""

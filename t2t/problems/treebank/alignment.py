@@ -1,44 +1,45 @@
-"""Which word each tag belongs to, where a model wrote more tags than there are words, or fewer.
+"""Aligns tags with words if a model wrote more tags than there are words, or fewer.
 
     The dog , however , ran .
     DT  NN  ,         , VBD .      one tag too few: `however` is left without, and no other word loses its own
 
-Taken in order, one tag too few would put every later tag on the wrong word. Marks tell where it was: Penn treebanks tag
-them by marks, mostly by themselves (Santorini 1990, "Part-of-speech tagging guidelines", section 2).
+If tags were assigned in order, a missing tag would put every later tag on the wrong word. Punctuation shows where it is
+missing: in Penn treebanks the tags of punctuation are marks too, mostly the same ones (Santorini 1990, "Part-of-speech
+tagging guidelines", section 2).
 """
 
 import re
 from collections.abc import Sequence
 
 _MOST_CELLS = 1_000_000
-"""Tags times words beyond which tags are taken in order: a second's work."""
+"""Limit on tags times words, about a second of work; beyond it tags are assigned in order."""
 
 _BRACKET = re.compile(r"-[LR][RSC]B-")
 _TAGS_OF_MARKS = {"?": ".", "!": ".", ";": ":", "--": ":", "...": ":", '"': "''"}
 _TAGS_OF_MARKS |= {mark: mark for mark in (",", ".", ":", "``", "''", "$", "#", "-LRB-", "-RRB-")}
 
 _LETTERED_TAGS = ("HYPH", "NFP")
-"""Tags of marks that later English treebanks have besides: hyphens, and marks that belong to no sentence."""
+"""Tags with letters for punctuation in later English treebanks: hyphens, and marks that are not part of a sentence."""
 
 _BOTH, _WORD_ALONE, _TAG_ALONE = range(3)
 
 
 def is_mark(text: str) -> bool:
-    """Returns whether a word or a tag is punctuation: without letter or digit, or a bracket as treebanks write it."""
+    """Returns whether a word or tag is punctuation: has no letters or digits, or is an escaped bracket (`-LRB-`)."""
     return not any(map(str.isalnum, text)) or _BRACKET.fullmatch(text) is not None
 
 
 def tag_of_mark(word: str) -> str | None:
-    """Returns the Penn Treebank's tag of a mark (Marcus et al. 1993, table 2); None for any other word."""
+    """Returns the Penn Treebank's tag of a punctuation mark (Marcus et al. 1993, table 2); None for other words."""
     return _TAGS_OF_MARKS.get(word)
 
 
 def places(tags: Sequence[str], words: Sequence[str]) -> list[int | None]:
-    """Returns for each tag the number of its word, rising, or None for one too many.
+    """Returns the index of the word of each tag, ascending, or None for surplus tags.
 
-    As many tags as words go in order. Otherwise the way is taken that leaves out least (Wagner and Fischer 1974, "The
-    string-to-string correction problem"): 1 for each word without tag, for each tag without word, and for each mark
-    that meets no mark. Of several such ways it is the one that pairs first and leaves out last.
+    Equal numbers of tags and words are paired in order. Otherwise the alignment has the least cost (Wagner and Fischer
+    1974, "The string-to-string correction problem"): 1 for each word without a tag, for each tag without a word, and
+    for each pair in which only one is punctuation. Ties are broken in favour of early pairs and late omissions.
     """
     if len(tags) == len(words):
         return list(range(len(words)))
@@ -58,7 +59,7 @@ def places(tags: Sequence[str], words: Sequence[str]) -> list[int | None]:
 
 
 def _steps(tag_marks: Sequence[bool], word_marks: Sequence[bool]) -> list[list[int]]:
-    """Returns the best step from each place: `[tags done][words done]`."""
+    """Returns the best step from each state, `[tags done][words done]`."""
     words = len(word_marks)
     below = list(range(words, -1, -1))  # all tags are done: each word left costs 1
     rows: list[list[int]] = []

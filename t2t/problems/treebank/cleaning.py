@@ -1,4 +1,4 @@
-"""What is customarily taken off a tree before it is learnt or scored: traces, empty elements, function tags.
+"""Removes the parts of trees that are customarily not learnt or scored: traces, empty elements, function tags.
 
     (NP-SBJ-1 (-NONE- *T*-2) (NN dog))   becomes   (NP (NN dog))
 
@@ -11,27 +11,27 @@ from collections.abc import Callable
 from t2t.problems.treebank.trees import OUTER_LABELS, Part, Tree
 
 EMPTY_TAG = "-NONE-"
-"""Tag of what has no sound: traces, dropped subjects, ellipses."""
+"""Tag of empty elements: traces, dropped subjects, ellipses."""
 
 _ESCAPE = re.compile(r"-[^-]+-")
 
 
 def bare_label(label: str) -> str:
-    """Returns a label without function tags and indices: `NP-SBJ=2` is NP; `-LRB-` stays."""
+    """Removes function tags and indices from a label: `NP-SBJ=2` becomes NP; `-LRB-` is kept."""
     if not label or _ESCAPE.fullmatch(label):
         return label
     return re.split(r"[-=]", label, maxsplit=1)[0] or label
 
 
 def cleaned(tree: Tree) -> Tree | None:
-    """Returns a tree without empty elements, the nodes these leave bare, and function tags; None if nothing is left."""
+    """Removes empty elements, nodes that are empty without them, and function tags; returns None if nothing is left."""
     return rebuilt(tree, bare_label, EMPTY_TAG)
 
 
 def rebuilt(
     tree: Tree, relabel: Callable[[str], str] = lambda label: label, without_tag: str | None = None
 ) -> Tree | None:
-    """Returns a copy with labels changed, without words of a tag and without nodes that hold nothing; None if empty."""
+    """Copies a tree with `relabel` applied, without words tagged `without_tag` and empty nodes; None if empty."""
     open_nodes: list[tuple[str, list[Tree | str]]] = [("", [])]
     for part, text in tree.walk():
         if part is Part.OPEN:
@@ -48,7 +48,7 @@ def rebuilt(
 
 
 def inner_phrases(tree: Tree) -> tuple[Tree, ...]:
-    """Returns the nodes below the outer one that treebanks put around a sentence, or the tree itself where none is."""
+    """Returns the nodes below the outer node that treebanks put around a sentence, or the tree itself without one."""
     while tree.label in OUTER_LABELS and not tree.is_tag:
         nodes = tuple(child for child in tree.children if isinstance(child, Tree))
         if len(nodes) != 1:

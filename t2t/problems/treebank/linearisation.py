@@ -1,9 +1,9 @@
-"""Trees as sequences of labels, and back: what the model reads and writes of a tree over words that it is given.
+"""Converts trees to sequences of labels, the targets of parsing problems, and back.
 
     (TOP (S (NP (DT A) (NN dog)) (VP (VBZ runs))))   over   A dog runs   is   S NP DT NN /NP VP VBZ /VP /S
 
-A phrase is its label, what is in it, and its label after a slash; a word is its tag. So Tensor2Tensor has it; the idea
-is that of Vinyals et al. 2015, "Grammar as a foreign language", section 2.
+A phrase is written as its label, its contents, and its label after a slash; a word is written as its tag. The form is
+that of Tensor2Tensor, the idea that of Vinyals et al. 2015, "Grammar as a foreign language", section 2.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ OUTER = "TOP"
 """Label of the node around a sentence."""
 
 UNKNOWN_TAG = "XX"
-"""Tag of a word that the model forgot, if it is no mark; the Penn Treebank's for unknown words."""
+"""Tag of a word to which the model gave none, unless it is punctuation; the Penn Treebank's tag of unknown words."""
 
 _SPACES = re.compile(r"[ \t\r\n\f\v]+")
 _BRACKETS = {"(": "-LRB-", ")": "-RRB-"}
@@ -27,7 +27,7 @@ _BRACKETS = {"(": "-LRB-", ")": "-RRB-"}
 
 @dataclasses.dataclass(frozen=True)
 class Restored:
-    """A tree over words, made of what a model wrote."""
+    """A tree over given words, made from a model's output."""
 
     tree: Tree
     mended: bool
@@ -39,7 +39,7 @@ class Restored:
 
 
 def words_of(text: str) -> list[str]:
-    """Returns the words of a sentence; a bracket in one is written as treebanks do, since it would end a tree."""
+    """Returns the words of a sentence; escapes brackets in them as treebanks do, since these delimit trees."""
     words = [word for word in _SPACES.split(text) if word]
     return [re.sub(r"[()]", lambda found: _BRACKETS[found[0]], word) for word in words]
 
@@ -59,11 +59,14 @@ def linearised(tree: Tree) -> str:
 
 
 def restored(words: Sequence[str], text: str, phrases: Container[str] = ()) -> Restored:
-    """Returns a tree over exactly these words, whatever the text: what is missing is added, what is surplus dropped.
+    """Returns a tree over exactly these words, whatever the text: adds missing labels and drops surplus ones.
 
-    Where the tags are not as many as the words, `places` says which are surplus, or which words have none.
+    If the numbers of tags and words differ, `places` decides which tags are surplus, or which words have none.
 
-    There is at least one word. Labels of phrases are `phrases` and all whose end is in the text.
+    Args:
+        words: at least one.
+        text: labels, separated by white space.
+        phrases: labels of phrases, in addition to all those with an end (`/NP`) in the text.
     """
     tokens = text.split()
     ends = {token[1:] for token in tokens if is_end(token)}
@@ -86,7 +89,7 @@ def is_end(token: str) -> bool:
 
 
 class _Builder:
-    """Puts a tree together from left to right; whatever does not fit is left out or filled in, and noted."""
+    """Builds a tree from left to right; drops or adds labels where they do not fit, and then sets `mended`."""
 
     def __init__(self, words: Sequence[str]):
         self._words = list(words)
@@ -101,7 +104,7 @@ class _Builder:
         self._open_labels[_atom(label)] += 1
 
     def tag(self, label: str, place: int | None) -> None:
-        """Tags the word of this number, after words on the way to it; without a number the tag is dropped."""
+        """Adds the word at index `place` with a tag, after all words before it; drops the tag if `place` is None."""
         if place is None:
             self.mended = True
             return
@@ -109,7 +112,7 @@ class _Builder:
         self._add(label)
 
     def close(self, label: str) -> None:
-        """Ends the innermost phrase of a label, and those inside it; without such a phrase, nothing."""
+        """Closes the innermost phrase of a label and those inside it; does nothing if no such phrase is open."""
         if not self._open_labels[_atom(label)]:
             self.mended = True
             return
@@ -120,7 +123,7 @@ class _Builder:
             self.mended = True
 
     def finish(self) -> Restored:
-        """Gives the words that are left a tag, in the outermost phrase that is still open, and ends everything."""
+        """Adds the remaining words, with tags, to the outermost open phrase, and closes all phrases."""
         while len(self._open) > 2:
             self.mended = True
             self._close_innermost()
@@ -131,7 +134,7 @@ class _Builder:
         return Restored(Tree(OUTER, tuple(self._open[0][1])), self.mended)
 
     def _fill(self, place: int) -> None:
-        """Adds the words before this number, which have no tag, to the innermost phrase."""
+        """Adds the words before index `place`, which have no tag, to the innermost phrase."""
         while self._next < place:
             self.mended = True
             self._add(tag_of_mark(self._words[self._next]) or UNKNOWN_TAG)
@@ -151,5 +154,5 @@ class _Builder:
 
 
 def _atom(label: str) -> str:
-    """Returns a label that can be in brackets."""
+    """Escapes brackets in a label."""
     return re.sub(r"[()]", lambda found: _BRACKETS[found[0]], label)

@@ -1,4 +1,4 @@
-"""Treebank files to pairs of a sentence and its linearised tree."""
+"""Reads treebank files as pairs of a sentence and its linearised tree."""
 
 import logging
 from collections import Counter
@@ -15,19 +15,19 @@ from t2t.specs.constants import INPUTS, TARGETS
 log = logging.getLogger("t2t")
 
 MALFORMED = "malformed trees skipped"
-"""Under this name `Source.tally` counts them."""
+"""Key of their count in `Source.tally`."""
 
 _SHOWN = 10
 _BEARABLE = 0.02
-"""Share of malformed trees beyond which something else is wrong than a few trees."""
+"""Share of malformed trees above which the files themselves are likely to be wrong."""
 _LEAST = 20
 
 
 def read_samples(paths: Iterable[Path], tally: Counter[str], keep_annotations: bool = False) -> Iterator[Sample]:
     """Yields `{"inputs": words, "targets": labels}` of each tree of some files, in their order.
 
-    Malformed trees are counted, named by file and line, and skipped. A tree in which one label is that of a phrase and
-    of a word cannot be told from another by its labels; it is skipped, too.
+    Malformed trees are counted, logged with file and line, and skipped. A tree in which a phrase and a word have the
+    same label cannot be restored from its labels; it is skipped, too.
 
     Raises:
         UserError: a file is missing or unreadable, or more than a few trees are malformed.
@@ -44,7 +44,7 @@ def read_samples(paths: Iterable[Path], tally: Counter[str], keep_annotations: b
 
 
 def sample_of(tree: Tree, tally: Counter[str], keep_annotations: bool = False) -> Sample | None:
-    """Returns the sample of a tree; None where nothing is left of it, or its labels do not tell it."""
+    """Returns the sample of a tree; None if it has no words left, or cannot be restored from its labels."""
     kept = tree if keep_annotations else cleaned(tree)
     if kept is None:
         tally["trees without words skipped"] += 1

@@ -1,6 +1,6 @@
-"""Trees of phrases in Penn brackets: `(S (NP (DT A) (NN dog)) (VP (VBZ runs)))`, read and written.
+"""Reads and writes phrase structure trees in Penn brackets: `(S (NP (DT A) (NN dog)) (VP (VBZ runs)))`.
 
-The notation is the Penn Treebank's (Marcus, Santorini and Marcinkiewicz 1993). Nothing here recurses, so that trees of
+The notation is the Penn Treebank's (Marcus, Santorini and Marcinkiewicz 1993). There is no recursion, so that trees of
 any depth can be read, walked, compared and written. Escapes such as `-LRB-` are kept as they are.
 """
 
@@ -21,7 +21,7 @@ _ATOM = re.compile(r"[^ \t\r\n\f\v()]+")
 
 
 class Part(enum.Enum):
-    """What `Tree.walk` meets."""
+    """Kinds of steps of `Tree.walk`."""
 
     OPEN = "("
     WORD = "word"
@@ -30,12 +30,12 @@ class Part(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tree:
-    """A node with what is below it. Trees are equal that are written alike; they are never changed in place."""
+    """A node and everything below it. Trees with the same notation are equal; they are never changed in place."""
 
     label: str
     """Phrase label or part-of-speech tag; empty only for an outer bracket without a label."""
     children: "tuple[Tree | str, ...]"
-    """Nodes from left to right; or one word, and the node is its part-of-speech tag."""
+    """Nodes from left to right; or a single word, if the node is a part-of-speech tag."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "children", tuple(self.children))
@@ -46,7 +46,7 @@ class Tree:
         return len(self.children) == 1 and isinstance(self.children[0], str)
 
     def walk(self) -> "Iterator[tuple[Part, str]]":
-        """Yields (OPEN, label), (WORD, word) and (CLOSE, label) in the order in which they are written."""
+        """Yields (OPEN, label), (WORD, word) and (CLOSE, label) in written order."""
         stack: list[tuple[str, Iterator[Tree | str]]] = [(self.label, iter(self.children))]
         yield Part.OPEN, self.label
         while stack:
@@ -66,7 +66,7 @@ class Tree:
         return [text for part, text in self.walk() if part is Part.WORD]
 
     def tagged_words(self) -> list[tuple[str, str]]:
-        """Returns (tag, word) from left to right; the tag is the label right above the word."""
+        """Returns (tag, word) from left to right; the tag is the label directly above the word."""
         found, above = [], ""
         for part, text in self.walk():
             if part is Part.OPEN:
@@ -91,12 +91,12 @@ class Tree:
 
 @dataclasses.dataclass(frozen=True)
 class Malformed:
-    """A tree that cannot be read; it stands in the stream where the tree would."""
+    """A tree that cannot be read; it is yielded in place of the tree."""
 
     source: str
-    """The file, or another name for where the text comes from."""
+    """The file, or another name of the source of the text."""
     line: int
-    """On which the tree begins, from 1."""
+    """Number of the line on which the tree begins, from 1."""
     reason: str
 
     def __str__(self) -> str:
@@ -123,15 +123,15 @@ def parse_tree(text: str, source: str = "text") -> Tree | Malformed:
 
 
 def read_trees(lines: Iterable[str], source: str) -> Iterator[Tree | Malformed]:
-    """Yields trees in their order, and a `Malformed` where one cannot be read, after which reading goes on.
+    """Yields trees in order, and a `Malformed` in place of each that cannot be read; reading then continues.
 
-    A line may hold several trees, a tree may go over several lines. Where a tree is still open and a line begins,
-    without indentation, with a bracket of the same label as the tree's root or of an outer label, a new tree begins
-    there and the open one lacks a bracket: so one lost bracket does not swallow the rest of the file.
+    A line may hold several trees, and a tree may span several lines. If a tree is still open and a line begins, without
+    indentation, with a bracket that has the label of the tree's root or an outer label, then a new tree begins there,
+    and the open one lacks a bracket: so a missing bracket does not swallow the rest of the file.
 
     Args:
         lines: with or without their ends.
-        source: how `Malformed` names where they come from.
+        source: name of their source, for `Malformed`.
     """
     reader = _Reader(source)
     for number, line in enumerate(lines, start=1):
@@ -171,18 +171,18 @@ class _Open:
 
 
 class _Reader:
-    """Builds trees token by token; holds each finished one back until it is clear that no surplus bracket follows."""
+    """Builds trees token by token; yields a finished one only when it is clear that no surplus bracket follows."""
 
     def __init__(self, source: str):
         self._source = source
         self._stack: list[_Open] = []
         self._begin = 0
         self._wrong = ""
-        """What is wrong with the tree being read, first thing found; it is read to its end all the same."""
+        """The first fault found in the current tree, which is read to its end nevertheless."""
         self._finished: Tree | Malformed | None = None
 
     def read(self, number: int, line: str) -> Iterator[Tree | Malformed]:
-        """Yields the trees that turn out to be complete by the end of a line."""
+        """Reads a line; yields the trees that are known to be complete after it."""
         tokens = _TOKEN.findall(line)
         if self._stack and line.startswith("(") and self._starts_new_tree(tokens):
             yield self._unclosed("the next tree begins")
@@ -206,7 +206,7 @@ class _Reader:
                 yield Malformed(self._source, number, f"{_shorten(token)} is outside all brackets")
 
     def end(self) -> Iterator[Tree | Malformed]:
-        """Yields what is left when the text is over."""
+        """Yields the remaining tree or fault at the end of the text."""
         yield from self._pop_trees()
         if self._stack:
             yield self._unclosed("the text ends")
@@ -248,7 +248,7 @@ class _Reader:
 
 
 def _fault(tree: Tree, is_root: bool) -> str:
-    """Says what is wrong with a node that has just been closed, or nothing."""
+    """Returns what is wrong with a node that has just been closed, or an empty string."""
     if not tree.children:
         return f"({_shorten(tree.label)}) holds nothing" if tree.label else "() holds nothing"
     words = [child for child in tree.children if isinstance(child, str)]
