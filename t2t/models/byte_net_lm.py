@@ -7,7 +7,7 @@ from t2t.registry import register_model
 
 @register_model
 class ByteNetLm(ByteNet):
-    """A language model: ByteNet's decoder alone, of characters as of any tokens; it takes no inputs."""
+    """A language model: ByteNet's decoder alone, for characters or other tokens, without inputs."""
 
     hparams_class = ByteNetHParams
     accepts_inputs = (None,)

@@ -30,7 +30,7 @@ class Encoded(NamedTuple):
 
 @register_model
 class LstmSeq2seq(SequenceModel):
-    """Sequence to sequence by LSTMs: all that the decoder knows of the source is the encoder's last states."""
+    """Sequence to sequence with LSTMs: the decoder sees only the encoder's final states."""
 
     hparams_class: ClassVar[type[RecurrentHParams]] = LstmHParams
     compiles_with_xla = False
@@ -97,6 +97,6 @@ class LstmSeq2seq(SequenceModel):
 
 @register_model
 class LstmSeq2seqAttention(LstmSeq2seq):
-    """Sequence to sequence by LSTMs with attention, Bahdanau's or Luong's."""
+    """Sequence to sequence with LSTMs and attention, Bahdanau's or Luong's."""
 
     hparams_class = LstmAttentionHParams

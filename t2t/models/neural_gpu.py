@@ -63,7 +63,7 @@ class NeuralGpu(SequenceModel):
 
 @register_model
 class DiagonalNeuralGpu(NeuralGpu):
-    """Neural GPU with gates that carry along the sequence, and hard nonlinearities whose saturation costs."""
+    """Neural GPU with diagonal gates, which copy neighbouring states, hard nonlinearities and a saturation cost."""
 
     hparams_class = DiagonalNeuralGpuHParams
     unit_class = DiagonalConvGru

@@ -46,7 +46,7 @@ class Source(NamedTuple):
 
 @register_model
 class Transformer(EncoderDecoder):
-    """Attention Is All You Need: encoder and decoder of attention; a decoder alone where there is no input."""
+    """The Transformer of Attention Is All You Need: an encoder and a decoder; only a decoder without inputs."""
 
     hparams_class = TransformerHParams
     accepts_inputs: ClassVar[tuple[FeatureKind | None, ...]] = (*READ_AS_VECTORS, None)

@@ -18,7 +18,7 @@ from t2t.registry import register_model
 
 @register_model
 class TransformerBart(Transformer):
-    """The Transformer with positions of each side, and with norms of embeddings where the hparams say so."""
+    """The Transformer with BART's embeddings: separate positions for each side, and optional norms."""
 
     hparams_class = TransformerBartHParams
 

@@ -7,7 +7,7 @@ from t2t.registry import register_model
 
 @register_model
 class TransformerLm(Transformer):
-    """A language model: the Transformer's decoder alone, without attention to inputs; it takes none."""
+    """A language model: the Transformer's decoder alone, without inputs."""
 
     hparams_class = TransformerHParams
     accepts_inputs = (None,)

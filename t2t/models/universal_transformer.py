@@ -18,7 +18,7 @@ from t2t.registry import register_model
 
 @register_model
 class UniversalTransformer(Transformer):
-    """Universal Transformer: one layer of each stack is repeated, as often as each position asks for or a fixed number.
+    """Universal Transformer: each stack repeats one layer, a fixed number of times or until each position stops.
 
     The layer, self-attention, attention to the source and feed-forward, is the Transformer's (section 2.1).
     """

@@ -112,7 +112,7 @@ class Cifar(Image2Class):
 
 @register_problem("image_cifar10")
 class ImageCifar10(Cifar):
-    """Small photographs of ten kinds of things (CIFAR-10, 50,000 images of 32 x 32)."""
+    """Small photographs in 10 classes (CIFAR-10, 50,000 images of 32 x 32)."""
 
     class_labels = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
     places = ("cifar-10-batches-bin", "cifar-10-batches-py", "cifar-10-binary.tar.gz", "cifar-10-python.tar.gz")
@@ -122,7 +122,7 @@ class ImageCifar10(Cifar):
 
 @register_problem("image_cifar100")
 class ImageCifar100(Cifar):
-    """Small photographs of a hundred kinds of things (CIFAR-100, 50,000 images of 32 x 32)."""
+    """Small photographs in 100 classes (CIFAR-100, 50,000 images of 32 x 32)."""
 
     class_labels = tuple(_CIFAR100.split())
     places = ("cifar-100-binary", "cifar-100-python", "cifar-100-binary.tar.gz", "cifar-100-python.tar.gz")
@@ -133,13 +133,13 @@ class ImageCifar100(Cifar):
 
 @register_problem("image_cifar10_plain")
 class ImageCifar10Plain(ImageCifar10):
-    """Small photographs of ten kinds of things as they are (CIFAR-10): training neither moves nor flips them."""
+    """Small photographs in 10 classes (CIFAR-10), without random shifts and flips in training."""
 
     preprocessors = Problem.preprocessors
 
 
 @register_problem("image_cifar100_plain")
 class ImageCifar100Plain(ImageCifar100):
-    """Small photographs of a hundred kinds of things as they are (CIFAR-100)."""
+    """Small photographs in 100 classes (CIFAR-100), without random shifts and flips in training."""
 
     preprocessors = Problem.preprocessors

@@ -62,7 +62,7 @@ class GlueCola(Glue):
 
 @register_problem("glue_sst2")
 class GlueSst2(Glue):
-    """Whether a phrase about a film praises it (SST-2, 67,000 phrases)."""
+    """Sentiment of phrases from film reviews, positive or negative (SST-2, 67,000 phrases)."""
 
     dataset, sides = "glue/sst2", ("sentence",)
     class_labels = ("negative", "positive")

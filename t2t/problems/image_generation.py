@@ -98,14 +98,14 @@ class ClassToImage(MadeOfImages, ImageTargets):
 
 @register_problem
 class ImageMnistGen(ClassToImage):
-    """Handwritten digits (MNIST) to be written: 784 intensities from a digit."""
+    """Generates handwritten digits (MNIST): 784 intensities from a digit."""
 
     images = ImageMnist
 
 
 @register_problem
 class ImageMnistPlainGen(ClassToImage):
-    """Handwritten digits (MNIST) from nothing: 784 intensities."""
+    """Generates handwritten digits (MNIST) without inputs: 784 intensities."""
 
     images = ImageMnist
     text_features = (TARGETS,)
@@ -113,7 +113,7 @@ class ImageMnistPlainGen(ClassToImage):
 
 @register_problem("image_mnist_t10k_gen")
 class ImageMnistT10kGen(ClassToImage):
-    """Handwritten digits to be written, MNIST's 10,000 test images alone: 784 intensities from a digit."""
+    """Generates handwritten digits, with only MNIST's 10,000 test images: 784 intensities from a digit."""
 
     images = ImageMnistT10k
     splits = ImageMnistT10k.splits
@@ -121,14 +121,14 @@ class ImageMnistT10kGen(ClassToImage):
 
 @register_problem("image_cifar10_gen")
 class ImageCifar10Gen(ClassToImage):
-    """Small photographs (CIFAR-10) to be painted: 3,072 intensities from a kind of thing."""
+    """Generates small photographs (CIFAR-10): 3,072 intensities from a class."""
 
     images = ImageCifar10
 
 
 @register_problem("image_cifar10_plain_gen")
 class ImageCifar10PlainGen(ClassToImage):
-    """Small photographs (CIFAR-10) from nothing: 3,072 intensities."""
+    """Generates small photographs (CIFAR-10) without inputs: 3,072 intensities."""
 
     images = ImageCifar10
     text_features = (TARGETS,)

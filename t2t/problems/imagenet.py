@@ -1,4 +1,4 @@
-"""ImageNet: photographs of a thousand kinds of things (ILSVRC 2012).
+"""ImageNet: photographs in 1,000 classes (ILSVRC 2012).
 
 One instance:
     inputs   a photograph of a goldfish, (224, 224, 3) intensities
@@ -33,7 +33,7 @@ _CLASSES = 1000
 
 @register_problem
 class ImageImagenet(Image2Class):
-    """Photographs of a thousand kinds of things (ImageNet, 1.28 million images, stored as 224 x 224)."""
+    """Photographs in 1,000 classes (ImageNet, 1.28 million images, stored as 224 x 224)."""
 
     image_shape = (224, 224, 3)
     image_fit = "crop"
@@ -81,13 +81,13 @@ class SmallImagenet(ImageImagenet):
 
 @register_problem("image_imagenet64")
 class ImageImagenet64(SmallImagenet):
-    """Photographs of a thousand kinds of things (ImageNet, stored as 64 x 64)."""
+    """Photographs in 1,000 classes (ImageNet, stored as 64 x 64)."""
 
     image_shape = (64, 64, 3)
 
 
 @register_problem("image_imagenet32")
 class ImageImagenet32(SmallImagenet):
-    """Photographs of a thousand kinds of things (ImageNet, stored as 32 x 32)."""
+    """Photographs in 1,000 classes (ImageNet, stored as 32 x 32)."""
 
     image_shape = (32, 32, 3)

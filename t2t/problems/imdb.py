@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"(\d+)_\d+\.txt\Z")
 
 @register_problem("sentiment_imdb")
 class SentimentImdb(Text2Class):
-    """Whether a review of a film praises it (IMDb, 25,000 reviews to learn from)."""
+    """Sentiment of film reviews, positive or negative (IMDb, 25,000 training reviews)."""
 
     splits = (TRAIN, DEV, TEST)
     class_labels = ("neg", "pos")
@@ -86,6 +86,6 @@ class SentimentImdb(Text2Class):
 
 @register_problem("sentiment_imdb_characters")
 class SentimentImdbCharacters(SentimentImdb):
-    """Whether a review of a film praises it (IMDb, bytes)."""
+    """Sentiment of film reviews, positive or negative (IMDb, bytes)."""
 
     vocab_kind = "byte"

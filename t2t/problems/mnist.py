@@ -120,7 +120,7 @@ class ImageMnist(IdxImages):
 
 @register_problem("image_mnist_t10k")
 class ImageMnistT10k(ImageMnist):
-    """Handwritten digits, MNIST's 10,000 test images alone: 8,000 to learn from, every fifth to evaluate on."""
+    """Handwritten digits, only MNIST's 10,000 test images: 8,000 for training, every fifth for evaluation."""
 
     splits = (TRAIN, DEV)
 

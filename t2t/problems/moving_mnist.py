@@ -137,7 +137,7 @@ class VideoMovingMnistClass(MovingMnistClass):
 
 @register_problem("video_moving_mnist_t10k_class")
 class VideoMovingMnistT10kClass(MovingMnistClass):
-    """The same of MNIST's 10,000 test images alone: 8,000 clips to learn from, 2,000 to evaluate on."""
+    """The same with only MNIST's 10,000 test images: 8,000 training clips, 2,000 evaluation clips."""
 
     images = ImageMnistT10k
     splits = ImageMnistT10k.splits
@@ -150,7 +150,7 @@ class VideoMovingMnistNext(MovingMnistNext):
 
 @register_problem("video_moving_mnist_t10k_next")
 class VideoMovingMnistT10kNext(MovingMnistNext):
-    """The same of MNIST's 10,000 test images alone: 8,000 clips to learn from, 2,000 to evaluate on."""
+    """The same with only MNIST's 10,000 test images: 8,000 training clips, 2,000 evaluation clips."""
 
     images = ImageMnistT10k
     splits = ImageMnistT10k.splits

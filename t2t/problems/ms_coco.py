@@ -28,7 +28,7 @@ _TFDS_SPLITS = {TRAIN: "train", DEV: "val", TEST: "test"}
 
 @register_problem
 class ImageMsCocoCaptions(Image2Text):
-    """Photographs and what is to be seen on them (MS-COCO, 414,000 captions, images stored as 128 x 128)."""
+    """Photographs and their captions (MS-COCO, 414,000 captions, images stored as 128 x 128)."""
 
     splits = (TRAIN, DEV, TEST)
     image_shape = (128, 128, 3)
@@ -54,6 +54,6 @@ class ImageMsCocoCaptions(Image2Text):
 
 @register_problem
 class ImageMsCocoCharacters(ImageMsCocoCaptions):
-    """Photographs and what is to be seen on them (MS-COCO, 414,000 captions, bytes)."""
+    """Photographs and their captions (MS-COCO, 414,000 captions, bytes)."""
 
     vocab_kind, max_length = "byte", 512
