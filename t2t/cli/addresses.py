@@ -1,4 +1,4 @@
-"""Flags that take the address of an object store, such as `s3://bucket/data`, besides paths of this machine."""
+"""Flags that accept an object store address, such as `s3://bucket/data`, as well as a local path."""
 
 from collections.abc import Iterator
 
@@ -13,20 +13,20 @@ _FOLDERS = ("data_dir", "tmp_dir", "output_dir", "distilled_data_dir", "export_d
 _CORPORA = tuple(
     f"{split}_{side}" for split in ("train", "dev", "test") for side in ("source", "target", "file", "trees", "scores")
 )
-"""Read where data is generated, and not before."""
+"""Read only while data is generated; `mirror_files` does not fetch them."""
 _INPUT_FILES = (
     "decode_from_file", "score_file", "align_file", "target_prefix_file", "constraints_file", "unknown_dictionary",
     "parity_file", "vocab_file", "translation", "reference", "decode_reference", "source", "gold", "test", "param_file",
 )  # fmt: skip
 _OUTPUT_FILES = ("decode_to_file",)
 _WEB = ("server", "storage")
-"""Not in an object store: a web address, the URL of a database."""
+"""URLs of a server and a database, which are not checked as object store addresses."""
 _SHARED = ("data_dir", *_OUTPUT_FILES)
-"""What several processes make together."""
+"""Flags whose files or folders several processes write together."""
 
 
 def check_addresses(values: flags.FlagValues) -> None:
-    """Raises UserError for an address where a path of this machine is needed, and for one that is malformed."""
+    """Raises UserError for a malformed address, and for any address where a local path is needed."""
     sharing = _sharing(values)
     for name, value in _texts(values):
         if name in (*_FOLDERS, *_CORPORA, *_INPUT_FILES, *_OUTPUT_FILES):
@@ -42,9 +42,9 @@ def check_addresses(values: flags.FlagValues) -> None:
 
 
 def _sharing(values: flags.FlagValues) -> str:
-    """Returns the flag by which work is shared over a folder, empty where none is given.
+    """Returns the given flag that divides work among processes through a local folder, or an empty string.
 
-    Tasks that generate data may meet in a store; parts of outputs and the workers of Apache Beam do not.
+    Data generation with --shard may also use an object store; decoding with --shard and Apache Beam may not.
     """
     names = ["beam_options"] if "beam_options" in values else []
     names += ["shard", "merge"] if "decode_to_file" in values and "shard" in values else []
@@ -52,7 +52,7 @@ def _sharing(values: flags.FlagValues) -> str:
 
 
 def mirror_files(values: flags.FlagValues) -> None:
-    """Fetches input files of object stores; mirrors of these and of output files take the place of their addresses.
+    """Downloads input files from object stores, and replaces addresses of input and output files by local mirrors.
 
     Raises:
         MachineError: the store refuses or does not answer.
@@ -66,7 +66,7 @@ def mirror_files(values: flags.FlagValues) -> None:
 
 
 def _texts(values: flags.FlagValues) -> Iterator[tuple[str, str]]:
-    """Yields the flags whose value is text and may be a path, each by its first name."""
+    """Yields (name, value) of each flag that may hold a path; aliases are skipped."""
     for name in values:
         flag = values[name]
         is_path = name not in _WEB and not hasattr(flag, "unused") and not hasattr(flag, "alias_of")

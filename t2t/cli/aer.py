@@ -12,13 +12,13 @@ from t2t.files.source import LineSource
 from t2t.metrics.alignment import alignment_error_rate
 
 USAGE = """
-Prints the alignment error rate of word alignments (Och and Ney 2003), with precision and recall. Line n of one file
-belongs to line n of the other.
+Prints the alignment error rate of word alignments (Och and Ney 2003), with precision and recall. The two files
+correspond line by line.
 
     %s --gold=gold.links --test=found.links
     %s gold.links found.links
 
-A line has links 0-0 1-2 (word of the source, word of the target, from 0). Links of the gold file that are possible and
+A line has links such as 0-0 1-2 (source word, target word, counted from 0). In the gold file, possible links that are
 not sure are written 0?0. `t2t-decoder --align_file` and `--output_format=pharaoh` write such files.
 """
 

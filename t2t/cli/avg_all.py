@@ -16,7 +16,7 @@ from t2t.files.paths import with_addresses
 DEFAULT_COUNT = 5
 _NAME = re.compile(rf"[0-9]{{1,18}}|{LATEST}|{BEST}(\.[\w-]+|:[0-9]{{1,9}})?|{AVERAGED}(-[A-Za-z0-9]+)*")
 USAGE = """
-Averages the weights of some checkpoints, variable by variable, into a checkpoint that decodes as any other.
+Averages the weights of several checkpoints, variable by variable, into a checkpoint that can be used like any other.
 
     %s --output_dir=run                          (the last 5)
     %s --output_dir=run --n=20
@@ -30,16 +30,18 @@ Averages the weights of some checkpoints, variable by variable, into a checkpoin
 @command_flags
 def build_flags(values: flags.FlagValues) -> None:
     with flag_group(values, RUN) as define:
-        define.string("output_dir", "", "Folder of the run, as t2t-trainer was given it.")
+        define.string("output_dir", "", "Folder of the run, the --output_dir of t2t-trainer.")
         define_alias("model_dir", "output_dir", flag_values=values)
     with flag_group(values, "Average") as define:
-        define.integer("n", None, f"Averages the last so many, or all if there are fewer; {DEFAULT_COUNT} where unset.")
+        define.integer(
+            "n", None, f"Averages the last N checkpoints, or all if there are fewer; unset: {DEFAULT_COUNT}."
+        )
         define.list(
             "checkpoints",
             [],
-            "Averages these: steps, best, best:5 for the best 5, latest or averaged-...; 100,200,best.",
+            "Checkpoints to average: steps, best, best:5 for the best 5, latest or averaged-...; 100,200,best.",
         )
-        define.string("name", AVERAGED, "Name of the result, averaged or averaged-...; one that is there is replaced.")
+        define.string("name", AVERAGED, "Name of the result, averaged or averaged-...; an existing one is replaced.")
 
 
 @command(build_flags, USAGE)

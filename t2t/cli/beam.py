@@ -1,4 +1,4 @@
-"""The flag of commands whose work Apache Beam can do."""
+"""The --beam_options flag, of commands that can run on Apache Beam."""
 
 import importlib
 from collections.abc import Mapping, Sequence
@@ -15,17 +15,17 @@ from t2t.errors import needs_extra
 
 
 def define_beam_flag(values: flags.FlagValues) -> None:
-    """Options of Apache Beam."""
+    """Defines --beam_options."""
     with flag_group(values, MACHINE) as define:
-        define.string("beam_options", "", "Options of Apache Beam, in quotes, as its pipelines take them: its workers "
-                      "then make the shards, in processes of this machine or on a cluster.")  # fmt: skip
+        define.string("beam_options", "", "Pipeline options of Apache Beam, in quotes. Its workers then process the "
+                      "shards, in local processes or on a cluster.")  # fmt: skip
 
 
 def checked_beam_options(values: flags.FlagValues) -> str:
-    """Returns the options of Apache Beam that were given, empty for none.
+    """Returns the value of --beam_options after checking it; empty if unset.
 
     Raises:
-        UserError: it is not installed, or has no such option.
+        UserError: Apache Beam is not installed or does not know an option.
     """
     if values.beam_options:
         with needs_extra("beam", "--beam_options"):
@@ -37,11 +37,11 @@ def checked_beam_options(values: flags.FlagValues) -> str:
 def answer_by_beam(
     values: flags.FlagValues, runs: Sequence[RunDir], problem: str, dictionary: Mapping[str, str]
 ) -> None:
-    """Answers all shards of a file, each into its part, as the flags of the decoder say.
+    """Decodes, scores or aligns all shards of a file with Apache Beam, each into its part, by the decoder's flags.
 
     Raises:
-        UserError: there is no such checkpoint, or as an answer of the file without Apache Beam.
-        MachineError: the same, or a worker died.
+        UserError: no such checkpoint, or any user error of the same command without Apache Beam.
+        MachineError: any machine error of the same command without Apache Beam, or a worker died.
     """
     output_options = output_options_of(values)
     mode = next(name for name in FILE_MODES if values[name].value)

@@ -22,21 +22,21 @@ from t2t.metrics.text import bleu, chrf, ter
 from t2t.runs.startup import load_plugins_quietly
 
 USAGE = """
-Prints sacreBLEU's score with its signature. Line n of one file belongs to line n of the other; lines end at \\n only.
+Prints sacreBLEU's score with its signature. The two files correspond line by line; lines end at \\n only.
 
     %s --translation=test.decodes --reference=test.de
     %s --translation=test.decodes --reference=test.de --tokenize=intl --lowercase --chrf
-    %s --translation=test.decodes --reference=test.zh --language=zh     (words of Chinese)
+    %s --translation=test.decodes --reference=test.zh --language=zh     (Chinese tokenizer)
     %s --translations_dir=translations --reference=dev.de --event_dir=events  (a folder)
 
-Published scores of one translation differ by points with the tokenisation. This prints the three that are met, a line
-each: sacreBLEU's 13a, its international one, and that of papers before it (Moses, in German with compounds split):
+The BLEU score of a translation varies by points with the tokenization. This prints it for the three common ones, a line
+each: sacreBLEU's 13a, its intl, and that of papers before sacreBLEU (Moses; for German with compounds split):
 
     %s --translation=test.decodes --reference=test.de --all_tokenizations --language=de
 
---paired compares other translations with --translation by paired bootstrap resampling: for each score its mean and the
-interval of 95 % of 1,000 samples of the lines, and p, the probability of such a difference by chance; * marks p below
-0.05.
+--paired compares other translations with --translation by paired bootstrap resampling. For each score it prints the
+mean and the 95 % interval over 1,000 samples of the lines, and p, the probability of such a difference by chance; *
+marks p below 0.05.
 
     %s --translation=base.decodes --reference=test.de --paired=big.decodes --chrf --ter
 """
@@ -46,25 +46,25 @@ _CHRF_FLAGS = ("char_order", "word_order", "beta", "whitespace", "lowercase", "e
 _TER_FLAGS = ("normalized", "no_punct", "asian_support", "case_sensitive")
 _SMOOTHED_BY_VALUE = ("floor", "add-k")
 _MOST = 100
-"""Largest order and weight of chrF: those that are published with a score are below ten."""
+"""Upper bound of chrF's n-gram orders and beta; published scores use values below ten."""
 _LABEL_WIDTH = len("tokenized, compounds split") + 2
 
 
 @command_flags
 def build_flags(values: flags.FlagValues) -> None:
-    """Defines flags with sacreBLEU's names."""
+    """Defines the flags; metric options keep sacreBLEU's names."""
     with flag_group(values, FILES) as define:
         define.string("translation", "", "File of translations, plain or gzip; - for standard input.")
         define.string("reference", "", "File of references, plain or gzip.")
         define.string("translations_dir", "", "Scores every file <name>-<step> of this folder, see t2t-translate-all.")
-        define.integer("min_steps", 0, "Leaves out files of fewer updates.", lower_bound=0)
-        define.float("wait_minutes", 0.0, "Waits so long for another file.", lower_bound=0.0)
-        define.string("event_dir", "", "Folder for TensorBoard: BLEU of --translations_dir by step.")
-        define.string("tag_suffix", "", "Ending of the tags BLEU_cased and BLEU_uncased there.")
-        define.list("paired", [], "Files of other translations, compared with --translation by paired bootstrap "
+        define.integer("min_steps", 0, "Skips files of checkpoints with fewer updates.", lower_bound=0)
+        define.float("wait_minutes", 0.0, "Minutes to wait for another file before ending.", lower_bound=0.0)
+        define.string("event_dir", "", "TensorBoard log folder for the BLEU of --translations_dir by step.")
+        define.string("tag_suffix", "", "Suffix of the TensorBoard tags BLEU_cased and BLEU_uncased.")
+        define.list("paired", [], "Files of other translations to compare with --translation by paired bootstrap "
                     "resampling.")  # fmt: skip
-        define.list("metrics", [], "Prints these registered metrics too, by name; of a plug-in with --t2t_usr_dir.")
-        define.string("source", "", "File of the inputs, for --metrics that read them.")
+        define.list("metrics", [], "Names of registered metrics to print too; those of a plug-in need --t2t_usr_dir.")
+        define.string("source", "", "File of inputs, for --metrics that read them.")
     define_usr_dir_flag(values)
     with flag_group(values, "BLEU") as define:
         define.string("tokenize", None, "sacreBLEU's tokenizer: 13a, intl, char, zh, none, ...")
@@ -73,17 +73,17 @@ def build_flags(values: flags.FlagValues) -> None:
         define.boolean("lowercase", None, "Ignores case in BLEU.")
         define.enum("bleu_variant", None, list(VARIANTS), "cased, uncased (as --lowercase), or both.")
         define.boolean("force", None, "Suppresses the warning about tokenized input.")
-        define.boolean("all_tokenizations", False, "Prints BLEU three times: 13a, intl, and tokenized as papers before "
-                       "sacreBLEU had it (Moses; in German with compounds split).")  # fmt: skip
-        define.string("language", None, "Code of the language of the files, which chooses the tokenizer: zh, ja-mecab, "
-                      "ko-mecab, char for Thai, Khmer, Lao, Burmese and Tibetan, 13a for all others. With "
-                      "--all_tokenizations also that of Moses, there de by default.")  # fmt: skip
+        define.boolean("all_tokenizations", False, "Prints BLEU three times: with 13a, with intl, and tokenized as in "
+                       "papers before sacreBLEU (Moses; for German with compounds split).")  # fmt: skip
+        define.string("language", None, "Language code of the files. Selects the tokenizer: zh, ja-mecab, ko-mecab, "
+                      "char for Thai, Khmer, Lao, Burmese and Tibetan, 13a for all others. With "
+                      "--all_tokenizations also the language of Moses, by default de.")  # fmt: skip
     with flag_group(values, "chrF") as define:
         define.boolean("chrf", False, "Prints chrF too.")
         define.integer("chrf_char_order", None, "Longest character n-gram of chrF.", lower_bound=1, upper_bound=_MOST)
         define.integer("chrf_word_order", None, "Longest word n-gram of chrF; 2 = chrF++.", lower_bound=0,
                        upper_bound=_MOST)  # fmt: skip
-        define.integer("chrf_beta", None, "Weight of recall in chrF; 1 = that of precision.", lower_bound=1,
+        define.integer("chrf_beta", None, "Weight of recall in chrF; 1 = the same as precision.", lower_bound=1,
                        upper_bound=_MOST)  # fmt: skip
         define.boolean("chrf_whitespace", None, "Counts white space in chrF.")
         define.boolean("chrf_lowercase", None, "Ignores case in chrF.")
@@ -161,14 +161,14 @@ def _score_folder(values: flags.FlagValues) -> int:
 
 
 def _variants(values: flags.FlagValues) -> Sequence[str]:
-    """Returns what BLEU is computed of; raises UserError where --lowercase says it too."""
+    """Returns the BLEU variants to compute; raises UserError if --lowercase is given too."""
     if values.bleu_variant and values.lowercase is not None:
         raise UserError("--bleu_variant and --lowercase are both given; keep one")
     return VARIANTS[values.bleu_variant or CASED]
 
 
 def _registered_scores(values: flags.FlagValues, translations: list[str], references: list[str]) -> Iterable[Score]:
-    """Returns the scores by the metrics of --metrics."""
+    """Returns the scores for --metrics."""
     read_sources = (lambda: read_all(values.source)) if values.source else None
     return compute(values.metrics, translations, references, values.language or "", read_sources).values()
 
@@ -176,7 +176,7 @@ def _registered_scores(values: flags.FlagValues, translations: list[str], refere
 def _print_paired(
     values: flags.FlagValues, translations: list[str], references: list[str], options: dict[str, dict[str, Any]]
 ) -> None:
-    """Prints the scores of all translations, those of --paired compared with the first."""
+    """Prints the scores of all translations, with the comparison of each --paired file with --translation."""
     if values.all_tokenizations:
         raise UserError("--paired and --all_tokenizations are given; compare by one tokenization: leave one out")
     others = [(path, read_pairs(path, values.reference)[0]) for path in values.paired]
@@ -185,7 +185,7 @@ def _print_paired(
 
 
 def _bleu_options(values: flags.FlagValues) -> dict[str, Any]:
-    """Returns the options of BLEU that were given; raises UserError where they do not go together."""
+    """Returns the BLEU options that were given; raises UserError for conflicting ones."""
     options = _options(values, _BLEU_FLAGS)
     if "smooth_value" in options and options.get("smooth_method") not in _SMOOTHED_BY_VALUE:
         raise UserError(
@@ -207,7 +207,7 @@ def _bleu_options(values: flags.FlagValues) -> dict[str, Any]:
 def _all_tokenizations(
     translations: list[str], references: list[str], language: str, options: dict[str, Any]
 ) -> Iterator[tuple[str, Score]]:
-    """Yields label and score for each way in which BLEU is published; the one that can fail is computed first."""
+    """Yields (label, score) of each tokenization; Moses, the only one that can fail, is computed first."""
     tokenized = moses_bleu(translations, references, language, **options)
     for name in (bleu_tokenizer(language), "intl"):
         yield f"sacreBLEU {name}", bleu(translations, references, tokenize=name, **options)
@@ -215,6 +215,6 @@ def _all_tokenizations(
 
 
 def _options(values: flags.FlagValues, names: tuple[str, ...], prefix: str = "") -> dict[str, Any]:
-    """Returns the options that were given, as sacreBLEU's classes call them."""
+    """Returns the options that were given, by their names in sacreBLEU's classes."""
     given = {name: values[prefix + name].value for name in names}
     return {name: value for name, value in given.items() if value is not None}

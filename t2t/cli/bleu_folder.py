@@ -1,4 +1,4 @@
-"""BLEU of every translation in a folder, as t2t-translate-all writes them: one line for each checkpoint."""
+"""BLEU of every translation in a folder written by t2t-translate-all, one file for each checkpoint."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from t2t.runs.startup import import_quietly
 
 CASED, UNCASED, BOTH = "cased", "uncased", "both"
 VARIANTS = {CASED: (CASED,), UNCASED: (UNCASED,), BOTH: (UNCASED, CASED)}
-"""Value of --bleu_variant to what is computed."""
+"""Value of --bleu_variant -> variants to compute."""
 
 _STEP = re.compile(r".+-(\d{1,18})")
 
@@ -40,7 +40,7 @@ def score_folder(
     """Yields step, file and scores of each file `<name>-<step>`, in order of steps.
 
     Raises:
-        UserError: no such folder or file, two files of one step, or another number of lines than the reference.
+        UserError: no such folder or file, two files of one step, or line counts that differ from the reference.
     """
     place = local_path(folder)
     if not place.is_dir():
@@ -54,7 +54,7 @@ def score_folder(
 
 
 def _files(place: Path) -> dict[int, Path]:
-    """Returns the files that are complete, by step."""
+    """Returns the files named `<name>-<step>`, by step; unfinished `.partial` files do not match."""
     found: dict[int, Path] = {}
     for path in sorted(place.iterdir()):
         if (match := _STEP.fullmatch(path.name)) and path.is_file():
@@ -66,7 +66,7 @@ def _files(place: Path) -> dict[int, Path]:
 
 
 class Events:
-    """Writes scores where TensorBoard reads them; an empty folder writes nothing."""
+    """Writes scores to a TensorBoard log folder; does nothing if `folder` is empty."""
 
     def __init__(self, folder: str, tag_suffix: str = ""):
         self._suffix = tag_suffix

@@ -1,6 +1,6 @@
-"""What all commands share: reading flags, one-line errors, log lines.
+"""Shared code of all commands: flag parsing, one-line errors, logging.
 
-Flags are absl's, on a `FlagValues` for each command, so that `main(argv)` can run twice in one process.
+Flags are absl flags on a separate `FlagValues` for each call, so that `main(argv)` can run twice in one process.
 """
 
 import contextlib
@@ -34,11 +34,11 @@ _LARGEST = 2**63 - 1
 log = logging.getLogger("t2t")
 
 ALL = "*"
-"""Value of `--registry_help` given bare."""
+"""Value of `--registry_help` without a value."""
 
 
 def command_flags(define: Callable[[flags.FlagValues], None]) -> Callable[[], flags.FlagValues]:
-    """Makes `build_flags() -> flags` of a function that defines the flags of a command."""
+    """Decorator that turns a function which defines a command's flags into `build_flags() -> FlagValues`."""
 
     @functools.wraps(define)
     def build_flags() -> flags.FlagValues:
@@ -52,10 +52,10 @@ def command_flags(define: Callable[[flags.FlagValues], None]) -> Callable[[], fl
 def command(
     build_flags: Callable[[], flags.FlagValues], usage: str, positional: tuple[str, ...] = ()
 ) -> Callable[[Body], Main]:
-    """Makes `main(argv=None) -> exit status` of a function of the parsed flags; errors become one line.
+    """Decorator that turns a function of the parsed flags into `main(argv=None) -> exit status`.
 
-    `usage` stands above the flags in the help, see `help_text`; flags named in `positional` may also be given as plain
-    arguments, in this order.
+    Errors are printed as one line. `usage` is printed above the flags in the help, see `help_text`. Flags named in
+    `positional` may also be given as positional arguments, in this order.
     """
 
     def decorate(body: Body) -> Main:
@@ -63,7 +63,7 @@ def command(
         def main(argv: list[str] | None = None) -> int:
             argv = list(sys.argv if argv is None else argv)
             if hasattr(sys.stdout, "reconfigure"):
-                sys.stdout.reconfigure(errors="backslashreplace")  # what cannot be shown ends nothing
+                sys.stdout.reconfigure(errors="backslashreplace")  # no crash on characters that stdout cannot encode
 
             def run() -> int:
                 values = parse(build_flags(), argv, usage, positional)
@@ -81,7 +81,7 @@ def command(
 
 
 _OF_TENSORFLOW = ("tensorflow", "tensorflow_text", "tensorflow_datasets", "tensorboard")
-"""Packages that come with this one, and without which much of it still works."""
+"""Dependencies without which much of the package still works."""
 
 
 def _guarded(name: str, run: Callable[[], int]) -> int:
@@ -90,7 +90,7 @@ def _guarded(name: str, run: Callable[[], int]) -> int:
         with stoppable(), logging_to_stderr():
             return run()
     except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader has gone; nothing more to say to it
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader has closed the pipe
         return 0
     except (T2TError, OSError) as raised:
         error = raised if isinstance(raised, T2TError) else _fault_of(raised)
@@ -118,7 +118,7 @@ def _guarded(name: str, run: Callable[[], int]) -> int:
 
 
 def _fault_of(error: OSError) -> T2TError | None:
-    """Returns an error of the system as one for the user; None where it is a bug."""
+    """Converts an operating system error into one for the user; returns None for an error that indicates a bug."""
     if error.errno == errno.ENAMETOOLONG:
         return UserError(f"{str(error.filename)[:60]}...: the name is longer than a file's may be; shorten it")
     return MachineError(describe_os_error(error)) if error.errno in REMEDIES else None
@@ -130,8 +130,8 @@ def parse(
     """Parses the command line; prints the help and returns None if it asks for that.
 
     Raises:
-        UserError: an unknown flag, a wrong value, a flag given twice, one of Tensor2Tensor's that is refused, too many
-            plain arguments.
+        UserError: an unknown flag, a wrong value, a flag given twice, a refused flag of Tensor2Tensor, or too many
+            positional arguments.
     """
     flags.DEFINE_boolean("help", False, "Shows this text.", short_name="h", flag_values=values)
     arguments = [_normalised(argument) for argument in argv[1:]]
@@ -139,7 +139,7 @@ def parse(
         print(help_text(values, os.path.basename(argv[0]), usage))
         return None
     _check_repeated(values, arguments)
-    values.set_gnu_getopt(bool(positional))  # flags may follow plain arguments
+    values.set_gnu_getopt(bool(positional))  # flags may follow positional arguments
     try:
         rest = values([argv[0], *arguments])[1:]
     except flags.UnrecognizedFlagError as error:
@@ -161,7 +161,7 @@ def parse(
 
 
 def _check_values(values: flags.FlagValues) -> None:
-    """Refuses what absl accepts: nan and inf, huge integers, unknown home folders."""
+    """Raises UserError for values that absl accepts: nan and inf, huge integers, unknown home folders."""
     for name in values:
         value = values[name].value
         if isinstance(value, float) and not math.isfinite(value):
@@ -173,7 +173,7 @@ def _check_values(values: flags.FlagValues) -> None:
 
 
 def _take_positional(values: flags.FlagValues, rest: Sequence[str], positional: tuple[str, ...]) -> None:
-    """Gives plain arguments to the flags they stand for; one that may be repeated takes all that are left."""
+    """Assigns positional arguments to their flags; a repeatable last flag takes all remaining ones."""
     if positional and isinstance(values[positional[-1]], flags.MultiFlag):
         several, first = values[positional[-1]], len(positional) - 1
         several.value, rest = [*several.value, *rest[first:]], rest[:first]
@@ -187,7 +187,7 @@ def _take_positional(values: flags.FlagValues, rest: Sequence[str], positional: 
 
 
 def warn_of_repairs(mended: Counter, where: str = "") -> None:
-    """Warns of lines that were repaired while they were read, by what was wrong; `where` precedes each warning."""
+    """Warns about lines that were repaired while reading, by kind of repair; `where` precedes each warning."""
     for what, count in sorted(mended.items()):
         log.warning("%s%s in %s lines", where, what, f"{count:,}")
 
@@ -221,7 +221,7 @@ def _check_repeated(values: flags.FlagValues, arguments: list[str]) -> None:
 
 
 def _flag_of(values: flags.FlagValues, argument: str) -> str | None:
-    """Returns the first name of the flag that an argument sets, None where it is no flag."""
+    """Returns the name of the flag that an argument sets, with aliases resolved; None if it sets no flag."""
     name = argument[2:].partition("=")[0] if argument.startswith("--") else ""
     positive = name.removeprefix("no")
     if name not in values and positive in values and values[positive].boolean:
@@ -231,11 +231,11 @@ def _flag_of(values: flags.FlagValues, argument: str) -> str | None:
 
 @contextlib.contextmanager
 def logging_to_stderr() -> Iterator[None]:
-    """Shows the log of the library in a `with` block."""
+    """Prints the library's log to standard error inside a `with` block."""
     handler = _BarSafeHandler(sys.stderr)
     handler.setFormatter(_Lines())
     level = log.level
-    silent = logging.NullHandler()  # without one, absl gives the root logger a handler, and lines are shown twice
+    silent = logging.NullHandler()  # keeps absl from adding a root handler, which would print lines twice
     logging.getLogger().addHandler(silent)
     log.addHandler(handler)
     log.setLevel(logging.INFO)
@@ -256,7 +256,7 @@ class _BarSafeHandler(logging.StreamHandler):
 
 
 class _Lines(logging.Formatter):
-    """Plain lines; warnings say that they are."""
+    """Formats records as plain lines; warnings and errors are prefixed with their level."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = with_addresses(super().format(record))

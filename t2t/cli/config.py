@@ -38,29 +38,29 @@ _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "float": ((int, float), "a number"),
     "multi string": ((str, list), "text, or a list of texts"),
 }
-"""Kind of a flag to the types that its values have in TOML, and what these are called; text for all others."""
+"""Kind of flag -> its value types in TOML, and their name in messages; all other kinds take text."""
 
 
 def define_config_flag(values: flags.FlagValues, besides: tuple[str, ...] = ()) -> None:
     """Defines --config. Flags in `besides` differ in meaning from the trainer's; files do not set them."""
     with flag_group(values, RUN) as define:
-        define.string("config", "", "TOML file with flags, name = value, and a table [hparams]; the command line comes "
-                      "before it.")  # fmt: skip
+        define.string("config", "", "TOML file with flags, name = value, and a table [hparams]; flags on the command "
+                      "line override it.")  # fmt: skip
     values["config"].besides = besides
 
 
 def apply_config(values: flags.FlagValues) -> None:
-    """Gives flags that are not on the command line the values of the file that --config names.
+    """Sets flags that are not on the command line from the --config file.
 
     Raises:
-        UserError: no such file, no TOML, an unknown key, or a value of another type.
+        UserError: no such file, invalid TOML, an unknown key, or a value of the wrong type.
     """
     if values.config:
         fill_from_file(values, local_path(values.config), values["config"].besides)
 
 
 def fill_from_file(values: flags.FlagValues, path: Path, besides: tuple[str, ...] = ()) -> None:
-    """Does as `apply_config` with a file."""
+    """Does the same as `apply_config` for the file `path`; keys in `besides` are ignored."""
     text, found = _read(path)
     given = {getattr(values[name], "alias_of", name) for name in values if values[name].present}
     others: set[str] | None = None
@@ -92,7 +92,7 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _place(path: Path, text: str, key: str) -> str:
-    """Returns the file and, where it is found, the line of a key."""
+    """Returns the location of a key for messages: the file, and its line if it can be found."""
     for number, line in enumerate(text.split("\n"), start=1):
         if re.match(rf'\s*\[?\s*["\']?{re.escape(key)}["\']?\s*[=\].]', line):
             return f"{path}, line {number}"
@@ -100,7 +100,7 @@ def _place(path: Path, text: str, key: str) -> str:
 
 
 def _all_flags() -> set[str]:
-    """Returns the flags of all commands that take --config, but for those without an effect."""
+    """Returns the names of the flags of all commands that take --config, except flags without an effect."""
     found: set[str] = set()
     for module in _COMMANDS:
         values = importlib.import_module(f"t2t.cli.{module}").build_flags()
@@ -122,7 +122,7 @@ def _fill(flag: flags.Flag, place: str, value: Any) -> None:
 
 
 def _fill_hparams(values: flags.FlagValues, place: str, value: Any) -> None:
-    """Puts hparams of a file, a table or text, before those of the command line."""
+    """Merges hparams of the file, a table or text, into --hparams; the command line overrides them."""
     try:
         if isinstance(value, dict):
             text = format_overrides(value)
@@ -137,23 +137,23 @@ def _fill_hparams(values: flags.FlagValues, place: str, value: Any) -> None:
 
 
 def given_flags(values: flags.FlagValues, besides: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Returns the flags that differ from their defaults, but for those in `besides` and --hparams, by name."""
+    """Returns name -> value of the flags that differ from their defaults, except --hparams and those in `besides`."""
     return {
         name: values[name].value
         for name in values
         if values[name].name == name
         and has_flag(values, name)
         and not hasattr(values[name], "alias_of")
-        and name not in (*_NEVER, HPARAMS, "decode_hparams", *besides)  # which has become other flags
+        and name not in (*_NEVER, HPARAMS, "decode_hparams", *besides)  # --decode_hparams has already set other flags
         and values[name].value != values[name].default
     }
 
 
 def format_config(found: Mapping[str, Any], hparams: Mapping[str, Any]) -> str:
-    """Returns flags and hparams as the text of a file for --config.
+    """Formats flags and hparams as the text of a --config file.
 
     Raises:
-        UserError: text that is no Unicode, which TOML cannot hold.
+        UserError: text that is not valid Unicode, which TOML cannot represent.
     """
     lines = [f"{name} = {_toml(name, value)}" for name, value in found.items()]
     if hparams:

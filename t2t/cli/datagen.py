@@ -18,7 +18,7 @@ from t2t.specs.constants import DATA_SEED
 from t2t.specs.mixture import mixture_of
 
 USAGE = """
-Generates the data of a problem: learns its vocabulary, encodes its splits, writes them with checksums.
+Generates the data of a problem: learns its vocabulary, encodes its splits, and writes them with checksums.
 
     %s --problem=translate_ende_numbers
     %s --problem=translate_ende_multi30k --data_dir=data --tmp_dir=raw
@@ -34,16 +34,16 @@ Generates the data of a problem: learns its vocabulary, encodes its splits, writ
 def build_flags(values: flags.FlagValues) -> None:
     define_problem_flags(values)
     with flag_group(values, DATA) as define:
-        define.string("shared_vocab_file", "", "One vocabulary of all --problems, in this file: learned from the text "
-                      "of all where there is no such file.")  # fmt: skip
-        define.integer("random_seed", DATA_SEED, "Seed of everything that chance decides.")
+        define.string("shared_vocab_file", "", "File of one vocabulary for all --problems; if it does not exist, it is "
+                      "learned from the text of all of them.")  # fmt: skip
+        define.integer("random_seed", DATA_SEED, "Random seed of everything in data generation.")
         define.string(
-            "shard", "", "K/N: makes only the shards of task K of N, K from 0, as tasks of an array job do in one "
+            "shard", "", "K/N, K from 0: makes only the shards of task K of N, e.g. in an array job with a shared "
             "--data_dir."
         )  # fmt: skip
-        define.boolean("merge", False, "Makes the data of the shards that all tasks of --shard have made.")
-        define.string("exclude_problems", "", "Problems of a pattern in --problem to leave out: a,b*.")
-        define.boolean("only_list", False, "Lists the problems that --problem names, and stops.")
+        define.boolean("merge", False, "Merges the shards made by all --shard tasks into the final data.")
+        define.string("exclude_problems", "", "Names or patterns of problems to exclude from --problem: a,b*.")
+        define.boolean("only_list", False, "Only lists the problems that --problem names.")
     define_beam_flag(values)
     define_config_flag(values, besides=("random_seed",))
     define_unused_flags(values, DATAGEN_FLAGS)

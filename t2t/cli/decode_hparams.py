@@ -1,4 +1,4 @@
-"""`--decode_hparams` of Tensor2Tensor: its names for what flags of the decoder say here."""
+"""Tensor2Tensor's `--decode_hparams`: maps its names to the decoder's own flags."""
 
 import logging
 from typing import Any
@@ -20,13 +20,13 @@ FLAGS = {
     "decode_to_file": "decode_to_file",
     "decode_reference": "decode_reference",
 }
-"""Name in --decode_hparams to flag of the same meaning."""
+"""Name in --decode_hparams -> flag of the same meaning."""
 
 _READ: dict[str, Any] = {
     "beam_size": 4, "alpha": 0.6, "extra_length": 100, "max_input_size": -1, "decode_to_file": "",
     "decode_reference": "", "return_beams": False, "shards": 1, "shard_id": 0,
 }  # fmt: skip
-"""Names that are read, with Tensor2Tensor's value, which has its type."""
+"""Supported names, with Tensor2Tensor's default, which also gives the type."""
 
 _WITHOUT_EFFECT: dict[str, Any] = {
     "batch_size": 0, "log_results": True, "decode_in_memory": False, "decode_timeout_mins": 240,
@@ -40,7 +40,7 @@ _REFUSED: dict[str, Any] = {
     "guess_and_check_top_k": 0, "guess_and_check_epsilon": -1, "force_decode_length": False,
     "skip_eos_postprocess": False, "multiproblem_task_id": -1, "shards_start_offset": 0,
 }  # fmt: skip
-"""Names of which any other value than this is refused."""
+"""Names for which only this value is accepted."""
 
 _KNOWN = _READ | _WITHOUT_EFFECT | _REFUSED
 
@@ -54,21 +54,21 @@ _INSTEAD = {
     "eos_penalty": "see --eos_penalty",
     "min_length_ratio": "use --min_output_length",
 }
-"""What to do about a name that is refused."""
+"""Refused name -> advice for the error message."""
 
 
 def define_decode_hparams_flag(values: flags.FlagValues) -> None:
-    """--decode_hparams."""
+    """Defines --decode_hparams."""
     with flag_group(values, DECODING) as define:
-        define.string("decode_hparams", "", "How outputs are searched and written, by Tensor2Tensor's names: "
+        define.string("decode_hparams", "", "Settings for search and output under Tensor2Tensor's names: "
                       "beam_size=4,alpha=0.6,extra_length=50,return_beams=True.")  # fmt: skip
 
 
 def apply_decode_hparams(values: flags.FlagValues) -> None:
-    """Gives the flags of the decoder the values that --decode_hparams assigns to Tensor2Tensor's names.
+    """Sets the decoder's flags from --decode_hparams.
 
     Raises:
-        UserError: an unknown name, a wrong value, a name without a meaning here, or a flag that says something else.
+        UserError: an unknown name, a wrong value, a name without a counterpart, or a flag given with another value.
     """
     text = values.decode_hparams
     if unknown := assigned_names(text) - set(_KNOWN):
@@ -92,7 +92,7 @@ def apply_decode_hparams(values: flags.FlagValues) -> None:
 
 
 def _set(values: flags.FlagValues, name: str, flag: str, value: Any) -> None:
-    """Sets a flag as if it had been given.
+    """Sets a flag as if it had been given on the command line.
 
     Raises:
         UserError: the command has no such flag, or it was given with another value.

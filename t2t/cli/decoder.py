@@ -1,4 +1,4 @@
-"""`t2t-decoder`: decodes a file, a split of generated data, or what is typed, with a trained run; scores a file."""
+"""`t2t-decoder`: decodes a file, a data split or typed text with a trained run; also scores and aligns files."""
 
 import functools
 
@@ -43,53 +43,53 @@ from t2t.runs.run_checks import select_problem
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, TEST
 
 USAGE = """
-Decodes with a trained run; --output_dir is all it needs. Without a mode it translates what is typed.
+Decodes with a trained run; --output_dir is all it needs. Without a mode it translates typed text.
 
-    %s --output_dir=run                                 (what is typed; end with Ctrl-D)
+    %s --output_dir=run                                 (typed text; end with Ctrl-D)
     %s --output_dir=run --decode_from_file=a.en --decode_to_file=a.de
     %s --output_dir=run --decode_from_file=- < a.en > a.de
     %s --output_dir=run --decode_from_file=a.en --decode_to_file=a.de --shard=3/100
-    %s --output_dir=run --decode_split=test --data_dir=data  (with its score)
-    %s --output_dir=run --problem=translate_ende_multi30k  (which one, of a run of several)
-    %s --output_dir=run --target_language=fr --decode_from_file=a.de  (by its language tag)
+    %s --output_dir=run --decode_split=test --data_dir=data  (prints the score)
+    %s --output_dir=run --problem=translate_ende_multi30k  (one of the run's several problems)
+    %s --output_dir=run --target_language=fr --decode_from_file=a.de  (selects the language tag)
     %s --output_dir=run1,run2,run3 --decode_from_file=a.en  (an ensemble)
     %s --output_dir=run --decode_from_file=a.en --output_format=pharaoh  (word alignments)
     %s --output_dir=run --score_file=pairs.tsv --decode_to_file=pairs.scores
     %s --output_dir=run --align_file=pairs.tsv --decode_to_file=pairs.links
     %s --output_dir=run --attention_to_html=look.html < a.en  (a page for a browser)
 
-A file gets one output line for each input line, in order; lines end at \\n only, and an empty line stays empty. While
-it grows, the output is <decode_to_file>.partial; after a crash, the same command resumes it.
+A file gets one output line for each input line, in order; lines end at \\n only, and an empty line stays empty. The
+unfinished output is <decode_to_file>.partial; after a crash, the same command resumes it.
 
---shard=K/N decodes share K of N of the file, counted from 0, into a part such as a.de.shard-00003-of-00100. When all
-parts are there, the same command with --merge in place of --shard joins them to the file that one command would write.
+--shard=K/N decodes shard K of N of the file, counted from 0, into a part such as a.de.shard-00003-of-00100. When all
+parts exist, the same command with --merge instead of --shard joins them into the file that a single command would
+write.
 
---target_prefix_file gives the beginning of each output: an empty line prescribes nothing, and the score is that of what
-follows.
+--target_prefix_file gives a prefix for each output, a line each; an empty line means none. The score is that of the
+continuation.
 
---constraints_file says of each output which phrases it holds and which not, {"constraints": ["Haus"], "avoid":
-["Heim"]}, a list that it is from, {"choices": ["ja", "nein"]}, or {"regex": "[0-9]+"}; an empty line asks for nothing.
+--constraints_file has one JSON object for each output: phrases that it must and must not contain, {"constraints":
+["Haus"], "avoid": ["Heim"]}, the allowed outputs, {"choices": ["ja", "nein"]}, or {"regex": "[0-9]+"}; an empty line
+means none.
 
---alignments adds to each output which word of the input each of its words looks at most: after " ||| " in the Pharaoh
-format, 0-0 1-2 (word of the input, word of the output, from 0), in a column or a field; --output_format=pharaoh writes
-nothing else. --replace_unknown puts that word of the input, or its translation in --unknown_dictionary, in the place of
-an unknown word.
+--alignments adds to each output the input word that each of its words attends to most: after " ||| " in the Pharaoh
+format, 0-0 1-2 (input word, output word, counted from 0), in a column or a field; --output_format=pharaoh writes only
+these. --replace_unknown replaces an unknown word by that input word, or by its translation in --unknown_dictionary.
 
 --token_scores adds to each output in --output_format=jsonl its pieces with their log-probabilities, given the input and
-the pieces before: "tokens": [["_Haus", -0.2], ...]; both engines compute them.
+the previous pieces: "tokens": [["_Haus", -0.2], ...]; both engines compute them.
 
-A file to score has lines of source TAB target, for a language model of the target alone. Each gets a line with the
-target's log-probability, end of sequence included: natural logarithm, six decimals; nan for a target that is too long.
---align_file writes word alignments of such lines, 0-0 1-2: for each word of the target the word of the source that the
-model looks at most while it predicts it, from 0; nothing for a target that is too long. `t2t-aer` scores such a file.
+--score_file takes lines of source TAB target; for a language model only the target. It writes the log-probability of
+each target, end of sequence included: natural logarithm, six decimals; nan for a target that is too long. --align_file
+takes the same lines and writes word alignments, 0-0 1-2: for each target word the source word that the model attends to
+most while predicting it, counted from 0; nothing for a target that is too long. `t2t-aer` scores such a file.
 
---attention_to_html draws what the model looked at for each line of standard input or --decode_from_file, source or
-source TAB target, in one file of HTML that needs no network; of parsing problems also the tree, of classes the
-probabilities.
+--attention_to_html draws the attention for each line of standard input or --decode_from_file, source or source TAB
+target, in one HTML file that needs no network; also the tree for parsing problems, and the probabilities for classes.
 """
 
 _SIDE_FILES = {"target_prefix_file": "begin with", "constraints_file": "hold, avoid or are"}
-"""Flags of files beside the input, and what these say of outputs."""
+"""Flags of files that accompany the input, and the verb that messages use for their effect on outputs."""
 
 
 @command_flags
@@ -97,22 +97,22 @@ def build_flags(values: flags.FlagValues) -> None:
     define_trained_flags(values)
     define_config_flag(values, besides=("random_seed",))
     with flag_group(values, ACTION) as define:
-        define.boolean("decode_interactive", False, "Translates what is typed.")
+        define.boolean("decode_interactive", False, "Translates typed text.")
         define.string("decode_from_file", "", "Decodes this file, plain or gzip; - for standard input.")
-        define.string("decode_to_file", "", "Where to write; - for standard output; empty for "
-                      "<decode_from_file>.<model>.<hparams_set>.<problem>.beam4.alpha0.6.decodes, or ....scores; for "
-                      "nowhere with --decode_split.")  # fmt: skip
-        define.string("decode_reference", "", "Scores what is decoded against this file of references: prints BLEU.")
-        define.string("target_prefix_file", "", "What the outputs of --decode_from_file begin with, a line for each of "
-                      "its lines, empty for anything; whole words.")  # fmt: skip
-        define.string("constraints_file", "", "What the outputs of --decode_from_file hold, avoid or are, an object of "
-                      "JSON for each of its lines, empty for anything.")  # fmt: skip
+        define.string("decode_to_file", "", "Output file; - for standard output; empty for "
+                      "<decode_from_file>.<model>.<hparams_set>.<problem>.beam4.alpha0.6.decodes, or ....scores; with "
+                      "--decode_split, empty writes no file.")  # fmt: skip
+        define.string("decode_reference", "", "File of references; prints the BLEU of the decoded outputs.")
+        define.string("target_prefix_file", "", "Prefixes of the outputs of --decode_from_file, whole words, one line "
+                      "for each of its lines; an empty line for none.")  # fmt: skip
+        define.string("constraints_file", "", "Constraints on the outputs of --decode_from_file, one JSON object for "
+                      "each of its lines; an empty line for none.")  # fmt: skip
         define.string("score_file", "", "Scores the lines of this file, source TAB target; plain or gzip, - for "
                       "standard input.")  # fmt: skip
         define.string("align_file", "", "Aligns the words of the lines of this file, source TAB target, in the Pharaoh "
                       "format.")  # fmt: skip
-        define.string("attention_to_html", "", "Draws what the model looks at into this file, for a browser: of each "
-                      "line of --decode_from_file or standard input, source or source TAB target.")  # fmt: skip
+        define.string("attention_to_html", "", "Draws attention into this HTML file, for each line of "
+                      "--decode_from_file or standard input: source or source TAB target.")  # fmt: skip
         define.enum("decode_split", None, (DEV, TEST), "Decodes a split of the run's problem and prints its score.")
         define.string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data, for --decode_split.")
     define_language_flags(values)
@@ -149,7 +149,7 @@ def main(values: flags.FlagValues) -> int:
         if values.decode_reference:
             print_bleu(values.decode_to_file, values.decode_reference, runs[0].record.for_problem(problem))
         return 0
-    # Of a file or a split there are lines enough to search several batches at a time.
+    # A file or a split has enough lines to search several batches at a time.
     loaded = load_runs(values, runs, problem, many_rows=bool(values.decode_from_file or split))
     loaded = loaded.with_dictionary(dictionary).with_languages(*languages_of(values))
     output_options, target = output_options_of(values), values.decode_to_file
@@ -169,7 +169,7 @@ def main(values: flags.FlagValues) -> int:
 
 
 def _check(values: flags.FlagValues) -> None:
-    """Finds mistakes on the command line before a model is loaded."""
+    """Raises UserError for conflicting flags and unusable files, before a model is loaded."""
     modes = ("decode_from_file", "score_file", "align_file", "decode_split", "decode_interactive")
     given = [f"--{name}" for name in modes if values[name].value]
     exclusive = given
@@ -214,7 +214,7 @@ def _check(values: flags.FlagValues) -> None:
 
 
 def _refuse_unread(values: flags.FlagValues) -> None:
-    """Raises UserError for flags that a mode which searches nothing does not read."""
+    """Raises UserError for flags that --score_file and --align_file ignore, since they do not search."""
     unread = ("n_best", "output_format", "random_seed", *OUTPUT_FLAGS, "unknown_dictionary")
     if values.score_file:
         refuse_flags(values, (*unread, *WORD_FLAGS), "--score_file searches nothing")

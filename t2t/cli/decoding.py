@@ -50,15 +50,15 @@ AS_USUAL = OutputOptions()
 
 
 def define_output_flags(values: flags.FlagValues) -> None:
-    """How outputs are written."""
+    """Defines the flags of how outputs are written."""
     with flag_group(values, OUTPUT) as define:
-        define.integer("n_best", 1, "Outputs for each input, best first; at most the beam.")
+        define.integer("n_best", 1, "Outputs for each input, best first; at most the beam size.")
         define.enum("output_format", TEXT, [*FORMATS, FILES], "text: outputs, with --n_best separated by TAB; tsv: "
                     "text, score and log-probability of each output in turn; jsonl: one object a line; pharaoh: word "
-                    "alignments, 0-0 1-2; files: names of files with the outputs, sounds or images, in the folder "
+                    "alignments, 0-0 1-2; files: names of sound or image files with the outputs, in the folder "
                     "<decode_to_file>.files.")  # fmt: skip
-        define.integer("decode_window", WINDOW, "Lines of a file decoded together, sorted by length, and lost at most "
-                       "in a crash.")  # fmt: skip
+        define.integer("decode_window", WINDOW, "Lines of a file that are sorted by length and decoded together; also "
+                       "the most that a crash loses.")  # fmt: skip
         define.integer("random_seed", 0, "Seed of --decode_method=sample.")
 
 
@@ -76,7 +76,7 @@ def output_options_of(values: flags.FlagValues) -> OutputOptions:
 
 
 def refuse_flags(values: flags.FlagValues, names: Iterable[str], why: str) -> None:
-    """Raises UserError if one of these flags was given, which would have no effect."""
+    """Raises UserError if one of these flags, which would have no effect, was given; `why` is the reason."""
     given = [f"--{name}" for name in names if values[name].present]
     if given:
         raise UserError(f"{', '.join(given)}: {why}; leave {'it' if len(given) == 1 else 'them'} out")
@@ -90,7 +90,7 @@ def check_files(source: str, target: str) -> None:
 
 
 def default_target(source: str, record: RunRecord, hparams: DecodeHParams, output_format: str = TEXT) -> str:
-    """Returns the default name of a file's output, which is Tensor2Tensor's."""
+    """Returns the default name of the output of a file, the same as in Tensor2Tensor."""
     details = {
         "beam": f"{hparams.beam_size}.alpha{hparams.alpha:g}",
         "sample": f".temperature{hparams.sampling_temperature:g}",
@@ -146,7 +146,7 @@ def decode_file(
 
 
 def decoding_fields(output_options: OutputOptions) -> dict[str, Any]:
-    """Returns the fields of a `t2t.inference.files.job.Job` that say how lines are decoded and written."""
+    """Returns the fields of a `t2t.inference.files.job.Job` for decoding and writing lines."""
     how = {
         name: getattr(output_options, name) for name in ("output_format", "n_best", "window", "prefixes", "constraints")
     }
@@ -166,7 +166,7 @@ def score_file(loaded, source: str, target: str = "", output_options: OutputOpti
 
 
 def align_file(loaded, source: str, target: str = "", output_options: OutputOptions = AS_USUAL) -> None:
-    """Aligns a file of pairs; as `score_file`, and raises UserError for a model without attention to its inputs."""
+    """Does as `score_file` but writes word alignments; also raises UserError for models without attention."""
     scoring = import_quietly("t2t.inference.files.scoring")
     target = target or _target_beside(source, loaded.record, "links")
     _answer_pairs(loaded, scoring.align_file, source, target, output_options)
@@ -253,7 +253,7 @@ def typed_lines() -> Iterator[str]:
     with contextlib.suppress(ImportError):  # some builds of Python have none
         import readline  # noqa: F401 - gives input() its history and arrow keys
     if hasattr(sys.stdin, "reconfigure"):
-        sys.stdin.reconfigure(errors="surrogateescape")  # bytes that are no UTF-8 reach clean_line as they came
+        sys.stdin.reconfigure(errors="surrogateescape")  # clean_line gets invalid UTF-8 unchanged
     while True:
         try:
             text = input(PROMPT)

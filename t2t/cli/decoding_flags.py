@@ -1,4 +1,4 @@
-"""Flags of what decodes: devices, engines, ensembles and languages."""
+"""Flags of decoding other than the search: devices, engines, ensembles and languages."""
 
 from absl import flags
 
@@ -11,10 +11,10 @@ from t2t.training.cluster import ALONE, find_cluster
 
 
 def define_device_flags(values: flags.FlagValues) -> None:
-    """The devices that decode."""
+    """Defines the flags of the devices to decode on."""
     with flag_group(values, MACHINE):
-        define_field_flag(values, "worker_gpu", Settings, text="GPUs to decode on; 0 = all that are visible.")
-        text = "Copies of the model on the processor instead of GPUs; 0 = use GPUs, or one copy."
+        define_field_flag(values, "worker_gpu", Settings, text="GPUs to decode on; 0 = all visible ones.")
+        text = "Copies of the model on the CPU instead of GPUs; 0 = use GPUs, or one copy without any."
         define_field_flag(values, "worker_cpu", Settings, text=text)
         define_field_flag(values, "weight_shards", Settings)
 
@@ -22,40 +22,40 @@ def define_device_flags(values: flags.FlagValues) -> None:
 def decoding_devices(values: flags.FlagValues) -> tuple[int, int, int] | None:
     """Returns the values of the flags of `define_device_flags`, None for one device."""
     several = "worker_hosts" in values and find_cluster(values.worker_hosts, values.worker_index) is not ALONE
-    if not has_flag(values, "worker_gpu") or several:  # of several processes that trained, the chief decodes
+    if not has_flag(values, "worker_gpu") or several:  # after training in several processes only the chief decodes
         return None
     return values.worker_gpu, values.worker_cpu, values.weight_shards
 
 
 def define_engine_flags(values: flags.FlagValues) -> None:
-    """What decodes, and how it computes."""
+    """Defines --engine and --compute_type."""
     with flag_group(values, DECODING) as define:
-        define.enum("engine", TENSORFLOW, ENGINES, "What decodes and scores. tensorflow: the model itself, on the "
-                    "backend of Keras. auto: CTranslate2, faster on processors, where it is installed, holds the "
-                    "model and answers as it does.")  # fmt: skip
-        define.enum("compute_type", COMPUTE_TYPES[0], COMPUTE_TYPES, "In which numbers CTranslate2 multiplies; "
+        define.enum("engine", TENSORFLOW, ENGINES, "Engine for decoding and scoring. tensorflow: the Keras model on "
+                    "its backend. auto: CTranslate2, faster on CPUs, if it is installed, supports the model and gives "
+                    "the same outputs.")  # fmt: skip
+        define.enum("compute_type", COMPUTE_TYPES[0], COMPUTE_TYPES, "Number type of CTranslate2's matrix products; "
                     "all but float32 change some outputs.")  # fmt: skip
 
 
 def engine_choice(values: flags.FlagValues) -> EngineChoice:
-    """Returns the values of the flags of `define_engine_flags`, where a command has them."""
+    """Returns the values of the flags of `define_engine_flags`; defaults for a command without them."""
     return EngineChoice(values.engine, values.compute_type) if "engine" in values else EngineChoice()
 
 
 def define_ensemble_flag(values: flags.FlagValues) -> None:
-    """How several runs decode as one."""
+    """Defines --ensemble_average."""
     with flag_group(values, DECODING) as define:
-        define.enum("ensemble_average", AVERAGES[0], AVERAGES, "What is averaged of several runs in --output_dir, "
-                    "a,b,c, for each token.")  # fmt: skip
+        define.enum("ensemble_average", AVERAGES[0], AVERAGES, "What an ensemble, --output_dir=a,b,c, averages for "
+                    "each token.")  # fmt: skip
 
 
 def define_language_flags(values: flags.FlagValues) -> None:
-    """Which languages a run reads and writes."""
+    """Defines --source_language and --target_language."""
     with flag_group(values, DECODING) as define:
-        define.string("source_language", "", "Code of the language of inputs, for runs whose vocabulary has codes of "
-                      "languages; empty for that of the problem.")  # fmt: skip
-        define.string("target_language", "", "Code of the language to write, for these runs and those with "
-                      "--language_tags: also for a direction that was not trained; empty for that of the problem."
+        define.string("source_language", "", "Language code of the inputs, for runs whose vocabulary has language "
+                      "codes; empty for the problem's.")  # fmt: skip
+        define.string("target_language", "", "Language code of the outputs, for such runs and those with "
+                      "--language_tags, also for a direction that was not trained; empty for the problem's."
                       )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""`t2t-distill`: makes data on which a smaller model learns from a trained run."""
+"""`t2t-distill`: makes training data for a smaller model from the outputs of a trained run."""
 
 from absl import flags
 
@@ -12,16 +12,16 @@ from t2t.runs.startup import import_quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR
 
 USAGE = """
-Makes data to train a smaller model with: the same problem, with the outputs of a trained run, the teacher, as
-targets of the training split. Vocabularies and the other splits stay as they are.
+Makes data for training a smaller model: the same problem, but the targets of the training split are the outputs of a
+trained run, the teacher. Vocabularies and the other splits are unchanged.
 
     %s --output_dir=run --data_dir=data --distilled_data_dir=distilled
     %s --output_dir=run --data_dir=data --distilled_data_dir=distilled --n_best=4
     t2t-trainer --problem=... --model=... --hparams_set=... --data_dir=distilled --output_dir=small
 
-With --n_best=1 targets are the teacher's best outputs. With more, each is the one of so many that is nearest to the
-reference, by smoothed sentence BLEU. Examples for which the teacher writes nothing, or does not come to an end, keep
-their reference, and are counted. After a crash, the same command resumes it.
+With --n_best=1 the targets are the teacher's best outputs. With a larger value, each is the one of the N best outputs
+that is closest to the reference by smoothed sentence BLEU. Examples whose output is empty or unfinished keep their
+reference, and are counted. After a crash, the same command resumes.
 """
 
 
@@ -29,10 +29,10 @@ their reference, and are counted. After a crash, the same command resumes it.
 def build_flags(values: flags.FlagValues) -> None:
     define_trained_flags(values)
     with flag_group(values, DATA) as define:
-        define.string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data, whose training split is decoded.")
-        define.string("distilled_data_dir", "", "Folder of distilled data to make; for the --data_dir of the trainer.")
-        define.integer("n_best", 1, "Outputs of the teacher to choose from: 1 takes the best, more the one nearest to "
-                       "the reference; at most the beam.", lower_bound=1)  # fmt: skip
+        define.string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data whose training split is decoded.")
+        define.string("distilled_data_dir", "", "Folder to write; pass it to the trainer as --data_dir.")
+        define.integer("n_best", 1, "Teacher outputs to choose from: 1 takes the best, more the one closest to the "
+                       "reference; at most the beam size.", lower_bound=1)  # fmt: skip
     define_search_flags(values, decodes_only=True)
     define_engine_flags(values)
     define_device_flags(values)

@@ -25,8 +25,8 @@ from t2t.runs.startup import import_quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, SPLITS, TEST
 
 USAGE = """
-Evaluates a trained run: scores of what it writes by itself, with the signatures that make them comparable, and
-teacher-forced figures (the model predicts each token given the reference before it).
+Evaluates a trained run: scores of its decoded outputs, with signatures that make them comparable, and teacher-forced
+metrics (the model predicts each token given the reference before it).
 
     %s --output_dir=run --data_dir=data
     %s --output_dir=run --data_dir=data --split=test --checkpoint=best
@@ -34,11 +34,11 @@ teacher-forced figures (the model predicts each token given the reference before
     %s --output_dir=run --engine=ctranslate2 --compute_type=int8 --compare_engine
     %s --output_dir=run --choice_file=pronouns.tsv
 
---compare_engine decodes with the engine and with TensorFlow. It prints the scores of both, for how many inputs they
-write the same output, and how far apart their log-probabilities of TensorFlow's outputs are.
+--compare_engine decodes with the engine and with TensorFlow. It prints both scores, the number of inputs with the same
+output, and how much the log-probabilities of TensorFlow's outputs differ.
 
---choice_file counts how often the model finds the right one of two given outputs more probable. A line of the file is
-source TAB output A TAB output B TAB A or B for the right one; a language model does not look at the source.
+--choice_file counts how often the model gives the right one of two outputs the higher probability. A line of the file
+is source TAB output A TAB output B TAB A or B for the right one; a language model ignores the source.
 """
 
 log = logging.getLogger("t2t")
@@ -51,10 +51,10 @@ def build_flags(values: flags.FlagValues) -> None:
     with flag_group(values, DATA) as define:
         define.string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data.")
         define.enum("split", DEV, SPLITS, "Which split to evaluate on.")
-        text = "Batches of the split to look at, its first ones; 0 = all."
+        text = "Number of batches to evaluate, from the start of the split; 0 = all."
         define_field_flag(values, "eval_steps", Settings, default=0, text=text)
-        define.string("choice_file", "", "Counts how often the right one of two outputs is chosen; plain or gzip, - "
-                      "for standard input.")  # fmt: skip
+        define.string("choice_file", "", "Counts how often the model prefers the right one of two outputs; plain or "
+                      "gzip, - for standard input.")  # fmt: skip
     define_search_flags(values, decodes_only=True)
     define_engine_flags(values)
     with flag_group(values, DECODING) as define:
@@ -88,7 +88,7 @@ def main(values: flags.FlagValues) -> int:
 
 
 def _judge_choices(loaded, file: str) -> int:
-    """Prints how often the right one of two outputs is chosen; returns the exit status."""
+    """Prints how often the model prefers the right one of two outputs; returns the exit status."""
     translator = loaded.translator()
     judged = import_quietly("t2t.inference.files.choices").judge_choices(translator, file)
     for warning in judged.report.warnings(translator.most_ids):
@@ -101,10 +101,10 @@ def _judge_choices(loaded, file: str) -> int:
 
 
 def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, values: flags.FlagValues) -> int:
-    """Evaluates a checkpoint and prints the figures, a line each; returns the exit status.
+    """Evaluates a checkpoint and prints its metrics, one a line; returns the exit status.
 
-    `request` has the folders, and names to check; without a problem, all of the run are evaluated. `values` are the
-    flags of search and devices.
+    `request` has the folders, and names to check against the run; without a problem, all problems of the run are
+    evaluated. `values` has the flags of search and devices.
 
     Raises:
         UserError: no run, no data, another problem, model or vocabulary.

@@ -1,4 +1,4 @@
-"""`t2t-evalb`: scores a file of parse trees against a treebank, and prints what EVALB prints."""
+"""`t2t-evalb`: scores a file of parse trees against a treebank and prints the report of EVALB."""
 
 import sys
 from collections import Counter
@@ -14,20 +14,20 @@ from t2t.files.lines import read_lines
 from t2t.metrics.brackets import BUILT_IN, evalb_report, get_parameters
 
 USAGE = """
-Prints EVALB's report on bracketed trees: labelled bracketing, crossing brackets and tags, for each sentence and in all.
-A tree is on one line, and line n of one file belongs to line n of the other; an empty line stands for no tree.
+Prints EVALB's report on bracketed trees: labelled bracketing, crossing brackets and tags, for each sentence and in
+total. Each tree is on one line, and the two files correspond line by line; an empty line stands for no tree.
 
     %s GOLD TEST
     %s --param_file=COLLINS.prm GOLD TEST
 
-Built-in settings: COLLINS (the default, those of published figures), new (those of new.prm), none (EVALB without a
-parameter file, which deletes no label). Errors of sentences go to standard error, as EVALB writes them.
+Built-in settings: COLLINS (the default, used by published scores), new (new.prm) and none (EVALB without a parameter
+file: no label is deleted). Errors in sentences go to standard error, in EVALB's words.
 """
 
 
 @command_flags
 def build_flags(values: flags.FlagValues) -> None:
-    """Defines flags; -p is EVALB's."""
+    """Defines the flags; -p is EVALB's name for --param_file."""
     with flag_group(values, FILES) as define:
         define.string("param_file", "COLLINS", f"EVALB's parameter file, or built-in settings: {', '.join(BUILT_IN)}.",
                       short_name="p")  # fmt: skip
@@ -55,7 +55,7 @@ def main(values: flags.FlagValues) -> int:
 
 
 def _lines(path: str, mended: Counter) -> Iterator[str]:
-    """Opens a file at once, so that a missing one is an error before the report begins."""
+    """Opens a file when called, not at the first line, so that a missing one is an error before the report begins."""
     if not Path(path).is_file():
         found = "this is no plain file" if Path(path).exists() else "there is no such file"
         raise UserError(f"{path}: {found}; check the path")

@@ -46,11 +46,11 @@ settings or those given here.
 def build_flags(values: flags.FlagValues) -> None:
     define_trained_flags(values)
     with flag_group(values, "Export") as define:
-        define.string("export_dir", "", "Folder to make; must not be there yet. Empty for <output_dir>/export/1, or "
+        define.string("export_dir", "", "Folder to create; it must not exist. Empty for <output_dir>/export/1, or "
                       "the next free number.")  # fmt: skip
 
         define.enum("format", "saved_model", list(FORMATS), "What to make.")
-        define.enum("quantization", FLOAT32, tuple(PROMISES), f"How weights are stored and multiplied; "
+        define.enum("quantization", FLOAT32, tuple(PROMISES), f"Number type of stored weights and matrix products; "
                     f"{describe_quantizations()}.")  # fmt: skip
         define.integer("n_best", None, "Outputs for each input, best first; unset: 1, or all classes.", lower_bound=1)
     define_language_flags(values)
@@ -78,7 +78,7 @@ def main(values: flags.FlagValues) -> int:
 
 
 def _check_early(values: flags.FlagValues) -> Path:
-    """Returns the folder to make; refuses what can be refused without loading TensorFlow."""
+    """Checks the request as far as possible without loading TensorFlow; returns the folder to create."""
     run = open_trained_run(values)
     if not values.export_dir and is_mirrored(run.path):
         raise UserError("--export_dir: not given; name the folder to make, here or in the store")
@@ -97,6 +97,6 @@ def _check_early(values: flags.FlagValues) -> Path:
 
 
 def _next_version(folder: Path) -> Path:
-    """Returns the folder of the next version of a model, as servers of SavedModels number them."""
+    """Returns the next free numbered folder, the version layout that TensorFlow Serving expects."""
     numbers = [int(path.name) for path in folder.glob("*") if path.name.isdecimal()]
     return folder / str(max(numbers, default=0) + 1)

@@ -1,4 +1,4 @@
-"""A flag for a field of a dataclass."""
+"""Defines a flag from a dataclass field, with its type, bounds and help text."""
 
 import dataclasses
 from typing import Any
@@ -13,9 +13,9 @@ _OWN = object()
 def define_field_flag(
     values: flags.FlagValues, name: str, owner: type, default: Any = _OWN, text: str = "", more: str = ""
 ) -> None:
-    """Defines a flag for a field of a dataclass that `t2t.hparams.field.param` has made, see also `RENAMED`.
+    """Defines a flag for the field of `owner` with the name `name`, or `RENAMED[name]`, made by `param`.
 
-    The flag's `default` and help `text` are by default the field's; `more` is added to the field's help.
+    `default` and `text`, the help, override those of the field; `more` is appended to the field's help.
     """
     field = next(one for one in dataclasses.fields(owner) if one.name == RENAMED.get(name, name))
     rules, kind = field.metadata, type(field.default)

@@ -1,4 +1,4 @@
-"""The text of `--help`: what a command does, then its flags in groups, in lines that fit a terminal."""
+"""Text of `--help`: the usage of a command, then its flags in groups, wrapped to fit a terminal."""
 
 import contextlib
 import functools
@@ -16,7 +16,7 @@ NAMES, RUN, FILES, DATA, TRAINING, WARM_START = "Names", "Run", "Files", "Data",
 ACTION, OUTPUT, DECODING, MACHINE = "What to do", "Output", "Decoding", "Machine"
 FILTERS = "Filters of training data"
 _ORDER = (NAMES, RUN, FILES, ACTION, DATA, FILTERS, TRAINING, WARM_START, OUTPUT, DECODING, MACHINE)
-"""Headings that several commands have, in the order of the help; those of one command come after them."""
+"""Shared headings in the order of the help; headings of a single command follow."""
 
 _KINDS = ("boolean", "enum", "float", "integer", "list", "multi_string", "string")
 _REPEATED = re.compile(r";\s+repeat this option to specify a list of values")
@@ -25,7 +25,7 @@ _FIXED_SPACE = "\u00a0"
 
 @contextlib.contextmanager
 def flag_group(values: flags.FlagValues, heading: str) -> Iterator[SimpleNamespace]:
-    """Puts the flags of a `with` block under a heading of the help; yields absl's DEFINE functions, `.string(...)`."""
+    """Puts the flags defined in a `with` block under a help heading; yields absl's DEFINE functions, `.string(...)`."""
     before = set(values)
     yield SimpleNamespace(
         **{kind: functools.partial(getattr(flags, f"DEFINE_{kind}"), flag_values=values) for kind in _KINDS}
@@ -37,7 +37,7 @@ def flag_group(values: flags.FlagValues, heading: str) -> Iterator[SimpleNamespa
 def help_text(values: flags.FlagValues, name: str, usage: str) -> str:
     """Returns the usage of a command and its flags by group, in the order of definition.
 
-    In the usage, %s is the command's name; paragraphs with an indented line stay as they are, others are filled.
+    In the usage, %s is the command's name. Paragraphs with an indented line are kept as they are; others are wrapped.
     """
     paragraphs = [
         paragraph if "\n " in f"\n{paragraph}" else textwrap.fill(paragraph, WIDTH, break_on_hyphens=False)
@@ -47,7 +47,7 @@ def help_text(values: flags.FlagValues, name: str, usage: str) -> str:
 
 
 def _unused(values: flags.FlagValues) -> Iterator[str]:
-    """Yields a paragraph of the flags of `t2t.cli.tensor2tensor`, if there are any."""
+    """Yields one paragraph that lists the flags of `t2t.cli.tensor2tensor`, if there are any."""
     if names := [f"--{name}" for name in values if hasattr(values[name], "unused") and values[name].name == name]:
         text = f"Flags of Tensor2Tensor that do nothing here, and say what to do instead: {', '.join(names)}."
         yield textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)

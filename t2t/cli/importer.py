@@ -16,14 +16,14 @@ from t2t.runs.startup import import_quietly
 from t2t.text.vocabulary_files import read_vocabulary
 
 USAGE = """
-Reads a model of another toolkit into a run directory, which t2t-decoder decodes and t2t-trainer trains further.
+Converts a model of another toolkit into a run directory for decoding with t2t-decoder or training with t2t-trainer.
 
     %s --from=huggingface --model_dir=opus-mt-en-de --output_dir=run
     t2t-decoder --output_dir=run --decode_from_file=test.en --decode_to_file=test.de
 
-Translators of fairseq and Marian come with their vocabularies, --from=fairseq and --from=marian.
+The folders of fairseq and Marian models, --from=fairseq and --from=marian, contain their vocabularies.
 
-A run of Tensor2Tensor (hparams.json, model.ckpt-*) comes with its vocabulary:
+A run of Tensor2Tensor (hparams.json, model.ckpt-*) needs its vocabulary file:
 
     %s --t2t_dir=their_run --output_dir=run \\
       --vocab_file=vocab.translate_ende_wmt32k.32768.subwords
@@ -37,20 +37,20 @@ def build_flags(values: flags.FlagValues) -> None:
         define.string("model_dir", "", "Folder of the model.")
         define_alias("t2t_dir", "model_dir", flag_values=values)
         define.string("output_dir", "", "Folder of the run to make.")
-        define.string("problem", "", "Problem here that the run is of; empty for the one that a Tensor2Tensor run's "
-                      "flags.txt names, and for text2text_files in other formats.")  # fmt: skip
+        define.string("problem", "", "Problem of the new run; empty for the one in flags.txt of a Tensor2Tensor run, "
+                      "and for text2text_files in other formats.")  # fmt: skip
         define_alias("problems", "problem", flag_values=values)
         define.string("vocab_file", "", "tensor2tensor: vocabulary of the run, from its --data_dir: "
                       "vocab.<problem>.<size>.subwords or the like.")  # fmt: skip
         define.string("sentencepiece_model", "", "ctranslate2, opennmt, opennmt_tf, sockeye: SentencePiece model "
-                      "that cuts texts into the model's tokens, or two with a comma, of inputs and of targets; empty "
-                      "where texts are tokens with spaces between them.")  # fmt: skip
+                      "that splits texts into the model's tokens, or two, for inputs and targets, separated by a "
+                      "comma; empty if texts are tokens separated by spaces.")  # fmt: skip
         define.integer("step", None, "tensor2tensor, opennmt_tf: step of the checkpoint; unset for the latest.")
-        define.integer("target_space_id", None, "tensor2tensor: row of the table of target spaces; unset for the one "
-                       "of the problem's target.", lower_bound=0)  # fmt: skip
-        define.string("source_language", "", "huggingface: code of the language of inputs, of M2M-100, NLLB and mBART, "
-                      "such as en, eng_Latn or en_XX; empty for that of the files.")  # fmt: skip
-        define.string("target_language", "", "huggingface: code of the language of outputs.")
+        define.integer("target_space_id", None, "tensor2tensor: row of the target space embedding; unset for the "
+                       "row of the problem's target.", lower_bound=0)  # fmt: skip
+        define.string("source_language", "", "huggingface: language code of the inputs of M2M-100, NLLB and mBART, "
+                      "such as en, eng_Latn or en_XX; empty for the one in the model's files.")  # fmt: skip
+        define.string("target_language", "", "huggingface: language code of the outputs, like --source_language.")
     define_plugin_flags(values)
 
 
@@ -66,7 +66,7 @@ def main(values: flags.FlagValues) -> int:
 
 
 def _request(values: flags.FlagValues, form: Format) -> ImportRequest:
-    """Returns the request; raises UserError for whatever can be known before TensorFlow loads."""
+    """Returns the request; raises UserError for all mistakes that can be found before TensorFlow loads."""
     _check_given(values, form)
     model_dir, output_dir = local_path(values.model_dir), local_path(values.output_dir)
     if not model_dir.is_dir():

@@ -1,4 +1,4 @@
-"""`t2t-insight`: shows in a browser how runs train and what they do, and draws their training curves."""
+"""`t2t-insight`: web pages for inspecting runs, and training curves as a picture."""
 
 import functools
 import os
@@ -29,15 +29,14 @@ from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
 
 USAGE = """
-Shows on pages of this machine, for a browser, how runs train and what they do: a table of all runs below folders, also
-of those that train now, their curves over each other, hparams side by side, two systems compared line by line, how
-outputs changed during training, the data that is learned from; attention, beam, what else might have been written. A
-model is loaded when something is asked of it.
+Serves web pages on this machine for inspecting runs, finished or in training: a table of all runs below folders,
+training curves, hparams side by side, two systems compared line by line, changes of outputs during training, the
+training data, attention, the beam, and alternative outputs. Models are loaded on demand.
 
     %s runs                                     (then open http://127.0.0.1:8600)
-    %s run_a run_b --data_dir=data              (with the data that they learn from)
+    %s run_a run_b --data_dir=data              (with their training data)
 
-Runs in --output_dir are loaded at once, and served as by t2t-server, too, with all its addresses:
+Runs in --output_dir are loaded at the start, and also served at all addresses of t2t-server:
 
     %s --output_dir=a=run_a --output_dir=b=run_b
     %s --output_dir=run --output_dir=early=run/checkpoints/step-00001000
@@ -48,15 +47,15 @@ Runs in --output_dir are loaded at once, and served as by t2t-server, too, with 
 @command_flags
 def build_flags(values: flags.FlagValues) -> None:
     with flag_group(values, RUN) as define:
-        define.multi_string("runs", [], "Runs, and folders with runs below them, whose models are loaded when they are "
-                            "asked for; --runs= may be left out.")  # fmt: skip
-        define.string("data_dir", "", "Folder of generated data that the runs were trained from: to look into it, and "
-                      "to compare on its dev and test splits.")  # fmt: skip
+        define.multi_string("runs", [], "Runs, and folders with runs below them, whose models are loaded on demand; "
+                            "--runs= may be omitted.")  # fmt: skip
+        define.string("data_dir", "", "Folder of generated data that the runs were trained on, for inspecting it and "
+                      "for comparing systems on its dev and test splits.")  # fmt: skip
     define_server_flags(values)
     with flag_group(values, SERVICE) as define:
-        define.integer("port", 8600, "Where to listen; 0 for any that is free.", 0, 65535)
-        define.boolean("ends_with_input", False, "Ends when standard input does, as for t2t-trainer --studio.")
-        define.string("plot", "", "Draws the training curves of the runs into this PNG and ends.")
+        define.integer("port", 8600, "Port to listen on; 0 for any free one.", 0, 65535)
+        define.boolean("ends_with_input", False, "Ends when standard input ends; t2t-trainer --studio uses it.")
+        define.string("plot", "", "Only draws the training curves of the runs into this PNG file.")
 
 
 @command(build_flags, USAGE, positional=("runs",))
@@ -80,7 +79,7 @@ def main(values: flags.FlagValues) -> int:
 
 
 def _stop_at_end_of_input() -> None:
-    while os.read(sys.stdin.fileno(), 1 << 10):  # no lock of Python's is held meanwhile
+    while os.read(sys.stdin.fileno(), 1 << 10):  # os.read does not hold a lock of sys.stdin
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -137,7 +136,7 @@ def _examples(values: flags.FlagValues, run: RunDir, split: str, count: int) -> 
 
 
 def _open_split(values: flags.FlagValues, run: RunDir, problem: str, split: str, verify: bool = False) -> OpenData:
-    """Returns a split of the data of one of a run's problems, compared with its checksums where `verify`."""
+    """Opens a data split of one of a run's problems; with `verify`, compares it with its checksums."""
     with quietly():
         plugins = load_plugins(values.t2t_usr_dir or None)
     check_plugins(run, plugins)

@@ -1,4 +1,4 @@
-"""`t2t-make-tf-configs`: prints what each machine of a training run is started with."""
+"""`t2t-make-tf-configs`: prints TF_CONFIG and flags for each machine of a distributed training run."""
 
 import json
 import shlex
@@ -11,7 +11,7 @@ from t2t.errors import UserError
 from t2t.training.cluster import find_cluster
 
 USAGE = """
-Prints a line for each machine: the value of TF_CONFIG, a TAB, and flags that say the same. One of both is enough:
+Prints a line for each machine: the value of TF_CONFIG, a TAB, and equivalent flags. Use either one:
 
     %s --masters=node1:2222,node2:2222
     t2t-trainer --worker_hosts=node1:2222,node2:2222 --worker_index=0 ...  (on node1)
@@ -21,8 +21,8 @@ Prints a line for each machine: the value of TF_CONFIG, a TAB, and flags that sa
 @command_flags
 def build_flags(values: flags.FlagValues) -> None:
     with flag_group(values, MACHINE) as define:
-        define.string("masters", "", "host:port of each machine, with commas between them; the first writes the run.")
-        define.string("ps", "", "Parameter servers of Tensor2Tensor, which do not exist here.")
+        define.string("masters", "", "host:port of each machine, separated by commas; the first writes the run.")
+        define.string("ps", "", "Parameter servers of Tensor2Tensor; not supported.")
 
 
 @command(build_flags, USAGE)

@@ -1,4 +1,4 @@
-"""Two files whose lines belong together: translations and references."""
+"""Reads two parallel files: translations and references."""
 
 from collections import Counter
 
@@ -20,7 +20,7 @@ def read_pairs(translation: str, reference: str) -> tuple[list[str], list[str]]:
 
 
 def read_all(path: str) -> list[str]:
-    """Returns the lines of a file, and warns of what was repaired in them."""
+    """Returns the lines of a file; logs warnings about repaired lines."""
     mended: Counter = Counter()
     source = LineSource(path)
     lines = list(source.lines(mended))

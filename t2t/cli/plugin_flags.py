@@ -1,4 +1,4 @@
-"""Flags of plug-ins and of the list of names."""
+"""Flags of plug-ins and of the listing of registered names."""
 
 from absl import flags
 
@@ -9,15 +9,15 @@ from t2t.runs.startup import load_plugins_quietly
 
 
 def define_plugin_flags(values: flags.FlagValues) -> None:
-    """--t2t_usr_dir and --registry_help."""
+    """Defines --t2t_usr_dir and --registry_help."""
     define_usr_dir_flag(values)
     with flag_group(values, NAMES) as define:
-        define.string("registry_help", None, "Lists all names with one line each, numbered ones together; =TEXT for "
-                      "those that contain it, =hparams for the fields of hparams sets.")  # fmt: skip
+        define.string("registry_help", None, "Lists all registered names, one a line, numbered ones together; =TEXT "
+                      "for those that contain TEXT, =hparams for the fields of hparams sets.")  # fmt: skip
 
 
 def define_usr_dir_flag(values: flags.FlagValues) -> None:
-    """--t2t_usr_dir."""
+    """Defines --t2t_usr_dir."""
     with flag_group(values, NAMES) as define:
         define.string("t2t_usr_dir", "", "Folder of a plug-in: a package that registers names.")
 

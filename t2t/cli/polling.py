@@ -1,16 +1,16 @@
-"""Work on checkpoints, or files made of them, as they appear."""
+"""Polls for new checkpoints, or for files made from them."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
 
 _PAUSE = 10.0
-"""Seconds between two looks."""
+"""Seconds between polls."""
 
 
 def steps_as_they_appear(
     list_steps: Callable[[], Iterable[int]], min_steps: int = 0, wait_minutes: float = 0.0
 ) -> Iterator[int]:
-    """Yields each step once, in order of those that are there, until none has appeared for `wait_minutes`."""
+    """Yields each step once, always the smallest pending one, until none has appeared for `wait_minutes`."""
     done: set[int] = set()
     deadline = time.monotonic() + 60 * wait_minutes
     while True:

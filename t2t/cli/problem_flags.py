@@ -1,4 +1,4 @@
-"""Flags of a problem, its files and options, and the request that they make."""
+"""Flags of a problem, its files and options, and the `Request` built from them."""
 
 import dataclasses
 from typing import Any
@@ -22,12 +22,12 @@ from t2t.specs.constants import DEFAULT_DATA_DIR
 
 _OPTION_FLAGS = {
     "vocab_kind": "Kind of vocabulary: sentencepiece, subword, byte, token or word_list; empty for the problem's own.",
-    "vocab_file": "Vocabulary of any kind to use as it is, instead of learning one; or one for each text feature, with "
-    "commas between them.",
-    "language_tags": "Languages whose tags the vocabulary reserves, such as en,de,fr; inputs then begin with the tag "
-    "of the target language, <2de>, and one model translates into several.",
-    "train_source": "Training source text, one sentence a line, plain or .gz (problem text2text_files). Several have "
-    "commas between them or are a pattern: 'part-*.en'.",
+    "vocab_file": "Existing vocabulary of any kind to use instead of learning one; or one for each text feature, "
+    "separated by commas.",
+    "language_tags": "Languages to reserve tags for in the vocabulary, such as en,de,fr. Inputs then begin with the "
+    "tag of the target language, <2de>, so that one model translates into several.",
+    "train_source": "Training source text, one sentence a line, plain or .gz (problem text2text_files). Several files "
+    "are separated by commas or given as a pattern: 'part-*.en'.",
     "train_target": "Training target text, line by line with --train_source.",
     "dev_source": "Source text to evaluate on while training.",
     "dev_target": "Target text to evaluate on while training.",
@@ -40,7 +40,7 @@ _OPTION_FLAGS = {
     "dev_trees": "Trees to evaluate on while training.",
     "test_trees": "Trees of the test split; optional.",
     "source_language": "Code of the source language, e.g. en; optional.",
-    "target_language": "Code of the target language, e.g. zh, which decides how BLEU splits words; optional.",
+    "target_language": "Code of the target language, e.g. zh, which selects BLEU's tokenizer; optional.",
 }
 _NUMBER_FLAGS: dict[str, type] = {
     "vocab_size": TextOptions, "subword_sampling": TextOptions, "sample_rate": SpeechGenerationOptions,
@@ -48,8 +48,8 @@ _NUMBER_FLAGS: dict[str, type] = {
 """With the class that has the option."""
 _FILE_FILTER_FLAGS = {
     "train_scores": "Score of each training pair, line by line with --train_source (problem text2text_files).",
-    "train_weights": "How many times the pairs of each file in --train_source are taken, such as 1,0.5,20 for three "
-    "files; a fraction by chance.",
+    "train_weights": "How many times the pairs of each file in --train_source are used, such as 1,0.5,20 for three "
+    "files; a fraction by random sampling.",
 }
 _FILTER_FLAGS: dict[str, type] = {
     "filter_min_score": TextFilesOptions, "train_score_column": TextFilesOptions,
@@ -59,13 +59,13 @@ _FILTER_FLAGS: dict[str, type] = {
 
 
 def define_problem_flags(values: flags.FlagValues, goes_on: bool = False) -> None:
-    """The problem, its files and options; with `goes_on`, an unset --data_dir is that of an existing run."""
+    """Defines the flags of a problem; with `goes_on`, an unset --data_dir is that of an existing run."""
     with flag_group(values, NAMES) as define:
         define.string("problem", "", "Name of the problem; several to learn at once: a-b-c.")
         define_alias("problems", "problem", flag_values=values)
     define_plugin_flags(values)
     with flag_group(values, DATA) as define:
-        more = f"; unset for that of the run in --output_dir, {DEFAULT_DATA_DIR} for a new one" if goes_on else ""
+        more = f"; unset for the one of the run in --output_dir, {DEFAULT_DATA_DIR} for a new run" if goes_on else ""
         define.string("data_dir", None if goes_on else DEFAULT_DATA_DIR, f"Folder of generated data{more}.")
         define.string("tmp_dir", "", "Folder of raw files and downloads; empty for tmp/ under --data_dir.")
         for name, text in _OPTION_FLAGS.items():
@@ -82,13 +82,13 @@ def define_problem_flags(values: flags.FlagValues, goes_on: bool = False) -> Non
 
 
 def problem_options(values: flags.FlagValues) -> dict[str, Any]:
-    """Returns the options of the problem that were given."""
+    """Returns the problem options that differ from their defaults."""
     names = (*_OPTION_FLAGS, *_NUMBER_FLAGS, "keep_annotations", *_FILE_FILTER_FLAGS, *_FILTER_FLAGS)
     return {name: values[name].value for name in names if values[name].value != values[name].default}
 
 
 def request_of(values: flags.FlagValues) -> Request:
-    """Returns what was asked for; raises UserError without --problem unless --output_dir holds a run."""
+    """Builds the `Request` from the flags; raises UserError without --problem unless --output_dir holds a run."""
     of_run = {}
     if "model" in values:
         of_run = {name: values[name].value for name in ("model", "hparams_set", "output_dir")}

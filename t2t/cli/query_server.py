@@ -1,4 +1,4 @@
-"""`t2t-query-server`: asks a running t2t-server and prints its outputs with their scores."""
+"""`t2t-query-server`: sends texts to a running t2t-server and prints its outputs with their scores."""
 
 import http.client
 import json
@@ -15,7 +15,7 @@ from t2t.cli.tensor2tensor import QUERY_FLAGS, define_unused_flags
 from t2t.errors import MachineError, UserError
 
 USAGE = """
-Sends each line that is typed to a running t2t-server, and prints its outputs, best first, each with its score.
+Sends each typed line to a running t2t-server, and prints its outputs, best first, each with its score.
 
     %s --server=localhost:8080
     %s --server=localhost:8080 --servable_name=run --inputs_once="three hundred"
@@ -25,10 +25,10 @@ Sends each line that is typed to a running t2t-server, and prints its outputs, b
 @command_flags
 def build_flags(values: flags.FlagValues) -> None:
     with flag_group(values, NAMES) as define:
-        define.string("server", "", "host:port of the server, or its address, https://....")
+        define.string("server", "", "host:port of the server, or its URL, https://....")
         define.string("servable_name", "", "Name of the model there; empty for the first.")
     with flag_group(values, OUTPUT) as define:
-        define.string("inputs_once", "", "Asks for this text alone, and ends.")
+        define.string("inputs_once", "", "Sends only this text.")
         define.integer("n_best", 1, "Outputs for each text.", lower_bound=1)
         define.float("timeout_secs", 10.0, "Seconds to wait for an answer.", lower_bound=0.001)
     define_unused_flags(values, QUERY_FLAGS)
@@ -48,11 +48,11 @@ def main(values: flags.FlagValues) -> int:
 
 
 def _outputs(address: str, text: str, values: flags.FlagValues) -> list[dict[str, Any]]:
-    """Returns the outputs of the server for a text.
+    """Returns the outputs of the server for a text, each with its `text` and `score`.
 
     Raises:
         UserError: the server refuses the request.
-        MachineError: it does not answer, or not as t2t-server does.
+        MachineError: no answer, or not the answer of a t2t-server.
     """
     body = {"text": [text], "n_best": values.n_best}
     body |= {"model": values.servable_name} if values.servable_name else {}

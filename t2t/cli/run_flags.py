@@ -1,4 +1,4 @@
-"""Flags of a run that is trained already, and the runs that they name."""
+"""Flags of a trained run, and opening and loading the runs that they name."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,28 +20,28 @@ from t2t.runs.startup import import_quietly, load_plugins_quietly
 
 
 def define_trained_flags(values: flags.FlagValues, one_checkpoint: bool = True) -> None:
-    """The run, and its checkpoint where a command reads one; names and hparams of the run are optional, and checked."""
+    """Defines the flags of a run and, with `one_checkpoint`, its checkpoint; names and hparams are optional checks."""
     with flag_group(values, RUN) as define:
-        define.string("output_dir", "", "Folder of the run, as t2t-trainer was given it.")
+        define.string("output_dir", "", "Folder of the run, the --output_dir of t2t-trainer.")
         if one_checkpoint:
-            define.string("checkpoint", "latest", "latest, best (of a run of several problems also best.PROBLEM), "
-                          "best:5 for the mean of the best 5, averaged, a step, or the path of a checkpoint or "
-                          "run.")  # fmt: skip
+            define.string("checkpoint", "latest", "latest, best (also best.PROBLEM in a run of several problems), "
+                          "best:5 for the mean of the best 5, averaged, a step, or the path of a checkpoint or run."
+                          )  # fmt: skip
             define_alias("checkpoint_path", "checkpoint", flag_values=values)
     define_usr_dir_flag(values)
     with flag_group(values, NAMES) as define:
-        define.string("problem", "", "Problem of the run; optional, and checked; which one, of a run of several.")
+        define.string("problem", "", "Problem of the run, checked if given; selects one in a run of several.")
         define_alias("problems", "problem", flag_values=values)
-        define.string("model", "", "Model of the run; optional, as --problem.")
-        define.string("hparams_set", "", "Hparams set of the run; optional, as --problem.")
-        define.multi_string("hparams", [], "Changes to the hparams of decoding; others are only checked against "
-                            "the run's.")  # fmt: skip
+        define.string("model", "", "Model of the run, checked if given.")
+        define.string("hparams_set", "", "Hparams set of the run, checked if given.")
+        define.multi_string("hparams", [], "Changes to decoding hparams; other hparams are only checked against those "
+                            "of the run.")  # fmt: skip
 
 
 def open_run(
     output_dir: str | Path, problem: str = "", model: str = "", hparams_set: str = "", usr_dir: str = ""
 ) -> RunDir:
-    """Opens a run and checks the names that are given; loads plug-ins if a name may be one of their aliases.
+    """Opens a run and checks the given names against it; loads plug-ins if a name may be one of their aliases.
 
     Raises:
         UserError: no --output_dir, no run, a run of another problem, model or set, or a broken plug-in.
@@ -69,7 +69,7 @@ def open_trained_run(values: flags.FlagValues) -> RunDir:
 
 
 def open_trained_runs(values: flags.FlagValues) -> list[RunDir]:
-    """Does as `open_trained_run` with each of the runs that --output_dir names, separated by commas."""
+    """Does as `open_trained_run` for each run in --output_dir, separated by commas."""
     return _open_trained_runs(values, split_folders(values.output_dir))
 
 
@@ -78,7 +78,7 @@ def _open_trained_runs(values: flags.FlagValues, folders: Sequence[str]) -> list
     runs = [open_run(folder, *names) for folder in folders]
     for run in runs:
         check_run_loadable(run, values)
-    if "shortlist" in values and values.shortlist:  # an ensemble has that of the first
+    if "shortlist" in values and values.shortlist:  # an ensemble uses the shortlist of its first run
         for problem in select_problems(runs[0], values.problem):
             read_shortlist(runs[0], problem)
     return runs
@@ -108,7 +108,7 @@ def load_run(
 
 
 def load_runs(values: flags.FlagValues, runs: Sequence[RunDir], problem: str, many_rows: bool = False) -> Any:
-    """Does as `load_run` with one run, or makes an ensemble of several."""
+    """Loads one run as `load_run` does, or an ensemble of several."""
     return import_quietly("t2t.runs.ensembles").load_runs(
         [(run.path, values.checkpoint) for run in runs],
         values.ensemble_average,
@@ -129,14 +129,14 @@ def loading_arguments(values: flags.FlagValues, problem: str, many_rows: bool) -
 
 
 def split_folders(output_dir: str) -> list[str]:
-    """Returns the folders that --output_dir names, separated by commas; a run whose name has commas is one."""
+    """Splits --output_dir at commas, unless the whole is the name of an existing run; returns the folders."""
     folders = [folder for part in output_dir.split(",") if (folder := part.strip())]
     one = len(folders) < 2 or ("://" not in output_dir and RunDir.exists(output_dir))
     return [output_dir] if one else folders
 
 
 def _differing_names(asked: dict[str, str], run: RunDir) -> list[str]:
-    """Returns the kinds of the names that are not the run's, given the aliases registered so far."""
+    """Returns the keys of `asked` whose names, with registered aliases resolved, differ from the run's."""
     own = {kind: {canonical(kind, getattr(run.record, kind))} for kind in asked}
     if "problem" in own:
         own["problem"] |= {canonical("problem", name) for name in run.record.problems}

@@ -17,13 +17,13 @@ from t2t.files.tables import aligned, to_tsv
 from t2t.runs.overview import FIELDS, RunOverview, overview
 
 USAGE = """
-Shows all runs below a folder, also those that train now: what they train, how far they are, how good they are.
+Shows all runs below a folder, finished or in training: what they train, their progress and their scores.
 
     %s --folder=~/t2t_train
     %s --folder=study --sort=-best
     %s --folder=runs --filter=state=training,problem=translate --format=tsv
 
---folder= may be left out.
+--folder= may be omitted.
 """
 
 _SHOWN = {
@@ -31,9 +31,9 @@ _SHOWN = {
     "step": "step", "of": "of", "tokens_per_second": "tokens/s", "seconds_left": "left", "metric": "metric",
     "best": "best", "at_step": "at", "updated": "updated", "error": "error",
 }  # fmt: skip
-"""Field to its title in the table for a screen."""
+"""Field -> column title of the printed table."""
 _LONGEST = 60
-"""Characters of a text in that table."""
+"""Most characters of a text in that table."""
 
 
 @command_flags
@@ -41,12 +41,14 @@ def build_flags(values: flags.FlagValues) -> None:
     with flag_group(values, ACTION) as define:
         define.string("folder", "", "Folder below which the runs are.")
         define.string(
-            "filter", "", f"Only runs that hold a text: name=text,name=text with names of {', '.join(FIELDS)}."
+            "filter",
+            "",
+            f"Only runs whose fields contain a text: name=text,name=text; names: {', '.join(FIELDS)}.",
         )
-        define.string("sort", "run", "By which of these names the runs are sorted; with - in front, the largest first.")
+        define.string("sort", "run", "Field to sort by, named as in --filter; a leading - sorts in descending order.")
     with flag_group(values, OUTPUT) as define:
         define.enum(
-            "format", "table", ("table", "tsv", "json"), "What is printed; tsv and json have all names and digits."
+            "format", "table", ("table", "tsv", "json"), "Output format; tsv and json have full names and all digits."
         )
 
 
@@ -90,14 +92,14 @@ def _fits(one: RunOverview, criteria: Sequence[tuple[str, str]]) -> bool:
 
 
 def _sorted(runs: Sequence[RunOverview], name: str, descending: bool) -> list[RunOverview]:
-    """Returns the runs by a field; those without it come last."""
+    """Returns the runs sorted by a field; those without a value come last."""
     known = [one for one in runs if getattr(one, name) is not None]
     known.sort(key=lambda one: getattr(one, name), reverse=descending)
     return [*known, *(one for one in runs if getattr(one, name) is None)]
 
 
 def _table(records: Sequence[dict[str, Any]]) -> str:
-    """Returns the table for a screen, without columns that are empty everywhere."""
+    """Returns the table for a terminal, without columns that are empty in all rows."""
     used = [name for name in FIELDS if any(one[name] not in (None, "") for one in records)]
     return aligned([{_SHOWN[name]: _shown(name, one[name]) for name in used} for one in records])
 

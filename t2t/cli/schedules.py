@@ -1,4 +1,4 @@
-"""The values of --schedule: those of Tensor2Tensor too, which mean one of ours or are refused."""
+"""The values of --schedule. Those of Tensor2Tensor are mapped to our own or refused."""
 
 from absl import flags
 
@@ -9,7 +9,7 @@ EVALUATE_TRAIN = "evaluate_on_train_data"
 SCHEDULES = (TRAIN_AND_EVALUATE, TRAIN_ONLY, EVALUATE, EVALUATE_TRAIN)
 
 SYNONYMS = dict.fromkeys(("train_and_evaluate", "local_run", "train_eval_and_decode"), TRAIN_AND_EVALUATE)
-"""Evaluating decodes the dev split and scores it, so that the three are one."""
+"""All the same here, since evaluation during training also decodes and scores the dev split."""
 
 _DECODER = "decode with t2t-decoder --output_dir=..., which needs nothing else"
 _EVALUATOR = (
@@ -27,11 +27,11 @@ REFUSED = {
     "continuous_decode_from_file": "decode every checkpoint with t2t-translate-all",
     "run_std_server": "there are no parameter servers; run t2t-trainer with --worker_hosts on each machine",
 }
-"""Values of Tensor2Tensor without a meaning here, and what to do instead."""
+"""Unsupported values of Tensor2Tensor -> what to do instead."""
 
 
 def check_schedule(values: flags.FlagValues) -> None:
-    """Replaces a synonym by its value; raises UserError for a schedule that does not exist here."""
+    """Replaces a synonym in --schedule by our value; raises UserError for an unknown or unsupported schedule."""
     asked = values.schedule
     if asked in REFUSED:
         raise UserError(f"--schedule={asked}: not supported; {REFUSED[asked]}")

@@ -1,4 +1,4 @@
-"""Flags of how outputs are searched and what is done with their words, and the hparams that they change."""
+"""Flags of search and word alignment, and the hparams that they override."""
 
 from absl import flags
 
@@ -18,13 +18,13 @@ _ALL_SEARCH_FLAGS = (
     "sampling_temperature", "sampling_top_k", "sampling_top_p", "mask_predict_iterations", "length_candidates",
 )  # fmt: skip
 OUTPUT_FLAGS = tuple(name for name in _ALL_SEARCH_FLAGS if name not in _MACHINE_FLAGS)
-"""Search flags without effect where nothing is searched."""
+"""Search flags without effect in modes that do not search, such as --score_file."""
 WORD_FLAGS = ("alignments", "replace_unknown", "token_scores", "alignment_layer", "alignment_head")
-"""Flags of `define_word_flags` for hparams."""
+"""Flags of `define_word_flags` that set hparams."""
 
 
 def define_search_flags(values: flags.FlagValues, decodes_only: bool = False) -> None:
-    """How outputs are searched, in full for commands that only decode; unset flags keep the run's hparams."""
+    """Defines the main search flags, or all of them if `decodes_only`; unset flags keep the run's hparams."""
     with flag_group(values, DECODING):
         for flag in _ALL_SEARCH_FLAGS if decodes_only else _SEARCH_FLAGS:
             define_field_flag(values, flag, DecodeHParams, default=None)
@@ -32,22 +32,22 @@ def define_search_flags(values: flags.FlagValues, decodes_only: bool = False) ->
 
 
 def define_word_flags(values: flags.FlagValues) -> None:
-    """What is done with the words of outputs by the attention of the model; unset flags keep the run's hparams."""
+    """Defines flags of alignments, unknown words and token scores; unset flags keep the run's hparams."""
     with flag_group(values, OUTPUT) as define:
         for flag in WORD_FLAGS:
             define_field_flag(values, flag, DecodeHParams, default=None)
-        define.string("unknown_dictionary", "", "Translations for --replace_unknown: lines of word TAB translation; a "
-                      "word without one is copied.")  # fmt: skip
+        define.string("unknown_dictionary", "", "Translations for --replace_unknown: lines of word TAB translation; "
+                      "words without a translation are copied.")  # fmt: skip
 
 
 def search_overrides(values: flags.FlagValues) -> str:
-    """Returns the search flags that were given, as `--hparams` would have them."""
+    """Returns the search flags that were given, in the syntax of `--hparams`."""
     names = (*_ALL_SEARCH_FLAGS, *WORD_FLAGS)
     given = {RENAMED.get(name, name): values[name].value for name in names if has_flag(values, name)}
     return format_overrides({field: value for field, value in given.items() if value is not None})
 
 
 def trained_overrides(values: flags.FlagValues) -> str:
-    """Returns `--hparams` and the search flags that were given, for a run that is trained already."""
+    """Returns the overrides of a trained run: `--hparams` and the search flags that were given."""
     own = values.hparams if "hparams" in values else ()
     return join_overrides((*own, search_overrides(values)))

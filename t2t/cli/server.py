@@ -30,7 +30,7 @@ from t2t.runs.startup import import_quietly
 SERVICE = "Service"
 _NAME = re.compile(r"[A-Za-z0-9][\w.\-]*")
 USAGE = """
-Serves trained runs, or SavedModels that t2t-exporter made of them, on this machine over HTTP, until Ctrl-C or SIGTERM.
+Serves trained runs, or SavedModels made by t2t-exporter, on this machine over HTTP, until Ctrl-C or SIGTERM.
 
     %s --output_dir=run
     %s --output_dir=served/ende/1
@@ -40,12 +40,11 @@ Serves trained runs, or SavedModels that t2t-exporter made of them, on this mach
     curl -d '{"text": "twenty-one cats"}' http://127.0.0.1:8501/translate
     curl -d '{"instances": ["twenty-one cats"]}' http://127.0.0.1:8501/v1/models/run:predict
 
-Paths and bodies are those of TensorFlow Serving and OpenAI, and there is a plain /translate (JSON with the
-settings of a search, or lines of text/plain); / lists them, /openapi.json describes them, /healthz and /metrics
-report its state. With "stream": true, text is sent as soon as it is final. Texts of requests that come together are
-searched together. Requests that do not fit into the queue (--queue_texts) are answered 429 at once. Pages of other
-sites are refused. There is no password: a --host that others reach opens it to them. Exports are checked before they
-are loaded: they may only compute.
+It offers the interfaces of TensorFlow Serving and OpenAI, and a plain /translate (JSON with search settings, or
+text/plain lines). / lists all addresses, /openapi.json describes them, /healthz and /metrics report the state. With
+"stream": true, text is sent as soon as it is final. Concurrent requests are batched. Requests that do not fit into the
+queue (--queue_texts) get status 429 at once. Requests from pages of other sites are refused. There is no password:
+with a --host that others can reach, anyone there can use it. Exports are checked before loading: they may only compute.
 """
 
 
@@ -53,33 +52,33 @@ are loaded: they may only compute.
 def build_flags(values: flags.FlagValues) -> None:
     define_server_flags(values)
     with flag_group(values, RUN) as define:
-        define.multi_string("adapters", [], "Folder of a run of adapters or of one of its checkpoints, or NAME=FOLDER; "
-                            "it shares the weights of its base, which --output_dir names.")  # fmt: skip
+        define.multi_string("adapters", [], "Folder of an adapter run or of one of its checkpoints, or NAME=FOLDER; "
+                            "it shares the weights of its base run, which --output_dir names.")  # fmt: skip
     with flag_group(values, SERVICE) as define:
-        define.integer("port", 8501, "Where to listen; 0 for any that is free.", 0, 65535)
+        define.integer("port", 8501, "Port to listen on; 0 for any free one.", 0, 65535)
 
 
 def define_server_flags(values: flags.FlagValues) -> None:
-    """Which runs, and how requests are taken."""
+    """Defines the flags of the served runs and of the limits of requests."""
     with flag_group(values, RUN) as define:
         define.multi_string("output_dir", [], "Folder of a run, of one of its checkpoints or of an export, or "
                             "NAME=FOLDER; NAME=a,b,c for an ensemble of runs.")  # fmt: skip
-        define.string("checkpoint", "latest", "latest, best, best:5, averaged or a step, of every run.")
-        define.string("problem", "", "Which problem, of runs of several.")
+        define.string("checkpoint", "latest", "latest, best, best:5, averaged or a step; applies to every run.")
+        define.string("problem", "", "Problem to use, in runs of several.")
     define_usr_dir_flag(values)
     with flag_group(values, SERVICE) as define:
-        define.string("host", "127.0.0.1", "Address to listen at.")
-        define.integer("n_best", 1, "Outputs for each text where a request does not say.", 1)
-        define.integer("request_beam", 8, "Largest beam, or most samples of a text, that a request may ask for; at "
-                       "least what the run has.", 1)  # fmt: skip
-        define.integer("batch_texts", 32, "Most texts searched together.", 1)
-        define.float("batch_wait_ms", 3.0, "Milliseconds that a text waits for others to be searched with it.", 0.0)
-        define.integer("queue_texts", 256, "Most texts that wait, for each run; most figures that wait.", 1)
-        define.integer("streams", 4, "Most answers that are streamed at a time.", 1)
-        define.integer("request_texts", 128, "Most texts of a request.", 1)
-        define.integer("request_bytes", 1 << 20, "Most bytes of a request's body.", 1)
-        define.float("request_seconds", 60.0, "Longest time that a request takes.", 0.001)
-        define.float("grace_seconds", 30.0, "Time that requests have to be answered when the service ends.", 1.0)
+        define.string("host", "127.0.0.1", "Address to listen on.")
+        define.integer("n_best", 1, "Outputs for each text by default; requests may override it.", 1)
+        define.integer("request_beam", 8, "Largest beam, or number of samples per text, that a request may ask for; "
+                       "the run's own is always allowed.", 1)  # fmt: skip
+        define.integer("batch_texts", 32, "Largest number of texts in a batch.", 1)
+        define.float("batch_wait_ms", 3.0, "Milliseconds that a text waits for others to form a batch.", 0.0)
+        define.integer("queue_texts", 256, "Largest number of queued texts for each run, and of queued figures.", 1)
+        define.integer("streams", 4, "Largest number of concurrent streamed answers.", 1)
+        define.integer("request_texts", 128, "Largest number of texts in a request.", 1)
+        define.integer("request_bytes", 1 << 20, "Largest body of a request, in bytes.", 1)
+        define.float("request_seconds", 60.0, "Time limit of a request, in seconds.", 0.001)
+        define.float("grace_seconds", 30.0, "Seconds to finish open requests at shutdown.", 1.0)
     define_language_flags(values)
     define_search_flags(values, decodes_only=True)
     define_engine_flags(values)
@@ -93,14 +92,17 @@ def main(values: flags.FlagValues) -> int:
 
 
 def run_server(values: flags.FlagValues, more_addresses=lambda service, folders: (), needs_runs: bool = True) -> int:
-    """Serves the runs that the flags of `define_server_flags` name.
+    """Serves the runs named by the flags of `define_server_flags`.
 
-    `more_addresses(service, folders)` returns further addresses; folders: name -> run, and folder as given. Without
-    `needs_runs` there may be none.
+    Args:
+        values: the flags.
+        more_addresses: `more_addresses(service, folders)` returns additional addresses; `folders` maps the name of each
+            run to (run, folder as given).
+        needs_runs: whether at least one run is required.
 
     Raises:
-        UserError: no run, one that does not fit, or two of one name.
-        MachineError: the address is not available.
+        UserError: no run, a run that cannot be served, or two runs with the same name.
+        MachineError: the host and port are not available.
     """
     named = named_runs(values.output_dir) if needs_runs or values.output_dir else {}
     adapters = _named_adapters(values, named)
@@ -127,7 +129,7 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
 
 
 def named_runs(arguments: Sequence[str], flag: str = "output_dir") -> dict[str, str]:
-    """Returns name -> folder of each `RUN` or `NAME=RUN`; raises UserError for none, and wrong and repeated names."""
+    """Parses `RUN` or `NAME=RUN` into name -> folder; raises UserError for no runs, and invalid or repeated names."""
     if not arguments:
         raise UserError(f"--{flag}: not given; name the folder of a run, as t2t-trainer was given it")
     found: dict[str, str] = {}
@@ -144,10 +146,10 @@ def named_runs(arguments: Sequence[str], flag: str = "output_dir") -> dict[str, 
 
 
 def _named_adapters(values: flags.FlagValues, named: dict[str, str]) -> dict[str, str]:
-    """Returns name -> folder of each run of adapters, after checks without loading TensorFlow.
+    """Returns name -> folder of each adapter run, checked without loading TensorFlow.
 
     Raises:
-        UserError: see `named_runs`; a name of a run, no run, or CTranslate2.
+        UserError: see `named_runs`; the name of another run, no run in the folder, or the engine CTranslate2.
     """
     if "adapters" not in values or not values.adapters:
         return {}
@@ -164,7 +166,7 @@ def _named_adapters(values: flags.FlagValues, named: dict[str, str]) -> dict[str
 
 
 def _named_run(argument: str, flag: str) -> tuple[str, str]:
-    """Returns name and folder; by default the folder's name, or its parent's for `<name>/<version>` of an export."""
+    """Returns (name, folder); the name defaults to the folder's, or to `<name>` for an export `<name>/<version>`."""
     name, equals, folder = argument.partition("=")
     if equals and not Path(argument).expanduser().exists():
         return name, folder
@@ -175,7 +177,7 @@ def _named_run(argument: str, flag: str) -> tuple[str, str]:
 
 
 def _checked_runs(values: flags.FlagValues, folder: str) -> list[RunDir]:
-    """Does as `_checked_run` with the one run, or the several of an ensemble, that a folder names."""
+    """Does as `_checked_run` for one run, or for each run of an ensemble `a,b,c`."""
     folders = split_folders(folder)
     if len(folders) > 1 and (found := [one for one in folders if run_and_checkpoint(one)[1]]):
         raise UserError(
@@ -195,7 +197,7 @@ def _checked_run(values: flags.FlagValues, folder: str) -> RunDir:
 
 
 def _build_models(values: flags.FlagValues, named: dict[str, str], adapters: dict[str, str]) -> list:
-    """Returns the served models of runs and exports, and of adapters, which share the weights of these runs."""
+    """Loads the served models: runs, exports, and adapters, which share the weights of the runs."""
     models = import_serving("t2t.serving.models")
     limits = models.BatchLimits(
         most_texts=values.batch_texts,

@@ -1,4 +1,4 @@
-"""The decoder's flags for a file that several machines share: one shard of it, and the merging of all."""
+"""The decoder's flags for dividing a file among machines: decoding one shard, and merging all of them."""
 
 import shlex
 
@@ -9,20 +9,20 @@ from t2t.errors import UserError
 from t2t.inference.files.shards import check_sharded, parse_shard
 
 FILE_MODES = ("decode_from_file", "score_file", "align_file")
-"""Flags that name a file which can be divided."""
+"""Flags whose file can be divided into shards."""
 
 
 def define_shard_flags(values: flags.FlagValues) -> None:
-    """Which part of a file is answered."""
+    """Defines --shard and --merge."""
     with flag_group(values, ACTION) as define:
-        define.string("shard", "", "K/N, K from 0: decodes shard K of N into a part next to <decode_to_file>; "
-                      "other processes or machines do the others.")  # fmt: skip
-        define.boolean("merge", False, "Joins the parts of all shards to <decode_to_file>, without a model; the other "
-                       "flags are those of the shards.")  # fmt: skip
+        define.string("shard", "", "K/N, K from 0: decodes only shard K of N, into a part next to "
+                      "<decode_to_file>; run the other shards in other processes or machines.")  # fmt: skip
+        define.boolean("merge", False, "Joins the parts of all shards into <decode_to_file>, without a model; give "
+                       "the same other flags as for the shards.")  # fmt: skip
 
 
 def check_shard_flags(values: flags.FlagValues) -> None:
-    """Raises UserError for --shard, --merge or --beam_options without what it needs; the modes are checked already."""
+    """Raises UserError for wrong uses of --shard, --merge and --beam_options; call after checking the modes."""
     asked = [f"--{name}" for name in ("shard", "merge", "beam_options") if values[name].value]
     if not asked:
         return
@@ -45,7 +45,7 @@ def check_shard_flags(values: flags.FlagValues) -> None:
 
 
 def command_of_shard(values: flags.FlagValues, shard: str) -> str:
-    """Returns the command that makes the part of a shard, `3/100`, with the flags that were given for merging."""
+    """Returns the command that decodes a shard, such as `3/100`, with the flags that were given with --merge."""
     given = [
         word
         for name in values

@@ -1,4 +1,4 @@
-"""`t2t-shortlist`: learns the target pieces that a search of a run considers for an input."""
+"""`t2t-shortlist`: learns a lexical shortlist, the target pieces to consider for each input."""
 
 from absl import flags
 
@@ -15,25 +15,25 @@ from t2t.runs.startup import load_plugins_quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR
 
 USAGE = """
-Learns, from the data that a run was trained on, which pieces outputs are made of: the most frequent ones, and of each
-piece of the input its most probable translations. Decoding with --shortlist considers no others, so that the output
-layer of a large vocabulary costs less.
+Learns a shortlist of target pieces from the data that a run was trained on: the most frequent pieces, and the most
+probable translations of each input piece. Decoding with --shortlist considers only these, which makes the output layer
+of a large vocabulary cheaper.
 
     %s --output_dir=run --data_dir=data
     %s --output_dir=run --data_dir=data --frequent=2000 --translations=10
     t2t-decoder --output_dir=run --shortlist --decode_from_file=a.en --decode_to_file=a.de
 
-It is kept in the run, in place of the one before. How much of the references it covers is printed.
+The shortlist is stored in the run and replaces any earlier one. Its coverage of the references is printed.
 """
 
 
 @command_flags
 def build_flags(values: flags.FlagValues) -> None:
     with flag_group(values, RUN) as define:
-        define.string("output_dir", "", "Folder of the run, as t2t-trainer was given it.")
+        define.string("output_dir", "", "Folder of the run, the --output_dir of t2t-trainer.")
     define_usr_dir_flag(values)
     with flag_group(values, NAMES) as define:
-        define.string("problem", "", "Problem of the run; optional, and checked; which one, of a run of several.")
+        define.string("problem", "", "Problem of the run, checked if given; selects one in a run of several.")
         define_alias("problems", "problem", flag_values=values)
     with flag_group(values, DATA) as define:
         define.string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data.")

@@ -1,4 +1,4 @@
-"""Signals that stop a command: as exceptions, so that it cleans up and says what stopped it.
+"""Turns signals that stop a command into exceptions, so that it cleans up and reports the signal.
 
 Training waits for the end of an update, see `t2t.training.callbacks.signals`.
 """
@@ -22,10 +22,11 @@ class StoppedError(BaseException):
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """Raises StoppedError in a `with` block when a signal comes; the same signal again ends the process at once.
+    """Raises StoppedError inside a `with` block when a signal arrives; the same signal again ends the process at once.
 
-    Ctrl-C raises KeyboardInterrupt as usual. Signals ignored (SIGHUP under nohup) or handled by others stay so.
-    Libraries such as Keras may swallow the exception and fail later: any error after a signal counts as the signal's.
+    Ctrl-C raises KeyboardInterrupt as usual. Signals that are ignored (SIGHUP under nohup) or have another handler are
+    left alone. Libraries such as Keras may swallow the exception and fail later, so any error that escapes the block
+    after a signal is replaced by the exception of the signal.
     """
     received: list[int] = []
 
@@ -51,7 +52,7 @@ def stoppable() -> Iterator[None]:
 
 
 def _usual_handlers() -> dict[int, Any]:
-    """Returns the handlers of the signals that nobody has taken over; only the main thread may do that."""
+    """Returns the stop signals that still have their default handlers; none outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         return {}
     usual = dict.fromkeys(SIGNALS, signal.SIG_DFL) | {signal.SIGINT: signal.default_int_handler}

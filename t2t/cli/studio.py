@@ -1,4 +1,4 @@
-"""`t2t-trainer --studio`: the pages of `t2t-insight` beside a run while it trains, in a process of their own."""
+"""`t2t-trainer --studio`: serves the pages of `t2t-insight` in a separate process while a run trains."""
 
 import contextlib
 import logging
@@ -19,21 +19,21 @@ log = logging.getLogger("t2t")
 _COMMAND = "import sys; from t2t.cli.insight import main; sys.argv[0] = 't2t-insight'; sys.exit(main())"
 _ADDRESS = re.compile(r"serving at (http://\S+:\d+)")
 _NICENESS = 10
-"""So that training comes first where there are not enough cores for both."""
+"""Gives training priority when cores are scarce."""
 _PATIENCE_S = 5.0
-"""Seconds that the process has to end by itself."""
+"""Seconds for the process to end by itself before it is killed."""
 
 
 class ShowStudio(keras.callbacks.Callback):
-    """Serves a run that trains at a free port of this machine, and says where.
+    """Serves the training run on a free local port and logs the address.
 
-    A process of its own does, of low priority, which loads models on the processor alone: training keeps the GPUs to
-    itself. It ends with training, also where that is killed: its standard input is a pipe that ends then. Where it
-    fails, training goes on.
+    The server is a separate low-priority process that loads models on the CPU only, so training keeps the GPUs to
+    itself. It ends with training, even if that is killed, because its standard input is a pipe from the trainer. If it
+    fails, training continues.
 
     Args:
-        folder: of the run.
-        data_folder: of its data, for the page Compare.
+        folder: folder of the run.
+        data_folder: folder of its data, for the pages that show data.
     """
 
     def __init__(self, folder: Path, data_folder: Path):
@@ -42,14 +42,14 @@ class ShowStudio(keras.callbacks.Callback):
         self._process: subprocess.Popen[bytes] | None = None
 
     def on_train_begin(self, logs=None):
-        """Starts it: the run is in its folder by now."""
+        """Starts the server; the run's folder exists by now."""
         environment = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
         environment["CUDA_VISIBLE_DEVICES"] = "-1"
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _COMMAND, *self._flags],
                 stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment,
-                start_new_session=True,  # Ctrl-C is for training, which ends it
+                start_new_session=True,  # Ctrl-C reaches only the trainer, which then ends the server
             )  # fmt: skip
         except OSError as error:
             log.warning("no studio, training goes on: %s", describe_os_error(error))
@@ -60,7 +60,7 @@ class ShowStudio(keras.callbacks.Callback):
         threading.Thread(target=_report, args=(self._process.stderr,), name="studio", daemon=True).start()
 
     def on_train_end(self, logs=None):
-        """Ends it."""
+        """Ends the server."""
         process, self._process = self._process, None
         if process is None or process.stdin is None:
             return
@@ -73,7 +73,7 @@ class ShowStudio(keras.callbacks.Callback):
 
 
 def _report(lines: IO[bytes]) -> None:
-    """Logs the address, and what goes wrong."""
+    """Logs the address and errors from the server's standard error."""
     with lines:
         for line in lines:
             text = line.decode("utf-8", "replace").strip()

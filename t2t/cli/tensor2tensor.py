@@ -1,6 +1,6 @@
-"""Flags of Tensor2Tensor that do nothing here: accepted with a line that says what to do instead, or refused.
+"""Flags of Tensor2Tensor that do nothing here: accepted with a warning that says what to do instead, or refused.
 
-A flag is refused where going on without it would do another thing than was asked for.
+A flag is refused if ignoring it would change what the command does.
 """
 
 import logging
@@ -22,7 +22,7 @@ class UnusedFlag:
     advice: str
     """What happens or what to do instead."""
     neutral: str = ""
-    """Value that asks for nothing, Tensor2Tensor's default; `false` makes a flag that may be given bare."""
+    """Tensor2Tensor's default, which needs neither warning nor error; `false` makes the flag boolean."""
     refused: bool = False
     """Whether other values are an error."""
 
@@ -136,7 +136,7 @@ RUN_FLAGS: Mapping[str, UnusedFlag] = {
     "export_as_tfhub": _off("t2t-exporter makes a SavedModel, which TensorFlow Hub also loads", refused=True),
     "as_text": UnusedFlag("a SavedModel is written in binary form"),
 }
-"""Those of the commands for models: t2t-trainer, t2t-decoder, t2t-eval, t2t-exporter."""
+"""Unused flags of t2t-trainer, t2t-decoder, t2t-eval and t2t-exporter."""
 
 DATAGEN_FLAGS: Mapping[str, UnusedFlag] = {
     "num_shards": UnusedFlag("a problem says how many shards its data has", "0"),
@@ -148,19 +148,19 @@ DATAGEN_FLAGS: Mapping[str, UnusedFlag] = {
     "env_problem_max_env_steps": UnusedFlag("there are no environments"),
     "env_problem_batch_size": UnusedFlag("there are no environments"),
 }
-"""Those of t2t-datagen."""
+"""Unused flags of t2t-datagen."""
 
 BLEU_FLAGS: Mapping[str, UnusedFlag] = {
     "source": UnusedFlag("the sources are not needed for a score"),
     "report_zero": UnusedFlag("only files that exist are scored", "true"),
 }
-"""Those of t2t-bleu."""
+"""Unused flags of t2t-bleu."""
 
 TRANSLATE_ALL_FLAGS: Mapping[str, UnusedFlag] = {
     "decoder_command": UnusedFlag("the checkpoints are decoded in one process", "t2t-decoder {params}"),
     "data_dir": UnusedFlag("the run holds its vocabulary"),
 }
-"""Those of t2t-translate-all."""
+"""Unused flags of t2t-translate-all."""
 
 QUERY_FLAGS: Mapping[str, UnusedFlag] = {
     "problem": UnusedFlag("the server holds the problem and its vocabulary"),
@@ -169,11 +169,11 @@ QUERY_FLAGS: Mapping[str, UnusedFlag] = {
     "cloud_mlengine_model_name": UnusedFlag("it asks a server of t2t-server", refused=True),
     "cloud_mlengine_model_version": UnusedFlag("it asks a server of t2t-server"),
 }
-"""Those of t2t-query-server."""
+"""Unused flags of t2t-query-server."""
 
 
 def define_unused_flags(values: flags.FlagValues, unused: Mapping[str, UnusedFlag]) -> None:
-    """Defines flags without an effect, those that the command does not have itself; call it last."""
+    """Defines flags without an effect, except those that the command already has; call it last."""
     for name, flag in unused.items():
         if name in values:
             continue
@@ -185,15 +185,15 @@ def define_unused_flags(values: flags.FlagValues, unused: Mapping[str, UnusedFla
 
 
 def has_flag(values: flags.FlagValues, name: str) -> bool:
-    """Returns whether a command has a flag, and one with an effect."""
+    """Returns whether a command has a flag with an effect."""
     return name in values and not hasattr(values[name], "unused")
 
 
 def answer_unused_flags(values: flags.FlagValues) -> None:
-    """Logs a line for each flag without an effect that was given, except for values that ask for nothing.
+    """Logs a warning for each given flag without an effect, unless its value is neutral.
 
     Raises:
-        UserError: one of them has to be left out.
+        UserError: a flag that is refused.
     """
     for name in values:
         flag = values[name]

@@ -1,4 +1,4 @@
-"""`t2t-trainer`: generates data, trains, evaluates and decodes, as asked."""
+"""`t2t-trainer`: generates data, trains, evaluates and decodes."""
 
 import dataclasses
 import sys
@@ -35,7 +35,7 @@ from t2t.tracking.choice import build_trackers, check_trackers, split_names
 from t2t.training.cluster import find_cluster
 
 USAGE = """
-Trains a model on a problem; resumes exactly where --output_dir holds a run that was interrupted.
+Trains a model on a problem; if --output_dir holds an interrupted run, resumes it exactly.
 
     %s --generate_data --problem=translate_ende_numbers --model=transformer \\
       --hparams_set=transformer_quickstart --output_dir=run --decode_interactive
@@ -47,7 +47,7 @@ Trains a model on a problem; resumes exactly where --output_dir holds a run that
 
 
 def define_trainer_flags(values: flags.FlagValues) -> None:
-    """All flags of the trainer, which `t2t-tune` also takes."""
+    """Defines the flags that `t2t-trainer` shares with `t2t-tune`."""
     define_problem_flags(values, goes_on=True)
     with flag_group(values, NAMES) as define:
         define.string("model", "", "Name of the model.")
@@ -58,14 +58,14 @@ def define_trainer_flags(values: flags.FlagValues) -> None:
                       f"{DEFAULT_TRAIN_DIR}/<problem>/<model>-<hparams_set>.")  # fmt: skip
     define_config_flag(values)
     with flag_group(values, RUN) as define:
-        define.boolean("print_config", False, "Prints what would be trained as a file for --config, and stops.")
+        define.boolean("print_config", False, "Prints the configuration of the run as a file for --config, and stops.")
     _define_training_flags(values)
     define_search_flags(values)
     with flag_group(values, DECODING) as define:
         define.string("decode_from_file", "", "After training, decodes this file, plain or gzip; - for standard input.")
-        define.string("decode_to_file", "", "Where --decode_from_file writes; see t2t-decoder.")
-        define.boolean("decode_interactive", False, "After training, translates what is typed.")
-        define.string("decode_reference", "", "Scores what --decode_from_file writes against this file: prints BLEU.")
+        define.string("decode_to_file", "", "Output file of --decode_from_file; see t2t-decoder.")
+        define.boolean("decode_interactive", False, "After training, translates typed text.")
+        define.string("decode_reference", "", "File of references for --decode_from_file; prints BLEU.")
     define_unused_flags(values, RUN_FLAGS)
 
 
@@ -73,8 +73,8 @@ def define_trainer_flags(values: flags.FlagValues) -> None:
 def build_flags(values: flags.FlagValues) -> None:
     define_trainer_flags(values)
     with flag_group(values, TRAINING) as define:
-        define.boolean("studio", False, "Shows the run in a browser while it trains: pages of t2t-insight, at a free "
-                       "port of this machine, whose address is printed.")  # fmt: skip
+        define.boolean("studio", False, "Serves the pages of t2t-insight while the run trains, on a free local port "
+                       "whose address is printed.")  # fmt: skip
         define.string("track", "", "Experiment trackers that log hparams, figures and how the run ends, separated by "
                       "commas: mlflow, wandb.")  # fmt: skip
 
@@ -97,14 +97,14 @@ def _define_training_flags(values: flags.FlagValues) -> None:
     with flag_group(values, DATA) as define:
         define.boolean("generate_data", False, "Generates the data first; existing data is kept.")
     with flag_group(values, TRAINING) as define:
-        define.string("schedule", TRAIN_AND_EVALUATE, f"What to do: train and evaluate in turn, only train, or only "
+        define.string("schedule", TRAIN_AND_EVALUATE, f"Alternate training and evaluation, only train, or only "
                       f"evaluate the latest checkpoint: {', '.join(SCHEDULES)}.")  # fmt: skip
-        more = "; unset for the hparams set's, or that of the run in --output_dir"
+        more = "; unset for the value of the hparams set, or of the run in --output_dir"
         define_field_flag(values, "train_steps", TrainHParams, default=None, more=more)
-        more = "; unset for that of the run that is in --output_dir, 0 for a new one"
+        more = "; unset for the seed of the run in --output_dir, or 0 for a new run"
         define_field_flag(values, "random_seed", Settings, default=None, more=more)
-        define.boolean("dry_run", False, "Prints what would run, its parameters, memory and training cost, and stops; "
-                       "needs no data and makes nothing.")  # fmt: skip
+        define.boolean("dry_run", False, "Prints the planned run, its parameters, memory and training cost, and "
+                       "stops; needs no data and writes nothing.")  # fmt: skip
     for heading, names in SETTINGS_FLAGS.items():
         with flag_group(values, heading):
             for name in names:
@@ -149,19 +149,19 @@ def main(values: flags.FlagValues) -> int:
 
 
 def _config_of(values: flags.FlagValues, request: Request) -> str:
-    """Returns the flags that were given, completed from the run in --output_dir, as a file for --config."""
+    """Returns the given flags, completed from the run in --output_dir, as the text of a --config file."""
     names = ("problem", "model", "hparams_set", "data_dir", "output_dir", "train_steps")
     found = {name: value for name in names if (value := getattr(request, name)) not in (None, "")}
     if seed := recorded_seed(request.output_folder, values.random_seed):
         found["random_seed"] = seed
     hparams = build_hparams(request)[0]
     changed = {name: value for name, value in hparams.items() if name in assigned_names(request.overrides)}
-    searched = (flag for flag in OUTPUT_FLAGS if flag in values)  # which are among the changes
+    searched = (flag for flag in OUTPUT_FLAGS if flag in values)  # already included in `changed`
     return format_config({**found, **request.problem_options, **given_flags(values, (*found, *searched))}, changed)
 
 
 def _check_files(values: flags.FlagValues, request: Request) -> None:
-    """Finds wrong flags before the hours that generating and training can take."""
+    """Raises UserError for wrong flags before generating and training, which can take hours."""
     if request.output_folder.exists() and not request.output_folder.is_dir():
         raise UserError(f"--output_dir={request.output_folder}: that is a file; name a folder")
     if values.decode_to_file and not values.decode_from_file:
@@ -181,7 +181,7 @@ def _check_files(values: flags.FlagValues, request: Request) -> None:
 
 
 def _check_beside(values: flags.FlagValues, evaluates_only: bool) -> None:
-    """Finds wrong values of what accompanies training, and packages that it needs and that are missing."""
+    """Raises UserError for wrong values of --studio and --track, and for missing packages that they need."""
     for name in ("studio", "track"):
         if values[name].value and evaluates_only:
             raise UserError(f"--{name}: nothing trains with --schedule={values.schedule}; leave one of them out")
@@ -192,7 +192,7 @@ def _check_beside(values: flags.FlagValues, evaluates_only: bool) -> None:
 
 
 def _check_model(request: Request) -> None:
-    """Finds that a model takes another kind of set or problem, before the hours that generating can take."""
+    """Raises UserError before generating data, which can take hours, if model, hparams set and problem do not match."""
     import_quietly("t2t.runs.training")
     resolve(request)
 

@@ -21,8 +21,8 @@ from t2t.files.source import STANDARD, LineSource
 from t2t.runs.run_checks import select_problem
 
 USAGE = """
-Decodes a file with every checkpoint of a run, each into a file <translations_dir>/<problem>-<step>. Files that exist
-are kept, so that the same command resumes after an interruption.
+Decodes a file with every checkpoint of a run into <translations_dir>/<problem>-<step>. Existing files are kept, so that
+the same command resumes after an interruption.
 
     %s --output_dir=run --source=dev.en --translations_dir=translations
     %s --model_dir=run --source=dev.en --wait_minutes=60  (while it trains)
@@ -38,10 +38,10 @@ def build_flags(values: flags.FlagValues) -> None:
     define_alias("model_dir", "output_dir", flag_values=values)
     with flag_group(values, FILES) as define:
         define.string("source", "", "File to decode, plain or gzip.")
-        define.string("translations_dir", "translations", "Folder of the outputs; made where it does not exist.")
+        define.string("translations_dir", "translations", "Folder of the outputs; created if it does not exist.")
     with flag_group(values, "Checkpoints") as define:
-        define.integer("min_steps", 0, "Leaves out checkpoints of fewer updates.", lower_bound=0)
-        define.float("wait_minutes", 0.0, "Waits so long for another checkpoint.", lower_bound=0.0)
+        define.integer("min_steps", 0, "Skips checkpoints with fewer updates.", lower_bound=0)
+        define.float("wait_minutes", 0.0, "Minutes to wait for another checkpoint before ending.", lower_bound=0.0)
     define_search_flags(values, decodes_only=True)
     define_alias("beam_size", "decode_beam_size", flag_values=values)
     define_alias("alpha", "decode_alpha", flag_values=values)
@@ -66,7 +66,7 @@ def main(values: flags.FlagValues) -> int:
         target = folder / f"{problem}-{step}"
         if target.exists():
             log.info("%s exists and is kept", target)
-        elif store.has(step):  # an old checkpoint may be gone before its turn
+        elif store.has(step):  # an old checkpoint may have been deleted meanwhile
             _decode(values, run, problem, step, str(target))
         count += 1
     if not count:

@@ -1,4 +1,4 @@
-"""`t2t-tune`: searches for hparams by many trials, each an ordinary run."""
+"""`t2t-tune`: hparams search by many trials, each an ordinary run."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -24,8 +24,8 @@ from t2t.runs.startup import import_quietly
 from t2t.tuning.settings import RECORD_FILE, TuneSettings
 
 USAGE = """
-Searches for hparams: trials with other values of a range are trained, those that fall behind are stopped, and the best
-are shown. Each trial is a run in the folder of the study, which all other commands take.
+Searches for hparams: trains trials with different values from a range, stops those that fall behind, and shows the
+best. Each trial is a run in the folder of the study, which all other commands accept.
 
     %s --study=study --hparams_range=transformer_quickstart_range --data_dir=data \\
       --problem=translate_ende_numbers --model=transformer --hparams_set=transformer_quickstart \\
@@ -34,9 +34,9 @@ are shown. Each trial is a run in the folder of the study, which all other comma
     %s --study=study --trials=40 --repeats=3 --best=2
     %s --registry_help=range        (all ranges)
 
-All flags of the trainer are those of the trials. The first trial has the values of --hparams_set itself. After a crash
-of this command, of a trial or of the machine, the same command resumes with the same trials. Results are also written
-to the folder: results.tsv, results.json, and best_set.py, which registers the best values as a set.
+Flags of the trainer apply to all trials. The first trial has the unchanged values of --hparams_set. After a crash of
+this command, of a trial or of the machine, the same command resumes the same trials. Results are also written to the
+folder: results.tsv, results.json, and best_set.py, which registers the best values as an hparams set.
 """
 
 _TUNE = "Search"
@@ -49,9 +49,9 @@ _NOT_FOR_TRIALS = (
     "worker_hosts", "worker_index", "hparams_range", "print_config",
 )  # fmt: skip
 _NOT_OF_TRIALS = ("study", "hparams_range", "random_seed", "generate_data", *_TUNE_FLAGS)
-"""Flags of this command alone."""
+"""Flags that are not passed on to the trials."""
 _AUTOTUNE = {"objective": "autotune_objective", "trials": "autotune_max_trials", "parallel": "autotune_parallel_trials"}
-"""Flags by their names in Tensor2Tensor."""
+"""Flag -> its name in Tensor2Tensor."""
 _UNUSED = {
     "autotune": UnusedFlag("this command always searches", "false"),
     "autotune_maximize": UnusedFlag("each metric says whether higher is better", "true"),
@@ -64,7 +64,7 @@ def build_flags(values: flags.FlagValues) -> None:
     for name in (*_NOT_FOR_TRIALS, *_UNUSED, *_AUTOTUNE.values()):
         delattr(values, name)
     with flag_group(values, RUN) as define:
-        define.string("study", "", "Folder of the study, in which its runs are.")
+        define.string("study", "", "Folder of the study, which contains its runs.")
         define_alias("output_dir", "study", flag_values=values)
     with flag_group(values, NAMES) as define:
         define.string("hparams_range", "", "Name of the range of hparams to search.")
@@ -114,6 +114,6 @@ def main(values: flags.FlagValues) -> int:
 
 
 def _arguments(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns flags as arguments."""
+    """Formats flags as command-line arguments."""
     values = {name: value if isinstance(value, list) else [value] for name, value in given.items()}
     return tuple(f"--{name}={one}" for name, several in values.items() for one in several)

@@ -21,8 +21,8 @@ from t2t.text.label import LabelEncoder
 from t2t.text.vocabulary_files import read_vocabulary
 
 USAGE = """
-Shows a vocabulary, or applies it to standard input, line by line. Files are read of every kind that t2t-datagen makes,
-and of Tensor2Tensor: .subwords, and words one a line after <pad> and <EOS>; plain or gzip.
+Shows a vocabulary, or applies it to standard input, line by line. Reads every kind of vocabulary file that t2t-datagen
+makes, and those of Tensor2Tensor: .subwords, and one word a line after <pad> and <EOS>; plain or gzip.
 
     %s --vocab_file=vocab.translate_ende_wmt8k.8192.subwords
     echo "Hello world." | %s --vocab_file=F --encode
@@ -32,8 +32,8 @@ and of Tensor2Tensor: .subwords, and words one a line after <pad> and <EOS>; pla
 _SHOWN = 8
 _NAMED = re.compile(r"<[A-Za-z/]+>_?")
 _OPERATIONS = {
-    "encode": "Writes the ids of each line, without end of sequence, whatever the kind; separated by spaces.",
-    "pieces": "Writes the pieces of each line, separated by spaces; a space within one is shown as U+2581.",
+    "encode": "Writes the ids of each line, separated by spaces, without end of sequence.",
+    "pieces": "Writes the pieces of each line, separated by spaces; a space within a piece becomes U+2581.",
     "decode": "Writes the text of each line of ids, up to end of sequence; line breaks in it become spaces.",
 }
 
@@ -42,7 +42,7 @@ _OPERATIONS = {
 def build_flags(values: flags.FlagValues) -> None:
     with flag_group(values, FILES) as define:
         define.string("vocab_file", "", "File of the vocabulary.")
-        define.string("output_dir", "", "Folder of a run whose vocabulary to take instead.")
+        define.string("output_dir", "", "Folder of a run whose vocabulary to use instead.")
     with flag_group(values, ACTION) as define:
         for name, text in _OPERATIONS.items():
             define.boolean(name, False, text)
@@ -65,7 +65,7 @@ def main(values: flags.FlagValues) -> int:
 
 
 def _vocabularies(vocab_file: str, output_dir: str) -> dict[Path, TextEncoder]:
-    """Returns the requested vocabularies by file."""
+    """Returns file -> encoder of the requested vocabularies."""
     if bool(vocab_file) == bool(output_dir):
         found = "both are given" if vocab_file else "neither is given"
         raise UserError(f"--vocab_file, --output_dir: {found}; name the file of a vocabulary, or the folder of a run")
@@ -79,7 +79,7 @@ def _vocabularies(vocab_file: str, output_dir: str) -> dict[Path, TextEncoder]:
 
 
 def summary(path: Path, encoder: TextEncoder) -> list[str]:
-    """Describes a vocabulary, a line for each aspect."""
+    """Returns lines that describe a vocabulary: kind, size, reserved, first and last pieces."""
     size = encoder.vocab_size
     reserved = [] if encoder.kind == LabelEncoder.kind else [PAD_ID, EOS_ID]
     while len(reserved) < size and _NAMED.fullmatch(encoder.piece(len(reserved))):
@@ -104,7 +104,7 @@ def _format_pieces(encoder: TextEncoder, ids) -> str:
 
 
 def format_piece(piece: str) -> str:
-    r"""Returns a piece without white space: U+2581 for a space, `<U+0009>` for what cannot be seen."""
+    r"""Returns a piece without white space: U+2581 for a space, `<U+0009>` for an unprintable character."""
     return "".join(
         "\u2581" if character == " " else character if character.isprintable() else f"<U+{ord(character):04X}>"
         for character in piece
@@ -112,10 +112,10 @@ def format_piece(piece: str) -> str:
 
 
 def _apply(operation: str, encoder: TextEncoder) -> None:
-    """Writes a line for each line of standard input."""
+    """Applies `encode`, `pieces` or `decode` to each line of standard input."""
     mended: Counter = Counter()
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(encoding="utf-8")  # what is written is data, whatever the terminal's language
+        sys.stdout.reconfigure(encoding="utf-8")  # the output is data: UTF-8 whatever the locale
     try:
         for number, line in enumerate(LineSource(STANDARD).lines(mended), start=1):
             print(_converted(operation, encoder, line, number, mended))

@@ -1,1 +1,1 @@
-"""A trained model in the forms in which other programs run it: TensorFlow SavedModel, CTranslate2, ONNX."""
+"""Exports trained models for other programs: TensorFlow SavedModel, CTranslate2, ONNX, LiteRT, Hugging Face, Marian."""

@@ -1,4 +1,4 @@
-"""Exports a run to CTranslate2, which decodes several times as fast on CPUs, with its own search."""
+"""Exports a run to CTranslate2, which decodes several times faster on CPUs, with its own search."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ _PROBABILITIES = "log-probability of the run's output of each line, nats per tok
 
 
 class CTranslate2Export(Export):
-    """The network of a Transformer from tokens to tokens."""
+    """Exports a token-to-token Transformer to CTranslate2."""
 
     def __init__(self, translator: Translator, job: ExportJob):
         super().__init__(translator, job)
@@ -49,9 +49,9 @@ class CTranslate2Export(Export):
         save_encoders(folder, self.translator.problem.encoders)
 
     def verify(self, folder: Path, trial: Trial) -> dict[str, Parity]:
-        """Compares greedy search, and for rounded weights the log-probabilities of the run's outputs.
+        """Compares greedy search and, for rounded weights, the log-probabilities of the run's outputs.
 
-        The two beam searches differ; how often they agree is reported, and nothing is promised.
+        The two beam searches differ, so their agreement is only reported, not required.
         """
         run, rows = self.translator, trial.rows
         exported = Translator(run.problem, run.model, run.hparams, engine=self._engine(folder))
@@ -74,7 +74,7 @@ class CTranslate2Export(Export):
         return CTranslate2Engine(folder, self._tokens, self._longest, most_tokens, self.job.quantization, start)
 
     def _encoded(self, text: str) -> str:
-        """Returns the Python expression of the ids of a text, as CTranslate2 is given them."""
+        """Returns a Python expression for the ids of a text as CTranslate2 needs them."""
         encoded, behind = f"source.encode({text!r})", [] if self._tokens.adds_end else [EOS_ID, *self._marks.input_end]
         return f"[*{list(self._marks.input_start)}, *{encoded}, *{behind}]" if any(self._marks[:2]) else encoded
 
@@ -86,7 +86,7 @@ class CTranslate2Export(Export):
         lists = ["shared_vocabulary.json"] * 2 if is_shared else ["source_vocabulary.json", "target_vocabulary.json"]
         files, extra = describe_encoders(encoders), hparams.extra_length + self._tokens.adds_end
         limit, most = f"len(pieces) + {extra}", self.translator.model.longest_sequence
-        limit = f"min({limit}, {most})" if most else limit  # learned positions end there
+        limit = f"min({limit}, {most})" if most else limit  # number of learned positions
         start = ", ".join(f"target_tokens[{token_id}]" for token_id in self._marks.output_start)
         prefix = f"\n    target_prefix=[[{start}]]," if start else ""
         return f"""
@@ -125,7 +125,7 @@ and not ((5+n)/6)^alpha, and stops by rules of its own. It is given no coverage 
 def _compare_outputs(
     run: Translator, exported: Translator, rows: Sequence[Any], outputs: Sequence[Sequence[int]]
 ) -> Parity:
-    """Compares the log-probabilities that the two give outputs, line by line, in nats per token, end included."""
+    """Compares the log-probabilities of `outputs` under both, line by line, in nats per token, end included."""
     scores = zip(run.score_ids(rows, outputs), exported.score_ids(rows, outputs), strict=True)
     apart = [
         finite_or_inf(abs(ours - theirs) / (len(ids) + 1)) for ids, (ours, theirs) in zip(outputs, scores, strict=True)

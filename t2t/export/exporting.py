@@ -30,7 +30,7 @@ EXPORTS: dict[str, type[Export]] = {
     "huggingface": HuggingFaceExport,
     "litert": LiteRtExport,
 }
-"""By the name of the format."""
+"""Name of a format -> its `Export` class."""
 
 log = logging.getLogger("t2t")
 
@@ -38,18 +38,18 @@ log = logging.getLogger("t2t")
 def export(
     translator: Translator, job: ExportJob, inputs: Sequence[Any], origin: str = "inputs of the caller"
 ) -> dict[str, Parity]:
-    """Makes an export, compares it with the run, and moves it to its place; returns the comparisons by request.
+    """Writes an export, compares it with the run, and moves it to its final folder; returns the comparisons by name.
 
-    `inputs` are texts, blank ones left out, or arrays; `origin` describes them in the report.
+    `inputs` are texts, of which blank ones are skipped, or arrays; `origin` describes them in the report.
 
     Raises:
-        UserError: see `check_request`; no inputs, or a model or setting that the format cannot hold.
-        ParityError: the export does not answer as the run does.
+        UserError: see `check_request`; no inputs, or a model or setting that the format does not support.
+        ParityError: the outputs of the export differ from the run's.
         MachineError: the folder cannot be written.
     """
     check_request(job.format, job.quantization, job.folder)
     made = EXPORTS[job.format](translator, job)
-    forget_folder(job.folder)  # an earlier attempt that did not reach the store
+    forget_folder(job.folder)  # of an earlier attempt whose upload failed
     trial = _trial(translator, inputs, origin)
     try:
         with os_errors_as_machine_errors(f"cannot write {job.folder}"), new_folder(job.folder) as folder:
@@ -66,7 +66,7 @@ def export(
 
 
 def _publish(folder: Path) -> None:
-    """Writes an export to the object store that its folder mirrors; until all is there, it may be made again."""
+    """Uploads an export to the object store that its folder mirrors; until it is complete, it may be replaced."""
     if is_mirrored(folder):
         (folder / UNFINISHED).touch()
         publish(folder / UNFINISHED)

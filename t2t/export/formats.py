@@ -1,4 +1,4 @@
-"""The formats of exports: what each needs, offers and promises. Loads no TensorFlow."""
+"""Export formats: their required packages, quantizations and parity requirements. Does not load TensorFlow."""
 
 import dataclasses
 import importlib.util
@@ -16,23 +16,23 @@ SAVED_MODEL = "saved_model"
 FLOAT32, FLOAT16, INT8 = "float32", "float16", "int8"
 
 REPORT, README = "t2t_export.json", "README.md"
-"""Files next to those of an export."""
+"""Files that every export has besides those of its format."""
 UNFINISHED = ".t2t_unfinished"
-"""File in an object store, as long as an export there is not whole."""
+"""Marker file in an object store while an export there is incomplete."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Promise:
-    """What an export promises of its outputs; one that breaks it is not kept."""
+    """Required agreement of an export with its run; an export that does not meet it is deleted."""
 
     identical_share: float
     """Smallest share of inputs with the same output as the run, in (0, 1]."""
     score_difference: float
-    """Largest difference of any score. For float32 it is absolute below 1 and relative above; for other quantizations
-    it is the log-probability of the run's output, in nats per token."""
+    """Largest difference of any score: for float32, absolute below 1 and relative above; for other quantizations, the
+    difference in log-probability of the run's output, in nats per token."""
 
     def __str__(self) -> str:
-        """Returns the promise as a sentence for help, documents and messages."""
+        """Returns the requirement as a clause for help, documentation and messages."""
         if self.identical_share == 1:
             return f"every output is that of the run, id by id; scores are within {self.score_difference:g}"
         return (
@@ -42,28 +42,28 @@ class Promise:
 
 
 def finite_or_inf(difference: float) -> float:
-    """Returns infinity for NaN, which compares as False with any bound and which `max` may lose."""
+    """Replaces NaN by infinity, since NaN passes comparisons with bounds unnoticed and may be lost in `max`."""
     return difference if math.isfinite(difference) else math.inf
 
 
 def relative_difference(expected: float, found: float) -> float:
-    """Returns how far two figures are apart: absolute below 1, relative above; infinite unless both are finite."""
+    """Returns the difference of two numbers, absolute below 1 and relative above; infinite unless both are finite."""
     return finite_or_inf(abs(expected - found) / max(1.0, abs(expected)))
 
 
 PROMISES = {FLOAT32: Promise(1.0, 1e-3), FLOAT16: Promise(0.9, 0.05), INT8: Promise(0.5, 0.5)}
-"""By quantization."""
+"""Quantization -> requirement."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-    """One format of exports."""
+    """An export format."""
 
     quantizations: tuple[str, ...] = (FLOAT32,)
     packages: tuple[str, ...] = ()
-    """Packages that it needs."""
+    """Required packages, by module name."""
     extra: str = ""
-    """The extra of the library that installs them."""
+    """Extra of this package that installs them."""
 
 
 FORMATS = {
@@ -74,20 +74,20 @@ FORMATS = {
     "huggingface": Format(packages=("transformers", "torch"), extra="huggingface"),
     "litert": Format((FLOAT32, FLOAT16, INT8), ("ai_edge_litert",), "litert"),
 }
-"""By name."""
+"""Name -> format."""
 
 
 def describe_quantizations() -> str:
-    """Describes which formats have which quantizations besides float32."""
+    """Lists the formats that support each quantization besides float32."""
     having = {name: [one for one, format in FORMATS.items() if name in format.quantizations] for name in PROMISES}
     return "; ".join(f"{name} for {' and '.join(formats)}" for name, formats in having.items() if name != FLOAT32)
 
 
 def check_request(format: str, quantization: str, folder: Path) -> None:
-    """Checks an export before the run is loaded.
+    """Checks an export request before the run is loaded.
 
     Raises:
-        UserError: an unknown format, a quantization that it lacks, a missing package, or a folder that exists.
+        UserError: an unknown format, an unsupported quantization, a missing package, or an existing folder.
     """
     there = names_in(folder) if is_mirrored(folder) else folder.exists()
     if there and not exists(folder / UNFINISHED):
@@ -99,7 +99,7 @@ def check_request(format: str, quantization: str, folder: Path) -> None:
         raise UserError(f"--quantization={quantization}: {format} has {', '.join(asked.quantizations)}; ask for that")
     with needs_extra(asked.extra, f"--format={format}"):
         for package in asked.packages:
-            if importlib.util.find_spec(package) is None:  # not imported yet, since some load TensorFlow
+            if importlib.util.find_spec(package) is None:  # without importing, since some load TensorFlow
                 raise ModuleNotFoundError(name=package)
 
 

@@ -1,13 +1,12 @@
-"""Runs the graphs in this folder: a line in, a line out, as `t2t-decoder --decode_method=greedy` writes it.
+"""Runs the graphs in this folder: an output line for each input line, as with `t2t-decoder --decode_method=greedy`.
 
-Nothing is forbidden or penalised in outputs: min_output_length, eos_penalty, no_repeat_ngram_size and
-constrain_output do not count.
+Outputs are not constrained: min_output_length, eos_penalty, no_repeat_ngram_size and constrain_output are ignored.
 
     python translate.py < lines > outputs
 
-It needs numpy, onnxruntime or ai-edge-litert as `config.json` says, and `t2t.text` for the vocabularies, which loads no
-TensorFlow. Exports hold this file as `translate.py` and are compared with their run by it. In Python:
-`Model(folder).translate("a text")`.
+It needs numpy, the runtime named in `config.json` (onnxruntime or ai-edge-litert), and `t2t.text` for the vocabularies,
+which does not load TensorFlow. Exports contain this file as `translate.py`, which is also used to compare them with
+their run. In Python: `Model(folder).translate("a text")`.
 
 Legend: V vocabulary, P positions, C classes.
 """
@@ -23,14 +22,14 @@ import numpy as np
 
 BEGIN, STEP, MODEL = "begin", "step", "model"
 LENGTH = "length"
-"""Input of `begin` that says how many ids an output has at most, where the state has room for them."""
+"""Input of `begin` with the most ids of an output, for graphs whose state is allocated for them at the start."""
 GRAPHS, CONFIG = "graphs.json", "config.json"
 LITERT_FILE = "model.tflite"
 
 Output = tuple[tuple[int, ...], float]
 """Ids, end of sequence included, and their log-probability."""
 Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
-"""Gives the outputs of a graph by name, of its inputs by name, which may hold more than it reads."""
+"""Runs a graph: inputs by name, of which it may ignore some, to outputs by name."""
 
 
 def open_onnx(content: bytes) -> Any:
@@ -43,11 +42,11 @@ def open_onnx(content: bytes) -> Any:
 
 
 def load_onnx(folder: Path, names: Sequence[str]) -> list[Run]:
-    """Returns graphs of ONNX, each in a file of its own."""
+    """Loads ONNX graphs, one file each."""
 
     def load(name: str) -> Run:
         session = open_onnx((folder / f"{name}.onnx").read_bytes())
-        read = {one.name for one in session.get_inputs()}  # inputs that no operation reads are left out
+        read = {one.name for one in session.get_inputs()}  # ONNX drops inputs that no operation reads
         outputs = [one.name for one in session.get_outputs()]
 
         def run(given):
@@ -60,7 +59,7 @@ def load_onnx(folder: Path, names: Sequence[str]) -> list[Run]:
 
 
 def load_litert(folder: Path, names: Sequence[str]) -> list[Run]:
-    """Returns graphs of LiteRT, signatures of one file."""
+    """Loads LiteRT graphs, the signatures of one file."""
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(str(folder / LITERT_FILE))
@@ -74,11 +73,11 @@ def load_litert(folder: Path, names: Sequence[str]) -> list[Run]:
 
 
 RUNTIMES = {"onnx": load_onnx, "litert": load_litert}
-"""By what `config.json` names."""
+"""Runtime in `config.json` -> function that loads graphs."""
 
 
 class Graph:
-    """A graph, loaded; `names` has its `inputs` and `outputs` in order."""
+    """A loaded graph; `names` has its `inputs` and `outputs` in order."""
 
     def __init__(self, run: Run, names: dict[str, list[str]]):
         self._run, self.inputs, self.outputs = run, names["inputs"], names["outputs"]
@@ -90,7 +89,7 @@ class Graph:
 
 
 class Model:
-    """The graphs of a folder, with what its `config.json` says about them."""
+    """The model of an export folder: its graphs, vocabularies and `config.json`."""
 
     def __init__(self, folder: Path | str):
         self._folder = Path(folder)
@@ -101,7 +100,7 @@ class Model:
         self._vocabularies: dict[str, Any] = {}
 
     def translate(self, text: str) -> str:
-        """Returns the likeliest output for a text as text; raises ValueError if the inputs are arrays."""
+        """Returns the best output for a text as text; raises ValueError if the model's inputs are arrays."""
         config = self.config
         if not config["reads_text"]:
             raise ValueError("the inputs of this model are arrays; call Model.answer with one")
@@ -114,13 +113,12 @@ class Model:
         return config["classes"][output[0]] if config["classes"] else self._vocabulary("targets").decode(output)
 
     def answer(self, row: Sequence[int] | np.ndarray, limit: int | None = None, count: int = 1) -> list[Output]:
-        """Returns the outputs for one input, best first: one by greedy search, or the likeliest `count` classes.
+        """Returns the outputs for one input, best first: one by greedy search, or the `count` most probable classes.
 
         Args:
-            row: ids with end of sequence and language codes, the beginning of an output for a language model, or an
-                array.
-            limit: most ids of an output; None for those of the input and `extra_length`.
-            count: how many classes.
+            row: ids with end of sequence and language codes; for a language model, ids to continue; or an array.
+            limit: most ids of an output; None for the length of the input plus `extra_length`.
+            count: number of classes.
         """
         if not self.config["autoregressive"]:
             return self._answer_at_once(row, count)
@@ -147,7 +145,7 @@ class Model:
     def _search(
         self, row: Sequence[int] | np.ndarray, given: Sequence[int] | np.ndarray, unscored: int, limit: int
     ) -> Output:
-        """Continues ids by greedy search; of those given, the first `unscored` count as certain."""
+        """Continues the ids `given` by greedy search; the first `unscored` of them do not count in the score."""
         pad, end = self.config["pad_id"], self.config["eos_id"]
         begin, ids, total = self._graphs[BEGIN], [pad], 0.0
         state = begin(self._inputs(row), *([np.array(limit, np.int32)] if LENGTH in begin.inputs else []))
@@ -173,7 +171,7 @@ class Model:
         return [(tuple(ids), float(log_probs.max(axis=1)[: len(ids)].sum()))]
 
     def _log_probs_at_once(self, row: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Returns log-probabilities (C,) of classes, or (P, V) of ids, of which padding is never taken."""
+        """Returns log-probabilities of classes, (C,), or of ids, (P, V), with -inf for padding."""
         (logits,) = self._graphs[MODEL](self._inputs(row))
         log_probs = _log_softmax(logits[0])
         if self.config["classes"]:

@@ -15,39 +15,39 @@ from t2t.inference.translator import Translator
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportJob:
-    """What to make, see `t2t.export.formats`."""
+    """An export request, see `t2t.export.formats`."""
 
     folder: Path
     format: str
     n_best: int = 1
-    """Outputs for each input."""
+    """Number of outputs for each input."""
     quantization: str = FLOAT32
     origin: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Describes the run in the report."""
+    """Facts of the run for the report."""
     run: RunDir | None = None
-    """The run, for formats that describe it further."""
+    """The run, for formats that include more facts."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """Inputs to compare an export and its run on."""
+    """Inputs for comparing an export with its run."""
 
     rows: Sequence[Row]
-    """Ids without end of sequence, or arrays of other inputs."""
+    """Ids without end of sequence, or arrays for inputs that are not text."""
     texts: Sequence[str] | None
-    """The same as text; None for arrays."""
+    """The same inputs as text; None for arrays."""
     origin: str = "inputs of the caller"
 
 
 class Export(ABC):
-    """Base class of the formats; the constructor raises UserError if a format cannot hold the model or do the job."""
+    """Base class of the export formats; the constructor raises UserError for a model or job that is not supported."""
 
     def __init__(self, translator: Translator, job: ExportJob):
         self.translator, self.job = translator, job
 
     @abstractmethod
     def write(self, folder: Path) -> None:
-        """Writes its files into a folder; may raise OSError."""
+        """Writes the files of the export into a folder; may raise OSError."""
 
     @abstractmethod
     def verify(self, folder: Path, trial: Trial) -> dict[str, Parity]:
@@ -62,5 +62,5 @@ class Export(ABC):
         """Returns the README of the folder as Markdown without a title; its examples run as shown."""
 
     def front_matter(self) -> str:
-        """Returns what stands before the title of the README, ended by a line; nothing in most formats."""
+        """Returns text to put before the title of the README, ending with a newline; empty in most formats."""
         return ""

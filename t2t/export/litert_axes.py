@@ -1,6 +1,6 @@
-"""Rewrites `x[:, None]` of a SavedModel as operations that the converter to LiteRT knows whatever sizes are unknown.
+"""Rewrites `x[:, None]` in a SavedModel as operations that the LiteRT converter supports for any unknown sizes.
 
-Of a slice with new axes it makes a reshape, which it can only where no more than one size is unknown.
+The converter turns a slice with new axes into a reshape, which only works with at most one unknown size.
 """
 
 from collections.abc import Iterator
@@ -26,8 +26,8 @@ def expand_new_axes(folder: Path) -> None:
 
 
 def _new_axes(node: tf.compat.v1.NodeDef, constants: dict[str, tf.compat.v1.NodeDef]) -> list[int]:
-    """Returns the axes that a slice adds, in the order of adding; none where it does anything else."""
-    # Asking a map of protocol buffers for what it lacks would add it.
+    """Returns the axes that a slice adds, in the order of adding; empty if the slice does anything else."""
+    # Indexing a protobuf map with a missing key would add it.
     named = {name: f"{name}_mask" for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
     masks = {name: node.attr[key].i if key in node.attr else 0 for name, key in named.items()}
     strides = constants.get(node.input[3].partition(":")[0])
@@ -39,12 +39,12 @@ def _new_axes(node: tf.compat.v1.NodeDef, constants: dict[str, tf.compat.v1.Node
         return []
     added = [i for i in range(count) if masks["new_axis"] >> i & 1]
     ellipsis = masks["ellipsis"].bit_length() - 1 if masks["ellipsis"] else count
-    # Axes after an ellipsis are counted from the end, the last one first, so that each is where it is to stay.
+    # Axes after an ellipsis are counted from the end and added last one first, so that later ones do not shift them.
     return [i for i in added if i < ellipsis] + [i - count for i in reversed(added) if i > ellipsis]
 
 
 def _expansions(node: tf.compat.v1.NodeDef, axes: list[int]) -> Iterator[tf.compat.v1.NodeDef]:
-    """Yields the nodes that add axes one after the other; the last one has the name of the slice."""
+    """Yields the nodes that add the axes one by one; the last one takes the name of the slice."""
     given = node.input[0]
     for number, axis in enumerate(axes, start=1):
         constant = tf.compat.v1.NodeDef(name=f"{node.name}/axis_{number}", op="Const")

@@ -1,4 +1,4 @@
-"""A run as a model of LiteRT, formerly TensorFlow Lite, for small devices: one file, each graph a signature of it."""
+"""Exports a run to LiteRT, formerly TensorFlow Lite, for small devices: one file with a signature for each graph."""
 
 import re
 import tempfile
@@ -14,21 +14,21 @@ from t2t.export.litert_axes import expand_new_axes
 from t2t.export.step_graphs import Graph, GraphExport
 
 _LACKING = re.compile(r"^(?:TF Select|Flex|Custom) ops: (.+)$", re.M)
-"""In the converter's message: operations of TensorFlow that the runtime does not have."""
+"""Matches the converter's list of TensorFlow operations that the runtime does not have."""
 
 
 class LiteRtExport(GraphExport):
-    """`model.tflite` of the runtime's own operations alone.
+    """Writes `model.tflite`, which only uses the runtime's built-in operations.
 
-    Rounded weights are the converter's: float16 as they are stored; int8 a scale for each row of a matrix, whose
-    products with inputs, rounded as they come, are of whole numbers.
+    The converter rounds weights: float16 for storage only; int8 with a scale per matrix row, multiplied as integers
+    with inputs that are quantized dynamically.
     """
 
     format, needs, others = "litert", "ai-edge-litert", "saved_model or onnx"
-    grows = False  # its runtime hands out no tensors of size 0, with which a state that grows begins
+    grows = False  # the runtime does not support tensors of size 0, the initial growing state
 
     def convert(self, graphs: Mapping[str, Graph], folder: Path) -> None:
-        """Writes one file of all graphs, which share their weights; see the base class."""
+        """Writes one file with all graphs, which share their weights; see the base class."""
         module = tf.Module()
         module.weights = [variable.value for variable in self._model.variables]
         with tempfile.TemporaryDirectory() as scratch:
@@ -42,7 +42,7 @@ class LiteRtExport(GraphExport):
                 converter.target_spec.supported_types = [tf.float16]
             try:
                 content = converter.convert()
-            except Exception as error:  # whatever the converter says
+            except Exception as error:  # any error of the converter
                 raise self.cannot_hold("the graphs", _reason(error)) from error
         (folder / LITERT_FILE).write_bytes(content)
 

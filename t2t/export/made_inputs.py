@@ -1,4 +1,4 @@
-"""Inputs made at random from what a run directory holds, for exports without any data at hand.
+"""Random inputs made from the vocabularies and shapes of a run, for exports without data.
 
 Legend: H height, W width, C channels, L length.
 """
@@ -20,14 +20,14 @@ from t2t.text.encoder import TextEncoder
 
 SEED = 0
 MOST_PIECES = 24
-"""Pieces of the longest text; longest sequence of vectors or frames."""
+"""Largest number of pieces of a text, or length of a sequence of vectors or frames."""
 
 _ATTEMPTS = 20
-"""Texts drawn for each one wanted: some pieces are white space only."""
+"""Attempts per text, since some pieces are white space only."""
 
 
 def make_inputs(translator: Translator, count: int) -> list[Any]:
-    """Returns random inputs of a run, texts or arrays, the same at each call."""
+    """Returns random inputs for a run, texts or arrays; deterministic."""
     if reads_ids(translator.model):
         most = min(MOST_PIECES, translator.longest_input)
         return make_texts(translator.problem.encoders[INPUTS if translator.has_inputs else TARGETS], count, most)
@@ -57,7 +57,7 @@ def example_text(translator: Translator) -> str:
 
 
 def example_shape(model: SequenceModel) -> list[int]:
-    """Returns the shape of one input that is no text, without the batch; a second of sound."""
+    """Returns the shape of an input that is not text, without the batch axis; for audio, one second."""
     spec = model.spec.inputs
     assert spec is not None, "a model without inputs reads text"
     sizes = inputs_signature(model).shape[1:]
@@ -65,7 +65,7 @@ def example_shape(model: SequenceModel) -> list[int]:
 
 
 def _make_array(spec: FeatureSpec, rng: np.random.Generator) -> np.ndarray:
-    """Returns an image (H, W, C) or clip (L, H, W, C) uint8, up to a second of sound (L,) or vectors (L, C) float32."""
+    """Returns a random image (H, W, C) or clip (L, H, W, C), uint8, or audio (L,) up to a second or vectors (L, C)."""
     if spec.kind == FeatureKind.IMAGE:
         return rng.integers(0, 256, spec.shape, np.uint8)
     if spec.kind == FeatureKind.AUDIO:

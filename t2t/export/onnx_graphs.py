@@ -1,4 +1,4 @@
-"""A run as graphs of ONNX, a file each."""
+"""Exports a run as ONNX graphs, one file each."""
 
 import logging
 from collections.abc import Mapping
@@ -32,8 +32,8 @@ class OnnxExport(GraphExport):
                 converted, _ = tf2onnx.convert.from_function(
                     graph.traced, graph.signature, opset=OPSET, custom_op_handlers=handlers
                 )
-                open_onnx(converted.SerializeToString())  # the converter keeps unknown operations
-            except Exception as error:  # whatever the converter says, or the runtime of what it has left
+                open_onnx(converted.SerializeToString())  # fails on operations that the converter left unconverted
+            except Exception as error:  # any error of the converter or the runtime
                 raise self.cannot_hold(file.name, f"{type(error).__name__}: {one_line(error)}") from error
             file.write_bytes(converted.SerializeToString())
 
@@ -43,7 +43,7 @@ class OnnxExport(GraphExport):
 
 
 def _convert_erfc(graph: Any, node: Any, name: str, _: Any) -> None:
-    """Replaces 1 - erf(x), of which GELU is made and which tf2onnx does not know, by what its name says."""
+    """Converts Erfc, which GELU uses and tf2onnx does not support, to 1 - erf(x)."""
     kind, shape = graph.get_dtype(node.output[0]), graph.get_shape(node.output[0])
     graph.remove_node(node.name)
     one = graph.make_const(f"{name}/one", np.array(1.0, np.float32))

@@ -1,4 +1,4 @@
-"""Proof that an export answers as its run does: the same inputs to both, output against output."""
+"""Verifies that an export gives the same outputs as its run, by comparing them on the same inputs."""
 
 import dataclasses
 import math
@@ -13,22 +13,22 @@ from t2t.specs.constants import TARGETS
 UNCONSTRAINED: dict[str, Any] = {
     "min_output_length": 0, "eos_penalty": 0.0, "no_repeat_ngram_size": 0, "constrain_output": False,
 }  # fmt: skip
-"""Changes of the decode hparams under which anything may be written."""
+"""Changes of the decode hparams that remove all constraints on outputs."""
 
 GREEDY: dict[str, Any] = {"decode_method": "greedy", "alpha": 0.0, **UNCONSTRAINED}
-"""The search that every search has in common, scored by log-probability: as changes of the decode hparams."""
+"""Changes of the decode hparams for greedy search scored by log-probability, which all engines have in common."""
 
 
 class ParityError(T2TError):
-    """An export that does not answer as its run does, and is not kept."""
+    """The outputs of an export differ from its run's; the export is deleted."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """One output of either side. What a format does not give is None and is not compared."""
+    """One output of a run or an export. Values that a format does not provide are None and are not compared."""
 
     ids: tuple[int, ...] | None
-    """End of sequence included."""
+    """Ids, end of sequence included."""
     score: float
     text: str | None = None
     log_prob: float | None = None
@@ -37,24 +37,24 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True)
 class Parity:
-    """How the outputs of an export and of its run compare."""
+    """Result of comparing the outputs of an export with its run's."""
 
     inputs: int
     identical: int | None
-    """Inputs whose outputs are the same to the id and to the letter; None where the outputs are given."""
+    """Number of inputs with identical ids and texts; None if only scores of given outputs are compared."""
     largest_difference: float
-    """Of the scores of identical outputs; infinite if any figure of any output is NaN or infinite."""
+    """Largest difference between scores of identical outputs; infinite if any number is NaN or infinite."""
     promise: Promise | None = None
     first: str = ""
     """Describes the first difference."""
 
     def demand(self, what: str, promise: Promise | None) -> Self:
-        """Returns the comparison with its promise; without one, only finite figures are demanded.
+        """Checks the comparison against a requirement and returns it; without one, numbers must only be finite.
 
         Raises:
-            ParityError: the promise is not kept, or a figure is NaN or infinite; `what` says what was compared.
+            ParityError: the requirement is not met, or a number is NaN or infinite; `what` names the comparison.
         """
-        # Each condition says what must be true, so that NaN, which compares as False, never passes.
+        # Conditions state what must be true, so that NaN, for which every comparison is False, never passes.
         kept = math.isfinite(self.largest_difference)
         if promise:
             kept = kept and self.largest_difference <= promise.score_difference
@@ -71,13 +71,13 @@ class Parity:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns it for a report."""
+        """Returns the comparison as JSON for the report."""
         found = {name: getattr(self, name) for name in ("inputs", "identical", "largest_difference")}
         return found | {"promised": self.promise and dataclasses.asdict(self.promise)}
 
 
 def answers_of_run(translator: Translator, inputs: Sequence[Any], n_best: int = 1, **changes) -> list[list[Answer]]:
-    """Returns a run's answers to texts or arrays, before anything rewrites them; see `Translator.translate`."""
+    """Returns a run's raw outputs for texts or arrays, before any rewriting; see `Translator.translate`."""
     is_text = bool(inputs) and isinstance(inputs[0], str)
     found = (translator.translate if is_text else translator.translate_ids)(inputs, n_best, **changes)
     return [[_answer(translator, hypothesis) for hypothesis in hypotheses] for hypotheses in found]
@@ -92,13 +92,13 @@ def _answer(translator: Translator, hypothesis: Hypothesis) -> Answer:
 
 
 def largest_difference(ours: Answer, theirs: Answer) -> float:
-    """Returns the largest relative difference of the figures that the export gives."""
+    """Returns the largest relative difference among the numbers that the export provides."""
     names = [name for name in ("score", "log_prob", "probability") if getattr(theirs, name) is not None]
     return max(relative_difference(getattr(ours, name), getattr(theirs, name)) for name in names)
 
 
 def difference_per_token(ours: Answer, theirs: Answer) -> float:
-    """Returns the difference of two log-probabilities of one output, in nats per token of it."""
+    """Returns the difference of two log-probabilities of one output, in nats per token."""
     return finite_or_inf(abs(ours.score - theirs.score) / max(1, len(ours.ids or ())))
 
 
@@ -127,7 +127,7 @@ def compare(
 
 
 def compare_per_token(expected: Sequence[Answer], found: Sequence[float]) -> Parity:
-    """Compares log-probabilities of a run's outputs (`expected`) with those that its export gives them."""
+    """Compares log-probabilities of a run's outputs (`expected`) with their log-probabilities under its export."""
     apart = (
         finite_or_inf(abs(ours.score - theirs) / max(1, len(ours.ids or ())))
         for ours, theirs in zip(expected, found, strict=True)

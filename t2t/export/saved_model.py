@@ -1,4 +1,4 @@
-"""A run as a TensorFlow SavedModel: text in and text out for any process that has TensorFlow and tensorflow-text."""
+"""Exports a run as a TensorFlow SavedModel, text in and text out, which only needs TensorFlow and tensorflow-text."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from t2t.specs.features import FeatureKind
 
 
 class SavedModelExport(Export):
-    """Texts to texts, with the search of the library in the graph."""
+    """Exports texts-to-texts graphs that contain the search."""
 
     def __init__(self, translator: Translator, job: ExportJob):
         super().__init__(translator, job)
@@ -78,7 +78,7 @@ TensorFlow Serving takes the folder as it is, as a version below a model's folde
 """
 
     def _example(self) -> str:
-        """Returns arguments of the signature of texts as Python source."""
+        """Returns example arguments of the text signature, as Python source."""
         model = self.translator.model
         if reads_ids(model):
             return f"text=tf.constant([{example_text(self.translator)!r}])"

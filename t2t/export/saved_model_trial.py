@@ -1,4 +1,4 @@
-"""Comparing every signature of a SavedModel with the run that it was made from."""
+"""Compares every signature of a SavedModel with the run that it was made from."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -27,7 +27,7 @@ def prove_signatures(
     """Compares all outputs of the signatures of a SavedModel with the run's; returns the comparisons by name.
 
     Raises:
-        ParityError: the outputs of a signature differ, or nothing here compares it.
+        ParityError: the outputs of a signature differ, or a signature or output has no comparison.
         UserError: no text is short enough to be scored.
     """
     given = trial.rows if trial.texts is None else trial.texts
@@ -61,9 +61,9 @@ def _compare_scored(translator: Translator, signature: Any, trial: Trial) -> Par
 def _answers_of_signature(
     signature: Any, rows: Sequence[Row], given: Sequence[Any], read: Callable[[Any, Any], list[list[Answer]]]
 ) -> list[list[Answer]]:
-    """Returns the answers to each input; inputs of about the same length are batched.
+    """Returns the outputs for each input; inputs of similar length are batched.
 
-    `given` are inputs of the signature, the rows or their texts; `read` calls it on a batch and returns the answers.
+    `given` are the inputs of the signature, rows or their texts; `read` calls it on a batch and returns the outputs.
     """
     answers: list[list[Answer]] = [[] for _ in rows]
     order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
@@ -84,7 +84,7 @@ def _texts(signature: Any, batch: tf.Tensor) -> list[list[Answer]]:
 
 def _text_answers(outputs: Outputs, texts: np.ndarray, row: int) -> Iterator[Answer]:
     for k, score in enumerate(outputs["scores"][row]):
-        if exists(score) or not np.isfinite(score):  # NaN is an answer, and a wrong one
+        if exists(score) or not np.isfinite(score):  # keeps NaN, so that the comparison fails
             probability = float(outputs["probabilities"][row, k]) if "probabilities" in outputs else None
             yield Answer(None, float(score), texts[row, k].decode(), probability=probability)
 
@@ -102,7 +102,7 @@ def _id_answers(outputs: Outputs, row: int) -> Iterator[Answer]:
 
 
 def _call_signature(signature: Any, given: tf.Tensor, compared: set[str]) -> Outputs:
-    """Calls a signature; raises ParityError if it has outputs that are not `compared`."""
+    """Calls a signature; raises ParityError if it has outputs that are not in `compared`."""
     (name,) = signature.structured_input_signature[1]
     outputs = {key: value.numpy() for key, value in signature(**{name: given}).items()}
     if unknown := outputs.keys() - compared:

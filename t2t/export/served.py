@@ -1,4 +1,4 @@
-"""A run as one graph: text in, search, text out.
+"""A run as one graph: text input, search, text output.
 
 Legend: B inputs of a batch, S ids of an input, K hypotheses of each, T ids of an output, C classes.
 """
@@ -28,7 +28,7 @@ TEXT, IDS, SCORE = "serving_default", "ids", "score"
 
 
 class Served:
-    """A model with its vocabularies and search as functions of tensors; `n_best` is K, see `Translator.settings`."""
+    """A model with vocabularies and search as functions of tensors; `n_best` is K, see `Translator.settings`."""
 
     def __init__(self, translator: Translator, n_best: int = 1):
         settings, hparams = translator.settings(n_best)
@@ -89,7 +89,7 @@ class Served:
         return self._as_ids(self._search_batch(inputs))
 
     def _log_probs(self, text):
-        """Returns ln p(text) with end of sequence; fails for a text that is too long."""
+        """Returns ln p(text), end of sequence included; fails for a text that is too long."""
         ids_BT = self._source.encode(cleaned(text))
         longest = tf.reduce_max(tf.concat([ids_BT.row_lengths(), [0]], axis=0))
         message = f"a text has more than {self._longest} ids with end of sequence; cut, it has another probability"
@@ -101,7 +101,7 @@ class Served:
     # === Parts ===
 
     def _rows(self, ids_BS: tf.RaggedTensor) -> tf.Tensor:
-        """Returns inputs cut to the longest length, with what ends them unless they are prefixes, (B, S)."""
+        """Returns inputs cut to the maximum length, with their end ids unless they are prefixes, (B, S)."""
         behind = self._marks.input_end
         ids_BS = ids_BS[:, : self._longest - 1 - len(behind)]
         return self._pad_rows(_joined(ids_BS, (EOS_ID, *behind)) if self._model.spec.inputs else ids_BS)
@@ -119,7 +119,7 @@ class Served:
         return type(result)(*(field[:, : self._n_best] for field in result))
 
     def _trees(self, labels: TreeLabels, text) -> BatchConstraints:
-        """Returns that outputs are trees over the words of texts, as `TreeConstraint.fitted` has it."""
+        """Returns the constraint that outputs are trees over the words of texts, like `TreeConstraint.fitted`."""
         words_B = tf.cast(tf.strings.split(text).row_lengths(), tf.int32)
         words_B = tf.minimum(words_B, self._longest - 1)
         automaton = TreeAutomaton.of_labels(labels, self._model.spec.targets.vocab_size)
@@ -148,7 +148,7 @@ class Served:
 
 
 def _labels_of(constraint: OutputConstraint, problem: str) -> TreeLabels:
-    """Returns the labels of trees; raises UserError for other constraints, which are made by the problem's own code."""
+    """Returns the labels of trees; raises UserError for other constraints, which need the problem's Python code."""
     if not isinstance(constraint, TreeConstraint):
         raise UserError(
             f"a graph of {problem}: its outputs are kept to constraints that only Python can make; train the run with "
@@ -158,7 +158,7 @@ def _labels_of(constraint: OutputConstraint, problem: str) -> TreeLabels:
 
 
 def _joined(*parts: tf.RaggedTensor | tuple[int, ...]) -> tf.RaggedTensor:
-    """Returns rows of ids (B, None) end to end; what is a tuple is part of every row."""
+    """Concatenates ids row by row, (B, None); a tuple is added to every row."""
     (rows,) = (part for part in parts if not isinstance(part, tuple))
     count = rows.nrows(out_type=tf.int32)
     same = [tf.tile(tf.constant([part], tf.int32), [count, 1]) if isinstance(part, tuple) else part for part in parts]

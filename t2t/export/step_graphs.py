@@ -1,4 +1,4 @@
-"""A run as graphs for small runtimes: what is computed once, and one step of decoding; a script next to them searches.
+"""Base class of exports to small runtimes: a graph to start decoding, one for a step, and a script that searches.
 
 Legend: N rows decoded together, V vocabulary.
 """
@@ -44,11 +44,11 @@ SCRIPT = "translate.py"
 
 
 class Graph:
-    """What is converted.
+    """A function to convert to a graph.
 
     Args:
-        signature: of its inputs, each with a name.
-        function: of tensors; returns a list of them.
+        signature: specifications of the inputs, each with a name.
+        function: takes tensors; returns a list of tensors.
     """
 
     def __init__(self, signature: Sequence[tf.TensorSpec], function: Callable):
@@ -60,22 +60,22 @@ class Graph:
         self.concrete = self.traced.get_concrete_function()
 
     def names(self) -> dict[str, list[str]]:
-        """Returns the names of its inputs and outputs in their order."""
+        """Returns the names of the inputs and outputs, in order."""
         outputs = sorted(self.concrete.structured_outputs)
         return {"inputs": [spec.name for spec in self.signature], "outputs": outputs}
 
 
 class GraphExport(Export):
-    """`begin` and `step` of a model that writes one id after the other, `model` of one that does not."""
+    """Exports graphs `begin` and `step` of an autoregressive model, or `model` of any other."""
 
     format: ClassVar[str]
-    """Its name, which is also that of its runtime in the script."""
+    """Name of the format, and of its runtime in the script."""
     needs: ClassVar[str]
     """The package of the runtime."""
     grows: ClassVar[bool]
-    """Whether the state grows at each step, which computes less; else it has room for `length` ids from the start."""
+    """Whether the state grows at each step, which is faster; else it is allocated for `length` ids at the start."""
     others: ClassVar[str]
-    """Formats that hold what it cannot."""
+    """Formats to suggest for models that this one does not support."""
 
     def __init__(self, translator: Translator, job: ExportJob):
         super().__init__(translator, job)
@@ -94,10 +94,10 @@ class GraphExport(Export):
 
     @abstractmethod
     def describe_files(self) -> str:
-        """Describes the files of the graphs for the README, as the beginning of a sentence that ends with its names."""
+        """Returns the start of a README sentence about the graph files; their names follow."""
 
     def cannot_hold(self, what: str, reason: str) -> UserError:
-        """Returns the error that refuses a model."""
+        """Returns the error for a model that cannot be converted."""
         return UserError(
             f"--format={self.format}: the converter does not manage {what} of {type(self._model).__name__}: "
             f"{reason[:300]}; use {self.others}"
@@ -154,16 +154,16 @@ class GraphExport(Export):
         return {BEGIN: begin, STEP: Graph([*numbers, *leaves], step)}
 
     def _start_decode(self, inputs: tf.Tensor, length: tf.Tensor | None = None) -> tuple:
-        """Returns the encoded inputs and the initial decoding state; with a length it stays as large as it is."""
+        """Returns the encoded inputs and the initial decoding state; with a `length`, the state has a fixed size."""
         encoded = self._model.encode({INPUTS: inputs}) if self._model.spec.inputs else None
         return () if encoded is None else encoded, self._model.init_cache(encoded, tf.shape(inputs)[0], length)
 
     # === Comparison ===
 
     def verify(self, folder: Path, trial: Trial) -> dict[str, Parity]:
-        """Compares the outputs of greedy search, or the answers of a model that is not autoregressive.
+        """Compares the outputs of greedy search, or of a model that is not autoregressive.
 
-        For rounded weights also the log-probabilities of the run's outputs.
+        For rounded weights, also compares the log-probabilities of the run's outputs.
         """
         if self._model.autoregressive:
             what, expected = "greedy search", answers_of_run(self.translator, trial.rows, **GREEDY)
@@ -181,7 +181,7 @@ class GraphExport(Export):
     def _answers(
         self, folder: Path, rows: Sequence[Row], outputs: Sequence[Sequence[int]]
     ) -> tuple[list[list[Answer]], list[float]]:
-        """Returns the answers of the graphs, and log-probabilities of outputs, as the script next to them gives them.
+        """Returns the outputs of the graphs, and the log-probabilities of `outputs`, computed by the exported script.
 
         Raises:
             ParityError: a graph fails.
@@ -193,7 +193,7 @@ class GraphExport(Export):
             answers = [model.answer(row, max(size_of(row) + extra_length, 1), self.job.n_best) for row in rows]
             is_exact = self.job.quantization == FLOAT32
             scores = [] if is_exact else [model.score(row, ids) for row, ids in zip(rows, outputs, strict=True)]
-        except Exception as error:  # of any class of the runtime
+        except Exception as error:  # the runtime raises many classes
             said = f"{type(error).__name__}: {one_line(error)[:300]}"
             raise ParityError(f"it fails where the run answers ({said}); the export is not kept") from error
         return [[Answer(ids, log_prob) for ids, log_prob in found] for found in answers], scores

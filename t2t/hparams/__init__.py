@@ -1,1 +1,1 @@
-"""What can be tuned: typed sections, Tensor2Tensor's override grammar, and one file of named sets a model family."""
+"""Hyperparameters: typed fields in sections, Tensor2Tensor's override syntax, and named sets by model family."""

@@ -1,9 +1,9 @@
-"""A set of hparams: one dataclass, which inherits the fields of its sections; a model family adds its own.
+"""A set of hparams: a dataclass that inherits the fields of all sections; model families add their own.
 
 hparams = TransformerHParams(hidden_size=512, batch_size=4096)
 hparams.hidden_size = 1024            # while it is being built
 smaller = hparams.replace(num_heads=4)
-smaller.freeze()                      # the composition root does this; from here on it is read only
+smaller.freeze()                      # done when a run is resolved; from here on it is read-only
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from t2t.hparams.groups import (
 from t2t.hparams.override import parse_overrides
 
 _MODEL = "model"
-"""Section of all fields that are in none of those below."""
+"""Section of all fields that are in none of the sections below."""
 _SECTIONS = {
     "objective": ObjectiveHParams, "schedule": ScheduleHParams, "optimization": OptimizerHParams,
     "batch": BatchHParams, "mixture": MixtureHParams, "train": TrainHParams, "decode": DecodeHParams,
@@ -37,9 +37,9 @@ _SECTION_OF = {field.name: key for key, section in _SECTIONS.items() for field i
 
 
 class _Making(type):
-    """How sets are made: a misspelt field is answered with the nearest."""
+    """Metaclass whose constructor call suggests the nearest name for a misspelt field."""
 
-    if not TYPE_CHECKING:  # who checks types sees the constructor of the dataclass
+    if not TYPE_CHECKING:  # type checkers see the dataclass constructor
 
         def __call__(cls, made=None, /, **values):
             if made is not None:
@@ -58,7 +58,7 @@ class HParams(
     DecodeHParams,
     metaclass=_Making,
 ):  # fmt: skip
-    """What every run has; the base of a model family's, a keyword-only dataclass that adds fields made by `param`."""
+    """Hparams of every run; base class of the model families, keyword-only dataclasses that add fields with `param`."""
 
     _frozen = False
 
@@ -86,22 +86,22 @@ class HParams(
 
     @property
     def model(self) -> Self:
-        """Itself: deprecated, models take the whole set."""
+        """The set itself; deprecated, since models take the whole set."""
         warnings.warn("hparams.model: give models the set itself", DeprecationWarning, stacklevel=2)
         return self
 
     def replace(self, **values: Any) -> Self:
-        """Returns a copy, not frozen, with some values changed."""
+        """Returns an unfrozen copy with some values changed."""
         changed = dataclasses.replace(self)
         for name, value in values.items():
             setattr(changed, name, value)
         return changed
 
     def override(self, text: str) -> Self:
-        """Returns a copy changed as `--hparams` says, e.g. `num_heads=4,batch_size=1024`.
+        """Returns a copy changed by a text in the syntax of `--hparams`, e.g. `num_heads=4,batch_size=1024`.
 
-        Where that leaves a value of the set that nothing reads any more, e.g. `beam_size` after `decode_method=greedy`,
-        the value goes back to its default.
+        Values of the set that are no longer used after the change, e.g. `beam_size` after `decode_method=greedy`, are
+        reset to their defaults.
         """
         fields = _fields(type(self))
         found = parse_overrides(text, {name: field.default for name, field in fields.items()}, dict(self.items()))
@@ -113,10 +113,10 @@ class HParams(
         return changed
 
     def freeze(self) -> Self:
-        """Validates everything, refuses changes from here on, and returns itself.
+        """Validates all values, makes the set read-only, and returns it.
 
         Raises:
-            UserError: values out of bounds, values that do not fit together, values that nothing reads; all at once.
+            UserError: values out of bounds, inconsistent values, values without effect; one message for all of them.
         """
         wrong = [text for text in map(self._complaint, _fields(type(self))) if text] + self.complaints()
         if wrong:
@@ -129,20 +129,20 @@ class HParams(
         return ((name, getattr(self, name)) for name in _fields(type(self)))
 
     def field_of(self, name: str) -> dataclasses.Field[Any]:
-        """Returns the field of a name, as `param` has made it."""
+        """Returns the dataclass field with a name; its metadata is set by `param`."""
         return _field(type(self), name)
 
     def document(self, name: str) -> str:
-        """Returns the one line that says what a field means."""
+        """Returns the one-line description of a field."""
         return str(self.field_of(name).metadata["doc"])
 
     def difference(self, other: "HParams") -> dict[str, tuple[Any, Any]]:
-        """Returns name -> (other's value, own value) where they differ."""
+        """Returns name -> (other's value, own value) of the fields that differ."""
         theirs = dict(other.items())
         return {name: (theirs.get(name), value) for name, value in self.items() if theirs.get(name) != value}
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Returns section -> field -> value, plain JSON except for tuples; a family's fields are in `model`."""
+        """Returns section -> field -> value, plain JSON except for tuples; fields of a model family are in `model`."""
         found: dict[str, dict[str, Any]] = {key: {} for key in (_MODEL, *_SECTIONS)}
         for name, value in self.items():
             found[_SECTION_OF.get(name, _MODEL)][name] = value
@@ -150,10 +150,10 @@ class HParams(
 
     @classmethod
     def from_dict(cls, data: dict[str, dict[str, Any]]) -> Self:
-        """Reads what `to_dict` wrote; a field that did not exist then has its default.
+        """Builds a set from the result of `to_dict`; missing fields have their defaults.
 
         Raises:
-            UnknownNameError: the data holds a field that this version does not know.
+            UnknownNameError: the data has a field that this version does not know.
         """
         return cls(**{name: value for values in data.values() for name, value in values.items()})
 
@@ -169,11 +169,11 @@ class HParams(
 
 
 ModelHParams = HParams
-"""The name under which a family derives from it in plug-ins of version 0.1."""
+"""Old name of the base class, for plug-ins of version 0.1."""
 
 
 class UnknownHParamError(UnknownNameError, AttributeError):
-    """No field of that name; also an AttributeError, as Python's own where a name is read."""
+    """No field of that name; also an AttributeError, as Python raises for unknown attributes."""
 
 
 @functools.cache

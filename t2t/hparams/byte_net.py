@@ -15,13 +15,13 @@ from t2t.registry import register_hparams
 
 @dataclass(kw_only=True)
 class UnfoldingHParams(HParams):
-    """How many positions a source is given for its target to unfold over."""
+    """Length a n + b over which the target is unfolded, n being the length of the source."""
 
     unfolding_factor: float = param(
-        1.2, "The source is given a times its length and b more for the target to unfold over: a.", minimum=1.0
+        1.2, "Factor a of the unfolded length a n + b, n being the length of the source.", minimum=1.0
     )
     unfolding_offset: int = param(
-        0, "The source is given a times its length and b more for the target to unfold over: b.", minimum=0
+        0, "Offset b of the unfolded length a n + b, n being the length of the source.", minimum=0
     )
 
 
@@ -30,15 +30,15 @@ class DilatedHParams(UnfoldingHParams):
     """Stacks of num_hidden_layers blocks of dilated convolutions."""
 
     block: str = param(
-        "relu", "Residual block: relu or multiplicative, the paper's, each with one of the dilations in turn; cascade, "
-        "Tensor2Tensor's, with all of them.", choices=("relu", "multiplicative", "cascade"),
+        "relu", "Residual block: relu or multiplicative, the paper's, each block with the next of the dilations; "
+        "cascade, Tensor2Tensor's, each block with all of them.", choices=("relu", "multiplicative", "cascade"),
     )  # fmt: skip
-    kernel_size: int = param(3, "Positions that a window holds.", minimum=2)
-    dilations: tuple[int, ...] = param((1, 2, 4, 8, 16), "Distances between the positions of windows, in turn.")
-    dropout: float = training_fraction(0.0, "Dropout on what blocks add, a fraction.")
+    kernel_size: int = param(3, "Kernel size of the convolutions, in positions.", minimum=2)
+    dilations: tuple[int, ...] = param((1, 2, 4, 8, 16), "Dilations of successive blocks, repeated in turn.")
+    dropout: float = training_fraction(0.0, "Dropout rate on the residual branch of each block, a fraction.")
 
     def complaints(self) -> list[str]:
-        """Inner channels are half of all; there is a dilation, and none below 1."""
+        """Checks that hidden_size is even, since inner channels are half of it, and that dilations are at least 1."""
         found = []
         if self.block != "cascade" and self.hidden_size % 2:
             found.append(f"hparam hidden_size={self.hidden_size} is odd; block={self.block} has half inside")
@@ -49,9 +49,9 @@ class DilatedHParams(UnfoldingHParams):
 
 @dataclass(kw_only=True)
 class ByteNetHParams(DilatedHParams):
-    """Two such stacks, the decoder's on top of the encoder's, or the decoder's alone."""
+    """Two stacks of dilated convolutions, the decoder on top of the encoder, or only the decoder."""
 
-    output_dropout: float = training_fraction(0.0, "Dropout on what the output layer reads, a fraction.")
+    output_dropout: float = training_fraction(0.0, "Dropout rate on the input of the output layer, a fraction.")
 
 
 @register_hparams

@@ -14,25 +14,25 @@ from t2t.registry import register_hparams
 
 @dataclass(kw_only=True)
 class ConvS2sHParams(HParams):
-    """Two stacks of gated convolutions of the same layers."""
+    """Encoder and decoder stacks of gated convolutions with the same layers."""
 
     layer_channels: tuple[int, ...] = param(
-        (0,), "Channels of each layer from the first on, the last number again for all that follow; 0 = hidden_size."
+        (0,), "Channels of each layer, from the first; the last number applies to all further layers; 0 = hidden_size."
     )
     kernel_sizes: tuple[int, ...] = param(
-        (3,), "Positions that each layer's windows hold, odd, the last number again for all that follow."
+        (3,), "Kernel size of each layer, in positions, odd; the last number applies to all further layers."
     )
     dropout: float = training_fraction(
-        0.2, "Dropout on embeddings, on what convolutions read and on the decoder's output, a fraction."
+        0.2, "Dropout rate on embeddings, inputs of convolutions and the decoder's output, a fraction."
     )
 
     def layers(self) -> list[tuple[int, int]]:
-        """Returns (channels, positions of a window) of each layer."""
+        """Returns (channels, kernel size) of each layer."""
         depth = range(self.num_hidden_layers)
         return [(_item(self.layer_channels, i) or self.hidden_size, _item(self.kernel_sizes, i)) for i in depth]
 
     def complaints(self) -> list[str]:
-        """Windows have a middle; lists say something, and nothing of layers that there are not."""
+        """Checks that kernel sizes are odd, and that lists have between 1 and num_hidden_layers numbers."""
         found = []
         for name, values in (("layer_channels", self.layer_channels), ("kernel_sizes", self.kernel_sizes)):
             if not 1 <= len(values) <= self.num_hidden_layers:

@@ -14,9 +14,9 @@ from t2t.registry import register_hparams
 
 @dataclass(kw_only=True)
 class DeepAttHParams(RecurrentHParams):
-    """Two columns of num_hidden_layers that read, one stack that writes."""
+    """An encoder of two columns of num_hidden_layers each, and a decoder stack."""
 
-    num_decoder_layers: int = param(7, "Layers of the decoder; num_hidden_layers are those of each column.", minimum=1)
+    num_decoder_layers: int = param(7, "Number of decoder layers; encoder columns have num_hidden_layers.", minimum=1)
 
 
 @register_hparams

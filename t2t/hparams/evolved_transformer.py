@@ -11,25 +11,25 @@ from t2t.hparams.transformer import TransformerHParams, transformer_base_v3, tra
 from t2t.registry import register_hparams
 
 MOST_WIDE_HEADS = 16
-"""Heads of the decoder's first self-attention, which has twice those of the others, at most, unless they have more."""
+"""The decoder's first self-attention has twice num_heads heads, but at most this many, and at least num_heads."""
 
 
 @dataclass(kw_only=True)
 class EvolvedTransformerHParams(TransformerHParams):
-    """Sizes are the Transformer's: filter_size also that of the encoder's left branch."""
+    """Hparams of the Evolved Transformer; filter_size is also the width of the encoder's left branch."""
 
     decoder_activation: str = param(
-        "silu", "Non-linearity of the decoder's feed-forward sub-layer (silu is the paper's Swish); activation is the "
-        "encoder's.", choices=("relu", "gelu", "silu"),
+        "silu", "Non-linearity of the decoder's feed-forward sub-layer (silu is the paper's Swish); the encoder's is "
+        "activation.", choices=("relu", "gelu", "silu"),
     )  # fmt: skip
 
     @property
     def wide_heads(self) -> int:
-        """Heads of the self-attention parallel to attention to the source."""
+        """Number of heads of the decoder's first self-attention, which is parallel to attention to the source."""
         return max(self.num_heads, min(2 * self.num_heads, MOST_WIDE_HEADS))
 
     def complaints(self) -> list[str]:
-        """More heads divide the channels, too; the decoder has self-attention; branches have half of the channels."""
+        """Checks heads, decoder_layer, positions and filter_size, in addition to the Transformer's checks."""
         found = super().complaints()
         for what, channels in (("keys", self.key_channels), ("values", self.value_channels)):
             if channels % self.wide_heads:

@@ -1,10 +1,10 @@
-"""What hparams of mixtures of experts have to fulfil, whatever the model."""
+"""Check of the hparams of mixtures of experts, shared by all models that have them."""
 
 from typing import Any
 
 
 def expert_complaints(hparams: Any) -> list[str]:
-    """Returns what is wrong with a number of chosen experts: some expert must be left out."""
+    """Returns an error text unless `experts_per_token` is smaller than `num_experts`."""
     if hparams.experts_per_token < hparams.num_experts:
         return []
     return [

@@ -1,4 +1,4 @@
-"""One tunable value: its type, its bounds, what it means and when it is read."""
+"""Fields of hparams and settings: type, bounds, description and condition of use."""
 
 import dataclasses
 import math
@@ -8,12 +8,12 @@ from typing import Any
 from t2t.errors import UserError
 
 LARGEST = 2**31 - 1
-"""No number of anything is larger: tensors count in 32 bits."""
+"""Upper bound of all integers without their own: sizes of tensors have 32 bits."""
 
 
 @dataclasses.dataclass(frozen=True)
 class UsedWhen:
-    """A field is read only while another field has one of some values."""
+    """Condition of a field that is only read while another field has one of some values."""
 
     field: str
     values: tuple[Any, ...]
@@ -36,9 +36,9 @@ def param(
     used_when: UsedWhen | None = None,
     only_trains: bool = False,
 ) -> Any:
-    """Declares a dataclass field with its documentation (one line, unit included), bounds and condition of use.
+    """Declares a dataclass field with its one-line description (unit included), bounds and condition of use.
 
-    One of a model that `only_trains` changes how it learns, not what it answers once it has learnt.
+    A model's field with `only_trains` affects training, but not the outputs of a trained model.
     """
     metadata = {
         "doc": doc, "minimum": minimum, "maximum": maximum, "choices": choices, "used_when": used_when,
@@ -48,7 +48,7 @@ def param(
 
 
 def training_fraction(default: float, doc: str) -> Any:
-    """Declares a fraction below 1 that changes only how a model learns, such as a rate of dropout; see `param`."""
+    """Declares a fraction below 1 that only affects training, such as a dropout rate; see `param`."""
     return param(default, doc, minimum=0.0, maximum=0.99, only_trains=True)
 
 
@@ -56,7 +56,7 @@ def coerce(field: dataclasses.Field[Any], value: Any, what: str = "hparam") -> A
     """Returns `value` with the type of the field's default; an int may stand for a float, a list for a tuple.
 
     Raises:
-        UserError: the value has another type; `what` says what the field is, e.g. `setting`.
+        UserError: the value has another type; the message calls the field `what`, e.g. `setting`.
     """
     kind = type(field.default)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
@@ -69,7 +69,7 @@ def coerce(field: dataclasses.Field[Any], value: Any, what: str = "hparam") -> A
 
 
 def complaint(field: dataclasses.Field[Any], value: Any, what: str = "hparam") -> str:
-    """Returns what is wrong with a value of the right type, or an empty string; `what` as in `coerce`."""
+    """Returns an error text for an invalid value of the right type, or an empty string; `what` as in `coerce`."""
     rules = field.metadata
     asked = f"{what} {field.name}={value!r}: "
     if rules["choices"] is not None and value not in rules["choices"]:
@@ -86,10 +86,10 @@ def complaint(field: dataclasses.Field[Any], value: Any, what: str = "hparam") -
 
 
 def check_values(instance: Any, what: str) -> None:
-    """Gives the values of a dataclass whose fields `param` has made their types, frozen or not, and checks them.
+    """Coerces the values of a dataclass with `param` fields to their types, even if it is frozen, and checks them.
 
     Raises:
-        UserError: a value of another type or out of bounds; `what` is what the fields are, e.g. `setting`.
+        UserError: a value of another type or out of bounds; messages call the fields `what`, e.g. `setting`.
     """
     wrong = []
     for field in dataclasses.fields(instance):

@@ -13,10 +13,10 @@ from t2t.registry import register_hparams
 
 @dataclass(kw_only=True)
 class GnmtHParams(RecurrentHParams):
-    """Two stacks of as many layers, the bottom one of the encoder in both directions."""
+    """Encoder and decoder of num_hidden_layers each; the bottom encoder layer is bidirectional."""
 
     def complaints(self) -> list[str]:
-        """The layer above joins the two directions."""
+        """Checks that there are two or more layers, since the second one joins the two directions."""
         if self.num_hidden_layers < 2:
             return [
                 f"hparam num_hidden_layers={self.num_hidden_layers}: the encoder of GNMT has one layer in both "
@@ -28,7 +28,7 @@ class GnmtHParams(RecurrentHParams):
 @register_hparams
 def gnmt_8_layers() -> GnmtHParams:
     """The paper's sizes: 8+8 layers of 1,024 units, dropout 0.2 as for English-French; Adam alone."""
-    # The paper goes on with plain gradient descent after 60,000 updates of Adam. The two languages share no table.
+    # The paper continues with plain gradient descent after 60,000 updates of Adam. The languages share no table.
     return GnmtHParams(
         hidden_size=1024,
         num_hidden_layers=8,

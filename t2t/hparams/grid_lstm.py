@@ -15,9 +15,9 @@ from t2t.registry import register_hparams
 
 @dataclass(kw_only=True)
 class GridLstmHParams(HParams):
-    """num_hidden_layers grids of cells over source and target, which read the source forwards and backwards in turn."""
+    """num_hidden_layers grids over source and target, which alternately read the source forwards and backwards."""
 
-    dropout: float = training_fraction(0.5, "Dropout on words and on what every grid gives, a fraction.")
+    dropout: float = training_fraction(0.5, "Dropout rate on embeddings and on the output of each grid, a fraction.")
 
 
 @register_hparams
@@ -36,7 +36,7 @@ def grid_lstm() -> GridLstmHParams:
 @register_hparams
 def grid_lstm_multi30k_tiny() -> GridLstmHParams:
     """For Multi30k, as large as transformer_multi30k_tiny: two grids of 128 units, dropout 0.3."""
-    # Small steps, since a pair of positions takes as much memory as a position of other models.
+    # Small steps, since each pair of positions takes as much memory as one position of other models.
     return for_multi30k(for_recurrent(GridLstmHParams(hidden_size=128, num_hidden_layers=2))).replace(
         batch_size=490, dropout=0.3, learning_rate=0.003, learning_rate_warmup_steps=500
     )

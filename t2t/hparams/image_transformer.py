@@ -15,27 +15,27 @@ _1D, _2D = (UsedWhen("dec_attention_type", (kind,)) for kind in ("local_1d", "lo
 
 @dataclass(kw_only=True)
 class ImageTransformerHParams(TransformerHParams):
-    """The size of images, and which part of them a position sees."""
+    """The size of images, and the neighbourhood of self-attention."""
 
-    img_len: int = param(32, "Columns of an image, in pixels.", minimum=1)
-    num_channels: int = param(3, "Intensities of a pixel.", minimum=1)
+    img_len: int = param(32, "Width of an image, in pixels.", minimum=1)
+    num_channels: int = param(3, "Number of channels of a pixel.", minimum=1)
     dec_attention_type: str = param(
-        "local_1d", "Which earlier positions are seen: those of a block of the sequence and of the block before it "
-        "(local_1d); those of a rectangle of the image and of the pixels above and beside it (local_2d); all (full).",
+        "local_1d", "Earlier positions that are attended to. local_1d: those in the same and the previous block of the "
+        "sequence; local_2d: those in the same rectangle of the image, and pixels above and beside it; full: all.",
         choices=("local_1d", "local_2d", "full"),
     )  # fmt: skip
-    block_length: int = param(256, "Positions of a block of the sequence.", minimum=1, used_when=_1D)
-    query_rows: int = param(8, "Rows of a rectangle.", minimum=1, used_when=_2D)
-    query_columns: int = param(8, "Columns of a rectangle, in pixels.", minimum=1, used_when=_2D)
-    memory_rows: int = param(8, "Rows above a rectangle that are seen, at most query_rows.", minimum=0, used_when=_2D)
+    block_length: int = param(256, "Length of a block of the sequence, in positions.", minimum=1, used_when=_1D)
+    query_rows: int = param(8, "Height of a rectangle, in pixels.", minimum=1, used_when=_2D)
+    query_columns: int = param(8, "Width of a rectangle, in pixels.", minimum=1, used_when=_2D)
+    memory_rows: int = param(8, "Visible rows above a rectangle, at most query_rows.", minimum=0, used_when=_2D)
     memory_columns: int = param(
-        8, "Columns on either side of a rectangle that are seen, in pixels, at most query_columns.", minimum=0,
+        8, "Visible columns on each side of a rectangle, in pixels, at most query_columns.", minimum=0,
         used_when=_2D,
     )  # fmt: skip
 
     @property
     def row_positions(self) -> int:
-        """Positions of a row of an image."""
+        """Number of positions of a row of an image, one per pixel and channel."""
         return self.img_len * self.num_channels
 
     @property
@@ -49,7 +49,7 @@ class ImageTransformerHParams(TransformerHParams):
         return None
 
     def complaints(self) -> list[str]:
-        """What is around a rectangle is within its neighbours; positions are of rows and columns."""
+        """Checks the sizes around a rectangle, and the options that images do not support."""
         found = super().complaints()
         if self.dec_attention_type == "local_2d":
             found += [
@@ -86,7 +86,7 @@ class ImageTransformerHParams(TransformerHParams):
 @register_hparams(aliases=["image_transformer_base"])
 def imagetransformer_base() -> ImageTransformerHParams:
     """12 layers, d 512, 8 heads, blocks of 256 positions: for images of 32 x 32 in colour, with classes or without."""
-    # An update has 16 images; Tensor2Tensor's has 4 on each device, of which it does not say the number.
+    # An update has 16 images; Tensor2Tensor's has 4 per device, for an unstated number of devices.
     hparams = ImageTransformerHParams(
         num_hidden_layers=12, filter_size=512, layer_prepostprocess_dropout=0.0, learning_rate=noam_rate(0.1)
     )

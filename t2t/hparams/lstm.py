@@ -13,26 +13,27 @@ from t2t.registry import register_hparams
 
 @dataclass(kw_only=True)
 class RecurrentHParams(HParams):
-    """What recurrent models have in common."""
+    """Hparams shared by the recurrent models."""
 
     cell: str = param(
-        "lstm", "What each layer repeats: long short-term memory, or gated units (Cho et al. 2014), which have fewer "
-        "weights.", choices=("lstm", "gru"),
+        "lstm", "Recurrent cell: lstm, long short-term memory, or gru, gated recurrent units (Cho et al. 2014) with "
+        "fewer weights.", choices=("lstm", "gru"),
     )  # fmt: skip
-    dropout: float = training_fraction(0.2, "Dropout on the inputs of every layer and on the last output, a fraction.")
+    dropout: float = training_fraction(0.2, "Dropout rate on inputs of layers and on the last output, a fraction.")
 
 
 @dataclass(kw_only=True)
 class DirectedHParams(RecurrentHParams):
-    """An encoder of equal layers, which begin the decoder's where they end."""
+    """An encoder whose final states are the initial states of the decoder's layers."""
 
     encoder_direction: str = param(
-        "reversed", "How the source is read: from its last word to its first, forward, or both, half the units each.",
+        "reversed", "Direction in which the source is read: reversed (from the last word), forward, or both with half "
+        "the units each.",
         choices=("reversed", "forward", "bidirectional"),
     )  # fmt: skip
 
     def complaints(self) -> list[str]:
-        """Two directions share the units."""
+        """Checks that hidden_size is even for a bidirectional encoder, which has half of it in each direction."""
         if self.encoder_direction == "bidirectional" and self.hidden_size % 2:
             return [f"hparam hidden_size={self.hidden_size} is odd; a bidirectional encoder has half in each direction"]
         return []
@@ -40,34 +41,35 @@ class DirectedHParams(RecurrentHParams):
 
 @dataclass(kw_only=True)
 class MultiTaskHParams(DirectedHParams):
-    """An encoder that the problems of a mixture share, and one decoder, or one for each."""
+    """An encoder shared by the problems of a mixture, and one decoder for all or one for each."""
 
     shared_decoder: bool = param(
-        True, "Whether the problems of a mixture share the decoder, too; false: each has its own (Luong et al. 2016, "
+        True, "Whether the problems of a mixture also share the decoder; false: each has its own (Luong et al. 2016, "
         "arXiv:1511.06114)."
     )  # fmt: skip
 
 
 @dataclass(kw_only=True)
 class LstmHParams(MultiTaskHParams):
-    """An encoder and a decoder that begins where it ended."""
+    """An encoder, and a decoder that starts from its final states."""
 
 
 @dataclass(kw_only=True)
 class LstmAttentionHParams(MultiTaskHParams):
-    """A decoder that also looks at the encoder's output."""
+    """A decoder with attention to the encoder's output."""
 
     attention_mechanism: str = param(
-        "bahdanau", "Bahdanau: additive scores, before the step; Luong: multiplicative, after it, output fed back.",
+        "bahdanau", "Attention. bahdanau: additive, before the recurrent step; luong: multiplicative, after it, with "
+        "input feeding.",
         choices=("bahdanau", "luong"),
     )  # fmt: skip
 
 
 def for_recurrent(hparams: Set) -> Set:
     """Returns the set with the batches, optimizer and learning rate of the recurrent models."""
-    # Tensor2Tensor's rate comes to 0.0002 throughout, after 100 updates, with betas 0.85 and 0.997 and epsilon 1e-6.
-    # This is a larger one that falls, under Adam's usual constants. Gradients of recurrent networks explode now and
-    # then, so their norm is bounded (Pascanu et al. 2013, section 3.2): by 1, where Tensor2Tensor has 2.
+    # Tensor2Tensor's rate is 0.0002 throughout, after 100 updates, with betas 0.85 and 0.997 and epsilon 1e-6. Ours is
+    # larger and decays, with Adam's usual constants. Gradients of recurrent networks occasionally explode, so their
+    # norm is clipped (Pascanu et al. 2013, section 3.2): to 1, where Tensor2Tensor has 2.
     return hparams.replace(
         batch_size=1024,
         optimizer_adam_beta2=0.999,

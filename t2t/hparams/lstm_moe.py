@@ -15,29 +15,30 @@ from t2t.registry import register_hparams
 
 @dataclass(kw_only=True)
 class LstmMoeHParams(RecurrentHParams):
-    """An encoder of num_hidden_layers, a decoder of one fewer, and a mixture of experts in each."""
+    """An encoder of num_hidden_layers, a decoder with one layer fewer, and a mixture of experts in each."""
 
     cell_units: int = param(
-        0, "Units of each LSTM, whose hidden state is projected to hidden_size numbers (Sak et al. 2014); 0 = "
-        "hidden_size units, and no projection.", minimum=0,
+        0, "Units of each LSTM, whose hidden state is projected to hidden_size channels (Sak et al. 2014); 0 = "
+        "hidden_size units without projection.", minimum=0,
     )  # fmt: skip
-    num_experts: int = param(8, "Experts of each of the two mixtures, of all groups together.", minimum=2)
+    num_experts: int = param(8, "Number of experts of each of the two mixtures, over all groups.", minimum=2)
     experts_per_token: int = param(
-        2, "Experts k that each position uses, fewer than there are; with groups k of them, and k experts in each.",
+        2, "Number k of experts that each position uses, less than num_experts; with groups, k groups and k experts in "
+        "each.",
         minimum=1,
     )  # fmt: skip
     expert_groups: int = param(
-        0, "Groups of a mixture in two levels, which a gate of their own chooses (appendix B); 0 = one level.",
+        0, "Number of groups of a two-level mixture, chosen by a separate gate (appendix B); 0 = one level.",
         minimum=0,
     )  # fmt: skip
     expert_balance: float = param(
-        0.01, "Weight of the two costs of uneven use, in nats a target (equations 7 and 11).", minimum=0.0,
+        0.01, "Weight of the two load-balancing losses, in nats per target (equations 7 and 11).", minimum=0.0,
         only_trains=True,
     )  # fmt: skip
     filter_size: int = param(2048, "Inner width of an expert, in channels.", minimum=1)
 
     def complaints(self) -> list[str]:
-        """Experts are between two layers, projections are an LSTM's, and some group and some expert is left out."""
+        """Checks for two or more encoder layers, no projection of GRUs, and more groups and experts than are used."""
         found = expert_complaints(self)
         if self.num_hidden_layers < 2:
             found.append(
@@ -70,7 +71,7 @@ def lstm_moe_32() -> LstmMoeHParams:
         batch_size=4096,
         learning_rate=0.001,
         learning_rate_warmup_steps=10_000,
-        alpha=0.2,  # search as of GNMT
+        alpha=0.2,  # search as in GNMT
         coverage_penalty=0.2,
     )
 

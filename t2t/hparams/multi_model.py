@@ -16,23 +16,23 @@ from t2t.registry import register_hparams
 
 @dataclass(kw_only=True)
 class MultiModelHParams(HParams):
-    """An encoder of num_hidden_layers blocks and a decoder of others, each with a mixture of experts in its middle."""
+    """An encoder of num_hidden_layers blocks, and a decoder; each has a mixture of experts in its middle."""
 
-    num_decoder_layers: int = param(4, "Blocks of convolutions and attention in the decoder.", minimum=1)
-    kernel_sizes: tuple[int, ...] = param((3, 3, 15, 15), "Positions that the windows of a block's four steps hold.")
-    dilations: tuple[int, ...] = param((1, 1, 1, 8), "Distances between the positions of the four windows.")
-    dropout: float = training_fraction(0.4, "Dropout at the end of every block, a fraction.")
+    num_decoder_layers: int = param(4, "Number of decoder blocks, of convolutions and attention.", minimum=1)
+    kernel_sizes: tuple[int, ...] = param((3, 3, 15, 15), "Kernel sizes of the four steps of a block, in positions.")
+    dilations: tuple[int, ...] = param((1, 1, 1, 8), "Dilations of the four steps of a block.")
+    dropout: float = training_fraction(0.4, "Dropout rate at the end of every block, a fraction.")
     num_heads: int = param(8, "Attention heads.", minimum=1)
-    num_experts: int = param(60, "Experts of each of the two mixtures.", minimum=2)
-    experts_per_token: int = param(2, "Experts that each position uses, fewer than there are.", minimum=1)
+    num_experts: int = param(60, "Number of experts of each of the two mixtures.", minimum=2)
+    experts_per_token: int = param(2, "Number of experts that each position uses, less than num_experts.", minimum=1)
     expert_balance: float = param(
-        0.01, "Weight of the two costs of uneven use, in nats a target (Shazeer et al. 2017, equations 7 and 11).",
+        0.01, "Weight of the two load-balancing losses, in nats per target (Shazeer et al. 2017, equations 7 and 11).",
         minimum=0.0, only_trains=True,
     )  # fmt: skip
     filter_size: int = param(2048, "Inner width of an expert, in channels.", minimum=1)
 
     def complaints(self) -> list[str]:
-        """Four steps to a block, channels in heads and sinusoids in pairs, and some expert left out."""
+        """Checks the number of steps, that heads and pairs of sinusoids divide the channels, and the experts used."""
         found = []
         for name, values in (("kernel_sizes", self.kernel_sizes), ("dilations", self.dilations)):
             if len(values) != 4 or min(values) < 1:
@@ -45,7 +45,7 @@ class MultiModelHParams(HParams):
 @register_hparams
 def multi_model() -> MultiModelHParams:
     """The paper's model of a single problem: 6+4 blocks, 60 experts of which each position uses 4, dropout 0.4."""
-    # The paper prints neither width nor how it trains: these values are those of Tensor2Tensor's multimodel_base.
+    # The paper gives neither the width nor the training recipe: these values are from Tensor2Tensor's multimodel_base.
     return MultiModelHParams(
         hidden_size=512,
         filter_size=2048,

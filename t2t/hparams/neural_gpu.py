@@ -1,7 +1,7 @@
 """Hparams of the Neural GPUs: Kaiser and Sutskever's, Tensor2Tensor's, Freivalds and Liepins's, and small ones.
 
-Those of the Extended Neural GPU are of its authors' program (github.com/tensorflow/models, `research/neural_gpu`), as
-far as it says how it translates.
+Values of the Extended Neural GPU are from its authors' code for translation (github.com/tensorflow/models,
+`research/neural_gpu`).
 """
 
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ from t2t.registry import register_hparams
 
 @dataclass(kw_only=True)
 class NeuralGpuHParams(HParams):
-    """A state of one vector, or of several rows of them, for each position, changed step after step."""
+    """A state with one or several rows of vectors, one for each position, which is updated step by step."""
 
-    state_rows: int = param(1, "Rows of the state, of which the first holds inputs and outputs.", minimum=1)
-    kernel_size: int = param(3, "Positions and rows that a convolution sees, odd.", minimum=1)
-    steps_per_position: int = param(1, "Steps for each position of an input; a step applies every layer.", minimum=1)
+    state_rows: int = param(1, "Number of rows of the state; the first one holds inputs and outputs.", minimum=1)
+    kernel_size: int = param(3, "Kernel size of convolutions over positions and rows, odd.", minimum=1)
+    steps_per_position: int = param(1, "Steps per input position; a step applies every layer.", minimum=1)
     dropout: float = training_fraction(
-        0.1, "Dropout in each step: on the state, or on what is new in it (diagonal); a fraction."
+        0.1, "Dropout rate in each step, on the state, or on its new part (diagonal); a fraction."
     )
 
     def complaints(self) -> list[str]:
-        """A kernel has a middle."""
+        """Checks that kernel_size is odd."""
         if self.kernel_size % 2 == 0:
             return [f"hparam kernel_size={self.kernel_size} is even; it must be odd, to have a middle"]
         return []
@@ -33,24 +33,24 @@ class NeuralGpuHParams(HParams):
 
 @dataclass(kw_only=True)
 class DiagonalNeuralGpuHParams(NeuralGpuHParams):
-    """Hard nonlinearities, whose saturation costs."""
+    """Hard non-linearities with a loss on their saturation."""
 
     saturation_cost: float = param(
-        0.0001, "Nats for each input position that saturates by 1 on average, added to the summed loss.", minimum=0.0,
+        0.0001, "Weight of the saturation loss: nats per input position with a mean saturation of 1.", minimum=0.0,
         only_trains=True,
     )  # fmt: skip
 
 
 @dataclass(kw_only=True)
 class ExtendedNeuralGpuHParams(NeuralGpuHParams, UnfoldingHParams):
-    """A state of more positions than the source has, which goes on changing while the target is written."""
+    """A state with more positions than the source, which is still updated while the target is written."""
 
 
 @register_hparams
 def neural_gpu() -> NeuralGpuHParams:
     """Tensor2Tensor's sizes: one row of 256 channels, one layer, as many steps as positions."""
-    # Tensor2Tensor's rate comes to 0.00004 throughout, after 3,000 updates, with betas 0.85 and 0.997 and epsilon 1e-6;
-    # this is Adam's usual one, with the Transformer's constants.
+    # Tensor2Tensor's rate is 0.00004 throughout, after 3,000 updates, with betas 0.85 and 0.997 and epsilon 1e-6; ours
+    # is Adam's usual one, with the Transformer's constants.
     return _algorithmic(NeuralGpuHParams(hidden_size=256, num_hidden_layers=1, dropout=0.1)).replace(
         batch_size=1024, learning_rate=0.001, learning_rate_warmup_steps=100, clip_grad_norm=10.0
     )
@@ -163,7 +163,7 @@ def extended_neural_gpu_tiny() -> ExtendedNeuralGpuHParams:
 
 
 def _algorithmic(hparams: Set) -> Set:
-    """Answers are right or wrong: no smoothing, tables of their own for reading and writing, nothing to search."""
+    """Returns the set for tasks with exact answers: no label smoothing, separate tables, greedy decoding."""
     return hparams.replace(
         label_smoothing=0.0,
         shared_embedding_and_softmax_weights=False,

@@ -1,7 +1,7 @@
-"""The grammar of `--hparams`, as Tensor2Tensor has it: `name=value,name=[v1,v2],name[3]=v`.
+"""The syntax of `--hparams`, the same as in Tensor2Tensor: `name=value,name=[v1,v2],name[3]=v`.
 
-Values are typed by the field's default: an int takes no `1.0`, a bool takes true/false/True/False/1/0, strings may
-hold `=` and `/` but neither `,` nor `[`. A trailing comma and spaces after commas are allowed.
+Values have the type of the field's default: an int does not accept `1.0`, a bool accepts true/false/True/False/1/0,
+strings may contain `=` and `/` but neither `,` nor `[`. A trailing comma and spaces after commas are allowed.
 """
 
 import math
@@ -13,7 +13,7 @@ from t2t.errors import ArgumentError, UnknownNameError, UserError, did_you_mean
 
 _ASSIGNMENT = re.compile(
     r"\s*(?P<name>[A-Za-z][\w.]*)(?:\[\s*(?P<index>\d{1,9})\s*\])?\s*=\s*+"
-    r"(?:\[(?P<list>[^\]]*)\]\s*+|(?P<value>[^,\[]*+))(?:,|$)"  # possessive, so that no text takes long to refuse
+    r"(?:\[(?P<list>[^\]]*)\]\s*+|(?P<value>[^,\[]*+))(?:,|$)"  # possessive quantifiers avoid slow backtracking
 )
 _BOOLS = {"true": True, "True": True, "1": True, "false": False, "False": False, "0": False}
 
@@ -49,32 +49,32 @@ def parse_overrides(
 
 
 def join_overrides(texts: Iterable[str]) -> str:
-    """Returns one text that assigns what several do; what two of them assign is assigned twice, as in one text."""
+    """Joins several texts with commas; a name that two of them assign is assigned twice in the result."""
     return ",".join(filter(None, (text.strip().removesuffix(",") for text in texts)))
 
 
 def format_overrides(values: Mapping[str, Any]) -> str:
-    """Returns the text that assigns values to names; the inverse of `parse_overrides`.
+    """Formats name -> value as a text of assignments; the inverse of `parse_overrides`.
 
     Raises:
-        ArgumentError: a name that is no text, or a value that the grammar cannot hold.
+        ArgumentError: an invalid name, or a value that the syntax cannot express.
     """
     return ",".join(f"{name}={_formatted(name, value)}" for name, value in values.items())
 
 
 def assigned_names(text: str) -> set[str]:
-    """Returns the names that a text assigns, as a whole or an element of them."""
+    """Returns the names that a text assigns, as a whole or by element."""
     return {match["name"] for match in _assignments(text)[0]}
 
 
 def merge_overrides(earlier: str, later: str) -> str:
-    """Returns one text of two: what the later one assigns takes the place of what the earlier one does.
+    """Merges two texts into one; assignments in `later` replace those in `earlier`.
 
-    An element takes its place in a list that the earlier one assigns. Both are in the grammar; what is malformed stays
-    as it is, for `parse_overrides` to name.
+    An element assigned in `later` replaces that element of a list in `earlier`. Malformed parts are kept, so that
+    `parse_overrides` reports them.
 
     Raises:
-        UserError: the later one assigns an element that a list of the earlier one does not have.
+        UserError: `later` assigns an element that the list in `earlier` does not have.
     """
     (matches, unread), (changes, later_unread) = _assignments(earlier), _assignments(later)
     if _assigned_twice(changes):
@@ -115,7 +115,7 @@ def _formatted_scalar(name: str, value: Any) -> str:
 
 
 def _assignments(text: str) -> tuple[list[re.Match[str]], str]:
-    """Returns the assignments that a text begins with, and the rest, which cannot be read."""
+    """Returns the assignments at the start of a text, and the malformed rest."""
     matches, position = [], 0
     while match := _ASSIGNMENT.match(text, position):
         matches.append(match)
@@ -124,12 +124,12 @@ def _assignments(text: str) -> tuple[list[re.Match[str]], str]:
 
 
 def _place(match: re.Match[str]) -> tuple[str, int | None]:
-    """Returns the name that is assigned, and which element of it, None for the whole."""
+    """Returns the assigned name and element index; None for the whole value."""
     return match["name"], None if match["index"] is None else int(match["index"])
 
 
 def _parts(match: re.Match[str]) -> tuple[str, ...]:
-    """Returns the elements of the list that is assigned."""
+    """Returns the elements of the assigned list."""
     return tuple(part.strip() for part in match["list"].split(",") if part.strip())
 
 

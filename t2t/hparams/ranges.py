@@ -1,4 +1,4 @@
-"""Ranges of hparams that a search chooses from, made in Tensor2Tensor's words.
+"""Ranges of hparams for a search, defined with Tensor2Tensor's interface.
 
 @register_ranged_hparams
 def my_range(rhp):
@@ -20,19 +20,19 @@ FLOAT, INT, DISCRETE, CATEGORICAL = "float", "int", "discrete", "categorical"
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """What one hparam may be."""
+    """The allowed values of one hparam."""
 
     name: str
     kind: str
     """`float`, `int`, `discrete` or `categorical`."""
     values: tuple[Any, ...]
-    """Smallest and largest value of `float` and `int`; all values of the others."""
+    """Smallest and largest value for `float` and `int`; all values for the other kinds."""
     scale: int
-    """How `float` and `int` are spread: one of `RangedHParams`."""
+    """Scale of `float` and `int`: one of the constants of `RangedHParams`."""
 
     @property
     def is_interval(self) -> bool:
-        """Whether it is all numbers between two."""
+        """Whether the range is an interval, of kind `float` or `int`."""
         return self.kind in (FLOAT, INT)
 
     def holds(self, value: Any) -> bool:
@@ -47,10 +47,10 @@ class Range:
 
 
 class RangedHParams:
-    """Ranges by name of hparam; each is set once."""
+    """Ranges by hparam name; each may be set only once."""
 
     LINEAR_SCALE, LOG_SCALE, REVERSE_LOG_SCALE = 1, 2, 3
-    """Evenly spread; evenly in the logarithm; with small steps at the upper end instead of the lower one."""
+    """Uniform; uniform in the logarithm; like the logarithm, but finest at the upper end."""
 
     def __init__(self) -> None:
         self.ranges: dict[str, Range] = {}
@@ -60,24 +60,24 @@ class RangedHParams:
         self._add_interval(FLOAT, name, float(min_val), float(max_val), scale)
 
     def set_int(self, name: str, min_val: int, max_val: int, scale: int | None = None) -> None:
-        """Sets a range of whole numbers, both ends included."""
+        """Sets a range of integers, both ends included."""
         if not (type(min_val) is int and type(max_val) is int):
             raise UserError(f"range of {name}: {min_val} to {max_val} are not whole numbers; use set_float")
         self._add_interval(INT, name, min_val, max_val, scale)
 
     def set_discrete(self, name: str, feasible_points: Sequence[float]) -> None:
-        """Sets a range of a few numbers."""
+        """Sets a range of some ordered numbers."""
         wrong = [point for point in feasible_points if isinstance(point, bool | str)]
         if wrong:
             raise UserError(f"range of {name}: {wrong[0]!r} is not a number; use set_categorical")
         self._add(Range(name, DISCRETE, tuple(sorted(feasible_points)), self.LINEAR_SCALE))
 
     def set_categorical(self, name: str, categories: Sequence[Any]) -> None:
-        """Sets a range of a few values that have no order: text, true and false, numbers."""
+        """Sets a range of some values without an order: texts, booleans or numbers."""
         self._add(Range(name, CATEGORICAL, tuple(categories), self.LINEAR_SCALE))
 
     def check(self, hparams: HParams) -> None:
-        """Raises UserError where a set does not have one of the hparams, or one may not have what its range holds."""
+        """Raises UserError if `hparams` lacks one of the names, or does not allow a value of its range."""
         if not self.ranges:
             raise UserError("the range of hparams is empty; set one, e.g. by rhp.set_float")
         for one in self.ranges.values():
@@ -93,7 +93,7 @@ class RangedHParams:
                 raise UserError(f"range of {one}: {text}")
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Returns name -> kind, values and scale, as plain JSON."""
+        """Returns name -> [kind, values, scale], as plain JSON."""
         return {one.name: [one.kind, list(one.values), one.scale] for one in self.ranges.values()}
 
     def _add_interval(self, kind: str, name: str, smallest: Any, largest: Any, scale: int | None) -> None:

@@ -15,30 +15,30 @@ from t2t.registry import register_hparams
 
 @dataclass(kw_only=True)
 class RctmHParams(HParams):
-    """num_hidden_layers convolutions of the source, of windows of 2, 3, ... words, and a recurrence of the target."""
+    """num_hidden_layers convolutions over the source, with windows of 2, 3, ... words, and a recurrent target model."""
 
     activation: str = param(
         "tanh", "Non-linearity of convolutions and recurrence: sigmoid, the paper's, or tanh, whose gradients vanish "
         "less.",
         choices=("sigmoid", "tanh"),
     )  # fmt: skip
-    dropout: float = training_fraction(0.2, "Dropout on words and on the recurrence's output, a fraction.")
+    dropout: float = training_fraction(0.2, "Dropout rate on embeddings and on the recurrence's output, a fraction.")
 
 
 @dataclass(kw_only=True)
 class Rctm1HParams(RctmHParams):
-    """RCTM I: the convolutions give one vector of the source."""
+    """RCTM I: the convolutions encode the source as one vector."""
 
 
 @dataclass(kw_only=True)
 class Rctm2HParams(RctmHParams):
-    """RCTM II: the convolutions give n-grams of the source, which are made columns of the target."""
+    """RCTM II: the convolutions encode n-grams of the source, which are mapped to columns of the target."""
 
     unfolding_factor: float = param(
-        1.2, "The source becomes a times its length and b more columns of the target: a.", minimum=1.0
+        1.2, "Factor a of the number of target columns, a n + b for a source of length n.", minimum=1.0
     )
     unfolding_offset: int = param(
-        0, "The source becomes a times its length and b more columns of the target: b.", minimum=0
+        0, "Offset b of the number of target columns, a n + b for a source of length n.", minimum=0
     )
 
 

@@ -1,4 +1,4 @@
-"""Ways to train and decode that sets of several models share, apart from any model's sizes."""
+"""Training and decoding recipes shared by the sets of several models, without model sizes."""
 
 from typing import TypeVar
 
@@ -8,9 +8,9 @@ Set = TypeVar("Set", bound=HParams)
 
 
 def for_multi30k(hparams: Set) -> Set:
-    """Returns the set with the batches, number of updates, average and search of every Multi30k set.
+    """Returns the set with the batches, number of updates, averaging and search of all Multi30k sets.
 
-    Those of the Transformer of Wu et al. 2021 (section 4), so that models are comparable.
+    They are those of the Transformer of Wu et al. 2021 (section 4), so that models are comparable.
     """
     return hparams.replace(
         max_length=256,
@@ -28,9 +28,9 @@ def for_multi30k(hparams: Set) -> Set:
 
 
 def for_copying(hparams: Set) -> Set:
-    """Returns the set as small models learn to copy and reverse short sequences with it, in a minute on two cores.
+    """Returns the set with a recipe to learn copying and reversing short sequences in a minute on two cores.
 
-    Such answers are right or wrong, so that nothing is dropped, smoothed or searched.
+    Outputs are either right or wrong, so there is no dropout, label smoothing or beam search.
     """
     return hparams.replace(
         max_length=256,

@@ -1,4 +1,4 @@
-"""Hparams of the recurrent ByteNets, for which the paper gives no sizes: large sets of its time, and small ones.
+"""Hparams of the recurrent ByteNets, for which the paper gives no sizes: large sets of that time, and small ones.
 
 Kalchbrenner et al., *Neural Machine Translation in Linear Time* (2016, arXiv:1610.10099v2), table 1.
 """
@@ -14,19 +14,19 @@ from t2t.registry import register_hparams
 
 @dataclass(kw_only=True)
 class RecurrentByteNetHParams(DirectedHParams, DilatedHParams):
-    """A stack of num_hidden_layers recurrent layers or blocks that reads, and a recurrent one that writes."""
+    """An encoder of num_hidden_layers recurrent layers or convolutional blocks, and a recurrent decoder."""
 
     encoder: str = param(
-        "recurrent", "What reads the source: recurrent layers, or convolutional, the blocks of ByteNet.",
+        "recurrent", "Encoder: recurrent layers, or convolutional with the blocks of ByteNet.",
         choices=("recurrent", "convolutional"),
     )  # fmt: skip
-    num_decoder_layers: int = param(2, "Layers of the decoder; num_hidden_layers are those of the encoder.", minimum=1)
+    num_decoder_layers: int = param(2, "Number of decoder layers; the encoder has num_hidden_layers.", minimum=1)
     dropout: float = training_fraction(
-        0.2, "Dropout on the inputs of every recurrent layer, on what blocks add and on the last output, a fraction."
+        0.2, "Dropout rate on inputs of recurrent layers, residual branches of blocks and the last output, a fraction."
     )
 
     def complaints(self) -> list[str]:
-        """Those of the encoder that there is."""
+        """Applies the checks of the chosen kind of encoder."""
         return (DilatedHParams if self.encoder == "convolutional" else DirectedHParams).complaints(self)
 
 
@@ -65,7 +65,7 @@ def recurrent_byte_net_tiny() -> RecurrentByteNetHParams:
 
 
 def _for_characters(hparams: RecurrentByteNetHParams) -> RecurrentByteNetHParams:
-    """Returns the set, trained as the other recurrent models, with the lengths of byte_net, which are of characters."""
+    """Returns the set with the training recipe of the recurrent models and byte_net's lengths, in characters."""
     return for_recurrent(hparams).replace(
         label_smoothing=0.0, learning_rate=0.0005, max_length=byte_net().max_length, beam_size=byte_net().beam_size
     )

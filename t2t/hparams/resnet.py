@@ -13,26 +13,24 @@ from t2t.registry import register_hparams
 
 @dataclass(kw_only=True)
 class ResnetHParams(HParams):
-    """Stages of residual blocks; `hidden_size` is the channels of the first stage."""
+    """Stages of residual blocks; `hidden_size` is the number of channels of the first stage."""
 
     layer_sizes: tuple[int, ...] = param(
-        (3, 4, 6, 3), "Residual blocks in each stage; from the second on, a stage halves rows and columns and doubles "
-        "the channels.",
+        (3, 4, 6, 3), "Number of residual blocks in each stage; from the second on, a stage halves height and width "
+        "and doubles the channels.",
     )  # fmt: skip
     block_fn: str = param(
-        "bottleneck", "Residual blocks: convolutions of 1, 3 and 1 pixels a side with four times the channels at the "
-        "end (bottleneck), or two of 3 pixels (residual).", choices=("bottleneck", "residual"),
+        "bottleneck", "Residual block: bottleneck, 1x1, 3x3 and 1x1 convolutions with four times the channels at the "
+        "end; residual, two 3x3 convolutions.", choices=("bottleneck", "residual"),
     )  # fmt: skip
     preactivation: bool = param(
-        False, "Whether norms and ReLUs come before convolutions (He et al. 2016), or after them (2015)."
+        False, "Whether norms and ReLUs come before convolutions (He et al. 2016) instead of after them (2015)."
     )
-    stem_pooling: bool = param(
-        False, "Whether the largest of 3 x 3 positions halves rows and columns before the first stage."
-    )
+    stem_pooling: bool = param(False, "Whether 3x3 max pooling halves height and width before the first stage.")
 
     @property
     def expansion(self) -> int:
-        """Channels that a block gives for each of the stage's."""
+        """Ratio of a block's output channels to the channels of its stage."""
         return 4 if self.block_fn == "bottleneck" else 1
 
     @property
@@ -41,7 +39,7 @@ class ResnetHParams(HParams):
         return self.hidden_size * int(2 ** (len(self.layer_sizes) - 1)) * self.expansion
 
     def complaints(self) -> list[str]:
-        """Every stage has a block."""
+        """Checks that every stage has at least one block."""
         sizes = self.layer_sizes
         if sizes and all(isinstance(size, int) and size > 0 for size in sizes):
             return []
@@ -49,7 +47,7 @@ class ResnetHParams(HParams):
 
 
 def _resnet_base() -> ResnetHParams:
-    # Tensor2Tensor's updates have 8 devices of 128 examples each; one device makes as large ones by accumulation.
+    # Tensor2Tensor's updates use 8 devices with 128 examples each; one device accumulates gradients to that size.
     return ResnetHParams(
         hidden_size=64,
         input_modality="strided_image",

@@ -1,4 +1,4 @@
-"""Where plug-ins of version 0.1 import the base of their hparams from; deprecated: `from t2t import HParams`."""
+"""Deprecated: plug-ins of version 0.1 import the base of their hparams from here; use `from t2t import HParams`."""
 
 from t2t.hparams.base import HParams as ModelHParams
 

@@ -9,11 +9,11 @@ from t2t.registry import register_hparams
 
 @dataclass(kw_only=True)
 class ShakeShakeHParams(HParams):
-    """`num_hidden_layers` counts convolutions one after the other, with the first, and the output layer."""
+    """`num_hidden_layers` counts successive convolutions, including the first, and the output layer."""
 
     @property
     def blocks_per_stage(self) -> int:
-        """Blocks in each of three stages."""
+        """Number of blocks in each of the three stages."""
         return (self.num_hidden_layers - 2) // 6
 
     @property
@@ -27,7 +27,7 @@ class ShakeShakeHParams(HParams):
         return self.stage_channels[-1]
 
     def complaints(self) -> list[str]:
-        """Three stages of equally many blocks, of two convolutions each."""
+        """Checks that num_hidden_layers is 6n + 2: three stages of n blocks with two convolutions each."""
         count = self.num_hidden_layers
         if count >= 8 and (count - 2) % 6 == 0:
             return []

@@ -15,20 +15,21 @@ from t2t.registry import register_hparams
 
 @dataclass(kw_only=True)
 class SliceNetHParams(HParams):
-    """An encoder of num_hidden_layers modules and a decoder of modules with attention, four steps each."""
+    """An encoder of num_hidden_layers modules and a decoder of modules with attention; each has four steps."""
 
     num_decoder_layers: int = param(0, "Number of modules in the decoder; 0 = num_hidden_layers.", minimum=0)
-    kernel_sizes: tuple[int, ...] = param((3, 3, 15, 15), "Positions that the windows of a module's four steps hold.")
-    dilations: tuple[int, ...] = param((1, 1, 1, 8), "Distances between the positions of the four windows.")
+    kernel_sizes: tuple[int, ...] = param((3, 3, 15, 15), "Kernel sizes of the four steps of a module, in positions.")
+    dilations: tuple[int, ...] = param((1, 1, 1, 8), "Dilations of the four steps of a module.")
     convolution: str = param(
-        "separable", "Separable: each channel's window, then channels in groups; grouped: windows over groups of "
-        "channels, then all channels; full: both at once.", choices=("separable", "grouped", "full"),
+        "separable", "Convolution. separable: over positions in each channel, then over groups of channels; grouped: "
+        "over positions within groups of channels, then over all channels; full: both at once.",
+        choices=("separable", "grouped", "full"),
     )  # fmt: skip
     convolution_groups: tuple[int, ...] = param(
-        (1,), "Groups of channels, step by step in turn; separable with several is called super-separable.",
+        (1,), "Number of channel groups of successive steps, in turn; separable with several is super-separable.",
         used_when=UsedWhen("convolution", ("separable", "grouped")),
     )  # fmt: skip
-    dropout: float = training_fraction(0.5, "Dropout on the output of every module, a fraction.")
+    dropout: float = training_fraction(0.5, "Dropout rate on the output of every module, a fraction.")
 
     @property
     def decoder_layers(self) -> int:
@@ -36,7 +37,7 @@ class SliceNetHParams(HParams):
         return self.num_decoder_layers or self.num_hidden_layers
 
     def complaints(self) -> list[str]:
-        """Four steps to a module; groups divide the channels, and sinusoids pair them."""
+        """Checks the number of steps, that groups divide the channels, and that hidden_size is even."""
         found = []
         for name, values in (("kernel_sizes", self.kernel_sizes), ("dilations", self.dilations)):
             if len(values) != 4 or min(values) < 1:
@@ -54,7 +55,7 @@ class SliceNetHParams(HParams):
 @register_hparams
 def slice_net() -> SliceNetHParams:
     """6+4 modules of section 3.1, windows of 3, 3, 15 and 15 positions: 768 channels, separable, dropout 0.5."""
-    # The paper does not print how it trains; schedule, Adam and clipping are those of Tensor2Tensor's slicenet_1noam.
+    # The paper gives no training recipe; schedule, Adam and clipping are those of Tensor2Tensor's slicenet_1noam.
     return SliceNetHParams(
         hidden_size=768, num_hidden_layers=6, num_decoder_layers=4, learning_rate=noam_rate(1.0), clip_grad_norm=2.0
     )

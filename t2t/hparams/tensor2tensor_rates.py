@@ -1,17 +1,17 @@
-"""Tensor2Tensor's learning rates with the factors that its programs multiply them by and its hparams do not show.
+"""Tensor2Tensor's learning rates, with the factors that its code applies and its hparams do not show.
 
 Source: `legacy_learning_rate_schedule` in its utils/learning_rate.py. Its composed schedules have no such factors.
 """
 
 _ADAM = 0.002
-"""Factor under every schedule where the optimizer is Adam."""
+"""Factor of every schedule with the Adam optimizer."""
 
 
 def noam_rate(rate: float) -> float:
-    """Returns the factor on the paper's formula: `learning_rate` here for one there under the schedule `noam`."""
+    """Converts a rate of Tensor2Tensor's schedule `noam` to our `learning_rate`, the factor of the paper's formula."""
     return rate * (5000.0 * _ADAM)
 
 
 def adam_rate(rate: float) -> float:
-    """Returns the rate after warm-up: `learning_rate` here for one there under any other schedule of that time."""
+    """Converts a rate of any other legacy schedule to our `learning_rate`, the rate after warm-up."""
     return rate * _ADAM

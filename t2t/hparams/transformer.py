@@ -13,60 +13,61 @@ from t2t.hparams.tensor2tensor_rates import noam_rate
 from t2t.registry import register_hparams
 
 BLOCKWISE_LENGTH = 2048
-"""Length from which on self-attention is computed block by block, see `t2t.layers.blockwise_attention`."""
+"""From this length on, self-attention is computed block by block, see `t2t.layers.blockwise_attention`."""
 
 
 @dataclass(kw_only=True)
 class TransformerHParams(HParams):
-    """The network; defaults are the paper's base model."""
+    """Hparams of the Transformer; defaults are the paper's base model."""
 
     num_encoder_layers: int = param(0, "Number N of encoder layers; 0 = num_hidden_layers.", minimum=0)
     num_decoder_layers: int = param(0, "Number N of decoder layers; 0 = num_hidden_layers.", minimum=0)
     num_heads: int = param(8, "Number h of attention heads.", minimum=1)
     num_kv_heads: int = param(
-        0, "Number of heads of keys and values in all attention, each for num_heads/num_kv_heads heads of queries "
-        "(Ainslie et al. 2023); 1 = one for all, 0 = num_heads.", minimum=0,
+        0, "Number of key and value heads in all attention, each shared by num_heads/num_kv_heads query heads (Ainslie "
+        "et al. 2023); 1 = one for all, 0 = num_heads.", minimum=0,
     )  # fmt: skip
-    attention_key_channels: int = param(0, "Channels of all queries together, h * d_k; 0 = hidden_size.", minimum=0)
-    attention_value_channels: int = param(0, "Channels of all heads' values, h * d_v; 0 = hidden_size.", minimum=0)
+    attention_key_channels: int = param(0, "Query channels of all heads, h * d_k; 0 = hidden_size.", minimum=0)
+    attention_value_channels: int = param(0, "Value channels of all heads, h * d_v; 0 = hidden_size.", minimum=0)
     filter_size: int = param(2048, "Inner width d_ff of the feed-forward sub-layer, in channels.", minimum=1)
     activation: str = param(
         "relu", "Non-linearity of the feed-forward sub-layer; gelu_tanh and gelu_sigmoid are approximations of gelu.",
         choices=("relu", "gelu", "gelu_tanh", "gelu_sigmoid", "silu"),
     )  # fmt: skip
     gated_feed_forward: bool = param(
-        False, "Whether the inner channels are multiplied by a linear map of the input (Shazeer 2020): ReGLU, GEGLU or "
-        "SwiGLU, by activation; it adds half as many weights again.",
+        False, "Whether the feed-forward sub-layer is gated, i.e. its inner channels are multiplied by a linear map of "
+        "the input (Shazeer 2020): ReGLU, GEGLU or SwiGLU, by activation; adds half as many weights again.",
     )  # fmt: skip
-    feed_forward_bias: bool = param(True, "Whether the maps of the feed-forward sub-layer have biases.")
+    feed_forward_bias: bool = param(True, "Whether the linear maps of the feed-forward sub-layer have biases.")
     norm_position: str = param(
-        "post", "post (the paper's): LayerNorm(x + Sublayer(x)); pre: x + Sublayer(LayerNorm(x)), one norm at the end.",
+        "post", "post (the paper's): LayerNorm(x + Sublayer(x)); pre: x + Sublayer(LayerNorm(x)), and one norm at the "
+        "end of each stack.",
         choices=("post", "pre"),
     )  # fmt: skip
     norm_type: str = param(
-        "layer", "Normalisation: layer (the paper's), or rms: without mean and offset (Zhang and Sennrich 2019).",
+        "layer", "Normalization: layer (the paper's), or rms, without mean and offset (Zhang and Sennrich 2019).",
         choices=("layer", "rms"),
     )  # fmt: skip
-    norm_epsilon: float = param(1e-6, "Added to the variance, or mean square, in normalisation.", minimum=1e-12)
+    norm_epsilon: float = param(1e-6, "Added to the variance, or mean square, in normalization.", minimum=1e-12)
     self_attention_window: int = param(
-        0, "Size r of the neighbourhood that self-attention is restricted to, half of it on each side (section 4, "
-        "Table 1), in positions; 0 = everything.", minimum=0,
+        0, "Size r of the window of self-attention, in positions, half of it on each side (section 4, Table 1); 0 = "
+        "unrestricted.", minimum=0,
     )  # fmt: skip
     input_end: bool = param(
-        True, "Whether attention looks at the end of sequence of inputs of tokens; OpenNMT's models do not. An empty "
-        "input is its end, and is looked at.",
+        True, "Whether the end of sequence of token inputs is attended to; OpenNMT's models mask it. In an empty input "
+        "it is always attended to.",
     )  # fmt: skip
     decoder_layer: str = param(
-        "self_attention", "How a decoder layer reads the targets before: by self-attention, or by an SSRU (Kim et "
-        "al. 2019), whose steps read no earlier positions.", choices=("self_attention", "ssru"),
+        "self_attention", "How a decoder layer reads the previous targets: by self-attention, or by an SSRU (Kim et "
+        "al. 2019), a recurrence whose decoding steps do not read earlier positions.",
+        choices=("self_attention", "ssru"),
     )  # fmt: skip
     attention_bias: bool = param(False, "Whether the four projections of attention have biases; the paper's have none.")
     positions: str = param(
         "sinusoidal", "Position encoding: sinusoidal (the paper's) or learned vectors, added to embeddings; words: "
-        "sinusoids of the number of words so far, which problems of parsing tell; relative: learned vectors of "
-        "distances, in self-attention (Shaw et al. 2018); rotary: rotated queries and keys (Su et al. 2021); "
-        "relative_bias: learned scalars of distances, added to the scores of self-attention (Raffel et al. 2020); "
-        "none.",
+        "sinusoids of the number of words so far, for parsing problems; relative: learned vectors for distances, in "
+        "self-attention (Shaw et al. 2018); rotary: rotated queries and keys (Su et al. 2021); relative_bias: learned "
+        "scalars for distances, added to self-attention scores (Raffel et al. 2020); none.",
         choices=("sinusoidal", "learned", "words", "relative", "rotary", "relative_bias", "none"),
     )  # fmt: skip
     max_relative_position: int = param(
@@ -74,50 +75,50 @@ class TransformerHParams(HParams):
         used_when=UsedWhen("positions", ("relative",)),
     )  # fmt: skip
     relative_bias_buckets: int = param(
-        32, "Number of buckets of distances: half of those of a side are for one distance each, from 0 on.", minimum=4,
+        32, "Number of distance buckets; half of those for a direction hold a single distance, from 0 on.", minimum=4,
         used_when=UsedWhen("positions", ("relative_bias",)),
     )  # fmt: skip
     relative_bias_max_distance: int = param(
-        128, "Distance from which on all positions are in one bucket, in positions.", minimum=3,
+        128, "Distance, in positions, from which on all positions share the last bucket.", minimum=3,
         used_when=UsedWhen("positions", ("relative_bias",)),
     )  # fmt: skip
     sinusoid_layout: str = param(
         "interleaved",
-        "Order of sines and cosines: in turn, the paper's (interleaved), or sines first: of the same waves, as "
-        "transformers has them (halves), or of slightly longer ones, Tensor2Tensor's and Marian's (split).",
+        "Order of sines and cosines. interleaved (the paper's): in turn; halves: sines first, with the same "
+        "wavelengths, as in transformers; split: sines first, slightly longer ones, as in Tensor2Tensor and Marian.",
         choices=("interleaved", "halves", "split"), used_when=UsedWhen("positions", ("sinusoidal", "words")),
     )  # fmt: skip
     target_space_embedding: bool = param(
-        False, "Whether a learned vector is added to every source position, as Tensor2Tensor does to name the target."
+        False, "Whether a learned vector is added to every source position, as Tensor2Tensor does for the target space."
     )
     layer_prepostprocess_dropout: float = training_fraction(
-        0.1, "Dropout on sub-layer outputs and on sums of embeddings and positions, a fraction."
+        0.1, "Dropout rate on sub-layer outputs, and on sums of embeddings and positions, a fraction."
     )
     attention_dropout: float = training_fraction(0.0, "Dropout on attention weights, a fraction.")
     relu_dropout: float = training_fraction(0.0, "Dropout inside the feed-forward sub-layer, a fraction.")
 
     def experts_in(self, layer: int) -> int:
-        """Returns how many experts layer 0, 1, ... has instead of a feed-forward layer; see `transformer_moe`."""
+        """Returns the number of experts of a layer, counted from 0; 0 = a feed-forward layer; see `transformer_moe`."""
         return 0
 
     @property
     def target_grid(self) -> tuple[int, ...] | None:
-        """Numbers of the `Grid` of the decoder's self-attention; None for a span, see `image_transformer`."""
+        """Sizes of the `Grid` of the decoder's self-attention, see `image_transformer`; None without a grid."""
         return None
 
     @property
     def self_attention_reach(self) -> int | None:
-        """How far to each side a position of self-attention sees; None for any distance."""
+        """Largest distance to each side in self-attention; None if unrestricted."""
         return self.self_attention_window // 2 if self.self_attention_window else None
 
     @property
     def key_channels(self) -> int:
-        """Channels of all queries together, and of the keys of num_heads heads."""
+        """Query channels of all heads together, the same as key channels of num_heads heads."""
         return self.attention_key_channels or self.hidden_size
 
     @property
     def value_channels(self) -> int:
-        """Channels of the values of num_heads heads."""
+        """Value channels of num_heads heads."""
         return self.attention_value_channels or self.hidden_size
 
     @property
@@ -131,7 +132,7 @@ class TransformerHParams(HParams):
         return self.num_decoder_layers or self.num_hidden_layers
 
     def complaints(self) -> list[str]:
-        """Heads divide channels; sinusoids and rotations take pairs of them; relative positions need whole matrices."""
+        """Checks that heads divide the channels, and that positions, packing and lengths are compatible."""
         found = [
             f"hparam num_heads={self.num_heads} does not divide the {channels} channels of {what}; choose a divisor"
             for what, channels in (("keys", self.key_channels), ("values", self.value_channels))

@@ -1,4 +1,4 @@
-"""The Transformer of BART, and of the translators that fairseq has made like it: mBART, M2M-100 and NLLB.
+"""The Transformer of BART, and of fairseq's translation models with the same network: mBART, M2M-100 and NLLB.
 
 Source of the networks: Lewis et al. 2020 (arXiv:1910.13461), section 2.1; Liu et al. 2020 (arXiv:2001.08210), section
 2.2; Fan et al. 2021 (arXiv:2010.11125), section 2.2; of the recipe: how Liu et al. fine-tune, section 3.1.
@@ -14,13 +14,13 @@ from t2t.registry import register_hparams
 
 @dataclass(kw_only=True)
 class TransformerBartHParams(TransformerHParams):
-    """What is done to embeddings before the stacks read them; learned positions are of each side."""
+    """Normalization of embeddings and first position; encoder and decoder have separate learned positions."""
 
     embedding_norm: bool = param(
-        False, "Whether sums of embeddings and positions are normalised, by a norm of each side (BART's layer norm)."
+        False, "Whether sums of embeddings and positions are normalized, with a norm for each side, as in BART."
     )
     first_position: int = param(
-        0, "Number of the first position; fairseq counts from 2.", minimum=0,
+        0, "Index of the first position; fairseq counts from 2.", minimum=0,
         used_when=UsedWhen("positions", ("sinusoidal",)),
     )  # fmt: skip
 

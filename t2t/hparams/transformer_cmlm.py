@@ -12,10 +12,10 @@ from t2t.registry import register_hparams
 
 @dataclass(kw_only=True)
 class TransformerCmlmHParams(TransformerHParams):
-    """The Transformer's, without what only a decoder that writes token by token has."""
+    """The Transformer's hparams, without those that only apply to an autoregressive decoder."""
 
     def complaints(self) -> list[str]:
-        """Every position reads all others, and outputs are decoded by mask-predict."""
+        """Checks that the decoder has self-attention, positions are known in advance, and decoding is mask-predict."""
         found = super().complaints()
         if self.decoder_layer != "self_attention":
             found.append(

@@ -1,8 +1,8 @@
-"""Sets of the Transformer with what has become usual since the paper.
+"""Sets of the Transformer with the changes that have become usual since the paper.
 
-Norms in front and without mean (RMS), rotary positions, SwiGLU, and two heads of keys and values. Each is an hparam,
-off by default: see `t2t.hparams.transformer` for its source. The inner width makes a model as large as the one that it
-is compared with: gates take half as many weights again, shared keys and values take fewer.
+Pre-norm with RMS norms, rotary positions, SwiGLU, and two key and value heads. Each is an hparam, off by default: see
+`t2t.hparams.transformer` for its source. The inner width is chosen so that a model has the size of the one that it is
+compared with: gates add half as many weights again, shared keys and values save some.
 """
 
 from t2t.hparams.transformer import TransformerHParams, transformer_base_v3, transformer_multi30k_tiny

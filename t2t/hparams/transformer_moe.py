@@ -10,22 +10,22 @@ from t2t.registry import register_hparams
 
 @dataclass(kw_only=True)
 class TransformerMoeHParams(TransformerHParams):
-    """Number and place of the experts, and the cost of their uneven use."""
+    """Number and position of the experts, and the weight of the load-balancing loss."""
 
-    num_experts: int = param(16, "Experts of each layer that has them.", minimum=2)
-    experts_per_token: int = param(2, "Experts that each position uses, fewer than there are.", minimum=1)
-    expert_layer_step: int = param(2, "One layer in so many has experts, the last of them; 1 = all have.", minimum=1)
+    num_experts: int = param(16, "Number of experts of each layer that has them.", minimum=2)
+    experts_per_token: int = param(2, "Number of experts that each position uses, less than num_experts.", minimum=1)
+    expert_layer_step: int = param(2, "Every n-th layer has experts; 1 = all layers.", minimum=1)
     expert_balance: float = param(
-        0.01, "Weight of the two costs of uneven use, in nats a target (equations 7 and 11).", minimum=0.0,
+        0.01, "Weight of the two load-balancing losses, in nats per target (equations 7 and 11).", minimum=0.0,
         only_trains=True,
     )  # fmt: skip
 
     def experts_in(self, layer: int) -> int:
-        """Returns how many experts layer 0, 1, ... has; 0 for a plain feed-forward layer."""
+        """Returns the number of experts of a layer, counted from 0; 0 = a plain feed-forward layer."""
         return self.num_experts if (layer + 1) % self.expert_layer_step == 0 else 0
 
     def complaints(self) -> list[str]:
-        """Some expert must be left out."""
+        """Checks that experts_per_token is less than num_experts."""
         return super().complaints() + expert_complaints(self)
 
 

@@ -12,7 +12,7 @@ from t2t.registry import register_hparams
 _DECODING = {"beam_size": 21, "alpha": 0.3, "extra_length": 300}  # section 6.3
 
 _APART = {"shared_embedding": False, "shared_embedding_and_softmax_weights": False}
-"""Words on one side and labels on the other share no table."""
+"""Separate tables, since inputs are words and targets are labels."""
 
 
 @register_hparams

@@ -15,7 +15,7 @@ _ONLY = {
     "positions": ("sinusoidal", "learned", "none"), "decoder_layer": ("self_attention",), "self_attention_window": (0,),
     "num_encoder_layers": (0,), "target_space_embedding": (False,), "input_end": (True,),
 }  # fmt: skip
-"""Values of the Transformer's hparams that one sequence and one stack can have, the usual one first."""
+"""Values of the Transformer's hparams that are possible with one sequence and one stack, the default first."""
 
 
 @dataclass(kw_only=True)
@@ -23,18 +23,18 @@ class TransformerPrependHParams(TransformerHParams):
     """One stack of num_hidden_layers, or num_decoder_layers."""
 
     prepend_mode: str = param(
-        "prepend_inputs_masked_attention", "What an input sees: the inputs up to it, or, with full attention, all "
-        "inputs; a target sees all inputs and the targets before it.",
+        "prepend_inputs_masked_attention", "Attention of inputs: masked to the inputs up to each, or full over all "
+        "inputs. A target always attends to all inputs and the previous targets.",
         choices=("prepend_inputs_masked_attention", "prepend_inputs_full_attention"),
     )  # fmt: skip
 
     @property
     def sees_all_inputs(self) -> bool:
-        """Whether inputs see those after them."""
+        """Whether inputs attend to later inputs."""
         return self.prepend_mode == "prepend_inputs_full_attention"
 
     def complaints(self) -> list[str]:
-        """There is one stack, of attention to everything before."""
+        """Checks that the Transformer's hparams suit a single stack of self-attention."""
         found = super().complaints()
         for name, allowed in _ONLY.items():
             if (value := getattr(self, name)) not in allowed:

@@ -20,16 +20,18 @@ _ACT = UsedWhen("recurrence_type", ("act",))
 
 @dataclass(kw_only=True)
 class UniversalTransformerHParams(TransformerHParams):
-    """One layer in each stack, and how often it is applied."""
+    """One layer in each stack, applied repeatedly."""
 
     recurrence_type: str = param(
-        "basic", "How often the layer is applied: num_rec_steps times (basic), or as often as each position needs, by "
-        "adaptive computation time (act).", choices=("basic", "act"),
+        "basic", "Number of steps. basic: num_rec_steps; act: chosen for each position by adaptive computation time.",
+        choices=("basic", "act"),
     )  # fmt: skip
     num_rec_steps: int = param(
         0, "Steps of the recurrence in each stack; 0 = num_hidden_layers.", minimum=0, used_when=_BASIC
     )
-    act_max_steps: int = param(0, "Most steps of a position; 0 = twice num_hidden_layers.", minimum=0, used_when=_ACT)
+    act_max_steps: int = param(
+        0, "Largest number of steps per position; 0 = twice num_hidden_layers.", minimum=0, used_when=_ACT
+    )
     act_epsilon: float = param(
         0.01, "A position halts once its halting probabilities sum to 1 minus this.", minimum=0.0, maximum=1.0,
         used_when=_ACT,
@@ -38,29 +40,29 @@ class UniversalTransformerHParams(TransformerHParams):
         1.0, "Initial bias of the halting probabilities, before the sigmoid.", used_when=_ACT, only_trains=True
     )
     act_loss_weight: float = param(
-        0.01, "Cost of each step of a position and of its last probability, in nats: tau of Graves 2016.", minimum=0.0,
+        0.01, "Ponder cost (tau of Graves 2016), in nats per step of a position and for its remainder.", minimum=0.0,
         used_when=_ACT, only_trains=True,
     )  # fmt: skip
 
     @property
     def recurrence_steps(self) -> int:
-        """Steps of the recurrence, at most those that a position may take."""
+        """Number of steps of the recurrence; with act, the largest number."""
         if self.recurrence_type == "act":
             return self.act_max_steps or 2 * self.num_hidden_layers
         return self.num_rec_steps or self.num_hidden_layers
 
     @property
     def encoder_layers(self) -> int:
-        """Layers of the encoder, 1."""
+        """Number of encoder layers, 1."""
         return 1
 
     @property
     def decoder_layers(self) -> int:
-        """Layers of the decoder, 1."""
+        """Number of decoder layers, 1."""
         return 1
 
     def complaints(self) -> list[str]:
-        """Numbers of layers mean nothing; vectors of steps are sinusoids, which take pairs of channels."""
+        """Checks that numbers of layers per stack are unset, and that hidden_size is even for the step sinusoids."""
         found = super().complaints()
         for name in ("num_encoder_layers", "num_decoder_layers"):
             if getattr(self, name):

@@ -1,4 +1,4 @@
-"""Hparams of WaveNet: a set as large as the paper's receptive field asks, and a small one.
+"""Hparams of WaveNet: a set with the paper's receptive field, and a small one.
 
 Source of the values, unless a line says otherwise: van den Oord et al., *WaveNet: A Generative Model for Raw Audio*
 (2016, arXiv:1609.03499), sections 2 and 3.
@@ -15,21 +15,21 @@ from t2t.registry import register_hparams
 class WaveNetHParams(HParams):
     """One stack of num_hidden_layers gated blocks with hidden_size residual channels."""
 
-    kernel_size: int = param(2, "Positions that a window holds.", minimum=2)
+    kernel_size: int = param(2, "Kernel size of the convolutions, in positions.", minimum=2)
     dilations: tuple[int, ...] = param(
-        (1, 2, 4, 8, 16, 32, 64, 128, 256, 512), "Distances between the positions of windows, a block each, in turn."
+        (1, 2, 4, 8, 16, 32, 64, 128, 256, 512), "Dilations of successive blocks, repeated in turn."
     )
     skip_channels: int = param(
-        0, "Channels of skip connections, whose sum becomes the output; 0 = hidden_size.", minimum=0
+        0, "Channels of the skip connections, whose sum leads to the output; 0 = hidden_size.", minimum=0
     )
 
     @property
     def output_size(self) -> int:
-        """Channels of the skip connections and of what becomes of their sum."""
+        """Channels of the skip connections and of the layers after their sum."""
         return self.skip_channels or self.hidden_size
 
     def complaints(self) -> list[str]:
-        """There is a dilation, and none below 1; one table serves both ends only where they are as wide."""
+        """Checks dilations, and that skip_channels is hidden_size if embedding and output layer share weights."""
         found = []
         if not self.dilations or min(self.dilations) < 1:
             found.append(f"hparam dilations={self.dilations}: give one or more, each 1 or more")

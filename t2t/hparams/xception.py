@@ -13,19 +13,19 @@ from t2t.registry import register_hparams
 
 @dataclass(kw_only=True)
 class XceptionHParams(HParams):
-    """Middle blocks of one width, and an exit flow that widens."""
+    """Middle blocks of constant width, and an exit flow of increasing width."""
 
-    kernel_size: int = param(3, "Positions a side that a convolution sees.", minimum=2)
+    kernel_size: int = param(3, "Kernel size of the convolutions, in positions per side.", minimum=2)
     exit_channels: tuple[int, ...] = param(
         (0, 0, 0, 0), "Channels of the exit flow's four convolutions; 0 = 1, 1.25, 2 and 2.5 times hidden_size, as in "
         "Tensor2Tensor.",
     )  # fmt: skip
     variant: str = param(
-        "tensor2tensor", "Tensor2Tensor norms the sums of middle blocks, and has a ReLU before the last convolution "
-        "but one; the paper has neither.", choices=("tensor2tensor", "paper"),
+        "tensor2tensor", "tensor2tensor: normalizes the sums of middle blocks, and has a ReLU before the second to "
+        "last convolution; paper: has neither.", choices=("tensor2tensor", "paper"),
     )  # fmt: skip
-    dropout: float = training_fraction(0.2, "Dropout on the output of each middle block, a fraction.")
-    output_dropout: float = training_fraction(0.0, "Dropout before the output layer, a fraction.")
+    dropout: float = training_fraction(0.2, "Dropout rate on the output of each middle block, a fraction.")
+    output_dropout: float = training_fraction(0.0, "Dropout rate before the output layer, a fraction.")
 
     @property
     def exit_sizes(self) -> tuple[int, ...]:
@@ -37,11 +37,11 @@ class XceptionHParams(HParams):
 
     @property
     def output_size(self) -> int:
-        """Channels of what the exit flow gives."""
+        """Channels of the output of the exit flow."""
         return self.exit_sizes[-1]
 
     def complaints(self) -> list[str]:
-        """There are four convolutions."""
+        """Checks that exit_channels has four numbers."""
         sizes = self.exit_channels
         if len(sizes) == 4 and min(sizes) >= 0:
             return []

@@ -1,1 +1,1 @@
-"""Makes runs of other toolkits' models; one module or package a format, listed in `formats`."""
+"""Converts models of other toolkits to runs; one module or package per format, listed in `formats`."""

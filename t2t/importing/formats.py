@@ -1,6 +1,6 @@
-"""The formats that can be imported; a new one is a module with `read(request) -> ForeignRun` and a line here.
+"""The formats that can be imported; a new one is a module with `read(request) -> ForeignRun` and an entry here.
 
-This module loads nothing, so that the help answers at once.
+This module imports nothing large, so that the help is shown at once.
 """
 
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """How a format is read."""
+    """A format that can be imported."""
 
     module: str
     """Module with a function `read(request: ImportRequest) -> ForeignRun`."""
     folder: str
-    """What `--model_dir` names."""
+    """Description of the folder that `--model_dir` names."""
     needs: tuple[str, ...] = ()
-    """Further flags that must be given."""
+    """Further required flags."""
     takes: tuple[str, ...] = ()
-    """Further flags that may be given."""
+    """Further optional flags."""
 
 
 TENSOR2TENSOR = "tensor2tensor"
@@ -64,30 +64,30 @@ FORMATS = {
         takes=("sentencepiece_model",),
     ),
 }
-"""By the value of `--from`."""
+"""Value of `--from` -> format."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportRequest:
-    """What to import and where to; what is empty or None is what the format says."""
+    """What to import and where to; empty and None mean the default of the format."""
 
     format: str = TENSOR2TENSOR
     """One of `FORMATS`."""
     model_dir: Path
     """The foreign folder."""
     output_dir: Path
-    """The run directory to make."""
+    """The run directory to create."""
     problem: str = ""
-    """Name of the problem that the run is of."""
+    """Name of the run's problem."""
     vocab_file: Path | None = None
-    """The vocabulary, for formats whose folder has none."""
+    """The vocabulary, for formats whose folders do not contain it."""
     sentencepiece_models: tuple[Path, ...] = ()
-    """SentencePiece models that cut texts into the tokens of a list: one for both sides, or one each."""
+    """SentencePiece models that split texts into the model's tokens: one for both sides, or one each."""
     step: int | None = None
     """Step of the checkpoint."""
     target_space_id: int | None = None
-    """Row of Tensor2Tensor's table of target spaces."""
+    """Row of Tensor2Tensor's target space embedding."""
     source_language: str = ""
-    """Language of inputs, of models with language codes."""
+    """Language of inputs, for models with language codes."""
     target_language: str = ""
-    """Language of outputs, of models with language codes."""
+    """Language of outputs, for models with language codes."""

@@ -1,4 +1,4 @@
-"""Foreign ids in our order: padding, end of sequence and unknown first, the others as they come."""
+"""Maps foreign ids to our order: padding, end of sequence and unknown first, then the others in their order."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,10 +14,10 @@ def our_order(size: int, pad: int, eos: int, unknown: int) -> np.ndarray:
 
 
 def pieces_by_id(table: Mapping[str, int], where: str) -> list[str]:
-    """Returns the pieces of a table of ids in the order of the ids.
+    """Returns the pieces of a piece -> id table, sorted by id.
 
     Raises:
-        UserError: the ids are not 0 to n - 1, each of one piece; `where` names the table.
+        UserError: the ids are not 0 to n - 1, each once; the message names the table with `where`.
     """
     pieces = sorted(table, key=table.__getitem__) if all(type(n) is int for n in table.values()) else []
     if not pieces or [table[piece] for piece in pieces] != list(range(len(pieces))):
@@ -26,5 +26,5 @@ def pieces_by_id(table: Mapping[str, int], where: str) -> list[str]:
 
 
 def in_our_order(pieces: Sequence[str], order: np.ndarray) -> list[str]:
-    """Returns the pieces by our ids; `order` is what `our_order` returned."""
+    """Returns the pieces by our ids; `order` is from `our_order`."""
     return [pieces[number] for number in order]

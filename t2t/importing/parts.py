@@ -1,4 +1,4 @@
-"""Takes the tensors of the modules that a foreign model and the Transformer here have in common."""
+"""Converts the tensors of modules in a foreign model to weights of the Transformer here."""
 
 from collections.abc import Iterable
 

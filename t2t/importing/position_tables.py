@@ -1,4 +1,4 @@
-"""Tables of positions that a file holds: which of our position encodings they are.
+"""Recognizes which of our position encodings a table of positions in a file is.
 
 Legend: L positions, D width.
 """
@@ -13,13 +13,13 @@ from t2t.layers.positions import sinusoids
 
 _LAYOUTS = ("interleaved", "halves", "split")
 _TOLERANCE = 1e-3
-"""Largest difference to sinusoids: what angles of position 5,000 are rounded by in float32. Layouts differ by more."""
+"""Tolerance for sinusoids: the float32 rounding error of angles at position 5,000. Layouts differ by more."""
 
 
 def settings_of(table_LD: np.ndarray, most_first: int = 0) -> dict[str, Any]:
-    """Returns the hparams under which positions are those of a table: sinusoids of a layout, none, or learned ones.
+    """Returns the hparams that reproduce a table of positions: sinusoids with their layout, none, or learned positions.
 
-    Sinusoids begin with a position up to `most_first`; there is a `first_position` where it is not 0.
+    Sinusoids may start at a position up to `most_first`; the result has `first_position` if it is not 0.
     """
     length, width = table_LD.shape
     if not table_LD.any():
@@ -32,10 +32,10 @@ def settings_of(table_LD: np.ndarray, most_first: int = 0) -> dict[str, Any]:
 
 
 def one_table(encoder_LD: np.ndarray, decoder_LD: np.ndarray, origin: str) -> np.ndarray:
-    """Returns the table of both stacks.
+    """Returns the table shared by both stacks.
 
     Raises:
-        UserError: they have different ones.
+        UserError: the stacks have different tables.
     """
     if not np.array_equal(encoder_LD, decoder_LD):
         raise UserError(

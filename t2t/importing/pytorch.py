@@ -1,9 +1,9 @@
 """Reads tensors and plain values of a PyTorch file without executing anything, and without PyTorch.
 
-Such a file is a pickle of a dictionary of tensors, with the numbers stored apart: in a zip archive since PyTorch 1.6
-(`<name>/data.pkl` and `<name>/data/<key>`), in one stream before. A pickle can call any function that its reader lets
-it have. This reader has four names to give it, all of them of tensors; a file that asks for another one is refused,
-unless it is one of those that the caller knows: of these come records, which say what the file says and do nothing.
+Such a file is a pickle of a dictionary of tensors, with the numbers stored separately: in a zip archive since PyTorch
+1.6 (`<name>/data.pkl` and `<name>/data/<key>`), before that in one stream. A pickle can call any function that its
+reader provides. This reader only provides four names, all for tensors, and refuses files that need others, except names
+from packages that the caller allows: their objects become records, which hold data and do nothing.
 """
 
 import collections
@@ -27,37 +27,37 @@ _TYPES = {
     "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8",
     "ByteStorage": "uint8", "BoolStorage": "bool",
 }  # fmt: skip
-"""Types of storages -> their names in numpy, which knows bfloat16 from `t2t.checkpoints.arrays`."""
+"""Storage type -> numpy type; `t2t.checkpoints.arrays` registers bfloat16."""
 _MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
-"""What a file of one stream begins with, two pickles."""
+"""The first two pickles of a file in one stream."""
 
 
 def parse_pytorch(content: bytes) -> Arrays:
-    """Returns the tensors of a file of this content, read-only, by their names.
+    """Returns the tensors in the content of a file, read-only, by name.
 
     Raises:
-        ValueError: it is no PyTorch file, is damaged, or holds something else than tensors by name.
+        ValueError: not a PyTorch file, damaged, or not a dictionary of tensors.
     """
     return tensors_of(parse_checkpoint(content))
 
 
 def parse_checkpoint(content: bytes, known: Collection[str] = ()) -> Any:
-    """Returns what a file of this content holds: plain values, `StoredTensor`s and `Record`s.
+    """Parses the content of a file into plain values, `StoredTensor`s and `Record`s.
 
-    `known` are packages of which it may have objects, such as `argparse`; they become records, and nothing is loaded.
+    Objects from the packages in `known`, such as `argparse`, become records; none of their code is imported.
 
     Raises:
-        ValueError: it is no PyTorch file, is damaged, or asks for anything else.
+        ValueError: not a PyTorch file, damaged, or with objects from other packages.
     """
     with _damage_as_value_error():
         return _read_zip(content, known) if content[:2] == b"PK" else _read_stream(content, known)
 
 
 def tensors_of(state: Any) -> Arrays:
-    """Returns the tensors of a dictionary, read-only, by their names.
+    """Returns the tensors of a dictionary, read-only, by name.
 
     Raises:
-        ValueError: it is no dictionary of tensors, or a tensor is damaged.
+        ValueError: not a dictionary of tensors, or a tensor is damaged.
     """
     if not isinstance(state, Mapping):
         raise ValueError(f"it holds {type(state).__name__}, not tensors by name")
@@ -79,10 +79,10 @@ def _damage_as_value_error() -> Iterator[None]:
 
 
 class Record:
-    """An object of a class that is not loaded: its name, what it was made with, and its state."""
+    """Stands for an object whose class is not loaded: class name, constructor arguments, and state."""
 
     name = ""
-    """Module and class."""
+    """Name of module and class."""
     arguments: tuple[Any, ...]
     state: Any
 
@@ -93,17 +93,17 @@ class Record:
         return record
 
     def __setstate__(self, state: Any) -> None:
-        """Keeps the state, which pickles set."""
+        """Keeps the state that the pickle sets."""
         self.state = state
 
 
 def parse_pytorch_values(content: bytes) -> Any:
-    """Returns what a file of this content holds: dictionaries, lists, texts and numbers, and tensors as arrays.
+    """Parses the content of a file into dictionaries, lists, texts and numbers, with tensors as arrays.
 
-    Settings of a command, an `argparse.Namespace`, come as a dictionary.
+    An `argparse.Namespace`, the settings of a command, becomes a dictionary.
 
     Raises:
-        ValueError: it is no PyTorch file, is damaged, or holds something else.
+        ValueError: not a PyTorch file, damaged, or with other objects.
     """
     state = parse_checkpoint(content, ("argparse",))
     with _damage_as_value_error():
@@ -130,7 +130,7 @@ def _plain(value: Any) -> Any:
 
 @dataclass
 class _Storage:
-    """Numbers that tensors are views of, read where they are needed."""
+    """The numbers that tensors are views of, read on demand."""
 
     dtype: np.dtype
     size: int
@@ -139,7 +139,7 @@ class _Storage:
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """A tensor of a file; its numbers are read by `array`."""
+    """A tensor in a file; `array` reads its numbers."""
 
     storage: _Storage
     offset: int
@@ -147,7 +147,7 @@ class StoredTensor:
     strides: tuple[int, ...]
 
     def array(self) -> np.ndarray:
-        """Returns the view, after a check that it stays inside its storage."""
+        """Returns the tensor as a view of its storage, after checking the bounds."""
         numbers = np.frombuffer(self.storage.read(), self.storage.dtype)
         sizes = (self.offset, *self.shape, *self.strides)
         if len(self.shape) != len(self.strides) or any(type(size) is not int or size < 0 for size in sizes):
@@ -157,16 +157,16 @@ class StoredTensor:
         last = self.offset + sum((n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True))
         if last >= len(numbers):
             raise ValueError(f"a tensor ends at number {last + 1:,} of {len(numbers):,}; it is damaged or cut short")
-        if math.prod(self.shape) > len(numbers):  # strides of 0 make a small file a large array
+        if math.prod(self.shape) > len(numbers):  # strides of 0 could make a large array from a small file
             raise ValueError(f"a tensor has shape {self.shape} and {len(numbers):,} numbers; save it contiguous")
         strides = [stride * numbers.itemsize for stride in self.strides]
         return np.lib.stride_tricks.as_strided(numbers[self.offset :], self.shape, strides, writeable=False)
 
 
 class _TensorUnpickler(pickle.Unpickler):
-    """Knows ordered dictionaries, tensors and their storages, which `find_storage` returns by type, key and size.
+    """Unpickles ordered dictionaries, tensors and their storages, which `find_storage` returns by type, key and size.
 
-    Objects of `known` packages become records.
+    Objects from `known` packages become records.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class _TensorUnpickler(pickle.Unpickler):
         self._find_storage, self._known = find_storage, known
 
     def find_class(self, module: str, name: str) -> Any:
-        """Returns one of the known names; raises ValueError for any other."""
+        """Returns the object for an allowed name; raises ValueError for any other name."""
         if (module, name) == ("collections", "OrderedDict"):
             return collections.OrderedDict
         if module == "torch._utils" and name in ("_rebuild_tensor_v2", "_rebuild_parameter"):
@@ -229,7 +229,7 @@ def _read_zip(content: bytes, known: Collection[str]) -> Any:
 
     def find(kind: str, key: str, size: int) -> _Storage:
         if key not in storages:
-            # PyTorch never compresses; a small archive must not become a large one in memory
+            # PyTorch never compresses, and a small archive must not expand to large data in memory
             if archive.getinfo(f"{root}data/{key}").compress_type != zipfile.ZIP_STORED:
                 raise ValueError("its numbers are compressed, which PyTorch never does")
             read = functools.partial(archive.read, f"{root}data/{key}")
@@ -254,7 +254,7 @@ def _read_stream(content: bytes, known: Collection[str]) -> Any:
         raise ValueError("it is no PyTorch file") from error
     if header != (_MAGIC, _PROTOCOL):
         raise ValueError("it is no PyTorch file")
-    load()  # facts of the machine that wrote it
+    load()  # facts of the machine that wrote the file, unused
     state, keys = load(), load()
     for key in keys:
         storage = storages[str(key)]

@@ -1,4 +1,4 @@
-"""Writes a foreign model as a run that the commands decode and train further, whatever format it came in."""
+"""Writes an imported model of any format as a run that the commands can decode and train."""
 
 import dataclasses
 import importlib
@@ -28,32 +28,32 @@ from t2t.training.optimizers import build_optimizer
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ForeignRun:
-    """A model of another toolkit in our terms; arrays are by variable path without the model's name."""
+    """A model of another toolkit in our terms; keys of arrays are variable paths without the model's name."""
 
     problem: Problem
-    """With its encoders."""
+    """The problem, with its encoders."""
     model: str = "transformer"
     """Registered name."""
     hparams: HParams
     hparams_set: str = "transformer_base"
-    """The set that `hparams` were made from."""
+    """Name of the set that `hparams` are based on."""
     weights: Arrays
     tensors: int
     """Number of foreign tensors that became weights."""
     unused: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Foreign tensors that are not needed: name -> why."""
+    """Foreign tensors that are not needed: name -> reason."""
     step: int = 0
-    """Updates done."""
+    """Number of updates done."""
     moments: Mapping[str, Arrays] = dataclasses.field(default_factory=dict)
-    """Adam's first (`momentum`) and second moment (`velocity`), float32; empty where they are not known."""
+    """Adam's first (`momentum`) and second moment (`velocity`), float32; empty if unknown."""
     origin: str
-    """What the weights came from, for messages: `the checkpoint in <folder>`."""
+    """Source of the weights, for messages: `the checkpoint in <folder>`."""
     settings: str
-    """What the network was built from, for messages: `its config.json`."""
+    """Source of the network's settings, for messages: `its config.json`."""
     notes: tuple[str, ...] = ()
     """Further lines of the report."""
     warnings: tuple[str, ...] = ()
-    """What was lost."""
+    """Properties of the foreign model that could not be imported."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +64,7 @@ class ImportReport:
     parameters: int
 
     def lines(self) -> list[str]:
-        """Returns the report, a line each."""
+        """Returns the lines of the report."""
         run = self.run
         moments = "with Adam's moments" if run.moments else "without Adam's moments: training starts with empty ones"
         return [
@@ -76,18 +76,18 @@ class ImportReport:
         ]
 
     def _unused(self) -> str:
-        """Returns the names of unused tensors, those of one reason together."""
+        """Returns the names of unused tensors, grouped by reason."""
         reasons = dict.fromkeys(self.run.unused.values())
         names = [", ".join(name for name, why in self.run.unused.items() if why == reason) for reason in reasons]
         return "; ".join(f"{listed} ({reason})" for listed, reason in zip(names, reasons, strict=True))
 
 
 def import_run(request: ImportRequest) -> ImportReport:
-    """Makes a run directory of a foreign model.
+    """Converts a foreign model to a run directory.
 
     Raises:
-        UserError: a file is missing or damaged, the network is another than the models here, a tensor is missing, left
-            over or of the wrong shape, or the output directory holds a run.
+        UserError: a file is missing or damaged, the network is not supported, a tensor is missing, unused or of the
+            wrong shape, or the output directory already contains a run.
         MachineError: the output directory cannot be written.
     """
     reader = importlib.import_module(FORMATS[request.format].module)

@@ -1,8 +1,8 @@
-"""Reads a file of settings in YAML as names and values, those of Sockeye and of OpenNMT-tf.
+"""Reads the YAML settings files of Sockeye and OpenNMT-tf as names and values.
 
-Of YAML it reads what such files are made of: one `name: value` a line, nested by indentation. A tag, such as
-`!TransformerConfig`, names a class; it is passed over, and nothing is made of it. Lists are passed over too: they tell
-of files and of the training data.
+It supports the subset of YAML in these files: one `name: value` a line, nested by indentation. Tags such as
+`!TransformerConfig`, which name a class, are ignored, and no object is created. Lists are ignored too: they only
+describe files and training data.
 """
 
 import re
@@ -18,10 +18,10 @@ def parse_settings(text: str) -> dict[str, Any]:
     """Returns the values by path, such as `config_encoder.num_layers`.
 
     Raises:
-        ValueError: a line is not of the kind that such files have, or a name is given twice.
+        ValueError: a line with other syntax, or a name that is given twice.
     """
     values: dict[str, Any] = {}
-    levels: list[tuple[int, str]] = []  # indentation and name of what a line is nested in
+    levels: list[tuple[int, str]] = []  # indentation and name of the enclosing entries
     for number, line in enumerate(text.split("\n"), start=1):
         line = line.rstrip("\r")
         if not line.strip() or line.lstrip().startswith("#") or line.startswith(("!", "---")):
@@ -46,7 +46,7 @@ def parse_settings(text: str) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """Returns a number, a truth value, a text or None; None for what is nested below."""
+    """Parses a number, boolean, text or null; returns None for an entry with nested lines."""
     if not text.startswith(("'", '"')):
         text = _COMMENT.sub("", text).strip()
     if text.startswith("!"):

@@ -1,6 +1,6 @@
-"""The tables of tokens of a foreign network: which of ours they are.
+"""Converts the embedding and output tables of a foreign network.
 
-Legend: D width, U ids there.
+Legend: D width, U foreign ids.
 """
 
 from typing import Any
@@ -17,16 +17,16 @@ def token_weights(
     tables: tuple[np.ndarray, np.ndarray, np.ndarray],
     bias_U: np.ndarray | None,
 ) -> tuple[Arrays, dict[str, Any]]:
-    """Returns the weights of embeddings and output layer, and the hparams that say which of them are one.
+    """Returns the weights of embeddings and output layer, and the hparams for the tables that they share.
 
     Args:
         source: vocabulary of the inputs.
-        target: vocabulary of the targets; the same object where both are one.
-        tables: of inputs, of targets and of the output layer, (U, D) each, by foreign ids.
-        bias_U: of the logits, if there is one.
+        target: vocabulary of the targets; the same object if it is shared.
+        tables: tables of inputs, targets and the output layer, (U, D) each, by foreign ids.
+        bias_U: bias of the logits, if any.
 
     Raises:
-        UserError: a table has other rows than its vocabulary.
+        UserError: the number of rows of a table differs from the size of its vocabulary.
     """
     inputs = source.rows(tables[0], "its table of inputs")
     targets = target.rows(tables[1], "its table of targets")

@@ -1,4 +1,4 @@
-"""TensorFlow's checkpoints: the files of a step, and variables by name or by the attributes that lead to them."""
+"""Reads TensorFlow checkpoints: variables by name, or by the attribute path that leads to them."""
 
 import re
 from collections.abc import Collection
@@ -18,10 +18,10 @@ _SLOT = "/.OPTIMIZER_SLOT/"
 
 
 def find_checkpoint(folder: Path, step: int | None, stem: str) -> Path:
-    """Returns the prefix of a checkpoint's files, `<folder>/<stem>-<step>`, by default of the latest.
+    """Returns the prefix of a checkpoint's files, `<folder>/<stem>-<step>`, by default for the latest step.
 
     Raises:
-        UserError: there is none, or none of that step.
+        UserError: no checkpoint, or none of that step.
     """
     pattern = re.compile(rf"{re.escape(stem)}-(\d+)\.index")
     with os_errors_as_machine_errors(f"cannot read {folder}"):
@@ -39,18 +39,18 @@ def read_variables(prefix: Path) -> dict[str, np.ndarray]:
 
 
 def read_objects(prefix: Path, root: str, attributes: Collection[str]) -> dict[str, np.ndarray]:
-    """Returns the variables of an object in a checkpoint by the attributes that lead there, `encoder/layers/0/kernel`.
+    """Returns the variables of an object in a checkpoint by attribute path, such as `encoder/layers/0/kernel`.
 
-    A variable that several paths lead to is under each of them; one that no path leads to is under its own name. State
-    of optimizers is left out.
+    A variable reachable by several paths is returned under each; an unreachable one under its own name. Optimizer state
+    is omitted.
 
     Args:
-        prefix: of the files.
+        prefix: prefix of the checkpoint's files.
         root: name of the object in the checkpoint.
-        attributes: to follow, besides the numbers of lists; they lead round in no circle.
+        attributes: attributes to follow, besides list indices; they must not form a cycle.
 
     Raises:
-        UserError: a file is missing or damaged, or the checkpoint is not of objects.
+        UserError: a file is missing or damaged, or the checkpoint is not object-based.
     """
 
     def read(reader: Any) -> dict[str, np.ndarray]:
@@ -68,7 +68,7 @@ def read_objects(prefix: Path, root: str, attributes: Collection[str]) -> dict[s
 
 
 def _paths(graph: TrackableObjectGraph, start: int, attributes: Collection[str]) -> dict[str, str]:
-    """Returns the name of each variable below a node by its path."""
+    """Returns path -> name of each variable below a node."""
     found: dict[str, str] = {}
     waiting = [("", start)]
     while waiting:
@@ -90,7 +90,7 @@ def _read(prefix: Path, read: Any) -> dict[str, np.ndarray]:
     try:
         found: dict[str, np.ndarray] = read(tf.train.load_checkpoint(str(prefix)))
         return found
-    except Exception as error:  # TensorFlow's reader raises many kinds for damage
+    except Exception as error:  # TensorFlow's reader raises many kinds of errors for damaged files
         raise UserError(
             f"checkpoint {prefix}: a file of it is missing or damaged ({one_line(error)}); copy all of "
             f"{prefix.name}.index and {prefix.name}.data-* again"

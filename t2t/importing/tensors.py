@@ -1,4 +1,4 @@
-"""Tensors of a foreign file, each of which must be used or named as not needed."""
+"""The tensors of a foreign file, each of which must be used or marked as not needed."""
 
 from collections.abc import Mapping
 
@@ -9,11 +9,11 @@ from t2t.errors import UserError, first_few
 
 
 class Tensors:
-    """The tensors of a foreign file by name; `finish` reports which of them nothing has used.
+    """The tensors of a foreign file by name; `finish` checks that all have been used or dropped.
 
     Args:
-        arrays: by name in the file.
-        origin: the file, or the folder, for messages.
+        arrays: tensors by their names in the file.
+        origin: the file or folder, for messages.
     """
 
     def __init__(self, arrays: Mapping[str, np.ndarray], origin: str):
@@ -69,10 +69,10 @@ class Tensors:
             self._unused[name] = why
 
     def drop_copy(self, name: str, original: str) -> None:
-        """Marks a tensor as not needed that must be a copy of another one, if the file has it.
+        """Marks a tensor as not needed, if the file has it, after checking that it is a copy of `original`.
 
         Raises:
-            UserError: it has other values.
+            UserError: the values differ.
         """
         copied = original in self._arrays and np.array_equal(self._arrays.get(name, ()), self._arrays[original])
         if name in self._arrays and not copied:
@@ -86,7 +86,7 @@ class Tensors:
         """Returns the tensors that are not needed, each with the reason.
 
         Raises:
-            UserError: nothing has used some tensors; the message names them.
+            UserError: some tensors have been neither used nor dropped; the message names them.
         """
         left = sorted(self._arrays.keys() - self._taken - self._unused.keys())
         if left:

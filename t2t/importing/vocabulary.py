@@ -1,6 +1,6 @@
-"""A vocabulary of another toolkit in our order: its words, and the rows of its tables.
+"""A vocabulary of another toolkit in our order, and conversion of its tables.
 
-Legend: V ids here, U ids there, D width.
+Legend: V our ids, U foreign ids, D width.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,10 +17,10 @@ from t2t.text.piece_table import PieceTableEncoder
 from t2t.text.token import TokenEncoder
 
 PADDING, END, UNKNOWN = "<pad>", "</s>", "<unk>"
-"""What a `token` vocabulary calls its first three ids."""
+"""Names of the first three ids of a `token` vocabulary."""
 _MISSING = -1
 _NEVER = 100.0
-"""Nats by which the logit of an id that the foreign model has not is below all biases."""
+"""Logit biases of ids that the foreign model lacks are this many nats below all others."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class ForeignVocabulary:
     """The tokens of one side of a foreign model by our ids: padding, end of sequence and unknown, then the others.
 
     Attributes:
-        tokens: by our ids.
-        order: (V,) int64, the foreign id of each of ours; -1 where it has none, as may be of padding and the end.
-        size: U, number of foreign ids.
+        tokens: tokens by our ids.
+        order: (V,) int64, the foreign id of each of ours; -1 without one, which may be padding or end of sequence.
+        size: U, the number of foreign ids.
     """
 
     tokens: tuple[str, ...]
@@ -39,13 +39,13 @@ class ForeignVocabulary:
 
     @classmethod
     def of(cls, tokens: Sequence[str], pad: str | None, eos: str, unknown: str, where: str) -> Self:
-        """Returns the vocabulary of the tokens of a file.
+        """Returns the vocabulary for the tokens of a file.
 
         Args:
-            tokens: by foreign id.
-            pad: which of them becomes padding; None where none does.
-            eos: which is the end of sequence; one that is missing has no row in the tables.
-            unknown: which is for all words that are missing.
+            tokens: tokens by foreign id.
+            pad: token that becomes padding; None for none.
+            eos: end of sequence token; if it is missing from `tokens`, it has no row in the tables.
+            unknown: token for unknown words.
             where: the file, for messages.
 
         Raises:
@@ -63,43 +63,43 @@ class ForeignVocabulary:
 
     @property
     def has_padding(self) -> bool:
-        """Whether the foreign model has the id that is padding here."""
+        """Whether the foreign model has an id for our padding."""
         return bool(self.order[PAD_ID] != _MISSING)
 
     def rows(self, table_UD: np.ndarray, what: str) -> np.ndarray:
-        """Returns the rows of a table by our ids, (V, D); zeros for ids that the foreign model has not.
+        """Returns the rows of a table by our ids, (V, D), with zeros for ids that the foreign model lacks.
 
         Raises:
-            UserError: the table has another number of rows than the vocabulary has tokens.
+            UserError: the number of rows differs from the number of tokens.
         """
         if len(table_UD) != self.size:
             raise UserError(f"{what} has {len(table_UD)} rows, its vocabulary {self.size} tokens; get all files again")
         return np.where(self.order[:, None] == _MISSING, np.float32(0), table_UD[self.order])
 
     def biases(self, bias_U: np.ndarray | None) -> np.ndarray:
-        """Returns the biases of logits by our ids, (V,): such that an id that there is not has no probability."""
+        """Returns the biases of logits by our ids, (V,); ids that the foreign model lacks get almost no probability."""
         known_U = np.zeros(self.size, np.float32) if bias_U is None else bias_U
         return np.where(self.order == _MISSING, known_U.min() - np.float32(_NEVER), known_U[self.order])
 
     def encoder(self, model: bytes | None) -> TextEncoder:
-        """Returns what cuts texts: a SentencePiece model where there is one, else white space."""
+        """Returns the encoder, which splits texts with a SentencePiece model if given, else at white space."""
         if model is None:
             return TokenEncoder(_spelt(self.tokens, self.order)[3:])
         return PieceTableEncoder(model, _spelt(self.tokens, self.order, with_white_space=True))
 
     def unspelt(self) -> list[str]:
-        """Returns the words that no text split at white space has: those with white space in them, and second ones."""
+        """Returns the words that cannot occur in texts split at white space: those with white space, and duplicates."""
         pairs = zip(self.tokens[3:], _spelt(self.tokens, self.order)[3:], strict=True)
         return [token for token, name in pairs if token != name and token not in (PADDING, END, UNKNOWN)]
 
     def note(self, side: str) -> str:
-        """Returns a line for the report."""
+        """Returns a line about the special ids for the report."""
         was = [str(number) if number != _MISSING else "none" for number in self.order[:3]]
         return f"ids of {side}: padding {was[0]}, end of sequence {was[1]} and unknown {was[2]} became 0, 1 and 2"
 
 
 def _spelt(tokens: Sequence[str], order: np.ndarray, with_white_space: bool = False) -> list[str]:
-    """Returns the tokens with other names, `<row_n>`, for those that cannot be words of a vocabulary here."""
+    """Returns the tokens, with names `<row_n>` instead of those that cannot be words of our vocabularies."""
     taken = {PADDING, END, UNKNOWN, *tokens[:3]}
     found = list(tokens[:3])
     for token, number in zip(tokens[3:], order[3:], strict=True):
@@ -115,8 +115,8 @@ def sides_of(
     """Returns the encoder of each side, and notes and warnings for the report.
 
     Args:
-        sides: feature and vocabulary, inputs first.
-        models: SentencePiece models: none, one for both, or one each.
+        sides: (feature, vocabulary) pairs, inputs first.
+        models: SentencePiece models: none, one for both sides, or one each.
     """
     encoders, notes, warnings = {}, [], []
     for number, (feature, vocabulary) in enumerate(sides):

@@ -1,4 +1,4 @@
-"""One address of the service: what answers there, and how it is described."""
+"""One address of the service: its handler and its description for OpenAPI."""
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,7 +18,7 @@ JSON, TEXT, EVENTS, HTML = "application/json", "text/plain", "text/event-stream"
 
 
 class Content(NamedTuple):
-    """A body of a request or an answer."""
+    """Schema and example of a request or response body."""
 
     schema: Schema
     example: Any = None
@@ -26,7 +26,7 @@ class Content(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Address:
-    """A method and a path, as Starlette has it."""
+    """An HTTP method and a path in Starlette's syntax, with handler and description."""
 
     method: str
     path: str
@@ -34,8 +34,8 @@ class Address:
     summary: str
     """One line."""
     query: Mapping[str, Schema] = dataclasses.field(default_factory=dict)
-    """Parameters after the question mark, all optional."""
+    """Query parameters, all optional."""
     requests: Mapping[str, Content] = dataclasses.field(default_factory=dict)
-    """By type; empty where it has no body."""
+    """Request body by content type; empty for requests without a body."""
     answers: Mapping[str, Content] = dataclasses.field(default_factory=dict)
-    """By type, with status 200."""
+    """Body of the response with status 200, by content type."""

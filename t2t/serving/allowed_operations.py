@@ -1,6 +1,6 @@
-"""TensorFlow operations that a served graph may have: they compute, and touch no file, network, process or Python.
+"""TensorFlow operations allowed in a served graph: they compute, without access to files, network, processes or Python.
 
-Those that `t2t-exporter` writes, and the rest of the same families for models of plug-ins.
+The list has the operations that `t2t-exporter` writes, and for models of plug-ins the rest of the same families.
 """
 
 _ARITHMETIC = """
@@ -58,7 +58,7 @@ SentencepieceOp SentencepieceTokenizeOp VarHandleOp
 """
 
 STATEFUL = frozenset((_CONTROL_FLOW + _WEIGHTS_AND_VOCABULARIES).split())
-"""Those that are more than functions of tensors: calls, weights and tables in memory."""
+"""Operations that are not pure functions of tensors: calls, weights and in-memory tables."""
 
 _STATELESS = (_ARITHMETIC, _LOGIC, _REDUCTIONS, _ARRAYS, _LINEAR_ALGEBRA, _NETWORKS, _STRINGS, _RAGGED_AND_LISTS)
 ALLOWED_OPERATIONS = STATEFUL.union(*map(str.split, _STATELESS))

@@ -1,4 +1,4 @@
-"""The table of addresses, and the application that answers at them."""
+"""The table of addresses, and the Starlette application that serves them."""
 
 import contextlib
 import time
@@ -23,9 +23,9 @@ _EXAMPLE = "twenty-one cats"
 
 
 def build_app(service: Service, hosts: Sequence[str], more: Iterable[Address] = ()) -> Starlette:
-    """Returns the application, which closes the service at its end; see `OriginCheck` for `hosts`.
+    """Returns the application, which closes the service at shutdown; see `OriginCheck` for `hosts`.
 
-    Of two addresses with the same method and path, the one in `more` counts.
+    An address in `more` replaces the built-in one with the same method and path.
     """
 
     @contextlib.asynccontextmanager
@@ -45,11 +45,11 @@ def build_app(service: Service, hosts: Sequence[str], more: Iterable[Address] = 
 
 
 def _build_endpoint(service: Service, address: Address) -> Callable[[Request], Awaitable[Response]]:
-    """Returns the endpoint of an address: counted, and with errors logged and answered as one line of JSON."""
+    """Returns the endpoint of an address. It counts requests, and logs errors and returns them as one line of JSON."""
     path = address.path
 
     async def endpoint(request: Request) -> Response:
-        start, status = time.perf_counter(), 500  # where the server stops it
+        start, status = time.perf_counter(), 500  # if the server cancels the request
         try:
             response = await _answered(address, service, request)
             status = response.status_code
@@ -64,7 +64,7 @@ async def _answered(address: Address, service: Service, request: Request) -> Res
     try:
         return await address.handler(service, request)
     except ClientDisconnect:
-        return Response(status_code=499)  # nobody reads it; it is counted
+        return Response(status_code=499)  # nobody reads the response, but it is counted
     except Exception as error:
         return refuse(address.path, error)
 

@@ -1,4 +1,4 @@
-"""Batches requests that come at about the same time."""
+"""Batches requests that arrive at about the same time."""
 
 import dataclasses
 import threading
@@ -18,21 +18,21 @@ class _Waiting:
     item: Any
     future: Future
     since: float
-    """Seconds of the monotonic clock."""
+    """Arrival, in seconds of the monotonic clock."""
 
 
 class Batcher:
-    """A bounded queue, first in first out, and threads that answer batches of its items.
+    """A bounded first-in, first-out queue, and threads that process batches of its items.
 
-    A batch is taken when it is full, or when its first item has waited for `wait_s`.
+    A batch starts when it is full, or when its first item has waited for `wait_s`.
 
     Args:
-        answer: `answer(items) -> as many results`, called in the threads. If it fails for a batch, each item is tried
-            alone.
-        most: items of a batch.
-        wait_s: seconds that an item waits for others to come.
-        room: items that may wait.
-        threads: batches that are answered at a time.
+        answer: `answer(items)` returns one result for each item; called in the threads. If it raises for a batch, each
+            item is retried separately.
+        most: largest number of items in a batch.
+        wait_s: seconds that an item waits for others to form a batch.
+        room: capacity of the queue, in items.
+        threads: number of batches processed concurrently.
     """
 
     def __init__(
@@ -58,17 +58,17 @@ class Batcher:
         return len(self._queue)
 
     def submit(self, items: Sequence[Any]) -> list[Future]:
-        """Queues all items or none and returns the futures of their results; cancelled ones are skipped.
+        """Queues all items or none, and returns the futures of their results; items with cancelled futures are skipped.
 
         Raises:
-            FullError: there is no room for all of them, or the batcher is closed.
+            FullError: the queue has no room for all items, or the batcher is closed.
         """
         with self._changed:
             if self._closed or len(self._queue) + len(items) > self.room:
                 raise FullError(f"{len(self._queue)} of {self.room} places taken")
             entries = [_Waiting(item, Future(), time.monotonic()) for item in items]
             self._queue.extend(entries)
-            self._changed.notify_all()  # they may be more than one batch
+            self._changed.notify_all()  # all threads: there may be several batches
         return [entry.future for entry in entries]
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class Batcher:
             results = self._answer([entry.item for entry in batch])
             if len(results) != len(batch):
                 raise RuntimeError(f"{len(results)} results of {len(batch)} items")
-        except BaseException as error:  # the thread continues
+        except BaseException as error:  # keeps the thread alive
             if len(batch) == 1:
                 batch[0].future.set_exception(error)
                 return
@@ -101,7 +101,7 @@ class Batcher:
                 entry.future.set_result(result)
 
     def _take(self) -> list[_Waiting] | None:
-        """Waits for a batch; None when the queue is closed and empty."""
+        """Waits for a batch and removes it from the queue; returns None once the queue is closed and empty."""
         with self._changed:
             while True:
                 while not self._queue and not self._closed:
@@ -111,4 +111,4 @@ class Batcher:
                 left = self._queue[0].since + self._wait_s - time.monotonic()
                 if self._closed or len(self._queue) >= self._most or left <= 0:
                     return [self._queue.popleft() for _ in range(min(self._most, len(self._queue)))]
-                self._changed.wait(left)  # others may come
+                self._changed.wait(left)  # for more items

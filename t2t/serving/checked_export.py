@@ -1,8 +1,8 @@
 """Loads a SavedModel after checking its operations.
 
-A SavedModel is a program, parts of which TensorFlow runs while loading it. So its file is first read as data. Only
-operations that compute are allowed, in the graph and in every function. The nodes that save and restore weights, which
-every SavedModel has, are removed: TensorFlow itself reads the weights. A copy of exactly what was checked is loaded.
+A SavedModel is a program, and TensorFlow runs parts of it while loading. So its file is first parsed as data. Only
+operations that compute are allowed, in the graph and in every function. The save and restore nodes of every SavedModel
+are removed, since TensorFlow reads the weights without them. The checked content, written to a copy, is what is loaded.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
-import tensorflow_text  # noqa: F401  (the operations that cut text into pieces)
+import tensorflow_text  # noqa: F401  (registers the tokenizer operations)
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from t2t.errors import UserError
@@ -23,15 +23,15 @@ _GRAPH, _WEIGHTS = "saved_model.pb", "variables"
 _OBJECTS = {"bare_concrete_function", "captured_tensor", "constant", "function", "resource", "user_object", "variable"}
 _USER_OBJECTS = {"_generic_user_object", "signature_map", "trackable_list_wrapper"}
 _REGISTERED = {"", "tf.StaticHashTable", "tf.TrackableConstant"}
-"""Kinds of the objects of exports, and classes of TensorFlow that they name."""
+"""Allowed kinds of objects in an export, and allowed names of registered TensorFlow classes."""
 
 
 def load_checked(folder: Path) -> Any:
-    """Returns the loaded SavedModel of a folder; nothing of it runs before it has been checked.
+    """Returns the loaded SavedModel of a folder; no part of it runs before the check.
 
     Raises:
-        UserError: it may do more than compute; the message names the operation.
-        OSError, ValueError: it is damaged.
+        UserError: it contains something that may do more than compute; the message names it.
+        OSError, ValueError: the files are damaged.
     """
     for path in (folder / _GRAPH, folder / _WEIGHTS, *(folder / _WEIGHTS).glob("*")):
         check_inside(folder, path)
@@ -46,7 +46,7 @@ def _checked(folder: Path, content: bytes) -> bytes:
     """Returns a SavedModel without the nodes that save and restore; raises as `load_checked`."""
     try:
         model = SavedModel.FromString(content)
-    except Exception as error:  # the parser's own class, which protobuf alone exports
+    except Exception as error:  # DecodeError, which only protobuf exports
         raise ValueError("it is no SavedModel") from error
     if len(model.meta_graphs) != 1 or not model.meta_graphs[0].HasField("object_graph_def"):
         raise _refusal(folder, "a graph of TensorFlow 1")
@@ -65,7 +65,7 @@ def _refusal(folder: Path, found: str) -> UserError:
 
 
 def _remove_saver(graph: Any) -> None:
-    """Removes the nodes that save and restore, and the functions that they call."""
+    """Removes the save and restore nodes, and the functions that they call."""
     names = {graph.saver_def.save_tensor_name.partition(":")[0], graph.saver_def.restore_op_name}
     nodes = [node for node in graph.graph_def.node if node.name in names]
     called = {name for node in nodes for name in _called_functions(node)}
@@ -78,7 +78,7 @@ def _remove_saver(graph: Any) -> None:
 
 
 def _forbidden(graph: Any) -> Iterator[str]:
-    """Yields descriptions of what a graph must not have."""
+    """Yields a description of each forbidden part of a graph."""
     functions = {function.signature.name: function for function in graph.graph_def.library.function}
     nodes = [("the graph", node) for node in graph.graph_def.node]
     nodes += [(f"function {name}", node) for name, function in functions.items() for node in function.node_def]

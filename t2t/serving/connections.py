@@ -1,7 +1,7 @@
 """Limits on connections, so that slow and silent clients do not keep others out.
 
-uvicorn has no time limit for headers, and does not close idle connections to make room for new ones. Times of bodies
-and answers are limited in `t2t.serving.service`.
+uvicorn has no time limit for headers, and does not close idle connections to make room for new ones. The time limits
+of request bodies and answers are in `t2t.serving.service`.
 """
 
 import asyncio
@@ -17,27 +17,27 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 log = logging.getLogger("t2t")
 
 RESERVED_FILES = 128
-"""Open files that the process needs besides its connections."""
+"""File descriptors that the process needs besides its connections."""
 WARNING_INTERVAL_S = 60.0
-"""At most one warning of too many connections in this time."""
+"""Minimum seconds between two warnings about too many connections."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConnectionLimits:
-    """Limits on each connection, and on their number."""
+    """Limits on each connection, and on the number of connections."""
 
     head_bytes: int = 16 << 10
-    """Largest request line with its headers."""
+    """Largest request line with headers, in bytes."""
     seconds: float = 10.0
-    """Longest time until a request's headers are complete, and in which a client reads nothing of an answer."""
+    """Longest time for request headers to arrive, and longest time in which a client reads no response data."""
     idle_seconds: int = 5
-    """Longest silence between an answer and the next request."""
+    """Longest idle time between a response and the next request."""
     count: int = 512
-    """Most open connections; fewer where the process may open fewer files."""
+    """Largest number of open connections; lower if the process may open only few files."""
 
     @property
     def max_open(self) -> int:
-        """Most open connections; half of the files stay free, as a burst is accepted before old ones are closed."""
+        """Largest number of open connections; keeps half of the file descriptors free for bursts of new connections."""
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         if files == resource.RLIM_INFINITY:
             return self.count
@@ -45,7 +45,7 @@ class ConnectionLimits:
 
 
 class LimitedProtocol(H11Protocol):
-    """HTTP/1.1 on a connection that is closed when it is too slow, or when its place is needed."""
+    """HTTP/1.1 connection that is closed when the client is too slow, or idle when there are too many connections."""
 
     limits = ConnectionLimits()
     max_open = limits.count
@@ -64,45 +64,45 @@ class LimitedProtocol(H11Protocol):
 
     @property
     def waits_for_head(self) -> bool:
-        """Whether no request is in progress."""
+        """Whether no request is in progress, so the next headers are expected."""
         return self.cycle is None or self.cycle.response_complete
 
     @property
     def waits_for_client(self) -> bool:
-        """Whether the request is incomplete."""
+        """Whether the client still has to send headers or the rest of a body."""
         return self.waits_for_head or self.cycle.more_body
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
-        """Starts the time for the first request, and closes a connection if there are too many."""
+        """Starts the time limit of the first request, and closes a connection if there are too many."""
         super().connection_made(transport)
         self._expect_head()
         self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends the time limit."""
+        """Cancels the time limit."""
         self._cancel_deadline()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Ends the time for the headers if they are complete; other data does not extend it."""
+        """Cancels the time limit once the headers are complete; partial headers do not extend it."""
         super().data_received(data)
         if not self.waits_for_head:
             self._cancel_deadline()
 
     def on_response_complete(self) -> None:
-        """Starts the time for the next request, also where the body of this one is still being sent."""
+        """Starts the time limit of the next request, even if the body of this one is still being received."""
         self._expect_head()
         super().on_response_complete()
         if not self.waits_for_head:  # the next request was already there
             self._cancel_deadline()
 
     def pause_writing(self) -> None:
-        """Starts the time in which the client must read something."""
+        """Starts the time limit within which the client must read some data."""
         super().pause_writing()
         self._set_deadline()
 
     def resume_writing(self) -> None:
-        """Ends that limit."""
+        """Cancels the time limit of `pause_writing`."""
         super().resume_writing()
         self._cancel_deadline()
         if self.waits_for_head:
@@ -123,13 +123,13 @@ class LimitedProtocol(H11Protocol):
             self._deadline = None
 
     def _time_out(self) -> None:
-        if 0 < self.transport.get_write_buffer_size() < self._unsent:  # a slow client, but it reads
+        if 0 < self.transport.get_write_buffer_size() < self._unsent:  # the client is slow, but it reads
             self._set_deadline()
         else:
             self.transport.abort()
 
     def _make_room(self) -> None:
-        """Closes one connection if there are too many: another that waits for its client, else this one."""
+        """If there are too many connections, closes one that waits for its client, or else this one."""
         if sum(not one.transport.is_closing() for one in self.connections) <= self.max_open:
             return
         others = (one for one in self.connections if one is not self)
@@ -140,6 +140,6 @@ class LimitedProtocol(H11Protocol):
 
 
 def _longest_waiting(connections: Iterable[Any]) -> LimitedProtocol | None:
-    """Returns the connection that has waited longest for a request, else for the rest of a body, if any."""
+    """Returns the connection that has waited longest for a request, or else for the rest of a body; None for none."""
     waiting = [one for one in connections if one.waits_for_client and not one.transport.is_closing()]
     return min(waiting, key=lambda one: (not one.waits_for_head, one._waiting_since), default=None)

@@ -1,4 +1,4 @@
-"""Errors as answers: one line of JSON, in the form that clients of the address read, and one line in the log."""
+"""Error responses: one line of JSON, in the format that clients of the address expect, and one line in the log."""
 
 import logging
 from typing import Any
@@ -11,11 +11,11 @@ from t2t.errors import MachineError, UnknownNameError, UserError, one_line
 log = logging.getLogger("t2t")
 
 OPENAI_PATHS = ("/v1/completions", "/v1/chat/completions")
-"""Addresses whose errors have OpenAI's form."""
+"""Addresses whose errors have OpenAI's format."""
 
 _OPENAI_TYPES = {429: "rate_limit_error"}
 _LOG_CHARS = 300
-"""Characters of a refusal's reason in the log."""
+"""Longest reason of a refusal in the log, in characters."""
 
 
 def error_body(path: str, status: int, message: str) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def error_body(path: str, status: int, message: str) -> dict[str, Any]:
 
 
 def error_response(path: str, error: Exception) -> JSONResponse:
-    """Returns the answer for an error; of a bug of the program, a client gets the kind alone."""
+    """Returns the response for an error; for a bug in the program, the client gets only the error's type."""
     if isinstance(error, HTTPException):
         status, message, headers = error.status_code, error.detail, error.headers
     elif isinstance(error, UserError | MachineError):
@@ -40,7 +40,7 @@ def error_response(path: str, error: Exception) -> JSONResponse:
 
 
 def refuse(path: str, error: Exception) -> JSONResponse:
-    """Logs an error, a bug with its traceback, and returns the answer for it."""
+    """Logs an error, a bug with its traceback, and returns the response for it."""
     response = error_response(path, error)
     if not isinstance(error, HTTPException | UserError | MachineError):
         log.error("%s: a request failed", path, exc_info=error)

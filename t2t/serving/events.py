@@ -1,4 +1,4 @@
-"""Answers as server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
+"""Responses as server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
 
 import json
 from collections.abc import AsyncIterator
@@ -12,9 +12,9 @@ from t2t.serving.models import Answer, PartialAnswer
 
 
 async def event_response(path: str, events: AsyncIterator[Any]) -> StreamingResponse:
-    """Returns the answer that sends each event, JSON or a plain text, when it comes.
+    """Returns a response that sends each event, JSON or plain text, as soon as it is available.
 
-    What goes wrong before the first event is raised; what goes wrong later is the last event.
+    An error before the first event is raised; a later error is sent as the last event.
     """
     first = await anext(events)
 
@@ -38,11 +38,11 @@ def _event(data: Any) -> bytes:
 async def text_pieces(
     stream: AsyncIterator[PartialAnswer], prompt: str = ""
 ) -> AsyncIterator[tuple[dict[int, str], Answer | None]]:
-    """Yields the new text of each output, by its number, and with the last piece the whole answer.
+    """Yields the new text of each output, by its index, and with the last piece the complete answer.
 
     Args:
-        stream: of one text.
-        prompt: beginning of the outputs that is not sent.
+        stream: partial answers for one text.
+        prompt: prefix of the outputs that is not sent.
     """
     sent: dict[int, int] = {}
     async for partial in stream:

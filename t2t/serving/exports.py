@@ -1,4 +1,4 @@
-"""Serves SavedModels of `t2t-exporter`."""
+"""Serves SavedModels made by `t2t-exporter`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,15 +21,15 @@ from t2t.serving.models import Answer, BatchLimits, Question, ServedModel
 
 
 class ServedExport(ServedModel):
-    """An export behind a queue, see `ServedModel`. Its search is fixed; it does not say which inputs it has cut.
+    """An export behind a queue, see `ServedModel`. Its search is fixed; it does not report which inputs it truncated.
 
     Raises:
-        UserError: an export of another format or damaged, one that may do more than compute, inputs that are no text,
-            more outputs than it has.
+        UserError: an export of another format, a damaged one, or one that may do more than compute; inputs that are not
+            text; or more outputs than it was exported with.
     """
 
     def __init__(self, name: str, folder: Path | str, n_best: int = 1, limits: BatchLimits | None = None):
-        self.translator = None  # type: ignore[assignment]  # what needs one refuses exports
+        self.translator = None  # type: ignore[assignment]  # code that needs one refuses exports
         self._folder = local_path(folder)
         fetch_folder(self._folder)
         self._most, self._run = _read_report(self._folder)
@@ -52,11 +52,11 @@ class ServedExport(ServedModel):
 
     @property
     def continues(self) -> bool:
-        """Whether outputs begin with their texts: there are no inputs."""
+        """Whether outputs continue the given texts, as in language models."""
         return SCORE in self._loaded.signatures
 
     def prompt(self, text: str) -> str:
-        """Returns what the outputs for a text begin with."""
+        """Returns the text that the outputs begin with: `text` itself, or empty if the model has inputs."""
         return text if self.continues else ""
 
     def _own_rows(self, n_best: int) -> int:
@@ -70,7 +70,7 @@ class ServedExport(ServedModel):
         most_tokens: int | None = None,
         terms: OutputTerms | None = None,
     ) -> list[Question]:
-        """Returns the questions of a request; raises UserError for more outputs than the export has, and changes."""
+        """Returns the questions of a request; raises UserError for too large `n_best`, and for any other setting."""
         n_best = n_best or self.n_best
         if n_best > self._most:
             raise UserError(
@@ -90,7 +90,7 @@ class ServedExport(ServedModel):
         self.answer([Question(" ".join(["."] * length))] * count)
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
-        """Returns the answers, all from one call."""
+        """Returns the answers from one call of the graph."""
         found = self._serve(text=tf.constant([question.text for question in questions]))
         texts, scores = found.get("classes", found.get("outputs")).numpy(), found["scores"].numpy()
         answers = []
@@ -100,12 +100,12 @@ class ServedExport(ServedModel):
         return answers
 
     def _hypothesis(self, text: bytes, score: np.float32) -> Hypothesis:
-        log_prob = float(score) if self._gives_classes else None  # of a search, the graph gives the score alone
+        log_prob = float(score) if self._gives_classes else None  # a search graph returns only the score
         return Hypothesis(text.decode(), (), float(score), log_prob)
 
 
 def _read_report(folder: Path) -> tuple[int, dict[str, Any]]:
-    """Returns the outputs of an export, and of which run it is; raises UserError if it is damaged or not served."""
+    """Returns the number of outputs of an export and facts of its run; raises UserError if it cannot be served."""
     try:
         report = read_sealed(folder / REPORT)
         if report["format"] == "saved_model":

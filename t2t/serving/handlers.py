@@ -1,4 +1,4 @@
-"""Handlers of the addresses: translation, TensorFlow Serving's and OpenAI's interfaces, state of the service."""
+"""Request handlers: translation, the interfaces of TensorFlow Serving and OpenAI, and the state of the service."""
 
 import time
 from typing import Any
@@ -23,7 +23,7 @@ _STARTED = int(time.time())
 
 
 async def home(service: Service, request: Request) -> Response:
-    """Answers `GET /`: JSON, a page where that is asked for."""
+    """Answers `GET /`: JSON, or an HTML page for clients that accept HTML."""
     info = home_json(service, request.app.state.addresses)
     if HTML in request.headers.get("accept", ""):
         return HTMLResponse(home_page(info, str(request.base_url)), headers={"Content-Security-Policy": POLICY})
@@ -49,13 +49,13 @@ async def metrics(service: Service, request: Request) -> Response:
 
 
 async def names(service: Service, request: Request) -> Response:
-    """Answers `GET /v1/models`, in the plain form and in OpenAI's."""
+    """Answers `GET /v1/models`, in the plain format and in OpenAI's."""
     data = [_openai_model(model) for model in service.models.values()]
     return JSONResponse({"models": list(service.models), "object": "list", "data": data})
 
 
 async def status(service: Service, request: Request) -> Response:
-    """Answers `GET /v1/models/NAME`, in the form of TensorFlow Serving and in OpenAI's."""
+    """Answers `GET /v1/models/NAME`, in the formats of TensorFlow Serving and OpenAI."""
     model = _version(service, request)
     return JSONResponse(requests.status(model.step) | _openai_model(model))
 
@@ -89,7 +89,7 @@ async def predict(service: Service, request: Request) -> Response:
 
 
 async def translate(service: Service, request: Request) -> Response:
-    """Answers `POST /translate`: JSON, or lines of plain text, which give lines."""
+    """Answers `POST /translate`: JSON for JSON, or lines of plain text for lines."""
     body = await service.body(request)
     if request.headers.get("content-type", "").startswith(TEXT):
         return await _translate_lines(service, request, body)
@@ -140,7 +140,7 @@ async def _complete(
 ) -> Response:
     n = asked.n or 1
     how = (asked.texts, n, asked.changes, asked.most_tokens)
-    questions = await run_in_threadpool(service.questions, model, *how)  # long texts take time to be counted
+    questions = await run_in_threadpool(service.questions, model, *how)  # tokenizing long texts takes time
     if asked.is_stream:
         text = requests.only_text(asked.texts)
         events = completion.chunks(service.stream(model, questions[0]), text, asked.include_usage)

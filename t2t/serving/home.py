@@ -1,4 +1,4 @@
-"""`GET /`: what is served, for programs and for people."""
+"""`GET /`: overview of the service, as JSON and as a web page."""
 
 import dataclasses
 import html
@@ -10,7 +10,7 @@ from t2t.serving.address import Address
 from t2t.serving.service import Service
 
 POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-"""The page shows text and nothing else."""
+"""Content security policy: the page may only show text."""
 
 _EXAMPLE = """curl -d '{"text": "..."}' %stranslate"""
 
@@ -26,11 +26,11 @@ def home_json(service: Service, addresses: Iterable[Address]) -> dict[str, Any]:
 
 
 def home_page(info: dict[str, Any], base: str) -> str:
-    """Returns the same as a page for a browser.
+    """Returns the same as an HTML page.
 
     Args:
-        info: see `home_json`.
-        base: address of the service, which ends with a slash.
+        info: from `home_json`.
+        base: URL of the service, ending with a slash.
     """
     models = _table([{name: _shown(value) for name, value in one.items()} for one in info["models"]])
     limits = _table([info["limits"]])

@@ -1,4 +1,4 @@
-"""A run served under a name: its queue and its answers."""
+"""A run served under a name: its request queue and its answers."""
 
 import contextlib
 import dataclasses
@@ -25,9 +25,9 @@ from t2t.specs.constants import EOS_ID
 log = logging.getLogger("t2t")
 
 WARM_UP_LENGTHS = (4, 16, 64)
-"""Ids, or words, of made-up inputs."""
+"""Lengths of the random inputs that warm up a model, in ids, or in words for an export."""
 WARM_UP_SECONDS = 10.0
-"""No further one is decoded after this time, for each model."""
+"""Time after which no further warm-up batch of a model is started."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,11 +37,11 @@ class Question:
     text: str
     n_best: int = 1
     changes: tuple[tuple[str, Any], ...] = ()
-    """Of the run's search, by name, see `t2t.serving.search_changes`."""
+    """Changes of the run's search settings, (name, value), see `t2t.serving.search_changes`."""
     place: int = 0
-    """What names the text when sampling."""
+    """Number that, with the seed, determines the samples for the text."""
     terms: OutputTerms | None = None
-    """What is asked of the words of outputs; None for nothing."""
+    """Constraints on the words of the outputs; None without any."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,9 +50,9 @@ class Answer:
 
     hypotheses: Sequence[Hypothesis]
     cut: bool | None
-    """Whether the text was too long and only its beginning was read; None if unknown."""
+    """Whether the text was too long and was truncated; None if unknown."""
     length: int | None = None
-    """Ids of the text that were read, without end of sequence; None if unknown."""
+    """Number of ids read from the text, without end of sequence; None if unknown."""
 
 
 BLANK = Answer((NOTHING,), cut=False, length=0)
@@ -60,33 +60,33 @@ BLANK = Answer((NOTHING,), cut=False, length=0)
 
 
 class PartialAnswer(NamedTuple):
-    """An answer to a text after a step of its search."""
+    """The state of an answer after a search step."""
 
     texts: Sequence[str]
-    """The beginning of each output that is final, see `PartialOutputs`."""
+    """The final prefix of each output, which later steps do not change, see `PartialOutputs`."""
     answer: Answer | None
-    """The whole answer, after the last step."""
+    """The complete answer after the last step; None before."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BatchLimits:
-    """Batching of requests, for each model."""
+    """Limits of batches and queue, for each model."""
 
     most_texts: int = 32
-    """Texts answered together."""
+    """Largest number of texts in a batch."""
     wait_s: float = 0.003
-    """Seconds that a text waits for others."""
+    """Seconds that a text waits for others to form a batch."""
     room: int = 256
-    """Texts that may wait."""
+    """Capacity of the queue, in texts."""
     beam: int = 8
-    """Largest beam, or most samples of a text, that a request may ask for; at least what the model itself has."""
+    """Largest beam, or number of samples per text, that a request may ask for; the model's own is always allowed."""
 
 
 class ServedModel:
-    """A translator behind a queue; its version is the `step` of its checkpoint, `n_best` is of requests without one.
+    """A translator behind a queue. Its version is the `step` of its checkpoint; `n_best` is the default of requests.
 
     Raises:
-        UserError: inputs that are no text, more outputs than the search has.
+        UserError: the inputs are not text, or `n_best` exceeds the number of outputs of the search.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class ServedModel:
         limits: BatchLimits | None,
         devices: Sequence[str] = ("",),
     ) -> None:
-        """Checks its arguments and opens the queue; batches are answered on all devices, one on each."""
+        """Checks the arguments and opens the queue; each device processes one batch at a time."""
         if not reads_text:
             raise UserError(
                 f"model {name!r}: its inputs are no text, which is all that the service takes; serve another"
@@ -128,11 +128,11 @@ class ServedModel:
         )
 
     def warm_up(self, seconds: float = WARM_UP_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
-        """Decodes made-up inputs on each device, one and a full batch, so that requests find all compiled.
+        """Decodes random inputs on each device, single ones and full batches, so that requests find compiled functions.
 
         Args:
-            seconds: the last one begins within this time; there is at least one on each device.
-            clock: gives seconds.
+            seconds: no further size is started after this time; at least one runs on each device.
+            clock: returns the time in seconds.
         """
         start = clock()
         for done, (count, length) in enumerate((n, m) for n in (1, self.limits.most_texts) for m in WARM_UP_LENGTHS):
@@ -144,7 +144,7 @@ class ServedModel:
         log.info("model %s is warmed up, %.1f s", self.name, clock() - start)
 
     def _decode_made_up(self, count: int, length: int) -> None:
-        """Decodes some inputs of a length."""
+        """Decodes `count` random inputs of `length` ids."""
         spec = self.translator.facts.spec
         size = (count, min(length, self.translator.longest_input))
         ids = np.random.default_rng(0).integers(EOS_ID + 1, (spec.inputs or spec.targets).vocab_size, size)
@@ -168,7 +168,7 @@ class ServedModel:
 
     @property
     def can_stream(self) -> bool:
-        """Whether answers are available before their search has ended."""
+        """Whether partial answers are available during the search."""
         if not self.translator.is_built:
             return False
         from t2t.inference.partial_outputs import has_partial_outputs
@@ -193,11 +193,11 @@ class ServedModel:
 
     @property
     def continues(self) -> bool:
-        """Whether outputs begin with their texts: there are no inputs."""
+        """Whether outputs continue the given texts, as in language models."""
         return not self.translator.has_inputs
 
     def prompt(self, text: str) -> str:
-        """Returns what the outputs for a text begin with: the text as it was read, where the model continues it."""
+        """Returns the text that the outputs begin with: `text` as it was read, or empty if the model has inputs."""
         if not self.continues:
             return ""
         (ids,) = self.translator.encode([text])
@@ -211,17 +211,17 @@ class ServedModel:
         most_tokens: int | None = None,
         terms: OutputTerms | None = None,
     ) -> list[Question]:
-        """Returns the questions of a request; samples without a seed are other ones each time.
+        """Returns the questions of a request; samples without a seed differ each time.
 
         Args:
-            texts: of the request.
-            n_best: outputs for each; None for what the model gives by itself.
-            changes: of the search.
-            most_tokens: longest output, without the text that it continues; None for what the search allows.
-            terms: what is asked of the words of each output; None for nothing.
+            texts: texts of the request.
+            n_best: outputs for each text; None for the model's default.
+            changes: search settings to change, by name.
+            most_tokens: most ids of an output, without the text that it continues; None for the limit of the search.
+            terms: constraints on the words of each output; None without any.
 
         Raises:
-            UserError: see `check_changes`; or an output cannot be kept to that length, or to these terms.
+            UserError: see `check_changes`; or the search cannot guarantee this length or these constraints.
         """
         n_best, changes = n_best or self.n_best, changes or {}
         settings = check_changes(self.translator, n_best, changes, self.most_rows)
@@ -237,7 +237,7 @@ class ServedModel:
         return [Question(text, n_best, key, place, terms) for text, key, place in zip(texts, keys, places, strict=True)]
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
-        """Returns the answers; questions of equal settings are searched together."""
+        """Returns the answers; questions with equal settings are searched in one batch."""
         found = {i: BLANK for i, question in enumerate(questions) if self.translator.is_blank(question.text)}
         groups: dict[Any, list[int]] = {}
         for i, question in enumerate(questions):
@@ -278,7 +278,7 @@ class ServedModel:
 
 
 def _use_device(number: int, name: str) -> contextlib.AbstractContextManager[None]:
-    """Returns a context that runs on a device; one without a name is the only one, and nothing need be chosen."""
+    """Returns a context that runs operations on a device; without a name it does nothing, as there is only one."""
     if not name:
         return contextlib.nullcontext()
     from t2t.inference.backend_choice import inference_backend

@@ -17,11 +17,11 @@ DONE = "[DONE]"
 
 
 class Completion:
-    """Builds the response to one request: its id, time and form.
+    """Builds the response to one request, with its id and creation time.
 
     Args:
         model: the model that answers.
-        is_chat: whether the request is a chat.
+        is_chat: whether it is a chat completion.
     """
 
     def __init__(self, model: ServedModel, is_chat: bool):
@@ -31,7 +31,7 @@ class Completion:
         self._head = {"id": f"{prefix}-{secrets.token_hex(12)}", "created": int(time.time()), "model": model.name}
 
     def response(self, texts: Sequence[str], answers: Sequence[Answer], n: int) -> dict[str, Any]:
-        """Returns the answer to some texts, with at most n choices for each."""
+        """Returns the response for several texts, with at most n choices for each."""
         choices = []
         for row, (text, answer) in enumerate(zip(texts, answers, strict=True)):
             prompt = self._model.prompt(text)
@@ -42,7 +42,7 @@ class Completion:
         return self._object(self._kind, choices) | self._usage(answers)
 
     async def chunks(self, stream: AsyncIterator[PartialAnswer], text: str, include_usage: bool) -> AsyncIterator[Any]:
-        """Yields the answer to a text in OpenAI's chunks, and `[DONE]`."""
+        """Yields the answer to a text as OpenAI chunks, then `[DONE]`."""
         kind = self._kind + (".chunk" if self._is_chat else "")
         begun: set[int] = set()
         prompt = await run_in_threadpool(self._model.prompt, text)
@@ -71,13 +71,13 @@ class Completion:
         return "length" if is_cut else "stop"
 
     def _usage(self, answers: Iterable[Answer]) -> dict[str, Any]:
-        """Returns the numbers of tokens, nothing where they are not known."""
+        """Returns the token counts of the response, or nothing if they are unknown."""
         read = written = 0
         for answer in answers:
             if answer.length is None:
                 return {}
             read += answer.length
-            free = answer.length if self._model.continues else 0  # ids of the text that an output begins with
+            free = answer.length if self._model.continues else 0  # outputs contain the ids of the prompt
             written += sum(max(len(one.ids) - free, 0) for one in answer.hypotheses)
         return {"usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}}
 

@@ -28,34 +28,34 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "tools": ([],),
     "top_logprobs": (0,),
 }
-"""Parameters that are not supported, with the values that change nothing."""
+"""Unsupported parameters, with the values that are accepted because they change nothing."""
 IGNORED = ("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key")
-"""Parameters that do not concern the answer."""
+"""Parameters that are ignored since they do not affect the answer."""
 _OWN = ("model", "n", "max_tokens", "temperature", "top_p", "stream", "stream_options", *SEARCH_KEYS)
 
 
 class OpenAIRequest(NamedTuple):
-    """A request to complete."""
+    """A parsed completion or chat completion request."""
 
     texts: list[str]
     n: int | None
     most_tokens: int | None
     changes: dict[str, Any]
-    """Of the search."""
+    """Search settings to change, by name."""
     is_stream: bool
     include_usage: bool
     """Whether the last chunk counts tokens."""
 
 
 def completion_request(data: dict[str, Any], model: ServedModel) -> OpenAIRequest:
-    """Reads a request to complete a prompt or several; raises UserError for what cannot be followed."""
+    """Parses a completion request with one or several prompts; raises UserError if it is invalid or unsupported."""
     _check_keys(data, ("prompt",))
     prompt = data.get("prompt")
     return _request(data, model, texts_of([prompt] if isinstance(prompt, str) else prompt, "prompt"))
 
 
 def chat_request(data: dict[str, Any], model: ServedModel) -> OpenAIRequest:
-    """Reads a request to continue a chat, of which the last message of the user counts; raises UserError."""
+    """Parses a chat completion request; only the last user message is answered. Raises UserError if it is invalid."""
     _check_keys(data, ("messages", "max_completion_tokens"))
     return _request(data, model, [_last_user_text(data.get("messages"))])
 
@@ -86,9 +86,10 @@ def _check_keys(data: dict[str, Any], prompt: tuple[str, ...]) -> None:
 
 
 def _changes(data: dict[str, Any], model: ServedModel) -> dict[str, Any]:
-    """Returns the changes of the search: a temperature above 0 or a top_p below 1 samples, a temperature of 0 does not.
+    """Returns the search settings to change.
 
-    Where neither is given, the run searches as it always does; a seed then changes nothing.
+    A temperature above 0 or a top_p below 1 means sampling, a temperature of 0 greedy search. Without either, the run's
+    own search is used. The seed is ignored unless the search samples.
     """
     changes = search_changes(data)
     temperature, top_p = _number(data, "temperature"), _number(data, "top_p")
@@ -111,7 +112,7 @@ def _number(data: dict[str, Any], name: str) -> float | None:
 
 
 def _last_user_text(messages: Any) -> str:
-    """Returns the text of the last message of the user; raises UserError where there is none."""
+    """Returns the text of the last user message; raises UserError without one."""
     if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
         raise UserError("messages: a list of objects with role and content is wanted; send that")
     contents = [one.get("content") for one in messages if one.get("role") == "user"]

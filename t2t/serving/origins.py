@@ -1,6 +1,6 @@
-"""Refuses requests from pages of other sites that are open in a browser on this machine.
+"""Refuses requests from web pages of other sites that are open in a browser on this machine.
 
-Such requests carry the site's origin, or, with DNS rebinding, its host name.
+Such requests carry the site's origin or, with DNS rebinding, its host name.
 """
 
 import logging
@@ -18,7 +18,7 @@ log = logging.getLogger("t2t")
 ANY = "*"
 _HOST = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
 _OWN_SITES = ("same-origin", "none")
-"""Values of Sec-Fetch-Site for requests of own pages, and of the user, e.g. a typed address."""
+"""Values of Sec-Fetch-Site for requests from our own pages, and for addresses typed by the user."""
 
 
 class OriginCheck:
@@ -52,9 +52,9 @@ class OriginCheck:
 
 
 def is_foreign(headers: Headers, method: str) -> bool:
-    """Returns whether a page of another origin sent a request; following a link from there is allowed.
+    """Returns whether a page of another origin sent a request; following a link from such a page is allowed.
 
-    Browsers send the origin of every POST, and newer ones Sec-Fetch-Site. Programs send neither.
+    Browsers send the origin with every POST, and newer ones also Sec-Fetch-Site. Programs send neither.
     """
     origin = headers.get("origin")
     if origin is not None and origin.lower().partition("://")[2] != headers["host"].lower():

@@ -1,7 +1,7 @@
-"""JSON of requests and answers.
+"""JSON of requests and responses.
 
-The forms of TensorFlow Serving's REST interface (`instances` by rows, `inputs` by columns) with the outputs of an
-exported model's signature, and a plain form.
+Two formats: TensorFlow Serving's REST interface (`instances` by rows, `inputs` by columns) with the outputs of an
+exported model's signature, and a plain one.
 """
 
 import json
@@ -17,7 +17,7 @@ from t2t.serving.search_changes import SEARCH_KEYS
 
 SIGNATURE = "serving_default"
 TEXT, STREAM = "text", "stream"
-"""Names of the one input, and of what asks for events."""
+"""Keys of the input text, and of the option that requests server-sent events."""
 
 
 def read_json(body: bytes) -> dict[str, Any]:
@@ -32,10 +32,10 @@ def read_json(body: bytes) -> dict[str, Any]:
 
 
 def prediction_texts(data: dict[str, Any]) -> tuple[list[str], bool]:
-    """Returns the texts of a request to predict, and whether they came by rows.
+    """Returns the texts of a predict request, and whether they came by rows (`instances`).
 
     Raises:
-        UserError: another signature, both forms or neither, or something else than text.
+        UserError: another signature, both forms or neither, or values that are not text.
     """
     if data.get("signature_name", SIGNATURE) != SIGNATURE:
         asked = data["signature_name"]
@@ -61,7 +61,7 @@ def texts_of(value: Any, name: str) -> list[str]:
 
 
 def prediction(answers: Sequence[Answer], by_rows: bool) -> dict[str, Any]:
-    """Returns the answer to a request to predict, in the form of the request."""
+    """Returns the response to a predict request, by rows or columns like the request."""
     rows = [
         {"outputs": [one.text for one in answer.hypotheses], "scores": [one.score for one in answer.hypotheses]}
         for answer in answers
@@ -76,21 +76,21 @@ class TranslationRequest(NamedTuple):
 
     texts: list[str]
     is_one: bool
-    """Whether it was a single text, and no list."""
+    """Whether the request had a single text instead of a list."""
     n_best: int | None
     changes: dict[str, Any]
-    """Of the search; not checked, see `t2t.serving.search_changes`."""
+    """Search settings to change, by name; not yet checked, see `t2t.serving.search_changes`."""
     is_stream: bool
-    """Whether the answer is wanted as it is written."""
+    """Whether to stream the answer."""
     terms: OutputTerms | None
-    """What is asked of the words of each output."""
+    """Constraints on the words of each output."""
 
 
 def translation_request(data: dict[str, Any]) -> TranslationRequest:
-    """Reads a plain request; null stands for what is left out.
+    """Parses a plain request; null is the same as a missing key.
 
     Raises:
-        UserError: an unknown key, or a value of another type.
+        UserError: an unknown key, or a value of the wrong type.
     """
     allowed = (TEXT, "model", "n_best", STREAM, *SEARCH_KEYS, *REQUEST_KEYS)
     if unknown := sorted(set(data) - set(allowed)):
@@ -103,12 +103,12 @@ def translation_request(data: dict[str, Any]) -> TranslationRequest:
 
 
 def search_changes(data: dict[str, Any]) -> dict[str, Any]:
-    """Returns what a request says of its search."""
+    """Returns the search settings given in a request."""
     return {name: data[name] for name in SEARCH_KEYS if data.get(name) is not None}
 
 
 def stream_option(data: dict[str, Any]) -> bool:
-    """Returns whether a request asks for events; raises UserError for no truth value."""
+    """Returns whether a request asks for a stream of events; raises UserError for a value that is not boolean."""
     value = data.get(STREAM)
     if value is not None and not isinstance(value, bool):
         raise UserError(f"{STREAM} {value!r:.60}: true or false is wanted")
@@ -116,7 +116,7 @@ def stream_option(data: dict[str, Any]) -> bool:
 
 
 def only_text(texts: Sequence[str]) -> str:
-    """Returns the one text of a request whose answer is sent as it is written; raises UserError for several."""
+    """Returns the only text of a streaming request; raises UserError for several texts."""
     if len(texts) > 1:
         raise UserError(f"{STREAM}: {len(texts)} texts are asked for, and one is written at a time; send one, or ask "
                         f"without {STREAM}")  # fmt: skip
@@ -124,7 +124,7 @@ def only_text(texts: Sequence[str]) -> str:
 
 
 def positive(data: dict[str, Any], name: str) -> int | None:
-    """Returns a value from 1 up, None where there is none; raises UserError for anything else."""
+    """Returns an integer of at least 1, or None if the key is missing; raises UserError for anything else."""
     value = data.get(name)
     if value is not None and (type(value) is not int or value < 1):
         raise UserError(f"{name} {value!r}: a whole number from 1 is wanted")
@@ -132,7 +132,7 @@ def positive(data: dict[str, Any], name: str) -> int | None:
 
 
 def translations(model: str, answers: Sequence[Answer], is_one: bool) -> dict[str, Any]:
-    """Returns the answer to a plain request."""
+    """Returns the response to a plain request."""
     found: list[dict[str, Any]] = [
         {
             "outputs": [{key: getattr(one, key) for key in ("text", "score", "log_prob")} for one in answer.hypotheses],

@@ -1,4 +1,4 @@
-"""JSON Schemas of what is asked and answered, with the bounds of the decode hparams."""
+"""JSON Schemas of requests and responses, with the bounds of the decode hparams."""
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
@@ -33,18 +33,18 @@ def list_of(items: Schema, **bounds: int) -> Schema:
 
 
 def nullable(schema: Schema) -> Schema:
-    """Returns the schema of a value that may be null, which stands for leaving it out."""
+    """Returns the schema of a value that may be null, which is the same as omitting it."""
     choices = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
     return {**schema, "type": [schema["type"], "null"], **choices}
 
 
 def one_or_several(texts: int) -> Schema:
-    """Returns the schema of a text or a list of texts, at most so many."""
+    """Returns the schema of a text or a list of at most `texts` texts."""
     return {"anyOf": [STRING, list_of(STRING, minItems=1, maxItems=texts)]}
 
 
 def model_name(models: Iterable[str]) -> Schema:
-    """Returns the schema of the name of a model, the first one by default."""
+    """Returns the schema of a model name; the default is the first model."""
     names = list(models)
     return {"type": "string", "enum": names, **({"default": names[0]} if names else {})}
 
@@ -60,9 +60,9 @@ def _setting(field: dataclasses.Field[Any]) -> Schema:
 
 SEARCH: Mapping[str, Schema] = {
     **{field.name: _setting(field) for field in dataclasses.fields(DecodeHParams) if field.name in FIELDS},
-    SEED: nullable({**INTEGER, "description": "Of sampling; other samples each time where it is left out."}),
+    SEED: nullable({**INTEGER, "description": "Seed of sampling; without it, samples differ each time."}),
 }
-"""Settings of a search that a request may give."""
+"""Search settings of a request, by name."""
 
 ERROR = object_of({"error": STRING})
 OPENAI_ERROR = object_of(
@@ -82,7 +82,7 @@ PREDICTION: Schema = {
 
 
 def prediction_request(texts: int) -> Schema:
-    """Returns the schema of a request to predict."""
+    """Returns the schema of a predict request."""
     bounds = {"minItems": 1, "maxItems": texts}
     row = {"anyOf": [STRING, object_of({"text": STRING})]}
     column = list_of(STRING, **bounds)
@@ -130,11 +130,11 @@ _USAGE = object_of({name: INTEGER for name in ("prompt_tokens", "completion_toke
 
 
 def openai_request(prompt: Mapping[str, Schema], models: Iterable[str], more: Mapping[str, Schema]) -> Schema:
-    """Returns the schema of a request to complete.
+    """Returns the schema of a completion request.
 
     Args:
-        prompt: text to continue; required.
-        models: names.
+        prompt: properties of the prompt; required.
+        models: names of the models.
         more: other properties.
     """
     properties = {
@@ -151,7 +151,7 @@ def openai_request(prompt: Mapping[str, Schema], models: Iterable[str], more: Ma
 
 
 def openai_answer(kind: str, choice: Mapping[str, Schema]) -> Schema:
-    """Returns the schema of an answer of OpenAI's `object` kind, with with what each choice holds."""
+    """Returns the schema of a response with OpenAI's `object` `kind`; `choice` has the properties of each choice."""
     choices = list_of(object_of({"index": INTEGER, **choice, "logprobs": {"type": "null"}, "finish_reason": _REASON}))
     return object_of(
         {"id": STRING, "object": {"const": kind}, "created": INTEGER, "model": STRING, "choices": choices,

@@ -1,4 +1,4 @@
-"""Search settings that a request may change, and how far."""
+"""Search settings that a request may change, and their limits."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,17 +13,17 @@ FIELDS = (
 )  # fmt: skip
 """Decode hparams that a request may change."""
 SEARCH_KEYS = (*FIELDS, SEED)
-"""What a request may say of its search, besides `n_best`."""
+"""Search settings of a request besides `n_best`."""
 
 
 def check_changes(translator: Translator, n_best: int, changes: Mapping[str, Any], most_rows: int) -> SearchSettings:
-    """Returns how a request is searched.
+    """Returns the search settings of a request.
 
     Args:
-        translator: of the model that is asked.
+        translator: translator of the model.
         n_best: outputs for each text.
-        changes: values of SEARCH_KEYS.
-        most_rows: largest beam, and most samples of a text.
+        changes: values to change, with keys from `SEARCH_KEYS`.
+        most_rows: largest beam, and largest number of samples per text.
 
     Raises:
         UserError: a wrong value, one beyond the limits of the server, or one without effect.
@@ -49,10 +49,11 @@ def check_changes(translator: Translator, n_best: int, changes: Mapping[str, Any
 
 
 def limit_tokens(translator: Translator, text: str, changes: Mapping[str, Any], most: int) -> dict[str, int]:
-    """Returns the change by which outputs for a text have at most so many ids, end of sequence included.
+    """Returns the change of `extra_length` that limits outputs for a text to `most` ids, end of sequence included.
 
     Raises:
-        UserError: the search allows outputs of the length of the input in any case, which is more.
+        UserError: `most` is less than the input's length plus one, which the search always allows, or the model is not
+            autoregressive.
     """
     if not translator.facts.autoregressive:
         raise UserError("max_tokens: the model answers at once and writes no tokens; leave it out")

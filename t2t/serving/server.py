@@ -24,14 +24,14 @@ BACKLOG = 128
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """Returns a listening socket, with port 0 at any free port; raises MachineError if that is not possible."""
+    """Returns a listening socket; port 0 takes any free port. Raises MachineError if that is not possible."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with os_errors_as_machine_errors(f"cannot listen at {host}:{port}"):
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
 
 
 def allowed_hosts(host: str, listening: socket.socket) -> list[str]:
-    """Returns the host names to answer at: all for a socket that other machines reach, else this machine's."""
+    """Returns the accepted host names: all if other machines can reach the socket, else only this machine's."""
     address = ipaddress.ip_address(listening.getsockname()[0])
     if not (getattr(address, "ipv4_mapped", None) or address).is_loopback:
         return [ANY]
@@ -44,7 +44,7 @@ def _in_address(host: str) -> str:
 
 
 def serve(app: Starlette, listening: socket.socket, grace_s: float, limits: ConnectionLimits | None = None) -> None:
-    """Serves until SIGINT or SIGTERM; then answers its open requests for up to `grace_s` seconds."""
+    """Serves until SIGINT or SIGTERM, then finishes open requests for up to `grace_s` seconds."""
     limits = limits or ConnectionLimits()
     config = uvicorn.Config(
         app, log_config=None, access_log=False, timeout_graceful_shutdown=max(1, round(grace_s)), lifespan="on",
@@ -60,7 +60,7 @@ def serve(app: Starlette, listening: socket.socket, grace_s: float, limits: Conn
 
 @contextlib.contextmanager
 def _warnings_logged() -> Iterator[None]:
-    """Shows warnings and errors of uvicorn and asyncio, which would otherwise go nowhere."""
+    """Passes warnings and errors of uvicorn and asyncio to our log; they would be lost otherwise."""
     handler = logging.Handler(logging.WARNING)
     handler.emit = log.handle  # type: ignore[assignment]
     loggers = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
@@ -75,7 +75,7 @@ def _warnings_logged() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _signals_end_quietly() -> Iterator[None]:
-    """Ignores the signal that uvicorn raises again after it has ended."""
+    """Ignores the signal that uvicorn raises again after shutdown."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

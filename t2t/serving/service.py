@@ -1,4 +1,4 @@
-"""State of the service: models by name, limits of requests, queues."""
+"""State of the service: models by name, request limits, queues."""
 
 import asyncio
 import dataclasses
@@ -28,21 +28,21 @@ class RequestLimits:
     """Limits of each request."""
 
     most_bytes: int = 1 << 20
-    """Of a body."""
+    """Largest body, in bytes."""
     most_texts: int = 128
-    """Of a request."""
+    """Largest number of texts."""
     body_seconds: float = 20.0
-    """From the headers to the end of the body."""
+    """Time limit from the headers to the end of the body."""
     seconds: float = 60.0
-    """From the whole body to the answer."""
+    """Time limit from the complete body to the answer."""
     waiting_jobs: int = 256
-    """Most jobs in each of their queues, see `Service.run` and `Service.read`."""
+    """Capacity of each of the two job queues, see `Service.run` and `Service.read`."""
     streams: int = 4
-    """Most answers that are streamed at a time."""
+    """Largest number of concurrent streamed answers."""
 
 
 class Measures:
-    """Metrics of one service for Prometheus."""
+    """Prometheus metrics of a service."""
 
     def __init__(self):
         self._registry = CollectorRegistry()
@@ -68,7 +68,7 @@ class Measures:
 
 
 class Service:
-    """Models by unique name, with the limits and queues of all requests; the first one is the default."""
+    """Models by unique name, with the limits and queues of all requests; the first model is the default."""
 
     def __init__(self, models: Sequence[ServedModel], limits: RequestLimits | None = None):
         self.models = {model.name: model for model in models}
@@ -87,7 +87,7 @@ class Service:
         self.measures.streams.set_function(lambda: self.streams.running)
 
     def model(self, name: Any) -> ServedModel:
-        """Returns the model of a name, the first one for None; raises UnknownNameError."""
+        """Returns the model with a name, the first one for None; raises UnknownNameError."""
         if name is None and self.models:
             return next(iter(self.models.values()))
         if not self.models:
@@ -119,12 +119,12 @@ class Service:
         """Returns the questions of a request.
 
         Args:
-            model: which is asked.
-            texts: at least one.
+            model: the model to ask.
+            texts: at least one text.
             how: further arguments of `ServedModel.questions`.
 
         Raises:
-            UserError: the model cannot be searched so.
+            UserError: settings that the model does not support.
             HTTPException: too many texts.
         """
         most = min(self.limits.most_texts, model.queue.room)
@@ -133,16 +133,16 @@ class Service:
         return model.questions(texts, *how)
 
     async def answers(self, model: ServedModel, questions: Sequence[Question]) -> list[Answer]:
-        """Returns a model's answers; raises HTTPException for a full queue or no answer in time."""
+        """Returns a model's answers; raises HTTPException if the queue is full or the time limit is exceeded."""
         found = await self._results(model.queue, questions)
         self.measures.texts.labels(model.name).inc(len(questions))
         return found
 
     async def stream(self, model: ServedModel, question: Question) -> AsyncIterator[PartialAnswer]:
-        """Yields a model's answer while it is searched, or the whole at once where no part is available earlier.
+        """Yields partial answers during the search, or only the complete one if the model cannot stream.
 
         Raises:
-            HTTPException: too many streams, a full queue or no answer in time.
+            HTTPException: too many streams, a full queue, or the time limit is exceeded.
         """
         if not model.can_stream:
             (answer,) = await self.answers(model, [question])
@@ -153,10 +153,10 @@ class Service:
         self.measures.texts.labels(model.name).inc()
 
     async def stream_items(self, items: Callable[[], Iterator[Result]]) -> AsyncIterator[Result]:
-        """Yields what an iterator gives, which runs in a thread; see `Streams.run`.
+        """Yields the items of an iterator that runs in a thread; see `Streams.run`.
 
         Raises:
-            HTTPException: too many streams, or no end in time.
+            HTTPException: too many streams, or the time limit is exceeded.
         """
         try:
             async for item in self.streams.run(items, self.limits.seconds):
@@ -167,12 +167,12 @@ class Service:
             raise self._too_late() from None
 
     async def run(self, job: Callable[[], Result]) -> Result:
-        """Runs a function in the one thread of jobs; raises HTTPException for a full queue or no result in time."""
+        """Runs a function in the job thread; raises HTTPException for a full queue or an exceeded time limit."""
         (result,) = await self._results(self._jobs, [job])
         return result
 
     async def read(self, job: Callable[[], Result]) -> Result:
-        """Does as `run` in a thread of its own, for what reads files, so that it need not wait for models."""
+        """Does as `run` in a separate thread for functions that read files, so that they do not wait for models."""
         (result,) = await self._results(self._reads, [job])
         return result
 
@@ -191,7 +191,7 @@ class Service:
         return HTTPException(504, f"no answer within {self.limits.seconds:g} seconds; ask for less")
 
     def close(self) -> None:
-        """Drains and closes the queues, and ends the streams."""
+        """Stops the streams, and drains and closes the queues."""
         self.streams.close()
         for queue in (*(model.queue for model in self.models.values()), self._jobs, self._reads):
             queue.close()

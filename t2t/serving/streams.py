@@ -1,4 +1,4 @@
-"""Iterators that run in threads for coroutines: each streamed answer has a thread, up to a number at a time."""
+"""Runs iterators in threads for coroutines: each streamed answer has a thread, up to a fixed number."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ class Streams:
     """Runs iterators in threads for coroutines that consume their items.
 
     Args:
-        most: iterators at a time.
+        most: largest number of concurrent iterators.
     """
 
     def __init__(self, most: int):
@@ -27,7 +27,7 @@ class Streams:
         self._pool = ThreadPoolExecutor(most, "stream")
         self._lock = threading.Lock()
         self._running: set[threading.Event] = set()
-        """What stops each of them, after its next item."""
+        """For each running iterator the event that stops it after its next item."""
         self._closed = False
 
     @property
@@ -36,15 +36,15 @@ class Streams:
         return len(self._running)
 
     async def run(self, items: Callable[[], Iterator[Item]], seconds: float) -> AsyncIterator[Item]:
-        """Yields the items of an iterator as they come; it is stopped when nobody wants more.
+        """Yields the items of an iterator as they arrive; stops the iterator when the consumer is closed.
 
         Args:
-            items: returns the iterator, in the thread.
-            seconds: longest time from the first to the last item.
+            items: returns the iterator; called in the thread.
+            seconds: time limit for all items, from the call on.
 
         Raises:
-            FullError: as many are running, or the streams are closed.
-            TimeoutError: the time is up.
+            FullError: too many iterators are running, or the streams are closed.
+            TimeoutError: the time limit is exceeded.
         """
         arrived: asyncio.Queue[Any] = asyncio.Queue()
         stop = self._start(items, arrived)
@@ -58,7 +58,7 @@ class Streams:
             stop.set()
 
     def close(self) -> None:
-        """Stops all and joins their threads."""
+        """Stops all iterators and joins their threads."""
         with self._lock:
             self._closed = True
             for stop in self._running:
@@ -80,7 +80,7 @@ class Streams:
             with contextlib.closing(items()) as iterator:  # type: ignore[type-var]  # a generator
                 for item in iterator:
                     if stop.is_set():
-                        last = FullError("the service ends")  # for a consumer that still waits
+                        last = FullError("the service ends")  # for a consumer that is still waiting
                         break
                     send(item)
         except BaseException as error:  # goes to the consumer
@@ -88,5 +88,5 @@ class Streams:
         finally:
             with self._lock:
                 self._running.discard(stop)
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
+        with contextlib.suppress(RuntimeError):  # the event loop has ended, so there is no consumer
             send(last)

@@ -1,1 +1,1 @@
-"""Runs as models of the library transformers: what has the same network there, with tokenizer and model card."""
+"""Exports runs to the library transformers, for networks that it supports, with tokenizer and model card."""

@@ -1,6 +1,6 @@
-"""Asks a folder what it answers, with transformers: a job as JSON on standard input, the answers to the file it names.
+"""Decodes with an exported folder in transformers: job as JSON on standard input, outputs in the file that it names.
 
-It runs in a process of its own, and needs transformers and PyTorch alone.
+It runs in a separate process and only needs transformers and PyTorch.
 """
 
 import json
@@ -13,19 +13,19 @@ import torch
 import transformers
 
 _TOGETHER = 8
-"""Most rows of a batch."""
+"""Largest number of rows in a batch."""
 
 Output = tuple[list[int], float, str]
 """Ids, score and text."""
 
 
 def main() -> None:
-    """Reads a job and writes the answers."""
+    """Reads a job and writes the outputs."""
     job = json.load(sys.stdin)
     tokenizer = transformers.AutoTokenizer.from_pretrained(job["folder"])
     model, loading = transformers.AutoModelForSeq2SeqLM.from_pretrained(job["folder"], output_loading_info=True)
     model.eval()
-    model.generation_config.forced_eos_token_id = None  # limits differ from line to line, and ours force nothing
+    model.generation_config.forced_eos_token_id = None  # limits differ by line, and our search forces no end
     answers: dict[str, Any] = {
         "classes": [type(model).__name__, type(tokenizer).__name__],
         "loading": {kind: sorted(map(str, names)) for kind, names in loading.items() if names and "keys" in kind},
@@ -46,7 +46,7 @@ def _outputs(model: Any, tokenizer: Any, job: dict[str, Any], beams: int) -> lis
 
 
 def _alike(job: dict[str, Any]) -> Iterator[list[int]]:
-    """Yields the numbers of rows of one length and limit, a few at a time: together they need no padding."""
+    """Yields batches of indices of rows with the same length and limit, which need no padding."""
     groups: dict[tuple[int, int], list[int]] = {}
     for number, row in enumerate(job["rows"]):
         groups.setdefault((len(row), job["limits"][number]), []).append(number)
@@ -55,7 +55,7 @@ def _alike(job: dict[str, Any]) -> Iterator[list[int]]:
 
 
 def _search(model: Any, tokenizer: Any, rows: list[list[int]], limit: int, beams: int) -> Iterator[Output]:
-    """Yields outputs; the score of greedy search is the log-probability, that of beam search transformers' own."""
+    """Yields outputs; the score is the log-probability for greedy search, and transformers' own for beam search."""
     written = model.generate(
         input_ids=torch.tensor(rows), attention_mask=torch.ones(len(rows), len(rows[0]), dtype=torch.long),
         num_beams=beams, do_sample=False, max_new_tokens=limit, return_dict_in_generate=True,

@@ -1,4 +1,4 @@
-"""The model card of an export: what its README.md says of the run, for people and, in front, for programs."""
+"""The model card of an export: metadata and a description of the run for its README.md."""
 
 import dataclasses
 import json
@@ -14,15 +14,15 @@ _TEACHER_FORCED = "teacher_forced/"
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """Figures of the dev split in a run's own file, of the checkpoint that is exported."""
+    """Dev metrics of the exported checkpoint, from the run's metrics file."""
 
     update: int
     figures: Mapping[str, float]
-    """By name of the metric."""
+    """Metric name -> value."""
 
 
 def scores_of(run: RunDir | None, checkpoint: str, step: int) -> Scores:
-    """Returns what the run's file says of a checkpoint; no figures where it was not evaluated as it is, as averages."""
+    """Returns the recorded dev metrics of a checkpoint; none if it was not evaluated itself, such as an average."""
     found: dict[str, float] = {}
     if run is not None and checkpoint.startswith("step-"):
         for line in run.metrics():
@@ -33,7 +33,7 @@ def scores_of(run: RunDir | None, checkpoint: str, step: int) -> Scores:
 
 
 def front_matter(translator: Translator, name: str, origin: Mapping[str, Any], scores: Scores, kind: str) -> str:
-    """Returns the metadata that the Hub reads, as YAML; values are written as JSON, which YAML includes."""
+    """Returns the metadata for the Hugging Face Hub, as YAML; values are JSON, a subset of YAML."""
     problem = translator.problem
     languages = [code for code in (problem.source_language, problem.target_language) if code]
     fields: dict[str, Any] = {"library_name": "transformers"}

@@ -1,4 +1,4 @@
-"""What corresponds in transformers' models and the Transformer here: names of settings and tensors, read both ways.
+"""Mapping between transformers' models and the Transformer here: names of settings and tensors.
 
 `t2t.importing.huggingface` reads the tables from left to right, `t2t.export.huggingface` from right to left.
 
@@ -13,25 +13,25 @@ import numpy as np
 
 
 class Kind(enum.Enum):
-    """What a module of transformers is."""
+    """Kind of a module in transformers."""
 
     READS = enum.auto()
-    """A linear map from the width: `weight` (E, D), `bias` (E,)."""
+    """A linear map from width D: `weight` (E, D), `bias` (E,)."""
     WRITES = enum.auto()
-    """A linear map to the width: `weight` (D, E), `bias` (D,)."""
+    """A linear map to width D: `weight` (D, E), `bias` (D,)."""
     NORM = enum.auto()
     """`weight` and `bias`, (D,) each."""
     TABLE = enum.auto()
-    """`weight`, as it is here."""
+    """A table: `weight`, with the same layout as here."""
 
 
 class Part(NamedTuple):
-    """A module of transformers and the weights here."""
+    """A module of transformers and the corresponding weights here."""
 
     theirs: str
-    """Its name, without `.weight` and `.bias`."""
+    """Name of the module, without `.weight` and `.bias`."""
     ours: str
-    """Path of a table or a norm; what stands before `kernel` and `bias` of a linear map."""
+    """Path of a table or norm, or for a linear map the prefix of `kernel` and `bias`."""
     kind: Kind
 
 
@@ -44,7 +44,7 @@ MARIAN_FIXED = {
     "add_final_layer_norm": False,
     "static_position_embeddings": True,
 }
-"""Settings of which the network here has one value."""
+"""Settings with the values that the network here supports."""
 MARIAN_SIZES = {
     "d_model": "hidden_size",
     "encoder_layers": "num_encoder_layers",
@@ -54,17 +54,17 @@ MARIAN_SIZES = {
     "max_position_embeddings": "max_length",
 }
 MARIAN_EQUAL = {"decoder_attention_heads": "encoder_attention_heads", "decoder_ffn_dim": "encoder_ffn_dim"}
-"""Settings of the decoder that are one hparam with the encoder's."""
+"""Settings of the decoder that share one hparam with the encoder's."""
 MARIAN_RATES = {
     "dropout": ("layer_prepostprocess_dropout", 0.1),
     "attention_dropout": ("attention_dropout", 0.0),
     "activation_dropout": ("relu_dropout", 0.0),
 }
-"""Hparam, and the value where a configuration has none."""
+"""Hparam, and its default in configurations without the setting."""
 MARIAN_NORM_EPSILON = 1e-5
-"""Which no setting of transformers changes."""
+"""Fixed in transformers."""
 NEVER = -1e9
-"""Bias of the logit of an id that is never written."""
+"""Logit bias of an id that must not be generated."""
 
 T5_FEED_FORWARD = {
     "relu": ("relu", False),
@@ -76,23 +76,23 @@ T5_FEED_FORWARD = {
     "gated-gelu_new": ("gelu_tanh", True),
     "gated-silu": ("silu", True),
 }
-"""`feed_forward_proj`: activation, and whether it is gated."""
+"""`feed_forward_proj` -> activation, and whether the feed-forward sub-layer is gated."""
 T5_BIAS = "SelfAttention.relative_attention_bias"
 QUERY = "project/query_"
-"""How the path of a map to queries ends, whose weights T5 has without the scale of scores."""
+"""End of the path of query projections, which T5 does not scale."""
 
 _LETTERS = {"q": "query", "k": "key", "v": "value"}
 
 
 def backwards(names: Mapping[str, Any]) -> dict[Any, str]:
-    """Returns the keys of a table by value, the first of those that have the same."""
+    """Inverts a table; of keys with the same value the first is kept."""
     return {value: name for name, value in reversed(list(names.items()))}
 
 
 def transformer_parts(encoder_layers: int, decoder_layers: int, prefix: str = "model.") -> Iterator[Part]:
-    """Yields the modules of the layers of a Transformer as fairseq names them, and transformers after it.
+    """Yields the modules of a Transformer's layers by their names in fairseq, which transformers also uses.
 
-    `prefix` is what names begin with: `model.` in `MarianMTModel` and its relatives.
+    Names start with `prefix`, `model.` in `MarianMTModel` and similar models.
     """
     attentions = {"self_attn": "self_attention", "encoder_attn": "encdec_attention"}
     for side, layers in (("encoder", encoder_layers), ("decoder", decoder_layers)):

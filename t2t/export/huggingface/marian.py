@@ -1,11 +1,11 @@
-"""A Transformer as transformers' `MarianMTModel`: norms after sub-layers, sinusoids, one table for everything.
+"""Converts a Transformer to transformers' `MarianMTModel`: post-norm, sinusoids, one shared embedding table.
 
-transformers computes the sinusoids itself, all sines before all cosines, and keeps none in its files. Where ours are
-interleaved, channels of the model are exchanged instead, in every weight that has them: channel c of a model there is
-channel order[c] here, and nothing else changes, since norms and products are sums over channels.
+transformers computes the sinusoids itself, all sines before all cosines, and does not store them. For interleaved
+sinusoids, the channels of all weights are permuted instead: channel c of the model there is channel order[c] here. The
+outputs stay the same, since norms and products are sums over channels.
 
-Its decoder begins with the vector of an id. Where ours begins with zeros and padding has a vector, as in runs that
-were trained here, there is one more id, whose vector is zero and which a bias keeps from being written.
+Its decoder starts from the embedding of an id. If ours starts from zeros and padding has an embedding, as in runs
+trained here, an id with a zero vector is added, and a bias prevents it from being generated.
 
 Legend: D width, E channels of a layer's output, V vocabulary.
 """
@@ -42,7 +42,7 @@ _WANTED = {
 
 
 def marian_complaints(hparams: TransformerHParams) -> list[str]:
-    """Returns which settings Marian's network does not have."""
+    """Returns the settings that Marian's network does not support."""
     found = complaints(hparams, _WANTED)
     if hparams.positions == "sinusoidal":
         found += complaints(hparams, {"sinusoid_layout": ("interleaved", "halves")})
@@ -98,18 +98,18 @@ def _config(hparams: TransformerHParams, vocab_size: int, start: int) -> dict:
 
 
 def _order(hparams: TransformerHParams) -> np.ndarray:
-    """Returns the channel here of each channel there, (D,)."""
+    """Returns our channel for each channel in transformers, (D,)."""
     channels = np.arange(hparams.hidden_size)
     return channels if hparams.sinusoid_layout == "halves" else channels.reshape(-1, 2).T.reshape(-1)
 
 
 def _fill_bias(part: Part, tensors: Arrays) -> None:
-    """Adds the bias of zeros that a map here does without."""
+    """Adds a zero bias to a linear map that has none here."""
     tensors.setdefault(f"{part.theirs}.bias", np.zeros(len(tensors[f"{part.theirs}.weight"]), np.float32))
 
 
 def _reordered(array: np.ndarray, name: str, kind: Kind, order_D: np.ndarray) -> np.ndarray:
-    """Returns a tensor with the channels of the width in their order."""
+    """Returns a tensor with its width channels in the order of transformers."""
     if kind == Kind.READS:
         return array[:, order_D] if name == "weight" else array
     return array[order_D]

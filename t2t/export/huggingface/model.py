@@ -1,4 +1,4 @@
-"""A run as a folder that transformers loads: `MarianMTModel` or `T5ForConditionalGeneration`, with its tokenizer."""
+"""Exports a run as a transformers folder: `MarianMTModel` or `T5ForConditionalGeneration`, with its tokenizer."""
 
 import dataclasses
 import json
@@ -34,12 +34,12 @@ _LARGEST_POSITIONS = 10**9
 
 
 class HuggingFaceExport(Export):
-    """A Transformer from tokens to tokens that has Marian's network or T5's.
+    """Exports a token-to-token Transformer with the network of Marian or T5.
 
     Args:
-        translator: of the run.
-        job: what to make.
-        interpreter: Python that has transformers and PyTorch, for the comparison.
+        translator: translator of the run.
+        job: the export request.
+        interpreter: path of a Python with transformers and PyTorch, for the comparison.
     """
 
     def __init__(self, translator: Translator, job: ExportJob, interpreter: str = sys.executable):
@@ -53,7 +53,7 @@ class HuggingFaceExport(Export):
         self._scores = scores_of(job.run, str(job.origin.get("checkpoint", "")), int(job.origin.get("step", 0)))
 
     def _check(self) -> None:
-        """Raises UserError, one line with the formats that there are, where transformers has no such model."""
+        """Raises UserError if transformers has no such model."""
         model = self.translator.model
         found = conversion.modality_complaints(model) or model_complaints(model)
         if not found and (of_marian := marian_complaints(model.hparams)) and (of_t5 := t5_complaints(model.hparams)):
@@ -71,7 +71,7 @@ class HuggingFaceExport(Export):
         network = self._network
         write_json(folder / "config.json", network.config)
         write_json(folder / "generation_config.json", self._search())
-        write_arrays(folder / TENSORS, network.tensors, {"format": "pt"})  # which transformers 4 asks for
+        write_arrays(folder / TENSORS, network.tensors, {"format": "pt"})  # metadata required by transformers 4
         write_tokenizer(folder, self.translator.problem.encoders, network.longest, network.start)
 
     def _search(self) -> dict[str, Any]:
@@ -90,16 +90,16 @@ class HuggingFaceExport(Export):
 
     @property
     def _beams(self) -> int:
-        """Hypotheses of a search; 1 is greedy."""
+        """Beam size; 1 is greedy search."""
         return self.translator.hparams.beam_size if self.translator.hparams.decode_method == "beam" else 1
 
     @property
     def _length_penalty(self) -> float:
-        """The power of the length that scores are divided by, the only penalty that transformers has."""
+        """Exponent of the length that scores are divided by, the only length penalty in transformers."""
         return self.translator.hparams.alpha if self.translator.hparams.length_penalty == "power" else 0.0
 
     def verify(self, folder: Path, trial: Trial) -> dict[str, Parity]:
-        """Compares ids of texts, and greedy search; of beam search, which differs, nothing is promised."""
+        """Compares the ids of texts, and greedy search; beam searches differ, so their agreement is only reported."""
         rows, extra = self._cut(trial.rows)
         limits = [len(row) + extra for row in rows]
         theirs = self._ask(folder, rows, limits, trial.texts or [])
@@ -123,12 +123,12 @@ class HuggingFaceExport(Export):
         return found
 
     def _comparable(self, answer: Answer) -> Answer:
-        """Returns an answer with its text without white space at its ends, or with none if it is another there."""
+        """Returns an answer with its text stripped, or without text if transformers would show another text."""
         is_alike = shows_alike(self.translator.problem.encoders, answer.ids or ())
         return dataclasses.replace(answer, text=(answer.text or "").strip() if is_alike else None)
 
     def _cut(self, rows: Sequence[Any]) -> tuple[list[list[int]], int]:
-        """Returns rows with end of sequence that have positions, and how much longer outputs may be."""
+        """Returns rows with end of sequence, cut to the available positions, and how much longer outputs may be."""
         hparams, positions = self.translator.hparams, self._network.longest or _LARGEST_POSITIONS
         longest = min(positions, max_sequence_ids(self.translator.model, hparams))
         cut = [[*map(int, row[: longest - 1]), EOS_ID] for row in rows]
@@ -137,12 +137,12 @@ class HuggingFaceExport(Export):
     def _ask(
         self, folder: Path, rows: Sequence[list[int]], limits: Sequence[int], texts: Sequence[str]
     ) -> dict[str, Any]:
-        """Returns what transformers answers; raises ParityError if it fails or does not take every tensor."""
+        """Returns the outputs of transformers; raises ParityError if it fails or does not load every tensor."""
         answers = folder / "answers.json"
         job = {"folder": str(folder), "rows": list(rows), "limits": list(limits), "texts": list(texts)}
         job |= {"beams": sorted({1, self._beams}), "answers": str(answers)}
         done = subprocess.run(
-            [self._interpreter, "-P", str(_SCRIPT)],  # -P: files next to the script are no modules
+            [self._interpreter, "-P", str(_SCRIPT)],  # -P: do not import files next to the script
             input=json.dumps(job),
             env=os.environ | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
             capture_output=True,

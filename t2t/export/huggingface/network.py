@@ -1,4 +1,4 @@
-"""What a network becomes in transformers: configuration and tensors; parts that Marian's and T5's have in common.
+"""A network converted for transformers, its configuration and tensors, and the parts shared by Marian's and T5's.
 
 Legend: D width, E channels of a layer's output.
 """
@@ -18,20 +18,20 @@ from t2t.models.transformer import Transformer
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """A model of transformers."""
+    """A model in transformers' terms."""
 
     config: Mapping[str, Any]
     """Content of `config.json`."""
     tensors: Arrays
-    """By their names there."""
+    """Tensors by their names in transformers."""
     start: int
-    """Id that the decoder begins with; one more than the ids here have where padding cannot be it."""
+    """Id that the decoder starts with; an added one if padding cannot be used."""
     longest: int | None
-    """Positions of inputs and outputs; None for any number."""
+    """Number of positions of inputs and outputs; None for no limit."""
 
 
 def complaints(hparams: TransformerHParams, wanted: Mapping[str, tuple[Any, ...]]) -> list[str]:
-    """Returns which settings have other values than the wanted ones."""
+    """Returns a text for each setting whose value is not among the `wanted` ones."""
     return [
         f"{name}={getattr(hparams, name)} (known: {', '.join(map(str, values))})"
         for name, values in wanted.items()
@@ -40,7 +40,7 @@ def complaints(hparams: TransformerHParams, wanted: Mapping[str, tuple[Any, ...]
 
 
 def model_complaints(model: SequenceModel) -> list[str]:
-    """Returns what no Transformer of transformers has, Marian's or T5's."""
+    """Returns the properties that neither Marian's nor T5's network in transformers supports."""
     if type(model) is not Transformer:
         return [f"it is a {type(model).__name__}"]
     hparams, found = model.hparams, []
@@ -61,7 +61,7 @@ def weights_of(model: Transformer) -> Arrays:
 
 
 def part_tensors(parts: Iterable[Part], weights: Arrays) -> Arrays:
-    """Returns the tensors of modules; biases only where there are some here."""
+    """Returns the tensors of modules, with biases only where the weights here have them."""
     tensors: Arrays = {}
     for part in parts:
         found: dict[str, np.ndarray | None]

@@ -1,7 +1,7 @@
-"""A Transformer as transformers' `T5ForConditionalGeneration`: RMS norms in front, no biases, biases of distances.
+"""Converts a Transformer to transformers' `T5ForConditionalGeneration`: RMS pre-norm, no biases, relative biases.
 
-Its scores of attention and its embeddings are not scaled, see `t2t.importing.huggingface.t5`: W^Q is divided by
-sqrt(K) here, and the table multiplied by sqrt(D).
+T5 scales neither attention scores nor embeddings, see `t2t.importing.huggingface.t5`. So W^Q is divided by sqrt(K), and
+the embedding table multiplied by sqrt(D).
 
 Legend: D width, K key channels of one head, V vocabulary.
 """
@@ -27,7 +27,7 @@ _WANTED = {
 
 
 def t5_complaints(hparams: TransformerHParams) -> list[str]:
-    """Returns which settings T5's network does not have."""
+    """Returns the settings that T5's network does not support."""
     found = complaints(hparams, _WANTED)
     if (hparams.activation, hparams.gated_feed_forward) not in _FORMS:
         found.append(f"activation={hparams.activation} with gated_feed_forward={hparams.gated_feed_forward}")
@@ -35,7 +35,7 @@ def t5_complaints(hparams: TransformerHParams) -> list[str]:
 
 
 def t5_network(model: Transformer) -> Network:
-    """Returns the configuration and tensors of a model that has no complaints."""
+    """Returns the configuration and tensors of a supported model."""
     hparams = model.hparams
     head_size = hparams.key_channels // hparams.num_heads
     weights = {

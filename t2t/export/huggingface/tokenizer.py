@@ -1,4 +1,4 @@
-"""The files of a tokenizer of transformers: Marian's, which is SentencePiece over a table of ids, or T5's."""
+"""Writes the tokenizer files for transformers: Marian's, which is SentencePiece with a separate id table, or T5's."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,11 +11,11 @@ from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
 from t2t.text.sentencepiece import SentencePieceEncoder
 
 _ANY_LENGTH = 10**9
-"""What a tokenizer takes for no limit."""
+"""Value that means no length limit."""
 
 
 def tokenizer_complaints(encoders: Mapping[str, TextEncoder]) -> list[str]:
-    """Returns why transformers has no tokenizer that gives the ids of vocabularies."""
+    """Returns the reasons why no tokenizer of transformers gives the ids of these vocabularies; empty if one does."""
     found = [encoders[INPUTS], encoders[TARGETS]]
     if kinds := {one.kind for one in found if not isinstance(one, SentencePieceEncoder | PieceTableEncoder)}:
         listed = ", ".join(sorted(kinds))
@@ -28,7 +28,7 @@ def tokenizer_complaints(encoders: Mapping[str, TextEncoder]) -> list[str]:
 
 
 def write_tokenizer(folder: Path, encoders: Mapping[str, TextEncoder], longest: int | None, start: int) -> None:
-    """Writes the files of a tokenizer; `longest` and `start` are those of the network."""
+    """Writes the files of a tokenizer; for `longest` and `start` see `Network`."""
     source, target = encoders[INPUTS], encoders[TARGETS]
     pieces = [source.piece(number) for number in range(source.vocab_size)]
     special = {"pad_token": pieces[PAD_ID], "eos_token": pieces[EOS_ID], "unk_token": pieces[UNK_ID]}
@@ -52,7 +52,7 @@ def write_tokenizer(folder: Path, encoders: Mapping[str, TextEncoder], longest: 
 
 
 def shows_alike(encoders: Mapping[str, TextEncoder], ids: Sequence[int]) -> bool:
-    """Returns whether ids have the same text there: unknown ones and sentinels are left out there."""
+    """Returns whether transformers decodes ids to the same text; it omits unknown ids and sentinels."""
     first = len(pieces_of_model(_model(encoders[TARGETS]))[0]) if _is_t5(encoders) else encoders[TARGETS].vocab_size
     return all(token_id != UNK_ID and token_id < first for token_id in ids)
 
@@ -68,7 +68,7 @@ def _is_t5(encoders: Mapping[str, TextEncoder]) -> bool:
 
 
 def _t5_pieces(encoder: TextEncoder) -> int | None:
-    """Returns how many sentinels a vocabulary adds to the pieces of its model; None where they are not T5's."""
+    """Returns the number of sentinels that a vocabulary adds to its model's pieces; None if they are not T5's."""
     pieces = [encoder.piece(number) for number in range(encoder.vocab_size)]
     of_model, _ = pieces_of_model(_model(encoder))
     added = [piece for piece in pieces[len(of_model) :] if piece.startswith("<extra_id_")]
@@ -83,7 +83,7 @@ def _model(encoder: TextEncoder) -> bytes:
 
 
 def _new_piece(pieces: list[str]) -> str:
-    """Returns the name of the id that the decoder begins with, which is no piece."""
+    """Returns a name for the id that the decoder starts with that is not a piece."""
     name = "<s>"
     while name in pieces:
         name = f"<{name}>"

@@ -1,4 +1,4 @@
-"""Vocabularies as TensorFlow operations: texts to ids and back inside a graph, where no Python runs."""
+"""Vocabularies as TensorFlow operations: texts to ids and back inside a graph, without Python."""
 
 import tensorflow as tf
 
@@ -23,10 +23,10 @@ VOCABULARIES: dict[str, type[GraphVocabulary]] = {
 
 
 def graph_vocabulary(encoder: TextEncoder) -> GraphVocabulary:
-    """Returns a vocabulary of text as operations; its tables live where they are made, on the processor.
+    """Returns a text vocabulary as operations; its tables are on the CPU.
 
     Raises:
-        UserError: the kind of vocabulary has no operations.
+        UserError: the kind of vocabulary is not supported in a graph.
     """
     if encoder.kind not in VOCABULARIES:
         raise UserError(

@@ -1,4 +1,4 @@
-"""What every vocabulary in a graph does, and the strings that it meets.
+"""Base class of the in-graph vocabularies, and string operations.
 
 Legend: B texts, N rows of ids, P pieces of all rows end to end.
 """
@@ -12,13 +12,13 @@ import tensorflow as tf
 from t2t.text.encoder import TextEncoder
 
 NUL = "\0"
-"""Marks places in a text: no `cleaned` text holds it."""
+"""Marker within texts; `cleaned` texts do not contain it."""
 
 _REPLACEMENT = 0xFFFD
 
 
 class GraphVocabulary(tf.Module):
-    """An encoder as TensorFlow operations that give the same ids and texts."""
+    """An encoder as TensorFlow operations with the same ids and texts."""
 
     def __init__(self, encoder: TextEncoder):
         raise NotImplementedError
@@ -28,14 +28,14 @@ class GraphVocabulary(tf.Module):
         raise NotImplementedError
 
     def decode(self, ids_NP: tf.RaggedTensor) -> tf.Tensor:
-        """Returns texts (N,) string, valid UTF-8, of ids (N, None) int32 without end of sequence and padding."""
+        """Returns texts (N,) string, valid UTF-8, for ids (N, None) int32 without end of sequence and padding."""
         raise NotImplementedError
 
 
 def characters(of_class: Callable[[str], bool]) -> str:
-    """Returns the ranges of a regular expression's class for the characters for which a function is True.
+    """Returns the ranges of a regular expression character class for all characters that satisfy `of_class`.
 
-    Its own classes differ from Python's by the version of Unicode.
+    RE2's own classes may follow another version of Unicode than Python.
     """
     codes = np.array([code for code in range(0x110000) if of_class(chr(code))])
     ranges = np.split(codes, np.flatnonzero(np.diff(codes) > 1) + 1)
@@ -43,7 +43,7 @@ def characters(of_class: Callable[[str], bool]) -> str:
 
 
 WHITE = characters(str.isspace)
-"""White space of `str.split` and `str.strip`."""
+"""White space as in `str.split` and `str.strip`."""
 
 
 def cleaned(texts_B: Any) -> tf.Tensor:
@@ -57,12 +57,12 @@ def valid(texts_B: Any) -> tf.Tensor:
 
 
 def is_blank(texts_B: Any) -> tf.Tensor:
-    """Returns which texts hold nothing but white space, (B,) bool."""
+    """Returns whether each text has only white space, (B,) bool."""
     return tf.strings.regex_full_match(texts_B, f"[{WHITE}]*")
 
 
 def joined(pieces_NP: tf.RaggedTensor, separator: str = "") -> tf.Tensor:
-    """Returns the strings of each row as one, (N,)."""
+    """Joins the strings of each row, (N,)."""
     rows, count = pieces_NP.value_rowids(), pieces_NP.nrows()
     return tf.strings.unsorted_segment_join(pieces_NP.flat_values, rows, count, separator)
 

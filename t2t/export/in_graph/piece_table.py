@@ -1,4 +1,4 @@
-"""Pieces of a SentencePiece model under the ids of another table, see `t2t.text.piece_table`.
+"""Pieces of a SentencePiece model with ids from a separate table, see `t2t.text.piece_table`.
 
 Legend: B texts, N rows of ids, P pieces, Q parts of all texts end to end.
 """
@@ -13,7 +13,7 @@ from t2t.text.sentencepiece import PIECE_MARKER
 
 
 class GraphPieceTable(GraphVocabulary):
-    """The model file, run by tensorflow-text, and the table; tags and sentinels stand between marks until then."""
+    """The model file, run by tensorflow-text, and the id table; tags and sentinels are set apart with markers first."""
 
     def __init__(self, encoder: PieceTableEncoder):
         self._tokenizer = tf_text.SentencepieceTokenizer(encoder.model, out_type=tf.string)
@@ -29,7 +29,7 @@ class GraphPieceTable(GraphVocabulary):
         self._pieces = [*pieces[:UNK_ID], encoder.unknown_piece, *pieces[UNK_ID + 1 :]]
 
     def encode(self, texts_B):
-        """Ids of the tag or the sentinels of a text, and of the pieces of the rest."""
+        """Ids of the language tag or the sentinels in a text, and of the pieces of the rest."""
         if not self._special:
             return self._ids_of(self._tokenizer.tokenize(texts_B))
         marked_B = tf.strings.regex_replace(
@@ -45,7 +45,7 @@ class GraphPieceTable(GraphVocabulary):
         return parts.with_flat_values(self._ids_of(pieces_QP)).merge_dims(1, 2)
 
     def decode(self, ids_NP):
-        """The text of the pieces that are no codes of languages; white space at both ends is none of it."""
+        """The text of the pieces without language codes, stripped of white space."""
         if self._is_code:
             is_code_NP = ids_NP.with_flat_values(tf.gather(self._is_code, ids_NP.flat_values))
             ids_NP = tf.ragged.boolean_mask(ids_NP, tf.logical_not(is_code_NP))

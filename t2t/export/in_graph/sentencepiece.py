@@ -28,8 +28,8 @@ class GraphSentencePiece(GraphVocabulary):
 
     def decode(self, ids_NP):
         """Bytes that are not UTF-8 become U+FFFD."""
-        # tensorflow-text takes away all spaces that a text begins with, SentencePiece itself one: something is put
-        # before them, and is taken off together with that one.
+        # tensorflow-text removes all leading spaces, SentencePiece itself only one. So a guard is put in front of them,
+        # and removed together with that one.
         rows = ids_NP.nrows(out_type=tf.int32)
         guarded_NP = tf.concat([tf.fill([rows, 1], self._guard), ids_NP], axis=1)
         first_N = guarded_NP[:, :2].to_tensor(shape=[None, 2])[:, 1]
@@ -42,6 +42,6 @@ class GraphSentencePiece(GraphVocabulary):
 
 
 def _loses_space(encoder: SentencePieceEncoder, token_id: int, piece: str) -> bool:
-    """Returns whether the space that a piece begins with is left out where a text begins with it."""
+    """Returns whether the leading space of a piece is dropped at the start of a text."""
     alone = encoder.decode_ids([token_id])
     return piece.startswith(PIECE_MARKER) and alone != unescape(piece.replace(PIECE_MARKER, " "))

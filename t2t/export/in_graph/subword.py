@@ -1,8 +1,8 @@
 r"""Pieces of words in Tensor2Tensor's format, see `t2t.text.subword` and `t2t.text.subword_tokens`.
 
-What Python does character by character is done here for all different tokens of a batch at a time.
+The loops over characters in Python are replaced by operations on all distinct tokens of a batch.
 
-Legend: B texts, N rows of ids, P pieces, W tokens of a row, U different tokens, C characters of a token, L lengths of
+Legend: B texts, N rows of ids, P pieces, W tokens of a row, U distinct tokens, C characters of a token, L lengths of
 pieces.
 """
 
@@ -14,7 +14,7 @@ from t2t.text.subword import SubwordEncoder
 from t2t.text.subword_tokens import ESCAPE_CHARACTERS, UNDEFINED, Spelling
 
 _WORD = characters(str.isalnum)
-"""Letters and digits, as `tokenize` knows them."""
+"""Letters and digits, as in `tokenize`."""
 _NONE = -1
 _END = "_"
 _ESCAPES = r"(\\u|\\\\|\\[0-9]+;)"
@@ -22,10 +22,10 @@ _LONGEST_CODE = 7
 
 
 class GraphSubword(GraphVocabulary):
-    """Tokens, spelt, cut into the longest pieces from left to right.
+    """Splits texts into tokens, escapes them, and cuts each greedily into the longest pieces.
 
     Raises:
-        UserError: a piece holds a NUL, which no text does.
+        UserError: a piece contains a NUL, which texts cannot contain.
     """
 
     def __init__(self, encoder: SubwordEncoder):
@@ -39,13 +39,13 @@ class GraphSubword(GraphVocabulary):
         spelling = Spelling({character for piece in self._pieces for character in piece} | ESCAPE_CHARACTERS)
         spell_characters = {chr(code): written for code, written in spelling.items()}
         self._spelling = table(list(spell_characters), list(spell_characters.values()), "", tf.string)
-        # Only a character that is part of pieces and no piece itself can be where a token cannot be cut.
+        # Cutting can only fail at a character that is part of pieces but not itself a piece.
         self._may_be_stuck = any(len(written) == 1 and written not in ids for written in spell_characters.values())
 
     # === Texts to ids ===
 
     def encode(self, texts_B):
-        """Each token's ids, one token after the other."""
+        """The ids of all tokens, in order."""
         tokens_BW = _tokens(texts_B)
         tokens_U, places = tf.unique(tokens_BW.flat_values)
         ids_WP = tf.gather(self._token_ids(tokens_U), places)
@@ -73,7 +73,7 @@ class GraphSubword(GraphVocabulary):
         return self._cut(spell_characters(by_number_C))[0]
 
     def _cut(self, spelt_U):
-        """Returns the ids of the longest pieces, (U, None), and the character at which none fits, (U,), if any."""
+        """Returns the ids of the longest pieces, (U, None), and the character where no piece fits, (U,), if any."""
         spelt_UL = tf.repeat(spelt_U[:, None], self._longest, axis=1)
         count_U = tf.strings.length(spelt_U, unit="UTF8_CHAR")
         lengths_UL = tf.zeros_like(count_U)[:, None] + tf.range(self._longest, 0, -1)
@@ -115,7 +115,7 @@ class GraphSubword(GraphVocabulary):
 
 
 def _tokens(texts_B):
-    """Returns the runs of letters and digits and those of anything else, single spaces within left out, (B, None)."""
+    """Splits texts into runs of letters and digits and runs of other characters, without single spaces, (B, None)."""
     marked_B = tf.strings.regex_replace(texts_B, f"[{_WORD}]+", f"{NUL}\\0{NUL}")
     runs_BW = tf.strings.split(marked_B, NUL)
     runs_BW = tf.ragged.boolean_mask(runs_BW, tf.not_equal(runs_BW, ""))
@@ -129,7 +129,7 @@ def _tokens(texts_B):
 
 
 def _unescape(tokens):
-    """Returns spelt tokens with their escapes read."""
+    """Returns tokens with their escapes undone."""
     marked = tf.strings.regex_replace(tokens, _ESCAPES, f"{NUL}\\1{NUL}")
     parts = tf.strings.split(marked, NUL)
     texts = parts.flat_values

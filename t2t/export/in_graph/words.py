@@ -14,9 +14,9 @@ _NONE = -1
 
 
 class GraphWords(GraphVocabulary):
-    """Words set apart by white space.
+    """Words separated by white space.
 
-    An unknown word stops the graph if the list has no word for those, as it stops the decoder.
+    An unknown word is an error, as in the decoder, if the list has no entry for unknown words.
     """
 
     def __init__(self, encoder: TextEncoder):
@@ -24,7 +24,7 @@ class GraphWords(GraphVocabulary):
         if isinstance(encoder, WordListEncoder):
             ids = {word: token_id for token_id, word in enumerate(self._words) if token_id >= len(RESERVED)}
             unknown = next((ids[word] for word in UNKNOWN if word in ids), _NONE)
-        else:  # the words of the list come after the reserved ones, which no text holds
+        else:  # the words follow the reserved ids, which no text contains
             ids = {word: token_id for token_id, word in enumerate(self._words) if token_id > UNK_ID}
             unknown = UNK_ID
         self._complete = unknown == _NONE
@@ -42,5 +42,5 @@ class GraphWords(GraphVocabulary):
         return words_BP.with_flat_values(ids_P)
 
     def decode(self, ids_NP):
-        """The words with a space between each two."""
+        """The words, separated by spaces."""
         return joined(tf.gather(self._words, ids_NP), " ")

@@ -1,4 +1,4 @@
-"""Writes a Transformer as the files of a Marian translator.
+"""Writes a Transformer as the files of a Marian model.
 
 Legend: D width, V vocabulary.
 """
@@ -33,7 +33,7 @@ _NEEDED: Mapping[str, tuple[Any, ...]] = {
     "gated_feed_forward": (False,), "self_attention_window": (0,), "decoder_layer": ("self_attention",),
     "norm_epsilon": (EPSILON,), "target_start": ("zero",), "target_space_embedding": (False,),
 }  # fmt: skip
-"""Hparams -> the values that Marian has; with norms in front its decoder reads keys that have not been normed."""
+"""Hparam -> values that Marian supports. Pre-norm is not among them: Marian's decoder then does not norm the keys."""
 _FIXED: Mapping[str, Any] = {
     "type": "transformer", "version": "v1.9.0", "input-types": [], "skip": False, "right-left": False,
     "layer-normalization": False, "lemma-dim-emb": 0, "output-omit-bias": False, "transformer-postprocess-emb": "d",
@@ -44,11 +44,11 @@ _FIXED: Mapping[str, Any] = {
     "transformer-tied-layers": [], "transformer-guided-alignment-layer": "last", "transformer-pool": False,
     "max-length": 1000,
 }  # fmt: skip
-"""Settings that are the same for every run."""
+"""Settings that are the same for all runs."""
 
 
 def complaints(model: SequenceModel, encoders: Mapping[str, TextEncoder]) -> list[str]:
-    """Returns why Marian does not have a network or a vocabulary; an empty list where it has."""
+    """Returns the reasons why Marian does not support a network or a vocabulary; empty if it does."""
     kinds = [feature.kind if feature else "absent" for feature in (model.spec.inputs, model.spec.targets)]
     is_plain = isinstance(model, Transformer) and type(model.decoder) is Decoder
     if not is_plain or kinds != [FeatureKind.TOKENS] * 2:
@@ -74,7 +74,7 @@ def complaints(model: SequenceModel, encoders: Mapping[str, TextEncoder]) -> lis
 
 
 def write_model(folder: Path, model: Transformer) -> None:
-    """Writes `model.npz` of a model that has no `complaints`; raises UserError if weights are not finite."""
+    """Writes `model.npz` for a model without `complaints`; raises UserError if weights are not finite."""
     hparams, arrays = model.hparams, _tables(model)
     weights = {v.path.partition("/")[2]: np.asarray(v) for v in model.variables}
     for name, path in stack_names(hparams).items():
@@ -89,9 +89,9 @@ def write_model(folder: Path, model: Transformer) -> None:
 
 
 def write_vocabularies(folder: Path, encoders: Mapping[str, TextEncoder]) -> list[str]:
-    """Writes vocabularies, and what cuts texts into them; returns the names of those of source and target.
+    """Writes vocabularies and the files for splitting texts; returns the vocabulary names of source and target.
 
-    Ids stay those of the run: padding 0 is a word `<pad>` to Marian, end of sequence is 1 and unknown 2.
+    Ids are those of the run: padding 0, which is a word `<pad>` in Marian, end of sequence 1 and unknown 2.
     """
     is_shared = encoders[INPUTS].fingerprint == encoders[TARGETS].fingerprint
     names = []
@@ -113,7 +113,7 @@ def write_vocabularies(folder: Path, encoders: Mapping[str, TextEncoder]) -> lis
 
 
 def write_decoder(folder: Path, vocabularies: list[str], hparams: Any) -> None:
-    """Writes `decoder.yml`, what `marian-decoder -c` reads."""
+    """Writes `decoder.yml`, the configuration for `marian-decoder -c`."""
     settings = {
         "relative-paths": True,
         "models": [MODEL],
@@ -129,7 +129,7 @@ def write_decoder(folder: Path, vocabularies: list[str], hparams: Any) -> None:
 
 
 def _tables(model: Transformer) -> dict[str, np.ndarray]:
-    """Returns tables (V, D) and the bias of logits (1, V)."""
+    """Returns embedding tables (V, D) and the bias of logits (1, V), by Marian's names."""
     target_VD = np.asarray(model.target_embedding.table)
     is_shared = model.source_embedding is model.target_embedding
     arrays = {"Wemb" if is_shared else "decoder_Wemb": target_VD}

@@ -26,7 +26,7 @@ _CUTTERS = {
 
 
 class MarianExport(Export):
-    """The network of a Transformer from tokens to tokens, where Marian has it."""
+    """Exports a token-to-token Transformer with a network that Marian supports."""
 
     def __init__(self, translator: Translator, job: ExportJob):
         super().__init__(translator, job)
@@ -40,7 +40,7 @@ class MarianExport(Export):
         write_decoder(folder, vocabularies, self.translator.hparams)
 
     def verify(self, folder: Path, trial: Trial) -> dict[str, Parity]:
-        """Compares greedy search with Marian's formulas on the written model, position by position."""
+        """Compares greedy search with a numpy version of Marian on the written model, position by position."""
         network = MarianNetwork(folder / MODEL)
         expected = answers_of_run(self.translator, trial.rows, **GREEDY)
         found = [[_greedy(network, row, answers[0])] for row, answers in zip(trial.rows, expected, strict=True)]
@@ -69,7 +69,7 @@ n^{power}. `t2t-import --from=marian` makes a run of the folder again.
 
 
 def _greedy(network: MarianNetwork, row: Row, answer: Answer) -> Answer:
-    """Returns what greedy search writes as far as it agrees with an answer: its choice after each beginning of it."""
+    """Returns Marian's best id after each prefix of an answer, and the answer's score; equal ids mean equal search."""
     ids = answer.ids or (EOS_ID,)
     log_probs_TV = network.log_probs([*row, EOS_ID], ids)
     score = float(log_probs_TV[np.arange(len(ids)), list(ids)].sum())

@@ -1,4 +1,4 @@
-"""Names of the tensors of Marian's Transformer, and their paths here.
+"""Names of the tensors of Marian's Transformer, and the corresponding paths here.
 
 Kernels are (inputs, outputs), as here; biases, gains and offsets are rows (1, outputs).
 """
@@ -6,19 +6,19 @@ Kernels are (inputs, outputs), as here; biases, gains and offsets are rows (1, o
 from typing import Any
 
 NORM_LETTERS = {"layer": "n", "rms": "r"}
-"""Norms in Marian's strings of what stands before and after sub-layers, by our names."""
+"""Our norm type -> its letter in Marian's pre- and postprocess strings."""
 ACTIVATIONS = {"relu": "relu", "swish": "silu", "gelu": "gelu_sigmoid"}
 """Marian's activations -> ours: its gelu is x sigmoid(1.702 x)."""
 EPSILON = 1e-6
-"""Of its norms."""
+"""Epsilon of Marian's norms."""
 OUTPUT = "decoder_ff_logit_out"
-"""Begins the names of the output layer."""
+"""Prefix of the tensors of the output layer."""
 SETTINGS = "special:model.yml"
-"""Entry of the archive that holds the settings, as bytes of YAML with a zero at their end."""
+"""Archive entry with the settings, as YAML bytes with a trailing zero."""
 
 
 def stack_names(hparams: Any) -> dict[str, str]:
-    """Returns our path of each tensor of encoder and decoder; `hparams` are those of a Transformer."""
+    """Returns Marian's name -> our path of each tensor of encoder and decoder; `hparams` are a Transformer's."""
     names: dict[str, str] = {}
     for side, layers in (("encoder", hparams.encoder_layers), ("decoder", hparams.decoder_layers)):
         for number in range(layers):

@@ -1,7 +1,7 @@
-"""Marian's Transformer in numpy, which reads a written model as Marian does: what an export is tried on.
+"""Marian's Transformer in numpy, for verifying an export: it reads the written model as Marian does.
 
-It shares no code with the models here. Source: `models/transformer.h`, `layers/generic.h` and `layers/output.cpp` of
-marian-dev; one sentence at a time, float32.
+It shares no code with our models, and processes one sentence at a time in float32. Source: `models/transformer.h`,
+`layers/generic.h` and `layers/output.cpp` of marian-dev.
 
 Legend: S source length, T target length, D width, V vocabulary.
 """
@@ -17,7 +17,7 @@ from t2t.export.marian.yaml import parse_settings
 
 
 class MarianNetwork:
-    """The network of an archive of tensors and settings."""
+    """The network in an archive of tensors and settings."""
 
     def __init__(self, path: Path):
         with np.load(path, allow_pickle=False) as archive:
@@ -26,7 +26,7 @@ class MarianNetwork:
         self._settings: Mapping[str, Any] = parse_settings(described.decode("utf-8"))
 
     def log_probs(self, source: Sequence[int], target: Sequence[int]) -> np.ndarray:
-        """Returns (T, V): row t is about target[t], given those before it and the source, both with their ends."""
+        """Returns (T, V): row t is for target[t], given the source and previous targets; both end with EOS."""
         width = self._settings["dim-emb"]
         is_shared = self._settings["tied-embeddings-all"] or self._settings["tied-embeddings-src"]
         tables = [self._arrays["Wemb" if is_shared else f"{side}_Wemb"] for side in ("encoder", "decoder")]
@@ -42,7 +42,7 @@ class MarianNetwork:
         return log_probs_TV
 
     def _placed(self, x_TD: np.ndarray) -> np.ndarray:
-        """Returns scaled vectors with sinusoids: sin(t / 10000^(i / (D/2 - 1))) for i < D/2, then the cosines."""
+        """Scales embeddings and adds sinusoids: sin(t / 10000^(i / (D/2 - 1))) for i < D/2, then the cosines."""
         length, width = x_TD.shape
         waves = np.exp(np.arange(width // 2) * -(np.log(10000.0) / max(width / 2 - 1, 1)))
         angles = np.arange(length)[:, None] * waves[None]
@@ -59,7 +59,7 @@ class MarianNetwork:
         return x_TD
 
     def _attend(self, name: str, x_TD: np.ndarray, memory_SD: np.ndarray | None, is_causal: bool) -> np.ndarray:
-        """Returns the output of an attention with what stands after it."""
+        """Returns the output of an attention sub-layer, including its postprocessing."""
         keys_SD = x_TD if memory_SD is None else memory_SD
         q, k, v = (self._affine(name, letter, x) for letter, x in zip("qkv", (x_TD, keys_SD, keys_SD), strict=True))
         heads = []
@@ -84,7 +84,7 @@ class MarianNetwork:
         return self._process(f"{name}_ffn", self._affine(name, "2", inner_TF), x_TD)
 
     def _process(self, name: str, x_TD: np.ndarray, before_TD: np.ndarray) -> np.ndarray:
-        """Returns the output of a sub-layer after its operations: d dropout, a addition, n and r norms."""
+        """Applies the postprocessing of a sub-layer by letters: d dropout, a residual addition, n and r norms."""
         for letter in self._settings["transformer-postprocess"]:
             if letter == "a":
                 x_TD = x_TD + before_TD

@@ -1,4 +1,4 @@
-"""The part of YAML that Marian writes: names with a value or a list of values each. Everything is data."""
+"""The subset of YAML that Marian writes: names, each with a value or a list of values. Nothing is executed."""
 
 import json
 import re
@@ -11,10 +11,10 @@ _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8}
 
 
 def parse_settings(text: str) -> dict[str, Any]:
-    """Returns settings by name: texts, numbers, truth values and lists of them.
+    """Returns settings by name: texts, numbers, booleans and lists of them.
 
     Raises:
-        ValueError: a line is none of these.
+        ValueError: a line with other syntax.
     """
     settings: dict[str, Any] = {}
     name = ""
@@ -35,10 +35,10 @@ def parse_settings(text: str) -> dict[str, Any]:
 
 
 def parse_vocabulary(text: str) -> dict[str, int]:
-    """Returns the id of each word: of two lines with one word, the first.
+    """Returns word -> id; of two lines with the same word the first counts.
 
     Raises:
-        ValueError: a line is no word with an id.
+        ValueError: a line that is not a word with an id.
     """
     if text.lstrip().startswith("{"):
         words = json.loads(text)
@@ -52,7 +52,7 @@ def parse_vocabulary(text: str) -> dict[str, int]:
 
 
 def format_settings(settings: Mapping[str, Any]) -> str:
-    """Returns what `parse_settings` reads."""
+    """Formats settings as text for `parse_settings`."""
     lines = []
     for name, value in settings.items():
         if isinstance(value, list | tuple) and value:
@@ -63,7 +63,7 @@ def format_settings(settings: Mapping[str, Any]) -> str:
 
 
 def format_vocabulary(words: Sequence[str]) -> str:
-    """Returns what `parse_vocabulary` reads: the number of a word is its id."""
+    """Formats words as text for `parse_vocabulary`; the index of a word is its id."""
     return "".join(f"{_quote(word)}: {number}\n" for number, word in enumerate(words))
 
 
@@ -74,7 +74,7 @@ def _format(value: Any) -> str:
 
 
 def _quote(text: str) -> str:
-    """Returns a text in double quotes, with line ends that YAML knows written as escapes."""
+    """Returns a text in double quotes, with YAML's line breaks escaped."""
     return re.sub(
         "[\x7f-\x9f\u2028\u2029\ufeff]", lambda c: f"\\u{ord(c[0]):04x}", json.dumps(text, ensure_ascii=False)
     )
@@ -96,7 +96,7 @@ def _entries(text: str) -> Iterator[tuple[str, int]]:
 
 
 def unquote(text: str) -> str:
-    """Returns the text of a scalar, which may be in quotes."""
+    """Returns the text of a scalar, quoted or not."""
     if len(text) > 1 and text[0] == text[-1] == '"':
         return _ESCAPE.sub(_unescape, text[1:-1])
     if len(text) > 1 and text[0] == text[-1] == "'":

@@ -1,1 +1,1 @@
-"""Models of CTranslate2 as runs."""
+"""Imports models of CTranslate2."""

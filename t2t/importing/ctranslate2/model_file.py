@@ -1,8 +1,8 @@
 """Reads `model.bin`, the weights of CTranslate2, without CTranslate2.
 
-The file is a version, the name and the revision of the model's specification, variables, and aliases of variables that
-are equal. Numbers are little-endian; a name is its length and its bytes, of which the last is zero. Source of the
-layout: `model_spec.py` of CTranslate2, versions 4 to 6 of the file.
+The file has a version, name and revision of the model's specification, the variables, and aliases for equal variables.
+Numbers are little-endian; a name is its length and its bytes, with a trailing zero. Source of the layout:
+`model_spec.py` of CTranslate2, versions 4 to 6 of the file.
 """
 
 import math
@@ -14,13 +14,13 @@ import numpy as np
 from t2t.checkpoints.arrays import Arrays
 
 _TYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
-"""Names in numpy, which knows bfloat16 from `t2t.checkpoints.arrays`, by the number in the file."""
+"""Numpy types by their code in the file; `t2t.checkpoints.arrays` registers bfloat16."""
 _VERSIONS = (4, 5, 6)
 
 
 @dataclass(frozen=True)
 class ModelFile:
-    """The content of a file; what is no array of numbers is an attribute."""
+    """The content of a file: tensors, and scalar attributes."""
 
     specification: str
     """Name of the kind of network."""
@@ -32,10 +32,10 @@ class ModelFile:
 
 
 def parse_model(content: bytes) -> ModelFile:
-    """Returns what a file of this content holds; arrays are read-only views of it.
+    """Parses the content of a file; the arrays are read-only views of it.
 
     Raises:
-        ValueError: it is damaged, cut short, or of another version.
+        ValueError: the content is damaged, truncated, or of another version.
     """
     stream = _Stream(content)
     version = stream.number("I")
@@ -61,25 +61,25 @@ def parse_model(content: bytes) -> ModelFile:
 
 
 class _Stream:
-    """Takes values from the front of a content."""
+    """Reads values from bytes, one after the other."""
 
     def __init__(self, content: bytes):
         self._content, self._place = memoryview(content), 0
 
     @property
     def left(self) -> int:
-        """Number of bytes that are left."""
+        """Number of bytes left."""
         return len(self._content) - self._place
 
     def bytes(self, size: int) -> memoryview:
-        """Returns the next bytes; raises ValueError where there are fewer."""
+        """Returns the next bytes; raises ValueError if there are fewer."""
         if size > self.left:
             raise ValueError(f"it is cut short: {size:,} bytes are wanted, {self.left:,} are left")
         self._place += size
         return self._content[self._place - size : self._place]
 
     def number(self, form: str) -> int:
-        """Returns the next number, of a letter of `struct`."""
+        """Returns the next number, in a format of `struct`."""
         found: int = struct.unpack(f"<{form}", self.bytes(struct.calcsize(form)))[0]
         return found
 

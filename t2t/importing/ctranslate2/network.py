@@ -1,4 +1,4 @@
-"""The hparams of a network of CTranslate2: what its file says in attributes, in names and in shapes.
+"""Derives the hparams of a CTranslate2 network from the attributes, names and shapes in its file.
 
 Legend: L positions, D width.
 """
@@ -15,27 +15,27 @@ from t2t.importing.position_tables import one_table, settings_of
 from t2t.importing.tensors import Tensors
 
 _ACTIVATIONS = ("relu", "gelu_tanh", "silu", "gelu")
-"""By the number in the file; there are more, which are not known here."""
+"""Activations by their code in the file; further codes are not supported."""
 _SIDES = ("encoder", "decoder")
 _FIRST_COMPUTED, _MOST_FIRST = 1, 2
-"""Where there is no table, CTranslate2 counts positions from 1, as OpenNMT-tf does; fairseq's tables count from 2."""
+"""Without a table, CTranslate2 counts positions from 1, like OpenNMT-tf; fairseq's tables start at 2."""
 _ROTATION = {"rotary_dim": 0, "rotary_interleave": 1, "rotary_base": 10000.0}
-"""All channels of a head, neighbours in pairs, as here."""
+"""Supported rotary settings, as here: all channels of a head, in pairs of neighbours."""
 
 
 def hparams_of(arrays: Arrays, attributes: Attributes, config: Mapping[str, Any], origin: str) -> TransformerHParams:
-    """Returns the hparams; those of training are of `transformer_base`, those of the search CTranslate2's.
+    """Returns the hparams, with `transformer_base`'s values for training and CTranslate2's for search.
 
-    Where positions do not begin with 0, or sums of embeddings are normalised, they are of `transformer_bart`.
+    If positions do not start at 0, or sums of embeddings are normalized, they are hparams of `transformer_bart`.
 
     Args:
         arrays: the tensors of the file.
-        attributes: its other numbers.
+        attributes: the scalar attributes of the file.
         config: the content of config.json.
         origin: the file, for messages.
 
     Raises:
-        UserError: the network is another than the Transformer here.
+        UserError: the network differs from the Transformer here.
     """
     tensors = Tensors(arrays, origin)
     layers = {side: _count(tensors, side) for side in _SIDES}
@@ -74,7 +74,7 @@ def hparams_of(arrays: Arrays, attributes: Attributes, config: Mapping[str, Any]
 
 
 def _count(tensors: Tensors, side: str) -> int:
-    """Returns how many layers a stack has."""
+    """Returns the number of layers of a stack."""
     count = 0
     while f"{side}/layer_{count}/ffn/linear_0/weight" in tensors:
         count += 1
@@ -92,12 +92,12 @@ def _activation(attributes: Attributes, origin: str) -> str:
 
 
 def _has_bias(arrays: Arrays, part: str) -> bool:
-    """Returns whether any linear map of a part has a bias; one of zeros is none."""
+    """Returns whether any linear map of a part has a nonzero bias."""
     return any(part in name and name.endswith("/bias") and array.any() for name, array in arrays.items())
 
 
 def _positions(tensors: Tensors, attributes: Attributes, attentions: list[str], origin: str) -> dict[str, Any]:
-    """Returns the hparams of positions: those that attention knows, or those of the table that the stacks add."""
+    """Returns the hparams of positions: those in attention, or those of the table added to embeddings."""
     found = _positions_of_attention(tensors, attributes, attentions, origin)
     tables = [f"{side}/position_encodings/encodings" for side in _SIDES]
     if not any(name in tensors for name in tables):

@@ -1,7 +1,7 @@
-"""Translators of CTranslate2, whoever converted them: Transformers with an encoder and a decoder.
+"""Imports CTranslate2 models from any converter: Transformers with an encoder and a decoder.
 
-A folder has `model.bin`, `config.json` since version 6 of the format, and the tokens, `shared_vocabulary.json` or one
-list for each side.
+A folder has `model.bin`, since version 6 of the format `config.json`, and the tokens in `shared_vocabulary.json` or in
+one list for each side.
 """
 
 from collections.abc import Mapping
@@ -26,14 +26,14 @@ _CONFIG = {
     "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "decoder_start_token": "<s>",
     "add_source_bos": False, "add_source_eos": False, "layer_norm_epsilon": None, "multi_query_attention": None,
 }  # fmt: skip
-"""What config.json may say, and what it means where it does not."""
+"""Keys of config.json, with their defaults."""
 
 
 def read(request: ImportRequest) -> ForeignRun:
     """Reads a model's folder.
 
     Raises:
-        UserError: a file is missing or damaged, weights are rounded to integers, or the network is another than the
+        UserError: a file is missing or damaged, weights are quantized to integers, or the network differs from the
             Transformer here.
     """
     folder = ModelFolder(request.model_dir)
@@ -68,7 +68,7 @@ def read(request: ImportRequest) -> ForeignRun:
 
 
 def _read_model(folder: ModelFolder) -> ModelFile:
-    """Returns the content of model.bin, all of whose tensors are of floating-point numbers."""
+    """Returns the content of model.bin, after checking that all tensors are floating-point."""
     path = folder.path / "model.bin"
     try:
         file = parse_model(folder.read("model.bin"))
@@ -89,7 +89,7 @@ def _read_model(folder: ModelFolder) -> ModelFile:
 
 
 def _read_config(folder: ModelFolder, attributes: Attributes) -> Mapping[str, Any]:
-    """Returns the settings: those of config.json, or in old models those of model.bin."""
+    """Returns the settings from config.json, or for old models from model.bin."""
     if folder.has("config.json"):
         given = folder.config
     else:

@@ -1,4 +1,4 @@
-"""The vocabularies of a model of CTranslate2: its lists of tokens, and which of them are padding, end and unknown."""
+"""The vocabularies of a CTranslate2 model: its lists of tokens, and the padding, end and unknown tokens among them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ from t2t.text.encoder import TextEncoder
 from t2t.text.vocabulary_files import read_vocabulary
 
 _PADDING = ("<pad>", "<blank>", "<s>")
-"""Tokens that no input has, one of which becomes padding: of transformers, of OpenNMT, of others."""
+"""Tokens that inputs never contain, the first of which becomes padding: of transformers, OpenNMT and others."""
 _OPENNMT = "<blank>"
-"""What lists of OpenNMT have, whose models read inputs without an end."""
+"""Token that identifies OpenNMT models, whose inputs have no end of sequence."""
 
 
 @dataclass(frozen=True)
 class Vocabularies:
-    """Both sides; `source` and `target` are one object where the tokens are the same."""
+    """Both sides; `source` and `target` are the same object if their tokens are the same."""
 
     source: ForeignVocabulary
     target: ForeignVocabulary
     encoders: Mapping[str, TextEncoder]
     hparams: Mapping[str, Any]
-    """What they say of the network: its first target, and whether it reads the end of inputs."""
+    """Hparams that follow from the vocabularies: the first decoder input, and whether the end of inputs is read."""
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -38,13 +38,13 @@ def read_vocabularies(
     """Reads the lists of tokens of a folder.
 
     Args:
-        folder: of the model.
-        config: its tokens by purpose, see `read_config`.
-        starts_with_zeros: whether the decoder begins with a vector of zeros.
-        models: SentencePiece models that cut texts; none where texts are cut already.
+        folder: folder of the model.
+        config: tokens by purpose, see `read_config`.
+        starts_with_zeros: whether the decoder starts with a vector of zeros.
+        models: SentencePiece models that split texts; empty if texts are already split.
 
     Raises:
-        UserError: a list is missing or damaged, or the model begins, reads or ends in a way that there is not here.
+        UserError: a list is missing or damaged, or start or end tokens are used in an unsupported way.
     """
     tokens = _read_tokens(folder)
     start, eos, unknown = config["decoder_start_token"], config["eos_token"], config["unk_token"]
@@ -59,7 +59,7 @@ def read_vocabularies(
             f"get it again"
         )
     adds_end = bool(config["add_source_eos"])
-    # A token that outputs have, too, cannot become padding, as another one does that they begin with.
+    # A start token that also occurs in outputs cannot become padding; other start tokens do.
     starts_with_word = start in (eos, unknown) and not starts_with_zeros
     hparams: dict[str, Any] = {
         "target_start": "zero" if starts_with_zeros else "id" if starts_with_word else "pad",
@@ -90,7 +90,7 @@ def read_vocabularies(
 
 
 def _own_vocabulary(tokens: Sequence[str], where: str) -> ForeignVocabulary:
-    """Returns a vocabulary that is in our order already."""
+    """Returns a vocabulary that is already in our order."""
     pad, eos, unknown = tokens[:3]
     return ForeignVocabulary.of(tokens, pad, eos, unknown, where)
 
@@ -110,7 +110,7 @@ def _read_tokens(folder: ModelFolder) -> dict[str, list[str]]:
 
 
 def _read_list(folder: ModelFolder, name: str) -> list[str]:
-    """Returns the tokens of a file, JSON or in old models one a line; none where there is no file."""
+    """Returns the tokens in a file, JSON or in old models one a line; empty if there is no file."""
     file = f"{name}_vocabulary.json"
     if folder.has(file):
         tokens = folder.read_json(file, list)
@@ -127,12 +127,12 @@ def _read_list(folder: ModelFolder, name: str) -> list[str]:
 
 
 def _own_encoders(folder: ModelFolder, tokens: Mapping[str, list[str]]) -> dict[str, TextEncoder]:
-    """Returns the vocabularies of a run that was exported to the folder; none where others have made the model."""
+    """Returns the vocabularies of an exported run; empty for a model from another source."""
     found: dict[str, TextEncoder] = {}
     for name in tokens:
         for path in sorted(folder.path.glob("vocab.*")):
             if path.name.startswith((f"vocab.{name}.", "vocab.shared.")):
-                folder.read(path.name, MOST_BYTES)  # refuses what leads out of the folder
+                folder.read(path.name, MOST_BYTES)  # refuses links that lead out of the folder
                 encoder = read_vocabulary(path)
                 found |= {name: encoder} if tokens_of(encoder) == tokens[name] else {}
     return found if len(found) == len(tokens) else {}

@@ -1,7 +1,7 @@
-"""The weights of a network of CTranslate2 by our paths.
+"""Converts the weights of a CTranslate2 network to our paths.
 
-Matrices there are (out, in), ours (in, out); queries, keys and values lie one below the other in one matrix. What
-scores and embeddings are multiplied by is a number there, and is part of the weights here.
+Matrices there are (out, in), ours (in, out); queries, keys and values are stacked in one matrix. Scales of attention
+scores and embeddings are separate numbers there, and are folded into the weights here.
 
 Legend: D width, H heads, K channels of a head, V vocabulary.
 """
@@ -19,7 +19,7 @@ from t2t.importing.tables import scaled
 from t2t.importing.tensors import Tensors
 
 SOURCE_TABLES = ("encoder/embeddings_0/weight", "encoder/embeddings/weight")
-"""Names of the table of inputs, the later one in old files."""
+"""Names of the input table, the second one in old files."""
 
 
 def convert_stacks(tensors: Tensors, attributes: Attributes, hparams: TransformerHParams) -> Arrays:
@@ -51,7 +51,7 @@ def convert_tables(
 ) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray | None]:
     """Returns the tables of inputs, targets and the output layer by foreign ids, and the biases of logits, if any.
 
-    Embeddings here are multiplied by sqrt(D), hidden states before the output layer by nothing.
+    They are scaled for our network, which multiplies embeddings by sqrt(D), but not the input of the output layer.
     """
     source = next((name for name in SOURCE_TABLES if name in tensors), SOURCE_TABLES[0])
     scales = [attributes.embedding_scale(side, width) / width**0.5 for side in ("encoder", "decoder")]
@@ -87,7 +87,7 @@ def _attention(tensors: Tensors, attributes: Attributes, hparams: TransformerHPa
     weights |= _linear(
         tensors, f"{name}/linear_{1 if is_own else 2}", {f"{path}/output/": None}, hparams.attention_bias
     )
-    if (scale := attributes.get(f"{name}/queries_scale")) is not None:  # here scores are divided by sqrt(K)
+    if (scale := attributes.get(f"{name}/queries_scale")) is not None:  # our scores are divided by sqrt(K)
         for query in {f"{path}/project/query_{kind}" for kind in ("kernel", "bias")} & weights.keys():
             weights[query] = scaled(weights[query], scale * size**0.5)
     if hparams.positions == "relative" and is_own:
@@ -97,9 +97,9 @@ def _attention(tensors: Tensors, attributes: Attributes, hparams: TransformerHPa
 
 
 def _linear(tensors: Tensors, name: str, channels: Mapping[str, int | None], has_bias: bool) -> Arrays:
-    """Returns the kernels of the parts of a linear map, and the biases where the network has some.
+    """Returns the kernels of the parts of a linear map, and their biases with `has_bias`.
 
-    `channels` says of each part, by our path, how many rows it has; one part has all.
+    `channels` maps our path of each part to its number of rows; None for a single part with all rows.
     """
     kernel = tensors.take(f"{name}/weight")
     bias = tensors.take(f"{name}/bias") if f"{name}/bias" in tensors else np.zeros(len(kernel), np.float32)
@@ -121,7 +121,7 @@ def _norm(tensors: Tensors, name: str, path: str) -> Arrays:
 
 
 def _one_bias(tensors: Tensors, side: str, layers: int) -> np.ndarray:
-    """Returns the biases of distances that all layers of a stack share; raises UserError if they do not."""
+    """Returns the relative biases shared by all layers of a stack; raises UserError if they differ."""
     name = f"{side}/layer_{{}}/self_attention/relative_attention_bias"
     for number in range(1, layers):
         tensors.drop_copy(name.format(number), name.format(0))

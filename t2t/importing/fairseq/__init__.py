@@ -1,1 +1,1 @@
-"""Imports translators of fairseq: a checkpoint, two dictionaries, and codes or a model that cut words."""
+"""Imports fairseq translation models: a checkpoint, two dictionaries, and BPE codes or a SentencePiece model."""

@@ -1,4 +1,4 @@
-"""A dictionary of fairseq: four symbols, then a symbol and its count a line."""
+"""Parses a fairseq dictionary: four implicit special symbols, then a symbol and its count on each line."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,19 +6,19 @@ from pathlib import Path
 from t2t.errors import UserError
 
 SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
-"""What ids 0 to 3 are."""
+"""Symbols of ids 0 to 3."""
 PAD, EOS, UNKNOWN = 1, 2, 3
 _OVERWRITE = "#fairseq:overwrite"
 
 
 def parse_dictionary(content: bytes, path: Path) -> list[str]:
-    """Returns the symbols by id, each once.
+    """Returns the symbols by id, all distinct.
 
-    A line that ends with `#fairseq:overwrite` takes a symbol's text over: the earlier id, which no text has then, is
-    named `<id_4>` or the like.
+    A line that ends with `#fairseq:overwrite` takes over the text of an earlier symbol, whose unused id is then named
+    `<id_4>` or the like.
 
     Raises:
-        UserError: a line is no symbol with a count, or lists one twice.
+        UserError: a line is not a symbol with a count, or repeats a symbol.
     """
     try:
         lines = content.decode("utf-8").split("\n")
@@ -26,7 +26,7 @@ def parse_dictionary(content: bytes, path: Path) -> list[str]:
         raise UserError(f"{path} is not UTF-8 ({error.reason}); get it again") from None
     symbols = list(SYMBOLS)
     ids: dict[str, int] = {symbol: number for number, symbol in enumerate(symbols)}
-    for line in filter(None, lines):  # a symbol may be another line end
+    for line in filter(None, lines):  # only \n separates lines: a symbol may be another line separator
         text = line.rstrip()
         is_overwriting = text.endswith(f" {_OVERWRITE}")
         symbol, _, count = text.removesuffix(_OVERWRITE).rstrip().rpartition(" ")
@@ -42,7 +42,7 @@ def parse_dictionary(content: bytes, path: Path) -> list[str]:
 
 
 def _specials_kept(symbols: list[str], ids: Mapping[str, int]) -> list[str]:
-    """Returns the symbols with the names of padding, end and unknown where those are, whatever took their text over."""
+    """Returns the symbols with the names of padding, end and unknown restored at their ids if they were overwritten."""
     kept = list(symbols)
     for number in (PAD, EOS, UNKNOWN):
         if kept[number] != SYMBOLS[number]:

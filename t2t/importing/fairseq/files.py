@@ -1,4 +1,4 @@
-"""The files of a fairseq translator: its checkpoint, its dictionaries, and what cuts texts into their symbols."""
+"""The files of a fairseq translation model: checkpoint, dictionaries, and BPE codes or SentencePiece models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from t2t.text.piece_table import PieceTableEncoder
 from t2t.text.token import TokenEncoder
 
 _CHECKPOINTS = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt")
-"""Names of checkpoints, the preferred one first; another one is taken where it is the only one."""
+"""Names of checkpoints, the preferred one first; a file with another name is used if it is the only one."""
 _CODES = ("bpecodes*", "code", "codes", "code.*", "codes.*", "*.codes", "*.bpecodes", "bpe.codes*")
 _MODELS = ("*.model", "*.spm")
-"""Names of subword-nmt's codes and of SentencePiece models; one that ends with a language is of that side."""
+"""Names of subword-nmt codes and SentencePiece models; a name that ends with a language belongs to that side."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Vocabularies:
-    """What texts of both sides become ids by."""
+    """The encoders of both sides."""
 
     source: TextEncoder
     target: TextEncoder
     described: str
-    """How texts are cut, for the report."""
+    """How texts are split, for the report."""
     warnings: tuple[str, ...] = ()
 
 
@@ -82,7 +82,7 @@ def read_vocabularies(folder: Path, checkpoint: Checkpoint) -> Vocabularies:
     """Returns the vocabularies of both sides.
 
     Raises:
-        UserError: a dictionary is missing, or it is not clear what cuts texts.
+        UserError: a dictionary is missing, or the file for splitting texts is ambiguous.
     """
     languages = [checkpoint.settings.get(f"{side}_lang") for side in ("source", "target")]
     if not all(isinstance(language, str) for language in languages):
@@ -114,7 +114,7 @@ def _encoder(pieces: list[str], cutter: bytes, is_codes: bool, is_model: bool) -
 
 
 def _warnings(settings: Mapping[str, Any], is_cut: bool) -> tuple[str, ...]:
-    """Returns what texts must be besides."""
+    """Returns warnings about preprocessing that texts need."""
     found = []
     if settings.get("tokenizer") == "moses":
         found.append("its texts are tokenized by Moses' rules; give texts that are, and detokenize outputs")
@@ -124,10 +124,10 @@ def _warnings(settings: Mapping[str, Any], is_cut: bool) -> tuple[str, ...]:
 
 
 def _of_languages(folder: Path, patterns: Sequence[str], languages: Sequence[Any]) -> list[Path]:
-    """Returns the files of both sides that match; one may be for both; an empty list where there is none.
+    """Returns the matching files of both sides, which may be one file for both; empty if there are none.
 
     Raises:
-        UserError: there are several, not one a language.
+        UserError: there are several files, but not one for each language.
     """
     found = sorted({path for pattern in patterns for path in folder.glob(pattern) if path.is_file()})
     if len(found) <= 1:

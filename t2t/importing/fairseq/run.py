@@ -1,8 +1,8 @@
-"""Translators of fairseq: the architectures `transformer*`.
+"""Imports fairseq translation models of the architectures `transformer*`.
 
 The network is that of `transformer_bart`: the paper's Transformer with biases in attention, Tensor2Tensor's sinusoids
-counted from position 2 on, or learned positions, and a decoder that begins with the end of sequence. Norms, tables,
-activation and depths are settings.
+starting at position 2, or learned positions, and a decoder that starts with the end of sequence. Norms, sharing of
+tables, activation and depths are settings.
 
 Legend: D width, V vocabulary, L positions.
 """
@@ -40,19 +40,19 @@ _KNOWN: dict[str, tuple[Any, ...]] = {
     "decoder_layers_to_keep": (None, ""), "alternate_decoder_ffn_embed_dim": _FALSE,
 }  # fmt: skip
 _SAME = ("embed_dim", "ffn_embed_dim", "attention_heads", "normalize_before", "learned_pos")
-"""Settings of encoder and decoder that are one hparam here."""
+"""Settings of encoder and decoder that share one hparam here."""
 _COPIES = [f"{part}_{kind}" for part in ("in_proj", "out_proj", "fc1", "fc2") for kind in ("weight", "bias")]
-"""Tensors that version 0.12.2 has in encoder layers besides those that are trained."""
+"""Untrained copies of weights that version 0.12.2 has in encoder layers."""
 _FIRST_POSITION = dictionary.PAD + 1
 _OLD_DECODER, _OLD_ENCODER = 2, 1
-"""Versions of the stacks up to which fairseq leaves out the norm at their end."""
+"""Up to these versions of the stacks, fairseq omits the norm at their end."""
 
 
 def read(request: ImportRequest) -> ForeignRun:
-    """Reads a folder with a checkpoint, the dictionaries of both languages, and codes or a model that cut words.
+    """Reads a folder with a checkpoint, the dictionaries of both languages, and BPE codes or a SentencePiece model.
 
     Raises:
-        UserError: a file is missing or damaged, or the network is another than the Transformer here.
+        UserError: a file is missing or damaged, or the network differs from the Transformer here.
     """
     checkpoint = read_checkpoint(request.model_dir)
     hparams = _hparams(checkpoint)
@@ -83,7 +83,7 @@ def read(request: ImportRequest) -> ForeignRun:
 
 
 def _hparams(checkpoint: Checkpoint) -> TransformerBartHParams:
-    """Returns the hparams of the network; those of training are of `transformer_m2m`."""
+    """Returns the hparams of the network, with `transformer_m2m`'s values for training."""
     settings, arch = checkpoint.settings, checkpoint.settings.get("arch")
     if not isinstance(arch, str) or not arch.startswith("transformer") or "_lm" in arch:
         raise UserError(f"{checkpoint.path}: its architecture is {arch!r}; translators of transformer* can be imported")
@@ -133,7 +133,7 @@ def _hparams(checkpoint: Checkpoint) -> TransformerBartHParams:
 
 
 def _weights(tensors: Tensors, checkpoint: Checkpoint, hparams: TransformerBartHParams, *sizes: int) -> Arrays:
-    """Returns the weights by our paths; names what is not needed."""
+    """Returns the weights by our paths; marks the tensors that are not needed."""
     weights = _tables(tensors, checkpoint, hparams, *sizes) | _positions(tensors, hparams)
     weights |= take_parts(tensors, transformer_parts(hparams.encoder_layers, hparams.decoder_layers, prefix=""))
     for side, layers in (("encoder", hparams.encoder_layers), ("decoder", hparams.decoder_layers)):
@@ -169,7 +169,7 @@ def _tables(tensors: Tensors, checkpoint: Checkpoint, hparams: Any, source_size:
                 f"{checkpoint.path}: {name} has {len(table_VD)} rows, the dictionary {size} symbols; give the files of "
                 f"one model"
             )
-        # What reads tables here multiplies by sqrt(D).
+        # Our embedding layers multiply by sqrt(D).
         is_divided = ours != "output_embedding" and settings.get("no_scale_embedding")
         scale = np.float32(hparams.hidden_size**-0.5 if is_divided else 1.0)
         order = our_order(size, dictionary.PAD, dictionary.EOS, dictionary.UNKNOWN)
@@ -178,7 +178,7 @@ def _tables(tensors: Tensors, checkpoint: Checkpoint, hparams: Any, source_size:
 
 
 def _positions(tensors: Tensors, hparams: TransformerBartHParams) -> Arrays:
-    """Returns tables of learned positions, (L, D), and norms of embeddings; nothing of sinusoids, computed here."""
+    """Returns tables of learned positions, (L, D), and norms of embeddings; sinusoids are computed, not stored."""
     weights: Arrays = {}
     for side, path in (("encoder", "source_positions"), ("decoder", "target_positions")):
         for buffer in ("_float_tensor", "weights"):
@@ -192,7 +192,7 @@ def _positions(tensors: Tensors, hparams: TransformerBartHParams) -> Arrays:
 
 
 def _check_version(tensors: Tensors, checkpoint: Checkpoint, side: str) -> None:
-    """Raises UserError for a version of a stack that has no norm at its end, although its sub-layers have it before."""
+    """Raises UserError for a pre-norm stack of a version that has no norm at its end."""
     name = f"{side}.version"
     version = float(tensors.take(name).reshape(-1)[0]) if name in tensors else 1.0
     if version <= (_OLD_DECODER if side == "decoder" else _OLD_ENCODER):

@@ -1,6 +1,6 @@
-"""The settings in a checkpoint of fairseq, read as data: an `argparse.Namespace`, or since 0.10.1 a tree of them.
+"""Reads the settings in a fairseq checkpoint as data: an `argparse.Namespace`, or since 0.10.1 a tree of them.
 
-Namespaces, OmegaConf's containers and choices come as records from the restricted reader; none of them is loaded.
+Namespaces, OmegaConf's containers and enums are records of the restricted reader; no class is loaded.
 """
 
 import re
@@ -14,7 +14,7 @@ KNOWN = (
     "argparse", "omegaconf", "fairseq", "typing", "collections", "builtins", "__builtin__", "enum", "pathlib", "numpy",
     "torch", "_codecs",
 )  # fmt: skip
-"""Packages whose objects a checkpoint may hold."""
+"""Packages whose objects a checkpoint may contain."""
 _REFERENCE = re.compile(r"\$\{([\w.]+)\}")
 _MOST_NESTED = 20
 
@@ -23,7 +23,7 @@ def read_settings(checkpoint: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Returns the settings of task and model by name.
 
     Raises:
-        UserError: there are none; `where` names the file.
+        UserError: there are no settings; the message names the file with `where`.
     """
     tree = _plain(checkpoint.get("cfg")) or {"model": _plain(checkpoint.get("args"))}
     model, task = (tree.get(name) if isinstance(tree, dict) else None for name in ("model", "task"))
@@ -38,7 +38,7 @@ def read_settings(checkpoint: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """Returns a value without records: names with values, lists, strings and numbers; None for all others."""
+    """Replaces records by plain values: dictionaries, lists, strings and numbers; None for anything else."""
     if depth > _MOST_NESTED:
         return None
     if isinstance(value, Record):
@@ -47,7 +47,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
             return _plain(state, depth + 1)
         if value.name.startswith("omegaconf."):
             return _plain(state.get("_content", state.get("_val")), depth + 1)
-        return _plain(value.arguments[0], depth + 1) if len(value.arguments) == 1 else None  # a choice, a path
+        return _plain(value.arguments[0], depth + 1) if len(value.arguments) == 1 else None  # an enum or a path
     if isinstance(value, dict):
         return {str(name): _plain(item, depth + 1) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -56,7 +56,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
 
 
 def _resolve(value: Any, tree: Mapping[str, Any]) -> Any:
-    """Returns what a setting such as `${model.decoder.embed_dim}` refers to; others as they are."""
+    """Resolves references such as `${model.decoder.embed_dim}`; other values are returned unchanged."""
     found = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
     if found is None:
         return value

@@ -1,4 +1,4 @@
-"""Names of tensors that older versions of fairseq wrote, as later ones read them."""
+"""Renames tensors of older versions of fairseq."""
 
 import re
 
@@ -15,10 +15,10 @@ _PACKED = re.compile(r"(.+_attn\.)in_proj_(weight|bias)")
 
 
 def with_todays_names(arrays: Arrays) -> Arrays:
-    """Returns the tensors under the names of version 0.12.
+    """Returns the tensors by their names in version 0.12.
 
-    Norms were numbered within a layer; queries, keys and values were one product, rows one below the other; an output
-    layer of its own was `decoder.embed_out`.
+    In older versions norms were numbered within a layer, queries, keys and values were stacked in one matrix, and a
+    separate output layer was `decoder.embed_out`.
     """
     found: Arrays = {}
     for name, array in arrays.items():

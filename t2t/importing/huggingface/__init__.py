@@ -1,1 +1,1 @@
-"""Models of the library transformers: `run` finds the module of an architecture by `model_type` of config.json."""
+"""Imports models of the library transformers; `run` selects the module by `model_type` in config.json."""

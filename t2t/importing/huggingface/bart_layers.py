@@ -1,4 +1,4 @@
-"""The network of BART, which Marian's translators, M2M-100 and mBART have, too: settings and layers by its names."""
+"""Settings and layers of BART's network, which Marian models, M2M-100 and mBART in transformers share."""
 
 from t2t.checkpoints.arrays import Arrays
 from t2t.export.huggingface.mapping import (
@@ -16,10 +16,10 @@ from t2t.importing.tensors import Tensors
 
 
 def with_sizes(folder: ModelFolder, hparams: TransformerHParams) -> TransformerHParams:
-    """Returns hparams with the sizes, dropout and search of a folder's settings.
+    """Returns hparams with the sizes, dropout and search settings of a folder.
 
     Raises:
-        UserError: a setting is missing or of another type, or encoder and decoder differ in heads or widths.
+        UserError: a setting is missing or has the wrong type, or encoder and decoder differ in heads or widths.
     """
     for theirs, same in MARIAN_EQUAL.items():
         check_equal(folder, same, theirs)
@@ -36,9 +36,9 @@ def with_sizes(folder: ModelFolder, hparams: TransformerHParams) -> TransformerH
 
 
 def stacks(tensors: Tensors, hparams: TransformerHParams, target_table: str = "model.shared.weight") -> Arrays:
-    """Returns the weights of the layers of encoder and decoder by our paths, with the norm at the end of each stack.
+    """Returns the weights of all encoder and decoder layers by our paths, with the norm at the end of each stack.
 
-    Copies of the tables of embeddings are marked as not needed; `target_table` is the name of that of targets.
+    Copies of the embedding tables are marked as not needed; `target_table` is the name of the target table.
     """
     weights = take_parts(tensors, transformer_parts(hparams.encoder_layers, hparams.decoder_layers))
     for side in ("encoder", "decoder"):

@@ -17,11 +17,11 @@ _READERS: Mapping[str, Callable[[bytes], Arrays]] = {
     "model.safetensors": parse_arrays,
     "pytorch_model.bin": parse_pytorch,
 }
-"""Files of tensors, the preferred one first; `<name>.index.json` lists shards."""
+"""Tensor files, the preferred one first, and their parsers; `<name>.index.json` lists shards."""
 
 
 class ModelFolder:
-    """A folder that `save_pretrained` wrote."""
+    """A folder with the files of a model, as written by `save_pretrained` or another toolkit."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -34,7 +34,7 @@ class ModelFolder:
         """Returns the content of a file.
 
         Raises:
-            UserError: it is missing, leads out of the folder, or is larger than `most` bytes.
+            UserError: the file is missing, is outside the folder, or has more than `most` bytes.
         """
         path = self.path / name
         if not path.is_file():
@@ -46,7 +46,7 @@ class ModelFolder:
             return path.read_bytes()
 
     def read_json(self, name: str, kind: type = dict) -> Any:
-        """Returns the object, or list, in a JSON file; raises UserError if it is missing or holds something else."""
+        """Returns the object, or list, in a JSON file; raises UserError if it is missing or contains another type."""
         content = self.read(name, MOST_BYTES)
         try:
             values = json.loads(content)
@@ -65,14 +65,14 @@ class ModelFolder:
 
     @functools.cached_property
     def generation_config(self) -> dict[str, Any]:
-        """Settings of the search: `generation_config.json`; older folders have them in `config.json`."""
+        """Search settings from `generation_config.json`, or in older folders from `config.json`."""
         return self.read_json("generation_config.json") if self.has("generation_config.json") else self.config
 
     def read_tensors(self) -> Tensors:
         """Returns the tensors of the model; nothing in the files is executed.
 
         Raises:
-            UserError: there is no file of tensors that can be read, or it is damaged.
+            UserError: there is no supported tensor file, or it is damaged.
         """
         for name, parse in _READERS.items():
             if self.has(name):

@@ -1,8 +1,8 @@
 """M2M-100, NLLB and mBART as transformers has them: `M2M100ForConditionalGeneration`, `MBartForConditionalGeneration`.
 
 Fan et al. 2021 (arXiv:2010.11125); NLLB Team 2022 (arXiv:2207.04672), its dense models; Liu et al. 2020
-(arXiv:2001.08210) and Tang et al. 2020 (arXiv:2008.00401). Positions count from 2, since fairseq keeps those up to the
-id of padding, 1, for padding: M2M-100's are sinusoids of these numbers; two rows of mBART's tables are never read.
+(arXiv:2001.08210) and Tang et al. 2020 (arXiv:2008.00401). Positions start at 2, since fairseq reserves those up to the
+padding id, 1: M2M-100's sinusoids start there, and the first two rows of mBART's tables are unused.
 
 Legend: D width, L positions, V vocabulary.
 """
@@ -45,10 +45,10 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
     """Reads the folder of a model and its tokenizer.
 
     Raises:
-        UserError: a file is missing or damaged, the network is another than the Transformer here, or mBART's language
-            of outputs is not known.
+        UserError: a file is missing or damaged, the network differs from the Transformer here, or mBART's output
+            language is unknown.
     """
-    need(folder, "scale_embedding", bool)  # one of the two has a default that is not allowed
+    need(folder, "scale_embedding", bool)  # required, since one of the two models has an unsupported default
     check_settings(folder, _ALLOWED)
     is_mbart = folder.config["model_type"] == "mbart"
     tensors = folder.read_tensors()
@@ -82,7 +82,7 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
 
 
 def _problem(request: ImportRequest, vocabulary: Vocabulary) -> Problem:
-    """Returns the problem with the vocabulary on both sides and the languages that are asked for, or of the folder."""
+    """Returns the problem with the vocabulary on both sides and the requested languages, or those of the folder."""
     name = request.problem or "text2text_files"
     asked = {"source_language": request.source_language, "target_language": request.target_language}
     options = {name: language for name, language in asked.items() if language}
@@ -98,7 +98,7 @@ def _problem(request: ImportRequest, vocabulary: Vocabulary) -> Problem:
 
 
 def _target_start(folder: ModelFolder, vocabulary: Vocabulary, problem: Problem) -> int:
-    """Returns our id of what the decoder begins with: end of sequence, or mBART's language of outputs."""
+    """Returns our id of the first decoder input: end of sequence, or for mBART the output language."""
     languages = vocabulary.encoder.languages
     assert languages is not None, "its codes have been found"
     if languages.target == NONE:
@@ -117,7 +117,7 @@ def _target_start(folder: ModelFolder, vocabulary: Vocabulary, problem: Problem)
 
 
 def _mbart_weights(tensors: Tensors, vocabulary: Vocabulary) -> Arrays:
-    """Returns what M2M-100 does not have: tables of positions (L, D), norms of embeddings, biases of logits (V,)."""
+    """Returns the weights that M2M-100 lacks: tables of positions (L, D), norms of embeddings, logit biases (V,)."""
     weights = {"output_embedding/bias": tensors.take("final_logits_bias").reshape(-1)[vocabulary.order]}
     for side, path in (("encoder", "source_positions"), ("decoder", "target_positions")):
         table_LD = tensors.take(f"model.{side}.embed_positions.weight")[_FIRST_POSITION:]

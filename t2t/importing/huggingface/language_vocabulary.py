@@ -1,8 +1,8 @@
-"""Vocabularies with language codes as transformers' tokenizers of M2M-100, NLLB, mBART and mBART-50 have them.
+"""Vocabularies with language codes, from transformers' tokenizers of M2M-100, NLLB, mBART and mBART-50.
 
-A SentencePiece model cuts texts. Ids are fairseq's: `<s>`, `<pad>`, `</s>` and `<unk>`, then the model's pieces;
-M2M-100 has a table of its own for them, `vocab.json`. The codes stand behind the pieces, and behind them `<mask>` and
-rows of the embedding that nothing uses.
+A SentencePiece model splits texts. Ids are fairseq's: `<s>`, `<pad>`, `</s>` and `<unk>`, then the model's pieces;
+M2M-100 has a separate table for them, `vocab.json`. The language codes follow the pieces, then `<mask>` and unused rows
+of the embedding.
 """
 
 import re
@@ -25,10 +25,10 @@ _TOKENIZER, _SPECIAL, _ADDED, _WHOLE = (
 )  # fmt: skip
 _FIRST = ("<s>", "<pad>", "</s>", "<unk>")
 _OF_SENTENCEPIECE = 3
-"""Pieces that a model has of these: all but padding."""
+"""How many of these special pieces are in the SentencePiece model: all but padding."""
 _CODE = re.compile(r"__([A-Za-z][\w-]*)__|([a-z]{2,3}_[A-Z][A-Za-z]{1,3})")
 _PLACES = {"M2M100": (BEGIN, BEGIN), "Nllb": (BEGIN, BEGIN), "MBart50": (BEGIN, BEGIN), "MBart": (END, NONE)}
-"""Where the codes of inputs and outputs stand, by the beginning of the tokenizer's class."""
+"""Prefix of the tokenizer's class -> positions of the language codes in inputs and outputs."""
 
 
 _M2M_LANGUAGES = {
@@ -37,26 +37,26 @@ _M2M_LANGUAGES = {
     "pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu",
     "wmt21": "en ha is ja cs ru zh de",
 }
-"""By `language_codes` of M2M-100's tokenizers, whose files need not list them: in the order of their ids."""
+"""`language_codes` of M2M-100's tokenizers, whose files need not list them -> languages in the order of their ids."""
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What the tokenizer of a folder has."""
+    """The vocabulary of a folder's tokenizer."""
 
     encoder: PieceTableEncoder
     order: np.ndarray
     """The foreign id of each of our ids, (V,) int."""
     languages: Mapping[str, str]
-    """The languages that a text is in by default, `source_language` and `target_language`, as far as they are known."""
+    """Default languages, `source_language` and `target_language`, if known."""
 
 
 def read_vocabulary(folder: ModelFolder, rows: int) -> Vocabulary:
     """Reads a tokenizer with language codes.
 
     Args:
-        folder: of the model.
-        rows: of the table of embeddings.
+        folder: folder of the model.
+        rows: number of rows of the embedding table.
 
     Raises:
         UserError: a file is missing, damaged, or of another tokenizer or model.
@@ -88,7 +88,7 @@ def read_vocabulary(folder: ModelFolder, rows: int) -> Vocabulary:
 
 
 def _pieces(folder: ModelFolder, model: bytes) -> list[str]:
-    """Returns the pieces that stand in front of the codes, by foreign id."""
+    """Returns the pieces before the language codes, by foreign id."""
     if folder.has("vocab.json"):
         pieces = pieces_by_id(folder.read_json("vocab.json"), str(folder.path / "vocab.json"))
     else:
@@ -105,7 +105,7 @@ def _pieces(folder: ModelFolder, model: bytes) -> list[str]:
 
 
 def _codes(folder: ModelFolder, settings: Mapping[str, Any], first: int) -> dict[str, int]:
-    """Returns the pieces of languages with their ids: those of a file, else one after the other from `first` on."""
+    """Returns language code -> id, from a file, or else numbered from `first` on."""
     listed: list[tuple[Any, Any]] = []
     if isinstance(decoder := settings.get("added_tokens_decoder"), dict):
         listed += [(token.get("content"), int(number)) for number, token in decoder.items() if isinstance(token, dict)]
@@ -127,7 +127,7 @@ def _codes(folder: ModelFolder, settings: Mapping[str, Any], first: int) -> dict
 
 
 def _tokens_of_whole(folder: ModelFolder, first: int) -> list[tuple[Any, Any]]:
-    """Returns tokens of tokenizer.json with their ids: the added ones, and those of its table from `first` on."""
+    """Returns (token, id) pairs of tokenizer.json: the added tokens, and those of its table from id `first` on."""
     content = folder.read_json(_WHOLE)
     added, model = content.get("added_tokens"), content.get("model")
     tokens = added if isinstance(added, list) else []
@@ -141,7 +141,7 @@ def _tokens_of_whole(folder: ModelFolder, first: int) -> list[tuple[Any, Any]]:
 
 
 def _all_pieces(folder: ModelFolder, table: list[str], codes: Mapping[str, int], rows: int) -> list[str]:
-    """Returns the piece of each row of the table: those in front of the codes, the codes, and what stands behind."""
+    """Returns the piece of each embedding row: those before the codes, the codes, and those after them."""
     wrong = [piece for piece, number in codes.items() if type(number) is not int or not len(table) <= number < rows]
     if wrong or len(set(codes.values())) < len(codes):
         listed = ", ".join(f"{piece} at {codes[piece]}" for piece in wrong[:3]) or "two languages with one id"
@@ -156,7 +156,7 @@ def _all_pieces(folder: ModelFolder, table: list[str], codes: Mapping[str, int],
 
 
 def _places(folder: ModelFolder, settings: Mapping[str, Any]) -> tuple[str, str]:
-    """Returns where the codes of inputs and of outputs stand."""
+    """Returns the positions of the language codes in inputs and in outputs."""
     name = str(settings.get("tokenizer_class") or "")
     if not name:
         is_mbart = folder.config.get("model_type") == "mbart"
@@ -173,13 +173,13 @@ def _places(folder: ModelFolder, settings: Mapping[str, Any]) -> tuple[str, str]
 
 
 def _language(piece: str) -> str:
-    """Returns the name of a language by its piece: `de` for `__de__`, `deu_Latn` for itself."""
+    """Returns the language of a code piece: `de` for `__de__`, `deu_Latn` for `deu_Latn`."""
     found = _CODE.fullmatch(piece)
     return (found[1] or found[2]) if found else piece
 
 
 def _default_languages(folder: ModelFolder, settings: Mapping[str, Any], by_id: Mapping[int, str]) -> dict[str, str]:
-    """Returns the languages that the folder names, those that a decoder begins with before those of the tokenizer."""
+    """Returns the default languages of the folder; the decoder's start token takes precedence over the tokenizer."""
     started = [folder.generation_config.get("forced_bos_token_id"), folder.config.get("decoder_start_token_id")]
     begun = [by_id[number] for number in started if type(number) is int and number in by_id]
     named = {

@@ -1,7 +1,7 @@
-"""Translators of Marian as transformers stores them, such as those of OPUS-MT: `MarianMTModel`.
+"""Imports Marian models stored by transformers, such as those of OPUS-MT: `MarianMTModel`.
 
-The network is the paper's Transformer with biases in attention, sines before cosines and a bias on every logit.
-Vocabularies are two SentencePiece models, over one table of ids and embeddings or one of each for either side.
+The network is the paper's Transformer with biases in attention, sines before cosines, and a bias for every logit.
+There are two SentencePiece models, with one table of ids and embeddings for both sides or one for each.
 
 Legend: D width, V vocabulary.
 """
@@ -40,16 +40,16 @@ class _Vocabulary(NamedTuple):
     """The ids of one side."""
 
     order: np.ndarray
-    """(V,): the foreign id of each of our ids."""
+    """The foreign id of each of our ids, (V,)."""
     pieces: list[str]
-    """By our ids."""
+    """Pieces by our ids."""
 
 
 def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
     """Reads the folder of a `MarianMTModel` and its tokenizer.
 
     Raises:
-        UserError: a file is missing or damaged, or the network is another than the Transformer here.
+        UserError: a file is missing or damaged, or the network differs from the Transformer here.
     """
     hparams = _hparams(folder)
     start = _start(folder, hparams)
@@ -75,7 +75,7 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
 
 
 def marian_encoders(folder: ModelFolder, source: Sequence[str], target: Sequence[str]) -> dict[str, TextEncoder]:
-    """Returns the vocabularies of both sides, of pieces by our ids."""
+    """Returns the encoders of both sides; `source` and `target` are the pieces by our ids."""
     return {
         INPUTS: PieceTableEncoder(folder.read("source.spm"), source),
         TARGETS: PieceTableEncoder(folder.read("target.spm"), target),
@@ -83,15 +83,15 @@ def marian_encoders(folder: ModelFolder, source: Sequence[str], target: Sequence
 
 
 def _hparams(folder: ModelFolder) -> TransformerHParams:
-    """Returns the hparams of the network; those of training are of `transformer_marian`."""
-    need(folder, "scale_embedding", bool)  # its default is none of those allowed
+    """Returns the hparams of the network, with `transformer_marian`'s values for training."""
+    need(folder, "scale_embedding", bool)  # required, since its default is not supported
     check_settings(folder, _ALLOWED)
     is_shared = folder.config.get("share_encoder_decoder_embeddings", True)
     return with_sizes(folder, transformer_marian()).replace(shared_embedding=is_shared)
 
 
 def _start(folder: ModelFolder, hparams: TransformerHParams) -> int:
-    """Returns the id that the decoder begins with: padding, or one of its own after all others of a shared table."""
+    """Returns the id that the decoder starts with: padding, or a separate last id of a shared table."""
     start: int = need(folder, "decoder_start_token_id")
     size, pad, eos = (need(folder, name) for name in ("vocab_size", "pad_token_id", "eos_token_id"))
     is_own = start == size - 1 and hparams.shared_embedding
@@ -104,7 +104,7 @@ def _start(folder: ModelFolder, hparams: TransformerHParams) -> int:
 
 
 def _vocabulary(folder: ModelFolder, name: str, setting: str, start: int) -> _Vocabulary:
-    """Returns the vocabulary of a file whose size is a setting; without `start`, unless that is padding."""
+    """Returns the vocabulary of a file, whose size is a setting; excludes the id `start` unless that is padding."""
     pieces = pieces_by_id(folder.read_json(name), str(folder.path / name))
     size, pad, eos = (need(folder, setting_) for setting_ in (setting, "pad_token_id", "eos_token_id"))
     if len(pieces) != size:
@@ -119,14 +119,14 @@ def _vocabulary(folder: ModelFolder, name: str, setting: str, start: int) -> _Vo
 def _weights(
     tensors: Tensors, hparams: TransformerHParams, source: np.ndarray, target: np.ndarray, start: int
 ) -> Arrays:
-    """Returns the weights by our paths; names what is not needed.
+    """Returns the weights by our paths; marks the tensors that are not needed.
 
     Args:
-        tensors: of the model.
-        hparams: of its network.
-        source: the foreign id of each of our ids of inputs.
-        target: the same of targets.
-        start: the foreign id that the decoder begins with.
+        tensors: tensors of the model.
+        hparams: hparams of its network.
+        source: the foreign id of each of our input ids.
+        target: the foreign id of each of our target ids.
+        start: the foreign id that the decoder starts with.
     """
     target_name = "model.shared.weight" if hparams.shared_embedding else "model.decoder.embed_tokens.weight"
     tables = {"target_embedding": (target_name, target)}
@@ -150,7 +150,7 @@ def _weights(
 
 
 def _check_start(start: int, pad: int, vector_D: np.ndarray, bias: float) -> None:
-    """Raises UserError unless what the decoder begins with is zeros, and no token of its own that may be written."""
+    """Raises UserError unless the decoder's start vector is zero, and a separate start token cannot be generated."""
     if np.any(vector_D):
         what = "padding" if start == pad else f"id {start}"
         raise UserError(

@@ -1,4 +1,4 @@
-"""Reads a model's folder by the architecture that its config.json names."""
+"""Reads a model's folder with the module for the architecture in its config.json."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ MODEL_TYPES: dict[str, Callable[[ModelFolder, ImportRequest], ForeignRun]] = {
     "m2m_100": language_models.read,
     "mbart": language_models.read,
 }
-"""By `model_type` of config.json."""
+"""`model_type` in config.json -> module."""
 _WITH_LANGUAGES = ("m2m_100", "mbart")
 
 

@@ -1,4 +1,4 @@
-"""Checks the settings of a config.json that must have one value for a network to be one of ours."""
+"""Checks that the settings in a config.json have values that our networks support."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from t2t.importing.known_values import unknown_values
 
 
 def check_settings(folder: ModelFolder, allowed: Mapping[str, tuple[Any, ...]]) -> None:
-    """Raises UserError where a setting that the file has is none of the allowed values; the message names all."""
+    """Raises UserError if settings in the file have values that are not allowed; the message names all of them."""
     if wrong := unknown_values(folder.config, allowed):
         raise UserError(
             f"{folder.path / 'config.json'} describes another network than the models here: {'; '.join(wrong)}; it "
@@ -18,7 +18,7 @@ def check_settings(folder: ModelFolder, allowed: Mapping[str, tuple[Any, ...]]) 
 
 
 def check_equal(folder: ModelFolder, *names: str) -> None:
-    """Raises UserError unless the settings, which are one hparam here, have one value."""
+    """Raises UserError unless the settings, which share one hparam here, have the same value."""
     values = {name: folder.config.get(name) for name in names}
     if len(set(values.values())) > 1:
         given = " and ".join(f"{name}={value!r}" for name, value in values.items())
@@ -26,7 +26,7 @@ def check_equal(folder: ModelFolder, *names: str) -> None:
 
 
 def need(folder: ModelFolder, name: str, kind: type = int) -> Any:
-    """Returns a setting; raises UserError if it is missing or of another type."""
+    """Returns a setting; raises UserError if it is missing or has the wrong type."""
     value = folder.config.get(name)
     if type(value) is not kind:
         raise UserError(
@@ -36,7 +36,7 @@ def need(folder: ModelFolder, name: str, kind: type = int) -> Any:
 
 
 def number_of(folder: ModelFolder, values: Mapping[str, Any], name: str, default: float) -> float:
-    """Returns a number among settings, the default where there is none; raises UserError for anything else."""
+    """Returns a numeric setting, or the default if it is missing; raises UserError for other types."""
     value = values.get(name)
     if value is None:
         return default

@@ -1,13 +1,13 @@
-"""T5 and mT5 as transformers stores them: `T5ForConditionalGeneration` and `MT5ForConditionalGeneration`.
+"""Imports T5 and mT5 from transformers: `T5ForConditionalGeneration` and `MT5ForConditionalGeneration`.
 
-Raffel et al. 2020 (arXiv:1910.10683), section 2.1; Xue et al. 2021 (arXiv:2010.11934). Two conventions differ from ours
-and weights are scaled for them:
+Raffel et al. 2020 (arXiv:1910.10683), section 2.1; Xue et al. 2021 (arXiv:2010.11934). Two conventions differ from
+ours, so weights are scaled:
 
-    scores of attention are q k^T, not q k^T / sqrt(K)                       W^Q is multiplied by sqrt(K)
-    vectors of tokens are rows of the table, not sqrt(D) times them          the table is divided by sqrt(D)
+    attention scores are q k^T, not q k^T / sqrt(K)                          W^Q is multiplied by sqrt(K)
+    embeddings are rows of the table, not sqrt(D) times them                 the table is divided by sqrt(D)
 
-In version 1.0 the output layer is the table with hidden states divided by sqrt(D): the divided table, as it is here.
-From version 1.1 on, and in mT5, it has a table of its own.
+In version 1.0 the output layer is the embedding table, applied to hidden states divided by sqrt(D): this is our divided
+table. From version 1.1 on, and in mT5, the output layer has a separate table.
 
 Legend: D width, K key channels of one head, V vocabulary.
 """
@@ -45,7 +45,7 @@ _ALLOWED: dict[str, tuple[Any, ...]] = {
 }
 _UNUSED_BIAS = "EncDecAttention.relative_attention_bias.weight"
 _EXTRA_IDS = 100
-"""Sentinels of a tokenizer that does not say how many it has."""
+"""Default number of a tokenizer's sentinels."""
 _TABLES = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
 
 
@@ -53,7 +53,7 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
     """Reads the folder of a model and its tokenizer.
 
     Raises:
-        UserError: a file is missing or damaged, or the network is another than the Transformer here.
+        UserError: a file is missing or damaged, or the network differs from the Transformer here.
     """
     check_settings(folder, _ALLOWED)
     tensors, is_scaled = folder.read_tensors(), _scales_outputs(folder.config)
@@ -78,7 +78,7 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
 
 
 def _hparams(folder: ModelFolder) -> TransformerHParams:
-    """Returns the hparams of the network and of its search; those of training are T5's."""
+    """Returns the hparams of the network and its search, with T5's values for training."""
     config, search = folder.config, folder.generation_config
     heads, head_size, dropout = need(folder, "num_heads"), need(folder, "d_kv"), float(config.get("dropout_rate", 0.1))
     form = config.get("feed_forward_proj", _USUAL_FEED_FORWARD[config["model_type"]])
@@ -100,7 +100,7 @@ def _hparams(folder: ModelFolder) -> TransformerHParams:
         attention_dropout=dropout,
         relu_dropout=dropout,
         beam_size=int(search.get("num_beams") or 1),
-        # The divisor of scores is the length to this power.
+        # Scores are divided by length^alpha.
         length_penalty="power",
         alpha=float(search.get("length_penalty", 1.0)),
     )
@@ -114,7 +114,7 @@ def _scales_outputs(config: Mapping[str, Any]) -> bool:
 
 
 def _encoders(folder: ModelFolder, rows: int) -> dict[str, TextEncoder]:
-    """Returns the vocabularies of both sides: T5's, or Marian's tokenizer, which exports of runs trained here have."""
+    """Returns the encoders of both sides: T5's tokenizer, or Marian's, as in exports of runs trained here."""
     if folder.has("spiece.model") or not folder.has("vocab.json"):
         encoder = PieceTableEncoder(folder.read("spiece.model"), _pieces(folder, rows), sentinels=True)
         return dict.fromkeys((INPUTS, TARGETS), encoder)
@@ -128,7 +128,7 @@ def _encoders(folder: ModelFolder, rows: int) -> dict[str, TextEncoder]:
 
 
 def _pieces(folder: ModelFolder, rows: int) -> list[str]:
-    """Returns the pieces by id: the model's, sentinels from the last to <extra_id_0>, and rows that no piece uses."""
+    """Returns the pieces by id: the model's, the sentinels from the last to <extra_id_0>, and names of unused rows."""
     pieces, reserved = pieces_of_model(folder.read("spiece.model"))
     if reserved != (PAD_ID, EOS_ID, UNK_ID):
         raise UserError(
@@ -146,7 +146,7 @@ def _pieces(folder: ModelFolder, rows: int) -> list[str]:
 
 
 def _tables(tensors: Tensors) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the tables of tokens and of the output layer, (V, D) each; one object where they are equal."""
+    """Returns the embedding table and the output table, (V, D) each; the same object if they are equal."""
     name = next((name for name in _TABLES if name in tensors), _TABLES[0])
     table = tensors.take(name)
     for copy in _TABLES:
@@ -171,7 +171,7 @@ def _stacks(tensors: Tensors, hparams: TransformerHParams) -> Arrays:
 
 
 def _prefixes(config: Mapping[str, Any]) -> list[str]:
-    """Returns a line on the beginnings of texts that name a task, if the configuration lists some."""
+    """Returns a note about task prefixes of texts, if the configuration lists any."""
     tasks = config.get("task_specific_params")
     found = [task.get("prefix") for task in tasks.values() if isinstance(task, dict)] if isinstance(tasks, dict) else []
     prefixes = [repr(prefix) for prefix in found if isinstance(prefix, str)]

@@ -1,1 +1,1 @@
-"""Imports translators of Marian: `model.npz` with its settings inside, and its vocabularies."""
+"""Imports Marian models: `model.npz`, which contains its settings, and the vocabularies."""

@@ -1,4 +1,4 @@
-"""The files of a Marian translator: the archive of tensors and settings, `decoder.yml`, and vocabularies."""
+"""The files of a Marian model: the archive of tensors and settings, `decoder.yml`, and vocabularies."""
 
 import functools
 import io
@@ -18,14 +18,14 @@ from t2t.files.trust import check_inside
 
 _VOCABULARIES = (".yml", ".yaml", ".json", ".spm")
 _OTHER = ("decoder.yml", ".npz.yml", ".progress.yml", "config.yml", "source.spm", "target.spm")
-"""Ends of the names of files that are no vocabularies."""
+"""Endings of files that are not vocabularies."""
 
 
 class ModelFiles:
-    """A folder with a model; `decoder.yml`, or `<model>.decoder.yml`, names its files where there are several.
+    """A folder with a model. If there are several candidates, `decoder.yml` or `<model>.decoder.yml` names its files.
 
     Raises:
-        UserError: there is no model, several, or one of another kind than .npz.
+        UserError: no model, several models, or a model that is not .npz.
     """
 
     def __init__(self, folder: Path):
@@ -38,12 +38,12 @@ class ModelFiles:
 
     @functools.cached_property
     def decoder(self) -> Mapping[str, Any]:
-        """Settings of the search; empty without a file of them."""
+        """Search settings from decoder.yml; empty without that file."""
         return self._parse(self._decoder_yml, self.read(self._decoder_yml)) if self._decoder_yml else {}
 
     @functools.cached_property
     def archive(self) -> Arrays:
-        """The arrays of the model, settings included."""
+        """The arrays of the model, including its settings."""
         content = self.read(self.model)
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as archive:
@@ -59,7 +59,7 @@ class ModelFiles:
         return self._parse(f"{self.model} ({SETTINGS})", self.archive[SETTINGS].tobytes().rstrip(b"\0"))
 
     def vocabularies(self) -> list[str]:
-        """Returns the names of the vocabularies of source and target; raises UserError if that is not clear."""
+        """Returns the names of the vocabularies of source and target; raises UserError if they are ambiguous."""
         paths = sorted(path.name for path in self.folder.iterdir() if path.suffix in _VOCABULARIES)
         return self._find("vocabs", [name for name in paths if not name.endswith(_OTHER)], 2)
 
@@ -68,7 +68,7 @@ class ModelFiles:
         return (self.folder / name).is_file()
 
     def read(self, name: str) -> bytes:
-        """Returns the content of a file; raises UserError if it is missing or leads out of the folder."""
+        """Returns the content of a file; raises UserError if it is missing or outside the folder."""
         path = self.folder / name
         if not path.is_file():
             raise UserError(f"--model_dir={self.folder}: no {name} there; copy all files of the model")
@@ -77,14 +77,14 @@ class ModelFiles:
             return path.read_bytes()
 
     def read_text(self, name: str) -> str:
-        """Returns the text of a file; raises UserError if it is not UTF-8, or as `read`."""
+        """Returns the text of a file; raises UserError as `read`, or if it is not UTF-8."""
         try:
             return self.read(name).decode("utf-8")
         except UnicodeDecodeError as error:
             raise UserError(f"{self.folder / name} is not UTF-8 ({error.reason}); get it again") from None
 
     def _find(self, what: str, found: list[str], count: int) -> list[str]:
-        """Returns the names that decoder.yml lists, without their folders, or the only one there is, for all."""
+        """Returns the file names listed in decoder.yml, without folders, or else the only candidate, for all uses."""
         listed = self.decoder.get(what)
         if isinstance(listed, list) and len(listed) == count and all(isinstance(name, str) for name in listed):
             return [name.rpartition("/")[2] for name in listed]

@@ -1,8 +1,8 @@
-"""Translators of Marian: `type: transformer`.
+"""Imports Marian models of `type: transformer`.
 
 The network is the paper's Transformer with biases in attention and on logits, Tensor2Tensor's sinusoids, a decoder that
-begins with zeros, and norms where two strings of letters say. Source: Junczys-Dowmunt et al. 2018, *Marian: Fast Neural
-Machine Translation in C++*, and its code, `models/transformer.h`.
+starts from zeros, and norms at the positions given by strings of letters. Source: Junczys-Dowmunt et al. 2018, *Marian:
+Fast Neural Machine Translation in C++*, and its code, `models/transformer.h`.
 
 Legend: D width, V vocabulary, L positions.
 """
@@ -28,7 +28,7 @@ from t2t.runs.names import get_text_problem
 from t2t.specs.constants import INPUTS, PAD_ID, TARGETS
 
 PAD_BIAS = -100.0
-"""Bias of the logit of padding that was added: it has no probability, and smoothed losses stay small."""
+"""Logit bias of an added padding id: its probability is negligible, but losses with label smoothing stay small."""
 
 _FALSE = (False, None)
 _KNOWN: dict[str, tuple[Any, ...]] = {
@@ -41,16 +41,16 @@ _KNOWN: dict[str, tuple[Any, ...]] = {
     "input-types": ([], None, ["sequence", "sequence"]),
 }  # fmt: skip
 _FORMS = {("", "a{}", ""): "post", ("{}", "a", "{}"): "pre"}
-"""What stands before and after sub-layers and after a stack, dropout left out -> `norm_position`."""
+"""Letters before and after sub-layers and after a stack, without dropout -> `norm_position`."""
 _NORMS_KEYS = (1, 11)
-"""Version from which on self-attention with norms in front norms all that it reads."""
+"""From this version on, pre-norm self-attention also norms keys and values."""
 
 
 def read(request: ImportRequest) -> ForeignRun:
     """Reads a folder with a model and its vocabularies.
 
     Raises:
-        UserError: a file is missing or damaged, or the network is another than the Transformer here.
+        UserError: a file is missing or damaged, or the network differs from the Transformer here.
     """
     files = ModelFiles(request.model_dir)
     hparams = _hparams(files)
@@ -91,7 +91,7 @@ def _warnings(files: ModelFiles) -> tuple[str, ...]:
 
 
 def _hparams(files: ModelFiles) -> HParams:
-    """Returns the hparams of the network; those of training are of `transformer_marian`."""
+    """Returns the hparams of the network, with `transformer_marian`'s values for training."""
     settings, where = files.settings, files.folder / files.model
     wrong = unknown_values(settings, _KNOWN)
     inner = _need(files, "transformer-dim-ffn")
@@ -136,18 +136,18 @@ def _hparams(files: ModelFiles) -> HParams:
 
 
 def _is_tied(files: ModelFiles) -> bool:
-    """Returns whether the output layer is the table of targets."""
+    """Returns whether the output layer shares the target embedding table."""
     return bool(files.settings.get("tied-embeddings-all") or files.settings.get("tied-embeddings"))
 
 
 def _search_number(files: ModelFiles, name: str, default: float) -> float:
-    """Returns a number of decoder.yml, the default where there is none."""
+    """Returns a number from decoder.yml, or the default if it is missing."""
     value: Any = files.decoder.get(name)
     return float(value) if type(value) in (int, float) else default
 
 
 def _check_version(files: ModelFiles) -> None:
-    """Raises UserError unless a pre-norm model is of a version that norms keys and values of self-attention, too."""
+    """Raises UserError for a pre-norm model of a version that does not norm keys and values of self-attention."""
     version = str(files.settings.get("version"))
     numbers = re.match(r"v?(\d+)\.(\d+)", version)
     if numbers is None or (int(numbers[1]), int(numbers[2])) < _NORMS_KEYS:
@@ -162,7 +162,7 @@ def _norms() -> Sequence[tuple[str, str]]:
 
 
 def _letters(settings: Any, name: str) -> str:
-    """Returns the letters of a setting without those of dropout."""
+    """Returns the letters of a setting, without d for dropout."""
     return str(settings.get(f"transformer-{name}") or "").replace("d", "")
 
 
@@ -174,7 +174,7 @@ def _need(files: ModelFiles, name: str) -> int:
 
 
 def _table_names(hparams: Any) -> dict[str, str]:
-    """Returns Marian's name of the table of each side."""
+    """Returns our path of each embedding table -> Marian's name."""
     if hparams.shared_embedding:
         return dict.fromkeys(("source_embedding", "target_embedding"), "Wemb")
     return {"source_embedding": "encoder_Wemb", "target_embedding": "decoder_Wemb"}
@@ -184,7 +184,7 @@ def _weights(tensors: Tensors, hparams: Any, source: Vocabulary, target: Vocabul
     """Returns the weights by our paths."""
     names = _table_names(hparams)
     learned = hparams.positions == "learned"
-    # Marian scales embeddings where sinusoids are added, and only there; what reads tables here always does.
+    # Marian only scales embeddings if sinusoids are added; our embedding layers always do.
     scale = np.float32(hparams.hidden_size**-0.5 if learned else 1.0)
     target_VD = tensors.take(names["target_embedding"])
     weights = {"target_embedding/table": _rows(target_VD, target.order) * scale}
@@ -206,12 +206,12 @@ def _weights(tensors: Tensors, hparams: Any, source: Vocabulary, target: Vocabul
 
 
 def _output_table(tensors: Tensors) -> np.ndarray:
-    """Returns the table of the output layer, (V, D), which older models have transposed."""
+    """Returns the table of the output layer, (V, D), which is transposed in older models."""
     return tensors.take(f"{OUTPUT}_W").T if f"{OUTPUT}_W" in tensors else tensors.take(f"{OUTPUT}_Wt")
 
 
 def _rows(array: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Returns rows in our order, float32; zeros for padding that was added."""
+    """Returns rows in our order, float32, with zeros for added padding."""
     zeros = np.zeros((max(0, int(order.max()) + 1 - len(array)), *array.shape[1:]), array.dtype)
     rows: np.ndarray = np.concatenate([array, zeros])[order]
     return rows

@@ -1,6 +1,6 @@
-"""Marian's vocabularies: a SentencePiece model, or words with ids in YAML, with what cuts texts into them.
+"""Reads Marian's vocabularies: a SentencePiece model, or words with ids in YAML and a file for splitting texts.
 
-Marian has no padding; it is added as an id of its own, unless the vocabulary has a word `<pad>`.
+Marian has no padding; it is added as a separate id, unless the vocabulary has a word `<pad>`.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from t2t.text.token import TokenEncoder
 
 PAD = "<pad>"
 _NEMATUS = ("eos", "UNK")
-"""What ids 0 and 1 may be called in older vocabularies."""
+"""Possible names of ids 0 and 1 in older vocabularies."""
 _ENDS = ("</s>", "<unk>")
 
 
@@ -29,16 +29,16 @@ class Vocabulary:
 
     encoder: TextEncoder
     order: np.ndarray
-    """Marian's id of each of ours; the number of its ids, one too many, for padding that was added."""
+    """Marian's id of each of our ids; for added padding, the number of Marian's ids."""
     described: str
-    """For the report."""
+    """Description for the report."""
 
 
 def read_vocabulary(files: ModelFiles, name: str, side: str, rows: int) -> Vocabulary:
     """Reads the vocabulary of a side, `source` or `target`, for a table of `rows` rows.
 
     Raises:
-        UserError: it is damaged, of a kind that the models here do not have, or has more words than there are rows.
+        UserError: it is damaged, of an unsupported kind, or has more words than the table has rows.
     """
     if name.endswith((".fsv", ".fm")):
         raise UserError(f"{files.folder / name}: it is a factored vocabulary; the models here have one id a word")
@@ -59,7 +59,7 @@ def read_vocabulary(files: ModelFiles, name: str, side: str, rows: int) -> Vocab
 
 
 def _pieces_of_yaml(files: ModelFiles, name: str) -> list[str]:
-    """Returns the words by id; an id without a word is called after its number."""
+    """Returns the words by id; an id without a word is named by its number."""
     try:
         ids = parse_vocabulary(files.read_text(name))
     except (ValueError, AttributeError, RecursionError) as error:
@@ -73,7 +73,7 @@ def _pieces_of_yaml(files: ModelFiles, name: str) -> list[str]:
 
 
 def _special_ids(files: ModelFiles, name: str, pieces: Sequence[str]) -> tuple[int, int, int]:
-    """Returns the ids of padding, -1 where there is none, end of sequence and unknown."""
+    """Returns the ids of padding (-1 if missing), end of sequence and unknown."""
     ids = [pieces.index(PAD) if PAD in pieces else -1]
     for number, (old, end) in enumerate(zip(_NEMATUS, _ENDS, strict=True)):
         if pieces[number : number + 1] in ([old], [_name(number)]):
@@ -88,7 +88,7 @@ def _special_ids(files: ModelFiles, name: str, pieces: Sequence[str]) -> tuple[i
 def _ordered(
     files: ModelFiles, name: str, pieces: Sequence[str], rows: int, special: tuple[int, int, int]
 ) -> tuple[list[str], np.ndarray]:
-    """Returns the pieces by our ids, and Marian's id of each; rows without a word get a name."""
+    """Returns the pieces by our ids, and Marian's id of each; rows without a word get a made-up name."""
     if len(pieces) > rows:
         raise UserError(f"{files.folder / name} has {len(pieces)} words, the table {rows} rows; give one model's files")
     pad, eos, unknown = special

@@ -1,1 +1,1 @@
-"""Models of OpenNMT-py and of Eole, its successor, as runs."""
+"""Imports models of OpenNMT-py and of Eole, its successor."""

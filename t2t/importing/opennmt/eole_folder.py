@@ -13,7 +13,7 @@ _ACTIVATIONS = {
     "relu": "relu", "gelu": "gelu", "gelu-tanh": "gelu-tanh", "silu": "plain-silu", "gated-silu": "silu",
     "gated-gelu": "gated-gelu", "gated-gelu-tanh": "gated-gelu-tanh",
 }  # fmt: skip
-"""Names of OpenNMT-py, whose `silu` is gated, and further ones."""
+"""Eole's activation -> OpenNMT-py's name, whose `silu` is gated, or a further name of ours."""
 _EMBEDDINGS: Mapping[str, tuple[Any, ...]] = {
     "position_encoding_type": ("SinusoidalInterleaved", "SinusoidalConcat"), "embedding_type": ("standard",),
     "normalize": (False,), "embedding_layer_norm": (False,), "position_shift": (0, None),
@@ -26,11 +26,11 @@ _STACK: Mapping[str, tuple[Any, ...]] = {
     "sliding_window": (0,), "relative_positions_buckets": (0,), "layer_types": (None,), "head_dim": (None,),
     "position_encoding_type": ("SinusoidalInterleaved", "SinusoidalConcat"), "coverage_attn": (False,),
 }  # fmt: skip
-"""Values under which the network is the one here."""
+"""Settings with the values that our network supports."""
 _SAME = ("hidden_size", "heads", "transformer_ff", "mlp_activation_fn", "layer_norm", "norm_eps")
 _DEFAULTS = {"mlp_activation_fn": "relu", "layer_norm": "standard", "norm_eps": 1e-5, "heads": 8}
 _TABLES = ("src_emb.embeddings.weight", "tgt_emb.embeddings.weight")
-"""Of inputs and targets; a table that is another one, too, is not written twice."""
+"""Names of the tables of inputs and targets; a shared table is stored only once."""
 _SPECIAL = {"pad": "<blank>", "eos": "</s>", "unk": "<unk>"}
 
 
@@ -38,7 +38,7 @@ def read_folder(folder: ModelFolder) -> ForeignModel:
     """Reads the files of a folder.
 
     Raises:
-        UserError: a file is missing or damaged, or the network is another.
+        UserError: a file is missing or damaged, or the network is not supported.
     """
     where = str(folder.path / "config.json")
     model = folder.config.get("model")
@@ -75,7 +75,7 @@ def read_folder(folder: ModelFolder) -> ForeignModel:
 
 
 def _common(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns settings of the model as a whole, which those of a stack override."""
+    """Returns the settings of the whole model, which settings of a stack override."""
     return {name: value for name, value in model.items() if name in _STACK or name in _SAME}
 
 

@@ -1,4 +1,4 @@
-"""What a model of OpenNMT-py or Eole is, whichever of them wrote it: settings, tensors under names, lists of tokens."""
+"""The common form of models of OpenNMT-py and Eole: settings, named tensors, lists of tokens."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 
 OUTPUT = "generator.weight"
-"""Name of the output layer's table; its biases are named alike."""
+"""Name of the output layer's table; its bias has the same prefix."""
 
 
 @dataclass(frozen=True)
 class Names:
-    """How a toolkit calls the tensors; `{n}` is the number of a layer, counted from 0."""
+    """A toolkit's names of the tensors; `{n}` is the index of a layer, from 0."""
 
     positions: Mapping[str, str]
-    """Tables of positions, by stack."""
+    """Stack -> table of positions."""
     layers: Mapping[str, str]
-    """Layers, by stack."""
+    """Stack -> prefix of a layer."""
     norms: Mapping[str, tuple[str, ...]]
-    """By stack, the norms before self-attention, before attention to inputs where there is one, before feed-forward."""
+    """Stack -> norms before self-attention, before attention to inputs if any, and before feed-forward."""
     maps: tuple[str, str, str]
-    """Feed-forward: inner, outer, and the one that is multiplied by the inner one."""
+    """Linear maps of the feed-forward layer: inner, outer, and gate."""
 
 
 OPENNMT_PY = Names(
@@ -46,23 +46,23 @@ EOLE = Names(
 
 @dataclass(frozen=True, kw_only=True)
 class ForeignModel:
-    """A model as its files have it."""
+    """A model as read from its files."""
 
     names: Names
     tables: tuple[str, str, str]
-    """Names of the tables of inputs, of targets and of the output layer; some may be one."""
+    """Names of the tables of inputs, targets and the output layer; some may be the same."""
     origin: str
     """The file, for messages."""
     arrays: Mapping[str, np.ndarray]
     tokens: Mapping[str, list[str]]
-    """By id, of `src` and `tgt`."""
+    """`src` and `tgt` -> tokens by id."""
     special: Mapping[str, str]
-    """Tokens by purpose: `pad`, `eos`, `unk` and `start`, which the decoder begins with."""
+    """Tokens by purpose: `pad`, `eos`, `unk` and `start`, the first decoder input."""
     heads: int
     activation: str
     norm_type: str
     norm_epsilon: float
     scales_embeddings: bool
-    """Whether embeddings are multiplied by the root of the width before positions are added."""
+    """Whether embeddings are multiplied by sqrt(width) before positions are added."""
     settings: Mapping[str, Any]
-    """Further hparams, of training."""
+    """Further hparams, for training."""

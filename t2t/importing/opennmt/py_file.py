@@ -23,7 +23,7 @@ _KNOWN: Mapping[str, tuple[Any, ...]] = {
     "relative_positions_buckets": (0,), "num_kv": (0,), "num_experts": (0,), "sliding_window": (0,),
     "lora_layers": ([],), "quant_layers": ([],), "multiquery": (False,),
 }  # fmt: skip
-"""Values of settings under which the network is the one here; those that a file lacks had one meaning before."""
+"""Settings with the values that our network supports; a missing setting is from an older version, and supported."""
 _TABLE = "{}.embeddings.make_embedding.emb_luts.0.weight"
 _PARTS = ("model", "generator", "vocab", "opt")
 
@@ -32,7 +32,7 @@ def read_file(folder: ModelFolder, name: str) -> ForeignModel:
     """Reads a file; nothing in it is executed.
 
     Raises:
-        UserError: it is damaged, its vocabulary is of an older version, or its network is another.
+        UserError: it is damaged, its vocabulary is of an older version, or its network is not supported.
     """
     path = folder.path / name
     state = _parts(path, folder.read(name))
@@ -62,7 +62,7 @@ def read_file(folder: ModelFolder, name: str) -> ForeignModel:
 
 
 def _parts(path: Path, content: bytes) -> dict[str, dict[str, Any]]:
-    """Returns the parts of the file that are needed."""
+    """Returns the required parts of the file."""
     try:
         state = parse_pytorch_values(content)
     except ValueError as error:
@@ -104,7 +104,7 @@ def _number(opt: Mapping[str, Any], name: str, path: Path) -> int:
 
 
 def _dropouts(opt: Mapping[str, Any]) -> dict[str, float]:
-    """Returns hparams of training; there are several of each, for steps of training, of which the first is taken."""
+    """Returns dropout rates and label smoothing; of dropouts for successive stages of training, the first is used."""
     found: dict[str, float] = {}
     for theirs, ours in (
         ("dropout", ("layer_prepostprocess_dropout", "relu_dropout")), ("attention_dropout", ("attention_dropout",))

@@ -1,4 +1,4 @@
-"""Translators of OpenNMT-py and Eole: the paper's Transformer with norms in front, whose inputs have no end.
+"""Imports OpenNMT-py and Eole models: the paper's Transformer with pre-norm, and inputs without end of sequence.
 
 Legend: L positions, D width.
 """
@@ -27,7 +27,7 @@ _ACTIVATIONS = {
     "relu": ("relu", False), "gelu": ("gelu", False), "gelu-tanh": ("gelu_tanh", False), "plain-silu": ("silu", False),
     "silu": ("silu", True), "gated-gelu": ("gelu", True), "gated-gelu-tanh": ("gelu_tanh", True),
 }  # fmt: skip
-"""By name, what they are here, and whether the inner channels are multiplied by a linear map."""
+"""Activation -> its name here, and whether the feed-forward layer is gated."""
 _PARTS = (("linear_query", "project/query_"), ("linear_keys", "project/key_"), ("linear_values", "project/value_"),
           ("final_linear", "output/"))  # fmt: skip
 _RELATIVE = "self_attn.relative_positions_embeddings.weight"
@@ -38,7 +38,7 @@ def read(request: ImportRequest) -> ForeignRun:
     """Reads a folder with one model.
 
     Raises:
-        UserError: a file is missing or damaged, or the network is another than the Transformer here.
+        UserError: a file is missing or damaged, or the network differs from the Transformer here.
     """
     model = _read_model(request)
     tensors = Tensors(model.arrays, model.origin)
@@ -84,7 +84,7 @@ def _read_model(request: ImportRequest) -> ForeignModel:
 
 
 def _vocabularies(model: ForeignModel) -> tuple[ForeignVocabulary, ForeignVocabulary]:
-    """Returns those of inputs and of targets, one object where the tokens are the same."""
+    """Returns the vocabularies of inputs and targets, the same object if their tokens are the same."""
     tokens, special = model.tokens, model.special
     start, eos, unknown = special["start"], special["eos"], special["unk"]
     if start not in tokens["tgt"] or start in (eos, unknown) or eos not in tokens["tgt"]:
@@ -100,7 +100,7 @@ def _vocabularies(model: ForeignModel) -> tuple[ForeignVocabulary, ForeignVocabu
 
 
 def _hparams(model: ForeignModel, tensors: Tensors) -> TransformerHParams:
-    """Returns the hparams; those of training are of `transformer_base` where the model does not say them."""
+    """Returns the hparams, with `transformer_base`'s values for training unless the model has its own."""
     names = model.names
     activation, is_gated = _ACTIVATIONS[model.activation]
     width = tensors.take(model.tables[1]).shape[-1]
@@ -129,7 +129,7 @@ def _hparams(model: ForeignModel, tensors: Tensors) -> TransformerHParams:
 
 
 def _count(model: ForeignModel, tensors: Tensors, side: str) -> int:
-    """Returns how many layers a stack has."""
+    """Returns the number of layers of a stack."""
     count = 0
     while f"{model.names.layers[side].format(n=count)}.{model.names.maps[0]}.weight" in tensors:
         count += 1
@@ -153,7 +153,7 @@ def _positions(model: ForeignModel, tensors: Tensors) -> dict[str, Any]:
 
 
 def _flat(table: np.ndarray) -> np.ndarray:
-    """Returns a table of positions, (L, D), without the axis of a batch."""
+    """Returns a table of positions, (L, D), without its batch axis."""
     return table.reshape(-1, table.shape[-1])
 
 
@@ -178,7 +178,7 @@ def _layer(model: ForeignModel, tensors: Tensors, hparams: TransformerHParams, s
     for theirs, ours in attentions.items():
         for part, ending in _PARTS:
             found = tensors.linear(f"{name}.{theirs}.{part}", f"{path}/{ours}/{ending}")
-            if hparams.attention_bias:  # maps without one among others that have one
+            if hparams.attention_bias:  # some maps may lack the bias that others have
                 found.setdefault(
                     f"{path}/{ours}/{ending}bias", np.zeros(found[f"{path}/{ours}/{ending}kernel"].shape[1])
                 )

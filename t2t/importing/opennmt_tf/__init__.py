@@ -1,1 +1,1 @@
-"""Transformers of OpenNMT-tf as runs."""
+"""Imports Transformers of OpenNMT-tf."""

@@ -1,6 +1,6 @@
-"""What no weight of a model of OpenNMT-tf tells: its `model_description.py`, of which nothing is executed.
+"""Reads settings from the `model_description.py` of an OpenNMT-tf model, without executing it.
 
-It asks for a model of the catalogue by name, or has a class of its own that passes settings to `Transformer`.
+The file selects a model of OpenNMT-tf's catalogue by name, or defines a class that passes settings to `Transformer`.
 """
 
 import ast
@@ -18,14 +18,14 @@ class Description:
 
     heads: int = 8
     activation: str = "relu"
-    """Its name here."""
+    """Activation, by our name."""
     has_sinusoids: bool = True
-    """Whether sinusoids are added to embeddings; tables of positions are found among the weights."""
+    """Whether sinusoids are added to embeddings; tables of positions are recognized by their weights."""
     dropout: float = 0.1
     attention_dropout: float = 0.1
     ffn_dropout: float = 0.1
     ends_inputs: bool = False
-    """Whether inputs have an end where the configuration does not say."""
+    """Whether inputs have an end of sequence by default; the configuration may override it."""
 
 
 _SCALING = Description(heads=16, dropout=0.3, ffn_dropout=0.0, ends_inputs=True)
@@ -38,11 +38,11 @@ CATALOGUE: Mapping[str, Description] = {
     "ScalingNmtEnDe": _SCALING,
     "ScalingNmtEnFr": dataclasses.replace(_SCALING, dropout=0.1, attention_dropout=0.0),
 }
-"""The Transformers of OpenNMT-tf's catalogue."""
+"""Transformers of OpenNMT-tf's catalogue, by name."""
 
 _ARGUMENTS = ("source_inputter", "target_inputter", "num_layers", "num_units", "num_heads", "ffn_inner_dim", "dropout",
               "attention_dropout", "ffn_dropout", "ffn_activation")  # fmt: skip
-"""Of `Transformer`, in their order."""
+"""Arguments of `Transformer`, in order."""
 _ACTIVATIONS = {
     "tf.nn.relu": "relu", "tf.nn.gelu": "gelu", "tf.nn.silu": "silu", "tf.nn.swish": "silu",
     **{f"{module}.gelu": "gelu_tanh" for module in ("opennmt.layers", "onmt.layers", "layers", "common")},
@@ -53,14 +53,14 @@ _NUMBERS = {"num_heads": "heads", "dropout": "dropout", "attention_dropout": "at
 
 
 def parse_description(text: str, path: Path) -> Description:
-    """Returns the settings that a description names.
+    """Returns the settings in a description.
 
     Args:
-        text: of the file.
-        path: of the file, for messages.
+        text: content of the file.
+        path: path of the file, for messages.
 
     Raises:
-        UserError: it is no Python, or of another model.
+        UserError: the file is not Python, or describes an unsupported model.
     """
     try:
         tree = ast.parse(text)
@@ -81,7 +81,7 @@ def parse_description(text: str, path: Path) -> Description:
 
 
 def _arguments(call: ast.Call) -> dict[str, ast.expr]:
-    """Returns the arguments of a call of `Transformer(...)` or `super().__init__(...)`, of another call none."""
+    """Returns the arguments of a call of `Transformer(...)` or `super().__init__(...)`; empty for other calls."""
     name = ast.unparse(call.func).rpartition(".")[2]
     if name not in ("Transformer", "__init__"):
         return {}

@@ -1,4 +1,4 @@
-"""The files of a model of OpenNMT-tf besides its checkpoint: configuration, vocabularies and description."""
+"""Reads the files of an OpenNMT-tf model besides its checkpoint: configuration, vocabularies and description."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,29 +14,29 @@ from t2t.importing.vocabulary import ForeignVocabulary
 
 _DESCRIPTION = "model_description.py"
 _SPECIAL = ["<blank>", "<s>", "</s>"]
-"""The first tokens of a file; OpenNMT-tf puts the next one behind the last."""
+"""The first tokens of a vocabulary file; OpenNMT-tf adds the unknown token at the end."""
 _UNKNOWN = "<unk>"
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """What a configuration and a description say."""
+    """Vocabularies and settings from the configuration and the description."""
 
     description: Description
     source: ForeignVocabulary
     target: ForeignVocabulary
-    """The same object as `source` where the tokens are the same."""
+    """The same object as `source` if the tokens are the same."""
     ends_inputs: bool
-    """Whether inputs have an end."""
+    """Whether inputs have an end of sequence."""
     params: Mapping[str, Any]
-    """The section of this name."""
+    """The section `params` of the configuration."""
 
 
 def read_configuration(folder: ModelFolder) -> Configuration:
-    """Reads the one file of YAML of a folder, the vocabularies that it names, and the description.
+    """Reads the only YAML file of a folder, the vocabularies that it names, and the description.
 
     Raises:
-        UserError: a file is missing or damaged, or inputs are no words, or begin with a token.
+        UserError: a file is missing or damaged, inputs are not words, or they start with a start token.
     """
     text = folder.read(_DESCRIPTION, MOST_BYTES).decode("utf-8", errors="replace")
     description = parse_description(text, folder.path / _DESCRIPTION)
@@ -58,7 +58,7 @@ def read_configuration(folder: ModelFolder) -> Configuration:
 
 
 def _read_settings(folder: ModelFolder) -> tuple[dict[str, Any], str]:
-    """Returns the settings by path, and the file."""
+    """Returns the settings by path, and the name of their file."""
     files = sorted(path.name for path in folder.path.iterdir() if path.suffix in (".yml", ".yaml"))
     if len(files) != 1:
         raise UserError(
@@ -73,7 +73,7 @@ def _read_settings(folder: ModelFolder) -> tuple[dict[str, Any], str]:
 
 
 def _read_tokens(folder: ModelFolder, settings: Mapping[str, Any], name: str, where: str) -> list[str]:
-    """Returns the tokens of a file that the configuration names, which lies in the folder, and the one for others."""
+    """Returns the tokens in a file of the folder that the configuration names, and the added unknown token."""
     file = settings.get(f"data.{name}")
     if not isinstance(file, str):
         raise UserError(

@@ -1,7 +1,7 @@
-"""Transformers of OpenNMT-tf 2: the paper's network with sinusoids counted from 1, and biases in all maps.
+"""Imports Transformers of OpenNMT-tf 2: the paper's network with sinusoids starting at 1, and biases everywhere.
 
-A folder has a checkpoint, `ckpt-<step>.index` and `.data-*`, `model_description.py`, the configuration of the training
-and the vocabularies that it names.
+A folder has a checkpoint, `ckpt-<step>.index` and `.data-*`, `model_description.py`, the training configuration, and
+the vocabularies that it names.
 
 Legend: L positions, D width, V vocabulary.
 """
@@ -23,7 +23,7 @@ from t2t.runs.names import get_text_problem
 from t2t.specs.constants import INPUTS, TARGETS
 
 _EPSILON = 1e-3
-"""Of Keras's norms."""
+"""Epsilon of Keras's norms."""
 _FIRST_POSITION = 1
 
 
@@ -31,7 +31,7 @@ def read(request: ImportRequest) -> ForeignRun:
     """Reads a folder of OpenNMT-tf.
 
     Raises:
-        UserError: a file is missing or damaged, or the network is another than the Transformer here.
+        UserError: a file is missing or damaged, or the network differs from the Transformer here.
     """
     folder = ModelFolder(request.model_dir)
     configuration = read_configuration(folder)
@@ -60,7 +60,7 @@ def read(request: ImportRequest) -> ForeignRun:
 
 
 def _hparams(configuration: Configuration, tensors: Tensors) -> TransformerBartHParams:
-    """Returns the hparams; those of training that no file has are of `transformer_m2m`."""
+    """Returns the hparams, with `transformer_m2m`'s values for training settings that are in no file."""
     description, params = configuration.description, configuration.params
     inner = tensors.take("encoder/layers/0/ffn/layer/inner/kernel")
     return transformer_m2m().replace(
@@ -87,7 +87,7 @@ def _hparams(configuration: Configuration, tensors: Tensors) -> TransformerBartH
 
 
 def _count(tensors: Tensors, side: str) -> int:
-    """Returns how many layers a stack has."""
+    """Returns the number of layers of a stack."""
     count = 0
     while f"{side}/layers/{count}/ffn/layer/inner/kernel" in tensors:
         count += 1

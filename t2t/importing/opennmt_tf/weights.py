@@ -1,4 +1,4 @@
-"""The weights of a network of OpenNMT-tf by our paths; matrices are (in, out) in both.
+"""Converts the weights of an OpenNMT-tf network to our paths; matrices are (in, out) in both.
 
 Legend: L positions, D width, V vocabulary.
 """
@@ -12,7 +12,7 @@ from t2t.importing.tensors import Tensors
 _MAPS = {"linear_queries": "project/query_", "linear_keys": "project/key_", "linear_values": "project/value_",
          "linear_output": "output/"}  # fmt: skip
 _NORMS = ("input_layer_norm", "output_layer_norm")
-"""Of a sub-layer with its norm in front, or behind."""
+"""Norm of a sub-layer in a pre-norm and in a post-norm network."""
 _RELATIVE = {"keys": "relative_position_keys", "values": "relative_position_values"}
 ATTRIBUTES = frozenset((
     "examples_inputter", "features_inputter", "labels_inputter", "embedding", "encoder", "decoder", "layers", "layer",
@@ -23,7 +23,7 @@ ATTRIBUTES = frozenset((
 _INPUTS, _TARGETS = (f"examples_inputter/{side}_inputter/embedding" for side in ("features", "labels"))
 _OUTPUT = "decoder/output_layer"
 _FIRST_ROW = 1
-"""Of tables of positions; OpenNMT-tf has none for the row before."""
+"""First used row of tables of positions, since OpenNMT-tf counts from 1."""
 
 
 def convert_tables(tensors: Tensors) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray | None]:

@@ -1,1 +1,1 @@
-"""Models of Sockeye 3 as runs."""
+"""Imports models of Sockeye 3."""

@@ -1,4 +1,4 @@
-"""Translators of Sockeye 3: the paper's Transformer without biases in attention, sines before cosines.
+"""Imports Sockeye 3 models: the paper's Transformer without biases in attention, sines before cosines.
 
 A folder has `config`, `params.best` and the vocabularies `vocab.src.0.json` and `vocab.trg.0.json`.
 """
@@ -26,7 +26,7 @@ from t2t.specs.constants import INPUTS, TARGETS
 _ACTIVATIONS = {"relu": "relu", "swish1": "silu", "gelu": "gelu"}
 _DECODERS = {"transformer": "self_attention", "ssru_transformer": "ssru"}
 _NORMS = {("n", "r"): "pre", ("", "rn"): "post"}
-"""By what stands before and after a sub-layer, dropout (d) left out: norms (n) and residual connections (r)."""
+"""Letters before and after a sub-layer, norm (n) and residual (r), without dropout (d) -> `norm_position`."""
 _KNOWN: Mapping[str, tuple[Any, ...]] = {
     "lhuc": (False,), "neural_vocab_selection": (None,), "dtype": ("float32", "float16", "bfloat16"),
     "config_embed_source.num_factors": (1,), "config_embed_target.num_factors": (1,),
@@ -37,7 +37,7 @@ _KNOWN: Mapping[str, tuple[Any, ...]] = {
     }.items()},
     "config_encoder.decoder_type": tuple(_DECODERS), "config_decoder.decoder_type": tuple(_DECODERS),
 }  # fmt: skip
-"""Values of settings under which the network is the one here."""
+"""Settings with the values that our network supports."""
 _SAME = ("model_size", "attention_heads", "feed_forward_num_hidden", "act_type", "use_glu", "preprocess_sequence",
          "postprocess_sequence")  # fmt: skip
 _TOKENS = {"pad": "<pad>", "unk": "<unk>", "start": "<s>", "eos": "</s>"}
@@ -47,7 +47,7 @@ def read(request: ImportRequest) -> ForeignRun:
     """Reads a folder of Sockeye.
 
     Raises:
-        UserError: a file is missing or damaged, or the network is another than the Transformer here.
+        UserError: a file is missing or damaged, or the network differs from the Transformer here.
     """
     folder = ModelFolder(request.model_dir)
     hparams = _hparams(folder, _read_config(folder))
@@ -75,7 +75,7 @@ def read(request: ImportRequest) -> ForeignRun:
 
 
 def _read_config(folder: ModelFolder) -> dict[str, Any]:
-    """Returns the settings by path; raises UserError where they are of another network."""
+    """Returns the settings by path; raises UserError if they describe an unsupported network."""
     where = folder.path / "config"
     try:
         values = parse_settings(folder.read("config", MOST_BYTES).decode("utf-8"))
@@ -91,7 +91,7 @@ def _read_config(folder: ModelFolder) -> dict[str, Any]:
 
 
 def _hparams(folder: ModelFolder, values: Mapping[str, Any]) -> TransformerHParams:
-    """Returns the hparams; those of training that the file does not have are of `transformer_base`."""
+    """Returns the hparams, with `transformer_base`'s values for training settings that the file lacks."""
 
     def need(name: str, kind: type = int) -> Any:
         value = values.get(name)
@@ -129,7 +129,7 @@ def _hparams(folder: ModelFolder, values: Mapping[str, Any]) -> TransformerHPara
 
 
 def _vocabularies(folder: ModelFolder) -> tuple[ForeignVocabulary, ForeignVocabulary]:
-    """Returns those of inputs and of targets, one object where the tokens are the same."""
+    """Returns the vocabularies of inputs and targets, the same object if their tokens are the same."""
     tokens = {}
     for side in ("src", "trg"):
         name = f"vocab.{side}.0.json"

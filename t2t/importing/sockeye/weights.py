@@ -1,9 +1,9 @@
-"""The weights of a network of Sockeye 3 by our paths.
+"""Converts the weights of a Sockeye 3 network to our paths.
 
-Queries lie above keys and values in one matrix, which holds the keys of a head, its values, the keys of the next head
-and so on.
+Queries are stacked above keys and values in one matrix, where the keys of a head are followed by its values, then by
+the keys of the next head and so on.
 
-Legend: D width, H heads, K channels of a head, U ids there.
+Legend: D width, H heads, K channels of a head, U foreign ids.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def convert_tables(tensors: Tensors) -> tuple[tuple[np.ndarray, np.ndarray, np.n
 
 
 def convert_stacks(tensors: Tensors, hparams: TransformerHParams) -> Arrays:
-    """Returns the weights of both stacks; names what is not needed."""
+    """Returns the weights of both stacks; marks the tensors that are not needed."""
     weights: Arrays = {}
     for side, layers in (("encoder", hparams.encoder_layers), ("decoder", hparams.decoder_layers)):
         for number in range(layers):
@@ -77,7 +77,7 @@ def _attention(tensors: Tensors, name: str, path: str, heads: int) -> Arrays:
 
 
 def _projections(query: np.ndarray, packed: np.ndarray, path: str, heads: int) -> Arrays:
-    """Returns the kernels of queries (D, D), and of keys and values (2D, D), which lie head by head."""
+    """Returns our kernels from the queries, (D, D), and the keys and values, (2D, D), interleaved by head."""
     by_head = packed.reshape(heads, 2, -1, packed.shape[-1])
     parts: Sequence[np.ndarray] = (query, *(by_head[:, n].reshape(-1, packed.shape[-1]) for n in (0, 1)))
     return {

@@ -1,1 +1,1 @@
-"""Runs of Tensor2Tensor: `names` says what the variables of a checkpoint are, `weights` and `hparams` convert."""
+"""Imports runs of Tensor2Tensor: `names` identifies the variables of a checkpoint; `weights` and `hparams` convert."""

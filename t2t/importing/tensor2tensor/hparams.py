@@ -1,6 +1,6 @@
 """Translates the hparams of Tensor2Tensor's `hparams.json`.
 
-Unknown settings of the network are refused; settings of training that have no counterpart give a warning.
+Unsupported network settings are an error; training settings without a counterpart cause a warning.
 """
 
 from collections.abc import Mapping
@@ -35,24 +35,24 @@ _UNDERSTOOD = {
     "use_target_space_embedding": (True, False),
     "pos": ("timing", "none", None),
 }
-"""Supported settings of the network; the first value is the default of an absent name."""
+"""Network settings with their supported values; the first value is the default of a missing setting."""
 
 _NEUTRAL = {
     "weight_decay": 0.0, "weight_noise": 0.0, "grad_noise_scale": 0.0, "scheduled_sampling_prob": 0.0,
 }  # fmt: skip
-"""Settings of training without counterpart, with the value that has no effect."""
+"""Training settings without a counterpart, with the value that has no effect."""
 
 _ORDERS = {("none", "dan"): "post", ("", "dan"): "post", ("n", "da"): "pre"}
 """(`layer_preprocess_sequence`, `layer_postprocess_sequence`) -> `norm_position`."""
 
 
 def translate(values: Mapping[str, Any], attention_bias: bool) -> tuple[TransformerHParams, tuple[str, ...]]:
-    """Returns the hparams for those of Tensor2Tensor's Transformer, and warnings about what was lost.
+    """Translates the hparams of Tensor2Tensor's Transformer; also returns warnings about what was lost.
 
-    `attention_bias`: whether the checkpoint's attention has biases, which no hparam tells.
+    `attention_bias` is whether the checkpoint's attention has biases, which is in no hparam of Tensor2Tensor.
 
     Raises:
-        UserError: a field is missing, or asks for another network than the Transformer here.
+        UserError: a field is missing, or the network differs from the Transformer here.
     """
     _check_network(values)
     changes = {name: values[name] for name in _SAME if name in values}
@@ -87,7 +87,7 @@ def _network(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _positions(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the hparams of positions, which are those added to embeddings or those of self-attention."""
+    """Returns the hparams of positions, added to embeddings or in self-attention."""
     added = values.get("pos", "timing")
     if values.get("self_attention_type") != "dot_product_relative":
         return {"positions": "sinusoidal", "sinusoid_layout": "split"} if added == "timing" else {"positions": "none"}
@@ -100,7 +100,7 @@ def _positions(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _norm_position(values: Mapping[str, Any]) -> str:
-    """Returns `norm_position`; the first versions had no such hparams, and the paper's order."""
+    """Returns `norm_position`; the first versions lacked these hparams and used the paper's order."""
     order = values.get("layer_preprocess_sequence", "none"), values.get("layer_postprocess_sequence", "dan")
     if order not in _ORDERS:
         raise UserError(
@@ -111,7 +111,7 @@ def _norm_position(values: Mapping[str, Any]) -> str:
 
 
 def _training(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Returns hparams of training, and warnings."""
+    """Returns the training hparams, and warnings."""
     changes, warnings = _schedule(values)
     steps = values.get("optimizer_multistep_accumulate_steps", 0)
     if steps and "batch_size" in values:
@@ -128,7 +128,7 @@ def _training(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _schedule(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Returns hparams of the learning rate schedule, which may be composed of factors, and warnings."""
+    """Returns the hparams of the learning rate schedule, which may be a product of factors, and warnings."""
     warmup = max(int(values.get("learning_rate_warmup_steps", 4000)), 1)
     composed = values.get("learning_rate_schedule", "legacy")
     factors = set(str(composed).split("*"))

@@ -1,6 +1,6 @@
-"""Names of the variables of Tensor2Tensor's Transformer, and their paths here.
+"""Maps the variable names of Tensor2Tensor's Transformer to our paths.
 
-Versions between these two mix their spellings:
+Versions between these two mix both spellings:
 
     v1.0 (June 2017)   one packed product for queries, keys and values, with biases; norms numbered within a layer
         body/encoder/layer_0/encoder_self_attention/qkv_transform_single/kernel    (1, 1, D, 2K+U)
@@ -25,7 +25,7 @@ import re
 from dataclasses import dataclass
 
 TARGET_SPACE = "target_space"
-"""Path of the vector that is one row of the table of target spaces."""
+"""Path of the target space vector, one row of Tensor2Tensor's table."""
 
 _NETWORK = re.compile(r"(?:.*/)?((?:symbol_modality_\d+_\d+|body)/.+)")
 _TABLE = re.compile(r"symbol_modality_(\d+)_\d+/(shared|input_emb|target_emb|softmax)/weights_(\d+)")
@@ -56,14 +56,14 @@ _SUBLAYERS = {"encoder": ("self_attention", "ffn"), "decoder": ("self_attention"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a variable goes."""
+    """The weights that a variable of Tensor2Tensor becomes."""
 
     paths: tuple[str, ...]
-    """Paths without the model's name; several if the variable packs them side by side."""
+    """Our paths without the model's name; several if the variable packs their arrays side by side."""
     shard: int | None = None
-    """Number of the block of rows, for a table."""
+    """Index of the block of rows, for an embedding table."""
     vocab_size: int | None = None
-    """Rows of the whole table."""
+    """Number of rows of the whole embedding table."""
 
 
 def network_name(name: str) -> str | None:
@@ -73,7 +73,7 @@ def network_name(name: str) -> str | None:
 
 
 def parse_name(name: str) -> Place | None:
-    """Returns where a variable with a `network_name` goes; None if it is unknown."""
+    """Returns the `Place` of a variable by its `network_name`; None if it is unknown."""
     if name == "body/target_space_embedding/kernel":
         return Place((TARGET_SPACE,))
     if found := _TABLE.fullmatch(name):

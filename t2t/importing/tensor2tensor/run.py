@@ -23,17 +23,17 @@ _TARGET_SPACES = (
     (r"ende.*char", 7), (r"ende.*bpe", 9), (r"ende.*_rev|enfr.*_rev", 3), (r"ende", 8),
     (r"enfr.*char", 5), (r"enfr", 6), (r"parsing.*char", 14), (r"parsing", 15), (r"enzh", 16),
 )  # fmt: skip
-"""Patterns of Tensor2Tensor's problem names, and their row of its table of target spaces; 0 is the generic one."""
+"""Patterns of Tensor2Tensor's problem names, with their row of its target space table; 0 is the generic one."""
 
 
 def read(request: ImportRequest) -> ForeignRun:
     """Reads a Tensor2Tensor folder and its vocabulary.
 
-    Problem, step and target space are by default those of `flags.txt`, the latest, the problem's.
+    The defaults are the problem in `flags.txt`, the latest step, and the problem's target space.
 
     Raises:
-        UserError: a file is missing or damaged, the network is another than the Transformer here, or a variable is
-            left over.
+        UserError: a file is missing or damaged, the network differs from the Transformer here, or a variable is
+            unused.
     """
     assert request.vocab_file is not None, "the format needs it"
     values = files.read_hparams(request.model_dir)
@@ -61,7 +61,7 @@ def read(request: ImportRequest) -> ForeignRun:
 
 
 def _problem(request: ImportRequest, encoder: TextEncoder) -> Problem:
-    """Returns the problem with the vocabulary on every text feature."""
+    """Returns the problem with the vocabulary for all text features."""
     flags = files.read_flags(request.model_dir)
     name = request.problem or flags.get("problem") or flags.get("problems")
     if not name:

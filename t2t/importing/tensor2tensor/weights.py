@@ -20,17 +20,17 @@ _COUNTERS = re.compile(r"global_step|(?:losses_avg|train_stats)/.+|(?:.+/)?beta[
 
 @dataclass(frozen=True)
 class Converted:
-    """A converted checkpoint; arrays are by variable path without the model's name."""
+    """A converted checkpoint; keys of arrays are variable paths without the model's name."""
 
     step: int
-    """Updates done."""
+    """Number of updates done."""
     weights: Arrays
     moments: dict[str, Arrays]
     """Adam's first (`momentum`) and second moment (`velocity`); empty for other optimizers."""
     variables: int
     """Number of variables that became weights."""
     unused: tuple[str, ...]
-    """Names of the counters and slots that have no place here."""
+    """Names of counters and slots that are not needed."""
 
 
 def convert(
@@ -38,10 +38,10 @@ def convert(
 ) -> Converted:
     """Sorts the variables of a checkpoint into weights, moments of Adam, and counters.
 
-    Channels are of all heads; `target_space_id` is the problem's row of the table of target spaces.
+    Channels are over all heads; `target_space_id` is the problem's row of the target space table.
 
     Raises:
-        UserError: unknown variables, all named, or missing parts of a table.
+        UserError: unknown variables, all of which are named, or missing shards of a table.
     """
     rename = functools.partial(_rename_variables, key_channels, value_channels, target_space_id)
     network: Arrays = {}
@@ -77,7 +77,7 @@ def convert(
 def _rename_variables(
     key_channels: int, value_channels: int, target_space_id: int, variables: Mapping[str, np.ndarray]
 ) -> Arrays:
-    """Returns arrays by path."""
+    """Returns the arrays by our paths."""
     arrays: Arrays = {}
     tables: dict[str, list[tuple[int, np.ndarray]]] = {}
     sizes = set()
@@ -103,7 +103,7 @@ def _row(table: np.ndarray, number: int) -> np.ndarray:
 
 
 def _unpacked(name: str, array: np.ndarray, place: Place, key_channels: int, value_channels: int) -> list[np.ndarray]:
-    """Returns the parts of a variable side by side; kernels of convolutions one wide lose their dimensions of 1."""
+    """Splits a variable into its packed parts; kernels of 1-wide convolutions lose their axes of size 1."""
     if array.ndim > 2:
         array = array.reshape([*(n for n in array.shape[:-2] if n != 1), *array.shape[-2:]])
     if len(place.paths) == 1:

@@ -1,4 +1,4 @@
-"""Pages on runs: how they train, what data they learn from, what their models do.
+"""Web pages about runs: their training, their data and their models.
 
-Numbers are taken here; they are drawn in the browser by the scripts in `static/`, which ask no other host for anything.
+The data of figures is computed here and drawn in the browser by the scripts in `static/`, which contact no other host.
 """

@@ -1,4 +1,4 @@
-"""Training curves of runs, as numbers and as a picture."""
+"""Training curves of runs, as JSON for the page and as a picture."""
 
 import base64
 import dataclasses
@@ -17,33 +17,33 @@ from t2t.serving.insight.run_figures import Points, RunFigures
 from t2t.serving.insight.thinning import running_mean, thin
 
 UPDATES, HOURS = "updates", "hours"
-"""What curves are drawn by: updates, or hours since the first figure of the run."""
+"""Units of the x axis: updates, or hours since the first line of the run's metrics."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Curves:
-    """The figures of a run."""
+    """The metrics of a run during training."""
 
     points: dict[str, list[tuple[int, float]]]
-    """Name of a figure -> (update, value), in order."""
+    """Name of a metric -> (update, value) pairs, in order."""
     notes: dict[str, str]
-    """Name of a figure -> remark for comparisons."""
+    """Name of a metric -> note on its comparability."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CurveView:
-    """What of the curves is looked at."""
+    """The visible part of the curves."""
 
     by: str = UPDATES
     start: float | None = None
-    """Where it begins, in units of `by`; None for all."""
+    """Lower end of the x axis, in units of `by`; None for all. `end` is the upper end."""
     end: float | None = None
     smoothing: int = 1
-    """Points of a running mean, which is taken before any are left out."""
+    """Width of the running mean in points; it is computed before thinning."""
     most: int = 1000
-    """Points of a curve that are sent."""
+    """Largest number of points of a curve to send."""
     last_update: int | None = None
-    """After which figures are left out."""
+    """Later updates are omitted; None for all."""
 
 
 _PANEL_INCHES = (4.6, 2.9)
@@ -51,7 +51,7 @@ _COLUMNS = 3
 
 
 def curves_of(run: RunDir, last_update: int | None = None) -> Curves:
-    """Returns the figures of a run up to `last_update`, the last of a repeated update; raises UserError for none."""
+    """Returns the metrics of a run up to `last_update`; of a repeated update the last. Raises UserError for none."""
     figures = RunFigures(run.metrics_file)
     figures.read()
     found = {}
@@ -76,16 +76,16 @@ def _until(points: Points, last_update: int | None) -> Points:
 
 
 def notes_of(run: RunDir, names: Iterable[str]) -> dict[str, str]:
-    """Returns notes on training losses with label smoothing, which losses of dev do not have."""
+    """Returns notes for training losses with label smoothing, which are not comparable with dev losses."""
     smoothing = run.record.hparams.get("model", {}).get("label_smoothing", 0.0)
     losses = [name for name in names if name.startswith("train/") and name.endswith("/loss")]
     return dict.fromkeys(losses, f"with label smoothing {smoothing:g}") if smoothing else {}
 
 
 def curves_json(run: RunDir, figures: RunFigures, view: CurveView) -> dict[str, Any]:
-    """Returns what the page draws of a run: for each figure x and y, how many points there are, and its last value.
+    """Returns the data of the page: for each metric x and y of the curve, the number of all points, and the last value.
 
-    `size` changes when there is something new.
+    `size` changes when there is new data.
     """
     start = figures.start()
     found = {}
@@ -101,7 +101,7 @@ def _curve(points: Points, hours: np.ndarray, view: CurveView) -> dict[str, Any]
     y = running_mean(points.values, view.smoothing)
     first = 0 if view.start is None else int(np.searchsorted(x, view.start))
     end = len(x) if view.end is None else int(np.searchsorted(x, view.end, side="right"))
-    shown = slice(max(first - 1, 0), end + 1)  # with a neighbour on each side, so that lines reach the edge
+    shown = slice(max(first - 1, 0), end + 1)  # with a neighbour on each side, so that lines reach the edges
     kept = thin(y[shown], view.most)
     return {
         "x": pack(x[shown][kept], "f8"),
@@ -113,12 +113,12 @@ def _curve(points: Points, hours: np.ndarray, view: CurveView) -> dict[str, Any]
 
 
 def pack(numbers: np.ndarray, kind: str) -> dict[str, str]:
-    """Returns numbers as Plotly reads them fastest: little-endian bytes in base64, and their kind, such as f8."""
+    """Returns numbers in Plotly's fastest format: little-endian bytes in base64, and their `kind`, such as f8."""
     return {"dtype": kind, "bdata": base64.b64encode(numbers.astype(f"<{kind}").tobytes()).decode()}
 
 
 def plot_curves(runs: Mapping[str, Curves], path: Path | str) -> list[str]:
-    """Writes the curves of runs by name as PNG, a panel for each figure; returns the names of the panels.
+    """Draws the curves of runs, by name, into a PNG with a panel for each metric; returns the names of the panels.
 
     Raises:
         UserError: the path does not end in .png.
@@ -153,5 +153,5 @@ def plot_curves(runs: Mapping[str, Curves], path: Path | str) -> list[str]:
 
 
 def _label(run: str, note: str) -> str:
-    visible = f" {run}" if run.startswith("_") else run  # matplotlib leaves out labels that begin with _
+    visible = f" {run}" if run.startswith("_") else run  # matplotlib omits labels that begin with _
     return f"{visible} ({note})" if note else visible

@@ -1,4 +1,4 @@
-"""Answers of the page about data, which no model is needed for: a split as a whole, examples, pieces."""
+"""Responses of the data page, which need no model: figures of a split, examples, pieces."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,19 +12,19 @@ from t2t.serving.insight.studio import Studio
 from t2t.specs.constants import TRAIN
 
 MOST_EXAMPLES, MOST_PIECES = 50, 200
-"""Of an answer."""
+"""Largest numbers in a response."""
 _LAST = 10**15
-"""Where an answer may start."""
+"""Largest start index of a request."""
 
 
 def data_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what there is of a split of a run's data, with figures."""
+    """Returns figures of a split of a run's data."""
     run = studio.runs.run(data.get("run"))
     return {"problems": list(run.record.problems), **split_json(_split(studio, data))}
 
 
 def data_examples_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns some examples of a split, those that contain a text where one is given."""
+    """Returns some examples of a split; with `text`, only those that contain it."""
     start, count = number_of(data, "start", 0, 0, _LAST), number_of(data, "count", 20, 1, MOST_EXAMPLES)
     return examples_json(_split(studio, data), start, count, str(data.get("text", "")))
 

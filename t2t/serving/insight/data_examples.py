@@ -1,4 +1,4 @@
-"""Examples of a split as the page shows them: pieces, lengths, padding, pictures and sounds; and searching for them."""
+"""Examples of a split for the page: pieces, lengths, padding, pictures and sounds; and searching for examples."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,23 +13,23 @@ from t2t.specs.constants import TARGETS
 from t2t.specs.features import FeatureKind
 
 MOST_SEARCHED = 20_000
-"""Examples that one request looks through."""
+"""Largest number of examples that one request searches."""
 MOST_IDS_SEARCHED = 2_000_000
-"""Ids of these, about."""
+"""Approximate largest number of ids that one request searches."""
 MOST_PIECES = 300
-"""Of a sequence that are shown."""
+"""Pieces of a sequence that are shown."""
 MOST_CHARACTERS = 5_000
-"""Of a text that are shown."""
+"""Characters of a text that are shown."""
 _BLOCK = 500
-"""Examples that are looked through at a time."""
+"""Examples read at a time while searching."""
 
 
 def examples_json(split: SplitData, start: int, count: int, text: str = "") -> dict[str, Any]:
-    """Returns the first examples from a number on, those whose text contains `text`, whatever the case.
+    """Returns up to `count` examples from index `start` on; with `text`, those that contain it, ignoring case.
 
     Returns:
-        `total` of the split; `examples`; `searched`, how many were looked through for them; `next`, where to go on,
-        null at the end.
+        `total`, the size of the split; `examples`; `searched`, how many were searched; `next`, the index to continue
+        from, null at the end; `no_batches`, why no padding is shown.
     """
     if text:
         found, end = _search(split, start, count, text.casefold())
@@ -47,7 +47,7 @@ def examples_json(split: SplitData, start: int, count: int, text: str = "") -> d
 
 
 def _search(split: SplitData, start: int, count: int, text: str) -> tuple[np.ndarray, int]:
-    """Returns the numbers of examples that contain a text, and where looking ended."""
+    """Returns the indices of examples that contain `text`, casefolded, and the index at which the search ended."""
     found: list[int] = []
     ids = 0
     last = min(start + MOST_SEARCHED, len(split.reader))
@@ -97,7 +97,7 @@ def _feature(split: SplitData, name: str, number: int, batch: Batch | None) -> d
     if spec.kind == FeatureKind.AUDIO:
         found["seconds"] = len(values) / spec.sample_rate
     if split.is_text(name):
-        split.ids(name, np.array([number]))  # refuses ids that the vocabulary does not have
+        split.ids(name, np.array([number]))  # raises for ids outside the vocabulary
         found |= _text(split, name, values.tolist())
     whole = values if reader.is_sequence(stored) else values[0]
     found["media"] = media_of(whole, spec) or (output_media(split.problem, found["text"]) if name == TARGETS else None)
@@ -119,7 +119,7 @@ def _text(split: SplitData, name: str, ids: list[int]) -> dict[str, Any]:
 
 
 def _batch(split: SplitData, batch: Batch | None) -> dict[str, Any] | None:
-    """Returns how many rows a batch has, how wide it is, and which share of it is padding, by feature."""
+    """Returns the number of rows of a batch, and by feature its width and its share of padding."""
     if batch is None:
         return None
     rows = batch.rows or len(batch.indices)

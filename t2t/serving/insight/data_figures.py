@@ -1,4 +1,4 @@
-"""What the page says of a split as a whole: counts, lengths, and how often the pieces of its vocabularies occur."""
+"""Figures of a whole split for the page: counts, lengths, and frequencies of the pieces of its vocabularies."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,15 +12,15 @@ from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder
 
 MOST_BARS = 60
-"""Of a histogram."""
+"""Largest number of bars of a histogram."""
 RARE = 5
-"""A piece that occurs less often in the examples that were counted is rare."""
+"""A piece is rare if it occurs less often than this in the counted examples."""
 _UNITS = {FeatureKind.TOKENS: "pieces, end of sequence included", FeatureKind.AUDIO: "seconds",
           FeatureKind.REAL: "vectors", FeatureKind.VIDEO: "frames"}  # fmt: skip
 
 
 def split_json(split: SplitData) -> dict[str, Any]:
-    """Returns what there is of a split, and the figures over its sample."""
+    """Returns the facts of a split from its manifest, and figures over its sample."""
     record, manifest = split.record, split.data.manifest
     return {
         "problem": split.problem.name,
@@ -52,11 +52,11 @@ def _items_in_unit(spec: FeatureSpec) -> int:
 
 
 def histogram(lengths: np.ndarray, is_continuous: bool = False) -> dict[str, Any]:
-    """Returns bars of equal width over lengths, at most `MOST_BARS`, with what is usual and what is longest.
+    """Returns a histogram of lengths with at most `MOST_BARS` bars of equal width, and statistics.
 
     Args:
-        lengths: at least one.
-        is_continuous: they need not be whole; of whole ones, a bar is as wide as a whole number.
+        lengths: at least one length.
+        is_continuous: whether lengths may be fractions; otherwise the width of a bar is an integer.
 
     Returns:
         `start` of the first bar, the `width` of each, their `counts`; `mean`, `median`, `p99` and `longest`.
@@ -97,21 +97,21 @@ def _vocabulary_json(split: SplitData, place: int) -> dict[str, Any]:
 
 
 def _usual(encoder: TextEncoder) -> np.ndarray:
-    """Returns the ids that stand for something in a text, or for a class: all but padding and end of sequence."""
+    """Returns all ids except padding and end of sequence; a vocabulary of classes has neither."""
     reserved = () if isinstance(encoder, LabelEncoder) else (PAD_ID, EOS_ID)
     return np.setdiff1d(np.arange(encoder.vocab_size), reserved)
 
 
 def pieces_json(split: SplitData, place: int, order: str, text: str, start: int, count: int) -> dict[str, Any]:
-    """Returns some pieces of a vocabulary with how often they occur.
+    """Returns some pieces of a vocabulary with their frequencies.
 
     Args:
-        split: of the data.
-        place: of the vocabulary in `SplitData.vocabularies`.
-        order: of `ORDERS`.
-        text: what the pieces contain; empty for all.
-        start: pieces to leave out.
-        count: pieces at most.
+        split: the split of the data.
+        place: index of the vocabulary in `SplitData.vocabularies`.
+        order: a key of `ORDERS`.
+        text: only pieces that contain this text, ignoring case; empty for all.
+        start: number of pieces to skip.
+        count: largest number of pieces.
     """
     encoder, _ = split.vocabularies[place]
     counts, _ = split.counts[place]
@@ -137,4 +137,4 @@ def _least_first(ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
 ORDERS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "most frequent": _most_first, "least frequent": _least_first, "id": lambda ids, counts: ids,
 }  # fmt: skip
-"""How pieces are sorted, by the name of the order."""
+"""Name of an order -> function that sorts the pieces."""

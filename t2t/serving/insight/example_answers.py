@@ -1,4 +1,4 @@
-"""What a model answers to a picture or a sound of a split, and what in a picture the answer rests on.
+"""Outputs of a model for a picture or a sound of a split, and which parts of a picture the output depends on.
 
 Legend: H, W height and width, C channels.
 """
@@ -24,7 +24,7 @@ MOST_CLASSES = 20
 
 
 def example_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the inputs of an example, its reference, and the model's answer; of classes, with probabilities."""
+    """Returns the inputs of an example, its reference, and the model's output, or the classes with probabilities."""
     translator, step, split, number = _asked(studio, data)
     examples = SplitExamples(split.problem, split.reader, number + 1, number)
     (value,), (reference,) = examples.inputs(), examples.references()
@@ -47,9 +47,9 @@ def example_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def occlusion_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns how much less likely an answer is when parts of a picture are covered.
+    """Returns how much the log-probability of an output drops when parts of the picture are covered.
 
-    The answer is the class that `class` names, by default the model's own, or its output.
+    The output is the class named by `class`, by default the model's best class, or else the model's output sequence.
     """
     translator, _, split, number = _asked(studio, data)
     (image,) = SplitExamples(split.problem, split.reader, number + 1, number).inputs()
@@ -73,7 +73,7 @@ def occlusion_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _asked(studio: Studio, data: Mapping[str, Any]) -> tuple[Translator, int, SplitData, int]:
-    """Returns a model, its step, a split of its data, and the number of the example that a request names."""
+    """Returns the model of a request, its step, the split of its data, and the index of the example."""
     name = data.get("model")
     translator, step, _ = studio.model(name, data.get("checkpoint"), only_text=False)
     split = studio.data(name, translator.problem.name, data.get("split", DEV))
@@ -81,7 +81,7 @@ def _asked(studio: Studio, data: Mapping[str, Any]) -> tuple[Translator, int, Sp
 
 
 def _answers(translator: Translator, inputs: Sequence[Any]) -> list[list[Hypothesis]]:
-    """Returns the best output of each input; of classes all, the likeliest first."""
+    """Returns the best output for each input; for classification all classes, the most probable first."""
     count = translator.facts.spec.targets.vocab_size if _answers_with_class(translator) else 1
     return translator.translate_ids(list(inputs), count)
 

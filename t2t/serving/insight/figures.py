@@ -1,4 +1,4 @@
-"""Figures as plain JSON: pieces of outputs, attention, trees, classes, beams, alternatives.
+"""Data of figures as JSON: pieces of outputs, attention, trees, classes, beams, alternatives.
 
 Legend: L layers, H heads, Q queries, K keys.
 """
@@ -29,7 +29,7 @@ NAMES = {
     "decoder": "Decoder self-attention",
     "encoder_decoder": "Encoder-decoder attention",
 }
-"""Names of the kinds of attention in the paper (section 3.2.3)."""
+"""Kind of attention -> its name in the paper (section 3.2.3)."""
 
 MOST_CLASSES = 20
 
@@ -40,9 +40,9 @@ WHOLE = 65535
 def figure_of(
     translator: Translator, title: str, source: str, target: str | Sequence[int] | None = None, **changes
 ) -> dict[str, Any]:
-    """Returns the figure of one input and one output, with a note if the model has no attention.
+    """Returns the figure of an input and an output, with a note if the model has no attention.
 
-    The target is text or ids with end of sequence, None for the model's best output.
+    `target` is text, or ids with end of sequence; None for the model's best output.
 
     Raises:
         UserError: see `Translator.attend`.
@@ -83,7 +83,7 @@ def _output(
 
 
 def _pieces(translator: Translator, ids: Sequence[int], log_probs: Sequence[float]) -> list[dict[str, Any]]:
-    """Returns each piece of an output with its log-probability and the number of its word, None for no word's."""
+    """Returns the pieces of an output, each with its log-probability and word index (None if it is in no word)."""
     problem = translator.problem
     encoder, begun = problem.encoders[TARGETS], len(problem.language_marks().output_start)
     words: list[int | None] = [None] * len(ids)
@@ -96,10 +96,10 @@ def _pieces(translator: Translator, ids: Sequence[int], log_probs: Sequence[floa
 
 
 def _links(translator: Translator, source: str, ids: Sequence[int]) -> list[tuple[int, int]] | None:
-    """Returns which word of the input each word of an output belongs to; None where no words can be aligned."""
+    """Returns the word alignment as (input word, output word) indices; None if words cannot be aligned."""
     if not translator.has_inputs:
         return None
-    with contextlib.suppress(UserError):  # of a model without attention to its inputs, of outputs that are no text
+    with contextlib.suppress(UserError):  # a model without attention to inputs, or outputs that are not text
         rows = translator.input_rows(translator.encode([source]))
         (links,) = translator.aligner.links(rows, [ids], translator.problem.join_words, translator.hparams)
         return list(links)
@@ -107,7 +107,7 @@ def _links(translator: Translator, source: str, ids: Sequence[int]) -> list[tupl
 
 
 def attention_json(looked: Attention) -> list[dict[str, Any]]:
-    """Returns the maps of an attention in the order of the paper's figure 1, each with its rollout if it has one."""
+    """Returns the attention maps in the order of the paper's figure 1, each with its rollout if available."""
     rollout = attention_rollout(looked.maps)
     return [_map_json(NAMES[kind], looked.maps[kind], rollout.get(kind)) for kind in NAMES if kind in looked.maps]
 
@@ -130,7 +130,7 @@ def _shorten(path: str) -> str:
 
 
 def packed(fractions: np.ndarray) -> str:
-    """Returns numbers from 0 to 1, in C order, as 16-bit little-endian integers in base64."""
+    """Encodes numbers from 0 to 1, in C order, as 16-bit little-endian integers in base64."""
     return base64.b64encode(np.round(fractions * WHOLE).astype("<u2").tobytes()).decode()
 
 
@@ -143,7 +143,7 @@ def _classes(translator: Translator, source: str) -> list[dict[str, Any]] | None
 
 
 def _tree(translator: Translator, source: str, output: str, given: bool) -> dict[str, Any] | None:
-    """Returns the tree of a parsing problem's output, labels if it was `given`."""
+    """Returns the tree of a parsing problem's output, None without one; a `given` output lacks the words."""
     if not isinstance(translator.problem, Parsing):
         return None
     tree = parse_tree(translator.problem.finish(source, output).text if given else output)
@@ -151,7 +151,7 @@ def _tree(translator: Translator, source: str, output: str, given: bool) -> dict
 
 
 def tree_json(tree: Tree) -> dict[str, Any]:
-    """Returns the nodes of a tree in written order, each with the number of its parent."""
+    """Returns the nodes of a tree in written order, each with the index of its parent."""
     labels, parents, words, above = [], [], [], [-1]
     for part, text in tree.walk():
         if part == Part.CLOSE:
@@ -172,7 +172,7 @@ def beam_json(
     terms: OutputTerms | None = None,
     **changes: Any,
 ) -> dict[str, Any]:
-    """Returns the tree of a search, see `beam_tree`; the parent of a node is its number, -1 for none."""
+    """Returns the tree of a search, see `beam_tree`; `parent` is the index of a node's parent, -1 for none."""
     nodes = beam_tree(translator, source, prefix, terms, **changes)
     places = {node.ids: place for place, node in enumerate(nodes)}
     return {
@@ -198,7 +198,7 @@ def _node_json(translator: Translator, node: Node, places: dict[tuple[int, ...],
 
 
 def alternatives_json(translator: Translator, source: str, prefix: Sequence[int], count: int) -> dict[str, Any]:
-    """Returns the likeliest continuations of a prefix, see `alternatives`."""
+    """Returns the most probable next pieces after a prefix, see `alternatives`."""
     piece = translator.problem.encoders[TARGETS].piece
     found = alternatives(translator, source, prefix, count)
     return {

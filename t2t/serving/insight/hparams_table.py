@@ -1,4 +1,4 @@
-"""The hparams of runs side by side, with what differs."""
+"""The hparams of runs side by side, with their differences."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 from t2t.checkpoints.run_record import RunRecord
 
 _RUN = "run"
-"""Section of what a run is apart from its hparams."""
+"""Section of the facts of a run that are not hparams."""
 _MISSING = None
 
 
 def hparams_json(records: Mapping[str, RunRecord]) -> dict[str, Any]:
-    """Returns a row for each hparam of runs by name: section, name, a value for each run, and whether they differ.
+    """Returns a row for each hparam: section, name, a value for each run, and whether the values differ.
 
-    A run without an hparam, such as one of another model, has null there, which differs from every value.
+    A run that does not have an hparam, such as one of another model, has null, which differs from every value.
     """
     columns = {name: _values(record) for name, record in records.items()}
     keys = list(dict.fromkeys(key for values in columns.values() for key in values))
@@ -28,7 +28,7 @@ def hparams_json(records: Mapping[str, RunRecord]) -> dict[str, Any]:
 
 
 def _values(record: RunRecord) -> dict[tuple[str, str], Any]:
-    """Returns (section, name) -> value of all that one run may have and another not."""
+    """Returns (section, name) -> value of the hparams and the other facts of a run."""
     found: dict[tuple[str, str], Any] = {
         (_RUN, "problem"): record.problem,
         (_RUN, "model"): record.model,

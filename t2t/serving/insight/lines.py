@@ -1,4 +1,4 @@
-"""A page of the attention for each line of text."""
+"""Writes a page with the attention for each line of text."""
 
 from collections import Counter
 from pathlib import Path
@@ -11,14 +11,14 @@ from t2t.serving.insight.figures import figure_of
 from t2t.serving.insight.page import figures_page
 
 MOST_FIGURES = 100
-"""On one page: a figure of a hundred pieces and 48 heads in all takes a megabyte."""
+"""Largest number of figures on a page; one with a hundred pieces and 48 heads in total takes a megabyte."""
 
 
 def write_attention_page(translator: Translator, title: str, source: LineSource, path: Path | str) -> int:
-    """Draws the attention for each line, `source` or `source TAB target`, but blank ones; returns their number.
+    """Draws the attention for each non-blank line, `source` or `source TAB target`; returns the number of figures.
 
     Raises:
-        UserError: a line of more columns, no lines or too many, or a target that is too long.
+        UserError: a line with more columns, no lines or too many, or a target that is too long.
         MachineError: the page cannot be written.
     """
     pairs = [

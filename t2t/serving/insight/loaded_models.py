@@ -1,4 +1,4 @@
-"""Models of runs that are loaded when something is asked of them."""
+"""Models of runs, loaded on demand and cached."""
 
 import logging
 import re
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from t2t.inference.translator import Translator
 
 MOST_LOADED = 4
-"""Models in memory at a time: as many as are compared."""
+"""Largest number of models in memory: as many as the pages compare."""
 
 log = logging.getLogger("t2t")
 
@@ -25,21 +25,21 @@ class LoadedModel(NamedTuple):
 
     translator: "Translator"
     step: int
-    """Updates of the checkpoint."""
+    """Number of updates of the checkpoint."""
     checkpoint: str | None = None
-    """By which a request names these weights whatever is trained meanwhile; None for what is always in memory."""
+    """Name that later requests use for the same weights, also during training; None for a permanently loaded model."""
 
 
 Loader = Callable[[RunDir, str], "tuple[Translator, int]"]
-"""Loads a checkpoint of a run, named by its folder: a translator and the step."""
+"""(run, checkpoint folder) -> the translator and its step."""
 
 
 class LoadedModels:
-    """Keeps the models that were asked for last; not for several threads at a time.
+    """Cache of the most recently used models; not thread-safe.
 
     Args:
-        load: loads one.
-        most: how many stay in memory.
+        load: loads a model.
+        most: largest number of models in memory.
     """
 
     def __init__(self, load: Loader, most: int = MOST_LOADED):
@@ -47,10 +47,10 @@ class LoadedModels:
         self._models: OrderedDict[tuple[Path, float], LoadedModel] = OrderedDict()
 
     def get(self, run: RunDir, checkpoint: str, only_text: bool = True) -> LoadedModel:
-        """Returns the model of a checkpoint, `latest`, `best`, a step, ...: of the latest that there is by now.
+        """Returns the model of a checkpoint, `latest`, `best`, a step, ...; names are resolved at each call.
 
         Raises:
-            UserError: no such checkpoint, what loading raises, or inputs that are no text where `only_text`.
+            UserError: no such checkpoint, a failure to load, or with `only_text` inputs that are not text.
         """
         folder = CheckpointStore(run.checkpoints_folder).find(checkpoint)
         key = folder, folder.stat().st_mtime

@@ -1,4 +1,4 @@
-"""Pictures and sounds as `data:` addresses, which pages show and play without asking anybody.
+"""Pictures and sounds as `data:` URLs, which pages show and play without a request.
 
 Legend: H, W height and width, C channels, F frames, N samples of a waveform.
 """
@@ -13,15 +13,15 @@ from t2t.problems.formats.images import png_file, resized
 from t2t.specs.features import FeatureKind, FeatureSpec
 
 LONGEST_SIDE = 256
-"""Rows of pixels of a picture; larger ones are sent smaller."""
+"""Longest side of a picture in pixels; larger pictures are scaled down."""
 MOST_FRAMES = 8
-"""Frames of a clip that are shown beside each other, evenly spread."""
+"""Frames of a clip, evenly spread, that are shown side by side."""
 MOST_SECONDS = 10.0
-"""Of a sound that is sent."""
+"""Longest part of a sound that is sent."""
 _TYPES = {".png": "image/png", ".wav": "audio/wav"}
 
 Media = dict[str, str]
-"""What the page shows: `kind`, `image` or `audio`, the `url` with the content, and a `note`, which may be empty."""
+"""`kind`, `image` or `audio`; `url`, with the content; and `note`, which may be empty."""
 
 
 def media_of(value: np.ndarray, spec: FeatureSpec) -> Media | None:
@@ -39,7 +39,7 @@ def media_of(value: np.ndarray, spec: FeatureSpec) -> Media | None:
 
 
 def picture(image: np.ndarray, note: str = "") -> Media:
-    """Returns an image (H, W, C) uint8; one that has neither one channel nor three is shown by their mean."""
+    """Encodes an image (H, W, C) uint8; with neither 1 nor 3 channels, the mean of the channels is shown."""
     height, width = image.shape[:2]
     factor = min(LONGEST_SIDE / height, MOST_FRAMES * LONGEST_SIDE / width)
     if factor < 1:
@@ -50,7 +50,7 @@ def picture(image: np.ndarray, note: str = "") -> Media:
 
 
 def output_media(problem: Problem, output: str) -> Media | None:
-    """Returns what `t2t-decoder --output_format=files` would write of an output; None where it is text alone."""
+    """Returns the file that `t2t-decoder --output_format=files` would write for an output; None for text outputs."""
     suffix = problem.output_suffix
     return _media(suffix, problem.output_file(output), "") if suffix in _TYPES else None
 

@@ -1,4 +1,4 @@
-"""Answers of the page that models give: attention, beams, alternatives, outputs."""
+"""Responses of the pages that need a model: attention, beams, alternatives, outputs."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,16 +15,16 @@ from t2t.specs.constants import EOS_ID, PAD_ID
 
 MOST_ALTERNATIVES = 100
 USUAL_BEAM = 4
-"""Hypotheses of the tree where the run's own search holds one."""
+"""Beam size of the tree if the run's own search is greedy."""
 OF_BEAMS = ("alpha", "extra_length")
-"""Settings of a search that the tree of a beam has, besides its size."""
+"""Search settings that the beam tree takes, besides the beam size."""
 
 
 def load_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Loads a model; returns its step and its checkpoint, by which later questions mean the same weights, and language.
+    """Loads a model; returns its step, checkpoint, target language and search settings.
 
-    `checkpoint` is null for the model that is served all the time; `search` is the run's own, null for a model that
-    answers at once.
+    Later requests refer to the same weights by `checkpoint`, which is null for a permanently loaded model. `search` is
+    null for a model that is not autoregressive.
     """
     translator, step, checkpoint = studio.model(data.get("model"), data.get("checkpoint"))
     own = {name: getattr(translator.hparams, name) for name in FIELDS}
@@ -34,13 +34,13 @@ def load_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def search_answer(studio: Studio, data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Loads a model and reads what is asked of it; returns the events of the search, see `search_events`."""
+    """Loads a model and parses the request; returns the events of the search, see `search_events`."""
     translator, _ = _model(studio, data)
     return search_events(translator, read_search(translator, data))
 
 
 def figure_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a model looked at."""
+    """Returns the figure of an input and its output, see `figure_of`."""
     translator, name = _model(studio, data)
     (source,) = texts_of([data.get("source")], "source")
     target = data.get("target")
@@ -52,7 +52,7 @@ def figure_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def beam_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the hypotheses that a search held."""
+    """Returns the tree of all hypotheses in a beam search."""
     translator, _ = _model(studio, data)
     search, own = read_search(translator, data), translator.hparams.beam_size
     changes = {name: search.changes[name] for name in OF_BEAMS if name in search.changes}
@@ -63,7 +63,7 @@ def beam_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def alternatives_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the likeliest pieces after a beginning."""
+    """Returns the most probable pieces after a prefix."""
     translator, _ = _model(studio, data)
     (source,) = texts_of([data.get("source")], "source")
     prefix = ids_of(data, "prefix") if "prefix" in data else []

@@ -1,4 +1,4 @@
-"""Splits of runs' data that were looked at last, opened when they are asked for."""
+"""Splits of runs' data, opened on demand and cached."""
 
 import threading
 from collections import OrderedDict
@@ -15,18 +15,18 @@ from t2t.runs.split_batches import batches_of_run
 from t2t.serving.insight.split_data import SplitData
 
 MOST_OPEN = 4
-"""Splits that stay open, with the figures that were computed."""
+"""Largest number of open splits, with their computed figures."""
 
 OpenSplit = Callable[[RunDir, str, str], OpenData]
 """(run, problem, split) -> the problem of the run with its data."""
 
 
 class OpenedData:
-    """Opens data and keeps the last; a split that was generated again is opened again. Safe for several threads.
+    """Cache of the most recently used splits; a regenerated split is opened again. Thread-safe.
 
     Args:
         open_split: opens a split.
-        most: how many stay open.
+        most: largest number of open splits.
     """
 
     def __init__(self, open_split: OpenSplit, most: int = MOST_OPEN):
@@ -35,10 +35,10 @@ class OpenedData:
         self._splits: OrderedDict[tuple[str, str, str, str], tuple[int, SplitData]] = OrderedDict()
 
     def get(self, run: RunDir, problem: str, split: str) -> SplitData:
-        """Returns a split of the data of one of a run's problems, empty for its only one.
+        """Returns a split of the data of one of a run's problems; an empty `problem` means the first.
 
         Raises:
-            UserError: no such problem or split, no data of it, or data that are not the run's.
+            UserError: no such problem or split, no data of it, or data that does not belong to the run.
         """
         name = select_problem(run, problem or run.record.problems[0])
         with self._lock:
@@ -59,7 +59,7 @@ class OpenedData:
 
 
 def _written(split: SplitData) -> int:
-    """Returns when the data was written, in nanoseconds since 1970; 0 where it is gone."""
+    """Returns the time the data was written, in nanoseconds since 1970; 0 if it no longer exists."""
     try:
         return (split.reader.folder / MANIFEST_NAME).stat().st_mtime_ns
     except OSError:
@@ -67,7 +67,7 @@ def _written(split: SplitData) -> int:
 
 
 def _batches(run: RunDir, data: OpenData, split: str) -> tuple[TrainingBatches | EvalBatches | None, str]:
-    """Returns the batches of the split, or why there are none to look at."""
+    """Returns the batches of the split, or None and the reason why they cannot be shown."""
     try:
         batches = batches_of_run(run, data, split)
     except UserError as error:

@@ -1,4 +1,4 @@
-"""How what a run writes for sentences of its dev split changed from evaluation to evaluation."""
+"""Changes of a run's outputs for dev sentences from evaluation to evaluation."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,18 +9,18 @@ from t2t.serving.insight.word_changes import merged_changes
 
 
 def history_json(evaluations: Sequence[DevOutputs], most: int) -> dict[str, Any]:
-    """Returns for each sentence the outputs that differ from the one before, the newest first.
+    """Returns for each sentence the outputs that differ from the previous one, the newest first.
 
-    Only evaluations of the same sentences as the last one count.
+    Only evaluations on the same sentences as the last one are used.
 
     Args:
-        evaluations: of one problem, oldest first.
-        most: outputs of a sentence, the newest of them.
+        evaluations: evaluations of one problem, oldest first.
+        most: how many outputs of a sentence to return, the newest ones.
 
     Returns:
         `steps` of the evaluations; `sentences`, each with `source`, which may be null, `reference`, `outputs` and
-        `earlier`, how many outputs there were before these. An output has its `first` and `last` step, its chrF, and
-        the `words` that were removed from the one before and added to it.
+        `earlier`, the number of omitted older outputs. An output has its `first` and `last` step, its chrF, and the
+        `words` removed from and added to the previous output.
     """
     own = [one for one in evaluations if one.sentences == evaluations[-1].sentences]
     if not own:

@@ -1,4 +1,4 @@
-"""HTML of the pages: one that shows figures by itself, and those that ask a service. None asks other hosts."""
+"""HTML of the pages: a self-contained page of figures, and pages that query the service. None contacts other hosts."""
 
 import base64
 import functools
@@ -18,23 +18,23 @@ STATIC = Path(__file__).parent / "static"
 FIGURE_SCRIPTS = (
     "dom.js", "lines.js", "heat_map.js", "all_heads.js", "attention.js", "pieces.js", "beam.js", "outputs.js",
 )  # fmt: skip
-"""Scripts that draw figures, in order of execution."""
+"""Scripts of figures, in order of execution."""
 _SHARED_SCRIPTS = ("dom.js", "ask.js", "address.js", "palette.js", "shell.js", "media.js")
-"""Scripts of every page of a service."""
+"""Scripts of every page of the service."""
 PLOTLY = "plotly.min.js"
-"""Draws charts; it comes with the Python package of its name."""
+"""The script that draws charts, from the Python package plotly."""
 
 
 _STYLE_NAME = re.compile(r'getElementById\("([0-9a-f]{64})"\)')
 
 
 class Page(NamedTuple):
-    """One page of a service."""
+    """One page of the service."""
 
     name: str
     path: str
     scripts: tuple[str, ...]
-    """In order of execution, after the shared ones."""
+    """Scripts in order of execution, after the shared ones."""
 
 
 PAGES = (
@@ -59,7 +59,7 @@ APP_FILES = tuple(
         {*_SHARED_SCRIPTS, *(name for page in PAGES for name in page.scripts), "insight.css", "plotly.css"} - {PLOTLY}
     )
 )
-"""Files of the pages of a service that are the project's own."""
+"""Our own files of the service's pages, without Plotly."""
 _START = 'document.addEventListener("DOMContentLoaded", window.insight.showFigures);'
 
 
@@ -69,9 +69,10 @@ def static(name: str) -> str:
 
 
 def figures_page(title: str, figures: Sequence[dict[str, Any]]) -> str:
-    """Returns a page of figures, see `t2t.serving.insight.figures.figure_of`.
+    """Returns a self-contained page of figures, see `t2t.serving.insight.figures.figure_of`.
 
-    Texts stay texts: data is JSON without `<`, and the browser runs only the script whose hash the page names.
+    Texts cannot become code: the data is JSON without `<`, and the browser runs only the script whose hash is in the
+    content security policy.
     """
     script = "\n".join([*map(static, (*FIGURE_SCRIPTS, "media.js")), _START])
     media = "img-src data:; media-src data:"
@@ -83,7 +84,7 @@ def figures_page(title: str, figures: Sequence[dict[str, Any]]) -> str:
 
 
 def plotly_file() -> Path:
-    """Returns the file of Plotly's script, without importing the package; raises UserError where it is missing."""
+    """Returns the path of Plotly's script, without importing the package; raises UserError if it is missing."""
     with needs_extra("serve", "charts"):
         importlib.metadata.version("plotly")  # raises what an import would
     found = importlib.util.find_spec("plotly")
@@ -94,20 +95,20 @@ def plotly_file() -> Path:
 
 @functools.cache
 def _plotly_style_names() -> list[str]:
-    """Returns the names of the style elements that Plotly's script adds for maps, unless there is one of that name."""
+    """Returns the ids of the style elements that Plotly's script adds for maps unless elements with them exist."""
     return sorted(set(_STYLE_NAME.findall(plotly_file().read_text(encoding="utf-8"))))
 
 
 def app_page(name: str, facts: Mapping[str, Any]) -> str:
-    """Returns a page that asks its service for what it shows.
+    """Returns a page that queries the service for its contents.
 
     Args:
-        name: of the page, see `PAGES`.
-        facts: what its scripts are to know.
+        name: name of the page, see `PAGES`.
+        facts: data for its scripts.
     """
     (page,) = [one for one in PAGES if one.name == name]
     scripts = "\n".join(f'<script src="{_address(file)}" defer></script>' for file in (*_SHARED_SCRIPTS, *page.scripts))
-    # Plotly adds no styles, which the policy forbids, where it finds these names.
+    # With elements of these ids Plotly adds no styles, which the policy would forbid.
     known = [f'<template id="{one}"></template>' for one in _plotly_style_names()] if PLOTLY in page.scripts else []
     head = f"""<link rel="stylesheet" href="{_address("insight.css")}">
 <link rel="icon" href="data:,">
@@ -159,5 +160,5 @@ def safe_json(data: Any) -> str:
 
 
 def hash_source(script: str) -> str:
-    """Returns the name of a script in a content security policy."""
+    """Returns the hash of a script as a source expression of a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

@@ -1,4 +1,4 @@
-"""Addresses of the pages, and of what they ask a service for."""
+"""Addresses of the pages and of their requests to the service."""
 
 import functools
 import html
@@ -23,25 +23,25 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "media-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""The pages may read their own scripts and ask their own server, nothing else."""
+"""Content security policy: pages may only load their own scripts and query their own server."""
 
 _KINDS = {"script": "text/javascript; charset=utf-8", "style": "text/css; charset=utf-8"}
 _MODEL_ANSWERS = {
-    "load": "Loads the model of a checkpoint, and says which step it is of.",
-    "figure": "What the model looked at, of a text and its output.",
-    "beam": "Every hypothesis that the search held.",
-    "alternatives": "The pieces that are likeliest after a beginning.",
+    "load": "Loads the model of a checkpoint, and returns its step.",
+    "figure": "Attention for a text and its output.",
+    "beam": "All hypotheses of a beam search.",
+    "alternatives": "The most probable pieces after a prefix.",
     "outputs": "The best outputs for texts.",
 }
-"""What `t2t.serving.insight.model_answers` answers, `<name>_answer`."""
+"""Requests handled by `<name>_answer` in `t2t.serving.insight.model_answers`, with their summaries."""
 _EXAMPLE_ANSWERS = {
-    "example": "What a model answers to a picture or a sound of a split.",
-    "occlusion": "How much less likely an answer is when parts of a picture are covered.",
+    "example": "Output of a model for a picture or a sound of a split.",
+    "occlusion": "How much less probable an output is when parts of a picture are covered.",
 }
-"""What `t2t.serving.insight.example_answers` answers."""
+"""Requests handled by `<name>_answer` in `t2t.serving.insight.example_answers`, with their summaries."""
 
 _SPLIT = {"run": STRING, "problem": STRING, "split": STRING}
-"""Query that names a split."""
+"""Query parameters that select a split."""
 
 Answer = Callable[[Studio, Mapping[str, Any]], dict[str, Any]]
 
@@ -59,7 +59,7 @@ _LOOKS: dict[str, tuple[Answer, dict[str, Any], str]] = {
     "dev_outputs": (
         run_answers.dev_outputs_answer,
         {"run": STRING, "problem": STRING, "most": INTEGER},
-        "How outputs for sentences of the dev split changed from evaluation to evaluation.",
+        "Changes of the outputs for dev sentences from evaluation to evaluation.",
     ),
     "data": (data_answers.data_answer, _SPLIT, "Figures of a split of a run's data."),
     "data_examples": (
@@ -73,17 +73,17 @@ _LOOKS: dict[str, tuple[Answer, dict[str, Any], str]] = {
         "Pieces of a vocabulary with how often they occur.",
     ),
 }
-"""By name: who answers, with which query, and what is said of it."""
+"""Name -> (handler, query parameters, summary)."""
 
 
 def insight_addresses(studio: Studio) -> list[Address]:
-    """Returns the addresses of the pages and of what they ask for; raises UserError where Plotly is not installed."""
+    """Returns the addresses of the pages and of their requests; raises UserError if Plotly is not installed."""
     plotly_file()
     return [*_page_addresses(studio), *_look_addresses(studio), *_ask_addresses(studio)]
 
 
 def _page_addresses(studio: Studio) -> list[Address]:
-    """Returns those of pages and their files, and of a search that is told while it goes on."""
+    """Returns the addresses of the pages, their files, and streamed searches."""
     page = {HTML: Content(STRING)}
     files = {kind.partition(";")[0]: Content(STRING) for kind in _KINDS.values()}
     pages = [
@@ -99,12 +99,12 @@ def _page_addresses(studio: Studio) -> list[Address]:
     return [
         *pages,
         Address(method="GET", path="/insight/files/{name}", handler=_file, summary="Files of a page.", answers=files),
-        Address(method="GET", path="/insight/view", handler=_view, summary="A page for figures to keep.", answers=page),
+        Address(method="GET", path="/insight/view", handler=_view, summary="A page for figures to save.", answers=page),
         Address(
             method="POST",
             path="/insight/search",
             handler=functools.partial(_search, studio),
-            summary="The outputs for a text, while they are written.",
+            summary="The outputs for a text, streamed during the search.",
             requests=_PLAIN,
             answers={EVENTS: Content(STRING)},
         ),
@@ -112,7 +112,7 @@ def _page_addresses(studio: Studio) -> list[Address]:
 
 
 def _look_addresses(studio: Studio) -> list[Address]:
-    """Returns those of what is read from runs and their data."""
+    """Returns the GET addresses of data read from runs and their data sets."""
     return [
         Address(
             method="GET",
@@ -127,12 +127,12 @@ def _look_addresses(studio: Studio) -> list[Address]:
 
 
 def _ask_addresses(studio: Studio) -> list[Address]:
-    """Returns those of what is computed from a body: of files, of two systems, of models."""
+    """Returns the POST addresses of results computed from files of runs, from two systems, or by models."""
     curves, hparams = run_answers.curves_answer, run_answers.hparams_answer
     handlers: dict[str, tuple[Handler, str]] = {
         "curves": (functools.partial(_ask_files, curves, studio), "Training curves of runs."),
         "hparams": (functools.partial(_ask_files, hparams, studio), "Hparams of runs side by side."),
-        "comparison": (functools.partial(_compare, studio), "What tells one system's outputs from another's."),
+        "comparison": (functools.partial(_compare, studio), "Differences between the outputs of two systems."),
     }
     for name, summary in (_MODEL_ANSWERS | _EXAMPLE_ANSWERS).items():
         handlers[name] = functools.partial(_ask_model, name, studio), summary
@@ -156,7 +156,7 @@ async def _page(studio: Studio, name: str, service: Service, request: Request) -
 
 async def _file(service: Service, request: Request) -> Response:
     name = request.path_params["name"]
-    if name == PLOTLY:  # megabytes that change with its version alone, which is in the address
+    if name == PLOTLY:  # megabytes, cacheable because the version is in the address
         return FileResponse(plotly_file(), media_type=_KINDS["script"], headers={"Cache-Control": "max-age=31536000"})
     if name not in APP_FILES:
         raise UnknownNameError(f"file {html.escape(name)} is no part of the page")
@@ -164,7 +164,7 @@ async def _file(service: Service, request: Request) -> Response:
 
 
 async def _view(service: Service, request: Request) -> Response:
-    """Answers with a page of no figures: the browser puts its own in place of the empty list."""
+    """Answers with a page without figures: the browser replaces the empty list by its own."""
     return HTMLResponse(figures_page("What models wrote", []))
 
 

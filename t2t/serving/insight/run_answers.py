@@ -1,4 +1,4 @@
-"""Answers of the page about runs, which no model is needed for: their table, curves, hparams, checkpoints, examples."""
+"""Responses about runs, which need no model: their table, curves, hparams, checkpoints, examples."""
 
 import contextlib
 import dataclasses
@@ -21,14 +21,14 @@ from t2t.serving.requests import texts_of
 from t2t.specs.constants import DEV
 
 MOST_POINTS, WIDEST_MEAN = 100_000, 10_001
-"""Points of all curves of a figure that are sent at a time; points of a running mean."""
+"""Largest number of points of all curves of a metric in a response; largest width of a running mean, in points."""
 MOST_EXAMPLES, MOST_VERSIONS = 10_000, MOST_EVALUATIONS
 _FEWEST_POINTS = 100
-"""Points of a curve, however many runs are asked for."""
+"""Smallest limit on the points of a curve, however many runs are requested."""
 
 
 def runs_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a row for each run, with the size of its figures, which changes when there is something new."""
+    """Returns a row for each run, with the size of its metrics file, which changes when there is new data."""
     return {"runs": [_row(studio.runs.place(one.run).path, one) for one in studio.runs.overview()]}
 
 
@@ -41,7 +41,7 @@ def _row(path: Path, overview: RunOverview) -> dict[str, Any]:
 
 
 def curves_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the curves of some runs, of each as many points as it may have among the others."""
+    """Returns the curves of some runs; `MOST_POINTS` is divided among them."""
     names = run_names(studio, data)
     by = data.get("by", UPDATES)
     if by not in (UPDATES, HOURS):
@@ -80,7 +80,7 @@ def examples_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def dev_outputs_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns how outputs for sentences of the dev split changed, of one of a run's problems, by default the first."""
+    """Returns the changes of outputs for dev sentences of one of a run's problems, by default the first."""
     run = studio.runs.run(data.get("run"))
     problem = select_problem(run, data.get("problem") or run.record.problems[0])
     most = number_of(data, "most", 10, 1, MOST_VERSIONS)
@@ -90,7 +90,7 @@ def dev_outputs_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any
 
 
 def comparison_answer(studio: Studio, data: Mapping[str, Any], most_texts: int) -> dict[str, Any]:
-    """Returns what tells one system from another by their outputs for the same lines."""
+    """Returns a comparison of two systems by their outputs for the same lines."""
     references, first, second = (texts_of(data.get(name), name) for name in ("references", "first", "second"))
     if len(references) > most_texts:
         raise UserError(f"{len(references)} lines, at most {most_texts}; send fewer at once")
@@ -101,7 +101,7 @@ def comparison_answer(studio: Studio, data: Mapping[str, Any], most_texts: int) 
 
 
 def run_names(studio: Studio, data: Mapping[str, Any]) -> Sequence[str]:
-    """Returns the names of runs that a request asks for, all where it names none; raises UserError for wrong ones."""
+    """Returns the run names in a request, by default all; raises UserError for unknown ones."""
     names = data.get("runs")
     if names is None:
         return studio.runs.names()
@@ -113,7 +113,7 @@ def run_names(studio: Studio, data: Mapping[str, Any]) -> Sequence[str]:
 
 
 def int_of(data: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:
-    """Returns a whole number of a request; raises UserError for one out of bounds and anything else."""
+    """Returns an integer from a JSON body; raises UserError for other types and values out of bounds."""
     value = data.get(name, default)
     if type(value) is not int or not least <= value <= most:
         raise UserError(f"{name} {value!r}: a whole number from {least} to {most} is wanted")
@@ -121,7 +121,7 @@ def int_of(data: Mapping[str, Any], name: str, default: int, least: int, most: i
 
 
 def number_of(data: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:
-    """Returns a whole number of a query; raises UserError for one out of bounds and anything else."""
+    """Returns an integer from a query string; raises UserError for other texts and values out of bounds."""
     text = str(data.get(name, default))
     if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
         raise UserError(f"{name} {text[:20]!r}: a whole number from {least} to {most} is wanted")

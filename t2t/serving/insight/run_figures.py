@@ -1,6 +1,6 @@
-"""The figures of a run as columns of numbers, read on while training writes them.
+"""The metrics of a run as columns of numbers, read incrementally while training writes them.
 
-Legend: P points of a figure, N lines with the same names of figures, C columns of these.
+Legend: P points of a metric, N lines with the same names of metrics, C columns of these.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ STEP, TIME = "step", "time"
 
 
 class Points(NamedTuple):
-    """One figure of a run, in order of updates; of a repeated update the last."""
+    """One metric of a run, in order of updates; of a repeated update the last."""
 
     updates: np.ndarray
     """(P,) int64."""
@@ -30,10 +30,9 @@ class Points(NamedTuple):
 
 
 class RunFigures:
-    """The figures in the `metrics.jsonl` of a run.
+    """The metrics in the `metrics.jsonl` of a run.
 
-    `read` takes up what has been added since the last time, without what is half-written, so that looking again at a
-    run in training costs little.
+    `read` only reads the complete lines added since the last call, so that refreshing a run in training is cheap.
     """
 
     def __init__(self, file: Path):
@@ -43,18 +42,18 @@ class RunFigures:
 
     def _forget(self) -> None:
         self._end = self._count = 0
-        # Most lines have the names of others, and are a matrix together: a number, then the values by name.
+        # Lines with the same names form a matrix; a row is the line number, then the values in the order of the names.
         self._rows: dict[tuple[str, ...], list[list[Any]]] = {}
         self._matrices: dict[tuple[str, ...], np.ndarray] = {}
         self._points: dict[str, Points] = {}
 
     @property
     def size(self) -> int:
-        """Bytes that have been read: another number says that there is something new."""
+        """Number of bytes read; it changes when there is new data."""
         return self._end
 
     def read(self) -> None:
-        """Takes up what has been added; begins again where the file is another one.
+        """Reads the lines added since the last call; starts again if the file was replaced or truncated.
 
         Raises:
             MachineError: the file cannot be read.
@@ -89,39 +88,39 @@ class RunFigures:
         self._count += 1
 
     def names(self) -> list[str]:
-        """Returns the names of the figures, sorted; one that was never finite has no points."""
+        """Returns the names of the metrics, sorted; one that was never finite has no points."""
         return sorted({name for names in self._rows for name in names} - {STEP, TIME})
 
     def points(self, name: str) -> Points:
-        """Returns the points of a figure of `names`."""
+        """Returns the points of a metric in `names()`."""
         if name not in self._points:
             found = [self._columns(names, name) for names in self._rows if name in names]
             table = np.concatenate(found)
             table = table[np.isfinite(table[:, -1])]
-            order = np.lexsort((table[:, 0], table[:, 1]))  # by step, lines of equal steps as they were written
+            order = np.lexsort((table[:, 0], table[:, 1]))  # by step, then in the order of writing
             steps = table[order, 1]
             last = order[np.append(steps[1:] != steps[:-1], True)] if len(order) else order
             self._points[name] = Points(table[last, 1].astype(np.int64), table[last, 2], table[last, 3])
         return self._points[name]
 
     def _columns(self, names: tuple[str, ...], name: str) -> np.ndarray:
-        """Returns (N, 4) numbers, steps, times and values of a figure in the lines of some names."""
+        """Returns line numbers, steps, times and values of a metric, (N, 4), from the lines with these names."""
         matrix = self._matrix(names)
         places = [0, 1 + names.index(STEP), 1 + names.index(TIME), 1 + names.index(name)]
         return matrix[:, places]
 
     def _matrix(self, names: tuple[str, ...]) -> np.ndarray:
-        """Returns (N, C) float64 of the lines of some names, NaN for what is no number."""
+        """Returns the lines with these names, (N, C) float64; NaN for values that are not numbers."""
         rows, known = self._rows[names], self._matrices.get(names)
         done = 0 if known is None else len(known)
         if known is None or done < len(rows):
             added = _as_matrix(rows[done:])
             known = self._matrices[names] = added if known is None else np.concatenate([known, added])
-            rows[:] = [[]] * len(rows)  # their numbers are in the matrix
+            rows[:] = [[]] * len(rows)  # their values are in the matrix now
         return known
 
     def start(self) -> float:
-        """Returns the time of the first line in seconds since 1970; 0 for no figures."""
+        """Returns the time of the first line in seconds since 1970; 0 without lines."""
         return min((float(self._matrix(names)[0, 1 + names.index(TIME)]) for names in self._rows), default=0.0)
 
 
@@ -137,7 +136,7 @@ def _number(value: Any) -> float:
 
 
 def _parse(lines: bytes) -> list[Any]:
-    """Returns what lines of JSON hold, without those that are damaged."""
+    """Parses lines of JSON; damaged lines are skipped."""
     with contextlib.suppress(ValueError, RecursionError):  # the usual case: one call is faster than one a line
         return json.loads(b"[" + b",".join(line for line in lines.split(b"\n") if line) + b"]")
     found = []

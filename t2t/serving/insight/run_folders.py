@@ -1,4 +1,4 @@
-"""The runs that a page is about: those that were named, and those found below folders, however many."""
+"""The runs of a page: those named on the command line, and those found below folders."""
 
 import threading
 import time
@@ -13,26 +13,26 @@ from t2t.runs.overview import RunOverview, find_runs, overview_of
 from t2t.serving.insight.run_figures import RunFigures
 
 LOOK_AGAIN_S = 5.0
-"""Seconds after which folders are searched again for runs that have begun."""
+"""Seconds after which folders are searched again for new runs."""
 
 
 class NamedRun(NamedTuple):
-    """A run that was named on the command line."""
+    """A run, named on the command line or found below a folder."""
 
     path: Path
     last_update: int | None = None
-    """Where its curves end, of a run that was named by a checkpoint."""
+    """Last update of its curves, for a run named by a checkpoint; None for all."""
 
 
 class RunFolders:
-    """Runs by name, with their figures; safe to use from several threads. Nothing is opened before it is asked for.
+    """Runs by name, with their metrics. Thread-safe; runs are opened on demand.
 
-    A run found below a folder is called by its path from there.
+    The name of a run found below a folder is its path relative to that folder.
 
     Args:
         named: name -> run.
-        folders: searched for runs again and again.
-        clock: gives seconds.
+        folders: folders to search for runs, repeatedly.
+        clock: returns the time in seconds.
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class RunFolders:
         self._figures: dict[Path, RunFigures] = {}
 
     def names(self) -> list[str]:
-        """Returns the names of all runs, those that were named first."""
+        """Returns the names of all runs, first those named on the command line."""
         with self._lock:
             self._look()
             return list(self._runs)
 
     def place(self, name: object) -> NamedRun:
-        """Returns where the run of a name is; raises UnknownNameError."""
+        """Returns the location of a run by name; raises UnknownNameError."""
         with self._lock:
             self._look()
             if isinstance(name, str) and name in self._runs:
@@ -64,7 +64,7 @@ class RunFolders:
             raise UnknownNameError(f"run {str(name)[:200]!r} is not here; {near}{len(self._runs)} are, see the table")
 
     def run(self, name: object) -> RunDir:
-        """Returns the run of a name, as its record is now; raises UnknownNameError, and as `RunDir.open`."""
+        """Returns a run by name, with its current record; raises UnknownNameError and the errors of `RunDir.open`."""
         path = self.place(name).path
         file = path / RECORD_FILE
         with self._lock, os_errors_as_machine_errors(f"cannot read {file}"):
@@ -75,7 +75,7 @@ class RunFolders:
             return self._opened[path][1]
 
     def figures(self, name: str) -> RunFigures:
-        """Returns the figures of a run with all that has been written so far; raises as `run` and `RunFigures.read`."""
+        """Returns the metrics of a run written so far; raises the errors of `run` and `RunFigures.read`."""
         run = self.run(name)
         with self._lock:
             figures = self._figures.setdefault(run.path, RunFigures(run.metrics_file))
@@ -83,11 +83,11 @@ class RunFolders:
             return figures
 
     def overview(self) -> list[RunOverview]:
-        """Returns how far each run is and how well it does; one that cannot be read is among them."""
+        """Returns progress and scores of each run, including unreadable ones."""
         return [overview_of(self.place(name).path, name) for name in self.names()]
 
     def _look(self) -> None:
-        """Searches the folders, unless that was done a moment ago."""
+        """Searches the folders, at most every `LOOK_AGAIN_S` seconds."""
         now = self._clock()
         if self._looked is None or now - self._looked >= LOOK_AGAIN_S:
             self._looked = now
@@ -95,7 +95,7 @@ class RunFolders:
 
 
 def _found_runs(folders: Sequence[Path], taken: Mapping[str, NamedRun]) -> dict[str, NamedRun]:
-    """Returns the runs at and below folders; one of two that would have the same name is called by its whole path."""
+    """Returns the runs at and below folders by name; a run whose name is taken gets its whole path as the name."""
     found: dict[str, NamedRun] = {}
     for folder in folders:
         for path in find_runs(folder):

@@ -1,4 +1,4 @@
-"""Searches of the Playground: what a request asks of one, and its outputs while they are written."""
+"""Searches of the Playground page: parsing of requests, and streaming of outputs."""
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,27 +15,27 @@ from t2t.serving.requests import search_changes, texts_of
 from t2t.serving.search_changes import SEARCH_KEYS, check_changes
 
 WIDEST = 32
-"""Hypotheses of a beam, and outputs."""
+"""Largest beam, and largest number of outputs."""
 
 
 class Search(NamedTuple):
-    """What a request asks for."""
+    """A parsed search request."""
 
     source: str
     n_best: int
     changes: dict[str, Any]
-    """Of the run's search, by the names in `SEARCH_KEYS`."""
+    """Search settings to change, with keys from `SEARCH_KEYS`."""
     prefix: tuple[int, ...]
-    """Ids that the output begins with, without those of a language."""
+    """Ids that the output begins with, without language ids."""
     terms: OutputTerms | None
-    """What is asked of the words of each output."""
+    """Constraints on the words of each output."""
 
 
 def read_search(translator: Translator, data: Mapping[str, Any]) -> Search:
-    """Reads `source`, and optionally `search` and `n_best`, `terms`, and `prefix` (ids) or `begins` (text).
+    """Parses `source`, and optionally `search` and `n_best`, `terms`, and `prefix` (ids) or `begins` (text).
 
     Raises:
-        UserError: a value of another type or out of bounds, or a search that the model does not have.
+        UserError: a value of the wrong type or out of bounds, or a search that the model does not support.
     """
     (source,) = texts_of([data.get("source")], "source")
     asked = data.get("search", {})
@@ -54,7 +54,7 @@ def _prefix(translator: Translator, data: Mapping[str, Any]) -> tuple[int, ...]:
     ids = ids_of(data, "prefix") if data.get("prefix") else []
     if not ids and data.get("begins"):
         (ids,) = translator.encode_prefixes(texts_of([data["begins"]], "begins"))
-    start = translator.problem.language_marks().output_start  # pieces of beams and outputs have it
+    start = translator.problem.language_marks().output_start  # included in the ids of beams and outputs
     return tuple(ids[len(start) :] if tuple(ids[: len(start)]) == start else ids)
 
 
@@ -67,13 +67,14 @@ def ids_of(data: Mapping[str, Any], name: str) -> list[int]:
 
 
 def search_events(translator: Translator, search: Search) -> Iterator[dict[str, Any]]:
-    """Yields `{"text": ...}`, the beginning of the best output so far, after each step; then `{"outputs": [...]}`.
+    """Yields `{"text": ...}`, the final prefix of the first output, after each step; then `{"outputs": [...]}`.
 
     Raises:
         UserError: see `Translator.translate`.
     """
     method = translator.settings(search.n_best, **search.changes)[0].method
-    place = secrets.randbits(31) if method == SAMPLE and SEED not in search.changes else 0  # other samples each time
+    # Without a seed, samples differ each time.
+    place = secrets.randbits(31) if method == SAMPLE and SEED not in search.changes else 0
     if not has_partial_outputs(translator):
         yield {"outputs": _outputs(_search_at_once(translator, search, place))}
         return
@@ -86,7 +87,7 @@ def search_events(translator: Translator, search: Search) -> Iterator[dict[str, 
         terms=search.terms,
         **search.changes,
     )
-    for texts, hypotheses in found:  # an event after every step, so that a request that is given up ends soon
+    for texts, hypotheses in found:  # an event for every step, so that an abandoned request ends soon
         yield {"text": texts[0]} if hypotheses is None else {"outputs": _outputs(hypotheses)}
 
 

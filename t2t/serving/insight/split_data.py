@@ -1,4 +1,4 @@
-"""A split of a run's data, and figures of it: lengths, and how often each id occurs, over evenly spread examples.
+"""A split of a run's data, and its statistics over evenly spread examples: lengths, and frequencies of ids.
 
 Legend: N examples of the sample, V ids of a vocabulary.
 """
@@ -20,23 +20,23 @@ from t2t.specs.features import FeatureKind
 from t2t.text.encoder import TextEncoder
 
 MOST_SAMPLED = 100_000
-"""Examples that figures are over, of a larger split."""
+"""Size of the sample of a larger split, in examples."""
 MOST_ITEMS = 10_000_000
-"""Ids that are counted of a feature, about."""
+"""Approximate largest number of counted ids of a feature."""
 _BLOCK = 2_000
-"""Examples that are read at a time."""
+"""Examples read at a time."""
 
 
 @dataclasses.dataclass(frozen=True)
 class SplitData:
-    """A split that pages look at."""
+    """A split of a run's data for the pages, with statistics."""
 
     data: OpenData
     split: str
     batches: TrainingBatches | EvalBatches | None
-    """Those of the run; None where they cannot be made or would take long, see `no_batches`."""
+    """The batches of the run; None if they cannot be shown, see `no_batches`."""
     no_batches: str = ""
-    """Why there are none."""
+    """The reason, if there are none."""
 
     @property
     def problem(self) -> Problem:
@@ -45,34 +45,34 @@ class SplitData:
 
     @property
     def reader(self) -> SplitReader:
-        """Reads the split."""
+        """The reader of the split."""
         return self.data.readers[self.split]
 
     @property
     def record(self) -> SplitRecord:
-        """What the manifest says of the split."""
+        """The manifest's record of the split."""
         return self.data.manifest.split(self.split)
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """Feature name to stored name."""
+        """Feature name -> stored name."""
         return self.problem.columns or {name: name for name in self.reader.features}
 
     @functools.cached_property
     def sample(self) -> np.ndarray:
-        """Numbers of the examples that figures are over, (N,) int64 ascending: all, or one of each of N equal parts.
+        """Indices of the sampled examples, (N,) int64, ascending: all, or one from each of N equal parts.
 
-        They are the same each time.
+        The sample is deterministic.
         """
         return spread(len(self.reader), MOST_SAMPLED)
 
     def lengths(self, feature: str) -> np.ndarray:
-        """Returns the items of a sequence feature in each example of the sample, (N,) int32."""
+        """Returns the length of a sequence feature, in items, in each example of the sample, (N,) int32."""
         return self.reader.lengths(self.columns[feature], self.sample)
 
     @functools.cached_property
     def vocabularies(self) -> list[tuple[TextEncoder, list[str]]]:
-        """Each vocabulary with the features that are written in it."""
+        """Each vocabulary with the names of the features that use it."""
         found: list[tuple[TextEncoder, list[str]]] = []
         for feature, encoder in self.problem.encoders.items():
             if feature not in self.columns:
@@ -86,10 +86,10 @@ class SplitData:
         return found
 
     def ids(self, feature: str, examples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the ids of some examples end to end, and their lengths, (examples,).
+        """Returns the concatenated ids of some examples, and their lengths, (examples,).
 
         Raises:
-            UserError: an id that the vocabulary does not have: the file is damaged.
+            UserError: an id outside the vocabulary, since the file is damaged.
         """
         values, lengths = self.reader.read(examples, self.columns[feature])
         size = self.problem.encoders[feature].vocab_size
@@ -102,7 +102,7 @@ class SplitData:
 
     @functools.cached_property
     def counts(self) -> list[tuple[np.ndarray, int]]:
-        """For each of `vocabularies`, how often each id occurs, (V,) int64, and over how many examples."""
+        """For each of `vocabularies`, the frequency of each id, (V,) int64, and the number of counted examples."""
         return [self._count(encoder, features) for encoder, features in self.vocabularies]
 
     def _count(self, encoder: TextEncoder, features: list[str]) -> tuple[np.ndarray, int]:
@@ -117,13 +117,13 @@ class SplitData:
         return counts, len(examples)
 
     def is_text(self, feature: str) -> bool:
-        """Returns whether a feature is ids of a vocabulary or a class."""
+        """Returns whether a feature has a text form: it holds ids of a vocabulary, or classes."""
         kind = self.reader.features[self.columns[feature]].kind
         return kind in (FeatureKind.TOKENS, FeatureKind.LABEL) and feature in self.problem.encoders
 
 
 def spread(count: int, most: int) -> np.ndarray:
-    """Returns all numbers below `count`, or `most` of them: one of each of as many equal parts, by a fixed seed."""
+    """Returns all integers below `count`, or `most`: one from each of `most` equal parts, drawn with a fixed seed."""
     if count <= most:
         return np.arange(count)
     edges = np.arange(most + 1, dtype=np.int64) * count // most

@@ -1,4 +1,4 @@
-"""What the page can be asked: its runs, their figures, and models that are loaded when they are needed."""
+"""The data behind the pages: runs, their metrics, and models loaded on demand."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,19 +13,19 @@ from t2t.serving.insight.run_folders import RunFolders
 from t2t.serving.insight.split_data import SplitData
 
 Examples = Callable[[RunDir, str, int], tuple[list[str], list[str], int]]
-"""(run, split, count) -> the first inputs and references of a split, and how many it has."""
+"""(run, split, count) -> the first inputs and references of a split, and the number of its examples."""
 
 
 class Studio:
-    """Runs and models of a page.
+    """Runs, models and data of the pages.
 
     Args:
-        runs: by name.
-        models: which load on demand.
-        served: models that are in memory all the time, by the name of their run.
-        default: which checkpoint is meant where a request names none.
-        examples: reads examples of a split; None where no data was named.
-        data: opens splits; None where no data was named.
+        runs: the runs by name.
+        models: models loaded on demand.
+        served: permanently loaded models, by the name of their run.
+        default: checkpoint for requests that name none.
+        examples: reads examples of a split; None without a data folder.
+        data: opens splits; None without a data folder.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class Studio:
         return self._examples is not None
 
     def model(self, name: Any, checkpoint: Any = None, only_text: bool = True) -> LoadedModel:
-        """Returns the model of a run, loaded where it is not in memory; None for its usual checkpoint.
+        """Returns the model of a run, loading it if needed; `checkpoint` None means the default one.
 
         Raises:
-            UserError: no such run or checkpoint, or a model that is not asked by text where `only_text`.
+            UserError: no such run or checkpoint, or with `only_text` a model whose inputs are not text.
         """
         if name is None and (names := self.runs.names()):
             name = names[0]
@@ -59,7 +59,8 @@ class Studio:
         if checkpoint is None:
             return self._models.get(run, self._default, only_text)
         store = CheckpointStore(run.checkpoints_folder)
-        known = [LATEST, BEST, *store.names(), *map(str, store.steps())]  # no path: requests read nothing else
+        # No paths, so that requests cannot read other files.
+        known = [LATEST, BEST, *store.names(), *map(str, store.steps())]
         if str(checkpoint) not in known:
             raise UserError(f"checkpoint {str(checkpoint)[:100]!r}: there is none; there are {', '.join(known)}")
         return self._models.get(run, str(checkpoint), only_text)
@@ -78,10 +79,10 @@ class Studio:
         }
 
     def examples(self, name: Any, split: Any, count: int) -> dict[str, Any]:
-        """Returns the first inputs and references of a split of the data that a run was trained from.
+        """Returns the first inputs and references of a split of the data that a run was trained on.
 
         Raises:
-            UserError: no data was named, or what is there is not the run's.
+            UserError: no data folder was given, or its data does not belong to the run.
         """
         if self._examples is None:
             raise UserError("no data was named; start t2t-insight with --data_dir, or give lines of your own")
@@ -89,10 +90,10 @@ class Studio:
         return {"sources": sources, "references": references, "total": total}
 
     def data(self, name: Any, problem: Any, split: Any) -> SplitData:
-        """Returns a split of the data that a run was trained from; an empty problem stands for the run's first.
+        """Returns a split of the data that a run was trained on; an empty problem means the run's first.
 
         Raises:
-            UserError: no data was named, or what is there is not the run's.
+            UserError: no data folder was given, or its data does not belong to the run.
         """
         run = self.runs.run(name)
         if self._data is None:

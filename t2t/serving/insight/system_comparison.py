@@ -1,6 +1,6 @@
-"""Two systems compared on the same lines: scores, which sentences gained and lost, and where.
+"""Compares two systems on the same lines: scores, sentences that improved or got worse, and kinds of differences.
 
-Rows of lengths and of frequencies follow compare-mt (Neubig et al. 2019, arXiv:1903.07926).
+The buckets by length and word frequency follow compare-mt (Neubig et al. 2019, arXiv:1903.07926).
 """
 
 from collections import Counter
@@ -15,26 +15,26 @@ from t2t.metrics.text import SACREBLEU_METRICS, bleu, sacrebleu_metric
 from t2t.serving.insight.word_changes import word_changes
 
 LENGTHS = (10, 20, 30, 40)
-"""Longest references of the rows of lengths, in words; the last row is of longer ones."""
+"""Upper bounds of the reference length buckets, in words; a last bucket has longer references."""
 FREQUENCIES = (1, 4)
-"""How often words of the rows of frequencies occur in all references; the last row is of more frequent ones."""
+"""Upper bounds of the word frequency buckets, counted over all references; a last bucket has more frequent words."""
 
 
 def compare_systems(
     references: Sequence[str], first: Sequence[str], second: Sequence[str], language: str = ""
 ) -> dict[str, Any]:
-    """Returns as JSON what tells the second system from the first, the baseline.
+    """Returns a comparison of the second system with the first, the baseline, as JSON.
 
     Args:
         references: one or more lines.
         first: outputs of the baseline, line by line.
         second: outputs of the other system.
-        language: of the lines, chooses BLEU's tokenizer.
+        language: language code of the lines, selects BLEU's tokenizer.
 
     Returns:
-        `scores` of both by BLEU and chrF with the p-value of paired bootstrap resampling; `sentences`, each with both
-        scores and words that differ; `lengths`, BLEU by the length of references; `frequencies`, the F1 of words by how
-        often they occur in the references.
+        `scores`, BLEU and chrF of both with the p-value of paired bootstrap resampling; `sentences`, each with both
+        scores and the differing words; `lengths`, BLEU by reference length; `frequencies`, F1 of words by their
+        frequency in the references.
 
     Raises:
         UserError: unequal numbers of lines.
@@ -86,7 +86,7 @@ def _place(number: int, bounds: Sequence[int]) -> int:
 
 
 def _by_length(references: Sequence[str], systems: Iterable[Sequence[str]], language: str) -> list[dict[str, Any]]:
-    """Returns the BLEU of each system on the references of some length, for every length that occurs."""
+    """Returns the BLEU of each system by reference length, for every bucket that occurs."""
     places = [_place(len(reference.split()), LENGTHS) for reference in references]
     systems, rows = list(systems), []
     for place in sorted(set(places)):
@@ -98,9 +98,9 @@ def _by_length(references: Sequence[str], systems: Iterable[Sequence[str]], lang
 
 
 def _by_frequency(references: Sequence[str], systems: Iterable[Sequence[str]]) -> list[dict[str, Any]]:
-    """Returns the F1 of words of each system, in percent, by how often a word occurs in all references.
+    """Returns the F1 of words of each system, in percent, by the frequency of a word in all references.
 
-    A word of an output counts as right as often as its reference has it. Words that no reference has are of no row.
+    A word of an output counts as correct at most as often as its reference has it. Words in no reference are ignored.
     """
     expected = Counter(word for reference in references for word in reference.split())
     systems = list(systems)

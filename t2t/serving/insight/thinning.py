@@ -1,4 +1,4 @@
-"""Curves of fewer points that look the same, and running means.
+"""Thinning of curves that keeps their look, and running means.
 
 Legend: P points of a curve, G groups of neighbouring points.
 """
@@ -7,23 +7,23 @@ import numpy as np
 
 
 def thin(values: np.ndarray, most: int) -> np.ndarray:
-    """Returns which points of a curve to draw: the first, the last, and of groups of neighbours the least and the most.
+    """Returns the points of a curve to draw: the first, the last, and the minimum and maximum of groups of neighbours.
 
-    A drawn curve then reaches as high and as low everywhere as all of it would, so that no spike is lost.
+    So the drawn curve keeps all spikes.
 
     Args:
         values: (P,) finite numbers.
-        most: points to draw, at least 4.
+        most: largest number of points to draw, at least 4.
 
     Returns:
-        Rising indices, at most `most`; all of them where there are no more.
+        Ascending indices, at most `most`; all indices if there are no more than that.
     """
     count = len(values)
     if count <= most:
         return np.arange(count)
     edges = np.linspace(1, count - 1, (most - 2) // 2 + 1).astype(np.int64)
     starts, sizes = edges[:-1], np.diff(edges)
-    # (G, widest): the members of each group; a shorter one repeats its last
+    # (G, widest): the indices of each group; a shorter group repeats its last one
     members = starts[:, None] + np.minimum(np.arange(sizes.max()), sizes[:, None] - 1)
     of_groups = values[members]
     groups = np.arange(len(starts))
@@ -32,9 +32,9 @@ def thin(values: np.ndarray, most: int) -> np.ndarray:
 
 
 def running_mean(values: np.ndarray, width: int) -> np.ndarray:
-    """Returns (P,) means of each point with its neighbours, `width` points in all; fewer at the ends.
+    """Returns the mean of each point with its neighbours, `width` points in total, (P,).
 
-    The window is centred, and narrows at the ends so that it stays so.
+    The window is centred; at the ends it narrows symmetrically.
     """
     if width <= 1 or len(values) < 3:
         return values

@@ -1,14 +1,14 @@
-"""Which words of a text are others than those of another text."""
+"""Word-level differences of two texts."""
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 Marked = list[tuple[str, bool]]
-"""Pieces of a text in order, joined by spaces, each with whether the other text lacks it there."""
+"""Segments of a text in order, to be joined by spaces, each with whether the other text lacks it there."""
 
 
 def word_changes(first: str, second: str) -> tuple[Marked, Marked]:
-    """Returns both texts with the words marked that the other one lacks; words are what white space separates."""
+    """Marks in both texts the words that the other one lacks; words are separated by white space."""
     words = first.split(), second.split()
     blocks = SequenceMatcher(None, *words, autojunk=False).get_matching_blocks()
     return (
@@ -18,7 +18,7 @@ def word_changes(first: str, second: str) -> tuple[Marked, Marked]:
 
 
 def _marked(words: Sequence[str], common: Sequence[tuple[int, int]]) -> Marked:
-    """Returns words in pieces: those within the ranges that are `common`, in order, and those between them."""
+    """Splits words into segments: the ranges in `common`, in order, unmarked, and the marked ranges between them."""
     pieces, done = [], 0
     for start, end in common:
         pieces += [(" ".join(words[done:start]), True), (" ".join(words[start:end]), False)]
@@ -27,7 +27,7 @@ def _marked(words: Sequence[str], common: Sequence[tuple[int, int]]) -> Marked:
 
 
 def merged_changes(old: str, new: str) -> list[tuple[str, str]]:
-    """Returns what became of a text, in order: pieces, joined by spaces, each with `same`, `removed` or `added`."""
+    """Returns the changes from `old` to `new`: segments in order, each with `same`, `removed` or `added`."""
     words = old.split(), new.split()
     pieces = []
     for _, start, end, new_start, new_end in SequenceMatcher(None, *words, autojunk=False).get_opcodes():
