@@ -194,10 +194,9 @@ class BatchHParams:
         minimum=1,
     )
     effective_batch_size: int = param(
-        0,
-        "Padded tokens per side per update, over all replicas, reached by gradient accumulation; 0 = one step.",
-        minimum=0,
-    )
+        0, "Padded tokens per side per update, over all replicas, reached by gradient accumulation; 0 = one step. Of "
+        "problem_batch_sizes, the largest is counted.", minimum=0,
+    )  # fmt: skip
     shuffle_window: int = param(
         16384, "Number of examples that are sorted by length together before they are split into batches.", minimum=1
     )
@@ -209,7 +208,7 @@ class BatchHParams:
         "linearly to max_length. 0 = none.", minimum=0,
     )  # fmt: skip
     curriculum_steps: int = param(
-        1000, "Updates over which the limit of curriculum_length rises to max_length.", minimum=1
+        1000, "Updates of a problem over which the limit of curriculum_length rises to max_length.", minimum=1
     )
     fixed_shapes: int = param(
         0, "Largest number of shapes (rows and both lengths) of training batches, for compilers that compile each "
