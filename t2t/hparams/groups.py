@@ -246,7 +246,7 @@ class MixtureHParams:
         "--shared_vocab_file.",
     )  # fmt: skip
     problem_batch_sizes: tuple[int, ...] = param(
-        (0,), "batch_size of each problem, in the order of --problems, or one number for all; 0 = batch_size.",
+        (0,), "Batch size of each problem, in the order of --problems, or one for all; 0 = batch_size.",
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ class XceptionHParams(HParams):
         "Tensor2Tensor.",
     )  # fmt: skip
     variant: str = param(
-        "tensor2tensor", "tensor2tensor: normalizes the sums of middle blocks, and has a ReLU before the second to "
+        "tensor2tensor", "Variant. tensor2tensor: normalizes sums of middle blocks, has a ReLU before the second to "
         "last convolution; paper: has neither.", choices=("tensor2tensor", "paper"),
     )  # fmt: skip
     dropout: float = training_fraction(0.2, "Dropout rate on the output of each middle block, a fraction.")
