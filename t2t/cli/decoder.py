@@ -50,8 +50,8 @@ Decodes with a trained run; --output_dir is all it needs. Without a mode it tran
     %s --output_dir=run --decode_from_file=- < a.en > a.de
     %s --output_dir=run --decode_from_file=a.en --decode_to_file=a.de --shard=3/100
     %s --output_dir=run --decode_split=test --data_dir=data  (prints the score)
-    %s --output_dir=run --problem=translate_ende_multi30k  (one of the run's several problems)
-    %s --output_dir=run --target_language=fr --decode_from_file=a.de  (selects the language tag)
+    %s --output_dir=run --problem=translate_ende_multi30k  (one of the run's problems)
+    %s --output_dir=run --target_language=fr --decode_from_file=a.de  (language tag)
     %s --output_dir=run1,run2,run3 --decode_from_file=a.en  (an ensemble)
     %s --output_dir=run --decode_from_file=a.en --output_format=pharaoh  (word alignments)
     %s --output_dir=run --score_file=pairs.tsv --decode_to_file=pairs.scores

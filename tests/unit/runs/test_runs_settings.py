@@ -65,7 +65,7 @@ def test_flags_have_the_defaults_of_the_fields():
 
 
 def test_the_size_of_a_vocabulary_is_bounded_from_python_too():
-    with pytest.raises(UserError, match=r"^problem option vocab_size=-4: it is at least 0; Pieces of the vocabulary"):
+    with pytest.raises(UserError, match=r"^problem option vocab_size=-4: it is at least 0; Number of pieces in"):
         get_problem("text2text_files", {"vocab_size": -4})
     values = trainer.build_flags()
     values(["t2t-trainer", "--vocab_size=7"])
