@@ -48,7 +48,7 @@ def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Returns `did you mean a, b or c?; `, with the space at its end, or "" if no known name is similar."""
+    """Returns "did you mean a, b or c?; " (with the trailing space), or "" if no known name is similar."""
     names = nearest(name, known)
     if not names:
         return ""

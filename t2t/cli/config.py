@@ -85,7 +85,7 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
         raise UserError(f"--config={path}: there is no such file; check the path")
     try:
         with os_errors_as_machine_errors(f"cannot read {path}"):
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")  # which Windows editors begin with a mark
         return text, tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # of TOML and of UTF-8
         raise UserError(f"{path}: it is no TOML: {one_line(error)}; write name = value, text in quotes") from error

@@ -87,6 +87,8 @@ def main(values: flags.FlagValues) -> int:
         return 0
     if not values.study:
         raise UserError("--study: not given; name the folder of the study, new or begun")
+    if (folder / "run.json").is_file():
+        raise UserError(f"--study={values.study}: it holds a training run, not a study; name another folder")
     with needs_extra("tune", "t2t-tune"):
         searching = import_quietly("t2t.tuning.searching")
     request = dataclasses.replace(request_of(values), train_steps=values.train_steps)

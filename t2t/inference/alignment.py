@@ -25,7 +25,7 @@ from t2t.layers.attention_record import recorded_attention
 from t2t.models.base import SequenceModel
 from t2t.models.ensemble import Ensemble
 from t2t.problems.base import Problem
-from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
+from t2t.specs.constants import EOS_ID, INPUTS, TARGETS, UNK_ID
 from t2t.specs.features import FeatureKind
 
 LINEAR_UP_TO = 64
@@ -49,7 +49,8 @@ class WordAligner:
         self._problem = problem
         self._heads = []
         for member in self._models:
-            layers = _source_attention(member, [[EOS_ID]], [[EOS_ID]])
+            sample = [[UNK_ID, EOS_ID]]  # two positions: Keras warns of a softmax over one
+            layers = _source_attention(member, sample, sample)
             if not layers:
                 raise UserError(
                     f"alignments: no layer of model {member.registered_name()} attends to its inputs; choose a run of "

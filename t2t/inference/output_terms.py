@@ -59,6 +59,8 @@ def read_terms(value: Any, what: str) -> OutputTerms | None:
         is_list = isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts)
         if not is_list or not all(text.strip() for text in texts):
             raise UserError(f"{what}: {name} {texts!r:.60}: a list of texts is wanted, none of them empty")
+        if name == "choices" and not texts:
+            raise UserError(f"{what}: choices []: there is nothing to choose from; give one text or more")
         found[name] = tuple(texts)
     terms = OutputTerms(**found, regex=regex)
     for name, is_given in (("choices", terms.choices), ("regex", terms.regex)):

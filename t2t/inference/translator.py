@@ -58,7 +58,8 @@ class Translator(PairScorer):
     ) -> list[list[Hypothesis]]:
         """Returns the `n_best` best outputs of each text, best first, in the order of the texts.
 
-        A model without inputs (a language model) continues each text. A text has fewer than `n_best` outputs where
+        Blank texts are translated, too, where `t2t-decoder` and services write an empty output. A model without inputs
+        (a language model) continues each text. A text has fewer than `n_best` outputs where
         there are no more; samples come in the order drawn.
 
         Args:

@@ -163,7 +163,8 @@ def open_data(
     if not folder.is_dir():
         raise UserError(
             f"no data of {problem.stored.name} in {request.data_folder}; make it with "
-            f"t2t-datagen --problem={problem.stored.name} --data_dir={request.data_folder}, or pass --generate_data"
+            f"t2t-datagen --problem={problem.stored.name} --data_dir={request.data_folder}, or pass --generate_data to "
+            f"t2t-trainer"
         )
     manifest = read_manifest(folder)
     fingerprints = _fingerprints(manifest, problem.options.file_names())

@@ -3,16 +3,23 @@
 import contextlib
 import glob
 import importlib
+import importlib.util
+import json
 import os
 import re
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import BinaryIO
 
+from t2t.errors import UserError
 from t2t.registry.plugins import Plugin, load_plugins
+
+BACKENDS = ("tensorflow", "jax")
+"""Backends of Keras that models run on, by the names of their packages."""
 
 _STARTING = re.compile(r"[IWE]\d{4} |WARNING: All log messages before absl|To enable the following instructions|\s*$")
 """Lines that TensorFlow prints before its log level can be set."""
@@ -22,11 +29,31 @@ _REDIRECTING = threading.RLock()
 
 
 def import_quietly(module: str) -> ModuleType:
-    """Imports a module that imports TensorFlow; see `quietly`."""
+    """Imports a module that imports Keras with its backend; see `quietly`.
+
+    Raises:
+        UserError: see `check_keras_backend`.
+    """
     if module in sys.modules:
         return sys.modules[module]
+    check_keras_backend()
     with quietly():
         return importlib.import_module(module)
+
+
+def check_keras_backend() -> None:
+    """Raises UserError if Keras is set to a backend that models do not run on, or that is not installed."""
+    if "keras" in sys.modules:
+        return
+    name, where = os.environ.get("KERAS_BACKEND"), "KERAS_BACKEND"
+    if not name:
+        path = Path(os.environ.get("KERAS_HOME") or "~/.keras").expanduser() / "keras.json"
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            name, where = json.loads(path.read_text(encoding="utf-8")).get("backend"), f"backend in {path}"
+    if name and name not in BACKENDS:
+        raise UserError(f"{where}: {name}: models run on {' or '.join(BACKENDS)}; set KERAS_BACKEND to one of them")
+    if name == "jax" and importlib.util.find_spec("jax") is None:
+        raise UserError(f"{where}: jax is not installed; pip install 't2t-keras[jax]', or set KERAS_BACKEND=tensorflow")
 
 
 def load_plugins_quietly(usr_dir: str | None) -> list[Plugin]:

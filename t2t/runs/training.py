@@ -18,6 +18,7 @@ from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.data.prefetch import Prefetch
 from t2t.data.worker_batches import WorkerBatches
+from t2t.errors import memory_errors_as_machine_errors
 from t2t.inference.parallel import Sharing
 from t2t.layers.adapters import Adapters
 from t2t.runs.best_average import average_best
@@ -74,7 +75,7 @@ class TrainingRun:
         )
         self.resolved = resolved = dataclasses.replace(resolved, hparams=hparams)
         keras.utils.set_random_seed(settings.seed)
-        with self.devices.scope():
+        with memory_errors_as_machine_errors("the model", "make it smaller"), self.devices.scope():
             policy = engine.apply_precision(hparams.precision)
             self.model = resolved.model_class(hparams, spec_of(data), dtype=policy)
             freeze_weights(self.model, hparams.frozen_weights)

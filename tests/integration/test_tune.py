@@ -208,6 +208,14 @@ def test_a_mistake_is_one_line_before_anything_trains(fake, flags, said, tmp_pat
     assert not list(tmp_path.glob("study/trial_*"))
 
 
+def test_a_training_run_is_no_study(fake, tmp_path, capsys):
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study/run.json").write_text("{}")
+    assert fake(tmp_path / "study") == 2
+    assert "it holds a training run, not a study; name another folder" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "study").iterdir()] == ["run.json"]
+
+
 def test_without_optuna_a_line_says_what_to_install(given, tmp_path):
     code = "import sys; sys.modules['optuna'] = None; from t2t.cli.tune import main; sys.exit(main(sys.argv))"
     command = [sys.executable, "-c", code, f"--study={tmp_path / 'study'}", *given, "--hparams_range=rates_range"]

@@ -97,6 +97,14 @@ def test_a_mistake_in_a_file_is_one_line_with_its_place(text, said, tmp_path):
     assert "\n" not in str(error.value)
 
 
+def test_files_of_windows_editors_are_read(tmp_path):
+    """They begin with a byte order mark, and lines end with a carriage return."""
+    path = tmp_path / "run.toml"
+    path.write_bytes(b"\xef\xbb\xbftrain_steps = 3\r\n[hparams]\r\nbatch_size = 7\r\n")
+    values = parsed(trainer, f"--config={path}")
+    assert (values.train_steps, values.hparams) == (3, ["batch_size=7"])
+
+
 def test_files_that_cannot_be_read_are_one_line(tmp_path):
     with pytest.raises(UserError, match=r"^--config=none.toml: there is no such file"):
         parsed(trainer, "--config=none.toml")

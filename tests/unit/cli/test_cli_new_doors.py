@@ -203,6 +203,8 @@ def test_a_server_that_is_not_there_and_no_server(capsys):
         port = server.server_address[1]
     assert run(query_server, f"--server=127.0.0.1:{port}", "--inputs_once=x") == 1
     assert f"no answer from http://127.0.0.1:{port}: " in error_of(capsys)
+    assert run(query_server, "--server=127.0.0.1:abc", "--inputs_once=x") == 2
+    assert "--server=127.0.0.1:abc: nonnumeric port: 'abc'; give host:port" in error_of(capsys)
     assert run(query_server) == 2
     assert "--server: not given; name host:port of a running t2t-server" in error_of(capsys)
     assert run(query_server, "--server=ftp://a") == 2

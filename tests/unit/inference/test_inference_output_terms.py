@@ -95,6 +95,7 @@ def test_while_an_output_is_written_it_keeps_to_its_terms(translator):
         ({"avoid": "x"}, r"here: avoid 'x': a list of texts is wanted, none of them empty"),
         ({"avoid": ["x", " "]}, r"here: avoid \['x', ' '\]: a list of texts is wanted, none of them empty"),
         ({"regex": 3}, "here: regex 3: a text is wanted"),
+        ({"choices": []}, r"here: choices \[\]: there is nothing to choose from; give one text or more"),
         ({"regex": "x", "avoid": ["y"]}, "here: regex leaves no room for other constraints; give regex alone"),
         ({"choices": ["x"], "avoid": ["y"]}, r"here: choices leaves no room for other constraints; give choices alone"),
     ],
@@ -105,7 +106,7 @@ def test_terms_that_make_no_sense_are_refused(value, message):
 
 
 def test_terms_as_they_are_read():
-    assert read_terms({"avoid": ["a"], "choices": []}, "here") == OutputTerms(avoid=("a",))
+    assert read_terms({"avoid": ["a"], "constraints": []}, "here") == OutputTerms(avoid=("a",))
     assert terms_of_line(' {"constraints": ["a b"]}\n', "here") == OutputTerms(constraints=("a b",))
     assert terms_of_line(" \n", "here") is terms_of_line("{}", "here") is None
     with pytest.raises(

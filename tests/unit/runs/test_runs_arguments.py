@@ -113,7 +113,7 @@ def test_hparams_may_be_a_dict():
         ("--problems=a-b: twice", "problem=a-b: twice"),
         ("put files into --tmp_dir/images; name --train_source=FILE", "put files into tmp_dir/images; name "
          "train_source=FILE"),
-        ("make it with t2t-datagen --problem=a --data_dir=d, or pass --generate_data", "make it with "
+        ("make it with t2t-datagen --problem=a --data_dir=d, or pass --generate_data to t2t-trainer", "make it with "
          "t2t.generate_data(problem='a', data_dir='d')"),
         ("no run in r; train one with t2t-trainer --output_dir=r", "no run in r; train one with "
          "t2t.train(output_dir='r')"),

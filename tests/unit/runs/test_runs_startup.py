@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from t2t.errors import UserError
 from t2t.runs import startup
 from tests.readme import ROOT
 
@@ -77,3 +78,36 @@ def test_python_functions_start_tensorflow_without_a_line():
     )
     assert done.stderr == ""
     assert done.stdout == "no run in nowhere; train one with t2t.train(output_dir='nowhere')\n1\n"
+
+
+@pytest.mark.parametrize(
+    ("variables", "content", "message"),
+    [
+        (
+            {"KERAS_BACKEND": "abacus"},
+            "",
+            "KERAS_BACKEND: abacus: models run on tensorflow or jax; set KERAS_BACKEND to",
+        ),
+        ({"KERAS_BACKEND": "jax"}, "", r"KERAS_BACKEND: jax is not installed; pip install 't2t-keras\[jax\]', or set"),
+        ({}, '{"backend": "torch"}', "backend in .*keras.json: torch: models run on tensorflow or jax; set KERAS_"),
+    ],
+)
+def test_a_backend_of_keras_that_cannot_be_is_one_line(variables, content, message, tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "keras")
+    monkeypatch.delenv("KERAS_BACKEND", raising=False)
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    monkeypatch.setattr(startup.importlib.util, "find_spec", lambda name: None)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "keras.json").write_text(content)
+    with pytest.raises(UserError, match=message):
+        startup.import_quietly("a_module_that_is_not_loaded")
+
+
+@pytest.mark.parametrize("content", ['{"backend": "tensorflow"}', "", "[]"])
+def test_any_other_setting_of_keras_is_its_own_business(content, tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "keras")
+    monkeypatch.delenv("KERAS_BACKEND", raising=False)
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    (tmp_path / "keras.json").write_text(content)
+    startup.check_keras_backend()
