@@ -3,15 +3,21 @@
 Each process is a worker with all its GPUs; only worker 0, the chief, reads and writes the run.
 """
 
+import contextlib
 import dataclasses
 import json
+import logging
 import os
 import re
+import signal
 import subprocess
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from t2t.errors import UserError
+from t2t.errors import UserError, first_few
+
+log = logging.getLogger("t2t")
 
 SLURM = "slurm"
 """Value of --worker_hosts that takes the workers from the environment of srun."""
@@ -41,6 +47,27 @@ class Cluster:
 
 ALONE = Cluster(("localhost",), 0)
 """One process that trains by itself."""
+
+
+@contextlib.contextmanager
+def joining(cluster: Cluster) -> Iterator[None]:
+    """Context in which TensorFlow or JAX waits until all workers have started; logs which others those are.
+
+    They wait in C++, where no Python handler runs, so signals have their default effect: they end the process at once.
+    """
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+        before = {number: handler for number, handler in handlers.items() if callable(handler)}
+    try:
+        for number in before:
+            signal.signal(number, signal.SIG_DFL)
+        others = [cluster.describe(index) for index in range(len(cluster.addresses)) if index != cluster.index]
+        log.info("%s waits for %s", cluster.describe(cluster.index), first_few(others, ", "))
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def find_cluster(worker_hosts: str, worker_index: int) -> Cluster:

@@ -129,6 +129,20 @@ def test_two_workers_are_one_process_of_two_replicas(flags, tmp_path, monkeypatc
     assert "update" not in of_worker, "the chief alone reports"
 
 
+def test_a_worker_whose_others_are_missing_names_them_and_can_be_stopped(flags, tmp_path):
+    hosts = free_addresses(2)
+    command = [*TRAINER, *flags, f"--output_dir={tmp_path / 'run'}", f"--worker_hosts={','.join(hosts)}"]
+    with subprocess.Popen([*command, "--worker_index=0"], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            said = next(line for line in process.stderr if "waits for" in line)
+            assert said.rstrip().endswith(f"worker 0 ({hosts[0]}) waits for worker 1 ({hosts[1]})")
+            process.terminate()
+            assert process.wait(timeout=LIMIT_S) == -signal.SIGTERM
+        finally:
+            process.kill()
+    assert not (tmp_path / "run/run.json").exists()
+
+
 def test_workers_evaluate_together_what_one_process_evaluates(flags, tmp_path):
     """Each worker decodes and scores a part of the dev split in small batches; the chief logs the joint figures."""
     own = [flag for flag in flags if not flag.startswith(("--local_eval", "--schedule"))]

@@ -18,7 +18,7 @@ from jax.experimental.multihost_utils import broadcast_one_to_all
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from t2t.errors import MachineError, UserError, one_line
-from t2t.training.cluster import Cluster
+from t2t.training.cluster import Cluster, joining
 from t2t.training.step import UpdateStep
 from t2t.training.workers import Workers
 
@@ -44,10 +44,11 @@ def connect(cluster: Cluster) -> None:
     if jax.distributed.is_initialized():
         return
     try:
-        jax.distributed.initialize(
-            cluster.addresses[0], len(cluster.addresses), cluster.index,
-            initialization_timeout=_WAIT_S, shutdown_timeout_seconds=_LAST_S,
-        )  # fmt: skip
+        with joining(cluster):
+            jax.distributed.initialize(
+                cluster.addresses[0], len(cluster.addresses), cluster.index,
+                initialization_timeout=_WAIT_S, shutdown_timeout_seconds=_LAST_S,
+            )  # fmt: skip
     except jax.errors.JaxRuntimeError as error:
         raise MachineError(
             f"{cluster.describe(cluster.index)} cannot join the others ({one_line(str(error)):.200}); see that no "

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from t2t.errors import UserError
-from t2t.training.cluster import ALONE, Cluster
+from t2t.training.cluster import ALONE, Cluster, joining
 from t2t.training.engine import Devices
 
 
@@ -76,15 +76,15 @@ def _across_workers(worker_gpu: int, worker_cpu: int, cluster: Cluster) -> tf.di
         raise UserError(f"--worker_gpu={worker_gpu}: {cluster.describe(cluster.index)} has {len(gpus)} GPUs")
     try:
         tf.config.set_visible_devices(gpus[: worker_gpu or len(gpus)], "GPU")
-        return tf.distribute.MultiWorkerMirroredStrategy(
-            tf.distribute.cluster_resolver.SimpleClusterResolver(
-                tf.train.ClusterSpec({"worker": list(cluster.addresses)}),
-                task_type="worker",
-                task_id=cluster.index,
-                rpc_layer="grpc",
-                num_accelerators={"GPU": worker_gpu or len(gpus)},
-            )
+        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+            tf.train.ClusterSpec({"worker": list(cluster.addresses)}),
+            task_type="worker",
+            task_id=cluster.index,
+            rpc_layer="grpc",
+            num_accelerators={"GPU": worker_gpu or len(gpus)},
         )
+        with joining(cluster):
+            return tf.distribute.MultiWorkerMirroredStrategy(resolver)
     except RuntimeError as error:
         raise UserError(f"--worker_hosts: TensorFlow has started; train in a process of its own ({error})") from error
 
