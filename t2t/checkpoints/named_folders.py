@@ -22,7 +22,7 @@ class NamedFolders:
 
     Args:
         root: their parent folder, which may mirror an object store.
-        is_name: returns whether a name is one of theirs.
+        is_name: returns whether a folder's name is of this kind.
         marker: file in each of them, written last: in a store, a folder exists once it has its marker.
     """
 

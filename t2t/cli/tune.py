@@ -6,6 +6,7 @@ from typing import Any
 
 from absl import flags
 
+from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import command, command_flags, define_alias
 from t2t.cli.config import fill_from_file, format_config, given_flags
 from t2t.cli.field_flag import define_field_flag
@@ -87,7 +88,7 @@ def main(values: flags.FlagValues) -> int:
         return 0
     if not values.study:
         raise UserError("--study: not given; name the folder of the study, new or begun")
-    if (folder / "run.json").is_file():
+    if RunDir.exists(folder):
         raise UserError(f"--study={values.study}: it holds a training run, not a study; name another folder")
     with needs_extra("tune", "t2t-tune"):
         searching = import_quietly("t2t.tuning.searching")

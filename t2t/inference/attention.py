@@ -41,8 +41,8 @@ class AttentionMap:
     layers: tuple[str, ...]
     """L paths of the layers, the lowest first."""
     weights: np.ndarray
-    """(L, H, Q, K) float32; the weights of a query sum to 1 over the keys. H is that of the layer with the most heads;
-    layers with fewer are filled up with the mean of theirs."""
+    """(L, H, Q, K) float32; the weights of a query sum to 1 over the keys. H is the largest number of heads of a
+    layer; in layers with fewer, the missing heads hold the mean of the others."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -67,8 +67,7 @@ def _loss_and_gradients(hidden_ND, kernel_VD, targets_N, weights_N1, e: float):
     is learnt: as a difference of two products rounded to 16 bits it would be lost, so it is computed in float32.
     """
     dtype, vocab_size = hidden_ND.dtype, kernel_VD.shape[0]
-    blocks = _over_blocks(hidden_ND, ops.cast(kernel_VD, dtype), targets_N, weights_N1, e)
-    loss, missing_N1, soft_ND, soft_VD = blocks
+    loss, missing_N1, soft_ND, soft_VD = _over_blocks(hidden_ND, ops.cast(kernel_VD, dtype), targets_N, weights_N1, e)
 
     weighted_ND = ops.cast(hidden_ND, "float32") * weights_N1
     sum_D, mean_D = ops.sum(weighted_ND, axis=0), ops.mean(kernel_VD, axis=0)

@@ -11,6 +11,7 @@ from t2t.data.columns import batch_dtype, item_shape, length_unit
 from t2t.data.data_folder import data_folder
 from t2t.data.lengths import BLOCK, lengths_of_all
 from t2t.data.reader import checked_columns, sequences_of
+from t2t.errors import memory_errors_as_machine_errors
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names
 from t2t.layers.adapters import Adapters
@@ -188,7 +189,8 @@ def dry_run_lines(request: Request, settings: Settings) -> list[str]:
     """
     resolved = resolve(request)
     if missing := find_missing_data(resolved.request):
-        return _nominal_lines(resolved, settings, missing)
+        with memory_errors_as_machine_errors("the model", "make it smaller"):
+            return _nominal_lines(resolved, settings, missing)
     run = TrainingRun.from_request(request, settings)
     lines = [*describe(run), f"memory: {memory(run)}", f"training: about {cost(run)}"]
     if (count := len(settings.cluster.addresses)) > 1:

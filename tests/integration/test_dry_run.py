@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from t2t.cli import trainer
 
 
@@ -19,6 +21,20 @@ def test_what_a_run_would_be_is_printed_and_nothing_made(tiny_run, tmp_path, cap
     cost = re.search(said_of_cost, said, re.M)
     assert abs(float(cost[1]) / float(cost[2]) / 200 - 1) < 0.05
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("has_data", [True, False])
+def test_a_model_that_does_not_fit_into_memory_is_one_line(tiny_run, has_data, tmp_path, capsys, monkeypatch):
+    def fail(hparams):
+        raise MemoryError
+
+    monkeypatch.setattr("t2t.runs.training.build_optimizer", fail)
+    monkeypatch.setattr("t2t.runs.describing.build_optimizer", fail)
+    named = ["--problem=wmt_ende_tokens_8k", "--model=transformer", "--hparams_set=transformer_tiny"]
+    flags = tiny_run.train_flags if has_data else [*named, f"--data_dir={tmp_path}/data"]
+    assert trainer.main(["t2t-trainer", *flags, f"--output_dir={tmp_path}/run", "--dry_run"]) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == "t2t-trainer: error: the model does not fit into the device's memory; make it smaller"
 
 
 def test_what_is_not_counted_is_said(tiny_run, tmp_path, capsys):
