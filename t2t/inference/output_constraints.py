@@ -58,9 +58,9 @@ def constraints_of(
         needed = constraint.shortest(prefix)
         if needed is None or needed > longest:
             begun = f" that begins with the {len(prefix)} ids that are given" if prefix else ""
+            of_which = f"input {number} of {len(fitted)}: " if len(fitted) > 1 else ""
             raise UserError(
-                f"input {number} of {len(fitted)}: no output{begun} keeps to its constraints within {longest} ids; "
-                f"give other ones"
+                f"{of_which}no output{begun} keeps to its constraints within {longest} ids; give other ones"
             )
     return fitted
 

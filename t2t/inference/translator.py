@@ -16,7 +16,7 @@ from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.output_constraints import constraints_of
 from t2t.inference.output_terms import OutputTerms, read_all_terms
 from t2t.inference.pair_scorer import PairScorer
-from t2t.inference.prefixes import check_prefixes, check_takes_prefixes
+from t2t.inference.prefixes import check_prefix, check_prefixes, check_takes_prefixes
 from t2t.inference.rows import NOT_FINITE, Row, check_lengths
 from t2t.inference.texts import as_texts, check_rows
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
@@ -134,10 +134,15 @@ class Translator(PairScorer):
                 on_done(len(numbers))
         return results
 
-    def check_terms(self, terms: OutputTerms, n_best: int = 1, **changes) -> None:
-        """Raises UserError if no output can satisfy these terms; see `translate`."""
+    def check_terms(self, terms: OutputTerms | None, n_best: int = 1, *, prefix: Sequence[int] = (), **changes) -> None:
+        """Raises UserError if no output can begin with the ids of a prefix and satisfy these terms; see `translate`."""
         settings, hparams = self.settings(n_best, **changes)
-        constraints_of(self.problem, self.facts, settings, hparams, [], terms=[terms])
+        prefixes = None
+        if prefix:
+            check_prefix(self.facts, hparams, prefix)
+            prefixes = self.forced([prefix], 1)
+        if terms is not None:
+            constraints_of(self.problem, self.facts, settings, hparams, [], prefixes=prefixes, terms=[terms])
 
     def _with_token_scores(
         self, rows: Sequence[Row], outputs: Sequence[Sequence[Hypothesis]], hparams: DecodeHParams

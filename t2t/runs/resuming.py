@@ -6,6 +6,7 @@ from pathlib import Path
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
+from t2t.files.paths import to_record
 from t2t.hparams.override import assigned_names, merge_overrides
 from t2t.runs.decisions import with_recorded_decisions
 from t2t.runs.names import Request, build_hparams
@@ -25,6 +26,9 @@ def fill_from_run(request: Request, reads_data: bool = True) -> Request:
 
     A set from the run comes with its overrides and `train_steps`, a problem with its options; those of the request
     take precedence. `data_dir` is filled in only if data is just read: a run directory never decides what is written.
+
+    Raises:
+        UserError: data would be generated in the default folder while the run reads it from another.
     """
     if not request.output_dir or not RunDir.exists(request.output_folder):
         return request
@@ -36,8 +40,14 @@ def fill_from_run(request: Request, reads_data: bool = True) -> Request:
         changes["overrides"] = merge_overrides(record.overrides, request.overrides)
         if request.train_steps is None and "train_steps" not in assigned_names(request.overrides):
             changes["train_steps"] = record.hparams["train"]["train_steps"]
-    if reads_data and not request.data_dir and record.data_dir:
-        changes |= {"data_dir": record.data_dir, "is_data_of_run": True}
+    if not request.data_dir and record.data_dir:
+        if reads_data:
+            changes |= {"data_dir": record.data_dir, "is_data_of_run": True}
+        elif record.data_dir != to_record(request.data_folder):
+            raise UserError(
+                f"--generate_data: the run in {request.output_folder} reads its data from {record.data_dir}; name "
+                f"the folder to generate into with --data_dir, or leave out --generate_data to resume the run"
+            )
     if "problem" in changes:
         changes["problem_options"] = {**record.problem_options, **request.problem_options}
     return dataclasses.replace(request, **changes)

@@ -44,8 +44,10 @@ def test_data_that_has_moved_is_asked_for_and_its_new_place_remembered(run, tiny
 def test_data_is_generated_where_flags_say_and_not_the_record(run, tmp_path, capsys):
     with edited(run / "run.json") as record:
         record["data_dir"] = str(tmp_path / "of a stranger")
-    assert go_on(run, "--generate_data", "--dry_run") == 0
-    assert f"no data at {tmp_path / 'home/t2t_data/text2text_files'}\n" in capsys.readouterr().err
+    assert go_on(run, "--generate_data", "--dry_run") == 2
+    assert f"reads its data from {tmp_path / 'of a stranger'}; name the folder to gene" in capsys.readouterr().err
+    assert go_on(run, "--generate_data", "--dry_run", f"--data_dir={tmp_path / 'mine'}") == 0
+    assert f"no data at {tmp_path / 'mine/text2text_files'}\n" in capsys.readouterr().err
 
 
 def test_decoding_does_not_look_there(run, tmp_path, capsys):

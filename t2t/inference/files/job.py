@@ -5,6 +5,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.formats import FILES, PHARAOH, TEXT
 from t2t.inference.files.output_files import job_renderer
@@ -55,8 +56,19 @@ class _Sides(NamedTuple):
         """Returns the constraints on `count` outputs after the first `start`; None without a file of constraints."""
         if self.constraints is None:
             return None
-        lines = enumerate(self.constraints.of_lines(start, count), start=start + 1)
-        return [terms_of_line(line, f"{self.constraints.name}, line {number:,}") for number, line in lines]
+        lines = enumerate(self.constraints.of_lines(start, count), start=start)
+        return [terms_of_line(line, self.constraints.name_of(number)) for number, line in lines]
+
+    def check(self, translator: Translator, job: Job) -> None:
+        """Raises UserError for the first line that the job reads and cannot satisfy; it names the line."""
+        given = [side for side in self if side is not None]
+        for number in given[0].lines if given else ():
+            prefixes = translator.encode_prefixes(self.prefixes.of_lines(number, 1)) if self.prefixes else [[]]
+            terms = self.terms(number, 1) or [None]
+            try:
+                translator.check_terms(terms[0], job.n_best, prefix=prefixes[0], **job.changes)
+            except UserError as error:
+                raise UserError(f"{', '.join(side.name_of(number) for side in given)}: {error}") from None
 
 
 def decode_file(translator: Translator, job: Job) -> Report:
@@ -78,6 +90,7 @@ def decode_file(translator: Translator, job: Job) -> Report:
     if job.constraints:
         constraints = side_lines("constraints_file", "constraints", job.constraints, job)
     sides = _Sides(prefixes, constraints)
+    sides.check(translator, job)
     answer = functools.partial(_answer, translator, job, sides)
     made_by = functools.partial(_identity, translator, job, sides)
     return answer_lines(job, answer, made_by, Report())

@@ -7,6 +7,7 @@ import pytest
 
 from t2t.errors import ArgumentError, UserError
 from t2t.inference.files.job import Job, decode_file
+from t2t.inference.files.shards import Shard
 from t2t.inference.output_constraints import constraints_of
 from t2t.inference.output_terms import OutputTerms, constraints_of_terms, read_all_terms, read_terms, terms_of_line
 from t2t.inference.partial_outputs import partial_outputs
@@ -75,7 +76,7 @@ def test_a_prefix_counts_towards_what_is_held(translator):
     for (one,), prefix, asked in zip(found, prefixes, terms, strict=True):
         assert one.text.startswith(prefix)
         assert keeps_to(one.text, asked)
-    with pytest.raises(UserError, match=r"input 1 of 1: no output that begins with the 1 ids that are given keeps to"):
+    with pytest.raises(UserError, match=r"^no output that begins with the 1 ids that are given keeps to"):
         translator.translate(["a"], prefixes=["b"], constraints=[{"avoid": ["b"]}])
 
 
@@ -132,7 +133,7 @@ def test_terms_that_no_output_keeps_to_are_refused(translator):
         ),
         (
             {"constraints": [" ".join("abcdefgh" * 200)]},
-            r"input 1 of 1: no output keeps to its constraints within 1024",
+            r"^no output keeps to its constraints within 1024",
         ),
     ):
         with pytest.raises(UserError, match=message):
@@ -166,14 +167,35 @@ def test_a_file_of_terms(translator, tmp_path):
     decode_file(translator, job)
     expected = translator.translate(TEXTS[:4], constraints=TERMS[:4])
     assert (tmp_path / "out").read_text().split("\n") == [*(best.text for (best,) in expected), "", ""]
-    (tmp_path / "terms").write_text("\n" * 3 + '{"avoid": 3}\n\n')
-    with pytest.raises(UserError, match=r"--constraints_file=.*terms, line 4: avoid 3: a list of texts is wanted"):
-        decode_file(translator, job)
     (tmp_path / "terms").write_text("\n")
     with pytest.raises(
         UserError, match=r"--constraints_file=.*: it has 1 lines and .*in has 5; line n belongs to line n"
     ):
         decode_file(translator, job)
+
+
+@pytest.mark.parametrize(
+    ("side", "line", "message"),
+    [
+        ("constraints", b'{"avoid": 3}', "--constraints_file=.*side, line 4: avoid 3: a list of texts is wanted"),
+        ("constraints", b'{"regex": "("}', "--constraints_file=.*side, line 4: regular expression '[(]', after 1 char"),
+        ("constraints", b'{"avoid": ["z"]}', "--constraints_file=.*side, line 4: constraint 'z': the vocabulary"),
+        ("constraints", b'{"avoid": ["\xe4"]}', "--constraints_file=.*side, line 4: it contains bytes that are no"),
+        ("prefixes", b"a \xe4", "--target_prefix_file=.*side, line 4: it contains bytes that are no UTF-8; correct"),
+        ("prefixes", b"a " * 2000, "--target_prefix_file=.*side, line 4: a beginning with 2000 ids: an output may"),
+    ],
+)
+def test_a_wrong_line_of_a_side_file_is_found_before_anything_is_decoded(translator, tmp_path, side, line, message):
+    (tmp_path / "in").write_text("a\n" * 5)
+    (tmp_path / "side").write_bytes(b"\n" * 3 + line + b"\n\n")
+    names = {"source": str(tmp_path / "in"), "target": str(tmp_path / "out"), side: str(tmp_path / "side")}
+    with pytest.raises(UserError, match=message):
+        decode_file(translator, Job(**names, window=1))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "side"]
+    wrong = Shard(1, 2), Shard(0, 2)  # lines 3 to 5, and lines 1 and 2
+    with pytest.raises(UserError, match=message):
+        decode_file(translator, Job(**names, window=1, shard=wrong[0]))
+    assert decode_file(translator, Job(**names, window=1, shard=wrong[1])).done == 2
 
 
 def test_large_tables_are_refused_and_small_ones_shared(translator, monkeypatch):

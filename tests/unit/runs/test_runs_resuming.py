@@ -5,6 +5,7 @@ import pytest
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
+from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.runs.names import Request, resolve
 from t2t.runs.resuming import fill_from_run, recorded_seed
@@ -51,8 +52,10 @@ def test_data_lies_where_it_was_unless_it_is_named_or_made(folder):
     assert (str(request.data_folder), request.is_data_of_run) == ("/data/of/the/run", True)
     named = fill_from_run(Request(problem="", output_dir=folder, data_dir="/other"))
     assert (str(named.data_folder), named.is_data_of_run) == ("/other", False)
-    made = fill_from_run(Request(problem="", output_dir=folder), reads_data=False)
-    assert (made.data_dir, made.is_data_of_run) == ("", False)
+    made = fill_from_run(Request(problem="", output_dir=folder, data_dir="/other"), reads_data=False)
+    assert (made.data_dir, made.is_data_of_run) == ("/other", False)
+    with pytest.raises(UserError, match=r"--generate_data: the run in .*run reads its data from /data/of/the/run"):
+        fill_from_run(Request(problem="", output_dir=folder), reads_data=False)
 
 
 def test_a_set_that_is_named_brings_no_old_overrides(folder):
