@@ -162,7 +162,7 @@ def parse(
 
 
 def _check_values(values: flags.FlagValues) -> None:
-    """Raises UserError for values that absl accepts: nan and inf, huge integers, unknown home folders, invalid UTF-8."""
+    """Raises UserError for values that absl accepts: nan and inf, huge integers, unknown homes, invalid UTF-8."""
     for name in values:
         value = values[name].value
         if isinstance(value, float) and not math.isfinite(value):
