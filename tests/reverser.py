@@ -30,6 +30,9 @@ class Reverser:
     hparams, is_blank, problem = DecodeHParams(), Translator.is_blank, None
     encode_targets = encode_prefixes = encode
 
+    def check_terms(self, terms, n_best=1, *, prefix=(), **changes):
+        """Any output is possible."""
+
     def score_ids(self, sources, targets, *, on_done=None):
         """Returns scores that reveal the pair: -(1000 * source length + target length)."""
         texts = ["".join(map(chr, ids)) for ids in targets]
@@ -40,7 +43,7 @@ class Reverser:
             on_done(len(texts))
         return [0.0 - (1000.0 * len(source) + len(target)) for source, target in zip(sources, targets, strict=True)]
 
-    def translate_ids(self, sentences, n_best=1, *, places=None, prefixes=None, on_done=None, **changes):
+    def translate_ids(self, sentences, n_best=1, *, seeds=None, prefixes=None, on_done=None, **changes):
         texts = ["".join(map(chr, ids)) for ids in sentences]
         if self.breaks and any(self.breaks in text for text in texts):
             raise ConnectionError("the power is gone")
@@ -48,8 +51,8 @@ class Reverser:
         on_done(len(texts))
         return [
             [
-                Hypothesis(f"{text[::-1]}@{place}" + "!" * rank, (1,) * (len(text) + 1), -1.0 - rank, -2.0 - rank)
+                Hypothesis(f"{text[::-1]}@{seed}" + "!" * rank, (1,) * (len(text) + 1), -1.0 - rank, -2.0 - rank)
                 for rank in range(n_best)
             ]
-            for text, place in zip(texts, places, strict=True)
+            for text, seed in zip(texts, seeds, strict=True)
         ]

@@ -240,7 +240,7 @@ def decode_interactively(translator, output_options: OutputOptions = AS_USUAL) -
             found = [import_quietly("t2t.inference.files.job").blank_output(hparams)]
         else:
             ids, n_best, seed = translator.encode([text]), output_options.n_best, output_options.seed
-            (found,) = translator.translate_ids(ids, n_best, places=[number], sources=[text], seed=seed)
+            (found,) = translator.translate_ids(ids, n_best, seeds=[number], sources=[text], seed=seed)
         _print(_render_interactive(number + 1, found, output_options, on_terminal))
 
 

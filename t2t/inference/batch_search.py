@@ -58,7 +58,7 @@ class BatchSearch(ABC):
     def search(
         self,
         batches: Sequence[Batched],
-        places: np.ndarray,
+        seeds: np.ndarray,
         prefixes: Sequence[Sequence[int]] | None = None,
         constraints: BatchConstraints | None = None,
         *,
@@ -72,7 +72,7 @@ class BatchSearch(ABC):
         Args:
             batches: (indices of rows, rows) pairs. Rows are (B, S) int32: sources, or output prefixes if the model has
                 no inputs; sources other than text are arrays as in `t2t.data.batch_arrays`.
-            places: (rows,) int32, the sampling seed of each row, used with that of the settings.
+            seeds: (rows,) int32, the sampling seed of each row, used with that of the settings.
             prefixes: the ids that the output of each row begins with, if the model has inputs; None for none.
             constraints: on the output of each row; None for none.
             weights: (rows,) int, size of each row in ids, see `t2t.inference.rows.weights_of`.
@@ -80,7 +80,7 @@ class BatchSearch(ABC):
         """
 
     @abstractmethod
-    def search_batch(self, ids_BS, places_B, constraints: BatchConstraints | None = None) -> SearchResult:
+    def search_batch(self, ids_BS, seeds_B, constraints: BatchConstraints | None = None) -> SearchResult:
         """Searches one batch to its end and returns the hypotheses as tensors, see `search`.
 
         Buffers have room for the longest output that is allowed.
@@ -92,7 +92,7 @@ class BatchSearch(ABC):
         ids: Sequence[int] | np.ndarray,
         prefix: Sequence[int] = (),
         log_prob: float = 0.0,
-        place: int = 0,
+        sentence_seed: int = 0,
         constraints: Constraints | None = None,
     ) -> Iterator[SearchState]:
         """Searches one sentence and yields the state after each step.
@@ -101,7 +101,7 @@ class BatchSearch(ABC):
             ids: its source, or the prefix of its output where the model has no inputs.
             prefix: of its output, where the model has inputs.
             log_prob: of the prefix; added to the log-probabilities of a beam, as the search counts a prefix as certain.
-            place: sampling seed of the sentence, see `search`.
+            sentence_seed: sampling seed of the sentence, see `search`.
             constraints: a list of one, on the output; None for none.
         """
 
@@ -110,7 +110,7 @@ class BatchSearch(ABC):
         """Returns the finished hypotheses, numpy arrays."""
 
     def _initial_state(
-        self, ids_BS, places_B, numbers: SearchNumbers, extra_length, candidates_BV, room: int | None = None
+        self, ids_BS, seeds_B, numbers: SearchNumbers, extra_length, candidates_BV, room: int | None = None
     ) -> SearchState:
         """Returns the state before the first token; its caches have `room` for T tokens, or grow if it is None."""
         rows = self._settings.rows_per_sentence
@@ -127,7 +127,7 @@ class BatchSearch(ABC):
         prefix = () if self._has_inputs else repeat_for_beams(ids_BS, rows)
         # Compiled functions take structures of tensors, without None: () replaces a missing memory.
         kept = keras.tree.map_structure(lambda part: () if part is None else part, encoded)
-        state = SearchState(numbers, (), kept, prefix, limits_B, places_B, candidates_BV, ())
+        state = SearchState(numbers, (), kept, prefix, limits_B, seeds_B, candidates_BV, ())
         return state._replace(progress=self._rules(state).start(cache, width=room or 0))
 
     def _begin_with(self, state: SearchState, prefix_BP, lengths_B) -> SearchState:
@@ -187,7 +187,7 @@ class BatchSearch(ABC):
             self._settings,
             vocab_size=self._vocab_size,
             limits=state.limits,
-            sentence_seeds=state.places,
+            sentence_seeds=state.seeds,
             numbers=state.numbers,
             reorder=reorder_covered(reorder) if self._settings.counts_coverage else reorder,
             prefix=prefix_of(state),

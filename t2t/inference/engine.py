@@ -1,7 +1,9 @@
 """The interface of engines, which decode rows of ids to hypotheses and score given outputs."""
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +23,35 @@ BatchHypotheses = tuple[np.ndarray, SearchResult]
 """Indices of rows and their hypotheses, numpy arrays."""
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DecodeRequest:
+    """Rows to decode, and how."""
+
+    rows: Sequence[Row]
+    """At least one; ids as the model reads them, see `t2t.inference.rows.cut_rows`, or other inputs."""
+    seeds: np.ndarray
+    """(rows,) int, the sampling seed of each row, used with that of the settings."""
+    settings: SearchSettings
+    hparams: DecodeHParams
+    """The sizes of batches, and by how much an output may be longer than its input."""
+    prefixes: Prefixes | None = None
+    """Ids that outputs begin with, which count as certain, if the model has inputs; None for none."""
+    constraints: Constraints | None = None
+    """On the outputs, all of one class and satisfied by the prefixes; None for none."""
+
+    def of_rows(self, indices: Sequence[int] | np.ndarray) -> "DecodeRequest":
+        """Returns the request for some of the rows."""
+
+        def some(values: Sequence[Any] | None) -> list[Any] | None:
+            return None if values is None else [values[index] for index in indices]
+
+        rows = [self.rows[index] for index in indices]
+        prefixes, constraints = some(self.prefixes), some(self.constraints)
+        return dataclasses.replace(
+            self, rows=rows, seeds=self.seeds[indices], prefixes=prefixes, constraints=constraints
+        )
+
+
 class Engine(ABC):
     """Runs a model for a `Translator`; may be called from several threads at a time."""
 
@@ -28,25 +59,8 @@ class Engine(ABC):
     """Identifies the engine and whatever else its outputs depend on, e.g. its version."""
 
     @abstractmethod
-    def decode(
-        self,
-        rows: Sequence[Row],
-        places: np.ndarray,
-        settings: SearchSettings,
-        hparams: DecodeHParams,
-        prefixes: Prefixes | None = None,
-        constraints: Constraints | None = None,
-    ) -> Iterator[BatchHypotheses]:
-        """Yields indices of rows with their hypotheses, in any order.
-
-        Args:
-            rows: at least one; ids as the model reads them, see `t2t.inference.rows.cut_rows`, or other inputs.
-            places: (rows,) int, the sampling seed of each row, used with that of the settings.
-            settings: how to search.
-            hparams: the sizes of batches, and by how much an output may be longer than its input.
-            prefixes: ids that outputs begin with, which count as certain, if the model has inputs; None for none.
-            constraints: on the outputs, all of one class and satisfied by the prefixes; None for none.
-        """
+    def decode(self, request: DecodeRequest) -> Iterator[BatchHypotheses]:
+        """Yields indices of rows with their hypotheses, in any order."""
 
     def score(
         self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
@@ -67,17 +81,11 @@ class Engine(ABC):
         Pairs come in any order.
 
         Args:
-            sources: as the `rows` of `decode`; empty ones where the model has no inputs.
+            sources: as the rows of a `DecodeRequest`; empty ones where the model has no inputs.
             targets: as many, ids with end of sequence, or without it if an output was cut.
             hparams: the sizes of batches.
         """
 
     @abstractmethod
-    def warm_up(
-        self,
-        rows: Sequence[Row],
-        settings: SearchSettings,
-        hparams: DecodeHParams,
-        constraints: Constraints | None = None,
-    ) -> None:
+    def warm_up(self, request: DecodeRequest) -> None:
         """Decodes the batches of rows that need the most memory, as many as are decoded in parallel."""

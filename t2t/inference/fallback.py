@@ -13,7 +13,7 @@ import numpy as np
 
 from t2t.decoding.settings import SearchSettings
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.engine import BatchHypotheses, Constraints, Engine, Prefixes
+from t2t.inference.engine import BatchHypotheses, DecodeRequest, Engine
 from t2t.inference.rows import Row
 
 log = logging.getLogger("t2t")
@@ -26,14 +26,7 @@ class PartialEngine(Engine):
     """An engine that supports only some requests."""
 
     @abstractmethod
-    def refusal(
-        self,
-        rows: Sequence[Row],
-        settings: SearchSettings,
-        hparams: DecodeHParams,
-        prefixes: Prefixes | None = None,
-        constraints: Constraints | None = None,
-    ) -> str:
+    def refusal(self, request: DecodeRequest) -> str:
         """Returns why it cannot decode as requested; an empty text if it can."""
 
     @abstractmethod
@@ -99,40 +92,20 @@ class FallbackEngine(Engine):
         self._notified: set[str] = set()
         self.name = fast.name
 
-    def refusal(
-        self,
-        rows: Sequence[Row],
-        settings: SearchSettings,
-        hparams: DecodeHParams,
-        constraints: Constraints | None = None,
-    ) -> str:
+    def refusal(self, request: DecodeRequest) -> str:
         """Returns why `full` decodes instead; an empty text if `fast` does."""
-        return self._fast.refusal(rows, settings, hparams, None, constraints)
+        return self._fast.refusal(request)
 
-    def decode(
-        self,
-        rows: Sequence[Row],
-        places: np.ndarray,
-        settings: SearchSettings,
-        hparams: DecodeHParams,
-        prefixes: Prefixes | None = None,
-        constraints: Constraints | None = None,
-    ) -> Iterator[BatchHypotheses]:
+    def decode(self, request: DecodeRequest) -> Iterator[BatchHypotheses]:
         """See the base class."""
-        what = " ".join(map(str, (self.name, *_decisive(settings))))
+        what = " ".join(map(str, (self.name, *_decisive(request.settings))))
 
         def try_both() -> Agreement:
-            chosen = _spread(len(rows))
-            some = [rows[i] for i in chosen]
-            scored = dataclasses.replace(settings, scored=True)  # they are compared
-            begun = None if prefixes is None else [prefixes[i] for i in chosen]
-            engines = (self._full(), self._fast)
-            answers = (engine.decode(some, places[chosen], scored, hparams, begun) for engine in engines)
-            return _compare(*map(_best, answers))
+            scored = dataclasses.replace(request.settings, scored=True)  # they are compared
+            some = dataclasses.replace(request.of_rows(_spread(len(request.rows))), settings=scored)
+            return _compare(*(_best(engine.decode(some)) for engine in (self._full(), self._fast)))
 
-        refusal = self._fast.refusal(rows, settings, hparams, prefixes, constraints)
-        engine = self._engine(refusal, what, len(rows), try_both)
-        return engine.decode(rows, places, settings, hparams, prefixes, constraints)
+        return self._engine(self.refusal(request), what, len(request.rows), try_both).decode(request)
 
     def score_tokens(
         self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
@@ -153,16 +126,10 @@ class FallbackEngine(Engine):
             self._fast.score_refusal(sources, targets), f"{self.name} scores", len(targets), try_both
         ).score_tokens(sources, targets, hparams)
 
-    def warm_up(
-        self,
-        rows: Sequence[Row],
-        settings: SearchSettings,
-        hparams: DecodeHParams,
-        constraints: Constraints | None = None,
-    ) -> None:
+    def warm_up(self, request: DecodeRequest) -> None:
         """See the base class."""
-        engine = self._full() if self.refusal(rows, settings, hparams, constraints) else self._fast
-        engine.warm_up(rows, settings, hparams, constraints)
+        engine = self._full() if self.refusal(request) else self._fast
+        engine.warm_up(request)
 
     def _engine(self, refusal: str, what: str, rows: int, try_both: Callable[[], Agreement]) -> Engine:
         reason = refusal or self._disagreement(what, rows, try_both)

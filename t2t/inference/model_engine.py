@@ -16,7 +16,7 @@ from t2t.inference.backend_choice import inference_backend
 from t2t.inference.batch_answer import BatchAnswer
 from t2t.inference.batch_mask_predict import BatchMaskPredict
 from t2t.inference.batch_search import BatchSearch
-from t2t.inference.engine import BatchHypotheses, Constraints, Engine, Prefixes
+from t2t.inference.engine import BatchHypotheses, DecodeRequest, Engine
 from t2t.inference.parallel import Jobs, Sharing, batch_share, queues_of
 from t2t.inference.rows import Batched, Row, batches_of, memory_errors, positions_in, weights_of
 from t2t.inference.scoring import Scorer
@@ -64,27 +64,13 @@ class ModelEngine(Engine):
         """Names of the devices with a copy of the weights, see `t2t.inference.backend.Backend.use_device`."""
         return self._jobs.devices
 
-    def decode(
-        self,
-        rows: Sequence[Row],
-        places: np.ndarray,
-        settings: SearchSettings,
-        hparams: DecodeHParams,
-        prefixes: Prefixes | None = None,
-        constraints: Constraints | None = None,
-    ) -> Iterator[BatchHypotheses]:
+    def decode(self, request: DecodeRequest) -> Iterator[BatchHypotheses]:
         """See the base class."""
-        return self._decode(rows, places, settings, hparams, prefixes, constraints)
+        return self._decode(request)
 
-    def warm_up(
-        self,
-        rows: Sequence[Row],
-        settings: SearchSettings,
-        hparams: DecodeHParams,
-        constraints: Constraints | None = None,
-    ) -> None:
+    def warm_up(self, request: DecodeRequest) -> None:
         """See the base class."""
-        list(self._decode(rows, np.arange(len(rows)), settings, hparams, None, constraints, is_warm_up=True))
+        list(self._decode(request, is_warm_up=True))
 
     def score_tokens(
         self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
@@ -118,17 +104,9 @@ class ModelEngine(Engine):
                 self._searches.popitem(last=False)
         return search if isinstance(search, BatchAnswer) else search.with_settings(settings, extra_length)
 
-    def _decode(
-        self,
-        rows: Sequence[Row],
-        places: np.ndarray,
-        settings: SearchSettings,
-        hparams: DecodeHParams,
-        prefixes: Prefixes | None = None,
-        constraints: Constraints | None = None,
-        is_warm_up: bool = False,
-    ) -> Iterator[BatchHypotheses]:
+    def _decode(self, request: DecodeRequest, is_warm_up: bool = False) -> Iterator[BatchHypotheses]:
         """See `decode`; if `is_warm_up`, decodes only the largest batches, as many as run in parallel."""
+        rows, settings, hparams = request.rows, request.settings, request.hparams
         weights = weights_of(rows, hparams.extra_length, positions_in(self._model))
         most = batch_share(int(weights.sum()), hparams.decode_batch_size // settings.rows_per_sentence)
         batches = batches_of(rows, weights, most)
@@ -136,13 +114,14 @@ class ModelEngine(Engine):
         if is_warm_up:  # the longest come first
             run, queues = self._jobs.run_alone, [[batch] for batch in batches[: self._jobs.searches]]
         search = self.search(settings, hparams.extra_length, hparams.shortlist)
-        built = None
-        if constraints is not None:
-            built = BatchConstraints.build(constraints, self._model.spec.targets.vocab_size, prefixes)
+        constraints = None
+        if request.constraints is not None:
+            vocab_size = self._model.spec.targets.vocab_size
+            constraints = BatchConstraints.build(request.constraints, vocab_size, request.prefixes)
 
         def decode(queue: Sequence[Batched]) -> Iterator[list[BatchHypotheses]]:
             if isinstance(search, BatchSearch):
-                return search.search(queue, places, prefixes, built, weights=weights, max_ids=most)
+                return search.search(queue, request.seeds, request.prefixes, constraints, weights=weights, max_ids=most)
             return ([(numbers, search(batch))] for numbers, batch in queue)
 
         with memory_errors(batches[0][1], settings.rows_per_sentence):

@@ -43,7 +43,7 @@ def partial_outputs(
     text: str,
     n_best: int = 1,
     *,
-    place: int = 0,
+    sentence_seed: int = 0,
     prefix: Sequence[int] = (),
     terms: OutputTerms | None = None,
     **changes: Any,
@@ -54,7 +54,7 @@ def partial_outputs(
         translator: one that `has_partial_outputs`.
         text: the input, see `Translator.translate`.
         n_best: number of outputs.
-        place: sampling seed of the text, see `Engine.decode`.
+        sentence_seed: sampling seed of the text, see `DecodeRequest`.
         prefix: ids that the output begins with, without end of sequence; for a model without inputs, ids after the
             text.
         terms: constraints on the words of the output; None for none.
@@ -77,7 +77,7 @@ def partial_outputs(
     kept_to = (translator.problem, translator.facts, settings, hparams)
     constraints = constraints_of(*kept_to, [ids], [text], [prefix], [terms])
     with memory_errors(padded([row]), settings.rows_per_sentence):
-        for state in search.steps(row, prefix, place=place, constraints=constraints):
+        for state in search.steps(row, prefix, sentence_seed=sentence_seed, constraints=constraints):
             # After every step, even without new text, so that the consumer can stop the search.
             yield PartialOutputs([encoder.certain_text(ids) for ids in _certain_ids(state.progress)], None)
     hypotheses = translator.hypotheses(search.result(state), 0, n_best, ids, text)

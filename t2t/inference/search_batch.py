@@ -27,7 +27,7 @@ class SearchState(NamedTuple):
     """(N, P) int32, zero padded: beginnings of outputs; () where there are none."""
     limits: Any
     """(B,) int32: maximum length of the outputs, end of sequence included."""
-    places: Any
+    seeds: Any
     """(B,) int32: sampling seeds of the sentences."""
     candidates: Any
     """(B, V) bool: the tokens that may be written; () for all."""

@@ -16,9 +16,9 @@ def as_texts(texts: Iterable[str], name: str = "texts") -> list[str]:
         ArgumentError: a single text instead of several, or an item that is not text.
     """
     found = _as_list(texts, name, "a list of texts")
-    for place, text in enumerate(found):
+    for index, text in enumerate(found):
         if not isinstance(text, str):
-            raise ArgumentError(f"{name}[{place}]={text!r:.60}: it is of type {type(text).__name__}; give text")
+            raise ArgumentError(f"{name}[{index}]={text!r:.60}: it is of type {type(text).__name__}; give text")
     return [without_surrogates(text) for text in found]
 
 
@@ -29,9 +29,9 @@ def as_pairs(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
         ArgumentError: an item is not a pair of texts.
     """
     sources, targets = [], []
-    for place, pair in enumerate(_as_list(pairs, "pairs", "a list of pairs (source, target)")):
+    for index, pair in enumerate(_as_list(pairs, "pairs", "a list of pairs (source, target)")):
         if isinstance(pair, str) or not isinstance(pair, Iterable) or len(both := list(pair)) != 2:
-            raise ArgumentError(f"pairs[{place}]={pair!r:.60}: it is no pair of texts; give (source, target)")
+            raise ArgumentError(f"pairs[{index}]={pair!r:.60}: it is no pair of texts; give (source, target)")
         sources.append(both[0])
         targets.append(both[1])
     return as_texts(sources, "sources"), as_texts(targets, "targets")
@@ -41,9 +41,9 @@ def check_rows(rows: Any, name: str) -> None:
     """Raises ArgumentError unless `rows` is a list of rows: lists of ids, or arrays."""
     if not isinstance(rows, Sequence | np.ndarray) or isinstance(rows, str):
         raise ArgumentError(f"{name}={rows!r:.60}: it is of type {type(rows).__name__}; give a list of lists of ids")
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if not isinstance(row, Sequence | np.ndarray) or isinstance(row, str):
-            raise ArgumentError(f"{name}[{place}]={row!r:.60}: it is of type {type(row).__name__}; give a list of ids")
+            raise ArgumentError(f"{name}[{index}]={row!r:.60}: it is of type {type(row).__name__}; give a list of ids")
 
 
 def check_row_pairs(sources: Any, targets: Any) -> None:

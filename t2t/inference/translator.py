@@ -11,7 +11,7 @@ from t2t.decoding.result import SearchResult
 from t2t.errors import ArgumentError, UserError
 from t2t.files.lines import without_surrogates
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.engine import Prefixes
+from t2t.inference.engine import DecodeRequest, Prefixes
 from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.output_constraints import constraints_of
 from t2t.inference.output_terms import OutputTerms, read_all_terms
@@ -85,7 +85,7 @@ class Translator(PairScorer):
         sentences: Sequence[Row],
         n_best: int = 1,
         *,
-        places: Sequence[int] | None = None,
+        seeds: Sequence[int] | None = None,
         sources: Sequence[str] | None = None,
         prefixes: Prefixes | None = None,
         constraints: Sequence[Any] | None = None,
@@ -98,7 +98,7 @@ class Translator(PairScorer):
         Args:
             sentences: lists of ids, cut to `longest_input` with a warning; arrays for inputs that are not text.
             n_best: see `translate`.
-            places: sampling seed of each sentence, e.g. its line number; 0, 1, 2, ... by default.
+            seeds: sampling seed of each sentence, used with `seed`, e.g. its line number; 0, 1, 2, ... by default.
             sources: the inputs as text, for problems that use them to post-process outputs and for `replace_unknown`;
                 by default decoded from the ids.
             prefixes: ids that the output of each sentence begins with, without end of sequence.
@@ -107,21 +107,16 @@ class Translator(PairScorer):
             on_done: called after each batch with the number of sentences in it.
             changes: see `translate`.
         """
-        settings, hparams = self.settings(n_best, **changes)
+        _, hparams = self.settings(n_best, **changes)
         check_rows(sentences, "sentences")
         if len(sentences) == 0:
             return []
-        if prefixes is not None:
-            check_prefixes(self.facts, hparams, prefixes, len(sentences))
-        terms = None if constraints is None else read_all_terms(constraints, len(sentences))
-        prefixes = self.forced(prefixes, len(sentences))
-        rows = self.input_rows(sentences, hparams)
-        kept_to = constraints_of(self.problem, self.facts, settings, hparams, sentences, sources, prefixes, terms)
-        seeds = np.arange(len(rows)) if places is None else np.asarray(places)
+        given: dict[str, Any] = {"seeds": seeds, "sources": sources, "prefixes": prefixes, "constraints": constraints}
+        request = self.request(sentences, n_best, **given, scored=scored, **changes)
+        rows = request.rows
         results: list[list[Hypothesis]] = [[] for _ in rows]
-        settings = dataclasses.replace(settings, scored=scored)
         texts: Sequence[str | None] = [None] * len(rows) if sources is None else sources
-        for numbers, found in self.engine.decode(rows, seeds, settings, hparams, prefixes, kept_to):
+        for numbers, found in self.engine.decode(request):
             outputs = [self.hypotheses(found, i, n_best, sentences[n], texts[n]) for i, n in enumerate(numbers)]
             if hparams.alignments or hparams.replace_unknown:
                 read = [(rows[n], texts[n]) for n in numbers]
@@ -133,6 +128,35 @@ class Translator(PairScorer):
             if on_done is not None:
                 on_done(len(numbers))
         return results
+
+    def request(
+        self,
+        sentences: Sequence[Row],
+        n_best: int = 1,
+        *,
+        seeds: Sequence[int] | None = None,
+        sources: Sequence[str] | None = None,
+        prefixes: Prefixes | None = None,
+        constraints: Sequence[Any] | None = None,
+        scored: bool = True,
+        **changes,
+    ) -> DecodeRequest:
+        """Returns the request to the engine of `translate_ids` with these arguments, for at least one sentence."""
+        settings, hparams = self.settings(n_best, **changes)
+        if prefixes is not None:
+            check_prefixes(self.facts, hparams, prefixes, len(sentences))
+        terms = None if constraints is None else read_all_terms(constraints, len(sentences))
+        prefixes = self.forced(prefixes, len(sentences))
+        return DecodeRequest(
+            rows=self.input_rows(sentences, hparams),
+            seeds=np.arange(len(sentences)) if seeds is None else np.asarray(seeds),
+            settings=dataclasses.replace(settings, scored=scored),
+            hparams=hparams,
+            prefixes=prefixes,
+            constraints=constraints_of(
+                self.problem, self.facts, settings, hparams, sentences, sources, prefixes, terms
+            ),
+        )
 
     def check_terms(self, terms: OutputTerms | None, n_best: int = 1, *, prefix: Sequence[int] = (), **changes) -> None:
         """Raises UserError if no output can begin with the ids of a prefix and satisfy these terms; see `translate`."""
@@ -162,10 +186,7 @@ class Translator(PairScorer):
 
     def warm_up(self, sentences: Sequence[Row], n_best: int = 1) -> None:
         """Decodes the largest batches of ids (see `translate_ids`), as many as are decoded in parallel."""
-        settings, hparams = self.settings(n_best)
-        rows = self.input_rows(sentences, hparams)
-        constraints = constraints_of(self.problem, self.facts, settings, hparams, sentences)
-        self.engine.warm_up(rows, settings, hparams, constraints)
+        self.engine.warm_up(self.request(sentences, n_best))
 
     def attend(self, source: str, target: str | Sequence[int] | None = None, **changes) -> "Attention":
         """Returns the attention weights of an input and its output.
@@ -213,8 +234,8 @@ class Translator(PairScorer):
     def _stream(self, lines: Iterator[str], n_best: int, window: int, changes: dict) -> Iterator[list[Hypothesis]]:
         start = 0
         while texts := list(itertools.islice(lines, window)):
-            places = range(start, start + len(texts))
-            yield from self.translate_ids(self.encode(texts), n_best, places=places, sources=texts, **changes)
+            seeds = range(start, start + len(texts))
+            yield from self.translate_ids(self.encode(texts), n_best, seeds=seeds, sources=texts, **changes)
             start += len(texts)
 
     def hypotheses(

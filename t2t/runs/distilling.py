@@ -94,8 +94,8 @@ def _decode(translator: Translator, data: OpenData, n_best: int, output: Partial
     with contextlib.closing(Progress("distilled", "examples", len(reader), output.lines)) as progress:
         for first in range(output.lines, len(reader), WINDOW):
             examples = SplitExamples(data.problem, reader, first + WINDOW, first)
-            places = range(first, first + len(examples))
-            found = examples.decode(translator, n_best, places=places, on_done=progress.add)
+            seeds = range(first, first + len(examples))
+            found = examples.decode(translator, n_best, seeds=seeds, on_done=progress.add)
             references = examples.references() if n_best > 1 else [""] * len(found)
             lines = []
             for hypotheses, reference in zip(found, references, strict=True):

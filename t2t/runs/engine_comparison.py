@@ -7,7 +7,6 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.inference.fallback import FallbackEngine
-from t2t.inference.output_constraints import constraints_of
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Translator
 from t2t.metrics import Score
@@ -42,11 +41,9 @@ def compare_engines(translator: Translator, examples: SplitExamples) -> EngineCo
     Raises:
         UserError: the engine leaves this search to TensorFlow.
     """
-    settings, hparams = translator.settings()
     rows: list[Any] = examples.inputs()
-    cut, engine = translator.input_rows(rows, hparams), translator.engine
-    constraints = constraints_of(translator.problem, translator.facts, settings, hparams, rows)
-    if isinstance(engine, FallbackEngine) and (why := engine.refusal(cut, settings, hparams, constraints)):
+    engine = translator.engine
+    if isinstance(engine, FallbackEngine) and (why := engine.refusal(translator.request(rows))):
         raise UserError(f"--compare_engine: CTranslate2 leaves this search to TensorFlow: {why}; ask for another")
     full = Translator(translator.problem, translator.model, translator.hparams, engine=translator.model_engine)
     both = (translator, full)

@@ -95,8 +95,8 @@ class ServedExport(ServedModel):
         texts, scores = found.get("classes", found.get("outputs")).numpy(), found["scores"].numpy()
         answers = []
         for row, question in enumerate(questions):
-            places = [k for k in range(question.n_best) if exists(scores[row, k])]
-            answers.append(Answer([self._hypothesis(texts[row, k], scores[row, k]) for k in places], None))
+            existing = [k for k in range(question.n_best) if exists(scores[row, k])]
+            answers.append(Answer([self._hypothesis(texts[row, k], scores[row, k]) for k in existing], None))
         return answers
 
     def _hypothesis(self, text: bytes, score: np.float32) -> Hypothesis:

@@ -38,7 +38,7 @@ class Question:
     n_best: int = 1
     changes: tuple[tuple[str, Any], ...] = ()
     """Changes of the run's search settings, (name, value), see `t2t.serving.search_changes`."""
-    place: int = 0
+    sentence_seed: int = 0
     """Number that, with the seed, determines the samples for the text."""
     terms: OutputTerms | None = None
     """Constraints on the words of the outputs; None without any."""
@@ -227,14 +227,14 @@ class ServedModel:
         settings = check_changes(self.translator, n_best, changes, self.most_rows)
         if terms is not None:
             self.translator.check_terms(terms, n_best, **changes)
-        places: Sequence[int] = range(len(texts))
+        seeds: Sequence[int] = range(len(texts))
         if settings.method == SAMPLE and SEED not in changes:
-            places = [secrets.randbits(31) for _ in texts]
+            seeds = [secrets.randbits(31) for _ in texts]
         limits: list[dict[str, Any]] = [{}] * len(texts)
         if most_tokens is not None:
             limits = [limit_tokens(self.translator, text, changes, most_tokens) for text in texts]
         keys = [tuple(sorted({**changes, **limit}.items())) for limit in limits]
-        return [Question(text, n_best, key, place, terms) for text, key, place in zip(texts, keys, places, strict=True)]
+        return [Question(text, n_best, key, seed, terms) for text, key, seed in zip(texts, keys, seeds, strict=True)]
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Returns the answers; questions with equal settings are searched in one batch."""
@@ -244,12 +244,12 @@ class ServedModel:
             if i not in found:
                 groups.setdefault((question.n_best, question.changes), []).append(i)
         for (n_best, changes), numbers in groups.items():
-            texts, places = zip(*((questions[i].text, questions[i].place) for i in numbers), strict=True)
+            texts, seeds = zip(*((questions[i].text, questions[i].sentence_seed) for i in numbers), strict=True)
             ids = self.translator.encode(texts)
             how: dict[str, Any] = dict(changes)
             if any(questions[i].terms for i in numbers):
                 how["constraints"] = [questions[i].terms for i in numbers]
-            outputs = self.translator.translate_ids(ids, n_best, places=places, sources=texts, **how)
+            outputs = self.translator.translate_ids(ids, n_best, seeds=seeds, sources=texts, **how)
             longest = self.translator.longest_input
             for i, row, output in zip(numbers, ids, outputs, strict=True):
                 found[i] = Answer(output, len(row) > longest, min(len(row), longest))
@@ -269,7 +269,7 @@ class ServedModel:
                 self.translator,
                 question.text,
                 question.n_best,
-                place=question.place,
+                sentence_seed=question.sentence_seed,
                 terms=question.terms,
                 **dict(question.changes),
             ):

@@ -123,10 +123,10 @@ class Echo:
 
     encode_targets = encode
 
-    def translate_ids(self, rows, n_best=1, *, places, sources, on_done, **changes) -> list[list[Hypothesis]]:
+    def translate_ids(self, rows, n_best=1, *, seeds, sources, on_done, **changes) -> list[list[Hypothesis]]:
         texts = ["".join(map(chr, row)) for row in rows]
         assert all(source.startswith(text) for source, text in zip(sources, texts, strict=True))
-        return [[Hypothesis(f"{place} {text}", (1,), 0.0, 0.0)] for place, text in zip(places, texts, strict=True)]
+        return [[Hypothesis(f"{seed} {text}", (1,), 0.0, 0.0)] for seed, text in zip(seeds, texts, strict=True)]
 
     def score_ids(self, sources, targets, *, on_done) -> list[float]:
         return [-1.0 * len(target) for target in targets]

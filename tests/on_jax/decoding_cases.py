@@ -8,6 +8,7 @@ import numpy as np
 from t2t.decoding.settings import SearchSettings
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.beam_trace import beam_tree
+from t2t.inference.engine import DecodeRequest
 from t2t.inference.evaluator import Evaluator
 from t2t.inference.model_engine import ModelEngine
 from t2t.inference.partial_outputs import partial_outputs
@@ -42,8 +43,9 @@ def decoded(model, settings, sources=SOURCES, prefixes=None, shortlist=None):
     engine = ModelEngine(model)
     engine.read_shortlist = lambda: shortlist
     hparams = dataclasses.replace(HPARAMS, shortlist=shortlist is not None)
-    found = {}
-    for numbers, result in engine.decode(sources, 100 + np.arange(len(sources)), settings, hparams, prefixes):
+    seeds, found = 100 + np.arange(len(sources)), {}
+    request = DecodeRequest(rows=sources, seeds=seeds, settings=settings, hparams=hparams, prefixes=prefixes)
+    for numbers, result in engine.decode(request):
         for place, number in enumerate(numbers):
             ids = [row[:length] for row, length in zip(result.ids[place], result.lengths[place], strict=True)]
             found[f"{number} ids"] = np.concatenate(ids)

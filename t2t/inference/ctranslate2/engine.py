@@ -23,7 +23,7 @@ from t2t.decoding.settings import SAMPLE, SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.ctranslate2.tokens import TokenLists
-from t2t.inference.engine import BatchHypotheses, Constraints, Prefixes
+from t2t.inference.engine import BatchHypotheses, DecodeRequest
 from t2t.inference.engine_choice import COMPUTE_TYPES
 from t2t.inference.fallback import PartialEngine
 from t2t.inference.rows import Row
@@ -81,30 +81,24 @@ class CTranslate2Engine(PartialEngine):
             str(folder), device="cpu", compute_type=compute_type, inter_threads=self._workers, intra_threads=1
         )
 
-    def refusal(
-        self,
-        rows: Sequence[Row],
-        settings: SearchSettings,
-        hparams: DecodeHParams,
-        prefixes: Prefixes | None = None,
-        constraints: Constraints | None = None,
-    ) -> str:
+    def refusal(self, request: DecodeRequest) -> str:
         """See the base class."""
+        settings, hparams, prefixes = request.settings, request.hparams, request.prefixes
         if settings.method == SAMPLE:
             return "it draws random numbers of its own, so that a seed would not name a sample"
         if settings.counts_coverage:
             return "it has another coverage penalty"
         if prefixes is not None and any(tuple(prefix) != self._start for prefix in prefixes):
             return "it has another log-probability of what goes on from a given beginning"
-        if constraints is not None:
+        if request.constraints is not None:
             return "it cannot keep outputs to constraints"
         if settings.constrains_output:
             return "it gives the probability of what may not be written to other ids"
         if hparams.shortlist:
             return "its shortlists are those of a batch, so that an output would depend on what else is in it"
-        if self._lacks_words(rows):
+        if self._lacks_words(request.rows):
             return _NO_WORDS
-        if max(self._limits(rows, hparams)) > self._longest:
+        if max(self._limits(request.rows, hparams)) > self._longest:
             return f"extra_length={hparams.extra_length}: it was given {self._longest:,} positions"
         return ""
 
@@ -115,18 +109,11 @@ class CTranslate2Engine(PartialEngine):
         longest = max(map(len, [*sources, *targets]))
         return f"{longest:,} ids: it was given {self._longest:,} positions" if longest > self._longest else ""
 
-    def decode(
-        self,
-        rows: Sequence[Row],
-        places: np.ndarray,
-        settings: SearchSettings,
-        hparams: DecodeHParams,
-        prefixes: Prefixes | None = None,
-        constraints: Constraints | None = None,
-    ) -> Iterator[BatchHypotheses]:
+    def decode(self, request: DecodeRequest) -> Iterator[BatchHypotheses]:
         """See the base class; only for requests without a `refusal`."""
-        limits = self._limits(rows, hparams)
-        batches = self._batches(rows, hparams.decode_batch_size // settings.rows_per_sentence)
+        rows, settings = request.rows, request.settings
+        limits = self._limits(rows, request.hparams)
+        batches = self._batches(rows, request.hparams.decode_batch_size // settings.rows_per_sentence)
         waiting = [(numbers, self._search(numbers, rows, limits, settings)) for numbers in batches]
         while waiting:
             longer = []
@@ -166,16 +153,10 @@ class CTranslate2Engine(PartialEngine):
             # CTranslate2 also scores the end of sequence, which a target that was cut does not have.
             yield np.array(numbers), [row_T[: len(targets[n])] for n, row_T in zip(numbers, found, strict=True)]
 
-    def warm_up(
-        self,
-        rows: Sequence[Row],
-        settings: SearchSettings,
-        hparams: DecodeHParams,
-        constraints: Constraints | None = None,
-    ) -> None:
+    def warm_up(self, request: DecodeRequest) -> None:
         """See the base class."""
-        longest = sorted(rows, key=len, reverse=True)[: self._workers * BATCH_ROWS]
-        list(self.decode(longest, np.arange(len(longest)), settings, hparams))
+        order = np.argsort([-len(row) for row in request.rows], kind="stable")
+        list(self.decode(request.of_rows(order[: self._workers * BATCH_ROWS])))
 
     def _lacks_words(self, rows: Sequence[Row]) -> bool:
         """Returns whether an input is empty and the model does not read its end of sequence."""

@@ -122,11 +122,11 @@ def _translate(
             report.cut.note(report.lines + row + 1)
         sentences.append(ids[:longest])
     progress.add(len(texts) - len(asked))
-    places = [report.lines + row for row in asked]
+    seeds = [report.lines + row for row in asked]
     outputs = translator.translate_ids(
         sentences,
         job.n_best,
-        places=places,
+        seeds=seeds,
         sources=[texts[row] for row in asked],
         prefixes=None if given is None else translator.encode_prefixes([given[row] for row in asked]),
         **({} if terms is None else {"constraints": [terms[row] for row in asked]}),

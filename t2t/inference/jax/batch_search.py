@@ -51,7 +51,7 @@ class JaxBatchSearch(BatchSearch):
     def search(
         self,
         batches: Sequence[Batched],
-        places: np.ndarray,
+        seeds: np.ndarray,
         prefixes: Sequence[Sequence[int]] | None = None,
         constraints: BatchConstraints | None = None,
         *,
@@ -62,13 +62,13 @@ class JaxBatchSearch(BatchSearch):
         for numbers, rows in batches:
             own = None if prefixes is None else [prefixes[number] for number in numbers]
             limited = None if constraints is None else constraints.select(numbers)
-            for chosen, found in self._search_rows(rows, places[numbers], own, limited):
+            for chosen, found in self._search_rows(rows, seeds[numbers], own, limited):
                 yield [(numbers[chosen], found)]
 
-    def search_batch(self, ids_BS, places_B, constraints: BatchConstraints | None = None) -> SearchResult:
+    def search_batch(self, ids_BS, seeds_B, constraints: BatchConstraints | None = None) -> SearchResult:
         """See the base class."""
         ids_BS = np.asarray(ids_BS)
-        state, token_ids, room = self._started(ids_BS, np.asarray(places_B), None, constraints)
+        state, token_ids, room = self._started(ids_BS, np.asarray(seeds_B), None, constraints)
         state, _ = self._advance(state, np.int32(room), np.int32(0), token_ids)
         return SearchResult(*(field[: len(ids_BS)] for field in self.result(state)))
 
@@ -77,13 +77,13 @@ class JaxBatchSearch(BatchSearch):
         ids: Sequence[int] | np.ndarray,
         prefix: Sequence[int] = (),
         log_prob: float = 0.0,
-        place: int = 0,
+        sentence_seed: int = 0,
         constraints: Constraints | None = None,
     ) -> Iterator[SearchState]:
         """See the base class."""
         built = None if constraints is None else BatchConstraints.build(constraints, self._vocab_size, [prefix])
         prefixes = [prefix] if len(prefix) else None
-        state, token_ids, _ = self._started(padded([ids]), np.array([place]), prefixes, built)
+        state, token_ids, _ = self._started(padded([ids]), np.array([sentence_seed]), prefixes, built)
         if log_prob:
             state = self._begin_at(state, log_prob)
         for room in itertools.count(1):
@@ -99,12 +99,12 @@ class JaxBatchSearch(BatchSearch):
     def _search_rows(
         self,
         rows: np.ndarray,
-        places_B: np.ndarray,
+        seeds_B: np.ndarray,
         prefixes: Sequence[Sequence[int]] | None,
         constraints: BatchConstraints | None,
     ) -> Iterator[BatchHypotheses]:
         """Yields indices of rows and their hypotheses; a few unfinished sentences continue as a smaller batch."""
-        state, token_ids, room = self._started(rows, places_B, prefixes, constraints)
+        state, token_ids, room = self._started(rows, seeds_B, prefixes, constraints)
         numbers_B = np.arange(len(state.limits))
         while True:
             fewer = len(numbers_B) // SHRINKS_TO if len(numbers_B) > SMALLEST else 0
@@ -123,7 +123,7 @@ class JaxBatchSearch(BatchSearch):
     def _started(
         self,
         rows: np.ndarray,
-        places_B: np.ndarray,
+        seeds_B: np.ndarray,
         prefixes: Sequence[Sequence[int]] | None,
         constraints: BatchConstraints | None,
     ) -> tuple[SearchState, Any, int]:
@@ -144,7 +144,7 @@ class JaxBatchSearch(BatchSearch):
             limited = constraints.select(numbers)
         room = self._room(inputs, is_sequence, begun, constraints)
         state = self._start(
-            inputs, pad_to(np.asarray(places_B, np.int32), [size]), _numbers(self._settings.numbers),
+            inputs, pad_to(np.asarray(seeds_B, np.int32), [size]), _numbers(self._settings.numbers),
             np.int32(self._extra_length), candidates, begun, limited, room, np.int32(count),
         )  # fmt: skip
         prefix = begun[0] if begun else inputs if not self._has_inputs else None
@@ -163,10 +163,10 @@ class JaxBatchSearch(BatchSearch):
         return padded_length(max(room, 1))
 
     def _first_state(
-        self, inputs, places_B, numbers: SearchNumbers, extra_length, candidates_BV, begun, limited, room: int, count
+        self, inputs, seeds_B, numbers: SearchNumbers, extra_length, candidates_BV, begun, limited, room: int, count
     ) -> SearchState:
         """Returns the initial state of a search; the first `count` sentences of the batch are no padding."""
-        state = self._initial_state(inputs, places_B, numbers, extra_length, candidates_BV, room)
+        state = self._initial_state(inputs, seeds_B, numbers, extra_length, candidates_BV, room)
         if begun:
             state = self._begin_with(state, *begun)
         if limited:

@@ -23,7 +23,7 @@ class PiecewiseSearch(Protocol):
         self,
         numbers_B: np.ndarray,
         ids_BS: np.ndarray,
-        places_B: np.ndarray,
+        seeds_B: np.ndarray,
         prefixes: Sequence[Sequence[int]] | None = None,
         constraints: BatchConstraints | None = None,
     ) -> Batch:
@@ -53,7 +53,7 @@ class BatchQueue:
     def run(
         self,
         batches: Sequence[Batched],
-        places: np.ndarray,
+        seeds: np.ndarray,
         prefixes: Sequence[Sequence[int]] | None = None,
         constraints: BatchConstraints | None = None,
     ) -> Iterator[list[BatchHypotheses]]:
@@ -61,14 +61,14 @@ class BatchQueue:
 
         Args:
             batches: (indices of rows, rows) pairs.
-            places: sampling seed of each row.
+            seeds: sampling seed of each row.
             prefixes: the ids that the output of each row begins with; None for none.
             constraints: on the output of each row; None for none.
         """
         for numbers, rows in batches:
             own = None if prefixes is None else [prefixes[number] for number in numbers]
             limited = None if constraints is None else constraints.select(numbers)
-            yield self._advance(self._search.start(numbers, rows, places[numbers], own, limited))
+            yield self._advance(self._search.start(numbers, rows, seeds[numbers], own, limited))
             yield from self._advance_ready()
         while self._unfinished:
             self._ready.append(self._unfinished.pop(min(self._unfinished)))

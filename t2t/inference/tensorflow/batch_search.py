@@ -66,7 +66,7 @@ class TensorFlowBatchSearch(BatchSearch):
     def search(
         self,
         batches: Sequence[Batched],
-        places: np.ndarray,
+        seeds: np.ndarray,
         prefixes: Sequence[Sequence[int]] | None = None,
         constraints: BatchConstraints | None = None,
         *,
@@ -74,13 +74,13 @@ class TensorFlowBatchSearch(BatchSearch):
         max_ids: int,
     ) -> Iterator[list[BatchHypotheses]]:
         """See the base class."""
-        return BatchQueue(self, weights, max_ids).run(batches, places, prefixes, constraints)
+        return BatchQueue(self, weights, max_ids).run(batches, seeds, prefixes, constraints)
 
     def start(
         self,
         numbers_B: np.ndarray,
         ids_BS: np.ndarray,
-        places_B: np.ndarray,
+        seeds_B: np.ndarray,
         prefixes: Sequence[Sequence[int]] | None = None,
         constraints: BatchConstraints | None = None,
     ) -> Batch:
@@ -90,11 +90,11 @@ class TensorFlowBatchSearch(BatchSearch):
             numbers_B: (B,) int, indices of the sentences.
             ids_BS: (B, S) int32, sources, or output prefixes if the model has no inputs; sources other than text are
                 arrays as in `t2t.data.batch_arrays`.
-            places_B: (B,) int32, sampling seed of each sentence.
+            seeds_B: (B,) int32, sampling seed of each sentence.
             prefixes: B lists of ids that outputs begin with, if the model has inputs; None for none.
             constraints: on the outputs of B sentences; None for none.
         """
-        state = self._start_state(ids_BS, places_B)
+        state = self._start_state(ids_BS, seeds_B)
         if prefixes is not None:
             state = self._begin_with_ids(state, prefixes)
         return Batch(numbers_B, 0, state if constraints is None else self.constrain(state, constraints))
@@ -130,11 +130,11 @@ class TensorFlowBatchSearch(BatchSearch):
         ids: Sequence[int] | np.ndarray,
         prefix: Sequence[int] = (),
         log_prob: float = 0.0,
-        place: int = 0,
+        sentence_seed: int = 0,
         constraints: Constraints | None = None,
     ) -> Iterator[SearchState]:
         """See the base class."""
-        state = self._start_state(np.array([ids], np.int32), np.array([place]))
+        state = self._start_state(np.array([ids], np.int32), np.array([sentence_seed]))
         if log_prob:
             state = self._begin_at(state, log_prob)
         if len(prefix):
@@ -172,10 +172,10 @@ class TensorFlowBatchSearch(BatchSearch):
         )
 
     def search_batch(
-        self, ids_BS, places_B, constraints: BatchConstraints | None = None, prefix: Sequence[int] = ()
+        self, ids_BS, seeds_B, constraints: BatchConstraints | None = None, prefix: Sequence[int] = ()
     ) -> SearchResult:
         """See the base class; it may be part of a graph. All outputs begin with `prefix`."""
-        state = self._started(ids_BS, places_B)
+        state = self._started(ids_BS, seeds_B)
         if len(prefix):
             prefix_BP = tf.tile(tf.constant([prefix], tf.int32), [tf.shape(ids_BS)[0], 1])
             state = self._begin_with(state, prefix_BP, tf.constant([len(prefix)]))
@@ -185,18 +185,18 @@ class TensorFlowBatchSearch(BatchSearch):
         state, _ = programs.advance(state, ops.max(state.limits), tf.constant(0))
         return programs.result(state)
 
-    def _start_state(self, ids_BS: np.ndarray, places_B: np.ndarray) -> SearchState:
+    def _start_state(self, ids_BS: np.ndarray, seeds_B: np.ndarray) -> SearchState:
         candidates = () if self._shortlist is None else tf.constant(self._shortlist.candidates(ids_BS))
-        return self._started(tf.constant(ids_BS), tf.constant(places_B, tf.int32), candidates)
+        return self._started(tf.constant(ids_BS), tf.constant(seeds_B, tf.int32), candidates)
 
-    def _started(self, ids_BS, places_B, candidates_BV=()) -> SearchState:
+    def _started(self, ids_BS, seeds_B, candidates_BV=()) -> SearchState:
         numbers = tf.nest.map_structure(
             lambda value, spec: _constant(value, spec.dtype), self._settings.numbers, _NUMBERS
         )
-        return self._start(ids_BS, places_B, numbers, tf.constant(self._extra_length), candidates_BV)
+        return self._start(ids_BS, seeds_B, numbers, tf.constant(self._extra_length), candidates_BV)
 
-    def _growing_state(self, ids_BS, places_B, numbers: SearchNumbers, extra_length, candidates_BV) -> SearchState:
-        return self._initial_state(ids_BS, places_B, numbers, extra_length, candidates_BV)
+    def _growing_state(self, ids_BS, seeds_B, numbers: SearchNumbers, extra_length, candidates_BV) -> SearchState:
+        return self._initial_state(ids_BS, seeds_B, numbers, extra_length, candidates_BV)
 
     def _advance(self, state: SearchState, room, min_active) -> tuple[SearchState, Any]:
         token_ids = None if self._shortlist is None else self._union(state.candidates, prefix_of(state))

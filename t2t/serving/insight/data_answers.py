@@ -33,13 +33,13 @@ def data_pieces_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any
     """Returns some pieces of a vocabulary."""
     split = _split(studio, data)
     start, count = number_of(data, "start", 0, 0, _LAST), number_of(data, "count", 50, 1, MOST_PIECES)
-    place = number_of(data, "vocabulary", 0, 0, max(0, len(split.vocabularies) - 1))
+    index = number_of(data, "vocabulary", 0, 0, max(0, len(split.vocabularies) - 1))
     order = data.get("order", next(iter(ORDERS)))
     if order not in ORDERS:
         raise UserError(f"order {order!r}: one of {', '.join(ORDERS)} is wanted")
     if not split.vocabularies:
         raise UserError(f"{split.problem.name}: no feature has a vocabulary")
-    return pieces_json(split, place, order, str(data.get("text", "")), start, count)
+    return pieces_json(split, index, order, str(data.get("text", "")), start, count)
 
 
 def _split(studio: Studio, data: Mapping[str, Any]) -> SplitData:

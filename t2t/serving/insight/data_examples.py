@@ -113,7 +113,7 @@ def _text(split: SplitData, name: str, ids: list[int]) -> dict[str, Any]:
     return {
         "text": text,
         "pieces": [encoder.piece(one) for one in shown],
-        "unknown": [place for place, one in enumerate(shown) if one == encoder.unknown_id],
+        "unknown": [index for index, one in enumerate(shown) if one == encoder.unknown_id],
         "more": len(ids) - len(shown),
     }
 

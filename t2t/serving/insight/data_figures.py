@@ -33,7 +33,7 @@ def split_json(split: SplitData) -> dict[str, Any]:
         "repeated": record.repeated,
         "distilled": manifest.distilled is not None and split.split == "train",
         "features": [_feature_json(split, name) for name in split.columns],
-        "vocabularies": [_vocabulary_json(split, place) for place in range(len(split.vocabularies))],
+        "vocabularies": [_vocabulary_json(split, index) for index in range(len(split.vocabularies))],
     }
 
 
@@ -65,11 +65,11 @@ def histogram(lengths: np.ndarray, is_continuous: bool = False) -> dict[str, Any
     width = (longest - start) / MOST_BARS or 1.0
     if not is_continuous:
         width = float(-(-(longest - start + 1) // MOST_BARS))
-    places = np.minimum(((lengths - start) / width).astype(np.int64), MOST_BARS - 1)
+    bars = np.minimum(((lengths - start) / width).astype(np.int64), MOST_BARS - 1)
     return {
         "start": start,
         "width": width,
-        "counts": np.bincount(places).tolist(),
+        "counts": np.bincount(bars).tolist(),
         "mean": float(lengths.mean()),
         "median": float(np.median(lengths)),
         "p99": float(np.percentile(lengths, 99)),
@@ -77,9 +77,9 @@ def histogram(lengths: np.ndarray, is_continuous: bool = False) -> dict[str, Any
     }
 
 
-def _vocabulary_json(split: SplitData, place: int) -> dict[str, Any]:
-    encoder, features = split.vocabularies[place]
-    counts, examples = split.counts[place]
+def _vocabulary_json(split: SplitData, index: int) -> dict[str, Any]:
+    encoder, features = split.vocabularies[index]
+    counts, examples = split.counts[index]
     usual = _usual(encoder)
     unknown = None if encoder.unknown_id is None else int(counts[encoder.unknown_id])
     total = int(counts[usual].sum())
@@ -102,19 +102,19 @@ def _usual(encoder: TextEncoder) -> np.ndarray:
     return np.setdiff1d(np.arange(encoder.vocab_size), reserved)
 
 
-def pieces_json(split: SplitData, place: int, order: str, text: str, start: int, count: int) -> dict[str, Any]:
+def pieces_json(split: SplitData, index: int, order: str, text: str, start: int, count: int) -> dict[str, Any]:
     """Returns some pieces of a vocabulary with their frequencies.
 
     Args:
         split: the split of the data.
-        place: index of the vocabulary in `SplitData.vocabularies`.
+        index: index of the vocabulary in `SplitData.vocabularies`.
         order: a key of `ORDERS`.
         text: only pieces that contain this text, ignoring case; empty for all.
         start: number of pieces to skip.
         count: largest number of pieces.
     """
-    encoder, _ = split.vocabularies[place]
-    counts, _ = split.counts[place]
+    encoder, _ = split.vocabularies[index]
+    counts, _ = split.counts[index]
     ids = ORDERS[order](_usual(encoder), counts)
     if text:
         ids = np.array([i for i in ids.tolist() if text.casefold() in encoder.piece(i).casefold()], np.int64)

@@ -174,20 +174,20 @@ def beam_json(
 ) -> dict[str, Any]:
     """Returns the tree of a search, see `beam_tree`; `parent` is the index of a node's parent, -1 for none."""
     nodes = beam_tree(translator, source, prefix, terms, **changes)
-    places = {node.ids: place for place, node in enumerate(nodes)}
+    indices = {node.ids: index for index, node in enumerate(nodes)}
     return {
         "source": source,
         "prefix": list(prefix),
-        "nodes": [_node_json(translator, node, places) for node in nodes],
+        "nodes": [_node_json(translator, node, indices) for node in nodes],
         "steps": max((len(node.ids) for node in nodes), default=0),
     }
 
 
-def _node_json(translator: Translator, node: Node, places: dict[tuple[int, ...], int]) -> dict[str, Any]:
+def _node_json(translator: Translator, node: Node, indices: dict[tuple[int, ...], int]) -> dict[str, Any]:
     text = translator.problem.decode_target(node.ids)
     complete = {"rank": node.rank, "score": node.score, "text": text, "ids": list(node.ids)}
     return {
-        "parent": places.get(node.ids[:-1], -1),
+        "parent": indices.get(node.ids[:-1], -1),
         "id": node.ids[-1],
         "piece": translator.problem.encoders[TARGETS].piece(node.ids[-1]),
         "log_prob": node.log_prob,

@@ -17,7 +17,7 @@ def hparams_json(records: Mapping[str, RunRecord]) -> dict[str, Any]:
     """
     columns = {name: _values(record) for name, record in records.items()}
     keys = list(dict.fromkeys(key for values in columns.values() for key in values))
-    order = {section: place for place, section in enumerate(dict.fromkeys(section for section, _ in keys))}
+    order = {section: index for index, section in enumerate(dict.fromkeys(section for section, _ in keys))}
     keys.sort(key=lambda key: order[key[0]])  # stable: within a section as the runs have them
     rows = []
     for section, name in keys:

@@ -29,21 +29,21 @@ def history_json(evaluations: Sequence[DevOutputs], most: int) -> dict[str, Any]
     return {
         "steps": [one.step for one in own],
         "sentences": [
-            {"source": source, "reference": reference, **_versions(own, place, most)}
-            for place, (source, reference) in enumerate(zip(sources, own[-1].references, strict=True))
+            {"source": source, "reference": reference, **_versions(own, index, most)}
+            for index, (source, reference) in enumerate(zip(sources, own[-1].references, strict=True))
         ],
     }
 
 
-def _versions(evaluations: Sequence[DevOutputs], place: int, most: int) -> dict[str, Any]:
+def _versions(evaluations: Sequence[DevOutputs], index: int, most: int) -> dict[str, Any]:
     spans: list[tuple[int, int, str]] = []
     for one in evaluations:
-        text = one.outputs[place]
+        text = one.outputs[index]
         if spans and spans[-1][2] == text:
             spans[-1] = spans[-1][0], one.step, text
         else:
             spans.append((one.step, one.step, text))
-    reference = evaluations[-1].references[place]
+    reference = evaluations[-1].references[index]
     chrf = sacrebleu_metric("chrf", SACREBLEU_METRICS["chrf"], {})
     found = []
     for number in range(max(0, len(spans) - most), len(spans)):

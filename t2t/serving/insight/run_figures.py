@@ -106,8 +106,8 @@ class RunFigures:
     def _columns(self, names: tuple[str, ...], name: str) -> np.ndarray:
         """Returns line numbers, steps, times and values of a metric, (N, 4), from the lines with these names."""
         matrix = self._matrix(names)
-        places = [0, 1 + names.index(STEP), 1 + names.index(TIME), 1 + names.index(name)]
-        return matrix[:, places]
+        columns = [0, 1 + names.index(STEP), 1 + names.index(TIME), 1 + names.index(name)]
+        return matrix[:, columns]
 
     def _matrix(self, names: tuple[str, ...]) -> np.ndarray:
         """Returns the lines with these names, (N, C) float64; NaN for values that are not numbers."""

@@ -74,15 +74,15 @@ def search_events(translator: Translator, search: Search) -> Iterator[dict[str, 
     """
     method = translator.settings(search.n_best, **search.changes)[0].method
     # Without a seed, samples differ each time.
-    place = secrets.randbits(31) if method == SAMPLE and SEED not in search.changes else 0
+    sentence_seed = secrets.randbits(31) if method == SAMPLE and SEED not in search.changes else 0
     if not has_partial_outputs(translator):
-        yield {"outputs": _outputs(_search_at_once(translator, search, place))}
+        yield {"outputs": _outputs(_search_at_once(translator, search, sentence_seed))}
         return
     found = partial_outputs(
         translator,
         search.source,
         search.n_best,
-        place=place,
+        sentence_seed=sentence_seed,
         prefix=search.prefix,
         terms=search.terms,
         **search.changes,
@@ -91,7 +91,7 @@ def search_events(translator: Translator, search: Search) -> Iterator[dict[str, 
         yield {"text": texts[0]} if hypotheses is None else {"outputs": _outputs(hypotheses)}
 
 
-def _search_at_once(translator: Translator, search: Search, place: int) -> Sequence[Hypothesis]:
+def _search_at_once(translator: Translator, search: Search, sentence_seed: int) -> Sequence[Hypothesis]:
     (ids,) = translator.encode([search.source])
     how: dict[str, Any] = dict(search.changes)
     if search.terms is not None:
@@ -99,7 +99,7 @@ def _search_at_once(translator: Translator, search: Search, place: int) -> Seque
     if search.prefix and translator.has_inputs:
         how["prefixes"] = [search.prefix]
     row = ids if translator.has_inputs else [*ids, *search.prefix]
-    return translator.translate_ids([row], search.n_best, places=[place], sources=[search.source], **how)[0]
+    return translator.translate_ids([row], search.n_best, seeds=[sentence_seed], sources=[search.source], **how)[0]
 
 
 def _outputs(hypotheses: Sequence[Hypothesis]) -> list[dict[str, Any]]:

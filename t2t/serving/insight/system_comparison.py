@@ -73,27 +73,27 @@ def _sentences(
     return found
 
 
-def _label(place: int, bounds: Sequence[int]) -> str:
+def _label(interval: int, bounds: Sequence[int]) -> str:
     """`1-10`, `11-20`, ..., `over 40`."""
-    if place == len(bounds):
+    if interval == len(bounds):
         return f"over {bounds[-1]}"
-    lowest = bounds[place - 1] + 1 if place else 1
-    return str(lowest) if lowest == bounds[place] else f"{lowest}-{bounds[place]}"
+    lowest = bounds[interval - 1] + 1 if interval else 1
+    return str(lowest) if lowest == bounds[interval] else f"{lowest}-{bounds[interval]}"
 
 
-def _place(number: int, bounds: Sequence[int]) -> int:
+def _interval_of(number: int, bounds: Sequence[int]) -> int:
     return sum(number > bound for bound in bounds)
 
 
 def _by_length(references: Sequence[str], systems: Iterable[Sequence[str]], language: str) -> list[dict[str, Any]]:
     """Returns the BLEU of each system by reference length, for every bucket that occurs."""
-    places = [_place(len(reference.split()), LENGTHS) for reference in references]
+    intervals = [_interval_of(len(reference.split()), LENGTHS) for reference in references]
     systems, rows = list(systems), []
-    for place in sorted(set(places)):
-        lines = [number for number, found in enumerate(places) if found == place]
+    for interval in sorted(set(intervals)):
+        lines = [number for number, found in enumerate(intervals) if found == interval]
         own = [references[number] for number in lines]
         values = [bleu([system[number] for number in lines], own, language).value for system in systems]
-        rows.append({"label": _label(place, LENGTHS), "count": len(lines), "values": values})
+        rows.append({"label": _label(interval, LENGTHS), "count": len(lines), "values": values})
     return rows
 
 
@@ -106,7 +106,7 @@ def _by_frequency(references: Sequence[str], systems: Iterable[Sequence[str]]) -
     systems = list(systems)
     totals, rows = [0] * (len(FREQUENCIES) + 1), []
     for count in expected.values():
-        totals[_place(count, FREQUENCIES)] += count
+        totals[_interval_of(count, FREQUENCIES)] += count
     right = [[0] * len(totals) for _ in systems]
     written = [[0] * len(totals) for _ in systems]
     for number, system in enumerate(systems):
@@ -114,11 +114,11 @@ def _by_frequency(references: Sequence[str], systems: Iterable[Sequence[str]]) -
             own = Counter(reference.split())
             for word, count in Counter(output.split()).items():
                 if word in expected:
-                    place = _place(expected[word], FREQUENCIES)
-                    written[number][place] += count
-                    right[number][place] += min(count, own[word])
-    for place, total in enumerate(totals):
+                    interval = _interval_of(expected[word], FREQUENCIES)
+                    written[number][interval] += count
+                    right[number][interval] += min(count, own[word])
+    for interval, total in enumerate(totals):
         if total:
-            values = [200 * r[place] / (w[place] + total) for r, w in zip(right, written, strict=True)]
-            rows.append({"label": _label(place, FREQUENCIES), "count": total, "values": values})
+            values = [200 * r[interval] / (w[interval] + total) for r, w in zip(right, written, strict=True)]
+            rows.append({"label": _label(interval, FREQUENCIES), "count": total, "values": values})
     return rows

@@ -39,6 +39,6 @@ def running_mean(values: np.ndarray, width: int) -> np.ndarray:
     if width <= 1 or len(values) < 3:
         return values
     sums = np.concatenate([[0.0], np.cumsum(values)])
-    places = np.arange(len(values))
-    half = np.minimum(width // 2, np.minimum(places, places[::-1]))
-    return (sums[places + half + 1] - sums[places - half]) / (2 * half + 1)
+    positions = np.arange(len(values))
+    half = np.minimum(width // 2, np.minimum(positions, positions[::-1]))
+    return (sums[positions + half + 1] - sums[positions - half]) / (2 * half + 1)

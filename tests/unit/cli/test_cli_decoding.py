@@ -28,9 +28,9 @@ class Echo:
     def encode(self, texts):
         return [list(text) for text in texts]
 
-    def translate_ids(self, sentences, n_best=1, *, places, **changes):
-        (letters,), (place,) = sentences, places
-        text = f"{''.join(letters).upper()}@{place}"
+    def translate_ids(self, sentences, n_best=1, *, seeds, **changes):
+        (letters,), (seed,) = sentences, seeds
+        text = f"{''.join(letters).upper()}@{seed}"
         return [[Hypothesis(text + "\n!" * rank, (), -0.5 - rank, -1.0 - rank) for rank in range(n_best)]]
 
 

@@ -17,7 +17,7 @@ class TwoSteps:
         self.second = []
         """Row indices of each batch in the second step."""
 
-    def start(self, numbers, rows, places, prefixes=None, constraints=None):
+    def start(self, numbers, rows, seeds, prefixes=None, constraints=None):
         return Batch(numbers, 0, None)
 
     def advance(self, batch):

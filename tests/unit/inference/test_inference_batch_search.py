@@ -126,7 +126,7 @@ def test_batches_wait_for_others_until_they_are_one_batchs_worth(monkeypatch):
     begun, together_with = [], []
 
     class Search:
-        def start(self, numbers, ids, places, prefixes=None, constraints=None):
+        def start(self, numbers, ids, seeds, prefixes=None, constraints=None):
             return Batch(numbers, 0, None)
 
         def advance(self, batch):

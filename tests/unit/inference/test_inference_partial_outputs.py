@@ -47,7 +47,7 @@ def test_texts_grow_into_those_of_a_search_in_one_go(model, names):
         search = SEARCHES[name]
         expected = translator.translate(TEXTS, **search)
         for place, (text, wanted) in enumerate(zip(TEXTS, expected, strict=True)):
-            *partial, last = partial_outputs(translator, text, place=place, **search)
+            *partial, last = partial_outputs(translator, text, sentence_seed=place, **search)
             assert [(one.text, one.ids) for one in last.hypotheses] == [(one.text, one.ids) for one in wanted]
             np.testing.assert_allclose(
                 [one.score for one in last.hypotheses], [one.score for one in wanted], rtol=1e-4, atol=1e-5

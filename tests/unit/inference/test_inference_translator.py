@@ -345,7 +345,7 @@ def test_samples_depend_on_seed_and_place_alone(translator):
     sampling = {"decode_method": "sample", "seed": 7}
     drawn = translator.translate_ids(sentences, 2, **sampling)
     assert as_ids(drawn) == as_ids(translator.translate_ids(sentences, 2, decode_batch_size=9, **sampling))
-    assert as_ids(drawn)[2:] == as_ids(translator.translate_ids(sentences[2:], 2, places=[2, 3, 4, 5], **sampling))
+    assert as_ids(drawn)[2:] == as_ids(translator.translate_ids(sentences[2:], 2, seeds=[2, 3, 4, 5], **sampling))
     assert as_ids(drawn) != as_ids(translator.translate_ids(sentences, 2, decode_method="sample", seed=8))
     same = translator.translate(["a b c"] * 4, **sampling)
     assert len({found[0].ids for found in same}) > 1, "equal lines at other places draw anew"

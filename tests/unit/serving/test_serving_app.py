@@ -297,7 +297,7 @@ class Slow:
     def encode(self, texts):
         return [[1]] * len(texts)
 
-    def translate_ids(self, ids, n_best, places, sources):
+    def translate_ids(self, ids, n_best, seeds, sources):
         self.begun.release()
         assert self.gate.wait(30)
         return [[type("One", (), {"text": text.upper(), "score": 0.0, "log_prob": 0.0})()] for text in sources]

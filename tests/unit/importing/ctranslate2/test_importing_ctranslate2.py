@@ -12,6 +12,7 @@ from t2t.importing.run import import_run
 from t2t.inference.ctranslate2.conversion import write_model
 from t2t.inference.ctranslate2.engine import CTranslate2Engine
 from t2t.inference.ctranslate2.tokens import TokenLists
+from t2t.inference.engine import DecodeRequest
 from t2t.inference.translator import Translator
 from t2t.layers.positions import sinusoids
 from t2t.runs.loading import load
@@ -153,9 +154,13 @@ def test_outputs_and_exports_are_the_same_though_inputs_have_no_end(tmp_path):
     ours, fast = loaded.translator(), Translator(loaded.problem, loaded.model, loaded.hparams, engine=engine)
     assert [best.ids for (best,) in fast.translate(SOURCES)] == [best.ids for (best,) in ours.translate(SOURCES)]
     settings, hparams = ours.settings(1)
-    assert "an input is empty" in engine.refusal([[5, 1], [1]], settings, hparams)
+
+    def asked(rows):
+        return DecodeRequest(rows=rows, seeds=np.arange(len(rows)), settings=settings, hparams=hparams)
+
+    assert "an input is empty" in engine.refusal(asked([[5, 1], [1]]))
     assert "an input is empty" in engine.score_refusal([[1]], [[5, 1]])
-    assert not engine.refusal([[5, 1]], settings, hparams)
+    assert not engine.refusal(asked([[5, 1]]))
 
 
 def test_half_precision_is_widened(tmp_path):

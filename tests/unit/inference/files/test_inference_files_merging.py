@@ -93,7 +93,7 @@ def test_each_line_has_its_beginning_in_whichever_shard_it_is(job, tmp_path, rev
     class Beginner(reverser_class):
         def translate_ids(self, sentences, n_best=1, *, prefixes=None, **others):
             texts = ["".join(map(chr, prefix)) for prefix in prefixes]
-            self.begun.update(zip(others["places"], texts, strict=True))
+            self.begun.update(zip(others["seeds"], texts, strict=True))
             return super().translate_ids(sentences, n_best, **others)
 
     translator = Beginner()
