@@ -1,9 +1,12 @@
 """Compares training: target tokens per second, memory, time to the first update, share of the matrix rate.
 
 Every side trains on the same batches in the same order, from its own random weights. `loss` rows have the loss of the
-last update; `best` rows compare the best variant of each program.
+last update; `best` rows compare the best variant of each program. If the processor multiplies bfloat16, we also train
+in 16 bits, and so do peers that can; our float32 is compared with theirs, our 16 bits with the better of both.
 """
 
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,9 +18,12 @@ from benchmarks.harness.processes import run
 from benchmarks.harness.rows import OURS, Row, best_variants, compared, row, unavailable
 from benchmarks.harness.turns import Figures, Turns
 from benchmarks.peers import TRAINING
+from t2t.files.processor import multiplies_bfloat16
 
 WORK = "training"
 SEED = 1
+OURS_16 = f"{OURS}_bfloat16"
+"""Our side with `precision=mixed_bfloat16`."""
 
 MOST_LOSS = 1.5
 """Maximum ratio of a peer's loss to ours. Losses are not equal since initial weights, dropout and norms differ."""
@@ -25,13 +31,16 @@ MOST_LOSS = 1.5
 
 def main(argv: list[str]) -> int:
     """Runs the comparison; returns its exit status."""
-    parser = build_parser(WORK, __doc__, TRAINING)
+    in_16_bits = multiplies_bfloat16()
+    peers = {name: peer for name, peer in TRAINING.items() if in_16_bits or not peer.in_16_bits}
+    parser = build_parser(WORK, __doc__, peers)
     parser.add_argument("--steps", type=int, help="measured updates in a turn; default: set by --config")
     parser.add_argument("--warm", type=int, help="warm-up updates before them; default: set by --config")
     arguments = parser.parse_args(argv)
     setting = settings(arguments, steps=arguments.steps, warm=arguments.warm)
-    sides, missing = setting.sides(WORK, TRAINING)
     job = training_job(setting)
+    more = [setting.ours(WORK, OURS_16, overrides=f"{job['overrides']},precision=mixed_bfloat16")] * in_16_bits
+    sides, missing = setting.sides(WORK, peers, *more)
     batches = Batches(job, setting)
     taken = setting.take_turns(sides, {**job, **batches.facts})
     _check_losses(taken)
@@ -94,9 +103,9 @@ def _rows(setting: Setting, taken: list[Turns], batches: Batches) -> list[Row]:
         return batches.tokens / sum(figures["update_seconds"])
 
     facts = {"unit": "target tokens/s", "parameters": _parameters(taken, batches)}
-    programs = {OURS: OURS, **{peer: what.program for peer, what in TRAINING.items()}}
+    best = [compared(f"{WORK}.best", name, sides, rate, **facts) for sides in _rivals(taken, rate)]
     return [
-        *compared(f"{WORK}.best", name, best_variants(taken, programs, rate), rate, **facts),
+        *itertools.chain.from_iterable(best),
         *compared(WORK, name, taken, rate, **facts),
         *compared(f"{WORK}.matrix_share", name, taken,
                   lambda f: batches.flops / sum(f["update_seconds"]) / f["matrix_flops"],
@@ -107,6 +116,15 @@ def _rows(setting: Setting, taken: list[Turns], batches: Batches) -> list[Row]:
         *compared(f"{WORK}.loss", name, taken, lambda f: f["loss"], unit="nats a token", better="lower"),
         row(f"{WORK}.padding", name, [batches.padding], unit="of target positions", better="lower"),
     ]  # fmt: skip
+
+
+def _rivals(taken: list[Turns], rate: Callable[[Figures], float]) -> list[list[Turns]]:
+    """Returns our sides, each with the best variant of each peer: float32 with float32, 16 bits with either."""
+    programs = {name: peer.module for name, peer in TRAINING.items()}
+    peers = [one for one in taken if one.name in TRAINING]
+    in_float32 = [one for one in peers if not TRAINING[one.name].in_16_bits]
+    rivals = {OURS: in_float32, OURS_16: peers}
+    return [[one, *best_variants(rivals[one.name], programs, rate)] for one in taken if one.name in rivals]
 
 
 def _check_same_batches(ours: Turns, batches: Batches, setting: Setting) -> None:
@@ -129,5 +147,5 @@ def _check_losses(taken: list[Turns]) -> None:
 
 def _parameters(taken: list[Turns], batches: Batches) -> dict[str, int]:
     """Returns the number of trainable weights of each side."""
-    theirs = {peer.name: peer.figures[0]["parameters"] for peer in taken[1:] if peer.figures}
-    return {taken[0].name: batches.facts["parameters"], **theirs}
+    ours = batches.facts["parameters"]
+    return {side.name: side.figures[0].get("parameters", ours) for side in taken if side.figures}

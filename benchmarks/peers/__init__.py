@@ -26,6 +26,11 @@ class Peer:
     """Additional fields of its jobs."""
 
     @property
+    def in_16_bits(self) -> bool:
+        """Whether it computes in bfloat16."""
+        return self.options.get("compute_type") == "bfloat16"
+
+    @property
     def program(self) -> str:
         """Name of the program that it is a variant of; tables of `best` show the best variant of each program."""
         return " ".join([self.module, *([self.options["compute_type"]] if "compute_type" in self.options else [])])
@@ -105,15 +110,22 @@ ENVIRONMENTS = {
 }  # fmt: skip
 """By name."""
 
+_IN_16_BITS = {"compute_type": "bfloat16"}
+
 TRAINING = {
     "hf_marian": Peer("huggingface", "hf_marian"),
     "hf_marian_compiled": Peer("huggingface", "hf_marian", {"compile": True}),
+    "hf_marian_bfloat16": Peer("huggingface", "hf_marian", _IN_16_BITS),
+    "hf_marian_compiled_bfloat16": Peer("huggingface", "hf_marian", {"compile": True, **_IN_16_BITS}),
     "torch_transformer": Peer("huggingface", "torch_transformer"),
     "torch_transformer_compiled": Peer("huggingface", "torch_transformer", {"compile": True}),
+    "torch_transformer_bfloat16": Peer("huggingface", "torch_transformer", _IN_16_BITS),
+    "torch_transformer_compiled_bfloat16": Peer("huggingface", "torch_transformer", {"compile": True, **_IN_16_BITS}),
     "opennmt_tf": Peer("opennmt_tf", "opennmt_tf"),
     "tensor2tensor": Peer("tensor2tensor", "tensor2tensor"),
     "joeynmt": Peer("joeynmt", "joeynmt"),
     "keras_hub": Peer("keras_hub", "keras_hub"),
+    "keras_hub_bfloat16": Peer("keras_hub", "keras_hub", _IN_16_BITS),
 }
 """Peers of the training comparison, by name."""
 

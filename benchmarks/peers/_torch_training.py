@@ -2,7 +2,8 @@
 
 Settings recommended by PyTorch's documentation: the fused implementation of Adam, gradients set to None
 (*Performance Tuning Guide*; *torch.optim.Adam*), and, if the job has `compile`, a compiled loss with dynamic shapes
-(*torch.compile*), compiled for the shapes of all batches of the job before the measured updates.
+(*torch.compile*), compiled for the shapes of all batches of the job before the measured updates. If its `compute_type`
+is `bfloat16`, the loss is computed under autocast (*Automatic Mixed Precision package*).
 
 Letters: B rows of a batch, S source length, T target length, V vocabulary.
 """
@@ -32,8 +33,10 @@ def train(job, model, logits_of, packages):
 
     def loss_of(inputs, targets):
         shifted = torch.nn.functional.pad(targets[:, :-1], (1, 0), value=PAD)
-        logits = logits_of(inputs, shifted)
-        return criterion(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)) / (targets != PAD).sum()
+        with torch.autocast("cpu", torch.bfloat16, enabled=job.get("compute_type") == "bfloat16"):
+            logits = logits_of(inputs, shifted)
+            total = criterion(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
+        return total / (targets != PAD).sum()
 
     def backward(inputs, targets):
         mean = loss_of(torch.from_numpy(inputs).long(), torch.from_numpy(targets).long())

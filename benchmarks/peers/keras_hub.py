@@ -2,8 +2,8 @@
 
 Settings of Keras's documentation (*Model training APIs*, KerasHub's guide *English-to-Spanish translation with
 KerasHub*): a `tf.data` pipeline that reads ahead, one graph function for all shapes (`jit_compile=False`: XLA would
-compile each batch shape separately). Each layer has a single dropout rate, which also applies inside attention; norms
-follow each sub-layer.
+compile each batch shape separately), and mixed precision with a float32 loss if the job asks for `bfloat16`. Each layer
+has a single dropout rate, which also applies inside attention; norms follow each sub-layer.
 
 Letters: B rows of a batch, S source length, T target length, V vocabulary.
 """
@@ -50,7 +50,7 @@ def build(config, vocab_size):
 
 def loss_of(targets, logits):
     """Returns the mean cross-entropy of logits (B, T, V) with smoothed targets (B, T), without padding."""
-    log_probs = ops.log_softmax(logits)
+    log_probs = ops.log_softmax(ops.cast(logits, "float32"))
     expected = ops.take_along_axis(log_probs, ops.expand_dims(ops.cast(targets, "int32"), -1), -1)
     each = -(1 - SMOOTHING) * ops.squeeze(expected, -1) - SMOOTHING * ops.mean(log_probs, -1)
     keep = ops.cast(ops.not_equal(targets, PAD), "float32")
@@ -80,6 +80,8 @@ def main():
     tf.config.threading.set_intra_op_parallelism_threads(job["threads"])
     tf.config.threading.set_inter_op_parallelism_threads(job["threads"])
     keras.utils.set_random_seed(1)
+    if job.get("compute_type") == "bfloat16":
+        keras.config.set_dtype_policy("mixed_bfloat16")
     timed = _Timed(Clock(job))
     any_size = tf.TensorSpec([None, None], tf.int32)
     dataset = tf.data.Dataset.from_generator(lambda: _examples(job), output_signature=((any_size, any_size), any_size))

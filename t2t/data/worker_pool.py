@@ -17,6 +17,7 @@ from typing import Any
 from t2t.data.digests import JudgedChunk, judge_chunk, judge_samples
 from t2t.data.encoding import Chunk, ChunkEncoder, Vocabularies, chunks_of
 from t2t.errors import MachineError
+from t2t.files.processor import available_cores
 from t2t.problems.base import Problem, Sample
 from t2t.problems.source import call_here
 
@@ -151,11 +152,6 @@ def _dead_workers_as_machine_errors() -> Iterator[None]:
             "a process that encodes the data died, most likely for want of memory; free some memory, "
             "or generate with fewer workers"
         ) from error
-
-
-def available_cores() -> int:
-    """Returns the number of processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _may_fork() -> bool:

@@ -257,8 +257,8 @@ class TrainHParams:
     train_steps: int = param(100_000, "Updates after which training ends.", minimum=0)
     precision: str = param(
         "float32", "Type of activations; weights stay float32. tensorfloat32: float32, but GPUs may round factors of "
-        "matrix products to 11 bits. auto: mixed_bfloat16 on GPUs that support it, else float32; a resumed run keeps "
-        "its precision.", choices=("auto", "float32", "tensorfloat32", "mixed_bfloat16", "mixed_float16"),
+        "matrix products to 11 bits. auto: mixed_bfloat16 where the hardware supports it, else float32; a resumed run "
+        "keeps its precision.", choices=("auto", "float32", "tensorfloat32", "mixed_bfloat16", "mixed_float16"),
     )  # fmt: skip
     xla: str = param(
         "auto", "Whether XLA compiles the forward and backward pass, one program for each of fixed_shapes, before the "

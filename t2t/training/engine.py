@@ -121,7 +121,7 @@ class TrainingEngine(abc.ABC):
 
     @abc.abstractmethod
     def multiplies_bfloat16(self) -> bool:
-        """Returns whether there are accelerators and all visible ones multiply bfloat16."""
+        """Returns whether all visible devices multiply bfloat16 faster than float32."""
 
     @abc.abstractmethod
     def compile_errors(self, xla: bool, batch: Batch) -> contextlib.AbstractContextManager:

@@ -7,7 +7,6 @@ hypotheses that it returns by the requested length penalty.
 Legend: B sentences, K hypotheses of each, T longest output.
 """
 
-import contextlib
 import math
 import os
 from collections.abc import Iterator, Sequence
@@ -16,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from t2t.data.worker_pool import available_cores
 from t2t.decoding.penalties import PENALTIES
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult
 from t2t.decoding.settings import SAMPLE, SearchSettings
 from t2t.errors import UserError
+from t2t.files.processor import available_cores, instruction_sets
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.ctranslate2.tokens import TokenLists
 from t2t.inference.engine import BatchHypotheses, DecodeRequest
@@ -259,6 +258,5 @@ def _use_avx512() -> None:
 
     CTranslate2 reads the variable once per process, when it first computes. A value set by the user is kept.
     """
-    with contextlib.suppress(OSError):  # another system than Linux
-        if set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split()) >= _AVX512:
-            os.environ.setdefault("CT2_FORCE_CPU_ISA", "AVX512")
+    if instruction_sets() >= _AVX512:
+        os.environ.setdefault("CT2_FORCE_CPU_ISA", "AVX512")

@@ -19,7 +19,7 @@ import keras
 import numpy as np
 from jax.sharding import PartitionSpec
 
-from t2t.data.worker_pool import available_cores
+from t2t.files.processor import available_cores
 from t2t.layers.loops import counted_loops
 from t2t.models.base import SequenceModel
 from t2t.training.batch_loss import BatchLossFunction

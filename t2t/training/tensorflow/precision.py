@@ -1,14 +1,20 @@
 """The precision of TensorFlow's matrix products, see `t2t.training.precision`."""
 
+import os
+
 import tensorflow as tf
 
+from t2t.files import processor
 from t2t.training.precision import FLOAT32, policy_of
 
 
 def multiplies_bfloat16() -> bool:
-    """Returns whether there are GPUs and all visible ones multiply bfloat16: NVIDIA's since Ampere (2020)."""
+    """Returns whether all visible GPUs multiply bfloat16, NVIDIA's since Ampere (2020); without GPUs, the processor."""
     details = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.get_visible_devices("GPU")]
-    return bool(details) and all(one.get("compute_capability", (0, 0)) >= (8, 0) for one in details)
+    if not details:
+        # TensorFlow multiplies with these instructions only by oneDNN.
+        return os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") != "0" and processor.multiplies_bfloat16()
+    return all(one.get("compute_capability", (0, 0)) >= (8, 0) for one in details)
 
 
 def apply_precision(precision: str) -> str:

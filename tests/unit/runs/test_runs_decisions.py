@@ -9,6 +9,7 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
+from t2t.files import processor
 from t2t.hparams.transformer import transformer_tiny
 from t2t.models.lstm import LstmSeq2seqAttention
 from t2t.models.transformer import Transformer
@@ -138,6 +139,19 @@ def test_gpus_multiply_bfloat16_from_compute_capability_8_on(monkeypatch, cards,
     monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: cards)
     details = {card: {"compute_capability": card} if card else {} for card in cards}
     monkeypatch.setattr(tf.config.experimental, "get_device_details", details.get)
+    assert multiplies_bfloat16() == expected
+
+
+@pytest.mark.parametrize(
+    ("sets", "onednn", "expected"),
+    [({"avx512f", "avx512_bf16"}, "1", True), ({"amx_bf16"}, None, True), ({"avx512f"}, "1", False),
+     ({"avx512_bf16"}, "0", False)],
+)  # fmt: skip
+def test_without_gpus_the_processor_multiplies_bfloat16_with_its_instructions(monkeypatch, sets, onednn, expected):
+    monkeypatch.setattr(processor, "instruction_sets", lambda: sets)
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS")
+    if onednn:
+        monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", onednn)
     assert multiplies_bfloat16() == expected
 
 
