@@ -135,6 +135,7 @@ def trained_run(setting: Setting, corpus: Corpus, steps: int) -> Path:
     if steps > 1:
         rate = _RATE_OF_WIDTH / setting.config.width**2
         overrides += f",learning_rate_schedule=linear,learning_rate={rate:g},learning_rate_warmup_steps=300"
+        overrides += ",precision=auto"  # runs are decoded in float32, whatever they were trained in
     digest = hashlib.sha256(overrides.encode()).hexdigest()[:8]
     folder = setting.home / "runs" / f"{prepared.data_dir.name}-{setting.config.name}-{steps}-{digest}"
     if RunDir.exists(folder) and CheckpointStore(RunDir.open(str(folder)).checkpoints_folder).latest() == steps:

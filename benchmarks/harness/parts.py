@@ -50,7 +50,7 @@ PARTS = (
     Part(name="decoding-base", benchmark="decoding", full=("--config=base", "--beams=4")),
     Part(
         name="decoding-base-trained", benchmark="decoding",
-        full=("--config=base", "--train_steps=3000", "--sentences=320", "--beams=4,1"),
+        full=("--config=base", "--train_steps=2000", "--sentences=320", "--beams=4,1"),
     ),
     Part(name="engines-tiny", benchmark="engines", full=("--config=tiny",)),
     Part(name="engines-base", benchmark="engines", full=("--config=base", "--beams=4")),

@@ -78,7 +78,8 @@ def build_translator(job):
     os.makedirs(folder, exist_ok=True)
     weights, sizes = dict(np.load(job["weights"])), job["sizes"]
     tokens = [str(number) for number in range(sizes["vocab_size"])]
-    spec = build_spec(TransformerHParams(**sizes["hparams"]), weights, weights["positions"], tokens, tokens)
+    positions = weights["positions"], weights["positions"]
+    spec = build_spec(TransformerHParams(**sizes["hparams"]), weights, positions, tokens, tokens)
     spec.validate()
     spec.optimize()
     spec.save(folder)
