@@ -6,6 +6,7 @@ from absl import flags
 
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
+from t2t.files.lines import without_surrogates
 from t2t.files.paths import address_of, check_address, check_local, local_path
 from t2t.files.remote.mirror import fetch
 
@@ -26,9 +27,11 @@ _SHARED = ("data_dir", *_OUTPUT_FILES)
 
 
 def check_addresses(values: flags.FlagValues) -> None:
-    """Raises UserError for a malformed address, and for any address where a local path is needed."""
+    """Raises UserError for a name that is not UTF-8, a malformed address, or an address where a path is needed."""
     sharing = _sharing(values)
     for name, value in _texts(values):
+        if without_surrogates(value) != value:
+            raise UserError(f"flag --{name}={value!r}: it contains bytes that are no UTF-8; rename the file or folder")
         if name in (*_FOLDERS, *_CORPORA, *_INPUT_FILES, *_OUTPUT_FILES):
             for part in value.split(","):  # several runs
                 check_address(part.strip(), name)

@@ -24,7 +24,6 @@ from t2t.cli.stopping import StoppedError, stoppable
 from t2t.cli.tensor2tensor import answer_unused_flags
 from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, did_you_mean, one_line
 from t2t.files.atomic import REMEDIES, describe_os_error
-from t2t.files.lines import without_surrogates
 from t2t.files.paths import is_unknown_home, with_addresses
 from t2t.files.progress import write_above_bars, write_line
 
@@ -162,7 +161,7 @@ def parse(
 
 
 def _check_values(values: flags.FlagValues) -> None:
-    """Raises UserError for values that absl accepts: nan and inf, huge integers, unknown homes, invalid UTF-8."""
+    """Raises UserError for values that absl accepts: nan and inf, huge integers, unknown home folders."""
     for name in values:
         value = values[name].value
         if isinstance(value, float) and not math.isfinite(value):
@@ -171,8 +170,6 @@ def _check_values(values: flags.FlagValues) -> None:
             raise UserError(f"flag --{name}: a number of {len(str(abs(value)))} digits is too large; see --help")
         if isinstance(value, str) and is_unknown_home(value):
             raise UserError(f"flag --{name}={value}: there is no home folder of that name; write the path without ~")
-        if isinstance(value, str) and without_surrogates(value) != value:
-            raise UserError(f"flag --{name}={value!r}: it contains bytes that are no UTF-8; rename the file or folder")
 
 
 def _take_positional(values: flags.FlagValues, rest: Sequence[str], positional: tuple[str, ...]) -> None:
