@@ -85,35 +85,23 @@ class Translator(PairScorer):
         sentences: Sequence[Row],
         n_best: int = 1,
         *,
-        seeds: Sequence[int] | None = None,
         sources: Sequence[str] | None = None,
-        prefixes: Prefixes | None = None,
-        constraints: Sequence[Any] | None = None,
-        scored: bool = True,
         on_done: Callable[[int], Any] | None = None,
-        **changes,
+        **how: Any,
     ) -> list[list[Hypothesis]]:
         """Translates ids (without end of sequence) instead of text; see `translate`.
 
         Args:
-            sentences: lists of ids, cut to `longest_input` with a warning; arrays for inputs that are not text.
+            sentences: see `request`.
             n_best: see `translate`.
-            seeds: sampling seed of each sentence, used with `seed`, e.g. its line number; 0, 1, 2, ... by default.
-            sources: the inputs as text, for problems that use them to post-process outputs and for `replace_unknown`;
-                by default decoded from the ids.
-            prefixes: ids that the output of each sentence begins with, without end of sequence.
-            constraints: see `translate`.
-            scored: whether scores and probabilities are needed; without them an engine may be faster.
+            sources: see `request`; used for `replace_unknown`, too.
             on_done: called after each batch with the number of sentences in it.
-            changes: see `translate`.
+            how: further arguments of `request`.
         """
-        _, hparams = self.settings(n_best, **changes)
-        check_rows(sentences, "sentences")
-        if len(sentences) == 0:
+        request = self.request(sentences, n_best, sources=sources, **how)
+        rows, hparams = request.rows, request.hparams
+        if len(rows) == 0:
             return []
-        given: dict[str, Any] = {"seeds": seeds, "sources": sources, "prefixes": prefixes, "constraints": constraints}
-        request = self.request(sentences, n_best, **given, scored=scored, **changes)
-        rows = request.rows
         results: list[list[Hypothesis]] = [[] for _ in rows]
         texts: Sequence[str | None] = [None] * len(rows) if sources is None else sources
         for numbers, found in self.engine.decode(request):
@@ -141,8 +129,21 @@ class Translator(PairScorer):
         scored: bool = True,
         **changes,
     ) -> DecodeRequest:
-        """Returns the request to the engine of `translate_ids` with these arguments, for at least one sentence."""
+        """Returns the request to the engine that `translate_ids` makes with these arguments.
+
+        Args:
+            sentences: lists of ids, cut to `longest_input` with a warning; arrays for inputs that are not text.
+            n_best: see `translate`.
+            seeds: sampling seed of each sentence, used with `seed`, e.g. its line number; 0, 1, 2, ... by default.
+            sources: the inputs as text, for problems that use them to post-process or to constrain outputs; by default
+                decoded from the ids.
+            prefixes: ids that the output of each sentence begins with, without end of sequence.
+            constraints: see `translate`.
+            scored: whether scores and probabilities are needed; without them an engine may be faster.
+            changes: see `translate`.
+        """
         settings, hparams = self.settings(n_best, **changes)
+        check_rows(sentences, "sentences")
         if prefixes is not None:
             check_prefixes(self.facts, hparams, prefixes, len(sentences))
         terms = None if constraints is None else read_all_terms(constraints, len(sentences))
