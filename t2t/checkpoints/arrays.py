@@ -6,6 +6,7 @@ https://huggingface.co/docs/safetensors
 import os
 import re
 from collections.abc import Mapping
+from operator import itemgetter
 from pathlib import Path
 
 import ml_dtypes  # noqa: F401  (teaches numpy the types below)
@@ -47,7 +48,9 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: dict[st
 
 
 def parse_arrays(content: bytes) -> Arrays:
-    """Returns the arrays in the content of a safetensors file.
+    """Returns the arrays in the content of a safetensors file, sorted by name.
+
+    The library lists them in an order that differs from one process to the next.
 
     Raises:
         ValueError: it is not a safetensors file, or has arrays of a type that numpy lacks.
@@ -55,7 +58,7 @@ def parse_arrays(content: bytes) -> Arrays:
     try:
         return {
             name: np.frombuffer(entry["data"], _TYPES[entry["dtype"]]).reshape(entry["shape"])
-            for name, entry in deserialize(content)
+            for name, entry in sorted(deserialize(content), key=itemgetter(0))
         }
     except (SafetensorError, KeyError) as error:
         raise ValueError(one_line(error)) from error

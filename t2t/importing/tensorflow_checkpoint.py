@@ -83,7 +83,7 @@ def _paths(graph: TrackableObjectGraph, start: int, attributes: Collection[str])
 
 
 def _variables(reader: Any, names: Collection[str]) -> dict[str, np.ndarray]:
-    return {name: np.asarray(reader.get_tensor(name)) for name in names}
+    return {name: np.asarray(reader.get_tensor(name)) for name in sorted(names)}
 
 
 def _read(prefix: Path, read: Any) -> dict[str, np.ndarray]:

@@ -53,6 +53,13 @@ def test_save_and_load_by_every_name(store):
         assert (loaded.step, loaded.state, loaded.model["w"][0]) == (step, {"at": step}, step)
 
 
+def test_arrays_come_sorted_by_name(store):
+    """Else noise that a seed draws for each array in turn would differ from one process to the next."""
+    names = [f"layer_{n}/kernel" for n in range(20)]
+    store.save(1, model={name: np.zeros(2, np.float32) for name in reversed(names)}, state={})
+    assert list(store.load().model) == sorted(names)
+
+
 def test_two_do_not_write_the_same_average(store):
     save(store, 7)
     store.save_named("averaged", 7, model={"w": np.ones(3)})
