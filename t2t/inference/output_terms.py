@@ -54,8 +54,9 @@ def read_terms(value: Any, what: str) -> OutputTerms | None:
     regex = value.get("regex", "")
     if not isinstance(regex, str):
         raise UserError(f"{what}: regex {regex!r:.60}: a text is wanted")
-    for name in set(value) - {"regex"}:
-        texts = value[name]
+    for name, texts in value.items():
+        if name == "regex":
+            continue
         is_list = isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts)
         if not is_list or not all(text.strip() for text in texts):
             raise UserError(f"{what}: {name} {texts!r:.60}: a list of texts is wanted, none of them empty")
