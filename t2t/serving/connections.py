@@ -86,15 +86,14 @@ class LimitedProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Cancels the time limit once the headers are complete; partial headers do not extend it."""
         super().data_received(data)
-        if not self.waits_for_head:
-            self._cancel_deadline()
+        self._stop_waiting_for_head()
 
     def on_response_complete(self) -> None:
         """Starts the time limit of the next request, even if the body of this one is still being received."""
-        self._expect_head()
+        if not self.flow.write_paused:
+            self._expect_head()
         super().on_response_complete()
-        if not self.waits_for_head:  # the next request was already there
-            self._cancel_deadline()
+        self._stop_waiting_for_head()  # the next request may have been there already
 
     def pause_writing(self) -> None:
         """Starts the time limit within which the client must read some data."""
@@ -111,6 +110,11 @@ class LimitedProtocol(H11Protocol):
     def _expect_head(self) -> None:
         self._waiting_since = time.monotonic()
         self._set_deadline()
+
+    def _stop_waiting_for_head(self) -> None:
+        """Cancels the time limit if headers have come. While writing is paused, that of `pause_writing` remains."""
+        if not self.waits_for_head and not self.flow.write_paused:
+            self._cancel_deadline()
 
     def _set_deadline(self) -> None:
         self._cancel_deadline()

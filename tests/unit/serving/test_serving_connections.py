@@ -44,10 +44,13 @@ async def slow(request):
 async def echo(request):
     return PlainTextResponse(await request.body())
 
+async def large(request):
+    return PlainTextResponse("x" * 100_000)
+
 async def broken(request):
     raise RuntimeError("a bug")
 
-routes = [Route("/healthz", healthz), Route("/slow", slow), Route("/broken", broken)]
+routes = [Route("/healthz", healthz), Route("/slow", slow), Route("/broken", broken), Route("/large", large)]
 app = Starlette(routes=[*routes, Route("/echo", echo, methods=["POST"])])
 with open_socket("127.0.0.1", 0) as listening:
     serve(app, listening, 1.0, ConnectionLimits(seconds=seconds, idle_seconds=idle))
@@ -177,6 +180,21 @@ def test_several_requests_go_over_one_connection(impatient):
             connection.request("POST", "/echo", body)
             assert connection.getresponse().read().decode() == body
         assert connection.sock is not None
+
+
+def test_a_client_that_sends_requests_and_reads_no_answer_is_closed(impatient):
+    with connect(impatient) as connection:
+        connection.setblocking(False)
+        end = time.monotonic() + PATIENCE_S
+        unsent = b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n" * 100_000
+        while time.monotonic() < end:
+            try:
+                unsent = unsent[connection.send(unsent) :]
+            except BlockingIOError:
+                time.sleep(0.05)
+            except ConnectionError:
+                return
+    raise AssertionError("it is still open")
 
 
 def test_silence_after_an_answer_ends_the_connection():
