@@ -16,7 +16,7 @@ from t2t.errors import memory_errors_as_machine_errors, shapes_of
 from t2t.inference.backend import ModelFunction
 from t2t.inference.backend_choice import inference_backend
 from t2t.inference.parallel import Jobs, Sharing
-from t2t.inference.signatures import signature_of
+from t2t.inference.signatures import batch_signature
 from t2t.layers.losses import token_weights
 from t2t.metrics import Score, compute, is_text_metric
 from t2t.metrics.token import TokenSums, teacher_forced
@@ -120,7 +120,7 @@ class Evaluator:
             given = {**batch, _IS_ROW: np.ones(len(batch[TARGETS]), np.float32)}
             with self._tracing:
                 if self._sums is None:
-                    signature = [signature_of(given)]
+                    signature = [batch_signature(self._model, given)]
                     self._sums = inference_backend().model_function(self._model, self._batch_sums, signature)
             return TokenSums(*(float(x) for x in self._sums(given)))
 

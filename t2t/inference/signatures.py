@@ -14,6 +14,11 @@ def inputs_signature(model: SequenceModel) -> keras.KerasTensor:
     return keras.KerasTensor([None, *lengths, *item_shape(spec)], batch_dtype(spec).name)
 
 
-def signature_of(batch: dict[str, np.ndarray]) -> dict[str, keras.KerasTensor]:
-    """Returns the signature of a batch's features, with all sizes unknown."""
-    return {name: keras.KerasTensor([None] * array.ndim, array.dtype.name) for name, array in batch.items()}
+def batch_signature(model: SequenceModel, batch: dict[str, np.ndarray]) -> dict[str, keras.KerasTensor]:
+    """Returns the signature of a batch's features; numbers of rows and lengths are unknown, sizes of items known."""
+    specs = {name: spec for name, spec in model.spec.features.items() if name in batch}
+    items = {name: item_shape(specs[name]) if name in specs else () for name in batch}
+    return {
+        name: keras.KerasTensor([None] * (array.ndim - len(items[name])) + list(items[name]), array.dtype.name)
+        for name, array in batch.items()
+    }

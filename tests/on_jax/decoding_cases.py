@@ -20,11 +20,19 @@ from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.problems.parsing import ParsingTrees
 from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.token import TokenEncoder
 from tests.builders import batch, padded, randomise, rows, tiny_transformer, tokens_spec
 from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
 
 SOURCES = rows(np.random.default_rng(1), (5, 1, 8, 3, 7, 2, 6))
+PICTURES = ProblemSpec(
+    name="pictures",
+    features={
+        INPUTS: FeatureSpec(kind=FeatureKind.IMAGE, shape=(9, 7, 3)),
+        TARGETS: FeatureSpec(kind=FeatureKind.LABEL, vocab_size=4),
+    },
+)
 MANY = rows(np.random.default_rng(1), np.random.default_rng(0).integers(1, 9, 18))
 """Enough sentences that batches shrink during the search."""
 HPARAMS = DecodeHParams(extra_length=6, decode_batch_size=4000)
@@ -100,6 +108,11 @@ def inputs_of(encoder, count):
     return padded(rows(np.random.default_rng(count), (5,) * count, encoder.vocab_size))
 
 
+def pictures(count):
+    """Returns random images."""
+    return np.random.default_rng(count).integers(0, 256, (count, 9, 7, 3), np.uint8)
+
+
 def small(model_class, spec=None, **changes):
     """Returns a small model with random weights."""
     given = {"hidden_size": 8, "num_hidden_layers": 2, "max_length": 32, **changes}
@@ -142,6 +155,10 @@ CASES = {
     "figures of classes": lambda: evaluated(
         translator_of(moods(), TransformerEncoder).model,
         [{INPUTS: inputs_of(WORDS, n), TARGETS: np.arange(n, dtype=np.int32) % 3} for n in (3, 5)],
+    ),
+    "figures of images": lambda: evaluated(
+        small(TransformerEncoder, PICTURES),
+        [{INPUTS: pictures(n), TARGETS: np.arange(n, dtype=np.int32) % 4} for n in (3, 5)],
     ),
 }
 """Functions that return arrays by name, keyed by the name of the case."""
