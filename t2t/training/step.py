@@ -52,6 +52,8 @@ class UpdateStats(NamedTuple):
     """() float32: number of target tokens (or examples) with padding."""
     stops: Any
     """() float32: above 0 if a worker asks all to stop."""
+    loss_scale: Any
+    """() float32: the factor of its loss, see `LossScale`."""
 
 
 class UpdateStep(abc.ABC):

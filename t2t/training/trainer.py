@@ -107,9 +107,9 @@ class Trainer:
 
         With float16, overflows are expected while the loss scale is lowered; they count only at its minimum.
         """
-        seeks = self.step.loss_scale.dynamic and float(self.step.loss_scale.value()) > MINIMUM_SCALE
         for update, stats in self._pending:
-            if not bool(stats.finite) and not (seeks and float(stats.tokens)):
+            lowers_scale = float(stats.loss_scale) > MINIMUM_SCALE and float(stats.tokens)
+            if not bool(stats.finite) and not lowers_scale:
                 raise DivergedError(self._diverged(update, stats))
 
     def check_weights(self, weights: Mapping[str, np.ndarray]) -> None:

@@ -225,7 +225,8 @@ class JaxStep(UpdateStep):
         gradients = [add_up(g.astype(self._reduction_dtype)).astype(jnp.float32) for g in gradients]
         changes, (loss_sum, tokens, padded), stops = add_up(changes), add_up(counts), add_up(stops[0])
         with self._scope_of(state) as scope:
-            scale = 1.0 / (jnp.maximum(tokens, 1.0) * self.loss_scale.value())
+            loss_scale = self.loss_scale.value()
+            scale = 1.0 / (jnp.maximum(tokens, 1.0) * loss_scale)
             gradients = [gradient * scale for gradient in gradients]
             if self._noise:
                 gradients = self._with_noise(problem, gradients)
@@ -247,7 +248,7 @@ class JaxStep(UpdateStep):
             self.loss_scale.update(finite, applies)
         for number, variable in enumerate(self.loss_scale.variables, len(new) - len(self.loss_scale.variables)):
             new[number] = scope.get_current_value(variable)
-        return new, (loss_sum, tokens, norm, finite, padded, stops)
+        return new, (loss_sum, tokens, norm, finite, padded, stops, loss_scale)
 
     def _change_weights(self, problem: str, gradients: Values, rate) -> None:
         """Updates the weights that a problem's loss depends on, their slots and averages; called within a scope."""

@@ -165,7 +165,8 @@ class TensorFlowStep(UpdateStep):
         add_up = functools.partial(tf.distribute.get_replica_context().all_reduce, tf.distribute.ReduceOp.SUM)
         gradient_P = tf.cast(add_up(tf.cast(gradient_P, self._reduction_dtype)), tf.float32)
         loss_sum, tokens, padded, stops = tf.unstack(add_up(tf.concat([counts, [stops]], axis=0)))
-        scale = 1.0 / (tf.maximum(tokens, 1.0) * self.loss_scale.value())
+        loss_scale = self.loss_scale.value()
+        scale = 1.0 / (tf.maximum(tokens, 1.0) * loss_scale)
         if self._noise:
             gradient_P, scale = gradient_P * scale + self._noise_like(problem), 1.0
         norm = tf.linalg.global_norm([gradient_P]) * scale
@@ -178,7 +179,7 @@ class TensorFlowStep(UpdateStep):
             tf.math.multiply_no_nan(add_up(change_Q), tf.where(finite & applies, 1.0 / tf.maximum(tokens, 1.0), 0.0))
             for change_Q in changes
         ]
-        return gradient_P, means, UpdateStats(loss_sum, tokens, norm, finite, padded, stops)
+        return gradient_P, means, UpdateStats(loss_sum, tokens, norm, finite, padded, stops, loss_scale)
 
     def _noise_like(self, problem: str):
         """On one replica: normal noise for the gradient, (P,), a function of (run seed, update, weight).

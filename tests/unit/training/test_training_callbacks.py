@@ -272,7 +272,7 @@ def test_lines_where_there_is_no_terminal():
 
 @pytest.mark.parametrize(("bad", "said"), [((1,), "1 update"), ((1, 2), "2 updates")])
 def test_updates_lost_to_float16_are_told_in_every_line(bad, said):
-    out, run = io.StringIO(), trainer(Step(bad=bad, scale=2.0), train_steps=4)
+    out, run = io.StringIO(), trainer(Step(bad=bad, scale=4.0), train_steps=4)
     run.fit([ShowProgress(run, out)])
     lines = out.getvalue().splitlines()
     assert len(lines) == 2

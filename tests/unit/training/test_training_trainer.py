@@ -103,7 +103,7 @@ def test_what_is_not_finite_is_named_at_the_next_log_step():
 
 def test_with_float16_an_overflow_is_counted_and_an_error_only_at_the_smallest_scale(caplog):
     caplog.set_level("INFO", logger="t2t")
-    run = trainer(Step(bad=(3, 4, 8), scale=2.0), train_steps=10)
+    run = trainer(Step(bad=(3, 4, 8), scale=8.0), train_steps=10)
     recorder = Recorder()
     assert run.fit([recorder]) == 10
     reports = [logs for _, logs in recorder.heard if logs]
@@ -113,7 +113,7 @@ def test_with_float16_an_overflow_is_counted_and_an_error_only_at_the_smallest_s
     assert [logs["grad_norm"] for logs in reports if logs["loss"] == 2.0] == [1.0, 3.0, 3.5, 5.0]
     assert caplog.messages == [
         "update 3, 4 skipped: the gradients overflowed float16; the loss scale is 2 now",
-        "update 8 skipped: the gradients overflowed float16; the loss scale is 2 now",
+        "update 8 skipped: the gradients overflowed float16; the loss scale is 1 now",
     ]
     with pytest.raises(DivergedError) as error:
         trainer(Step(bad=(3,), scale=1.0)).fit([])

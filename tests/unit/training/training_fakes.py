@@ -16,7 +16,10 @@ class Model:
 
 
 class Step:
-    """Records its arguments; every update has loss 6 over 3 tokens, unless listed in `bad` or `empty`."""
+    """Records its arguments; every update has loss 6 over 3 tokens, unless listed in `bad` or `empty`.
+
+    The loss scale is `scale`, halved by each bad update as in training; None for none.
+    """
 
     xla, objective, adapters = False, Likelihood(), None
 
@@ -24,16 +27,18 @@ class Step:
         self.model, self.replicas, self.ema, self.given, self._bad = Model(), replicas, [], [], (*bad, *empty)
         self._empty, self.own = empty, range(replicas)
         self.rehearsed, self.lost = [], 0
-        self.loss_scale = types.SimpleNamespace(dynamic=scale is not None, value=lambda: scale or 1.0)
+        self._scale = scale or 1.0
+        self.loss_scale = types.SimpleNamespace(dynamic=scale is not None, value=lambda: self._scale)
 
     def __call__(self, micro_batches, update, rate, problem="", stops=False):
         self.given.append((update, rate, [[int(b["targets"][0, 0]) for b in replicas] for replicas in micro_batches]))
-        finite = update not in self._bad
+        finite, scale = update not in self._bad, self._scale
         self.lost += not finite
+        self._scale = scale if finite else max(scale / 2, 1.0)
         if update in self._empty:
-            return UpdateStats(0.0, 0.0, 0.0, False, 6.0, 0.0)
+            return UpdateStats(0.0, 0.0, 0.0, False, 6.0, 0.0, scale)
         padded = float(sum(batch["targets"].size for replicas in micro_batches for batch in replicas))
-        return UpdateStats(6.0 if finite else float("nan"), 3.0, 0.5 * update, finite, padded, float(stops))
+        return UpdateStats(6.0 if finite else float("nan"), 3.0, 0.5 * update, finite, padded, float(stops), scale)
 
     def skipped(self, update):
         return self.lost
