@@ -22,6 +22,8 @@ _INPUT_FILES = (
 _OUTPUT_FILES = ("decode_to_file",)
 _WEB = ("server", "storage")
 """URLs of a server and a database, which are not checked as object store addresses."""
+TEXTS = ("inputs_once",)
+"""Flags that hold text: it may look like a path or an address."""
 _SHARED = ("data_dir", *_OUTPUT_FILES)
 """Flags whose files or folders several processes write together."""
 
@@ -72,6 +74,6 @@ def _texts(values: flags.FlagValues) -> Iterator[tuple[str, str]]:
     """Yields (name, value) of each flag that may hold a path; aliases are skipped."""
     for name in values:
         flag = values[name]
-        is_path = name not in _WEB and not hasattr(flag, "unused") and not hasattr(flag, "alias_of")
+        is_path = name not in (*_WEB, *TEXTS) and not hasattr(flag, "unused") and not hasattr(flag, "alias_of")
         if isinstance(flag.value, str) and is_path:
             yield name, flag.value

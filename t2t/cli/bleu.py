@@ -44,6 +44,7 @@ marks p below 0.05.
 _BLEU_FLAGS = ("tokenize", "smooth_method", "smooth_value", "lowercase", "force")
 _CHRF_FLAGS = ("char_order", "word_order", "beta", "whitespace", "lowercase", "eps_smoothing")
 _TER_FLAGS = ("normalized", "no_punct", "asian_support", "case_sensitive")
+_FOLDER_FLAGS = ("min_steps", "wait_minutes", "event_dir", "tag_suffix")
 _SMOOTHED_BY_VALUE = ("floor", "add-k")
 _MOST = 100
 """Upper bound of chrF's n-gram orders and beta; published scores use values below ten."""
@@ -101,6 +102,7 @@ def build_flags(values: flags.FlagValues) -> None:
 def main(values: flags.FlagValues) -> int:
     if values.translations_dir:
         return _score_folder(values)
+    refuse_flags(values, _FOLDER_FLAGS, "no effect without --translations_dir")
     missing = [f"--{name}" for name in ("translation", "reference") if not values[name].value]
     if missing:
         raise UserError(f"{' and '.join(missing)} not given; name the file of translations and that of references")
@@ -118,6 +120,9 @@ def main(values: flags.FlagValues) -> int:
     ter_options = _options(values, _TER_FLAGS, "ter_")
     if ter_options and not values.ter:
         raise UserError(f"--ter_{next(iter(ter_options))} is given without --ter; add --ter")
+    if values.paired or values.all_tokenizations:
+        other = "--paired" if values.paired else "--all_tokenizations"
+        refuse_flags(values, ("bleu_variant",), f"with {other}, --lowercase chooses the case")
     bleu_options = _bleu_options(values)
     translations, references = read_pairs(values.translation, values.reference)
     if values.paired:

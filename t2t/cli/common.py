@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from absl import flags
 
-from t2t.cli.addresses import check_addresses, mirror_files
+from t2t.cli.addresses import TEXTS, check_addresses, mirror_files
 from t2t.cli.config import apply_config
 from t2t.cli.decode_hparams import apply_decode_hparams
 from t2t.cli.help import help_text
@@ -168,7 +168,7 @@ def _check_values(values: flags.FlagValues) -> None:
             raise UserError(f"flag --{name}={value}: {value} is not a finite number; see --help")
         if isinstance(value, int) and abs(value) > _LARGEST:
             raise UserError(f"flag --{name}: a number of {len(str(abs(value)))} digits is too large; see --help")
-        if isinstance(value, str) and is_unknown_home(value):
+        if isinstance(value, str) and name not in TEXTS and is_unknown_home(value):
             raise UserError(f"flag --{name}={value}: there is no home folder of that name; write the path without ~")
 
 

@@ -7,7 +7,7 @@ from absl import flags
 
 from t2t.cli.help import DECODING, flag_group
 from t2t.cli.tensor2tensor import has_flag
-from t2t.errors import UserError
+from t2t.errors import UserError, one_line
 from t2t.hparams.override import assigned_names, parse_overrides
 
 log = logging.getLogger("t2t")
@@ -78,7 +78,7 @@ def apply_decode_hparams(values: flags.FlagValues) -> None:
         if name in _REFUSED and value != _REFUSED[name]:
             advice = _INSTEAD.get(name, "it has no counterpart")
             raise UserError(f"--decode_hparams={name}={value}: not supported; {advice}; leave it out")
-    for name in given.keys() & FLAGS.keys():
+    for name in [name for name in given if name in FLAGS]:
         _set(values, name, FLAGS[name], 0 if name == "max_input_size" and given[name] < 0 else given[name])
     if given.get("return_beams"):
         beams = given.get("beam_size", _READ["beam_size"])
@@ -95,12 +95,15 @@ def _set(values: flags.FlagValues, name: str, flag: str, value: Any) -> None:
     """Sets a flag as if it had been given on the command line.
 
     Raises:
-        UserError: the command has no such flag, or it was given with another value.
+        UserError: the command has no such flag, it was given with another value, or the value is not allowed.
     """
     if not has_flag(values, flag):
         raise UserError(f"--decode_hparams: {name}: this command does not read it; decode with t2t-decoder")
     if values[flag].present and values[flag].value != value:
         raise UserError(f"--decode_hparams: {name}={value}, but --{flag}={values[flag].value}; keep one")
-    values[flag].parse(str(value))
+    try:
+        values[flag].parse(str(value))
+    except flags.Error as error:
+        raise UserError(f"--decode_hparams: {name}={value}: {one_line(error)}") from error
     values[flag].using_default_value = False
     values[flag].present = True

@@ -119,6 +119,8 @@ def _bar_class() -> type:
         """tqdm's bar, but on a narrow line it omits the least important parts, where tqdm cuts the line off."""
 
         figures: Sequence[str] = ()
+        monitor_interval = 0
+        """0 = no thread that watches bars: it would outlive them, and a process with threads may not be forked."""
 
         def __str__(self) -> str:
             values = self.format_dict

@@ -184,6 +184,24 @@ def test_packed_files_and_standard_input(score, tmp_path, monkeypatch, capsys):
         (
             ["a"],
             ["a"],
+            ["--paired=x", "--bleu_variant=uncased"],
+            "--bleu_variant: with --paired, --lowercase chooses the ",
+        ),
+        (
+            ["a"],
+            ["a"],
+            ["--all_tokenizations", "--bleu_variant=both"],
+            "--bleu_variant: with --all_tokenizations, --low",
+        ),
+        (
+            ["a"],
+            ["a"],
+            ["--event_dir=x", "--min_steps=3"],
+            "--min_steps, --event_dir: no effect without --translations",
+        ),
+        (
+            ["a"],
+            ["a"],
             ["--language=zh", "--tokenize=char"],
             "--language and --tokenize are both given, and each chooses the tokenizer; leave one out",
         ),

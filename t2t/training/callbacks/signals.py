@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ class StopRequestedError(Exception):
 class StopOnSignal(keras.callbacks.Callback):
     """Ends training after the current update on SIGTERM, SIGHUP or Ctrl-C; a second Ctrl-C interrupts at once.
 
-    An ignored SIGHUP stays ignored, as under nohup. The callback comes last, so that signals are held until everything
+    An ignored SIGHUP stays ignored, as under nohup. Outside the main thread, signals are left alone. The callback comes last, so that signals are held until everything
     is saved.
     """
 
@@ -58,7 +59,9 @@ class StopOnSignal(keras.callbacks.Callback):
             self._raises = False
 
     def take_over(self) -> None:
-        """Installs the signal handlers, unless they are installed."""
+        """Installs the signal handlers, unless they are installed; Python allows it in the main thread alone."""
+        if threading.current_thread() is not threading.main_thread():
+            return
         stays = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
         for number in (signal.SIGTERM, signal.SIGINT, *([] if stays else [signal.SIGHUP])):
             if number not in self._before:

@@ -176,10 +176,11 @@ def answering():
         server.server_close()
 
 
-def test_outputs_come_best_first_with_their_scores(answering, capsys):
+@pytest.mark.parametrize("text", ["x", "~nobody lives here", "s3://bucket is a name"])
+def test_outputs_come_best_first_with_their_scores(answering, capsys, text):
     outputs = [{"text": "a\u00e9", "score": -0.25, "log_prob": -1.0}, {"text": "b", "score": -12.5, "log_prob": None}]
     server = answering(200, json.dumps({"translations": [{"outputs": outputs}]}).encode())
-    assert run(query_server, f"--server={server}", "--inputs_once=x", "--n_best=2") == 0
+    assert run(query_server, f"--server={server}", f"--inputs_once={text}", "--n_best=2") == 0
     assert capsys.readouterr().out == "   -0.2500  a\u00e9\n  -12.5000  b\n"
 
 

@@ -139,9 +139,11 @@ def test_decode_hparams_without_an_effect_have_one_line(caplog):
     [
         (decoder, ["beam=4"], "--decode_hparams=beam=4: there is no beam; names are beam_size, alpha, extra_length, "),
         (decoder, ["beam_size=four"], "beam_size"),
+        (decoder, ["beam_size=0"], "--decode_hparams: beam_size=0: flag --decode_beam_size=0: "),
         (decoder, ["beam_size=4,;"], "--decode_hparams='beam_size=4,;': cannot read ';'"),
         (decoder, ["beam_size=4,beam_size=5"], "beam_size is assigned twice; keep one"),
         (decoder, ["beam_size=4", "--decode_beam_size=5"], "beam_size=4, but --decode_beam_size=5; keep one"),
+        (decoder, ["alpha=2,beam_size=4", "--decode_beam_size=5", "--decode_alpha=1"], "alpha=2.0, but --decode_alpha="),
         (decoder, ["num_samples=5"], "--decode_hparams=num_samples=5: not supported; all examples are decoded; give a"),
         (decoder, ["force_decode_length=True"], "not supported; it has no counterpart; leave it out"),
         (trainer, ["return_beams=True"], "return_beams: this command does not read it; decode with t2t-decoder"),

@@ -8,6 +8,7 @@ import math
 import os
 import re
 import termios
+import threading
 
 import pytest
 
@@ -53,6 +54,12 @@ def test_lines_elsewhere_than_on_a_terminal_come_now_and_then(pass_seconds, line
     assert len(lines()) == 1
     shown.close()
     assert len(lines()) == 1
+
+
+def test_a_bar_starts_no_thread():
+    before = threading.enumerate()
+    Progress("decoded", "sentences", total=2, out=Terminal()).close()
+    assert threading.enumerate() == before
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), OSError(errno.EIO, "gone"), BrokenPipeError()])

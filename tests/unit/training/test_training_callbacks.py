@@ -4,6 +4,7 @@ import json
 import math
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from training_fakes import Step, trainer
@@ -383,6 +384,15 @@ def test_a_signal_that_is_ignored_ends_nothing():
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_training_in_another_thread_leaves_signals_alone():
+    before = signal.getsignal(signal.SIGTERM)
+    run = trainer(train_steps=3)
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(run.fit, [StopOnSignal()]).result()
+    assert run.update == 3
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_a_second_interrupt_interrupts_at_once():
