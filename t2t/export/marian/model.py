@@ -43,7 +43,8 @@ class MarianExport(Export):
         """Compares greedy search with a numpy version of Marian on the written model, position by position."""
         network = MarianNetwork(folder / MODEL)
         expected = answers_of_run(self.translator, trial.rows, **GREEDY)
-        found = [[_greedy(network, row, answers[0])] for row, answers in zip(trial.rows, expected, strict=True)]
+        rows = self.translator.input_rows(trial.rows)
+        found = [[_greedy(network, row, answers[0])] for row, answers in zip(rows, expected, strict=True)]
         what = "greedy search"
         return {what: compare(expected, found).demand(what, PROMISES[FLOAT32])}
 
@@ -69,9 +70,12 @@ n^{power}. `t2t-import --from=marian` makes a run of the folder again.
 
 
 def _greedy(network: MarianNetwork, row: Row, answer: Answer) -> Answer:
-    """Returns Marian's best id after each prefix of an answer, and the answer's score; equal ids mean equal search."""
+    """Returns Marian's best id after each prefix of an answer, and the answer's score; equal ids mean equal search.
+
+    The row is the input with end of sequence, as the run reads it.
+    """
     ids = answer.ids or (EOS_ID,)
-    log_probs_TV = network.log_probs([*row, EOS_ID], ids)
+    log_probs_TV = network.log_probs(row, ids)
     score = float(log_probs_TV[np.arange(len(ids)), list(ids)].sum())
     log_probs_TV[:, PAD_ID] = -np.inf
     return Answer(tuple(int(choice) for choice in log_probs_TV.argmax(-1)), score)

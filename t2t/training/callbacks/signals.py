@@ -16,8 +16,8 @@ class StopRequestedError(Exception):
 class StopOnSignal(keras.callbacks.Callback):
     """Ends training after the current update on SIGTERM, SIGHUP or Ctrl-C; a second Ctrl-C interrupts at once.
 
-    An ignored SIGHUP stays ignored, as under nohup. Outside the main thread, signals are left alone. The callback comes last, so that signals are held until everything
-    is saved.
+    An ignored SIGHUP stays ignored, as under nohup. Outside the main thread, signals are left alone. The callback comes
+    last, so that signals are held until everything is saved.
     """
 
     def __init__(self) -> None:

@@ -143,7 +143,11 @@ def test_decode_hparams_without_an_effect_have_one_line(caplog):
         (decoder, ["beam_size=4,;"], "--decode_hparams='beam_size=4,;': cannot read ';'"),
         (decoder, ["beam_size=4,beam_size=5"], "beam_size is assigned twice; keep one"),
         (decoder, ["beam_size=4", "--decode_beam_size=5"], "beam_size=4, but --decode_beam_size=5; keep one"),
-        (decoder, ["alpha=2,beam_size=4", "--decode_beam_size=5", "--decode_alpha=1"], "alpha=2.0, but --decode_alpha="),
+        (
+            decoder,
+            ["alpha=2,beam_size=4", "--decode_beam_size=5", "--decode_alpha=1"],
+            "alpha=2.0, but --decode_alpha=",
+        ),
         (decoder, ["num_samples=5"], "--decode_hparams=num_samples=5: not supported; all examples are decoded; give a"),
         (decoder, ["force_decode_length=True"], "not supported; it has no counterpart; leave it out"),
         (trainer, ["return_beams=True"], "return_beams: this command does not read it; decode with t2t-decoder"),
