@@ -47,7 +47,7 @@ def find_distilled(folder: Path, wanted: Distillation) -> Manifest | None:
 
 def write_distilled(
     folder: Path,
-    reader: SplitReader,
+    original: Path,
     manifest: Manifest,
     targets: Iterable[list[list[int] | None]],
     distillation: Distillation,
@@ -58,10 +58,10 @@ def write_distilled(
 
     Args:
         folder: to make; the data has the same problem, vocabularies and other splits as the original.
-        reader: of the training split of the original data.
+        original: folder of the original data. Its training split is read as stored, without language tags or codes.
         manifest: of the original data.
         targets: lists of targets of consecutive examples, each as ids, end of sequence included, or None to keep the
-            example's own target.
+            example's own target. They have no language codes either.
         distillation: how they were made.
         most_examples: examples in one shard.
 
@@ -69,17 +69,19 @@ def write_distilled(
         The manifest of the new data.
 
     Raises:
+        UserError: a file of the original data is missing or damaged.
         MachineError: the disk is full, or the place is not writable.
     """
     with written_aside(folder) as partial:
         others = [split for name, split in manifest.splits.items() if name != TRAIN]
         names = [file.name for split in others for file in split.files()]
-        fetch_data(reader.folder, manifest, manifest.splits)
+        fetch_data(original, manifest, manifest.splits)
         with os_errors_as_machine_errors(f"cannot write {partial}"):
             for name in {*names, *(vocabulary.file for vocabulary in manifest.vocabularies.values())}:
-                check_inside(reader.folder, reader.folder / name)
-                shutil.copyfile(reader.folder / name, partial / name)
+                check_inside(original, original / name)
+                shutil.copyfile(original / name, partial / name)
                 fsync_file(partial / name)
+        reader = SplitReader(original, manifest, TRAIN)
         writer = ShardWriter(partial, TRAIN, reader.features, most_examples)
         try:
             train = _write_train(writer, reader, manifest.splits[TRAIN], targets)

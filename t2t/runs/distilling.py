@@ -61,7 +61,7 @@ def distill_run(loaded: LoadedRun, data_dir: str, distilled_data_dir: str, n_bes
             _decode(translator, data, n_best, output)
             distillation = dataclasses.replace(distillation, references=output.notes)
             targets = _in_windows(output)
-            manifest = write_distilled(folder, data.readers[TRAIN], data.manifest, targets, distillation)
+            manifest = write_distilled(folder, data.readers[TRAIN].folder, data.manifest, targets, distillation)
             output.discard()
     _report(manifest)
     return manifest
@@ -88,7 +88,7 @@ def _describe(loaded: LoadedRun, translator: Translator, data: OpenData, n_best:
 def _decode(translator: Translator, data: OpenData, n_best: int, output: PartialFile) -> None:
     """Writes the chosen ids of each training example as a line of JSON, null for one that keeps its reference."""
     reader, bleu = data.readers[TRAIN], SentenceBleu(data.problem.target_language)
-    faults = Counter(output.notes)
+    faults, start = Counter(output.notes), data.problem.language_marks().output_start
     if output.lines:
         log.info("resuming after example %s of an interrupted attempt", f"{output.lines:,}")
     with contextlib.closing(Progress("distilled", "examples", len(reader), output.lines)) as progress:
@@ -98,7 +98,8 @@ def _decode(translator: Translator, data: OpenData, n_best: int, output: Partial
             found = examples.decode(translator, n_best, seeds=seeds, on_done=progress.add)
             references = examples.references() if n_best > 1 else [""] * len(found)
             lines = []
-            for hypotheses, reference in zip(found, references, strict=True):
+            for marked, reference in zip(found, references, strict=True):
+                hypotheses = [_without_start(one, start) for one in marked]
                 usable = [one for one in hypotheses if not find_fault(one, data.problem.max_length)]
                 if not usable:
                     faults[find_fault(hypotheses[0], data.problem.max_length)] += 1
@@ -107,11 +108,18 @@ def _decode(translator: Translator, data: OpenData, n_best: int, output: Partial
             output.write("".join(line + "\n" for line in lines).encode(), len(lines), dict(faults))
 
 
+def _without_start(hypothesis: Hypothesis, start: tuple[int, ...]) -> Hypothesis:
+    """Returns an output without the language code that it begins with, since stored targets have none."""
+    if not start or hypothesis.ids[: len(start)] != start:
+        return hypothesis
+    return dataclasses.replace(hypothesis, ids=hypothesis.ids[len(start) :])
+
+
 def find_fault(hypothesis: Hypothesis, max_length: int) -> str:
-    """Returns why an output cannot be a training target, empty where it can."""
+    """Returns why an output, without a language code, cannot be a training target; empty where it can."""
     if hypothesis.ids == (EOS_ID,):
         return "empty"
-    if hypothesis.ids[-1] != EOS_ID:
+    if hypothesis.ids[-1:] != (EOS_ID,):
         return "unfinished at its longest length"
     return f"longer than {max_length} ids" if len(hypothesis.ids) > max_length else ""
 

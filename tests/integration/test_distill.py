@@ -9,15 +9,17 @@ import pytest
 import sacrebleu
 
 import t2t
-from t2t.cli import distill, trainer
+from t2t.cli import datagen, distill, importer, trainer
 from t2t.data.manifest import read_manifest
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
 from t2t.files.atomic import exclusive_lock, lock_beside
+from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.translator import Translator
 from t2t.runs import distilling
 from t2t.specs.constants import EOS_ID
 from tests.integration.conftest import TINY
+from tests.reference import language_models
 
 pytestmark = pytest.mark.slow
 
@@ -25,9 +27,13 @@ PROBLEM = "text2text_files"
 
 
 def targets_in(data_dir):
+    return stored_in(data_dir, "targets")
+
+
+def stored_in(data_dir, feature):
     folder = data_dir / PROBLEM
     reader = SplitReader(folder, read_manifest(folder), "train")
-    values, lengths = reader.read(np.arange(len(reader)), "targets")
+    values, lengths = reader.read(np.arange(len(reader)), feature)
     return [tuple(row.tolist()) for row in np.split(values, np.cumsum(lengths)[:-1])]
 
 
@@ -101,6 +107,49 @@ def test_a_killed_attempt_goes_on_after_its_last_window(tiny_run, distilled, tmp
     assert [path.name for path in tmp_path.iterdir() if "targets" in path.name] == []
     t2t.distill(tiny_run.output_dir, tmp_path, data_dir=tiny_run.data_dir)
     assert len(decoded) == 5, "existing targets are not decoded again"
+
+
+def raw_flags(tiny_run):
+    splits, sides = ("train", "dev"), ("source", "target")
+    return [f"--{split}_{side}={tiny_run.raw_dir}/{split}.{side}" for split in splits for side in sides]
+
+
+def test_tags_of_languages_are_not_stored(tiny_run, tmp_path):
+    flags = [
+        f"--problem={PROBLEM}", f"--data_dir={tmp_path / 'data'}", "--language_tags=en,de", "--target_language=de",
+        "--vocab_size=60", *raw_flags(tiny_run),
+    ]  # fmt: skip
+    assert datagen.main(["t2t-datagen", *flags]) == 0
+    model = ["--model=transformer", "--hparams_set=transformer_tiny", f"--hparams={TINY}", "--eval_steps=0"]
+    train = ["t2t-trainer", *flags, *model, f"--output_dir={tmp_path / 'run'}", "--train_steps=1", "--worker_cpu=1"]
+    assert trainer.main(train) == 0
+    t2t.distill(tmp_path / "run", tmp_path / "new", data_dir=tmp_path / "data")
+    assert stored_in(tmp_path / "new", "inputs") == stored_in(tmp_path / "data", "inputs")
+
+
+def test_codes_of_languages_are_not_stored(tiny_run, tmp_path, monkeypatch):
+    """The model's outputs are given, so that there are empty and unfinished ones."""
+    flags = ["--source_language=eng_Latn", "--target_language=deu_Latn"]
+    language_models.write_model(tmp_path / "model", "nllb")
+    run = tmp_path / "run"
+    asked = ["t2t-import", "--from=huggingface", f"--model_dir={tmp_path / 'model'}", f"--output_dir={run}", *flags]
+    assert importer.main(asked) == 0
+    (vocabulary,) = (run / "vocab").glob("*.pieces")
+    flags += [f"--problem={PROBLEM}", f"--vocab_file={vocabulary}", f"--data_dir={tmp_path / 'data'}"]
+    assert datagen.main(["t2t-datagen", *flags, *raw_flags(tiny_run)]) == 0
+    (code,) = t2t.load(run).problem.language_marks().output_start
+    outputs = [(code, 7, 8, EOS_ID), (code, EOS_ID), (code, 7, 8)]
+
+    def answers(self, sentences, *args, **kwargs):
+        return [[Hypothesis("", outputs[n % 3], 0.0, 0.0)] for n in range(len(sentences))]
+
+    monkeypatch.setattr(Translator, "translate_ids", answers)
+    t2t.distill(run, tmp_path / "new", data_dir=tmp_path / "data")
+    own = targets_in(tmp_path / "data")
+    assert targets_in(tmp_path / "new") == [mine if n % 3 else (7, 8, EOS_ID) for n, mine in enumerate(own)]
+    assert stored_in(tmp_path / "new", "inputs") == stored_in(tmp_path / "data", "inputs")
+    kept = read_manifest(tmp_path / "new" / PROBLEM).distilled.references
+    assert kept == {"empty": 100, "unfinished at its longest length": 100}
 
 
 def test_two_processes_do_not_distil_into_one_folder(tiny_run, tmp_path):

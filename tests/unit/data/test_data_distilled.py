@@ -29,7 +29,7 @@ def targets_of(reader, window=70):
 def distilled(digits_folder, digits_train, tmp_path):
     folder = tmp_path / "digits"
     write_distilled(
-        folder, digits_train, read_manifest(digits_folder), targets_of(digits_train), COUNTED, most_examples=60
+        folder, digits_folder, read_manifest(digits_folder), targets_of(digits_train), COUNTED, most_examples=60
     )
     return folder
 
@@ -87,11 +87,11 @@ def test_generating_keeps_it_and_says_what_it_is(distilled, digits_class, log_li
     assert "200 train, 30 dev examples, training targets distilled; nothing to do" in log_lines.text
 
 
-def test_a_failure_leaves_nothing(digits_folder, digits_train, tmp_path):
+def test_a_failure_leaves_nothing(digits_folder, tmp_path):
     def broken():
         yield [[4, 1]] * 100
         raise OSError
 
     with pytest.raises(OSError):
-        write_distilled(tmp_path / "digits", digits_train, read_manifest(digits_folder), broken(), HOW)
+        write_distilled(tmp_path / "digits", digits_folder, read_manifest(digits_folder), broken(), HOW)
     assert os.listdir(tmp_path) == []
