@@ -215,11 +215,15 @@ class PartialFile:
         with self._partial.open("rb") as file:
             yield from file
 
+    def is_left(self) -> bool:
+        """Returns whether the partial file or its state exists, even if no `with` block has been entered."""
+        return self._partial.exists() or self._state.exists()
+
     def discard(self) -> None:
-        """Removes the partial file and its state, so that nothing can be resumed."""
+        """Removes the partial file and its state if they exist, so that nothing can be resumed."""
         with os_errors_as_machine_errors(f"cannot remove {self._partial}"):
             self._state.unlink(missing_ok=True)
-            self._partial.unlink()
+            self._partial.unlink(missing_ok=True)
 
     def _take_over(self) -> None:
         """Resumes from the output of an earlier attempt at the same job, if that is unchanged."""

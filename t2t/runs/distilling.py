@@ -48,16 +48,20 @@ def distill_run(loaded: LoadedRun, data_dir: str, distilled_data_dir: str, n_bes
     translator = loaded.translator()
     distillation = _describe(loaded, translator, data, n_best)
     folder = data_folder(distilled_data_dir, data.problem)
-    if (existing := find_distilled(folder, distillation)) is not None and is_published(folder):
+    decoded = folder.with_name(f".{folder.name}.targets")
+    leftover = PartialFile(decoded, None)  # of a process that was killed just before its end
+    existing = find_distilled(folder, distillation)
+    if existing is not None and is_published(folder) and not leftover.is_left():
         return existing
     with lock_generation(folder, "--distilled_data_dir"):
         if (existing := find_distilled(folder, distillation)) is not None:
             publish_data(folder, existing)
+            leftover.discard()
             return existing
         log.info("distilling %s into %s", loaded.checkpoint.folder, folder)
         content = json.dumps([dataclasses.asdict(distillation), translator.fingerprint(), WINDOW], sort_keys=True)
         fingerprint = hashlib.sha256(content.encode()).hexdigest()
-        with PartialFile(folder.with_name(f".{folder.name}.targets"), fingerprint) as output:
+        with PartialFile(decoded, fingerprint) as output:
             _decode(translator, data, n_best, output)
             distillation = dataclasses.replace(distillation, references=output.notes)
             targets = _in_windows(output)

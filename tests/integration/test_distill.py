@@ -14,6 +14,7 @@ from t2t.data.manifest import read_manifest
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
 from t2t.files.atomic import exclusive_lock, lock_beside
+from t2t.files.output import PartialFile
 from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.translator import Translator
 from t2t.runs import distilling
@@ -107,6 +108,21 @@ def test_a_killed_attempt_goes_on_after_its_last_window(tiny_run, distilled, tmp
     assert [path.name for path in tmp_path.iterdir() if "targets" in path.name] == []
     t2t.distill(tiny_run.output_dir, tmp_path, data_dir=tiny_run.data_dir)
     assert len(decoded) == 5, "existing targets are not decoded again"
+
+
+def test_what_a_process_killed_at_its_very_end_leaves_is_removed(tiny_run, tmp_path, monkeypatch):
+    def killed(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PartialFile, "discard", killed)
+        with pytest.raises(KeyboardInterrupt):
+            t2t.distill(tiny_run.output_dir, tmp_path, data_dir=tiny_run.data_dir)
+    assert (tmp_path / PROBLEM).exists()
+    assert len(list(tmp_path.iterdir())) > 1
+    sizes = t2t.distill(tiny_run.output_dir, tmp_path, data_dir=tiny_run.data_dir)
+    assert sizes["train"] == 300
+    assert [path.name for path in tmp_path.iterdir()] == [PROBLEM]
 
 
 def raw_flags(tiny_run):
