@@ -15,6 +15,7 @@ import numpy as np
 from t2t.data.digests import GROUPS
 from t2t.data.manifest import FileRecord
 from t2t.data.plan import Plan
+from t2t.data.shards import NpyFile
 from t2t.data.verdicts import DigestRecord, DuplicatesRecord, digest_folder, duplicates_folder
 from t2t.data.work_folders import read_finished, write_work_record, written_whole
 from t2t.errors import UserError
@@ -22,6 +23,9 @@ from t2t.files.atomic import fsync_file, os_errors_as_machine_errors, sha256_of
 from t2t.specs.constants import TRAIN
 
 log = logging.getLogger("t2t")
+
+_CHUNK = 1 << 20
+"""Bytes that `_write_zeros` writes at a time."""
 
 
 def missing_digests(plan: Plan, folder: Path) -> list[int]:
@@ -48,7 +52,8 @@ def find_duplicates(plan: Plan, folder: Path) -> DuplicatesRecord:
     samples = [one.samples for one in digests]
     with written_whole(place) as written, os_errors_as_machine_errors(f"cannot write {place}"):
         path = written / "repeated.npy"
-        repeated = np.lib.format.open_memmap(path, "w+", np.uint8, (sum(samples),))
+        _write_zeros(path, sum(samples))
+        repeated = np.lib.format.open_memmap(path, "r+")
         for group in range(GROUPS):
             repeated[_find_repeated(digests, group)] = 1
         repeated.flush()
@@ -60,6 +65,20 @@ def find_duplicates(plan: Plan, folder: Path) -> DuplicatesRecord:
         write_work_record(written, record)
     log.info("%s: %s of %s samples repeat an earlier one", TRAIN, f"{count:,}", f"{sum(samples):,}")
     return record
+
+
+def _write_zeros(path: Path, count: int) -> None:
+    """Writes an array of zeros, (count,) uint8, so that its space is taken before it is mapped.
+
+    If the disk were full later, writing to the map would kill the process by a signal.
+    """
+    file = NpyFile(path, np.dtype(np.uint8), ())
+    try:
+        for first in range(0, count, _CHUNK):
+            file.append(np.zeros(min(_CHUNK, count - first), np.uint8))
+        file.close()
+    finally:
+        file.abandon()
 
 
 class _ShardDigests:

@@ -1,6 +1,8 @@
 """Removal of duplicates, compared with a set of all texts; independent of shards, processes and interruptions."""
 
 import random
+import subprocess
+import sys
 
 import pytest
 
@@ -158,6 +160,55 @@ def test_samples_that_change_between_the_passes_are_noticed(tmp_path):
 def test_a_corpus_of_empty_texts_has_no_digests(tmp_path):
     with pytest.raises(UserError, match=r"2 dropped \(2 with an empty side\)"):
         generate(Repeating([("", "1")] * 2, filter_duplicates="pair"), tmp_path, tmp_path, workers=1)
+
+
+ON_A_FULL_DISK = """
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+
+from t2t.data import digests, duplicates
+from t2t.errors import MachineError
+
+class Digests:
+    samples = 3_000_000
+
+    def read(self, group):
+        entries = np.zeros(0 if group else self.samples, digests.ENTRY)
+        entries["sample"] = np.arange(len(entries))
+        return entries
+
+duplicates._ShardDigests.open = lambda plan, folder, shard: Digests()
+folder = Path(sys.argv[1])
+(folder / "work").mkdir()
+try:
+    duplicates.find_duplicates(SimpleNamespace(shards={"train": 1}, fingerprint="plan"), folder)
+except MachineError as error:
+    print(error)
+"""
+
+
+def test_a_full_disk_is_an_error_and_not_a_signal(tmp_path):
+    mounting = [
+        "unshare",
+        "--map-root-user",
+        "--mount",
+        "sh",
+        "-c",
+        'mount -t tmpfs -o size=1m tmpfs "$1" && shift && "$@"',
+    ]
+    mounted = [*mounting, "sh", str(tmp_path)]
+    try:
+        subprocess.run([*mounted, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no file system can be mounted here")
+    done = subprocess.run(
+        [*mounted, sys.executable, "-c", ON_A_FULL_DISK, str(tmp_path)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"cannot write {tmp_path}/work/duplicates: No space left on device")
 
 
 def test_what_is_compared_must_be_text(tmp_path):
