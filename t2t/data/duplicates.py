@@ -3,7 +3,8 @@
 Every shard first writes a digest of each sample that the other filters keep, grouped by the digest's first byte
 (`digest_shard`). Then the groups are searched one after the other, each over all shards (`find_duplicates`): of N
 samples about N / 256 are in memory at a time, at less than 100 bytes each. Of equal samples the first in the order of
-the corpus is kept, whichever process made which shard.
+the corpus is kept, whichever process made which shard. Samples are not encoded yet, so the first counts even if it is
+later dropped for its length in ids.
 """
 
 import logging

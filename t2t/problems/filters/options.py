@@ -14,7 +14,8 @@ class FilterOptions(ProblemOptions):
 
     filter_duplicates: str = param(
         "", "Drops training examples that repeat an earlier one: in all of their text (pair), or only in the source or "
-        "the target.", choices=("", PAIR, SOURCE, TARGET),
+        "the target. Earlier ones count even if they are longer than max_length, which is checked later; drop long "
+        "ones first with --filter_max_words.", choices=("", PAIR, SOURCE, TARGET),
     )  # fmt: skip
     filter_length_ratio: float = param(
         0.0, "Drops training pairs of which one side has more than so many times the characters of the other; 0 for "
