@@ -40,6 +40,9 @@ def make_shards(
         MachineError: a process died, or as `generate_shard`.
     """
     results = {shard: result for shard in shards if (result := finished_shard(plan, folder, split, shard))}
+    is_judged = split == TRAIN and len(shards) == plan.shards[split]
+    if is_judged:
+        _check_beginnings(problem, shards, results)
     missing = [shard for shard in shards if shard not in results]
     if pool.processes == 1 or len(missing) < pool.processes:
 
@@ -55,8 +58,8 @@ def make_shards(
         made = pool.run_each(_generate_shard, calls, lambda read: progress(split, done + read))
     for result in made:
         results[result.shard] = result
-        if split == TRAIN and len(shards) == plan.shards[split]:
-            _check_beginning(problem, shards, results)
+        if is_judged:
+            _check_beginnings(problem, shards, results)
     return [results[shard] for shard in shards]
 
 
@@ -87,15 +90,18 @@ def _count_read(results: dict[int, ShardResult]) -> int:
     return sum(result.counts.read for result in results.values())
 
 
-def _check_beginning(problem: Problem, shards: Sequence[int], results: dict[int, ShardResult]) -> None:
-    """Raises UserError early if most examples of the first shards are unfit: all shards may take hours."""
+def _check_beginnings(problem: Problem, shards: Sequence[int], results: dict[int, ShardResult]) -> None:
+    """Raises UserError early if most examples of the first shards are unfit: all shards may take hours.
+
+    The first shard, the first two and so on are judged, all but the last, whichever of them were finished first.
+    """
     counts = Counts()
-    for shard in shards:
+    for shard in shards[:-1]:
         if shard not in results:
             break
         counts += results[shard].counts
-    if counts.judged >= ENOUGH_TO_JUDGE and len(results) < len(shards):
-        check_fit(problem, counts, "so far", "; if only their beginning is so, shuffle them")
+        if counts.judged >= ENOUGH_TO_JUDGE:
+            check_fit(problem, counts, "so far", "; if only their beginning is so, shuffle them")
 
 
 def _generate_shard(

@@ -277,6 +277,17 @@ def test_a_corpus_whose_first_shards_are_unfit_stops_early(sharded_class, tmp_pa
     assert problem.asked == DEV_SHARDS + TRAIN_SHARDS[:2]
 
 
+@pytest.mark.parametrize("made_before", [TRAIN_SHARDS, TRAIN_SHARDS[2:], TRAIN_SHARDS[:1], TRAIN_SHARDS[1:3]])
+def test_what_was_made_before_does_not_change_whether_it_stops(sharded_class, tmp_path, monkeypatch, made_before):
+    problem, every = type("Bad", (Unfit, sharded_class), {"bad": (0, 1)})(), DEV_SHARDS + TRAIN_SHARDS
+    for place in made_before:
+        generate_part(problem, tmp_path, tmp_path, 0, every.index(place), len(every))
+    monkeypatch.setattr("t2t.data.local_shards.ENOUGH_TO_JUDGE", 60)
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"unfit so far: 90 of the first 90 examples"):
+            generate(problem, tmp_path, tmp_path, workers=1)
+
+
 def test_an_empty_shard_is_no_empty_split(sharded_class, tmp_path):
     class Empty(sharded_class):
         def generate_samples(self, split, source):
