@@ -119,11 +119,21 @@ def _enter_lock(stack: contextlib.ExitStack, folder: Path, flag: str, waits: boo
     return True
 
 
-def check_places(folder: Path) -> None:
-    """Raises UserError if the folder or its parent is a file."""
+def check_places(folder: Path, flag: str = "--data_dir") -> None:
+    """Raises UserError if new data cannot be renamed to the folder: it is a link, or it or its parent is a file.
+
+    Args:
+        folder: of the data that is to be made. A link to finished data is used as it is, so look for data first.
+        flag: the one that names the parent folder, for a message.
+    """
     for place in (folder.parent, folder):
         if place.exists() and not place.is_dir():
-            raise UserError(f"{place}: that is a file, and a folder goes there; move it or choose another --data_dir")
+            raise UserError(f"{place}: that is a file, and a folder goes there; move it or choose another {flag}")
+    if folder.is_symlink():
+        raise UserError(
+            f"{folder}: that is a link to {os.readlink(folder)}, and a folder goes there; remove the link or choose "
+            f"another {flag}, which may itself be a link"
+        )
 
 
 def existing_data(folder: Path, problem: Problem, seed: int, tmp_dir: Path) -> Manifest | None:

@@ -12,7 +12,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 
-from t2t.data.data_folder import data_folder, lock_generation
+from t2t.data.data_folder import check_places, data_folder, lock_generation
 from t2t.data.distilled import find_distilled, write_distilled
 from t2t.data.manifest import Distillation, Manifest
 from t2t.data.mirrored import is_published, publish_data
@@ -53,6 +53,8 @@ def distill_run(loaded: LoadedRun, data_dir: str, distilled_data_dir: str, n_bes
     existing = find_distilled(folder, distillation)
     if existing is not None and is_published(folder) and not leftover.is_left():
         return existing
+    if existing is None:
+        check_places(folder, "--distilled_data_dir")
     with lock_generation(folder, "--distilled_data_dir"):
         if (existing := find_distilled(folder, distillation)) is not None:
             publish_data(folder, existing)

@@ -174,6 +174,13 @@ def test_two_processes_do_not_distil_into_one_folder(tiny_run, tmp_path):
         t2t.distill(tiny_run.output_dir, tmp_path, data_dir=tiny_run.data_dir)
 
 
+def test_a_link_in_the_place_of_the_data_is_found_before_decoding(tiny_run, tmp_path, monkeypatch):
+    monkeypatch.setattr(distilling, "_decode", None)
+    (tmp_path / PROBLEM).symlink_to("nowhere")
+    with pytest.raises(UserError, match=r"that is a link to nowhere, .* or choose another distilled_data_dir=, which"):
+        t2t.distill(tiny_run.output_dir, tmp_path, data_dir=tiny_run.data_dir)
+
+
 def test_ctranslate2_writes_the_same(tiny_run, tmp_path):
     run = shutil.copytree(tiny_run.output_dir, tmp_path / "run")
     for engine in ("tensorflow", "ctranslate2"):

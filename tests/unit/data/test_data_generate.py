@@ -90,6 +90,30 @@ def test_a_file_in_the_place_of_a_folder_is_found_before_the_work(digits_class, 
     assert (tmp_path / place).read_text() == "years of work"
 
 
+@pytest.mark.parametrize("target", ["scratch", "nowhere"])
+def test_a_link_in_the_place_of_a_folder_is_found_before_the_work(digits_class, tmp_path, monkeypatch, target):
+    monkeypatch.setattr("t2t.data.generate.WorkerPool", None)
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "digits").symlink_to(target)
+    said = rf"digits: that is a link to {target}, and a folder goes there; remove the link or choose another --data_dir"
+    with pytest.raises(UserError, match=said):
+        generate(digits_class(), tmp_path, tmp_path, workers=1)
+    assert {path.name for path in tmp_path.iterdir()} == {"scratch", "digits"}
+
+
+def test_a_link_to_finished_data_is_used(digits_class, digits_folder, tmp_path):
+    (tmp_path / "digits").symlink_to(digits_folder)
+    assert generate(digits_class(), tmp_path, tmp_path, seed=7, workers=1) == read_manifest(digits_folder)
+    assert (tmp_path / "digits").is_symlink()
+
+
+def test_a_folder_of_data_that_is_a_link_is_filled(digits_class, tmp_path):
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "data").symlink_to("scratch")
+    generate(digits_class(), tmp_path / "data", tmp_path, workers=1)
+    assert (tmp_path / "scratch/digits").is_dir()
+
+
 def test_empty_folder_is_filled(digits_class, tmp_path):
     (tmp_path / "digits").mkdir()
     assert generate(digits_class(), tmp_path, tmp_path, workers=1).split("dev").examples == 30
