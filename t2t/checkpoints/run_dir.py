@@ -25,6 +25,8 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from t2t.checkpoints.named_folders import REPLACED
+from t2t.checkpoints.names import is_name
 from t2t.checkpoints.pointer import LATEST_FILE
 from t2t.checkpoints.run_record import RunRecord
 from t2t.errors import UserError, asked_and_found, first_few
@@ -285,8 +287,10 @@ def lock_run(path: str | Path) -> Iterator[None]:
 
 def _has_checkpoints(path: Path) -> bool:
     folder = path / _CHECKPOINTS
+    if any(is_name(name.removeprefix(REPLACED)) for name in names_in(folder)):  # others are unfinished, or locks
+        return True
     # A store's listing may lag behind; looking up a single object does not.
-    return bool(names_in(folder)) or exists(folder / LATEST_FILE)
+    return exists(folder / LATEST_FILE)
 
 
 def _shown(value: Any) -> str:

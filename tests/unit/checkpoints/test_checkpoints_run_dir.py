@@ -141,6 +141,22 @@ def test_a_run_without_checkpoints_begins_anew_and_says_what_it_had_done(run, ca
     assert not run.metrics_file.exists()
 
 
+@pytest.mark.parametrize("name", [".tmp-step-00000500", ".averaged.lock", ".tmp-averaged"])
+def test_an_unfinished_checkpoint_is_none(run, name):
+    (run.path / "checkpoints" / name).mkdir(parents=True)
+    assert not run.has_checkpoints
+    RunDir.abandon_unstarted(run.path)
+    RunDir.create(run.path, record(), {})
+
+
+@pytest.mark.parametrize("name", ["step-00000500", ".old-step-00000500", "averaged", "latest.json"])
+def test_a_finished_checkpoint_is_kept_with_its_run(run, name):
+    (run.path / "checkpoints" / name).mkdir(parents=True)
+    assert run.has_checkpoints
+    RunDir.abandon_unstarted(run.path)
+    assert RunDir.exists(run.path)
+
+
 def test_an_evaluated_run_whose_checkpoints_are_gone_is_left_alone(run):
     run.append_metrics(100, {"loss": 3.0})
     run.append_metrics(50, {"dev/loss": 3.0})
