@@ -130,13 +130,13 @@ class RunDir:
         """Removes the record of a run that ended before its first checkpoint, so that another can start there.
 
         Raises:
-            UserError: the run has evaluations, so it had checkpoints, which are gone.
+            UserError: the run has evaluations after an update, so it had checkpoints, which are gone.
         """
         path = local_path(path)
         if cls.exists(path) and not _has_checkpoints(path):
-            # checkpoints are saved before they are evaluated
+            # checkpoints are saved before they are evaluated, but none of a model that was evaluated untrained
             lines = list(cls.open(path).metrics())
-            saved = [line["step"] for line in lines if any(name.startswith("dev/") for name in line)]
+            saved = [line["step"] for line in lines if line["step"] and any(name.startswith("dev/") for name in line)]
             if saved:
                 raise UserError(
                     f"--output_dir={path}: the run there got to update {max(saved)}, and its checkpoints are gone; "

@@ -141,6 +141,12 @@ def test_a_run_without_checkpoints_begins_anew_and_says_what_it_had_done(run, ca
     assert not run.metrics_file.exists()
 
 
+def test_a_run_that_was_evaluated_untrained_begins_anew(run):
+    run.append_metrics(0, {"dev/loss": 3.0})
+    RunDir.abandon_unstarted(run.path)
+    assert not RunDir.exists(run.path)
+
+
 @pytest.mark.parametrize("name", [".tmp-step-00000500", ".averaged.lock", ".tmp-averaged"])
 def test_an_unfinished_checkpoint_is_none(run, name):
     (run.path / "checkpoints" / name).mkdir(parents=True)
