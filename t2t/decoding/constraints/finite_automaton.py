@@ -103,10 +103,12 @@ class PhraseAutomaton(FiniteAutomaton):
         return ops.take(self.shares_beams, states[:, 0])
 
     def nearer(self, states: Any, ids: Any) -> Any:
-        """Returns which ids bring an output nearer to where it may end, (N, V) bool."""
+        """Returns which ids bring an output nearer to where it may end, (N, V) bool; none in rows without banks."""
         after_NE = ops.take(self.needed, ops.take(self.edge_states, states[:, 0], axis=0))
+        is_nearer_NE = after_NE < ops.take(self.needed, states[:, 0])[:, None]
         none_NV = ops.zeros((ops.shape(states)[0], ops.shape(ids)[0]), "bool")
-        return _with_ids(none_NV, self.edge_ids_of(states), after_NE < ops.take(self.needed, states[:, 0])[:, None])
+        nearer_NV = _with_ids(none_NV, self.edge_ids_of(states), is_nearer_NE)
+        return ops.logical_and(nearer_NV, self.shared(states)[:, None])
 
     def banks(self, states: Any) -> Any:
         """Returns how many ids outputs still need, (N,) int32; 0 in rows without banks."""

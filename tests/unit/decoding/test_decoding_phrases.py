@@ -97,6 +97,18 @@ def test_without_beams_what_is_missing_is_written_when_the_model_would_end(chang
     assert {ids for _, _, ids in second} == {(EOS,)}
 
 
+@pytest.mark.parametrize("changes", SEARCHES, ids=str)
+def test_a_list_beside_forced_phrases_is_searched_as_it_is_alone(changes):
+    rows = node_table(9, 6)
+    rows[:, EOS] += 20
+    rows -= np.logaddexp.reduce(rows, axis=1, keepdims=True)
+    answers = answers_constraint([(2, 3, 4, 5), (6, 7), (8,), (7, 2, 2)])
+    starts = np.arange(9) * 37
+    alone = node_search(rows, [answers] * 8, [7] * 8, starts=starts[:8], **changes)
+    mixed = node_search(rows, [answers] * 8 + [phrase_constraint([(8, 3)], [], 9)], [7] * 9, starts=starts, **changes)
+    assert [[ids for _, _, ids in found] for found in mixed[:8]] == [[ids for _, _, ids in found] for found in alone]
+
+
 def test_banks_take_turns_by_hand():
     log_probs = np.array([[-1, -2, -3, -4, -5, -1e9], [-1, -2, -3, -1e9, -1e9, -1e9]], np.float32)
     needed = np.array([[3, 3, 3, 2, 1, 0], [500, 600, 2, 1, 1, 1]], np.int32)
