@@ -65,11 +65,11 @@ def places_by_bank(log_probs_BC: Any, banks_BC: Any, beam_size: int) -> Any:
         beam_size: K.
     """
     count = ops.shape(log_probs_BC)[1]
-    order_C, exists_BC = ops.arange(count, dtype="int32"), exists(log_probs_BC)
+    exists_BC = exists(log_probs_BC)
     in_bank_BCM = ops.one_hot(ops.minimum(banks_BC, MOST_BANKS - 1), MOST_BANKS, dtype="int32")
     in_bank_BCM = ops.where(exists_BC[:, :, None], in_bank_BCM, 0)
     # A candidate's rank: the better ones of its bank, which come before it.
     ranks_BC = ops.sum((ops.cumsum(in_bank_BCM, axis=1) - in_bank_BCM) * in_bank_BCM, axis=2)
     ranks_BC = ops.where(exists_BC, ranks_BC, count)
-    _, chosen_BK = top_k(-ops.cast(ranks_BC * count + order_C, "float32"), beam_size)
+    _, chosen_BK = top_k(-ops.cast(ranks_BC, "float32"), beam_size)  # of equal ranks, the better candidate
     return ops.sort(chosen_BK, axis=1)

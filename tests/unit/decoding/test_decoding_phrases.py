@@ -97,6 +97,13 @@ def test_without_beams_what_is_missing_is_written_when_the_model_would_end(chang
     assert {ids for _, _, ids in second} == {(EOS,)}
 
 
+def test_a_very_wide_beam_places_phrases():
+    """Its candidates, 200 * (2 * 200 + 1), are so many that their number squared is no int32."""
+    (found,) = node_search(node_table(500, 2), [phrase_constraint([(8, 9)], [], 500)], [4], beam_size=200)
+    assert len(found) == 200
+    assert all(holds(ids, (8, 9)) for _, _, ids in found)
+
+
 @pytest.mark.parametrize("changes", SEARCHES, ids=str)
 def test_a_list_beside_forced_phrases_is_searched_as_it_is_alone(changes):
     rows = node_table(9, 6)
