@@ -33,7 +33,7 @@ def constraints_of(
         hparams: `constrain_output`, and lengths.
         sentences: ids of the inputs.
         texts: the same as text; None to read it from the ids.
-        prefixes: ids that outputs begin with; None for nothing.
+        prefixes: ids that outputs begin with, the problem's language code included; None for nothing.
         terms: requested constraints of each output, or None for an output without; None for none at all.
 
     Raises:
@@ -45,7 +45,7 @@ def constraints_of(
         if found is not None or model.spec.inputs is None or not model.autoregressive:
             why = "allows some outputs only" if found is not None else "writes no outputs piece by piece for inputs"
             raise UserError(f"constraints: {problem.name} with this model {why}; leave them out")
-        found = constraints_of_terms(terms, problem.encoders[TARGETS])
+        found = constraints_of_terms(terms, problem.encoders[TARGETS], problem.language_marks().output_start)
     if found is None:
         return None
     for name, value in (("no_repeat_ngram_size", settings.no_repeat_ngram), ("shortlist", hparams.shortlist)):

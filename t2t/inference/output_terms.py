@@ -88,8 +88,15 @@ def terms_of_line(line: str, what: str) -> OutputTerms | None:
     return read_terms(value, what)
 
 
-def constraints_of_terms(terms: Sequence[OutputTerms | None], encoder: TextEncoder) -> list[FiniteConstraint]:
+def constraints_of_terms(
+    terms: Sequence[OutputTerms | None], encoder: TextEncoder, output_start: tuple[int, ...] = ()
+) -> list[FiniteConstraint]:
     """Returns the constraint of each output, in ids; equal terms share one.
+
+    Args:
+        terms: of each output; None for nothing.
+        encoder: the vocabulary of outputs.
+        output_start: ids in front of each output, which no text spells: a language code.
 
     Raises:
         UserError: the vocabulary cannot spell a text, or an automaton is too large.
@@ -97,15 +104,15 @@ def constraints_of_terms(terms: Sequence[OutputTerms | None], encoder: TextEncod
     made: dict[OutputTerms | None, FiniteConstraint] = {None: ANYTHING}
     for one in terms:
         if one is not None and one not in made:
-            made[one] = _constraint_of(one, encoder)
+            made[one] = _constraint_of(one, encoder, output_start)
     return [made[one] for one in terms]
 
 
-def _constraint_of(terms: OutputTerms, encoder: TextEncoder) -> FiniteConstraint:
-    if terms.regex:
+def _constraint_of(terms: OutputTerms, encoder: TextEncoder, output_start: tuple[int, ...]) -> FiniteConstraint:
+    if terms.regex:  # no vocabulary with language codes supports it
         return _regex(terms.regex, encoder)
     if terms.choices:
-        return answers_constraint(_spelled(terms.choices, encoder))
+        return answers_constraint([(*output_start, *ids) for ids in _spelled(terms.choices, encoder)])
     forced, forbidden = (_spelled(texts, encoder) for texts in (terms.constraints, terms.avoid))
     found = phrase_constraint(forced, forbidden, encoder.vocab_size)
     if found.shortest() is None:

@@ -162,11 +162,10 @@ class Translator(PairScorer):
     def check_terms(self, terms: OutputTerms | None, n_best: int = 1, *, prefix: Sequence[int] = (), **changes) -> None:
         """Raises UserError if no output can begin with the ids of a prefix and satisfy these terms; see `translate`."""
         settings, hparams = self.settings(n_best, **changes)
-        prefixes = None
         if prefix:
             check_prefix(self.facts, hparams, prefix)
-            prefixes = self.forced([prefix], 1)
         if terms is not None:
+            prefixes = self.forced([prefix], 1)
             constraints_of(self.problem, self.facts, settings, hparams, [], prefixes=prefixes, terms=[terms])
 
     def _with_token_scores(

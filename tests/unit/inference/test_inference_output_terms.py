@@ -14,6 +14,7 @@ from t2t.inference.partial_outputs import partial_outputs
 from t2t.problems.parsing import ParsingTrees
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.constraints.finite import ANYTHING
+from t2t.text.language_codes import LanguageMarks
 from t2t.text.token import TokenEncoder
 from tests.letters import TEXTS as LINES
 from tests.letters import WORDS, letters, letters_alone, translator_of
@@ -78,6 +79,23 @@ def test_a_prefix_counts_towards_what_is_held(translator):
         assert keeps_to(one.text, asked)
     with pytest.raises(UserError, match=r"^no output that begins with the 1 ids that are given keeps to"):
         translator.translate(["a"], prefixes=["b"], constraints=[{"avoid": ["b"]}])
+
+
+def test_terms_are_of_the_text_after_a_language_code(monkeypatch):
+    coded = translator_of(letters())
+    (code,) = start = tuple(WORDS.encode("e"))
+    monkeypatch.setattr(type(coded.problem), "language_marks", lambda self: LanguageMarks(output_start=start))
+    terms = [{"choices": ["a b", "h"]}, {"avoid": ["a", "b c"]}, {"constraints": ["g h", "c"]}]
+    for one in terms:
+        coded.check_terms(read_terms(one, "here"))
+    found = coded.translate(["a b"] * 3, constraints=terms)
+    assert {best.ids[0] for (best,) in found} == {code}
+    assert all(keeps_to(WORDS.decode(best.ids[1:]), one) for (best,), one in zip(found, terms, strict=True))
+    (continued,) = coded.translate(["a b"], prefixes=["a"], constraints=terms[:1])
+    assert WORDS.decode(continued[0].ids[1:]) == "a b"
+    longest = {"choices": [" ".join("abc" * 341)]}  # 1,023 ids, and end of sequence, but for the code
+    with pytest.raises(UserError, match=r"^no output .* keeps to its constraints within 1024 ids; give other ones"):
+        coded.check_terms(read_terms(longest, "here"))
 
 
 def test_while_an_output_is_written_it_keeps_to_its_terms(translator):
