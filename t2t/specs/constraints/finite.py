@@ -82,13 +82,22 @@ def answers_constraint(answers: Sequence[Sequence[int]]) -> FiniteConstraint:
         UserError: the trie is too large.
     """
     edges: list[dict[int, int]] = [{}]
-    final = set()
-    for answer in answers:
-        state = 0
-        for token in answer:
-            if token not in edges[state]:
-                edges.append({})
-                edges[state][token] = len(edges) - 1
-            state = edges[state][token]
-        final.add(state)
-    return FiniteConstraint(tuple(edges), (DEAD,) * len(edges), frozenset(final))
+    final = frozenset(add_path(edges, answer) for answer in answers)
+    return FiniteConstraint(tuple(edges), (DEAD,) * len(edges), final)
+
+
+def add_path(edges: list[dict[int, int]], ids: Sequence[int]) -> int:
+    """Adds the states of some ids to a trie, whose root is state 0; returns the last one.
+
+    Raises:
+        UserError: the trie is too large.
+    """
+    state = 0
+    for token in ids:
+        if token not in edges[state]:
+            if not len(edges) % 256:  # requests may have a million ids
+                check_size(edges)
+            edges.append({})
+            edges[state][token] = len(edges) - 1
+        state = edges[state][token]
+    return state

@@ -6,10 +6,9 @@ output ends with. A state also records which forced phrases have occurred; they 
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Self
 
 from t2t.specs.constants import EOS_ID, PAD_ID
-from t2t.specs.constraints.finite import DEAD, FiniteConstraint, check_size
+from t2t.specs.constraints.finite import DEAD, FiniteConstraint, add_path, check_size
 
 Phrase = Sequence[int]
 
@@ -25,8 +24,7 @@ def phrase_constraint(forced: Sequence[Phrase], forbidden: Sequence[Phrase], voc
     Raises:
         UserError: the automaton is too large.
     """
-    matcher = _Matcher.of_phrases([*forced, *forbidden])
-    check_size(matcher.children)
+    matcher = _Matcher([*forced, *forbidden])
     alphabet = {token for children in matcher.children for token in children}
     has_others = vocab_size > len(alphabet | {PAD_ID, EOS_ID})
     all_met = (1 << len(forced)) - 1
@@ -60,19 +58,16 @@ def phrase_constraint(forced: Sequence[Phrase], forbidden: Sequence[Phrase], voc
 class _Matcher:
     """The automaton of Aho and Corasick: nodes are prefixes of phrases, 0 the empty one."""
 
-    def __init__(self) -> None:
+    def __init__(self, phrases: Sequence[Phrase]) -> None:
         self.children: list[dict[int, int]] = [{}]
-        self.found = [0]
+        ends = [add_path(self.children, phrase) for phrase in phrases]
+        check_size(self.children)
+        self.found = [0] * len(self.children)
         """Of each node, the phrases that end there, as bits."""
-        self.shorter = [0]
+        self.shorter = [0] * len(self.children)
         """Of each node, the node of its longest proper suffix that is one (its failure link)."""
-
-    @classmethod
-    def of_phrases(cls, phrases: Sequence[Phrase]) -> Self:
-        """Returns the matcher of some phrases."""
-        self = cls()
-        for number, phrase in enumerate(phrases):
-            self._add(phrase, 1 << number)
+        for number, node in enumerate(ends):
+            self.found[node] |= 1 << number
         queue = deque(self.children[0].values())
         while queue:
             node = queue.popleft()
@@ -80,24 +75,16 @@ class _Matcher:
             for token, child in self.children[node].items():
                 self.shorter[child] = self.step(self.shorter[node], token)
                 queue.append(child)
-        return self
-
-    def _add(self, phrase: Phrase, bit: int) -> None:
-        node = 0
-        for token in phrase:
-            if token not in self.children[node]:
-                self.children.append({})
-                self.found.append(0)
-                self.shorter.append(0)
-                self.children[node][token] = len(self.children) - 1
-            node = self.children[node][token]
-        self.found[node] |= bit
 
     def steps(self, node: int) -> dict[int, int]:
         """Returns id -> next node, for the ids that do not lead back to node 0."""
-        if not node:
-            return self.children[0]
-        return self.steps(self.shorter[node]) | self.children[node]
+        suffixes = [node]
+        while suffixes[-1]:
+            suffixes.append(self.shorter[suffixes[-1]])
+        steps: dict[int, int] = {}
+        for suffix in reversed(suffixes):  # longer suffixes replace what shorter ones have
+            steps |= self.children[suffix]
+        return steps
 
     def step(self, node: int, token: int) -> int:
         """Returns the node after another id."""

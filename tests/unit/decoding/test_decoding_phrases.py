@@ -157,3 +157,22 @@ def test_the_shortest_output_with_a_prefix_is_that_of_the_list(forced, forbidden
 def test_too_many_phrases_are_refused():
     with pytest.raises(UserError, match=f"more than {MOST_STATES:,} states or .*; give fewer or shorter phrases"):
         phrase_constraint([(2, n, 3) for n in range(20)], [], 99)
+
+
+def test_a_long_repetitive_phrase_is_found_where_it_ends():
+    """It is far longer than the interpreter's stack is deep, and so is the chain of its suffixes."""
+    size = 3000
+    constraint = phrase_constraint([(2,) * size + (3,)], [], V)
+    assert constraint.shortest((2,) * (size + 5)) == size + 5 + 2, "3 and end of sequence are missing"
+    assert constraint.shortest((2,) * (size - 1)) == size + 2
+    assert constraint.shortest((2,) * (size - 1) + (4,)) == size + size + 2
+
+
+@pytest.mark.parametrize("build", [answers_constraint, lambda texts: phrase_constraint([], texts, V)])
+def test_lists_that_are_too_large_are_refused_before_they_are_read_to_the_end(build):
+    def long():
+        yield from itertools.islice(itertools.cycle(ORDINARY), 2 * MOST_STATES)
+        pytest.fail("it is read to the end")
+
+    with pytest.raises(UserError, match=f"more than {MOST_STATES:,} states"):
+        build([(2, 3), long()])
