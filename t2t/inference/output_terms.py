@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from t2t.errors import ArgumentError, UserError
+from t2t.files.lines import without_surrogates
 from t2t.specs.constraints.finite import ANYTHING, FiniteConstraint, answers_constraint
 from t2t.specs.constraints.phrases import phrase_constraint
 from t2t.text.encoder import TextEncoder
@@ -33,7 +34,7 @@ REQUEST_KEYS = _LISTS
 
 
 def read_terms(value: Any, what: str) -> OutputTerms | None:
-    """Returns the terms of a mapping; None if it has none.
+    """Returns the terms of a mapping; None if it has none. Half of a surrogate pair is read as U+FFFD, as in inputs.
 
     Args:
         value: texts by the names of `OutputTerms`; or `OutputTerms`, or None.
@@ -62,8 +63,8 @@ def read_terms(value: Any, what: str) -> OutputTerms | None:
             raise UserError(f"{what}: {name} {texts!r:.60}: a list of texts is wanted, none of them empty")
         if name == "choices" and not texts:
             raise UserError(f"{what}: choices []: there is nothing to choose from; give one text or more")
-        found[name] = tuple(texts)
-    terms = OutputTerms(**found, regex=regex)
+        found[name] = tuple(map(without_surrogates, texts))
+    terms = OutputTerms(**found, regex=without_surrogates(regex))
     for name, is_given in (("choices", terms.choices), ("regex", terms.regex)):
         if is_given and sum(map(bool, dataclasses.astuple(terms))) > 1:
             raise UserError(f"{what}: {name} leaves no room for other constraints; give {name} alone")

@@ -1,5 +1,6 @@
 """Required words, forbidden words and choices for single outputs: parsing, errors, and translators' outputs."""
 
+import json
 import re
 
 import numpy as np
@@ -9,11 +10,19 @@ from t2t.errors import ArgumentError, UserError
 from t2t.inference.files.job import Job, decode_file
 from t2t.inference.files.shards import Shard
 from t2t.inference.output_constraints import constraints_of
-from t2t.inference.output_terms import OutputTerms, constraints_of_terms, read_all_terms, read_terms, terms_of_line
+from t2t.inference.output_terms import (
+    KEYS,
+    OutputTerms,
+    constraints_of_terms,
+    read_all_terms,
+    read_terms,
+    terms_of_line,
+)
 from t2t.inference.partial_outputs import partial_outputs
 from t2t.problems.parsing import ParsingTrees
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.constraints.finite import ANYTHING
+from t2t.text.byte import ByteEncoder
 from t2t.text.language_codes import LanguageMarks
 from t2t.text.token import TokenEncoder
 from tests.letters import TEXTS as LINES
@@ -134,6 +143,15 @@ def test_terms_as_they_are_read():
         terms_of_line("{a}", "here")
     with pytest.raises(ArgumentError, match=r"constraints for 2 inputs: give a list with an object for each"):
         read_all_terms([None], 2)
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_half_a_surrogate_pair_is_another_character(name):
+    line = json.dumps({name: "a\ud800" if name == "regex" else ["a\ud800"]})
+    terms = terms_of_line(line, "here")
+    assert getattr(terms, name) in ("a\ufffd", ("a\ufffd",))
+    (found,) = constraints_of_terms([terms], ByteEncoder())
+    assert found.shortest(ByteEncoder().encode("a\ufffd")) == (None if name == "avoid" else 5)
 
 
 def test_equal_terms_share_an_automaton():
