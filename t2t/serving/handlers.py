@@ -96,7 +96,8 @@ async def translate(service: Service, request: Request) -> Response:
     data = requests.read_json(body)
     asked = requests.translation_request(data)
     model = service.model(data.get("model"))
-    questions = service.questions(model, asked.texts, asked.n_best, asked.changes, None, asked.terms)
+    how = (asked.texts, asked.n_best, asked.changes, None, asked.terms)
+    questions = await run_in_threadpool(service.questions, model, *how)  # large constraints take time
     if asked.is_stream or EVENTS in request.headers.get("accept", ""):
         requests.only_text(asked.texts)
         return await event_response(request.url.path, _translation_events(service, model, questions[0], asked.is_one))

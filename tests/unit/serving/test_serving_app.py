@@ -290,6 +290,7 @@ class Slow:
 
     def __init__(self):
         self.gate, self.begun = threading.Event(), threading.Semaphore(0)
+        self.is_checking = False
 
     def settings(self, n_best, **changes):
         return search_settings(self.hparams, n_best, 0, changes)
@@ -297,7 +298,13 @@ class Slow:
     def encode(self, texts):
         return [[1]] * len(texts)
 
-    def translate_ids(self, ids, n_best, seeds, sources):
+    def check_terms(self, terms, n_best, **changes):
+        self.is_checking = True
+        self.begun.release()
+        assert self.gate.wait(30)
+        self.is_checking = False
+
+    def translate_ids(self, ids, n_best, seeds, sources, constraints=None):
         self.begun.release()
         assert self.gate.wait(30)
         return [[type("One", (), {"text": text.upper(), "score": 0.0, "log_prob": 0.0})()] for text in sources]
@@ -308,6 +315,18 @@ def slow():
     translator = Slow()
     yield translator
     translator.gate.set()
+
+
+def test_while_constraints_are_checked_others_are_answered(slow):
+    answers = []
+    with client_of(ServedModel("slow", slow, 1)) as client:
+        thread = start_thread(lambda: answers.append(client.post("/translate", json={"text": "a", "avoid": ["b"]})))
+        assert slow.begun.acquire(timeout=30)
+        assert client.get("/healthz").status_code == 200
+        assert slow.is_checking, "the other answer did not wait for it"
+        slow.gate.set()
+        join_all(thread)
+    assert answers[0].json()["text"] == "A"
 
 
 def test_more_than_there_is_room_for_is_answered_429_and_the_rest_in_full(slow):
