@@ -71,13 +71,19 @@ class Batcher:
             self._changed.notify_all()  # all threads: there may be several batches
         return [entry.future for entry in entries]
 
-    def close(self) -> None:
-        """Refuses new items, answers those in the queue, and joins the threads."""
+    def close(self, seconds: float | None = None) -> bool:
+        """Refuses new items, answers those in the queue, and joins the threads; returns whether they have ended.
+
+        Args:
+            seconds: time limit for the threads, which go on until the process ends; None for none.
+        """
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+        end = None if seconds is None else time.monotonic() + seconds
         for thread in self._threads:
-            thread.join()
+            thread.join(None if end is None else max(0.0, end - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
 
     def _work(self) -> None:
         while (batch := self._take()) is not None:

@@ -3,6 +3,8 @@
 import asyncio
 import dataclasses
 import functools
+import logging
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -15,8 +17,12 @@ from t2t.serving.batcher import Batcher, FullError
 from t2t.serving.models import Answer, PartialAnswer, Question, ServedModel
 from t2t.serving.streams import Streams
 
+log = logging.getLogger("t2t")
+
 _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
+CLOSE_S = 5.0
+"""Time limit for what is still running when a service is closed."""
 RETRY_S = 1
 """Value of the Retry-After header, in seconds."""
 
@@ -190,11 +196,17 @@ class Service:
     def _too_late(self) -> HTTPException:
         return HTTPException(504, f"no answer within {self.limits.seconds:g} seconds; ask for less")
 
-    def close(self) -> None:
-        """Stops the streams, and drains and closes the queues."""
+    def close(self, seconds: float = CLOSE_S) -> None:
+        """Stops the streams, and drains and closes the queues.
+
+        Args:
+            seconds: time limit for all queues. Who asked has waited for `--grace_seconds` before and is gone.
+        """
         self.streams.close()
-        for queue in (*(model.queue for model in self.models.values()), self._jobs, self._reads):
-            queue.close()
+        end = time.monotonic() + seconds
+        queues = (*(model.queue for model in self.models.values()), self._jobs, self._reads)
+        if not all([queue.close(max(0.0, end - time.monotonic())) for queue in queues]):
+            log.warning("closed while work was running, after %g s; it is not finished", seconds)
 
 
 def _too_many(error: FullError) -> HTTPException:

@@ -282,6 +282,26 @@ def test_a_slow_body_is_answered_408_and_its_connection_closed():
     assert error.headers == {"Connection": "close"}
 
 
+def test_a_closed_service_does_not_wait_until_a_job_ends(caplog):
+    gate, begun, service = threading.Event(), threading.Event(), Service([])
+
+    def job():
+        begun.set()
+        return gate.wait(30)
+
+    found = []
+    asking = start_thread(lambda: found.append(asyncio.run(service.run(job))))
+    assert begun.wait(30)
+    service.close(0.05)
+    assert not found, "it still runs"
+    said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert said == ["closed while work was running, after 0.05 s; it is not finished"]
+    gate.set()
+    join_all(asking)
+    service.close()
+    assert found == [True]
+
+
 class Slow:
     """A translator that blocks until its gate is opened."""
 

@@ -1,5 +1,7 @@
 """The comparison of two systems, checked against sacreBLEU, counts by hand, and the input texts."""
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,7 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from t2t.errors import UserError
 from t2t.serving.insight.system_comparison import compare_systems
-from t2t.serving.insight.word_changes import word_changes
+from t2t.serving.insight.word_changes import merged_changes, word_changes
 
 REFERENCES = ["the cat sat on the mat", "a dog ran", "so it goes and goes and goes on for more than ten words"]
 FIRST = ["the cat sat on the mat", "a cat ran", "so it is"]
@@ -21,6 +23,21 @@ def test_words_that_the_other_text_lacks_are_marked():
     )
     assert word_changes("", "new words") == ([], [("new words", True)])
     assert word_changes("same here", "same here") == ([("same here", False)],) * 2
+
+
+@pytest.mark.parametrize("shared", ["a", "w{}"], ids=["equal words", "different words"])
+def test_texts_that_take_too_long_by_words_are_compared_as_wholes(shared):
+    texts = [" ".join(f"{shared.format(n)} {own}{n}" for n in range(50_000)) for own in "xy"]
+    assert word_changes(*texts) == ([(texts[0], True)], [(texts[1], True)])
+    assert word_changes(f" {texts[0]}", texts[0]) == ([(texts[0], False)],) * 2
+    assert merged_changes(*texts) == [(texts[0], "removed"), (texts[1], "added")]
+
+
+def test_prose_of_a_thousand_words_is_compared_by_words():
+    ranks = range(1, 30_000)
+    drawn = random.Random(1).choices(ranks, weights=[1 / rank for rank in ranks], k=1000)  # Zipf's law
+    text = " ".join(map(str, drawn))
+    assert word_changes(text, f"new {text}") == ([(text, False)], [("new", True), (text, False)])
 
 
 WORDS = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=12).map(" ".join)
