@@ -20,13 +20,14 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.inference.attention import ENCODER_DECODER, layer_weights
 from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.rows import Row, batches_of, memory_errors, padded
-from t2t.inference.word_links import renumber_links, replace_words, word_links, word_numbers
+from t2t.inference.word_links import renumber_links, replace_words, word_links, word_numbers, word_numbers_in
 from t2t.layers.attention_record import recorded_attention
 from t2t.models.base import SequenceModel
 from t2t.models.ensemble import Ensemble
 from t2t.problems.base import Problem
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS, UNK_ID
 from t2t.specs.features import FeatureKind
+from t2t.text.encoder import TextEncoder
 
 LINEAR_UP_TO = 64
 """Rows of more ids count by the square of their length in the size of a batch, as their attention weights grow so."""
@@ -96,7 +97,8 @@ class WordAligner:
         """
         flat = [(i, one) for i, hypotheses in enumerate(found) for one in hypotheses]
         rows, outputs = [inputs[i][0] for i, _ in flat], [one.ids for _, one in flat]
-        links = self.links(rows, outputs, self._problem.join_words, hparams)
+        sources = [inputs[i][1] for i, _ in flat]
+        links = self.links(rows, outputs, hparams, sources=sources, join=self._problem.join_words)
         annotated: list[list[Hypothesis]] = [[] for _ in found]
         for (i, one), own in zip(flat, links, strict=True):
             changes: dict[str, Any] = {}
@@ -116,24 +118,30 @@ class WordAligner:
         self,
         rows: Sequence[Row],
         outputs: Sequence[Sequence[int]],
-        join: Callable[[str], str],
         hparams: DecodeHParams,
+        *,
+        sources: Sequence[str | None] | None = None,
+        targets: Sequence[str | None] | None = None,
+        join: Callable[[str], str] = str,
     ) -> list[Links]:
         """Returns the links of each input and output, in ascending order.
 
         Args:
             rows: inputs as the model reads them, end of sequence included.
             outputs: as many rows of ids, end of sequence included where the model wrote it.
-            join: converts the text of an output to the text whose words are counted.
             hparams: the layer and head, and the size of batches.
+            sources: text of each input, whose words are counted; None for the decoded ids.
+            targets: text of each output, as `sources`.
+            join: converts the text of a decoded output to the text whose words are counted.
         """
         encoders = self._problem.encoders
         marks = self._problem.language_marks()  # not part of any word
         first, begun = len(marks.input_start), len(marks.output_start)
         found: list[Links] = [()] * len(rows)
         for number, weights_TS in self._weights(rows, outputs, hparams):
-            source_words = word_numbers(encoders[INPUTS], rows[number][first:])
-            target_words = word_numbers(encoders[TARGETS], outputs[number][begun:], join)
+            source, target = (texts[number] if texts else None for texts in (sources, targets))
+            source_words = _word_numbers(source, encoders[INPUTS], rows[number][first:], str)
+            target_words = _word_numbers(target, encoders[TARGETS], outputs[number][begun:], join)
             found[number] = word_links(weights_TS[begun:, first:], source_words, target_words)
         return found
 
@@ -159,6 +167,10 @@ class WordAligner:
                 every = [_source_attention(model, inputs_BS, targets_BT) for model in self._models]
             chosen_BTS = np.mean([_chosen_heads(layers, hparams) for layers in every], axis=0)
             yield from zip(numbers.tolist(), chosen_BTS, strict=True)
+
+
+def _word_numbers(text: str | None, encoder: TextEncoder, ids: Row, join: Callable[[str], str]) -> np.ndarray:
+    return word_numbers(encoder, ids, join) if text is None else word_numbers_in(text, encoder, ids)
 
 
 def _check_texts(model: SequenceModel | Ensemble, problem: Problem) -> None:

@@ -89,17 +89,21 @@ class PairScorer(TextModel):
             UserError: see `align_ids`.
         """
         sources, targets = as_pairs(pairs)
-        return self.align_ids(self.encode(sources), self.encode_targets(targets), **changes)
+        texts = list(zip(sources, targets, strict=True))
+        return self.align_ids(self.encode(sources), self.encode_targets(targets), texts=texts, **changes)
 
     def align_ids(
         self,
         sources: Sequence[Sequence[int]],
         targets: Sequence[Sequence[int]],
         *,
+        texts: Sequence[tuple[str, str]] | None = None,
         on_done: Callable[[int], Any] | None = None,
         **changes,
     ) -> list[Links]:
         """Aligns ids (without end of sequence) instead of text; see `align` and `score_ids`.
+
+        `texts` are the pairs of texts whose words are counted; None to count those of the decoded ids.
 
         Raises:
             UserError: no layer attends to the inputs, or a target is longer than `longest_input`.
@@ -109,7 +113,8 @@ class PairScorer(TextModel):
         check_lengths(self.facts, targets, self.hparams)
         rows = self.input_rows(sources)
         ended = [[*ids, EOS_ID] for ids in targets]
-        found = self.aligner.links(rows, ended, str, hparams) if rows else []
+        first, second = zip(*texts, strict=True) if texts else (None, None)
+        found = self.aligner.links(rows, ended, hparams, sources=first, targets=second) if rows else []
         if on_done is not None:
             on_done(len(found))
         return found

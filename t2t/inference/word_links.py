@@ -37,6 +37,18 @@ def word_numbers(encoder: TextEncoder, ids: Iterable[int], join: Callable[[str],
     return numbers if join(texts[-1]).split() else numbers[:0]
 
 
+def word_numbers_in(text: str, encoder: TextEncoder, ids: Iterable[int]) -> np.ndarray:
+    """Returns the index of the word of a text that each of its ids is part of, as `word_numbers` of the ids.
+
+    Normalization may make several words of one (of `l´homme`) or none, so words of the decoded ids are counted for each
+    word of the text.
+    """
+    numbers, words = word_numbers(encoder, ids), text.split()
+    counts = [len(encoder.decode(encoder.encode(word)).split()) for word in words]
+    owners = np.repeat(np.arange(len(words)), counts)
+    return owners[np.minimum(numbers, len(owners) - 1)] if len(owners) else numbers[:0]
+
+
 def word_links(weights_TS: np.ndarray, source_words: np.ndarray, target_words: np.ndarray) -> Links:
     """Links each word of an output to the word of its input with the largest sum of weights; ties: the earlier one.
 

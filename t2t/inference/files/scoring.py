@@ -23,8 +23,9 @@ from t2t.inference.translator import Translator
 COLUMNS = ("source", "target")
 
 _Ids = Sequence[Sequence[int]]
-_AnswerPairs = Callable[[_Ids, _Ids, Callable[[int], Any]], list[str]]
-"""(sources, targets, progress) -> a line of output for each pair."""
+_Pairs = Sequence[tuple[str, str]]
+_AnswerPairs = Callable[[_Ids, _Ids, _Pairs, Callable[[int], Any]], list[str]]
+"""(sources, targets, both as text, progress) -> a line of output for each pair."""
 
 
 def score_file(translator: Translator, job: FileJob) -> Report:
@@ -39,7 +40,7 @@ def score_file(translator: Translator, job: FileJob) -> Report:
         MachineError: the output cannot be written; what was written before can be resumed.
     """
 
-    def score(sources: _Ids, targets: _Ids, on_done: Callable[[int], Any]) -> list[str]:
+    def score(sources: _Ids, targets: _Ids, texts: _Pairs, on_done: Callable[[int], Any]) -> list[str]:
         return [f"{found:.6f}" for found in translator.score_ids(sources, targets, on_done=on_done)]
 
     return _answer_pairs(translator, job, score, f"{math.nan:.6f}", Report(verb="scored"))
@@ -56,8 +57,9 @@ def align_file(translator: Translator, job: FileJob) -> Report:
     """
     translator.settings(alignments=True)
 
-    def align(sources: _Ids, targets: _Ids, on_done: Callable[[int], Any]) -> list[str]:
-        return [format_links(links) for links in translator.align_ids(sources, targets, on_done=on_done)]
+    def align(sources: _Ids, targets: _Ids, texts: _Pairs, on_done: Callable[[int], Any]) -> list[str]:
+        found = translator.align_ids(sources, targets, texts=texts, on_done=on_done)
+        return [format_links(links) for links in found]
 
     return _answer_pairs(translator, job, align, "", Report(verb="aligned"))
 
@@ -78,11 +80,12 @@ def _answer(
     numbers = range(report.lines + 1, report.lines + len(texts) + 1)
     longest = translator.longest_input
     sources: _Ids = [()] * len(texts)
-    lines = texts
+    pairs: _Pairs = [("", line) for line in texts]
     if translator.has_inputs:
-        pairs = [split_columns(line, COLUMNS, name, number) for number, line in zip(numbers, texts, strict=True)]
-        sources, lines = translator.encode([source for source, _ in pairs]), [target for _, target in pairs]
-    targets = translator.encode_targets(lines)
+        columns = (split_columns(line, COLUMNS, name, number) for number, line in zip(numbers, texts, strict=True))
+        pairs = [(source, target) for source, target in columns]
+        sources = translator.encode([source for source, _ in pairs])
+    targets = translator.encode_targets([target for _, target in pairs])
     for number, source, target in zip(numbers, sources, targets, strict=True):
         if len(target) > longest:
             report.unscored.note(number)
@@ -90,7 +93,8 @@ def _answer(
             report.cut.note(number)
     rows = [row for row, target in enumerate(targets) if len(target) <= longest]
     progress.add(len(texts) - len(rows))
-    answers = answer([sources[row][:longest] for row in rows], [targets[row] for row in rows], progress.add)
+    read = [sources[row][:longest] for row in rows], [targets[row] for row in rows], [pairs[row] for row in rows]
+    answers = answer(*read, progress.add)
     report.tokens += sum(len(targets[row]) + 1 for row in rows)
     found = dict(zip(rows, answers, strict=True))
     return [found.get(row, too_long) for row in range(len(texts))]

@@ -101,7 +101,8 @@ def _links(translator: Translator, source: str, ids: Sequence[int]) -> list[tupl
         return None
     with contextlib.suppress(UserError):  # a model without attention to inputs, or outputs that are not text
         rows = translator.input_rows(translator.encode([source]))
-        (links,) = translator.aligner.links(rows, [ids], translator.problem.join_words, translator.hparams)
+        join = translator.problem.join_words
+        (links,) = translator.aligner.links(rows, [ids], translator.hparams, sources=[source], join=join)
         return list(links)
     return None
 

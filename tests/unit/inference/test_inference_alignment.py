@@ -8,6 +8,7 @@ import dataclasses
 import pytest
 
 from t2t.errors import UserError
+from t2t.files.pharaoh import format_links
 from t2t.hparams.conv_s2s import ConvS2sHParams
 from t2t.hparams.deep_att import DeepAttHParams
 from t2t.hparams.evolved_transformer import EvolvedTransformerHParams
@@ -39,6 +40,7 @@ from t2t.text.sentencepiece import SentencePieceEncoder
 from tests.builders import numpy, tiny_hparams
 from tests.letters import TEXTS, WORDS, Letters, letters, letters_alone, moods, translator_of
 from tests.unit.inference.ctranslate2.test_inference_ctranslate2_engine import fast_of
+from tests.unit.inference.test_inference_word_links import NORMALIZING
 
 SMALL = {"hidden_size": 8, "dropout": 0.0}
 TINY = {
@@ -126,6 +128,17 @@ def test_an_input_that_is_cut_is_aligned_as_far_as_it_is_read(translator):
 
 
 # === Given pairs ===
+
+
+def test_words_are_those_of_given_texts_also_if_normalization_makes_others(tmp_path):
+    problem = Letters().with_encoders({"inputs": NORMALIZING, "targets": NORMALIZING})
+    translator = translator_of(problem, spec=problem.spec())
+    (links,) = translator.align([("la l\u00b4homme la", "vie\u00a8 la")])
+    assert [target for _, target in sorted(links, key=lambda link: link[1])] == [0, 1]
+    assert {source for source, _ in links} <= {0, 1, 2}
+    (tmp_path / "in").write_text("la l\u00b4homme la\tvie\u00a8 la\n")
+    align_file(translator, FileJob(source=str(tmp_path / "in"), target=str(tmp_path / "out")))
+    assert (tmp_path / "out").read_text() == format_links(links) + "\n"
 
 
 def test_outputs_of_the_model_have_the_same_alignments_when_they_are_given(translator):

@@ -5,12 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t2t.inference.word_links import renumber_links, replace_words, word_links, word_numbers
+from t2t.inference.word_links import renumber_links, replace_words, word_links, word_numbers, word_numbers_in
 from t2t.specs.constants import EOS_ID
 from t2t.text.byte import ByteEncoder
+from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
 from t2t.text.token import TokenEncoder
+from tests.unit.text.test_text_piece_table import model_of
 
 LINES = ["der Hund läuft, und der Hund schläft", "the dog runs; the dog sleeps", "中文 und (kurz) gesagt"] * 30
 ENCODERS = {
@@ -18,6 +20,9 @@ ENCODERS = {
     "subword": SubwordEncoder.build(LINES, 90),
     "byte": ByteEncoder(),
 }
+MODEL = model_of(["la vie de l homme", "l homme est la"] * 5)
+NORMALIZING = PieceTableEncoder(MODEL, ["<pad>", "</s>", "<unk>", *pieces_of_model(MODEL)[0][3:]])
+"""Its model's NFKC rules write some signs as spaces."""
 WORDS = st.text("abcläu中,;()1_", min_size=1, max_size=6)
 SPACES = st.sampled_from([" ", "  ", "\t", "\u3000", " \u3000", "\u00a0 "])
 
@@ -43,6 +48,25 @@ def test_tokens_of_words_are_numbered_one_by_one():
 @pytest.mark.parametrize("ids", [[], [EOS_ID], [*ByteEncoder().encode(" \t "), EOS_ID]])
 def test_a_text_without_words_has_no_tokens_of_words(ids):
     assert word_numbers(ByteEncoder(), ids).tolist() == []
+
+
+@pytest.mark.parametrize(
+    "text", ["la l\u00b4homme la", "vie\u00a8 la", "a\u200bb homme", "\u00ad la vie", "vie\u00a8", "la"]
+)
+def test_words_of_a_text_are_counted_where_normalization_makes_others(text):
+    """Tokens of the first n words are those of the text that ends there."""
+    encoder, words = NORMALIZING, text.split()
+    numbers = word_numbers_in(text, encoder, encoder.encode(text))
+    assert set(numbers) <= set(range(len(words)))
+    for count in range(1, len(words) + 1):
+        begun = encoder.encode(" ".join(words[:count]))
+        assert (numbers < count).sum() == len(begun)
+
+
+def test_tokens_without_a_word_of_the_text_are_left_out():
+    assert word_numbers_in("", NORMALIZING, [3, 4]).tolist() == []
+    cut = NORMALIZING.encode("la l\u00b4homme la")[:3]
+    assert word_numbers_in("la l\u00b4homme la", NORMALIZING, cut).max() == 1
 
 
 def test_weights_of_pieces_are_added_up():
