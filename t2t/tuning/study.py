@@ -134,12 +134,16 @@ class Study:
         """Begins the next trial; returns it and its hparams, or None if the study has all its trials."""
         with self._alone():
             trials = self._study.get_trials(deepcopy=False)
-            half = [one for one in trials if one.state == TrialState.RUNNING and _FOLDER not in one.user_attrs]
-            if half and not self.settings.storage:  # a tuner was killed while choosing
-                return self._choose(half[0].number, half[0])
-            if len(trials) - len(half) >= self.last:
+            for one in trials:
+                if one.state == TrialState.RUNNING and not _is_chosen(one) and self._is_own(one):
+                    return self._choose(one.number, one._trial_id)  # a tuner was killed while choosing
+            if sum(one.state != TrialState.WAITING for one in trials) >= self.last:
                 return None
-            return self._choose(len(trials), None)
+            trial = self._study.ask()
+            if trial.number >= self.last:  # a tuner on another machine has begun the last one meanwhile
+                self._study._storage.set_trial_state_values(trial._trial_id, TrialState.WAITING)
+                return None
+            return self._choose(trial.number, trial._trial_id)
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
@@ -152,13 +156,14 @@ class Study:
             except LockedError:
                 time.sleep(0.1)
 
-    def _choose(self, number: int, half: FrozenTrial | None) -> tuple[Trial, dict[str, Any]]:
+    def _choose(self, number: int, trial_id: int) -> tuple[Trial, dict[str, Any]]:
         """Chooses the hparams of a trial, a function of the seed, its number and the results of earlier trials."""
-        self._study.sampler = self._sampler(number)
-        trial = Trial(self._study, half._trial_id) if half else self._study.ask()
+        self._study.sampler = self._sampler(number)  # by the number in the storage: other machines take numbers too
+        trial = Trial(self._study, trial_id)
+        trial.set_user_attr(_HOST, socket.gethostname())
+        trial.set_user_attr(_FOLDER, str(self._folder_of(number)))
         values = suggest(trial, self.ranged)
-        for name, value in ((_VALUES, values), (_HOST, socket.gethostname()), (_FOLDER, self._folder_of(trial.number))):
-            trial.set_user_attr(name, str(value) if isinstance(value, Path) else value)
+        trial.set_user_attr(_VALUES, values)
         return trial, values
 
     def _sampler(self, number: int) -> optuna.samplers.BaseSampler:
@@ -175,17 +180,18 @@ class Study:
     def _folder_of(self, number: int) -> Path:
         return self.folder / f"trial_{number:04d}"
 
+    def _is_own(self, one: FrozenTrial) -> bool:
+        """Returns whether the run of a trial is in this folder; all are, unless machines share a storage."""
+        place = (one.user_attrs.get(_HOST), one.user_attrs.get(_FOLDER))
+        return not self.settings.storage or place == (socket.gethostname(), str(self._folder_of(one.number)))
+
     def interrupted(self) -> list[tuple[Trial, dict[str, Any]]]:
         """Returns the unfinished trials of this folder, with their hparams; their tuner may have been killed."""
         found = []
         for one in self._study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
-            attributes = one.user_attrs
-            place = (attributes.get(_HOST), attributes.get(_FOLDER))
-            if _FOLDER in attributes and (
-                not self.settings.storage or place == (socket.gethostname(), str(self._folder_of(one.number)))
-            ):
+            if _is_chosen(one) and self._is_own(one):
                 self._study.sampler = self._sampler(one.number)
-                found.append((Trial(self._study, one._trial_id), attributes[_VALUES]))
+                found.append((Trial(self._study, one._trial_id), one.user_attrs[_VALUES]))
         return found
 
     def is_open(self, trial: Trial) -> bool:
@@ -226,7 +232,7 @@ class Study:
 
     def reports(self) -> list[TrialReport]:
         """Returns reports of all trials, the best first."""
-        found = [self._report_of(one) for one in self._study.get_trials(deepcopy=False) if _FOLDER in one.user_attrs]
+        found = [self._report_of(one) for one in self._study.get_trials(deepcopy=False) if _is_chosen(one)]
         return sorted(found, key=self._rank)
 
     def _report_of(self, one: FrozenTrial) -> TrialReport:
@@ -246,3 +252,8 @@ class Study:
     def _rank(self, one: TrialReport) -> tuple[bool, bool, float, int]:
         is_failed = one.state == _STATES[TrialState.FAIL]
         return is_failed, one.value is None, 0.0 if one.value is None else self.objective.cost(one.value), one.number
+
+
+def _is_chosen(one: FrozenTrial) -> bool:
+    """Returns whether the hparams of a trial have been chosen."""
+    return _VALUES in one.user_attrs and _FOLDER in one.user_attrs

@@ -158,6 +158,72 @@ def test_two_machines_share_a_database(open_study, tmp_path):
     assert rows == (4,)
 
 
+@pytest.fixture
+def open_grid(tmp_path):
+    """Opens a study of the grid of four numbers of heads, in a database that machines share."""
+    ranged = RangedHParams()
+    ranged.set_discrete("num_heads", [1, 2, 4, 8])
+    shared = TuneSettings(sampler="grid", storage=f"sqlite:///{tmp_path / 'study.db'}", study_name="both")
+
+    def opened(folder, trials=4):
+        settings = dataclasses.replace(shared, trials=trials)
+        return Study(tmp_path / folder, settings, BLEU, ranged, {}, {}, 0, 50)
+
+    return opened
+
+
+@pytest.fixture
+def begin_together(monkeypatch):
+    """Makes one machine begin a trial, and another once the first has counted the trials; returns what they began."""
+
+    def begun(one, other):
+        ask, found = one._study.ask, []
+        with monkeypatch.context() as patch:
+            patch.setattr(one._study, "ask", lambda: (found.append(other.begin()), ask())[1])
+            found.append(one.begin())
+        return [(trial.number, values["num_heads"]) for trial, values in filter(None, found)]
+
+    return begun
+
+
+def begin_all(study):
+    """Begins all trials that are left; returns the number and heads of each."""
+    return [(trial.number, values["num_heads"]) for trial, values in iter(study.begin, None)]
+
+
+def test_machines_that_begin_together_share_the_grid(open_grid, begin_together):
+    one, other = open_grid("a"), open_grid("b")
+    begun = begin_together(one, other) + begin_all(one)
+    assert sorted(number for number, _ in begun) == [0, 1, 2, 3]
+    assert sorted(heads for _, heads in begun) == [1, 2, 4, 8]
+
+
+def test_machines_that_begin_together_begin_no_trial_too_many(open_grid, begin_together):
+    """The number that a machine took in vain is used when more trials are asked for."""
+    one, other = open_grid("a", trials=1), open_grid("b", trials=1)
+    begun = begin_together(one, other)
+    assert [number for number, _ in begun] == [0]
+    assert len(one.reports()) == 1
+    begun += begin_all(open_grid("a"))
+    assert [number for number, _ in begun] == [0, 1, 2, 3]
+    assert sorted(heads for _, heads in begun) == [1, 2, 4, 8]
+
+
+def test_a_choice_that_a_kill_interrupted_is_made_by_its_own_machine(open_grid, monkeypatch):
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("t2t.tuning.study.suggest", killed)
+        with pytest.raises(KeyboardInterrupt):
+            open_grid("a").begin()
+    assert open_grid("a").interrupted() == []
+    others, own = begin_all(open_grid("b")), begin_all(open_grid("a"))
+    assert [number for number, _ in others] == [1, 2, 3]
+    assert [number for number, _ in own] == [0]
+    assert sorted(heads for _, heads in others + own) == [1, 2, 4, 8]
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
