@@ -129,7 +129,7 @@ def collect(
     """Returns the results so far, with the repeats that have been evaluated."""
     rows = []
     for report in reports:
-        found = [objective.best(objective.values(folder)) for folder in repeat_folders(report, settings)]
+        found = [objective.best(objective.values(folder)) for folder in repeat_folders(study, report, settings)]
         rows.append(Row(report, tuple(best[1] for best in found if best)))
     repeated = [row for row in rows if row.mean is not None]
     repeated.sort(key=lambda row: objective.cost(row.mean or 0.0))

@@ -156,7 +156,7 @@ class Tuner:
         waiting = [
             TrialRun(folder, self._command.arguments_of(one.hparams, self._command.seed + seed))
             for one in best_trials(self._study.reports(), self._settings)
-            for seed, folder in enumerate(repeat_folders(one, self._settings), start=1)
+            for seed, folder in enumerate(repeat_folders(self._study.folder, one, self._settings), start=1)
             if not self._study.is_trained(folder)
         ]
         running: list[tuple[int, TrialRun]] = []
@@ -209,9 +209,13 @@ def best_trials(reports: Sequence[TrialReport], settings: TuneSettings) -> list[
     return finished[: settings.best] if settings.repeats else []
 
 
-def repeat_folders(one: TrialReport, settings: TuneSettings) -> list[Path]:
-    """Returns the folders of the repeats of a trial with other seeds."""
-    return [Path(f"{one.folder}_seed_{seed}") for seed in range(1, settings.repeats + 1)]
+def repeat_folders(study: Path, one: TrialReport, settings: TuneSettings) -> list[Path]:
+    """Returns the folders of the repeats of a trial with other seeds, in the folder of the study on this machine.
+
+    The trial itself may have been trained on another machine, which shares only the storage.
+    """
+    name = Path(one.folder).name
+    return [study / f"{name}_seed_{seed}" for seed in range(1, settings.repeats + 1)]
 
 
 def gpu_shares(settings: TuneSettings) -> list[str]:

@@ -118,6 +118,16 @@ def test_a_study_from_its_trials_to_the_set_to_paste(fake, tmp_path, capsys):
     assert {path: path.stat().st_mtime_ns for path in study.glob("trial_*/metrics.jsonl")} == before
 
 
+def test_a_machine_repeats_a_trial_of_another_in_its_own_folder(fake, tmp_path):
+    shared = ["--trials=1", f"--storage=sqlite:///{tmp_path / 'study.db'}", "--study_name=both"]
+    assert fake(tmp_path / "one", *shared) == 0
+    assert fake(tmp_path / "other", *shared, "--repeats=2") == 0
+    assert trials_of(tmp_path / "other")[0]["repeats"] == [bleu(0.004, seed, 50) for seed in (1, 2)]
+    one, other = ({run.parent.name for run in (tmp_path / name).glob("*/run.json")} for name in ("one", "other"))
+    assert one == {"trial_0000"}
+    assert other == {"trial_0000_seed_1", "trial_0000_seed_2"}
+
+
 @pytest.mark.slow
 def test_a_killed_tuner_goes_on_with_the_same_trials(fake, given, tmp_path):
     """Its running trial survives the tuner; the new tuner waits for it instead of restarting it."""
