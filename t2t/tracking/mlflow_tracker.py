@@ -29,19 +29,17 @@ class MlflowTracker(RunTracker):
 
     tracker = "mlflow"
 
-    def begin(self, run: RunDir, name: str, hparams: dict[str, Any]) -> str:
+    def begin(self, run: RunDir, name: str) -> str:
         """See `RunTracker`."""
         self._client = MlflowClient()
         found = self._find(name) if name else None
         if found is None:
             created = self._client.create_run(self._experiment(), run_name=run.path.name)
-            name, known = created.info.run_id, {}
+            self._id, self._known = created.info.run_id, {}
         else:
-            known = found.data.params
             self._client.update_run(name, status="RUNNING")
-        self._id = name
-        self._send_params({key: str(value)[:LONGEST_PARAM] for key, value in hparams.items()}, known)
-        return name
+            self._id, self._known = name, found.data.params
+        return self._id
 
     def _find(self, name: str):
         """Returns the run with an id; None if it has been deleted."""
@@ -59,13 +57,14 @@ class MlflowTracker(RunTracker):
         found = self._client.get_experiment_by_name(name)
         return found.experiment_id if found else self._client.create_experiment(name)
 
-    def _send_params(self, values: dict[str, str], known: dict[str, str]) -> None:
+    def describe(self, hparams: dict[str, Any]) -> None:
         """Sends new params. MLflow rejects changed ones, which are sent as tags instead: `now.train_steps`."""
-        new = [Param(name, value) for name, value in values.items() if name not in known]
+        values = {name: str(value)[:LONGEST_PARAM] for name, value in hparams.items()}
+        new = [Param(name, value) for name, value in values.items() if name not in self._known]
         for some in _batched(new, MOST_PARAMS):
             self._client.log_batch(self._id, params=some)
         for name, value in values.items():
-            if known.get(name, value) != value:
+            if self._known.get(name, value) != value:
                 self._client.set_tag(self._id, f"now.{name}", value)
 
     def send(self, reports: Sequence[Report]) -> None:

@@ -45,6 +45,7 @@ class RunTracker(keras.callbacks.Callback, abc.ABC):
         self._run: RunDir | None = None
         self._state: dict[str, Any] = {}
         self._name = ""
+        self._is_described = False
         self._sent = 0
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
@@ -52,17 +53,20 @@ class RunTracker(keras.callbacks.Callback, abc.ABC):
         self._has_warned = False
 
     @abc.abstractmethod
-    def begin(self, run: RunDir, name: str, hparams: dict[str, Any]) -> str:
-        """Opens a run in the tracker.
+    def begin(self, run: RunDir, name: str) -> str:
+        """Opens a run in the tracker; does nothing else that may fail once a new one is there.
 
         Args:
             run: the run's directory.
             name: of the run in the tracker; empty for a new one.
-            hparams: see `hparams_of`.
 
         Returns:
             the name of the run in the tracker, by which it is found again.
         """
+
+    @abc.abstractmethod
+    def describe(self, hparams: dict[str, Any]) -> None:
+        """Sends hparams, see `hparams_of`; is called again after an error."""
 
     @abc.abstractmethod
     def send(self, reports: Sequence[Report]) -> None:
@@ -76,7 +80,7 @@ class RunTracker(keras.callbacks.Callback, abc.ABC):
 
     def on_train_begin(self, logs=None):
         """Starts the thread that sends; raises UserError if there is no run in the folder."""
-        self._run, self._name, self._end = RunDir.open(self._folder), "", ""
+        self._run, self._name, self._is_described, self._end = RunDir.open(self._folder), "", False, ""
         self._state = read_state(self._run, self.tracker)
         self._thread = threading.Thread(target=self._work, name=f"track-{self.tracker}", daemon=True)
         self._thread.start()
@@ -134,9 +138,12 @@ class RunTracker(keras.callbacks.Callback, abc.ABC):
         assert run is not None, "training has begun"
         if not self._name:
             known = self._state.get("name", "")
-            self._name = self.begin(run, known, hparams_of(run))
+            self._name = self.begin(run, known)
             self._sent = self._state["bytes"] if self._name == known else 0  # a new one has nothing yet
-            write_state(run, self.tracker, self._name, self._sent)
+            write_state(run, self.tracker, self._name, self._sent)  # at once, so that no error leads to another run
+        if not self._is_described:
+            self.describe(hparams_of(run))
+            self._is_described = True
         reports, end = read_reports(run.metrics_file, self._sent)
         if reports:
             self.send(reports)

@@ -26,7 +26,7 @@ class WandbTracker(RunTracker):
 
     tracker = "wandb"
 
-    def begin(self, run: RunDir, name: str, hparams: dict[str, Any]) -> str:
+    def begin(self, run: RunDir, name: str) -> str:
         """See `RunTracker`."""
         self._wandb = wandb.init(
             project=os.environ.get("WANDB_PROJECT", PROJECT),
@@ -35,11 +35,14 @@ class WandbTracker(RunTracker):
             resume="allow" if name else None,
             settings=wandb.Settings(console="off", silent=True),  # leaves the output of training alone
         )
+        return self._wandb.id
+
+    def describe(self, hparams: dict[str, Any]) -> None:
+        """See `RunTracker`; also selects the update as the x axis of figures."""
         self._wandb.config.update(hparams, allow_val_change=True)
         # So updates repeated after a crash are plotted at their number; wandb's own steps could only grow.
         self._wandb.define_metric(UPDATE)
         self._wandb.define_metric("*", step_metric=UPDATE)
-        return self._wandb.id
 
     def send(self, reports: Sequence[Report]) -> None:
         """See `RunTracker`."""

@@ -13,21 +13,26 @@ from tests.waiting import wait_until
 
 
 class Notebook(RunTracker):
-    """Records what it receives; fails while it is `away`."""
+    """Records what it receives; fails to open a run while it is `away`, and to describe it while it is `full`."""
 
     tracker = "notebook"
 
-    def __init__(self, folder, name="first", away=False):
+    def __init__(self, folder, name="first", away=False, full=False):
         super().__init__(folder)
-        self.new_name, self.away = name, away
+        self.new_name, self.away, self.full = name, away, full
         self.known, self.hparams, self.reports, self.end, self.tries = None, None, [], None, 0
 
-    def begin(self, run, name, hparams):
+    def begin(self, run, name):
         self.tries += 1
         if self.away:
             raise ConnectionError("nobody\nanswers")
-        self.known, self.hparams = name, hparams
+        self.known = name
         return name or self.new_name
+
+    def describe(self, hparams):
+        self.hparams = hparams
+        if self.full:
+            raise ValueError("too long")
 
     def send(self, reports):
         self.reports += reports
@@ -92,8 +97,8 @@ def test_a_tracker_that_has_lost_the_run_gets_all_of_it(run):
     first.on_train_end()
 
     class Forgetful(Notebook):
-        def begin(self, run, name, hparams):
-            super().begin(run, name, hparams)
+        def begin(self, run, name):
+            super().begin(run, name)
             return "another"
 
     notebook = Forgetful(run.path)
@@ -116,6 +121,24 @@ def test_a_tracker_that_does_not_answer_disturbs_nothing_and_is_told_later(run, 
     notebook.on_train_end()
     assert updates(notebook) == [10, 20, 30]
     assert notebook.end == STOPPED
+
+
+def test_a_tracker_that_rejects_hparams_opens_one_run_in_all(run):
+    """The run that it has opened is used by later attempts, also by those of another process."""
+    first = Notebook(run.path, full=True)
+    first.on_train_begin()
+    wait_until(lambda: first.hparams, "it is described")
+    for _ in range(2):
+        first.hparams = None
+        first.on_train_batch_end(10, {"loss": 1.0})
+        wait_until(lambda: first.hparams, "it is described again")
+    first.on_train_end()
+    assert (first.tries, first.reports) == (1, [])
+    second = Notebook(run.path, name="second")
+    second.on_train_begin()
+    second.on_train_end()
+    assert second.known == "first"
+    assert updates(second) == [10, 20, 30]
 
 
 def test_an_error_that_ends_the_process_is_told(run):
