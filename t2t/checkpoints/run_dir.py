@@ -52,6 +52,9 @@ _OWN = (
 )  # fmt: skip
 """Files and folders of a run directory; none of them may be a link that leads out of it."""
 
+_LARGEST = 1e11
+"""Largest number that `plausible_number` accepts; as a time it is in the year 5138."""
+
 log = logging.getLogger("t2t")
 
 
@@ -259,6 +262,11 @@ class RunDir:
                     values = json.loads(line)
                     if isinstance(values, dict) and type(values.get("step")) is int:
                         yield values
+
+
+def plausible_number(value: Any) -> float | None:
+    """Returns an update, time or speed in a line of figures; None for what is none, such as NaN or a text."""
+    return value if type(value) in (int, float) and 0 <= value <= _LARGEST else None
 
 
 @contextlib.contextmanager

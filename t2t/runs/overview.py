@@ -6,9 +6,8 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from t2t.checkpoints.run_dir import RECORD_FILE, RunDir
+from t2t.checkpoints.run_dir import RECORD_FILE, RunDir, plausible_number
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import T2TError, UserError, one_line
 
@@ -153,19 +152,22 @@ def _read(run: RunDir, name: str) -> RunOverview:
 
 
 class _Reports:
-    """Progress and speed of a run, from its last lines of figures."""
+    """Progress and speed of a run, from the plausible numbers in its last lines of figures."""
 
     def __init__(self, run: RunDir):
         self.step: int | None = None
         self.time: float | None = None
         self.tokens_per_second: float | None = None
         self.seconds_per_update: float | None = None
-        before: dict[str, Any] = {}
+        before: tuple[int, float] | None = None
         for line in run.metrics(_LAST_BYTES):
-            self.step, self.time = line["step"], line.get("time", self.time)
+            step, time = line["step"], plausible_number(line.get("time"))
+            if plausible_number(step) is None:
+                continue
+            self.step, self.time = step, self.time if time is None else time
             if _SPEED in line:
-                self.tokens_per_second = line[_SPEED]
-                updates = line["step"] - before.get("step", line["step"])
-                if updates > 0 and "time" in line and "time" in before:  # a resumed run repeats updates
-                    self.seconds_per_update = (line["time"] - before["time"]) / updates
-                before = line
+                self.tokens_per_second = plausible_number(line[_SPEED])
+                # A resumed run repeats updates, and a clock may go back.
+                if before and time is not None and step > before[0] and time > before[1]:
+                    self.seconds_per_update = (time - before[1]) / (step - before[0])
+                before = None if time is None else (step, time)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from t2t.checkpoints.run_dir import plausible_number
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.remote.mirror import fetch
 
@@ -81,7 +82,9 @@ class RunFigures:
             self._points.clear()
 
     def _add(self, values: Any) -> None:
-        if not isinstance(values, dict) or type(values.get(STEP)) is not int or TIME not in values:
+        if not isinstance(values, dict) or type(values.get(STEP)) is not int:
+            return
+        if plausible_number(values[STEP]) is None or plausible_number(values.get(TIME)) is None:
             return
         names = tuple(values)
         self._rows.setdefault(names, []).append([self._count, *values.values()])

@@ -79,6 +79,27 @@ def test_a_run_that_went_back_has_no_pace_from_before(tmp_path):
         assert overview_of(run.path, "a").seconds_left == 75.0
 
 
+ODD = ["NaN", "-Infinity", "1e300", "-5", "true", "null", '"soon"', "[1]", "1" + 400 * "0"]
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_a_number_that_cannot_be_right_is_ignored(tmp_path, odd):
+    """A line's other numbers are used, and the rest of the line has its meaning."""
+    run = make_run(tmp_path / "a", TRAINED)
+    before = run.metrics_file.read_text()
+    run.metrics_file.write_text(f'{before}{{"step": 30, "time": {odd}, "train/tokens_per_second": 70.0}}\n')
+    with lock_run(run.path):
+        found = overview_of(run.path, "a")
+    assert (found.step, found.updated, found.tokens_per_second, found.seconds_left) == (30, 1025.0, 70.0, 140.0)
+    run.metrics_file.write_text(f'{before}{{"step": 30, "time": 1040, "train/tokens_per_second": {odd}}}\n')
+    with lock_run(run.path):
+        found = overview_of(run.path, "a")
+    assert (found.step, found.updated, found.tokens_per_second, found.seconds_left) == (30, 1040, None, 140.0)
+    run.metrics_file.write_text(f'{before}{{"step": {odd}, "time": 1040, "train/tokens_per_second": 70.0}}\n')
+    found = overview_of(run.path, "a")
+    assert (found.step, found.updated, found.tokens_per_second) == (20, 1025.0, 60.0)
+
+
 def test_a_finished_run_and_a_damaged_one_and_no_run(tmp_path):
     make_run(tmp_path / "b/done", [(100, 5.0, {"dev/bleu": 1.0})])
     make_run(tmp_path / "b/bad").path.joinpath("run.json").write_text("{")

@@ -65,6 +65,15 @@ def test_damaged_lines_and_what_is_no_line_of_figures_are_left_out(file):
     assert columns(read(file), "a")[2] == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("odd", ["NaN", "Infinity", "1e300", "-5", "null", '"soon"', "1" + 400 * "0"])
+def test_a_line_whose_update_or_time_cannot_be_right_is_left_out(file, odd):
+    lines = f'{{"step": 2, "time": {odd}, "a": 9}}\n{{"step": {odd}, "time": 1, "a": 9}}\n'
+    file.write_text(lines + line(1, 5.0, a=1.0) + lines + line(3, 7.0, a=3.0))
+    figures = read(file)
+    assert columns(figures, "a") == [[1, 3], [5.0, 7.0], [1.0, 3.0]]
+    assert figures.start() == 5.0
+
+
 def test_another_file_of_the_name_is_read_from_its_beginning(file, tmp_path):
     file.write_text(line(1, a=1.0) + line(2, a=2.0))
     figures = read(file)
