@@ -295,6 +295,40 @@ def test_a_run_whose_data_are_not_there_says_so(browser, studio):
     page.close()
 
 
+LOOK = "document.dispatchEvent(new Event('visibilitychange'))"
+"""Makes a page ask the server now."""
+
+
+@pytest.mark.parametrize("path", ["/", "/curves?run=group_0/run_00", "/outputs?of=digits"])
+def test_a_complaint_goes_when_the_server_answers_again(browser, studio, path):
+    page = browser.new_page()  # a plain page: the browser logs an error for the status
+    page.goto(f"{studio}{path}")
+    page.locator("table, .scatterlayer .trace").first.wait_for()
+    page.route("**/insight/runs", lambda route: route.fulfill(status=500, json={"error": "no answer"}))
+    page.evaluate(LOOK)
+    page.locator("[role=alert]").wait_for()
+    page.unroute("**/insight/runs")
+    page.evaluate(LOOK)
+    page.locator("[role=alert]").wait_for(state="detached")
+    assert page.locator("table, .scatterlayer .trace").count() > 0
+    page.close()
+
+
+def test_curves_by_hours_that_were_not_answered_are_asked_for_again(browser, studio):
+    page = browser.new_page()
+    page.goto(f"{studio}/curves?run=group_0/run_00&filter=dev/bleu")
+    page.locator(".scatterlayer .trace").first.wait_for()
+    page.route("**/insight/curves", lambda route: route.fulfill(status=500, json={"error": "no answer"}))
+    page.get_by_label("By", exact=True).select_option("hours")
+    page.locator("[role=alert]").wait_for()
+    page.unroute("**/insight/curves")
+    page.evaluate(LOOK)
+    page.locator("[role=alert]").wait_for(state="detached")
+    assert page.locator(".xtitle").text_content().startswith("hours")
+    assert drawn(page, "dev/bleu")[0]["x"][-1] == pytest.approx((399 * 3 + 1) / 3600)
+    page.close()
+
+
 @pytest.fixture(scope="module")
 def pair():
     """Two systems of the run with checkpoints."""

@@ -74,6 +74,12 @@
       legend.replaceChildren(...names.map((name, index) => element("li", {}, insight.swatch(index), element("span", {}, name))));
     }
 
+    // The next look asks for all runs again, and replaces the complaint.
+    function complain(error) {
+      sizes = {};
+      said.replaceChildren(insight.complaint(error));
+    }
+
     async function look() {
       try {
         const all = (await insight.ask("/insight/runs")).runs.filter((run) => run.state !== "damaged");
@@ -85,15 +91,16 @@
         }
         const known = new Map(all.map((run) => [run.run, run]));
         await fetchCurves(names.filter((name) => !(name in sizes) || !known.has(name) || known.get(name).size !== sizes[name]));
+        if (!names.length) draw();
       } catch (error) {
-        said.replaceChildren(insight.complaint(error));
+        complain(error);
       }
     }
 
     function changed(changes, isAskedAgain) {
       address.set(changes);
       if (!isAskedAgain) return draw();
-      fetchCurves(names).catch((error) => said.replaceChildren(insight.complaint(error)));
+      fetchCurves(names).catch(complain);
     }
 
     function zoomed(to) {

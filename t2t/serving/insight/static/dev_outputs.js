@@ -77,6 +77,7 @@
         if (text !== shown) draw(runs, run, found);
         shown = text;
       } catch (error) {
+        shown = ""; // so that the next look replaces the complaint
         said.replaceChildren(insight.complaint(error));
       }
     }
