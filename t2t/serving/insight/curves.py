@@ -17,7 +17,7 @@ from t2t.serving.insight.run_figures import Points, RunFigures
 from t2t.serving.insight.thinning import running_mean, thin
 
 UPDATES, HOURS = "updates", "hours"
-"""Units of the x axis: updates, or hours since the first line of the run's metrics."""
+"""Units of the x axis, which orders the points: updates, or hours since the first line of the run's metrics."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,8 +97,11 @@ def curves_json(run: RunDir, figures: RunFigures, view: CurveView) -> dict[str, 
 
 
 def _curve(points: Points, hours: np.ndarray, view: CurveView) -> dict[str, Any]:
-    x = points.updates if view.by == UPDATES else hours
-    y = running_mean(points.values, view.smoothing)
+    x, values = points.updates, points.values
+    if view.by == HOURS:
+        order = np.argsort(hours, kind="stable")  # a resumed run reports updates again, after later ones from before
+        x, values = hours[order], values[order]
+    y = running_mean(values, view.smoothing)
     first = 0 if view.start is None else int(np.searchsorted(x, view.start))
     end = len(x) if view.end is None else int(np.searchsorted(x, view.end, side="right"))
     shown = slice(max(first - 1, 0), end + 1)  # with a neighbour on each side, so that lines reach the edges

@@ -124,6 +124,24 @@ def test_curves_are_sent_by_update_and_by_time_with_what_they_end_at(tmp_path):
     assert sent(run, last_update=2) == {"x": [1, 2], "y": [1, 2], "points": 2, "last": 2.0, "last_update": 2}
 
 
+RESUMED = [
+    {"step": n, "time": 3600.0 * (n + late), "train/loss": 10.0 * late + n}
+    for steps, late in ((range(11), 0), (range(6, 8), 20))
+    for n in steps
+]
+"""A report every hour up to update 10; a crash, after which updates 6 and 7 are repeated, 20 hours later."""
+
+
+def test_by_hours_a_resumed_run_is_in_the_order_of_its_reports(tmp_path):
+    run = Run(tmp_path, RESUMED)
+    whole = sent(run, by=HOURS)
+    assert whole["x"] == [0, 1, 2, 3, 4, 5, 8, 9, 10, 26, 27]
+    assert whole["y"] == [0, 1, 2, 3, 4, 5, 8, 9, 10, 206, 207]
+    assert sent(run, by=HOURS, smoothing=3)["y"][-3:] == pytest.approx([(9 + 10 + 206) / 3, (10 + 206 + 207) / 3, 207])
+    assert sent(run, by=HOURS, start=8.5, end=9.5)["x"] == [8, 9, 10]  # with a neighbour on each side
+    assert sent(run)["x"] == list(range(11))
+
+
 def test_of_a_long_curve_few_points_are_sent_and_all_of_a_part_that_is_looked_at(tmp_path):
     run = Run(tmp_path, LONG)
     whole = sent(run, most=50)
