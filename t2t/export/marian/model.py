@@ -75,7 +75,7 @@ def _greedy(network: MarianNetwork, row: Row, answer: Answer) -> Answer:
     The row is the input with end of sequence, as the run reads it.
     """
     ids = answer.ids or (EOS_ID,)
-    log_probs_TV = network.log_probs(row, ids)
+    log_probs_TV = network.log_probs(list(row), ids)
     score = float(log_probs_TV[np.arange(len(ids)), list(ids)].sum())
     log_probs_TV[:, PAD_ID] = -np.inf
     return Answer(tuple(int(choice) for choice in log_probs_TV.argmax(-1)), score)
