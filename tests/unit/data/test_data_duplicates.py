@@ -208,7 +208,8 @@ def test_a_full_disk_is_an_error_and_not_a_signal(tmp_path):
         [*mounted, sys.executable, "-c", ON_A_FULL_DISK, str(tmp_path)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"cannot write {tmp_path}/work/duplicates: No space left on device")
+    folder = tmp_path / "work" / "duplicates"
+    assert done.stdout.startswith(f"cannot write {folder}: No space left on device")
 
 
 def test_what_is_compared_must_be_text(tmp_path):
