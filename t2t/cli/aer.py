@@ -47,7 +47,7 @@ def main(values: flags.FlagValues) -> int:
 
 def _links(path: str) -> list[tuple[Links, Links]]:
     """Returns the sure and the possible links of each line."""
-    source, mended = LineSource(path), Counter[str]()
-    lines = [parse_links(line, str(source), number) for number, line in enumerate(source.lines(mended), start=1)]
-    warn_of_repairs(mended, f"{source}: ")
+    source, repaired = LineSource(path), Counter[str]()
+    lines = [parse_links(line, str(source), number) for number, line in enumerate(source.lines(repaired), start=1)]
+    warn_of_repairs(repaired, f"{source}: ")
     return lines

@@ -186,9 +186,9 @@ def _take_positional(values: flags.FlagValues, rest: Sequence[str], positional: 
         raise UserError(f"argument {rest[len(positional)]!r}: this command takes {takes}, --name=value; see --help")
 
 
-def warn_of_repairs(mended: Counter, where: str = "") -> None:
+def warn_of_repairs(repaired: Counter, where: str = "") -> None:
     """Warns about lines that were repaired while reading, by kind of repair; `where` precedes each warning."""
-    for what, count in sorted(mended.items()):
+    for what, count in sorted(repaired.items()):
         log.warning("%s%s in %s lines", where, what, f"{count:,}")
 
 

@@ -42,21 +42,21 @@ def main(values: flags.FlagValues) -> int:
     if missing:
         raise UserError(f"{' and '.join(missing)} not given; name the file of gold trees, then that of trees to score")
     parameters = get_parameters(values.param_file)
-    mended: Counter = Counter()
+    repaired: Counter = Counter()
     try:
-        for line in evalb_report(_lines(values.gold, mended), _lines(values.test, mended), parameters):
+        for line in evalb_report(_lines(values.gold, repaired), _lines(values.test, repaired), parameters):
             if line.is_error:
                 sys.stdout.flush()  # keeps the order of both streams
             print(line.text, file=sys.stderr if line.is_error else sys.stdout)
     finally:
         sys.stdout.flush()
-        warn_of_repairs(mended)
+        warn_of_repairs(repaired)
     return 0
 
 
-def _lines(path: str, mended: Counter) -> Iterator[str]:
+def _lines(path: str, repaired: Counter) -> Iterator[str]:
     """Opens a file when called, not at the first line, so that a missing one is an error before the report begins."""
     if not Path(path).is_file():
         found = "this is no plain file" if Path(path).exists() else "there is no such file"
         raise UserError(f"{path}: {found}; check the path")
-    return read_lines(path, mended)
+    return read_lines(path, repaired)

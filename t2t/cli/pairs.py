@@ -21,8 +21,8 @@ def read_pairs(translation: str, reference: str) -> tuple[list[str], list[str]]:
 
 def read_all(path: str) -> list[str]:
     """Returns the lines of a file; logs warnings about repaired lines."""
-    mended: Counter = Counter()
+    repaired: Counter = Counter()
     source = LineSource(path)
-    lines = list(source.lines(mended))
-    warn_of_repairs(mended, f"{source}: ")
+    lines = list(source.lines(repaired))
+    warn_of_repairs(repaired, f"{source}: ")
     return lines

@@ -113,23 +113,23 @@ def format_piece(piece: str) -> str:
 
 def _apply(operation: str, encoder: TextEncoder) -> None:
     """Applies `encode`, `pieces` or `decode` to each line of standard input."""
-    mended: Counter = Counter()
+    repaired: Counter = Counter()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(encoding="utf-8")  # the output is data: UTF-8 whatever the locale
     try:
-        for number, line in enumerate(LineSource(STANDARD).lines(mended), start=1):
-            print(_converted(operation, encoder, line, number, mended))
+        for number, line in enumerate(LineSource(STANDARD).lines(repaired), start=1):
+            print(_converted(operation, encoder, line, number, repaired))
     finally:
         sys.stdout.flush()
-        warn_of_repairs(mended, "standard input: ")
+        warn_of_repairs(repaired, "standard input: ")
 
 
-def _converted(operation: str, encoder: TextEncoder, line: str, number: int, mended: Counter) -> str:
+def _converted(operation: str, encoder: TextEncoder, line: str, number: int, repaired: Counter) -> str:
     if operation == "decode":
         text = encoder.decode(list(_read_ids(line, number, encoder.vocab_size)))
         kept = on_one_line(text)
         if kept != text:
-            mended["line breaks replaced by spaces in the text"] += 1
+            repaired["line breaks replaced by spaces in the text"] += 1
         return kept
     try:
         ids = encoder.encode(line)

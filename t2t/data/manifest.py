@@ -64,7 +64,7 @@ class SplitRecord:
     dropped: dict[str, int]
     """Examples left out, by reason."""
     mended: dict[str, int]
-    """Repairs to the raw data, by kind of fault."""
+    """Repairs to the raw data, by kind of fault; files of all versions have it under this name."""
     texts: dict[str, FileRecord] = dataclasses.field(default_factory=dict)
     """For dev and test splits, the raw text of features whose ids do not decode to exactly that text."""
     unknown: dict[str, int] = dataclasses.field(default_factory=dict)

@@ -83,7 +83,7 @@ def _merge_split(folder: Path, split: str, results: Sequence[ShardResult]) -> Sp
         columns=columns,
         shards=_merge_files(folder, split, results),
         dropped=counts.dropped,
-        mended=counts.mended,
+        mended=counts.repaired,
         texts=_merge_texts(folder, split, results, examples),
         unknown=counts.unknown,
         repeated=counts.repeated,

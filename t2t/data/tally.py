@@ -33,7 +33,7 @@ class Counts:
     """Extra copies of examples, written because of their weights."""
     dropped: dict[str, int] = dataclasses.field(default_factory=dict)
     """Samples left out, by reason."""
-    mended: dict[str, int] = dataclasses.field(default_factory=dict)
+    repaired: dict[str, int] = dataclasses.field(default_factory=dict)
     """Repairs to the raw data, by kind of fault."""
     unknown: dict[str, int] = dataclasses.field(default_factory=dict)
     """Ids of unknown words in the examples that are kept, by feature."""
@@ -46,7 +46,7 @@ class Counts:
             filtered=self.filtered + other.filtered,
             repeated=self.repeated + other.repeated,
             dropped=_sum(self.dropped, other.dropped),
-            mended=_sum(self.mended, other.mended),
+            repaired=_sum(self.repaired, other.repaired),
             unknown=_sum(self.unknown, other.unknown),
         )
 
@@ -61,43 +61,43 @@ class Counts:
         return f"{'loosen the filters (--filter_...), or ' if self.filtered else ''}{_CURE}"
 
     def describe(self) -> str:
-        """Returns `; 12 dropped (10 with an empty side, ...); mended: ...`, or an empty string."""
+        """Returns `; 12 dropped (10 with an empty side, ...); repaired: ...`, or an empty string."""
         text = ""
         if total := sum(self.dropped.values()):
             text += f"; {total:,} dropped ({_format_counts(self.dropped)})"
         if self.repeated:
             text += f"; {self.repeated:,} repeated by weight"
-        return text + (f"; mended: {_format_counts(self.mended)}" if self.mended else "")
+        return text + (f"; repaired: {_format_counts(self.repaired)}" if self.repaired else "")
 
 
 class SplitTally:
     """Counts samples as they are drawn and chunks as they are encoded.
 
     An example that is dropped, or whose raw data is repaired, is unfit; it counts once, however many faults it has.
-    Iterate over the tally instead of the samples; the problem adds to `mended` while it yields them.
+    Iterate over the tally instead of the samples; the problem adds to `repaired` while it yields them.
     """
 
-    def __init__(self, samples: Iterable[Sample], mended: Counter):
-        self._samples, self._mended = samples, mended
-        self._is_mended: deque[bool] = deque()  # of the samples that are drawn and not yet encoded
+    def __init__(self, samples: Iterable[Sample], repaired: Counter):
+        self._samples, self._repaired = samples, repaired
+        self._is_repaired: deque[bool] = deque()  # of the samples that are drawn and not yet encoded
         self.read = self._unfit = self._filtered = self._repeated = 0
         self._dropped: Counter = Counter()
         self._unknown: Counter = Counter()
 
     def __iter__(self) -> Iterator[Sample]:
-        before = self._mended.total()
+        before = self._repaired.total()
         for sample in self._samples:
-            now = self._mended.total() if self._mended else 0
-            self._is_mended.append(now != before)
+            now = self._repaired.total() if self._repaired else 0
+            self._is_repaired.append(now != before)
             before = now
             yield sample
 
     def add(self, chunk: Chunk) -> None:
         """Adds a chunk; call it in the order of the samples."""
         count = len(chunk.kept)
-        is_mended = np.array([self._is_mended.popleft() for _ in range(count)], dtype=bool)
+        is_repaired = np.array([self._is_repaired.popleft() for _ in range(count)], dtype=bool)
         self.read += count
-        self._unfit += int(((is_mended | ~chunk.kept) & ~chunk.filtered).sum())
+        self._unfit += int(((is_repaired | ~chunk.kept) & ~chunk.filtered).sum())
         self._filtered += int(chunk.filtered.sum())
         self._repeated += chunk.repeated
         self._dropped += chunk.dropped
@@ -105,11 +105,11 @@ class SplitTally:
 
     def counts(self) -> Counts:
         """Returns the counts so far."""
-        by_name = (dict(sorted(counter.items())) for counter in (self._dropped, self._mended, self._unknown))
-        dropped, mended, unknown = by_name
+        by_name = (dict(sorted(counter.items())) for counter in (self._dropped, self._repaired, self._unknown))
+        dropped, repaired, unknown = by_name
         return Counts(
             read=self.read, unfit=self._unfit, filtered=self._filtered, repeated=self._repeated,
-            dropped=dropped, mended=mended, unknown=unknown,
+            dropped=dropped, repaired=repaired, unknown=unknown,
         )  # fmt: skip
 
 

@@ -213,7 +213,7 @@ def os_errors_as_machine_errors(what: str) -> Iterator[None]:
 def describe_os_error(error: OSError) -> str:
     """Returns what is wrong, where, and what to do."""
     where = f" ({error.filename})" if error.filename else ""
-    remedy = REMEDIES.get(error.errno or 0, "mend that and run the same command again")
+    remedy = REMEDIES.get(error.errno or 0, "fix that and run the same command again")
     return f"{one_line(error.strerror or error)}{where}; {remedy}"
 
 

@@ -53,13 +53,13 @@ class LineIndex:
         before, offset = 0, 0
         if found := bisect.bisect_right(self.places, lines.start, key=itemgetter(0)):
             before, offset = self.places[found - 1]
-        mended: Counter[str] = Counter()
-        following = read_lines(path, mended, offset)
+        repaired: Counter[str] = Counter()
+        following = read_lines(path, repaired, offset)
         for _ in itertools.islice(following, lines.start - before):
-            mended.clear()  # of what is passed over nothing counts
+            repaired.clear()  # of what is passed over nothing counts
         for line in itertools.islice(following, len(lines)):
-            tally.update(mended)
-            mended.clear()
+            tally.update(repaired)
+            repaired.clear()
             yield line
 
 

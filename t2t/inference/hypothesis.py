@@ -18,7 +18,7 @@ class Hypothesis:
     log_prob: float | None
     """Natural logarithm of its probability, end of sequence included; after a given prefix, of the continuation alone.
     None if a served export does not return it."""
-    mended: bool = False
+    repaired: bool = False
     """Whether the problem had to repair the output to make text of it, e.g. the brackets of a tree."""
     tokens: tuple[tuple[str, float], ...] | None = None
     """Each piece with its log-probability given those before it, end of sequence included where the model wrote it;

@@ -263,7 +263,7 @@ class Translator(PairScorer):
                 output = self.problem.decode_target(ids[0] if is_class else ids)
                 finished = self.problem.finish(without_surrogates(source), output)
                 score, log_prob = float(found.scores[row, k]), float(found.log_probs[row, k])
-                hypotheses.append(Hypothesis(finished.text, ids, score, log_prob, finished.mended))
+                hypotheses.append(Hypothesis(finished.text, ids, score, log_prob, finished.repaired))
         if not hypotheses:
             raise UserError(NOT_FINITE)
         return hypotheses

@@ -102,8 +102,8 @@ class MakeShards(ShardTask):
         """Makes a shard, see `generate_shard`."""
         result = generate_shard(self.plan, opened, *self.places[element], self.folder, self.tmp_dir)
         dropped = {f"dropped {reason}": count for reason, count in result.counts.dropped.items()}
-        mended = {f"mended: {what}": count for what, count in result.counts.mended.items()}
-        return {"examples read": result.counts.read, "examples written": result.examples, **dropped, **mended}
+        repaired = {f"repaired: {what}": count for what, count in result.counts.repaired.items()}
+        return {"examples read": result.counts.read, "examples written": result.examples, **dropped, **repaired}
 
     def is_done(self, element: int) -> bool:
         """Returns whether the folder of the shard exists."""

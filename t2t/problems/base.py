@@ -35,7 +35,7 @@ class Finished:
     """A postprocessed output, see `Problem.finish`."""
 
     text: str
-    mended: bool = False
+    repaired: bool = False
     """Whether the output was malformed and had to be repaired, e.g. a tree with an open bracket."""
 
 

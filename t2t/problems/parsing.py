@@ -132,7 +132,7 @@ class Parsing(TextProblem):
         encoder = self.encoders[TARGETS]
         phrases = {encoder.piece(begin) for begin, _ in tree_labels(encoder).phrases}
         tree = restored(words, output, phrases)
-        return Finished(str(tree), tree.mended)
+        return Finished(str(tree), tree.repaired)
 
     def constraint(self, source: str) -> TreeConstraint:
         """Constrains the output to the labels of a tree over exactly the words of the source."""

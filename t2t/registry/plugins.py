@@ -137,7 +137,7 @@ def _broken(what: str, error: BaseException) -> str:
         trace = trace.tb_next
     if isinstance(error, SyntaxError) and error.filename:
         where = f" at {error.filename}:{error.lineno}"
-    return f"{what} failed to import{where}: {type(error).__name__}: {one_line(error)}; mend it or leave it out"
+    return f"{what} failed to import{where}: {type(error).__name__}: {one_line(error)}; fix it or leave it out"
 
 
 def _import_hint(folder: Path, error: BaseException) -> str:

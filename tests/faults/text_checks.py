@@ -192,7 +192,7 @@ def read_brackets(lines: list[str]) -> None:
             continue
         assert parse_tree(write_tree(found)) == found
         sample = sample_of(found, Counter())
-        assert sample is None or restored(words_of(sample["inputs"]), sample["targets"]).mended is False
+        assert sample is None or restored(words_of(sample["inputs"]), sample["targets"]).repaired is False
     for source, output in zip(lines, reversed(lines), strict=True):
         if words := words_of(source):
             tree = parse_tree(str(restored(words, output)))

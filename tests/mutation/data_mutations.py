@@ -107,7 +107,7 @@ DATA_MUTATIONS = (
         breaks="Names of a plug-in that failed to import stay registered.",
         tests=(
             "tests/unit/registry/test_registry.py::test_what_an_open_registry_was_given_goes_where_the_block_fails",
-            "tests/unit/registry/test_registry_plugins.py::test_a_plugin_that_fails_leaves_nothing_registered_and_can_be_mended",
+            "tests/unit/registry/test_registry_plugins.py::test_a_plugin_that_fails_leaves_nothing_registered_and_can_be_fixed",
         ),
     ),
     # Floor 1: words
@@ -225,8 +225,8 @@ DATA_MUTATIONS = (
     Mutation(
         name="filtered samples are unfit",
         file="t2t/data/tally.py",
-        original="(is_mended | ~chunk.kept) & ~chunk.filtered",
-        broken="is_mended | ~chunk.kept",
+        original="(is_repaired | ~chunk.kept) & ~chunk.filtered",
+        broken="is_repaired | ~chunk.kept",
         breaks="A filter that drops much ends the generation as if the raw files were damaged.",
         tests=("tests/unit/data/test_data_filters.py::test_what_filters_drop_is_not_unfit",),
     ),
@@ -299,10 +299,10 @@ DATA_MUTATIONS = (
     Mutation(
         name="unfit examples counted twice",
         file="t2t/data/tally.py",
-        original="int(((is_mended | ~chunk.kept) & ~chunk.filtered).sum())",
-        broken="int(is_mended.sum() + (~chunk.kept & ~chunk.filtered).sum())",
-        breaks="An example that is mended and dropped counts as two, and good data is refused.",
-        tests=("tests/unit/data/test_data_generate.py::test_an_example_that_is_mended_and_dropped_counts_once",),
+        original="int(((is_repaired | ~chunk.kept) & ~chunk.filtered).sum())",
+        broken="int(is_repaired.sum() + (~chunk.kept & ~chunk.filtered).sum())",
+        breaks="An example that is repaired and dropped counts as two, and good data is refused.",
+        tests=("tests/unit/data/test_data_generate.py::test_an_example_that_is_repaired_and_dropped_counts_once",),
     ),
     Mutation(
         name="two sides cut at lines of their own",

@@ -73,9 +73,9 @@ DOOR_MUTATIONS = (
         tests=("tests/unit/inference/files/test_inference_files_shards.py",),
     ),
     Mutation(
-        name="lines before a range mended too",
+        name="lines before a range repaired too",
         file="t2t/files/line_index.py",
-        original="            mended.clear()  # of what is passed over nothing counts",
+        original="            repaired.clear()  # of what is passed over nothing counts",
         broken="            pass",
         breaks="Warnings of shards count lines of others.",
         tests=("tests/unit/files/test_files_line_index.py::test_ranges_are_those_of_the_whole_file",),

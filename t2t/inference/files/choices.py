@@ -73,7 +73,7 @@ def judge_choices(translator: Translator, file: str, window: int = WINDOW) -> Ch
 
 
 def _read(source: LineSource, report: Report) -> Iterator[Choice]:
-    for number, line in enumerate(source.lines(report.mended), start=1):
+    for number, line in enumerate(source.lines(report.repaired), start=1):
         text, first, second, right = split_columns(line, COLUMNS, str(source), number)
         if right.strip() not in ("A", "B"):
             raise UserError(f"{source}: line {number:,} ends in {right.strip()[:40]!r}; its last column says A or B")

@@ -104,7 +104,7 @@ def _answer(translator: Translator, job: Job, sides: _Sides, texts: list[str], r
         written.append(line)
         report.replaced += replaced
         report.tokens += sum(len(hypothesis.ids) for hypothesis in hypotheses)
-        report.mended_outputs += any(hypothesis.mended for hypothesis in hypotheses[: job.n_best])
+        report.repaired_outputs += any(hypothesis.repaired for hypothesis in hypotheses[: job.n_best])
     return written
 
 

@@ -41,14 +41,14 @@ class PartRecord:
     """Of these bytes."""
     counted: dict[str, Any]
     """See `Report.notes`."""
-    mended: dict[str, int]
+    repaired: dict[str, int]
     """See `Report`."""
 
     def report(self) -> Report:
         """Returns the counts from when the part was made."""
         report = Report(verb=self.verb, lines=self.before + self.lines)
         report.take_over(self.counted)
-        report.mended.update(self.mended)
+        report.repaired.update(self.repaired)
         return report
 
 
@@ -93,7 +93,7 @@ class Part:
         """
         record = PartRecord(
             _FORMAT, source, fingerprint, report.verb, lines.start, len(lines), output.bytes, output.sha256,
-            report.notes(), dict(report.mended),
+            report.notes(), dict(report.repaired),
         )  # fmt: skip
         with os_errors_as_machine_errors(f"cannot write {self.record_path}"):
             write_sealed(self.record_path, dataclasses.asdict(record))

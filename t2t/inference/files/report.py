@@ -53,20 +53,20 @@ class Report:
     """Lines with a target too long to be scored or aligned."""
     replaced: int = 0
     """Outputs with characters that would have broken their line."""
-    mended_outputs: int = 0
+    repaired_outputs: int = 0
     """Lines with an output that the problem had to repair, e.g. a tree with an open bracket."""
-    mended: Counter = dataclasses.field(default_factory=Counter)
+    repaired: Counter = dataclasses.field(default_factory=Counter)
     """Lines that were repaired while being read, by what was wrong."""
 
     def notes(self) -> dict[str, Any]:
         """Returns, as plain JSON, what a later attempt must know."""
-        counted = {"tokens": self.tokens, "replaced": self.replaced, "mended_outputs": self.mended_outputs}
+        counted = {"tokens": self.tokens, "replaced": self.replaced, "repaired_outputs": self.repaired_outputs}
         return counted | {"cut": dataclasses.asdict(self.cut), "unscored": dataclasses.asdict(self.unscored)}
 
     def take_over(self, notes: dict[str, Any]) -> None:
         """Continues from the `notes` of an earlier attempt."""
         self.cut, self.unscored = LineCount(**notes["cut"]), LineCount(**notes["unscored"])
-        self.replaced, self.mended_outputs = notes["replaced"], notes["mended_outputs"]
+        self.replaced, self.repaired_outputs = notes["replaced"], notes["repaired_outputs"]
         self.tokens = self.earlier_tokens = notes["tokens"]
 
     def add(self, other: "Report") -> None:
@@ -75,8 +75,8 @@ class Report:
         self.unscored.add(other.unscored)
         self.tokens += other.tokens
         self.replaced += other.replaced
-        self.mended_outputs += other.mended_outputs
-        self.mended += other.mended
+        self.repaired_outputs += other.repaired_outputs
+        self.repaired += other.repaired
 
     def speed(self) -> str:
         """Returns one line with the lines, the time and the speed."""
@@ -98,9 +98,9 @@ class Report:
         if self.unscored.count:
             what = "scored (nan)" if self.verb == "scored" else "aligned (empty)"
             warnings.append(f"not {what}, since the target is longer than {most_ids}: {self.unscored}")
-        warnings += [f"{what} in {_format_count(count, 'line')}" for what, count in sorted(self.mended.items())]
-        if self.mended_outputs:
-            warnings.append(f"outputs that had to be mended: {_format_count(self.mended_outputs, 'line')}")
+        warnings += [f"{what} in {_format_count(count, 'line')}" for what, count in sorted(self.repaired.items())]
+        if self.repaired_outputs:
+            warnings.append(f"outputs that had to be repaired: {_format_count(self.repaired_outputs, 'line')}")
         if self.replaced:
             warnings.append(
                 f"line breaks or tabs inside outputs replaced by spaces: {_format_count(self.replaced, 'output')}"

@@ -88,7 +88,7 @@ def answer_lines(job: FileJob, answer: Answer, made_by: Callable[[], Any], repor
     sha256, total = (None, None) if source.is_stream else source.scan()
     fingerprint = None if sha256 is None else _fingerprint(sha256, job.window, made_by())
     with open_output(job.target, fingerprint) as output:
-        _write_answers(job, source.lines(report.mended), total, output, answer, report)
+        _write_answers(job, source.lines(report.repaired), total, output, answer, report)
         output.finish()
     return report
 
@@ -112,7 +112,7 @@ def _answer_shard(job: FileJob, shard: Shard, answer: Answer, made_by: Callable[
     merged.record_path.unlink(missing_ok=True)  # it is of an earlier job
     with PartialFile(part.path, fingerprint) as output:
         report.lines = lines.start
-        _write_answers(job, index.read(job.source, lines, report.mended), len(lines), output, answer, report)
+        _write_answers(job, index.read(job.source, lines, report.repaired), len(lines), output, answer, report)
         part.write_record(index.sha256, fingerprint, lines, output, report)
         output.finish()
     return report

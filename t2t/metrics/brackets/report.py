@@ -94,7 +94,7 @@ class _Report:
         if self._errors > self._parameters.max_error:
             raise TooManyErrorsError(
                 f"line {self._number}: this is error {self._errors + 1}, and MAX_ERROR is "
-                f"{self._parameters.max_error}: scoring stops here, without a summary; mend the lines named above"
+                f"{self._parameters.max_error}: scoring stops here, without a summary; fix the lines named above"
                 + (", or raise MAX_ERROR in the parameter file" if can_go_on else "")
             )
         self._errors += 1

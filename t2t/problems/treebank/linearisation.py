@@ -30,7 +30,7 @@ class Restored:
     """A tree over given words, made from a model's output."""
 
     tree: Tree
-    mended: bool
+    repaired: bool
     """Whether brackets had to be closed or dropped, or words added, or tags dropped."""
 
     def __str__(self) -> str:
@@ -89,14 +89,14 @@ def is_end(token: str) -> bool:
 
 
 class _Builder:
-    """Builds a tree from left to right; drops or adds labels where they do not fit, and then sets `mended`."""
+    """Builds a tree from left to right; drops or adds labels where they do not fit, and then sets `repaired`."""
 
     def __init__(self, words: Sequence[str]):
         self._words = list(words)
         self._next = 0
         self._open: list[tuple[str, list[Tree | str]]] = [(OUTER, [])]
         self._open_labels: Counter[str] = Counter()
-        self.mended = False
+        self.repaired = False
 
     def open(self, label: str) -> None:
         """Begins a phrase."""
@@ -106,7 +106,7 @@ class _Builder:
     def tag(self, label: str, place: int | None) -> None:
         """Adds the word at index `place` with a tag, after all words before it; drops the tag if `place` is None."""
         if place is None:
-            self.mended = True
+            self.repaired = True
             return
         self._fill(place)
         self._add(label)
@@ -114,29 +114,29 @@ class _Builder:
     def close(self, label: str) -> None:
         """Closes the innermost phrase of a label and those inside it; does nothing if no such phrase is open."""
         if not self._open_labels[_atom(label)]:
-            self.mended = True
+            self.repaired = True
             return
         while True:
             closed = self._close_innermost()
             if closed == _atom(label):
                 return
-            self.mended = True
+            self.repaired = True
 
     def finish(self) -> Restored:
         """Adds the remaining words, with tags, to the outermost open phrase, and closes all phrases."""
         while len(self._open) > 2:
-            self.mended = True
+            self.repaired = True
             self._close_innermost()
         self._fill(len(self._words))
         while len(self._open) > 1:
-            self.mended = True
+            self.repaired = True
             self._close_innermost()
-        return Restored(Tree(OUTER, tuple(self._open[0][1])), self.mended)
+        return Restored(Tree(OUTER, tuple(self._open[0][1])), self.repaired)
 
     def _fill(self, place: int) -> None:
         """Adds the words before index `place`, which have no tag, to the innermost phrase."""
         while self._next < place:
-            self.mended = True
+            self.repaired = True
             self._add(tag_of_mark(self._words[self._next]) or UNKNOWN_TAG)
 
     def _add(self, label: str) -> None:
@@ -149,7 +149,7 @@ class _Builder:
         if children:
             self._open[-1][1].append(Tree(label, tuple(children)))
         else:
-            self.mended = True  # a phrase over no word
+            self.repaired = True  # a phrase over no word
         return label
 
 

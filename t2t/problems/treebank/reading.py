@@ -51,7 +51,7 @@ def sample_of(tree: Tree, tally: Counter[str], keep_annotations: bool = False) -
         return None
     words, labels = kept.words(), linearised(kept)
     back = restored(words_of(" ".join(words)), labels)
-    if back.mended or linearised(back.tree) != labels:
+    if back.repaired or linearised(back.tree) != labels:
         tally["trees with one label for a phrase and a word skipped"] += 1
         return None
     return {INPUTS: " ".join(words), TARGETS: labels}

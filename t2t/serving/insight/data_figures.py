@@ -29,7 +29,7 @@ def split_json(split: SplitData) -> dict[str, Any]:
         "examples": len(split.reader),
         "sampled": len(split.sample),
         "dropped": record.dropped,
-        "mended": record.mended,
+        "repaired": record.mended,
         "repeated": record.repeated,
         "distilled": manifest.distilled is not None and split.split == "train",
         "features": [_feature_json(split, name) for name in split.columns],

@@ -317,7 +317,7 @@ def test_a_plugin_is_said_to_have_changed_when_it_has(tmp_path, caplog):
     RunDir.open(path).resume(again(train_steps=7), may_change={"train_steps"})
     assert RunDir.open(path).record.hparams["train"]["train_steps"] == 7
     assert caplog.messages == []
-    (folder / "__init__.py").write_text("# mended\n")
+    (folder / "__init__.py").write_text("# repaired\n")
     RunDir.open(path).resume(again(train_steps=7), may_change={"train_steps"})
     assert caplog.messages == [f"plugins of the run in {path} have changed since it began"]
     caplog.clear()

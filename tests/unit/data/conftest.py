@@ -27,14 +27,14 @@ class Listed(Digits):
 
     name = "listed"
 
-    def __init__(self, train, dev=(("1", "1"),), mended=None, **options):
+    def __init__(self, train, dev=(("1", "1"),), repaired=None, **options):
         super().__init__(**options)
         self.rows = {"train": train, "dev": dev}
-        self.mended = mended or {}
+        self.repaired = repaired or {}
 
     def generate_samples(self, split, source):
         if split == "train":
-            source.tally.update(self.mended)
+            source.tally.update(self.repaired)
         for inputs, targets in self.rows[split]:
             yield {"inputs": inputs, "targets": targets}
 

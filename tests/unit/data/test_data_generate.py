@@ -124,7 +124,7 @@ def test_unfit_training_examples_are_dropped_and_counted(listed_class, tmp_path,
     long = " ".join("1" * 10)
     train = [*good, ("", "1"), ("1", " \t "), (long, "1"), ("1", long), *good]
     dev = [("", "1"), (long, "1")]
-    problem = listed_class(train, dev, mended={"NUL removed": 2})
+    problem = listed_class(train, dev, repaired={"NUL removed": 2})
     problem.max_length = 10  # ten digits and the end of sequence are eleven
     manifest = generate(problem, tmp_path, tmp_path, workers=1)
     record = manifest.split("train")
@@ -135,7 +135,7 @@ def test_unfit_training_examples_are_dropped_and_counted(listed_class, tmp_path,
     assert texts(tmp_path / "listed", "dev") == dev
     assert manifest.split("dev").dropped == {}
     assert (
-        "train: 12 examples written; 4 dropped (2 longer than 10 ids, 2 with an empty side); mended: 2 NUL removed"
+        "train: 12 examples written; 4 dropped (2 longer than 10 ids, 2 with an empty side); repaired: 2 NUL removed"
         in log_lines.messages
     )
     assert "vocabulary of inputs, targets: token, 13 ids" in log_lines.messages
@@ -153,9 +153,9 @@ def test_more_than_half_unfit_stops_the_job(listed_class, tmp_path):
     with pytest.raises(
         UserError,
         match=r"more than half of the training data of listed is unfit: 11 of 20 examples; 10 dropped "
-        r"\(10 with an empty side\); mended: 1 invalid UTF-8 replaced; check the raw files",
+        r"\(10 with an empty side\); repaired: 1 invalid UTF-8 replaced; check the raw files",
     ):
-        generate(listed_class(half, mended={"invalid UTF-8 replaced": 1}), tmp_path, tmp_path, workers=1)
+        generate(listed_class(half, repaired={"invalid UTF-8 replaced": 1}), tmp_path, tmp_path, workers=1)
     assert [path.name for path in tmp_path.iterdir()] == ["half"]
 
 
@@ -181,41 +181,41 @@ def test_a_hopeless_job_stops_early(listed_class, tmp_path, start):
     assert list(tmp_path.iterdir()) == []
 
 
-def mending(base, share):
+def repairing(base, share):
     """A problem that repairs both sides of a fraction of its training examples, the first of every ten."""
 
-    class Mending(base):
+    class Repairing(base):
         def generate_samples(self, split, source):
             for number, sample in enumerate(super().generate_samples(split, source)):
                 if split == "train" and number % 10 < 10 * share:
                     source.tally["invalid UTF-8 replaced"] += 2
                 yield sample
 
-    return Mending
+    return Repairing
 
 
-def test_mended_examples_count_on_the_way_too(listed_class, tmp_path):
+def test_repaired_examples_count_on_the_way_too(listed_class, tmp_path):
     with pytest.raises(
-        UserError, match=r"unfit so far: 6,000 of the first 10,000 examples; mended: 12,000 invalid UTF-8 rep"
+        UserError, match=r"unfit so far: 6,000 of the first 10,000 examples; repaired: 12,000 invalid UTF-8 rep"
     ):
-        generate(mending(listed_class, 0.6)(unfit_from(10**6, [], ())), tmp_path, tmp_path, workers=1)
+        generate(repairing(listed_class, 0.6)(unfit_from(10**6, [], ())), tmp_path, tmp_path, workers=1)
 
 
 @pytest.mark.parametrize("enough_to_judge", [20, 10_000])
-def test_an_example_that_is_mended_on_both_sides_counts_once(listed_class, tmp_path, monkeypatch, enough_to_judge):
+def test_an_example_that_is_repaired_on_both_sides_counts_once(listed_class, tmp_path, monkeypatch, enough_to_judge):
     monkeypatch.setattr("t2t.data.shard_job.ENOUGH_TO_JUDGE", enough_to_judge)
     monkeypatch.setattr("t2t.data.encoding.CHUNK", 20)
     rows = [("1", "2")] * 100
-    train = generate(mending(listed_class, 0.5)(rows), tmp_path / "half", tmp_path, workers=1).split("train")
+    train = generate(repairing(listed_class, 0.5)(rows), tmp_path / "half", tmp_path, workers=1).split("train")
     assert (train.examples, train.mended) == (100, {"invalid UTF-8 replaced": 100})
     first = min(enough_to_judge, 100)
-    with pytest.raises(UserError, match=rf"unfit[a-z ]*: {first * 6 // 10} of (the first )?{first} examples; mended"):
-        generate(mending(listed_class, 0.6)(rows), tmp_path / "more", tmp_path, workers=1)
+    with pytest.raises(UserError, match=rf"unfit[a-z ]*: {first * 6 // 10} of (the first )?{first} examples; repaired"):
+        generate(repairing(listed_class, 0.6)(rows), tmp_path / "more", tmp_path, workers=1)
 
 
-def test_an_example_that_is_mended_and_dropped_counts_once(listed_class, tmp_path):
+def test_an_example_that_is_repaired_and_dropped_counts_once(listed_class, tmp_path):
     rows = ([("", "2")] * 4 + [("1", "2")] * 6) * 10
-    train = generate(mending(listed_class, 0.4)(rows), tmp_path, tmp_path, workers=1).split("train")
+    train = generate(repairing(listed_class, 0.4)(rows), tmp_path, tmp_path, workers=1).split("train")
     assert (train.examples, train.dropped) == (60, {"with an empty side": 40})
 
 

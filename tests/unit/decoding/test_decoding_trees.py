@@ -47,12 +47,12 @@ def searched(rows, words, limits, prefixes=None, **changes):
 
 
 @pytest.mark.parametrize(("words", "longest"), [(1, 5), (2, 5), (3, 5)])
-def test_the_lists_are_those_of_outputs_that_need_no_mending(words, longest):
+def test_the_lists_are_those_of_outputs_that_need_no_repairs(words, longest):
     """The reference is the conversion of labels back to trees, which the searches do not use."""
 
     def is_whole(ids):
         text = " ".join(PIECES[token] for token in ids)
-        return not restored(["w"] * words, text, {"NP", "VP"}).mended
+        return not restored(["w"] * words, text, {"NP", "VP"}).repaired
 
     labels = range(3, V)
     every = itertools.chain.from_iterable(itertools.product(labels, repeat=n) for n in range(1, longest + 1))

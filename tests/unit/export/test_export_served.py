@@ -193,7 +193,7 @@ def test_outputs_that_a_problem_keeps_to_trees_are_trees(monkeypatch):
     expected = [[labels.decode(one.ids) for one in row] for row in translator.translate(texts, 2)]
     assert strings(found["serving_default"](text=tf.constant(texts))["outputs"]) == expected
     for text, outputs in zip(texts[:2], expected, strict=False):
-        assert not any(problem.finish(text, output).mended for output in outputs)
+        assert not any(problem.finish(text, output).repaired for output in outputs)
     ids = found["ids"](inputs=padded(translator.encode(texts)))["ids"].numpy()
     assert [[labels.decode(row.tolist()) for row in rows] for rows in ids] == expected
     monkeypatch.setattr(ParsingTrees, "constraint", lambda self, source: ANYTHING)

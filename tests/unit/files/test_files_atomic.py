@@ -87,7 +87,7 @@ def test_appending_to_a_full_disk_says_so():
         (errno.EACCES, "get permission there or choose another folder"),
         (errno.EROFS, "choose a folder on a file system that can be written"),
         (errno.EEXIST, "a file is where a folder is to be; move it away or choose another folder"),
-        (errno.ENODEV, "mend that and run the same command again"),
+        (errno.ENODEV, "fix that and run the same command again"),
     ],
 )
 def test_a_fault_of_the_machine_is_one_line_with_a_remedy(number, remedy):

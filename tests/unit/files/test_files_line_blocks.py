@@ -77,7 +77,7 @@ def test_files_of_unequal_lengths_are_named_when_they_are_cut(tmp_path):
     )
 
 
-def test_damage_is_mended_and_counted_once_whatever_the_blocks(tmp_path):
+def test_damage_is_repaired_and_counted_once_whatever_the_blocks(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"\xef\xbb\xbffirst\nb\xffd\r\n" * 20)
     whole, parts = Counter(), Counter()

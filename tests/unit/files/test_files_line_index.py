@@ -57,7 +57,7 @@ def test_ranges_are_those_of_the_whole_file(tmp_path, content, ended, packed, ch
     ]
     assert read == whole
     list(read_lines(path, tally_of_whole))
-    assert tally == tally_of_whole, "each line is mended and counted in one range"
+    assert tally == tally_of_whole, "each line is repaired and counted in one range"
 
 
 def test_places_are_bytes_where_lines_begin(tmp_path, monkeypatch):

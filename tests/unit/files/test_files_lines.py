@@ -93,7 +93,7 @@ def test_no_line_of_a_stream_waits_for_the_next():
     assert pipe.taken == 6
 
 
-def test_damage_is_mended_and_counted_by_line(tmp_path):
+def test_damage_is_repaired_and_counted_by_line(tmp_path):
     path = write(tmp_path / "text", b"a\xff\xfeb\nc\0d\0\n\0\xc3\nfine\n")
     assert lines_of(path) == (["a\ufffd\ufffdb", "cd", "\ufffd", "fine"], {INVALID_UTF8: 2, NUL_REMOVED: 2})
 

@@ -59,14 +59,14 @@ def test_every_output_is_a_tree_over_exactly_the_words(translator, changes):
     for source, found in zip(SENTENCES, translator.translate(SENTENCES, **changes), strict=True):
         assert found
         for hypothesis in found:
-            assert not hypothesis.mended
+            assert not hypothesis.repaired
             assert hypothesis.ids[-1] == EOS_ID
             assert parse_tree(hypothesis.text).words() == words_in(source)
 
 
-def test_without_it_outputs_have_to_be_mended(translator):
+def test_without_it_outputs_have_to_be_repaired(translator):
     free = translator.translate(SENTENCES, constrain_output=False, extra_length=0)
-    assert all(best.mended for best, *_ in free)
+    assert all(best.repaired for best, *_ in free)
     assert [parse_tree(best.text).words() for best, *_ in free] == list(map(words_in, SENTENCES))
 
 
@@ -98,13 +98,13 @@ def test_a_constrained_search_compiles_no_other(translator, monkeypatch):
 
 def test_words_beyond_the_longest_output_are_added_and_said_to_be(translator):
     ((best,),) = translator.translate(["a b c d e f g h"], max_input_length=6)
-    assert best.mended
+    assert best.repaired
     assert parse_tree(best.text).words() == list("abcdefgh")
 
 
 def test_a_prefix_is_kept_and_gone_on_with(translator):
     for found in translator.translate(["a b c", "h g"], 3, prefixes=["S NP", "NN"]):
-        assert not any(one.mended for one in found)
+        assert not any(one.repaired for one in found)
     first, second = translator.translate(["a b c", "h g"], 3, prefixes=["S NP", "NN"])
     assert {LABELS.decode(one.ids[:2]) for one in first} == {"S NP"}
     assert {LABELS.decode(one.ids[:1]) for one in second} == {"NN"}
@@ -122,7 +122,7 @@ def test_the_tree_of_a_beam_has_what_is_allowed_alone(translator):
     nodes = beam_tree(translator, "a b c", extra_length=3)
     whole = [node for node in nodes if node.state == FINISHED]
     assert whole
-    assert not any(translator.problem.finish("a b c", LABELS.decode(node.ids)).mended for node in whole)
+    assert not any(translator.problem.finish("a b c", LABELS.decode(node.ids)).repaired for node in whole)
 
 
 def test_problems_that_say_nothing_cost_nothing():
@@ -136,4 +136,4 @@ def test_many_made_up_sentences(translator):
     rng = random.Random(3)
     sentences = [" ".join(rng.choices("abcdefgh", k=rng.randint(1, 12))) for _ in range(40)]
     found = translator.translate(sentences, beam_size=2, extra_length=rng.randint(0, 6))
-    assert not any(best.mended for best, *_ in found)
+    assert not any(best.repaired for best, *_ in found)

@@ -139,7 +139,7 @@ def test_it_stops_at_the_second_error_above_the_limit():
         "3 : Length unmatch ",
     ]
     assert message == (
-        "line 3: this is error 3, and MAX_ERROR is 1: scoring stops here, without a summary; mend the lines named "
+        "line 3: this is error 3, and MAX_ERROR is 1: scoring stops here, without a summary; fix the lines named "
         "above, or raise MAX_ERROR in the parameter file"
     )
 
@@ -147,7 +147,7 @@ def test_it_stops_at_the_second_error_above_the_limit():
 def test_a_word_outside_brackets_stops_it():
     lines, message = until_it_stops([DOG, "(S (A a) b)", DOG], [DOG, DOG, DOG])
     assert lines[4:] == ["2 : Reading sentence"] * 12
-    assert message.endswith("mend the lines named above")
+    assert message.endswith("fix the lines named above")
 
 
 def test_debug_prints_words_and_brackets():

@@ -84,7 +84,7 @@ def test_requirements_name_every_file():
     )
 
 
-def test_what_is_mended_is_counted(tmp_path):
+def test_what_is_repaired_is_counted(tmp_path):
     write_all(tmp_path)
     (tmp_path / "dev.sv").write_bytes(b"tr\xff\n")
     given = source(tmp_path)

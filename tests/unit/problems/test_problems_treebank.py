@@ -73,12 +73,12 @@ def test_labels_in_a_row_by_hand(text, labels):
     tree = parse_tree(text)
     assert linearised(tree) == labels
     back = restored(tree.words(), labels)
-    assert not back.mended
+    assert not back.repaired
     assert inner_phrases(back.tree) == inner_phrases(tree)
 
 
 @pytest.mark.parametrize(
-    ("labels", "mended"),
+    ("labels", "repaired"),
     [
         ("S NP DT NN /NP VP VBZ", "(TOP (S (NP (DT A) (NN dog)) (VP (VBZ runs))))"),  # brackets closed
         ("S NP DT NN VP VBZ /VP /S", "(TOP (S (NP (DT A) (NN dog) (VP (VBZ runs)))))"),
@@ -91,23 +91,23 @@ def test_labels_in_a_row_by_hand(text, labels):
         ("/ /S ( ) S(", "(TOP (/ A) (-LRB- dog) (S-LRB- runs))"),  # `)`, a mark too many
     ],
 )
-def test_what_is_amiss_is_mended_and_said_to_be(labels, mended):
+def test_what_is_amiss_is_repaired_and_said_to_be(labels, repaired):
     found = restored(["A", "dog", "runs"], labels, phrases=PHRASES)
-    assert str(found) == mended
-    assert found.mended
+    assert str(found) == repaired
+    assert found.repaired
 
 
 def test_a_missing_tag_moves_no_other_from_its_word():
     words = ["Yes", ",", "however", ",", "dogs", "run", "?"]
     found = restored(words, "S UH , , NP NNS /NP VP VBP /VP . /S", phrases=PHRASES)
     assert str(found) == "(TOP (S (UH Yes) (, ,) (XX however) (, ,) (NP (NNS dogs)) (VP (VBP run)) (. ?)))"
-    assert found.mended
+    assert found.repaired
 
 
 def test_a_mark_that_was_forgotten_has_its_own_tag():
     found = restored(["Dogs", "run", "!"], "S NP NNS /NP VP VBP /VP", phrases=PHRASES)
     assert str(found) == "(TOP (S (NP (NNS Dogs)) (VP (VBP run)) (. !)))"
-    assert found.mended
+    assert found.repaired
 
 
 def test_a_bracket_in_a_word_is_written_as_treebanks_do():
@@ -119,7 +119,7 @@ def test_a_bracket_in_a_word_is_written_as_treebanks_do():
 def test_labels_of_a_tree_come_back_as_it_was(text):
     tree = parse_tree(text)
     back = restored(tree.words(), linearised(tree), phrases=PHRASES)
-    assert not back.mended
+    assert not back.repaired
     assert inner_phrases(back.tree) == inner_phrases(tree)
 
 

@@ -128,18 +128,18 @@ def test_a_folder_without_init(usr_dir):
         ("x = 1\nraise RuntimeError('two\\nlines')", r"RuntimeError: two lines"),
     ],
 )
-def test_a_broken_folder_says_where_and_can_be_mended(usr_dir, source, complaint):
+def test_a_broken_folder_says_where_and_can_be_fixed(usr_dir, source, complaint):
     folder = usr_dir(__init__="from . import sets", sets=source)
     with pytest.raises(UserError) as error:
         load_plugins(str(folder))
     where = "" if "SyntaxError" in complaint else rf"{re.escape(str(folder))}/sets\.py:{source.count(chr(10)) + 1}"
     pattern = (
-        rf"plug-in --t2t_usr_dir={re.escape(str(folder))} failed to import at {where}.*: {complaint}; mend it or .*"
+        rf"plug-in --t2t_usr_dir={re.escape(str(folder))} failed to import at {where}.*: {complaint}; fix it or .*"
     )
     assert re.fullmatch(pattern, str(error.value))
     assert error.value.__cause__ is not None
-    (folder / "sets.py").write_text(SET.format(name="mended_set"))
-    assert load_plugins(str(folder))[0].registered == ("hparams:mended_set",)
+    (folder / "sets.py").write_text(SET.format(name="fixed_set"))
+    assert load_plugins(str(folder))[0].registered == ("hparams:fixed_set",)
 
 
 def test_a_folder_that_takes_a_built_ins_name_names_both_places(usr_dir):
@@ -195,7 +195,7 @@ def test_what_an_edited_folder_no_longer_registers_is_gone(usr_dir):
     assert "old_name" not in HPARAMS
 
 
-def test_an_edit_that_breaks_a_folder_leaves_nothing_of_it_and_can_be_mended(usr_dir):
+def test_an_edit_that_breaks_a_folder_leaves_nothing_of_it_and_can_be_fixed(usr_dir):
     folder = usr_dir(__init__=NUMBERED.format(16))
     load_plugins(str(folder))
     usr_dir(__init__=NUMBERED.format(32) + "1 / 0\n")
@@ -232,7 +232,7 @@ def test_an_import_within_a_function_of_the_folder_finds_its_modules(usr_dir):
 def test_a_module_that_the_folder_does_not_have_is_not_found(usr_dir):
     folder = usr_dir(__init__="from my_plugin.gone import x")
     with pytest.raises(
-        UserError, match=r"__init__.py:1: ModuleNotFoundError: No module named 'my_plugin.gone'; mend it"
+        UserError, match=r"__init__.py:1: ModuleNotFoundError: No module named 'my_plugin.gone'; fix it"
     ):
         load_plugins(str(folder))
 
@@ -273,7 +273,7 @@ def test_a_folder_with_the_name_of_another_module_takes_nothing_from_it(tmp_path
     with pytest.raises(UserError) as error:
         load_plugins(str(folder))
     assert str(error.value).endswith(
-        "mend it or leave it out; the folder has the name of another module: import from it by 'from .sets import "
+        "fix it or leave it out; the folder has the name of another module: import from it by 'from .sets import "
         "...', or rename it"
     )
     assert importlib.import_module("json") is json
@@ -288,7 +288,7 @@ def test_a_module_beside_the_init_is_imported_from_the_folder(usr_dir, line):
         load_plugins(str(folder))
     assert str(error.value) == (
         f"plug-in --t2t_usr_dir={folder} failed to import at {folder}/__init__.py:1: ModuleNotFoundError: No module "
-        "named 'helper_of_mine'; mend it or leave it out; helper_of_mine lies in that folder: import it by 'from . "
+        "named 'helper_of_mine'; fix it or leave it out; helper_of_mine lies in that folder: import it by 'from . "
         "import helper_of_mine'"
     )
 
@@ -319,7 +319,7 @@ def half():
 
 
 @pytest.mark.parametrize("way", ["folder", "installed"])
-def test_a_plugin_that_fails_leaves_nothing_registered_and_can_be_mended(usr_dir, install, way):
+def test_a_plugin_that_fails_leaves_nothing_registered_and_can_be_fixed(usr_dir, install, way):
     folder = usr_dir(__init__="from . import everything, last", everything=EVERYTHING, last="1 / 0")
     if way == "installed":
         install("whole", "", module="my_plugin")
@@ -373,7 +373,7 @@ def test_a_broken_installed_plugin_is_named_and_not_left_out(install):
         load_plugins()
     assert re.fullmatch(
         r"installed plug-in 'wrong' \(module_of_wrong\) failed to import at .*module_of_wrong\.py:1: "
-        r"ZeroDivisionError: division by zero; mend it or leave it out",
+        r"ZeroDivisionError: division by zero; fix it or leave it out",
         str(error.value),
     )
 

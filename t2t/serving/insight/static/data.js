@@ -20,7 +20,7 @@
     if (!left.length) notes.push("None were dropped when the data was generated.");
     const tables = [
       left.length ? table("Dropped when the data was generated", ["Why", "Examples"], left.map(([why, many]) => [why, count(many)])) : null,
-      Object.keys(found.mended).length ? table("Mended in the raw data", ["What", "Times"], Object.entries(found.mended).map(([what, many]) => [what, count(many)])) : null,
+      Object.keys(found.repaired).length ? table("Repaired in the raw data", ["What", "Times"], Object.entries(found.repaired).map(([what, many]) => [what, count(many)])) : null,
     ];
     return [element("p", { class: "note" }, notes.join(" ")), element("div", { class: "columns" }, tables)];
   }

@@ -52,7 +52,7 @@ def test_what_is_exactly_the_longest_is_compared_whole(choices, reverser_class):
         judge_choices(reverser, choices("s\t1\t1234567\tA\n"))
 
 
-def test_what_is_cut_and_mended_is_reported(choices, reverser_class):
+def test_what_is_cut_and_repaired_is_reported(choices, reverser_class):
     judged = judge_choices(
         reverser_class(longest_input=6), choices(b"s\ta\tbb\tA\nmuch too long\ta\x00\t\xff\xff\tA\n")
     )

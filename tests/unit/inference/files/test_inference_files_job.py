@@ -179,7 +179,7 @@ def test_an_empty_file_gives_an_empty_file(job, out, tmp_path, reverser):
     assert sorted(os.listdir(tmp_path)) == ["in", "out"]
 
 
-def test_what_was_cut_mended_and_replaced_is_reported(job, out, tmp_path, reverser_class):
+def test_what_was_cut_repaired_and_replaced_is_reported(job, out, tmp_path, reverser_class):
     lines = [b"short", b"much too long", b"a\rb", b"\xff", b"n\x00ul", *[b"also too long"] * 11]
     (tmp_path / "in").write_bytes(b"\n".join(lines))
     report = decode_file(reverser_class(longest_input=6), job())
@@ -289,7 +289,7 @@ def test_the_input_is_not_written_over(job, tmp_path, reverser):
 
 
 def test_counts_of_earlier_attempts_are_plain_json():
-    report = Report(mended=Counter())
+    report = Report(repaired=Counter())
     for number in range(1, 20):
         report.cut.note(number)
     later = Report()

@@ -163,7 +163,7 @@ def test_a_killed_shard_goes_on_and_a_finished_one_is_not_made_again(job, tmp_pa
     repeated = decode_file(again, job(shard=Shard(1, 2)))
     assert again.asked == []
     assert f"{tmp_path}/out.shard-00001-of-00002 is there already" in caplog.messages
-    assert (repeated.done, repeated.tokens, repeated.mended) == (0, report.tokens, report.mended)
+    assert (repeated.done, repeated.tokens, repeated.repaired) == (0, report.tokens, report.repaired)
     decode_file(again, job(shard=Shard(0, 2)))
     merged = merge(job())
     assert (tmp_path / "out").read_bytes() == (tmp_path / "one").read_bytes()
