@@ -108,6 +108,15 @@ def test_models_are_all_that_translate():
     assert found["lstm_attention_multi30k_tiny"] == "lstm_seq2seq_attention"
 
 
+def test_transformers_have_their_norms_before_the_layers():
+    changed = {one.name for one in groups()["models"] if one.changes == "norm_position=pre"}
+    assert {"transformer_multi30k_tiny", "universal_transformer_multi30k_tiny"} <= changed
+    assert not {"transformer_modern_multi30k_tiny", "conv_s2s_multi30k_tiny"} & changed
+    for one in groups()["models"]:
+        hparams = HPARAMS.get(one.hparams_set)().override(one.changes)
+        assert getattr(hparams, "norm_position", "pre") == "pre"
+
+
 @pytest.mark.parametrize(
     ("flag", "message"),
     [
