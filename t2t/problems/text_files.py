@@ -85,7 +85,7 @@ class Text2TextFiles(NamedFiles, Translation):
         """
         weights = self._weights() if split == TRAIN else {}
         for sides in self.blocks(split, source):
-            pairs, weight = self._pairs(sides, source), weights.get(sides[0].path)
+            pairs, weight = self._pairs(sides, source), weights.get(tuple(block.path for block in sides))
             if weight is None:
                 yield from pairs
             else:
@@ -123,12 +123,13 @@ class Text2TextFiles(NamedFiles, Translation):
     def _named_files(self) -> dict[str, Path]:
         return {**super()._named_files(), **self.options.numbered_paths("train_scores")}
 
-    def _weights(self) -> dict[Path, float]:
-        """Returns the weight of each training file by the path of its source side; empty without weights."""
+    def _weights(self) -> dict[tuple[Path, ...], float]:
+        """Returns the weight of each entry of `files_of` the training split; empty without weights."""
         if not self.options.train_weights:
             return {}
-        paths = self.options.paths("train_source")
-        return dict(zip(paths, parse_weights(self.options.train_weights, [path.name for path in paths]), strict=True))
+        files = self.files_of(TRAIN)
+        names = [source.name for source, *_ in files]
+        return dict(zip(files, parse_weights(self.options.train_weights, names), strict=True))
 
     def requirements(self) -> str:
         """Returns which flags name which files."""

@@ -233,6 +233,23 @@ def test_copies_by_weight_are_no_duplicates(tmp_path, files, write):
     assert (record.dropped, record.repeated) == ({"duplicates": 2}, 2)
 
 
+@pytest.mark.parametrize("shard_bytes", [1 << 20, 4])
+def test_a_source_with_two_translations_has_the_weight_of_each(tmp_path, files, write, monkeypatch, shard_bytes):
+    monkeypatch.setattr(line_shards, "SHARD_BYTES", shard_bytes)
+    source = write("source", "xy")
+    options = files | {"train_source": f"{source},{source}", "train_target": f"{write('t', 'ab')},{write('u', 'cd')}"}
+    _, found = made(tmp_path, options | {"train_weights": "1,3"})
+    assert Counter(found) == {("x", "a"): 1, ("y", "b"): 1, ("x", "c"): 3, ("y", "d"): 3}
+
+
+def test_a_pair_of_files_with_two_files_of_scores_has_the_weight_of_each(tmp_path, files, write):
+    source, target, low, high = write("source", "xy"), write("target", "ab"), write("low", "01"), write("high", "23")
+    options = {"train_source": (source,) * 2, "train_target": (target,) * 2, "train_scores": (low, high)}
+    options = files | {name: ",".join(paths) for name, paths in options.items()} | {"filter_min_score": 1}
+    _, found = made(tmp_path, options | {"train_weights": "1,3"})
+    assert Counter(found) == {("x", "a"): 3, ("y", "b"): 4}
+
+
 def test_there_must_be_a_weight_for_each_file(tmp_path, files):
     with pytest.raises(UserError, match=r"--train_weights=1: 1 weight for 2 training files \(one, two\); give one for"):
         made(tmp_path, files | {"train_weights": "1"})
