@@ -11,7 +11,7 @@ Samples as the words of a sequence: van den Oord et al. 2016, "WaveNet" (arXiv:1
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +20,8 @@ import numpy as np
 from t2t.errors import UserError
 from t2t.hparams.field import param
 from t2t.problems.base import Sample, Source
+from t2t.problems.filters.sample_filter import SampleFilter
+from t2t.problems.filters.text_filters import text_filters
 from t2t.problems.formats.audio import MU, mu_law_codes, mu_law_waveform, read_audio, resampled, wav_file
 from t2t.problems.samples import shown, text_fault
 from t2t.problems.speech_files import ListedRecordings
@@ -73,6 +75,14 @@ class SpeechGenerateFiles(ListedRecordings, TextProblem):
         """Learns or reads the vocabulary of the text; that of the codes is fixed."""
         known = self._known_encoders((INPUTS,)) or {INPUTS: self._learn((INPUTS,), source.fork())}
         return {**known, TARGETS: TokenEncoder(CODES)}
+
+    def sample_filters(self) -> Sequence[SampleFilter]:
+        """The filters of the text that the options ask for; the recording is none.
+
+        Raises:
+            UserError: a filter needs two texts.
+        """
+        return tuple(text_filters(self.options, (INPUTS,), {INPUTS: self.source_language}))
 
     def sample_fault(self, sample: Any) -> str:
         """The text must be a str, the recording a path."""

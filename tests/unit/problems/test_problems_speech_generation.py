@@ -139,6 +139,18 @@ def test_samples_of_another_form_are_refused(tmp_path):
     assert problem.sample_fault({"targets": tmp_path}).endswith(f"with a str for 'inputs' and {wanted}")
 
 
+def test_filters_are_of_the_text_alone(recordings, tmp_path):
+    with pytest.raises(UserError) as raised:
+        generate(get_problem("speech_generate_files", {**recordings, "filter_length_ratio": 3.0}), tmp_path, tmp_path)
+    assert str(raised.value) == (
+        "--filter_length_ratio=3: it compares two texts, and an example of this problem has 1 (inputs); leave it out"
+    )
+    problem = get_problem("speech_generate_files", {**recordings, "filter_min_words": 2})
+    (fewest,) = problem.sample_filters()
+    assert fewest.keeps({"inputs": "one two", "targets": tmp_path})
+    assert not fewest.keeps({"inputs": "one", "targets": tmp_path})
+
+
 def test_a_recording_with_samples_that_are_no_numbers_is_named(recordings, tmp_path):
     soundfile.write(tmp_path / "b.wav", np.array([0.0, np.nan], np.float32), RATE, subtype="FLOAT")
     with pytest.raises(UserError, match=r"b.wav: holds samples that are NaN or infinite; correct or remove the file"):
