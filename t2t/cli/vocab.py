@@ -126,7 +126,10 @@ def _apply(operation: str, encoder: TextEncoder) -> None:
 
 def _converted(operation: str, encoder: TextEncoder, line: str, number: int, repaired: Counter) -> str:
     if operation == "decode":
-        text = encoder.decode(list(_read_ids(line, number, encoder.vocab_size)))
+        ids = list(_read_ids(line, number, encoder.vocab_size))
+        if encoder.kind == LabelEncoder.kind and len(ids) != 1:
+            raise UserError(f"standard input, line {number}: {len(ids)} ids; a class is one id; write one on each line")
+        text = encoder.decode(ids)
         kept = on_one_line(text)
         if kept != text:
             repaired["line breaks replaced by spaces in the text"] += 1

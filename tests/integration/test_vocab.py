@@ -9,6 +9,7 @@ import pytest
 
 from t2t.cli import datagen, decoder, trainer, vocab
 from t2t.text.byte import ByteEncoder
+from t2t.text.label import LabelEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
 from tests.integration.conftest import TINY, write_digits
@@ -114,6 +115,8 @@ def test_the_vocabulary_of_a_run(run, tiny_run):
         (["--vocab_file=FILE", "--decode"], b"2\n3 old", "standard input, line 2: 'old' is no id; ids are 0 to 21"),
         (["--vocab_file=FILE", "--decode"], b"22", "standard input, line 1: '22' is no id; ids are 0 to 21"),
         (["--vocab_file=FILE", "--decode"], b"-1", "standard input, line 1: '-1' is no id; ids are 0 to 21"),
+        (["--vocab_file=classes.labels", "--decode"], b"1\n0 1", "standard input, line 2: 2 ids; a class is one id"),
+        (["--vocab_file=classes.labels", "--decode"], b"0\n\n1", "standard input, line 2: 0 ids; a class is one id"),
         (["--vocab_file=LIST", "--encode"], b"a\nb", "standard input, line 2: word list: 'b' is not on it"),
     ],
 )
@@ -121,7 +124,8 @@ def test_mistakes(run, tmp_path, flags, stdin, said):
     SUBWORD.save(tmp_path / "FILE")
     (tmp_path / "LIST").write_text("<pad>\n<EOS>\na\n")
     (tmp_path / "PICTURE").write_bytes(b"\x89PNG")
-    for name in ("FILE", "LIST", "PICTURE"):
+    LabelEncoder(["bad", "good"]).save(tmp_path / "classes.labels")
+    for name in ("FILE", "LIST", "PICTURE", "classes.labels"):
         flags = [flag.replace(name, str(tmp_path / name)) for flag in flags]
     status, _, err = run(*flags, stdin=stdin)
     assert status == 2
