@@ -7,7 +7,7 @@ from absl import flags
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.lines import without_surrogates
-from t2t.files.paths import address_of, check_address, check_local, local_path
+from t2t.files.paths import address_of, check_address, check_local, join_names, local_path, named_files
 from t2t.files.remote.mirror import fetch
 
 _FOLDERS = ("data_dir", "tmp_dir", "output_dir", "distilled_data_dir", "export_dir", "checkpoint", "warm_start_from")
@@ -19,6 +19,8 @@ _INPUT_FILES = (
     "decode_from_file", "score_file", "align_file", "target_prefix_file", "constraints_file", "unknown_dictionary",
     "parity_file", "vocab_file", "translation", "reference", "decode_reference", "source", "gold", "test", "param_file",
 )  # fmt: skip
+_LISTS = ("vocab_file",)
+"""Input files of which several may be named, with commas between them."""
 _OUTPUT_FILES = ("decode_to_file",)
 _WEB = ("server", "storage")
 """URLs of a server and a database, which are not checked as object store addresses."""
@@ -63,11 +65,14 @@ def mirror_files(values: flags.FlagValues) -> None:
         MachineError: the store refuses or does not answer.
     """
     for name, value in _texts(values):
-        if name in (*_INPUT_FILES, *_OUTPUT_FILES) and address_of(path := local_path(value)):
+        if name not in (*_INPUT_FILES, *_OUTPUT_FILES):
+            continue
+        paths = named_files(value) if name in _LISTS else [local_path(value)]
+        if any(map(address_of, paths)):
             if name in _INPUT_FILES:
                 with os_errors_as_machine_errors(f"cannot read {value}"):
-                    fetch(path)
-            values[name].value = str(path)
+                    fetch(*paths)
+            values[name].value = join_names(paths)
 
 
 def _texts(values: flags.FlagValues) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,48 @@
+"""Files in an object store that flags name."""
+
+from pathlib import Path
+
+import pytest
+from absl import flags
+
+from t2t.cli.addresses import check_addresses, mirror_files
+from t2t.files.paths import address_of, named_files
+from tests.stores import memory_store
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    with memory_store(monkeypatch, tmp_path / "cache") as opened:
+        yield opened
+
+
+def mirrored(**given):
+    """The values of flags of text once the files that they name are here."""
+    values = flags.FlagValues()
+    for name, value in given.items():
+        flags.DEFINE_string(name, value, "A flag.", flag_values=values)
+    values.mark_as_parsed()
+    check_addresses(values)
+    mirror_files(values)
+    return {name: values[name].value for name in given}
+
+
+def test_several_vocabularies_are_fetched(store, tmp_path):
+    store.files.pipe({"/b/x.spm": b"x", "/b/y.spm": b"y"})
+    (tmp_path / "z.spm").write_bytes(b"z")
+    asked = f"memory://b/x.spm, {tmp_path}/z.spm,memory://b/y.spm"
+    paths = named_files(mirrored(vocab_file=asked)["vocab_file"])
+    assert [path.read_bytes() for path in paths] == [b"x", b"z", b"y"]
+    assert [address_of(path) for path in paths] == ["memory://b/x.spm", None, "memory://b/y.spm"]
+
+
+def test_a_comma_in_another_file_is_part_of_its_name(store):
+    store.files.pipe("/b/x,y.txt", b"text")
+    (path,) = mirrored(decode_from_file="memory://b/x,y.txt").values()
+    assert address_of(path) == "memory://b/x,y.txt"
+    assert Path(path).read_text() == "text"
+
+
+def test_names_of_this_machine_stay_as_they_are(store):
+    given = {"vocab_file": "x.spm,y.spm", "decode_from_file": "a,b", "train_source": "memory://b/x"}
+    assert mirrored(**given) == given
