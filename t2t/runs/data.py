@@ -13,7 +13,7 @@ from t2t.data.array_tasks import generate_part, merge, parse_task
 from t2t.data.data_folder import data_folder
 from t2t.data.generate import generate
 from t2t.data.manifest import MANIFEST_NAME, Manifest, load_encoders, read_manifest
-from t2t.data.mirrored import fetch_data, refresh
+from t2t.data.mirrored import fetch_data, fetch_raw_files, refresh
 from t2t.data.problem_settings import check_matches
 from t2t.data.reader import SplitReader
 from t2t.data.tagged import TaggedReader
@@ -64,7 +64,7 @@ def learn_shared_vocabulary(request: Request, file: str, seed: int = DATA_SEED) 
 
     Raises:
         UserError: a problem that is not of text, or the option `vocab_file`, which names another vocabulary.
-        MachineError: the file cannot be written.
+        MachineError: the file cannot be written, or an object store does not respond.
     """
     if "vocab_file" in request.problem_options:
         raise UserError(
@@ -92,6 +92,7 @@ def learn_shared_vocabulary(request: Request, file: str, seed: int = DATA_SEED) 
 
 def _text_of_all(problems: Sequence[TextProblem], tmp_dir: Path, seed: int) -> Iterator[str]:
     for problem in problems:
+        fetch_raw_files(problem, tmp_dir)
         source = Source(tmp_dir, random.Random(f"{seed} {problem.name}"))
         yield from problem.sampled_text(problem.text_features, source, lambda size: None)
 

@@ -1,6 +1,7 @@
 """Language tags at the start of inputs, and one vocabulary for several problems."""
 
 import contextlib
+import shutil
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from t2t.runs.names import Request, get_problem
 from t2t.text.tags import tagged_languages
 from t2t.text.vocabulary_files import read_vocabulary
 from tests.registrations import registered
+from tests.stores import memory_store
 
 WORDS = {"en": "one two three four", "de": "eins zwei drei vier", "fr": "un deux trois quatre"}
 TAGS = {"language_tags": "en,de,fr"}
@@ -165,6 +167,21 @@ def test_one_vocabulary_is_learned_from_all_problems_and_kept(raw, names):
     (raw / "train.de").write_text("anders\n")
     assert learn_shared_vocabulary(asked, str(file)) == request
     assert file.read_bytes() == content
+
+
+def test_one_vocabulary_is_learned_from_files_in_a_store(raw, names, tmp_path, monkeypatch):
+    of_files = {"train_source": "train.en", "train_target": "train.de", "dev_source": "dev.en", "dev_target": "dev.de"}
+    with memory_store(monkeypatch, tmp_path / "cache") as store:
+        store.files.put(str(raw), "/b/raw", recursive=True)
+        for problem, folder, options in [
+            ("tag_ende", "memory://b/raw", {}),
+            ("text2text_files", "", {name: f"memory://b/raw/{file}" for name, file in of_files.items()}),
+        ]:
+            asked = Request(problem=problem, data_dir=str(tmp_path), tmp_dir=folder, problem_options=options)
+            file = tmp_path / problem / "shared.spm"
+            learn_shared_vocabulary(asked, str(file))
+            assert len(read_vocabulary(file).encode("eins")) == 1
+            shutil.rmtree(tmp_path / "cache")
 
 
 def test_a_vocabulary_is_named_once_and_of_text(raw, names):
