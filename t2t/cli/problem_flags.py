@@ -27,7 +27,7 @@ _OPTION_FLAGS = {
     "language_tags": "Languages to reserve tags for in the vocabulary, such as en,de,fr. Inputs then begin with the "
     "tag of the target language, <2de>, so that one model translates into several.",
     "train_source": "Training source text, one sentence a line, plain or .gz (problem text2text_files). Several files "
-    "are separated by commas or given as a pattern: 'part-*.en'.",
+    "are separated by commas or, on this machine, given as a pattern: 'part-*.en'.",
     "train_target": "Training target text, line by line with --train_source.",
     "dev_source": "Source text to evaluate on while training.",
     "dev_target": "Target text to evaluate on while training.",

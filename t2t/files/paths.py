@@ -110,7 +110,7 @@ def named_files(names: str | os.PathLike[str]) -> list[Path]:
     are none. The name of an existing file is neither split at commas nor taken for a pattern.
 
     Raises:
-        UserError: see `check_address`.
+        UserError: see `check_address`; or an address has `*` or `?`, since patterns match local files only.
     """
     text = os.fspath(names)
     if "," not in text or ("://" not in text and local_path(text).is_file()):
@@ -131,6 +131,13 @@ def join_names(paths: Sequence[Path]) -> str:
 
 
 def _matches(path: Path) -> list[Path]:
+    if address := address_of(path):  # the mirror has only some of the store's files
+        if set("*?") & set(address):
+            raise UserError(
+                f"{address}: a pattern matches files of this machine only; name each file of the store, with commas "
+                f"between them"
+            )
+        return [path]
     if not _PATTERN.search(str(path)) or path.exists():
         return [path]
     return sorted(map(Path, glob.glob(str(path)))) or [path]

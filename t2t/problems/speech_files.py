@@ -5,14 +5,17 @@ One instance of `speech_files`, of a file with a path, a TAB and a transcript on
     targets  turn the lights off
 
 `speech_classify_files` has a class in place of the transcript. Paths are relative to the folder of the file that names
-them. WAV, FLAC, Ogg and MP3 files can be read, with the extra `audio`; channels are averaged, other rates resampled to
-16 kHz. Changes to the recordings after generation are not detected, only changes to the lists of them. Source and
-licence are those of the user's files.
+them; in an object store, --tmp_dir must name a folder that has them, since only the lists are downloaded otherwise.
+WAV, FLAC, Ogg and MP3 files can be read, with the extra `audio`; channels are averaged, other rates resampled to 16
+kHz. Changes to the recordings after generation are not detected, only changes to the lists of them. Source and licence
+are those of the user's files.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 
+from t2t.errors import UserError
+from t2t.files.paths import address_of
 from t2t.problems.array_inputs import Audio2Class, Speech2Text
 from t2t.problems.base import Sample, Source
 from t2t.problems.classify_files import LabelledFiles
@@ -36,8 +39,16 @@ class ListedRecordings(SplitFiles):
         for place, name, said in self.columns_of(split, source):
             recording = place.path.parent / name
             if not recording.is_file():
-                raise self.line_error(place, f"names {recording}, which is not there")
+                raise self._missing(place, recording)
             yield place, recording, said
+
+    def _missing(self, place: Line, recording: Path) -> UserError:
+        if not address_of(recording):
+            return self.line_error(place, f"names {recording}, which is not there")
+        return UserError(
+            f"{place.path}, line {place.number:,}, names {recording}, which is not on this machine; of an object "
+            f"store, the lists and all of --tmp_dir are downloaded; give --tmp_dir={place.path.parent}"
+        )
 
 
 @register_problem

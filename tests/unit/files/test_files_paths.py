@@ -177,6 +177,20 @@ def test_an_option_names_one_file_or_several(parts, text, names):
         assert named_files(join_names(named_files(text))) == named_files(text)
 
 
+@pytest.mark.parametrize("pattern", ["part-*.en", "part-?.en", "par*/1.en"])
+def test_a_pattern_in_a_store_is_refused_whatever_is_here_of_it(pattern):
+    here = local_path("s3://corpora/part-1.en")
+    here.parent.mkdir(parents=True)
+    here.touch()
+    with pytest.raises(UserError) as raised:
+        t2t.generate_data("text2text_files", train_source=f"a.en,s3://corpora/{pattern}")
+    assert str(raised.value) == (
+        f"s3://corpora/{pattern}: a pattern matches files of this machine only; name each file of the store, with "
+        f"commas between them"
+    )
+    assert named_files("s3://corpora/part-[1].en") == [here.with_name("part-[1].en")]  # a name as good as another
+
+
 def test_a_comma_in_one_of_several_names_is_refused(parts):
     with pytest.raises(UserError) as raised:
         join_names(named_files("a*.en"))

@@ -14,9 +14,11 @@ from t2t.data.manifest import read_manifest
 from t2t.data.reader import SplitReader
 from t2t.data.training_batches import TrainingBatches
 from t2t.errors import UserError
+from t2t.files.paths import with_addresses
 from t2t.problems.base import Source
 from t2t.runs.names import get_problem
 from t2t.specs.features import FeatureKind
+from tests.stores import memory_store
 
 
 def record(path, samples, rate=16_000, level=1000):
@@ -58,6 +60,21 @@ def test_recordings_to_text_the_whole_way(recordings, tmp_path):
     assert lengths.tolist() == [801, 1600]
     assert values.dtype == np.float32
     np.testing.assert_array_equal(values, np.repeat([1000, 8192], [801, 1600]).astype(np.float32) / 2**15)
+
+
+def test_recordings_in_a_store_are_downloaded_with_their_folder(recordings, tmp_path, monkeypatch):
+    monkeypatch.setattr("t2t.files.remote.owners.SETTLE_S", 0.01)
+    options = {name: path.replace(str(tmp_path), "memory://b/mine") for name, path in recordings.items()}
+    with memory_store(monkeypatch, tmp_path / "cache") as store:
+        store.files.put(str(tmp_path), "/b/mine", recursive=True)
+        with pytest.raises(UserError) as raised:
+            generate(get_problem("speech_files", options), tmp_path / "data", tmp_path, workers=1)
+        assert with_addresses(str(raised.value)) == (
+            "memory://b/mine/dev, line 1, names memory://b/mine/sound/c.wav, which is not on this machine; of an "
+            "object store, the lists and all of --tmp_dir are downloaded; give --tmp_dir=memory://b/mine"
+        )
+        manifest = generate(get_problem("speech_files", options), tmp_path / "data", "memory://b/mine", workers=1)
+    assert (manifest.splits["train"].examples, manifest.splits["dev"].examples) == (2, 2)
 
 
 def test_batches_count_audio_by_ten_milliseconds_and_pad_it_with_zeros(recordings, tmp_path):
