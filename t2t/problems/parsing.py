@@ -16,7 +16,7 @@ import contextlib
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from t2t.problems.base import Finished, Sample, Source
 from t2t.problems.options import file_option
 from t2t.problems.text_problems import TextOptions, TextProblem
 from t2t.problems.treebank.linearisation import is_end, restored, words_of
-from t2t.problems.treebank.reading import read_samples
+from t2t.problems.treebank.reading import has_two_uses, main_uses, read_samples, uses_as_known
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN, UNK_ID
 from t2t.specs.constraints.trees import TreeConstraint, TreeLabels
@@ -96,13 +96,20 @@ class Parsing(TextProblem):
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the sentences of the trees, and their labels; see `read_samples`."""
         self.check_split(split)
-        files = self.tree_files(split, Path(source.tmp_dir))
-        return read_samples(files, source.tally, self.options.keep_annotations)
+        return self._samples_of(self.tree_files(split, Path(source.tmp_dir)), source)
+
+    def _samples_of(self, files: Sequence[Path], source: Source) -> Iterator[Sample]:
+        encoder = self.encoders.get(TARGETS)
+        known = None
+        if encoder is not None:
+            known = {encoder.piece(number) for number in range(UNK_ID + 1, encoder.vocab_size)}
+        return read_samples(files, source.tally, self.options.keep_annotations, known)
 
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
         """Learns the pieces of words from the sentences, or reads the given ones; lists the labels of all splits.
 
-        No label is left out: a word list cannot spell unknown labels, and a tree with one could not be written.
+        No label is left out: a word list cannot spell unknown labels, and a tree with one could not be written. But a
+        label is either of phrases or of words; trees with the rarer use are skipped.
         """
         label_list = self._label_list(source)
         if self.options.vocab_file:
@@ -111,17 +118,23 @@ class Parsing(TextProblem):
 
     def _label_list(self, source: Source) -> TokenEncoder:
         """Returns the labels of the training trees, most frequent first, then those that only other splits have."""
-        counts = {split: self._count_labels(split, source) for split in self.splits}
+        counts = self._count_labels(source)
+        total = sum(counts.values(), Counter())
+        if has_two_uses(total):
+            counts = self._count_labels(source, main_uses(total))
         train = counts.pop(TRAIN)
         if not train:
             raise UserError(f"problem {self.name}: the training trees have no label; check the files")
         others = set().union(*counts.values()) - set(train)
         return TokenEncoder([*sorted(train, key=lambda label: (-train[label], label)), *sorted(others)])
 
-    def _count_labels(self, split: str, source: Source) -> Counter[str]:
-        counts: Counter[str] = Counter()
-        for sample in self.generate_samples(split, Source(source.tmp_dir, source.rng)):
-            counts.update(sample[TARGETS].split())
+    def _count_labels(self, source: Source, known: Container[str] | None = None) -> dict[str, Counter[str]]:
+        """Counts labels and ends of phrases by split, in trees that `uses_as_known` if that is given."""
+        counts: dict[str, Counter[str]] = {split: Counter() for split in self.splits}
+        for split, of_split in counts.items():
+            for sample in self.generate_samples(split, Source(source.tmp_dir, source.rng)):
+                if known is None or uses_as_known(sample[TARGETS], known):
+                    of_split.update(sample[TARGETS].split())
         return counts
 
     def finish(self, source: str, output: str) -> Finished:
@@ -230,8 +243,7 @@ class ParsingTrees(Parsing):
         """Yields the sentences of the trees of a split, or of one of its files, and their labels."""
         self.check_split(split)
         files = self.tree_files(split, Path(source.tmp_dir))
-        mine = files if source.shards == 1 else files[source.shard : source.shard + 1]
-        return read_samples(mine, source.tally, self.options.keep_annotations)
+        return self._samples_of(files if source.shards == 1 else files[source.shard : source.shard + 1], source)
 
     def tree_files(self, split: str, tmp_dir: Path) -> Sequence[Path]:
         """Returns the files that the options name for the split."""

@@ -2,13 +2,13 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from t2t.errors import UserError
 from t2t.problems.base import Sample
 from t2t.problems.treebank.cleaning import cleaned
-from t2t.problems.treebank.linearisation import linearised, restored, words_of
+from t2t.problems.treebank.linearisation import is_end, linearised, restored, words_of
 from t2t.problems.treebank.trees import Malformed, Tree, read_tree_file
 from t2t.specs.constants import INPUTS, TARGETS
 
@@ -23,11 +23,14 @@ _BEARABLE = 0.02
 _LEAST = 20
 
 
-def read_samples(paths: Iterable[Path], tally: Counter[str], keep_annotations: bool = False) -> Iterator[Sample]:
+def read_samples(
+    paths: Iterable[Path], tally: Counter[str], keep_annotations: bool = False, known: Container[str] | None = None
+) -> Iterator[Sample]:
     """Yields `{"inputs": words, "targets": labels}` of each tree of some files, in their order.
 
     Malformed trees are counted, logged with file and line, and skipped. A tree in which a phrase and a word have the
-    same label cannot be restored from its labels; it is skipped, too.
+    same label cannot be restored from its labels; it is skipped, too, as is one that uses a label otherwise than
+    `known`: labels and ends of phrases; None to know nothing yet.
 
     Raises:
         UserError: a file is missing or unreadable, or more than a few trees are malformed.
@@ -39,7 +42,10 @@ def read_samples(paths: Iterable[Path], tally: Counter[str], keep_annotations: b
             if isinstance(found, Malformed):
                 _count_malformed(found, tally, trees)
             elif (sample := sample_of(found, tally, keep_annotations)) is not None:
-                yield sample
+                if known is None or uses_as_known(sample[TARGETS], known):
+                    yield sample
+                else:
+                    tally["trees with a phrase's label on a word or a word's on a phrase skipped"] += 1
     _check(tally[MALFORMED], trees, last="")
 
 
@@ -55,6 +61,22 @@ def sample_of(tree: Tree, tally: Counter[str], keep_annotations: bool = False) -
         tally["trees with one label for a phrase and a word skipped"] += 1
         return None
     return {INPUTS: " ".join(words), TARGETS: labels}
+
+
+def main_uses(counts: Mapping[str, int]) -> set[str]:
+    """Returns labels and ends of phrases by their counts, without the ends of labels that are mostly of words."""
+    return {label for label, count in counts.items() if not is_end(label) or 2 * count >= counts[label[1:]]}
+
+
+def has_two_uses(counts: Mapping[str, int]) -> bool:
+    """Returns whether a label is of phrases and of words, by the counts of labels and of ends of phrases."""
+    return any(is_end(label) and count < counts[label[1:]] for label, count in counts.items())
+
+
+def uses_as_known(labels: str, known: Container[str]) -> bool:
+    """Returns whether a linearised tree has no unknown label or end, and none of a phrase (with an end) on a word."""
+    used = set(labels.split())
+    return all(label in known and (is_end(label) or f"/{label}" in used or f"/{label}" not in known) for label in used)
 
 
 def _count_malformed(found: Malformed, tally: Counter[str], trees: int) -> None:

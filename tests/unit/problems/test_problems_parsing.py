@@ -8,7 +8,7 @@ import pytest
 
 from t2t.errors import UserError
 from t2t.problems.base import Finished, Source
-from t2t.problems.parsing import ParsingTrees, WsjParsing, WsjParsingSemi
+from t2t.problems.parsing import ParsingTrees, WsjParsing, WsjParsingSemi, tree_labels
 from t2t.problems.treebank.reading import MALFORMED
 from t2t.text.token import TokenEncoder
 
@@ -119,6 +119,40 @@ def test_what_cannot_be_used_is_counted_and_named(source, tmp_path, caplog):
         {MALFORMED: 1, "trees without words skipped": 1, "trees with one label for a phrase and a word skipped": 1}
     )
     assert f"malformed tree skipped: {tmp_path}/t:2: " in caplog.text
+
+
+@pytest.mark.parametrize(
+    "slip", ["(TOP (S (NN (JJ old) (NNS men)) (VP (VBP run))))", "(TOP (S (NP dogs) (VP (VBP run))))"]
+)
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_a_slip_in_one_tree_is_skipped_and_spoils_no_other(source, tmp_path, slip, split):
+    trees = [
+        "(TOP (S (NP (DT The) (NN dog)) (VP (VBZ runs))))",
+        "(TOP (S (NP (DT A) (NN cat)) (VP (VBD saw) (NP (DT the) (NN dog)))))",
+    ]
+    text = {name: "\n".join([*trees, *([slip] if name == split else [])]) for name in ("train", "dev")}
+    for name, lines in text.items():
+        (tmp_path / name).write_text(lines)
+    problem = ParsingTrees(train_trees=str(tmp_path / "train"), dev_trees=str(tmp_path / "dev"), vocab_kind="byte")
+    problem.with_encoders(problem.build_encoders(source))
+    found = {name: list(problem.generate_samples(name, source)) for name in text}
+    for samples in found.values():
+        assert [problem.finish(one["inputs"], one["targets"]).text for one in samples] == trees
+    assert source.tally == {"trees with a phrase's label on a word or a word's on a phrase skipped": 1}
+    labels = problem.encoders["targets"]
+    named = tree_labels(labels)
+    assert {labels.piece(tag) for tag in named.tags} == {"DT", "NN", "VBD", "VBZ"}
+    assert {labels.piece(begin) for begin, _ in named.phrases} == {"S", "NP", "VP"}
+
+
+def test_labels_that_only_skipped_trees_have_are_not_listed(source, tmp_path):
+    """NN is mostly a tag, X a phrase as often as a tag; the trees that tag with X have the wrong NN, too."""
+    (tmp_path / "t").write_text(DOG * 3 + "( (S (NN (X a) (Y b))) )\n( (X (NN (Z a))) )\n")
+    problem = ParsingTrees(train_trees=str(tmp_path / "t"), dev_trees=str(tmp_path / "t"), vocab_kind="byte")
+    problem.with_encoders(problem.build_encoders(source))
+    assert list(problem.generate_samples("train", source)) == [DOG_SAMPLE] * 3
+    labels = problem.encoders["targets"]
+    assert {labels.piece(number) for number in range(3, labels.vocab_size)} == set(DOG_SAMPLE["targets"].split())
 
 
 def test_too_many_malformed_trees_stop_the_job(source, tmp_path):
