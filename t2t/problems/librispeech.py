@@ -102,7 +102,8 @@ class Librispeech(Speech2Text):
                 yield {INPUTS: recording, TARGETS: text}
 
     def _of_tfds(self, part: str, source: Source) -> Iterator[Sample]:
-        for example in read_tfds(self.name, _DATASET, _tfds_split(part), source, _instead(source)):
+        examples = read_tfds(self.name, _DATASET, _tfds_split(part), source, _instead(source), only_text=False)
+        for example in examples:
             waveform = example["speech"].astype(np.float32) / 2**15
             yield {INPUTS: waveform, TARGETS: clean_line(example["text"], source.tally)}
 

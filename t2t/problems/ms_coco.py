@@ -42,7 +42,7 @@ class ImageMsCocoCaptions(Image2Text):
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields each photograph with each of its captions."""
         self.check_split(split)
-        for example in read_tfds(self.name, _DATASET, _TFDS_SPLITS[split], source):
+        for example in read_tfds(self.name, _DATASET, _TFDS_SPLITS[split], source, only_text=False):
             for text in example["captions"]["text"]:
                 caption = " ".join(clean_line(text, source.tally).split())
                 yield {INPUTS: example["image"], TARGETS: caption}

@@ -28,7 +28,9 @@ def count_tfds_shards(problem: str, dataset: str, split: str, source: Source, in
     return found
 
 
-def read_tfds(problem: str, dataset: str, split: str, source: Source, instead: str = "") -> Iterator[dict[str, Any]]:
+def read_tfds(
+    problem: str, dataset: str, split: str, source: Source, instead: str = "", only_text: bool = True
+) -> Iterator[dict[str, Any]]:
     """Yields the examples of a split; downloads and prepares the data set if the folder does not have it.
 
     Args:
@@ -38,6 +40,7 @@ def read_tfds(problem: str, dataset: str, split: str, source: Source, instead: s
             split, only a part is read if `source.enough_bytes` is set.
         source: has the folder, and the shard to read out of the number that `count_tfds_shards` returns.
         instead: what else the user could do if the data set is not available, for messages.
+        only_text: whether records hold little but text; if not, `source.enough_bytes` is ignored.
 
     Yields:
         Feature name to bytes, number or array.
@@ -49,7 +52,8 @@ def read_tfds(problem: str, dataset: str, split: str, source: Source, instead: s
 
     builder = _prepared(problem, dataset, split, source, instead)
     with _errors_of_loading(problem, dataset, split, source, instead):
-        instruction, left_out = _instruction(tfds, builder, split, source)
+        enough_bytes = source.enough_bytes if only_text else None
+        instruction, left_out = _instruction(tfds, builder, split, source, enough_bytes)
         # Autocaching would keep a whole split in memory.
         config = tfds.ReadConfig(try_autocache=False)
         examples: Any = builder.as_dataset(split=instruction, shuffle_files=False, read_config=config)
@@ -80,15 +84,15 @@ def _errors_of_loading(problem: str, dataset: str, split: str, source: Source, i
         ) from error
 
 
-def _instruction(tfds: Any, builder: Any, split: str, source: Source) -> tuple[Any, int]:
+def _instruction(tfds: Any, builder: Any, split: str, source: Source, enough_bytes: int | None) -> tuple[Any, int]:
     """Returns the read instruction, and the number of examples of the shard or split that it leaves out."""
-    if source.shards == 1 and ("[" in split or not source.enough_bytes):
+    if source.shards == 1 and ("[" in split or not enough_bytes):
         return split, 0
     info = builder.info.splits[split]
     ranges = _file_ranges(builder, split)
     of_shard = ranges if source.shards == 1 else [ranges[source.shard]]
     # Approximates the bytes of text by those of records, which contain little else.
-    share = source.enough_bytes * source.shards / info.num_bytes if source.enough_bytes else 1.0
+    share = enough_bytes * source.shards / info.num_bytes if enough_bytes else 1.0
     part = _leading_ranges(of_shard, share)
     instructions = (tfds.core.ReadInstruction(split, *slice_) for slice_ in part)
     left_out = sum(end - start for start, end in of_shard) - sum(end - start for start, end in part)

@@ -176,6 +176,21 @@ def test_captions_come_with_their_photograph(tmp_path, drawn, prepared_tfds):
     assert (spec.inputs.kind, spec.targets.kind) == (FeatureKind.IMAGE, FeatureKind.TOKENS)
 
 
+def test_a_vocabulary_is_learnt_from_all_captions_however_large_the_photographs_are(tmp_path, prepared_tfds):
+    noise = np.random.default_rng(0).integers(256, size=(64, 64, 3), dtype=np.uint8)
+    examples = [
+        {"image": noise, "image/filename": f"{n}.jpg", "image/id": n, "captions": [{"id": n, "text": f"cat {n}"}],
+         "objects": []}
+        for n in range(8)
+    ]  # fmt: skip
+    splits = dict.fromkeys(("train", "val", "test", "restval"), examples)
+    prepared_tfds(tmp_path, "coco_captions/2014", splits)
+    source = Source(tmp_path, random.Random(0), enough_bytes=8 * len("cat 0"))
+    found = get_problem("image_ms_coco_captions").generate_samples("train", source)
+    assert {sample["targets"] for sample in found} == {f"cat {n}" for n in range(8)}
+    assert source.skipped == 0
+
+
 IMAGE = np.zeros((2, 2, 1), np.uint8)
 
 

@@ -188,6 +188,18 @@ def test_librispeech_through_tfds(tmp_path, drawn, prepared_tfds):
     assert (first["inputs"].tolist(), first["targets"]) == ([0.0, 0.5, -1.0], "HELLO")
 
 
+def test_a_vocabulary_is_learnt_from_all_transcripts_however_long_the_sound_is(tmp_path, prepared_tfds):
+    examples = [
+        {"speech": np.full(1600, n), "text": f"WORD {n}", "speaker_id": 1, "chapter_id": 1, "id": f"1-1-{n}"}
+        for n in range(8)
+    ]  # fmt: skip
+    prepared_tfds(tmp_path, "librispeech", {"train_clean100": examples})
+    source = Source(tmp_path, random.Random(0), enough_bytes=8 * len("WORD 0"))
+    found = get_problem("librispeech_clean_small").generate_samples("train", source)
+    assert {sample["targets"] for sample in found} == {f"WORD {n}" for n in range(8)}
+    assert source.skipped == 0
+
+
 def every_shard(problem, split, tmp_path):
     """Returns the samples of each shard of a split."""
     whole = Source(tmp_path, random.Random(0))
