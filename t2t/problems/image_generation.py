@@ -58,6 +58,11 @@ class ImageTargets(TextProblem):
         """Returns (height, width, channels) of the generated images."""
         raise NotImplementedError
 
+    @property
+    def vocab_features(self) -> tuple[str, ...]:
+        """None: all vocabularies are fixed."""
+        return ()
+
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
         """Returns the intensities."""
         return {TARGETS: TokenEncoder(INTENSITIES)}

@@ -105,6 +105,11 @@ class Parsing(TextProblem):
             known = {encoder.piece(number) for number in range(UNK_ID + 1, encoder.vocab_size)}
         return read_samples(files, source.tally, self.options.keep_annotations, known)
 
+    @property
+    def vocab_features(self) -> tuple[str, ...]:
+        """The sentences: that of the labels lists those of the trees."""
+        return (INPUTS,)
+
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
         """Learns the pieces of words from the sentences, or reads the given ones; lists the labels of all splits.
 
@@ -113,8 +118,8 @@ class Parsing(TextProblem):
         """
         label_list = self._label_list(source)
         if self.options.vocab_file:
-            return {**self._given_encoders((INPUTS,)), TARGETS: label_list}
-        return {INPUTS: self._learn((INPUTS,), source), TARGETS: label_list}
+            return {**self._given_encoders(self.vocab_features), TARGETS: label_list}
+        return {INPUTS: self._learn(self.vocab_features, source), TARGETS: label_list}
 
     def _label_list(self, source: Source) -> TokenEncoder:
         """Returns the labels of the training trees, most frequent first, then those that only other splits have."""

@@ -71,9 +71,15 @@ class SpeechGenerateFiles(ListedRecordings, TextProblem):
         for _, path, text in self.recordings(split, source):
             yield {INPUTS: text, TARGETS: path}
 
+    @property
+    def vocab_features(self) -> tuple[str, ...]:
+        """The text: the vocabulary of the codes is fixed."""
+        return (INPUTS,)
+
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
         """Learns or reads the vocabulary of the text; that of the codes is fixed."""
-        known = self._known_encoders((INPUTS,)) or {INPUTS: self._learn((INPUTS,), source.fork())}
+        names = self.vocab_features
+        known = self._known_encoders(names) or {INPUTS: self._learn(names, source.fork())}
         return {**known, TARGETS: TokenEncoder(CODES)}
 
     def sample_filters(self) -> Sequence[SampleFilter]:

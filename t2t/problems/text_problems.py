@@ -111,6 +111,11 @@ class TextProblem(Problem):
         self.vocab_size = self.options.vocab_size or self.vocab_size
         encoder_class(self.vocab_kind)
 
+    @property
+    def vocab_features(self) -> tuple[str, ...]:
+        """Text features whose vocabularies are learned, or read from `vocab_file`; the other ones are fixed."""
+        return self.text_features
+
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
         """Learns the vocabulary from a bounded, evenly spread sample of the training text, or reads the one given."""
         encoders = self._known_encoders(self.text_features)

@@ -74,7 +74,7 @@ def learn_shared_vocabulary(request: Request, file: str, seed: int = DATA_SEED) 
     if not exists(path):
         stored: dict[str, TextProblem] = {}  # by name, since variants share their text
         for _, problem in stored_problems(request):
-            if not isinstance(problem, TextProblem):
+            if not isinstance(problem, TextProblem) or not problem.vocab_features:
                 raise UserError(
                     f"--shared_vocab_file={file}: problem {problem.name} is no problem of text; leave it out"
                 )
@@ -94,7 +94,7 @@ def _text_of_all(problems: Sequence[TextProblem], tmp_dir: Path, seed: int) -> I
     for problem in problems:
         fetch_raw_files(problem, tmp_dir)
         source = Source(tmp_dir, random.Random(f"{seed} {problem.name}"))
-        yield from problem.sampled_text(problem.text_features, source, lambda size: None)
+        yield from problem.sampled_text(problem.vocab_features, source, lambda size: None)
 
 
 def generate_data(

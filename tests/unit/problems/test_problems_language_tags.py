@@ -15,6 +15,7 @@ from t2t.problems.variants import VariantProblem
 from t2t.registry import PROBLEMS
 from t2t.runs.data import learn_shared_vocabulary, open_data
 from t2t.runs.names import Request, get_problem
+from t2t.specs.constants import UNK_ID
 from t2t.text.tags import tagged_languages
 from t2t.text.vocabulary_files import read_vocabulary
 from tests.registrations import registered
@@ -188,6 +189,24 @@ def test_a_vocabulary_is_named_once_and_of_text(raw, names):
     asked = Request(problem="tag_ende", data_dir=str(raw), problem_options={"vocab_file": "x.spm"})
     with pytest.raises(UserError, match=r"--shared_vocab_file=y.spm and --vocab_file: each names the vocabulary"):
         learn_shared_vocabulary(asked, "y.spm")
-    asked = Request(problem="tag_images", data_dir=str(raw))
-    with pytest.raises(UserError, match=r"--shared_vocab_file=.*: problem tag_images is no problem of text"):
-        learn_shared_vocabulary(asked, str(raw / "y.spm"))
+    for problem in ("tag_images", "image_mnist_gen"):
+        asked = Request(problem=problem, data_dir=str(raw))
+        with pytest.raises(UserError, match=rf"--shared_vocab_file=.*: problem {problem} is no problem of text"):
+            learn_shared_vocabulary(asked, str(raw / "y.spm"))
+
+
+@pytest.mark.parametrize(
+    ("problem", "options", "line"),
+    [
+        ("speech_generate_files", ("train_file", "dev_file"), "cat.wav\tcat\n"),
+        ("parsing_trees", ("train_trees", "dev_trees"), "(TOP (NP (NN cat)))\n"),
+    ],
+)
+def test_it_is_learned_from_words_only(raw, problem, options, line):
+    (raw / "words").write_text(line)
+    (raw / "cat.wav").write_bytes(b"")
+    files = dict.fromkeys(options, str(raw / "words"))
+    asked = Request(problem=problem, data_dir=str(raw), problem_options=files | {"vocab_kind": "token"})
+    learn_shared_vocabulary(asked, str(raw / "words.tokens"))
+    encoder = read_vocabulary(raw / "words.tokens")
+    assert [encoder.piece(number) for number in range(UNK_ID + 1, encoder.vocab_size)] == ["cat"]
