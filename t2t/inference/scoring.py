@@ -39,7 +39,8 @@ class Scorer:
     ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
         """Yields indices of pairs and the log-probabilities of their tokens, see `Engine.score_tokens`."""
         has_inputs = self._model.spec.inputs is not None
-        rows = [max(source, target, key=len) for source, target in zip(sources, targets, strict=True)]
+        # Only lengths cut the batches: an array of inputs and the ids of a target cannot be padded together.
+        rows = [range(max(map(len, pair))) for pair in zip(sources, targets, strict=True)]
         log_probs = self._log_probs
 
         def score(batch: Batched) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:

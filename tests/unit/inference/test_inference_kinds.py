@@ -79,6 +79,17 @@ def test_the_probability_of_an_output_is_that_of_the_whole_forward_pass(translat
         np.testing.assert_allclose(best.log_prob, log_probs[np.arange(len(best.ids)), best.ids].sum(), rtol=1e-3)
 
 
+def test_targets_longer_than_their_inputs_are_scored_as_alone(translator, kind):
+    rows = rows_of(kind)
+    targets = [[2] * 7, [3] * (max(map(len, rows)) + 2), [4]]
+    for row, ids, score in zip(rows, targets, translator.score_ids(rows, targets), strict=True):
+        assert score == pytest.approx(translator.score_ids([row], [ids])[0], rel=1e-4)
+        whole = np.array([[*ids, EOS_ID]], np.int32)
+        logits = numpy(translator.model({"inputs": row[None], "targets": whole}))[0]
+        log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        assert score == pytest.approx(log_probs[np.arange(whole.size), whole[0]].sum(), rel=1e-3)
+
+
 @pytest.mark.exhaustive
 def test_outputs_are_as_long_as_there_are_positions_and_a_few_more(translator, kind):
     positions = {"pictures": 12, "sound": -(-130 // 16), "vectors": 130, "clips": 3}[kind]
