@@ -11,6 +11,7 @@ from t2t.cli.decoding import (
     align_file,
     check_files,
     check_reference,
+    check_reference_hparams,
     decode_file,
     decode_interactively,
     decode_split,
@@ -31,7 +32,7 @@ from t2t.cli.decoding_flags import (
 )
 from t2t.cli.help import ACTION, flag_group
 from t2t.cli.run_flags import define_trained_flags, load_runs, open_trained_runs
-from t2t.cli.search_flags import OUTPUT_FLAGS, WORD_FLAGS, define_search_flags, define_word_flags
+from t2t.cli.search_flags import OUTPUT_FLAGS, WORD_FLAGS, define_search_flags, define_word_flags, trained_overrides
 from t2t.cli.sharding import check_shard_flags, command_of_shard, define_shard_flags
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
@@ -40,6 +41,7 @@ from t2t.files.output import check_output
 from t2t.inference.files.formats import FILES, PHARAOH
 from t2t.runs.data import check_split, open_run_data
 from t2t.runs.run_checks import select_problem
+from t2t.runs.startup import import_quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, TEST
 
 USAGE = """
@@ -143,6 +145,10 @@ def main(values: flags.FlagValues) -> int:
     split = values.decode_split
     if split:
         check_split(open_run_data(run, values.data_dir, problem, split, verify=False), split)
+    if values.decode_reference:
+        loading = import_quietly("t2t.runs.loading")
+        overridden = loading.open_to_decode(run.path, values.t2t_usr_dir, trained_overrides(values), problem)[2]
+        check_reference_hparams(values, overridden)
     if values.beam_options:
         answer_by_beam(values, runs, problem, dictionary)
         merge_file(source, values.decode_to_file)

@@ -121,6 +121,15 @@ def check_reference(values: flags.FlagValues) -> None:
     LineSource(values.decode_reference)
 
 
+def check_reference_hparams(values: flags.FlagValues, hparams: DecodeHParams) -> None:
+    """Raises UserError if --decode_reference would score alignments as words of the outputs."""
+    if values.decode_reference and hparams.alignments:
+        raise UserError(
+            "--decode_reference: it scores outputs alone, and with the hparam alignments=True each line ends in word "
+            "alignments; leave --alignments out, or give --hparams=alignments=False if the run has it"
+        )
+
+
 def print_bleu(translation: str, reference: str, record: RunRecord) -> None:
     """Prints BLEU of a file of outputs; raises UserError if the files have unequal numbers of lines."""
     language = get_problem(record.problem, record.problem_options).target_language

@@ -7,7 +7,13 @@ from absl import flags
 
 from t2t.cli.common import command, command_flags
 from t2t.cli.config import define_config_flag, format_config, given_flags
-from t2t.cli.decoding import check_files, check_reference, decode_file, decode_interactively
+from t2t.cli.decoding import (
+    check_files,
+    check_reference,
+    check_reference_hparams,
+    decode_file,
+    decode_interactively,
+)
 from t2t.cli.eval import evaluate
 from t2t.cli.field_flag import define_field_flag
 from t2t.cli.help import DATA, DECODING, MACHINE, NAMES, RUN, TRAINING, WARM_START, flag_group
@@ -167,6 +173,7 @@ def _check_files(values: flags.FlagValues, request: Request) -> None:
     if values.decode_to_file and not values.decode_from_file:
         raise UserError("--decode_to_file: it names where --decode_from_file writes; give that too")
     check_reference(values)
+    check_reference_hparams(values, build_hparams(request)[0])
     if values.decode_from_file:
         check_files(values.decode_from_file, values.decode_to_file)
     decodes = [f"--{name}" for name in ("decode_interactive", "decode_from_file") if values[name].value]

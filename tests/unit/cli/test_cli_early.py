@@ -34,19 +34,26 @@ for command, arguments, said in json.load(sys.stdin):
 """
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """A run of tiny_algo with a dummy checkpoint, and its data; made without TensorFlow."""
-    folder = tmp_path_factory.mktemp("early")
-    assert datagen.main(["t2t-datagen", f"--problem={PROBLEM}", f"--data_dir={folder}/data"]) == 0
+def write_run(folder, overrides=""):
+    """Writes a run of tiny_algo with a dummy checkpoint."""
     problem = get_problem(PROBLEM)
     encoders = problem.build_encoders(None)
     record = RunRecord(
-        problem=PROBLEM, model="transformer", hparams_set="transformer_tiny", hparams=transformer_tiny().to_dict(),
-        spec=problem.with_encoders(encoders).spec(), vocabularies=describe_encoders(encoders),
+        problem=PROBLEM, model="transformer", hparams_set="transformer_tiny", overrides=overrides,
+        hparams=transformer_tiny().override(overrides).to_dict(), spec=problem.with_encoders(encoders).spec(),
+        vocabularies=describe_encoders(encoders),
     )  # fmt: skip
-    run = RunDir.create(folder / "run", record, encoders)
+    run = RunDir.create(folder, record, encoders)
     CheckpointStore(run.checkpoints_folder).save(5, model={"a": np.zeros(1)}, state={"seed": 0, "data": {}})
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A run of tiny_algo, one that writes alignments, and their data; made without TensorFlow."""
+    folder = tmp_path_factory.mktemp("early")
+    assert datagen.main(["t2t-datagen", f"--problem={PROBLEM}", f"--data_dir={folder}/data"]) == 0
+    write_run(folder / "run")
+    write_run(folder / "aligning", "alignments=True")
     (folder / "text").write_text("0 1\n")
     return folder
 
@@ -122,6 +129,14 @@ def refused_uses_of_a_run(place):
     yield "distill", [run, data, distilled, "--sampling_top_k=3"], "hparam sampling_top_k=3: nothing reads it"
     for flag in ("decode_from_file", "score_file", "align_file"):
         yield "decoder", [run, f"--{flag}={gone}"], f"{gone}: there is no such file"
+    scored = [f"--{name}={place}/text" for name in ("decode_from_file", "decode_reference")]
+    says_alignments = "with the hparam alignments=True each line ends in word alignments; leave --alignments out"
+    beam = ["--beam_options=--runner=DirectRunner", f"--decode_to_file={place}/out"]
+    yield "decoder", [run, *scored, "--alignments"], says_alignments
+    yield "decoder", [run, *scored, "--hparams=alignments=True"], says_alignments
+    yield "decoder", [run, *scored, "--alignments", *beam], says_alignments
+    yield "decoder", [f"--output_dir={place}/aligning", *scored], says_alignments
+    yield "trainer", [f"--output_dir={place}/aligning", data, *scored], says_alignments
     attention = [f"--attention_to_html={place}/page.html", f"--decode_from_file={gone}"]
     yield "decoder", [run, *attention], f"{gone}: there is no such file"
     yield "decoder", [run, "--attention_to_html=/no/folder/a.html"], "there is no folder /no/folder"
