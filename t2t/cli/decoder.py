@@ -147,13 +147,14 @@ def main(values: flags.FlagValues) -> int:
         check_split(open_run_data(run, values.data_dir, problem, split, verify=False), split)
     if values.decode_reference:
         loading = import_quietly("t2t.runs.loading")
-        overridden = loading.open_to_decode(run.path, values.t2t_usr_dir, trained_overrides(values), problem)[2]
-        check_reference_hparams(values, overridden)
+        _, scored, hparams = loading.open_to_decode(run.path, values.t2t_usr_dir, trained_overrides(values), problem)
+        check_reference_hparams(values, hparams)
     if values.beam_options:
         answer_by_beam(values, runs, problem, dictionary)
         merge_file(source, values.decode_to_file)
         if values.decode_reference:
-            print_bleu(values.decode_to_file, values.decode_reference, runs[0].record.for_problem(problem))
+            language = values.target_language or scored.target_language
+            print_bleu(values.decode_to_file, values.decode_reference, language)
         return 0
     # A file or a split has enough lines to search several batches at a time.
     loaded = load_runs(values, runs, problem, many_rows=bool(values.decode_from_file or split))

@@ -25,7 +25,6 @@ from t2t.inference.files.report import Report
 from t2t.inference.files.shards import Shard, parse_shard
 from t2t.metrics.text import bleu
 from t2t.runs.data import open_run_data
-from t2t.runs.names import get_problem
 from t2t.runs.startup import import_quietly
 
 PROMPT = "> "
@@ -130,9 +129,8 @@ def check_reference_hparams(values: flags.FlagValues, hparams: DecodeHParams) ->
         )
 
 
-def print_bleu(translation: str, reference: str, record: RunRecord) -> None:
-    """Prints BLEU of a file of outputs; raises UserError if the files have unequal numbers of lines."""
-    language = get_problem(record.problem, record.problem_options).target_language
+def print_bleu(translation: str, reference: str, language: str) -> None:
+    """Prints BLEU of a file of outputs in a language; raises UserError if the files have unequal numbers of lines."""
     print(bleu(*read_pairs(translation, reference), language))
 
 
@@ -151,7 +149,7 @@ def decode_file(
     translator = loaded.translator()
     _print_report(job.decode_file(translator, asked), translator, target, asked.shard)
     if reference:
-        print_bleu(target, reference, loaded.record)
+        print_bleu(target, reference, loaded.problem.output_language)
 
 
 def decoding_fields(output_options: OutputOptions) -> dict[str, Any]:

@@ -30,6 +30,11 @@ class Languages:
     _asked_languages: Mapping[str, str] = {}
     """By feature, the languages to use in place of `source_language` and `target_language`."""
 
+    @property
+    def output_language(self) -> str:
+        """Code of the language that outputs are written in: that of `use_languages`, or `target_language`."""
+        return self._asked_languages.get(TARGETS) or self.target_language
+
     def use_languages(self, source: str = "", target: str = "") -> None:
         """Overrides the languages in the marks of texts: of the inputs, of the outputs; empty for the problem's own.
 
@@ -96,7 +101,7 @@ class Languages:
 
     def _find_input_tag(self, tags: str, encoders: Mapping[str, TextEncoder]) -> int:
         """Returns the id of the tag of the target language; `tags` is the option, for messages."""
-        language = self._asked_languages.get(TARGETS) or self.target_language
+        language = self.output_language
         if not language or INPUTS not in encoders:
             what = "has no inputs of text" if language else "does not say its target language"
             raise UserError(

@@ -1,0 +1,68 @@
+"""The decoder's flags of languages, with a run whose inputs have language tags; no model decodes."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.run_record import RunRecord
+from t2t.checkpoints.store import CheckpointStore
+from t2t.cli import decoder
+from t2t.hparams.transformer import transformer_tiny
+from t2t.inference.files import job
+from t2t.inference.files.report import Report
+from t2t.runs.loading import LoadedRun, open_to_decode
+from t2t.runs.names import get_problem
+from t2t.text.token import TokenEncoder
+from t2t.text.vocabulary_files import describe_encoders
+
+PROBLEM = "text2text_files"
+OPTIONS = {"language_tags": "de,zh", "target_language": "de", "vocab_kind": "token"}
+OUTPUTS, REFERENCES = "我喜欢吃苹果\n", "我喜欢吃香蕉\n"
+
+
+@pytest.fixture
+def run(tmp_path):
+    """The flag of a run with a dummy checkpoint, which writes German unless it is asked for Chinese."""
+    words = TokenEncoder(["<2de>", "<2zh>", *"abc"])
+    encoders = {"inputs": words, "targets": words}
+    record = RunRecord(
+        problem=PROBLEM, problem_options=OPTIONS, model="transformer", hparams_set="transformer_tiny",
+        hparams=transformer_tiny().to_dict(), spec=get_problem(PROBLEM, OPTIONS).with_encoders(encoders).spec(),
+        vocabularies=describe_encoders(encoders),
+    )  # fmt: skip
+    created = RunDir.create(tmp_path / "run", record, encoders)
+    CheckpointStore(created.checkpoints_folder).save(5, model={"a": np.zeros(1)}, state={"seed": 0, "data": {}})
+    return f"--output_dir={tmp_path / 'run'}"
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """Puts `OUTPUTS` in place of what a model would write, also with Apache Beam."""
+
+    def load_runs(values, runs, problem, many_rows):
+        run, opened, hparams = open_to_decode(runs[0].path, problem=problem)
+        return LoadedRun(run, opened, None, hparams, None)
+
+    def write(target):
+        Path(target).write_text(OUTPUTS, encoding="utf-8")
+        return Report()
+
+    monkeypatch.setattr(decoder, "load_runs", load_runs)
+    monkeypatch.setattr(LoadedRun, "translator", lambda self: SimpleNamespace(most_ids="9 ids"))
+    monkeypatch.setattr(job, "decode_file", lambda translator, asked: write(asked.target))
+    monkeypatch.setattr(decoder, "answer_by_beam", lambda *args: None)
+    monkeypatch.setattr(decoder, "merge_file", lambda source, target: write(target))
+
+
+@pytest.mark.parametrize("beam", [(), ("--beam_options=--runner=DirectRunner",)])
+@pytest.mark.parametrize(("asked", "tokenizer"), [((), "13a"), (("--target_language=zh",), "zh")])
+def test_bleu_splits_words_of_the_language_that_was_asked_for(run, written, tmp_path, capsys, beam, asked, tokenizer):
+    for name, lines in (("in", "a\n"), ("reference", REFERENCES)):
+        (tmp_path / name).write_text(lines, encoding="utf-8")
+    files = {"decode_from_file": "in", "decode_to_file": "out", "decode_reference": "reference"}
+    flags = [f"--{flag}={tmp_path / name}" for flag, name in files.items()]
+    assert decoder.main(["t2t-decoder", run, *flags, *beam, *asked]) == 0
+    assert f"tok:{tokenizer}|" in capsys.readouterr().out
