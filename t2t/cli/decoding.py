@@ -111,6 +111,10 @@ def check_reference(values: flags.FlagValues) -> None:
         return
     if not values.decode_from_file or values.decode_to_file == STANDARD or values.decode_from_file == STANDARD:
         raise UserError("--decode_reference: it scores the file that --decode_from_file writes; name two files")
+    if "merge" in values and values.merge:
+        raise UserError(
+            "--decode_reference: --merge only joins files; leave it out, and score the merged file with t2t-bleu"
+        )
     unscored = [name for name in ("shard", "attention_to_html") if name in values and values[name].value]
     if unscored or ("n_best" in values and (values.n_best > 1 or values.output_format != TEXT)):
         raise UserError(

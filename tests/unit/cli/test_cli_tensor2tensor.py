@@ -183,6 +183,7 @@ def test_hparams_of_a_trained_run_join_the_search_flags():
         (["--decode_from_file=a", "--decode_to_file=-"], "it scores the file that --decode_from_file writes"),
         (["--decode_from_file=a", "--n_best=2"], "--decode_reference: it scores one output for each line; leave out"),
         (["--decode_from_file=a", "--output_format=jsonl"], "it scores one output for each line"),
+        (["--decode_from_file=a", "--decode_to_file=b", "--merge"], "--merge only joins files; leave it out, and"),
         (["--decode_from_file=a"], "there is no such file"),
     ],
 )
