@@ -151,11 +151,14 @@ def _score_folder(values: flags.FlagValues) -> int:
     """Prints BLEU of each translation of a folder; returns the exit status."""
     if not values.reference:
         raise UserError("--reference: not given; name the file of references of --translations_dir")
+    options = (*(f"chrf_{name}" for name in _CHRF_FLAGS), *(f"ter_{name}" for name in _TER_FLAGS))
     refuse_flags(
         values,
-        ("translation", "all_tokenizations", "chrf", "ter", "paired", "metrics"),
+        ("translation", "all_tokenizations", "chrf", "ter", "paired", "metrics", "source", *options),
         "--translations_dir prints BLEU of many files",
     )
+    if not values.event_dir:
+        refuse_flags(values, ("tag_suffix",), "no effect without --event_dir")
     events = Events(values.event_dir, values.tag_suffix)
     how = (values.language or "", _bleu_options(values), _variants(values))
     times = (values.min_steps, values.wait_minutes)

@@ -104,6 +104,11 @@ def test_folders_that_cannot_be_scored_are_refused(translations, capsys):
         ([f"--translations_dir={translations}/none", reference], "there is no such folder"),
         ([folder, reference, "--min_steps=11"], "it has no file <name>-<step> of at least 11 updates"),
         ([folder, reference, "--chrf"], "--chrf: --translations_dir prints BLEU of many files; leave it out"),
+        (
+            [folder, reference, "--source=a", "--chrf_beta=1", "--nochrf_whitespace", "--ter_no_punct"],
+            "--source, --chrf_beta, --chrf_whitespace, --ter_no_punct: --translations_dir prints BLEU of many files",
+        ),
+        ([folder, reference, "--tag_suffix=a"], "--tag_suffix: no effect without --event_dir; leave it out"),
         ([folder, reference, "--bleu_variant=both", "--lowercase"], "--bleu_variant and --lowercase are both given"),
     ):
         assert run(bleu, *flags) == 2
