@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from t2t.errors import UserError
+from t2t.files.source import WINDOW
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.formats import FILES, PHARAOH, TEXT
 from t2t.inference.files.output_files import job_renderer
@@ -61,12 +62,17 @@ class _Sides(NamedTuple):
 
     def check(self, translator: Translator, job: Job) -> None:
         """Raises UserError for the first line that the job reads and cannot satisfy; it names the line."""
+
+        @functools.lru_cache(maxsize=WINDOW)  # the same constraint, which takes long to compile, is often on many lines
+        def check_line(terms: OutputTerms | None, prefix: tuple[int, ...]) -> None:
+            translator.check_terms(terms, job.n_best, prefix=prefix, **job.changes)
+
         given = [side for side in self if side is not None]
         for number in given[0].lines if given else ():
             prefixes = translator.encode_prefixes(self.prefixes.of_lines(number, 1)) if self.prefixes else [[]]
             terms = self.terms(number, 1) or [None]
             try:
-                translator.check_terms(terms[0], job.n_best, prefix=prefixes[0], **job.changes)
+                check_line(terms[0], tuple(prefixes[0]))
             except UserError as error:
                 raise UserError(f"{', '.join(side.name_of(number) for side in given)}: {error}") from None
 

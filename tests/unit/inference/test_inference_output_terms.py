@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from t2t.errors import ArgumentError, UserError
+from t2t.inference import output_terms
 from t2t.inference.files.job import Job, decode_file
 from t2t.inference.files.shards import Shard
 from t2t.inference.output_constraints import constraints_of
@@ -24,6 +25,7 @@ from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.constraints.finite import ANYTHING
 from t2t.text.byte import ByteEncoder
 from t2t.text.language_codes import LanguageMarks
+from t2t.text.regular_expressions.lifting import regex_constraint
 from t2t.text.token import TokenEncoder
 from tests.letters import TEXTS as LINES
 from tests.letters import WORDS, letters, letters_alone, translator_of
@@ -232,6 +234,23 @@ def test_a_wrong_line_of_a_side_file_is_found_before_anything_is_decoded(transla
     with pytest.raises(UserError, match=message):
         decode_file(translator, Job(**names, window=1, shard=wrong[0]))
     assert decode_file(translator, Job(**names, window=1, shard=wrong[1])).done == 2
+
+
+def test_lines_with_the_same_constraint_are_checked_by_one_automaton(translator, tmp_path, monkeypatch):
+    compiled = []
+
+    def counted(pattern, encoder):
+        compiled.append(pattern)
+        return regex_constraint(pattern, encoder)
+
+    monkeypatch.setattr(output_terms, "regex_constraint", counted)
+    (tmp_path / "in").write_text("a b\n" * 9)
+    lines = ['{"regex": "a( b)*"}', '{"regex": "c+"}'] * 4
+    (tmp_path / "terms").write_text("\n".join([*lines, '{"regex": "("}']) + "\n")
+    names = {"source": "in", "target": "out", "constraints": "terms"}
+    with pytest.raises(UserError, match="terms, line 9: regular expression"):  # so that nothing is decoded
+        decode_file(translator, Job(**{name: str(tmp_path / file) for name, file in names.items()}, window=1))
+    assert compiled == ["a( b)*", "c+", "("]
 
 
 def test_large_tables_are_refused_and_small_ones_shared(translator, monkeypatch):
