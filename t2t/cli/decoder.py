@@ -12,6 +12,7 @@ from t2t.cli.decoding import (
     check_files,
     check_reference,
     check_reference_hparams,
+    check_split_languages,
     decode_file,
     decode_interactively,
     decode_split,
@@ -144,7 +145,9 @@ def main(values: flags.FlagValues) -> int:
     problem = select_problem(run, values.problem, values.target_language)
     split = values.decode_split
     if split:
-        check_split(open_run_data(run, values.data_dir, problem, split, verify=False), split)
+        data = open_run_data(run, values.data_dir, problem, split, verify=False)
+        check_split(data, split)
+        check_split_languages(values, data.problem)
     if values.decode_reference:
         loading = import_quietly("t2t.runs.loading")
         _, scored, hparams = loading.open_to_decode(run.path, values.t2t_usr_dir, trained_overrides(values), problem)

@@ -24,6 +24,7 @@ from t2t.inference.files.parts import part_of
 from t2t.inference.files.report import Report
 from t2t.inference.files.shards import Shard, parse_shard
 from t2t.metrics.text import bleu
+from t2t.problems.base import Problem
 from t2t.runs.data import open_run_data
 from t2t.runs.startup import import_quietly
 
@@ -131,6 +132,17 @@ def check_reference_hparams(values: flags.FlagValues, hparams: DecodeHParams) ->
             "--decode_reference: it scores outputs alone, and with the hparam alignments=True each line ends in word "
             "alignments; leave --alignments out, or give --hparams=alignments=False if the run has it"
         )
+
+
+def check_split_languages(values: flags.FlagValues, problem: Problem) -> None:
+    """Raises UserError for languages other than the problem's own, which the examples of --decode_split are in."""
+    for name in ("source_language", "target_language"):
+        asked, own = values[name].value, getattr(problem, name)
+        if asked not in ("", own):
+            raise UserError(
+                f"--{name}={asked}: --decode_split reads examples of {problem.name}, whose language is "
+                f"{own or 'not known'}; leave it out, or decode a file of texts with --decode_from_file"
+            )
 
 
 def print_bleu(translation: str, reference: str, language: str) -> None:

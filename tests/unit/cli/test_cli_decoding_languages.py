@@ -10,32 +10,39 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import decoder
+from t2t.data.generate import generate
 from t2t.hparams.transformer import transformer_tiny
 from t2t.inference.files import job
 from t2t.inference.files.report import Report
+from t2t.runs.data import open_data
 from t2t.runs.loading import LoadedRun, open_to_decode
-from t2t.runs.names import get_problem
+from t2t.runs.names import Request, get_problem
 from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import describe_encoders
 
 PROBLEM = "text2text_files"
-OPTIONS = {"language_tags": "de,zh", "target_language": "de", "vocab_kind": "token"}
+OPTIONS = {"language_tags": "de,zh", "target_language": "de"}
+SIDES = [f"{split}_{side}" for split in ("train", "dev") for side in ("source", "target")]
 OUTPUTS, REFERENCES = "我喜欢吃苹果\n", "我喜欢吃香蕉\n"
 
 
 @pytest.fixture
 def run(tmp_path):
-    """The flag of a run with a dummy checkpoint, which writes German unless it is asked for Chinese."""
-    words = TokenEncoder(["<2de>", "<2zh>", *"abc"])
-    encoders = {"inputs": words, "targets": words}
+    """Flags of a run with a dummy checkpoint, which writes German unless it is asked for Chinese, and of its data."""
+    (tmp_path / "lines").write_text("a b\nc\n")
+    TokenEncoder(["<2de>", "<2zh>", *"abc"]).save(tmp_path / "words.tokens")
+    options = OPTIONS | {"vocab_file": str(tmp_path / "words.tokens")}
+    options |= dict.fromkeys(SIDES, str(tmp_path / "lines"))
+    generate(get_problem(PROBLEM, options), tmp_path / "data", tmp_path, workers=1)
+    asked = Request(problem=PROBLEM, problem_options=options, data_dir=str(tmp_path / "data"))
+    problem = open_data(asked, get_problem(PROBLEM, options)).problem
     record = RunRecord(
-        problem=PROBLEM, problem_options=OPTIONS, model="transformer", hparams_set="transformer_tiny",
-        hparams=transformer_tiny().to_dict(), spec=get_problem(PROBLEM, OPTIONS).with_encoders(encoders).spec(),
-        vocabularies=describe_encoders(encoders),
+        problem=PROBLEM, problem_options=options, model="transformer", hparams_set="transformer_tiny",
+        hparams=transformer_tiny().to_dict(), spec=problem.spec(), vocabularies=describe_encoders(problem.encoders),
     )  # fmt: skip
-    created = RunDir.create(tmp_path / "run", record, encoders)
+    created = RunDir.create(tmp_path / "run", record, problem.encoders)
     CheckpointStore(created.checkpoints_folder).save(5, model={"a": np.zeros(1)}, state={"seed": 0, "data": {}})
-    return f"--output_dir={tmp_path / 'run'}"
+    return [f"--output_dir={tmp_path / 'run'}", f"--data_dir={tmp_path / 'data'}"]
 
 
 @pytest.fixture
@@ -64,5 +71,24 @@ def test_bleu_splits_words_of_the_language_that_was_asked_for(run, written, tmp_
         (tmp_path / name).write_text(lines, encoding="utf-8")
     files = {"decode_from_file": "in", "decode_to_file": "out", "decode_reference": "reference"}
     flags = [f"--{flag}={tmp_path / name}" for flag, name in files.items()]
-    assert decoder.main(["t2t-decoder", run, *flags, *beam, *asked]) == 0
+    assert decoder.main(["t2t-decoder", *run, *flags, *beam, *asked]) == 0
     assert f"tok:{tokenizer}|" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("--target_language=zh", "--target_language=zh: --decode_split reads examples of text2text_files, whose langu"),
+        ("--source_language=fr", "--source_language=fr: --decode_split reads examples of text2text_files, whose langu"),
+    ],
+)
+def test_a_split_has_the_languages_of_its_problem(run, written, capsys, asked, said):
+    assert decoder.main(["t2t-decoder", *run, "--decode_split=dev", asked]) == 2
+    assert f"error: {said}" in capsys.readouterr().err
+
+
+def test_the_language_that_a_split_has_may_be_named(run, written, monkeypatch):
+    decoded = []
+    monkeypatch.setattr(decoder, "decode_split", lambda loaded, *rest: decoded.append(loaded.problem.output_language))
+    assert decoder.main(["t2t-decoder", *run, "--decode_split=dev", "--target_language=de"]) == 0
+    assert decoded == ["de"]
