@@ -14,7 +14,7 @@ from t2t.checkpoints.run_record import RunRecord
 from t2t.cli.help import OUTPUT, flag_group
 from t2t.cli.pairs import read_pairs
 from t2t.errors import UserError
-from t2t.files.lines import clean_line
+from t2t.files.lines import clean_line, unequal_lengths
 from t2t.files.output import check_output, open_output
 from t2t.files.source import STANDARD, WINDOW, LineSource
 from t2t.hparams.groups import DecodeHParams
@@ -107,7 +107,7 @@ def _target_beside(source: str, record: RunRecord, ending: str) -> str:
 
 
 def check_reference(values: flags.FlagValues) -> None:
-    """Raises UserError for --decode_reference without outputs that can be scored, or a file that cannot be read."""
+    """Raises UserError for --decode_reference without outputs that can be scored, or a file that is not for them."""
     if not values.decode_reference:
         return
     if not values.decode_from_file or values.decode_to_file == STANDARD or values.decode_from_file == STANDARD:
@@ -122,7 +122,10 @@ def check_reference(values: flags.FlagValues) -> None:
             "--decode_reference: it scores one output for each line; leave out --n_best, --output_format, --shard and "
             "--attention_to_html"
         )
-    LineSource(values.decode_reference)
+    paths = values.decode_from_file, values.decode_reference
+    lines, references = (None if source.is_stream else source.scan()[1] for source in map(LineSource, paths))
+    if lines is not None and references is not None and lines != references:
+        raise unequal_lengths(paths[0], lines, paths[1], references)
 
 
 def check_reference_hparams(values: flags.FlagValues, hparams: DecodeHParams) -> None:

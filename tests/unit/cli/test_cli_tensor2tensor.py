@@ -191,3 +191,14 @@ def test_a_reference_needs_a_file_of_outputs(flags, said, tmp_path, capsys):
     assert decoder.main(["t2t-decoder", f"--decode_reference={tmp_path}/none", *flags]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line
+
+
+def test_a_reference_has_as_many_lines_as_the_inputs_before_anything_is_decoded(tmp_path, capsys):
+    (tmp_path / "in").write_text("a\n\nb")
+    (tmp_path / "reference").write_text("a\nb\n")
+    files = [f"--decode_from_file={tmp_path}/in", f"--decode_reference={tmp_path}/reference"]
+    assert decoder.main(["t2t-decoder", "--output_dir=/nowhere", *files]) == 2
+    assert f"{tmp_path}/in has 3 lines and {tmp_path}/reference has 2" in capsys.readouterr().err
+    (tmp_path / "reference").write_text("a\nb\nc\n")
+    assert decoder.main(["t2t-decoder", "--output_dir=/nowhere", *files]) == 2
+    assert "no run in /nowhere" in capsys.readouterr().err
