@@ -151,7 +151,7 @@ def main(values: flags.FlagValues) -> int:
     if values.decode_reference:
         loading = import_quietly("t2t.runs.loading")
         _, scored, hparams = loading.open_to_decode(run.path, values.t2t_usr_dir, trained_overrides(values), problem)
-        check_reference_hparams(values, hparams)
+        check_reference_hparams(hparams)
     if values.beam_options:
         answer_by_beam(values, runs, problem, dictionary)
         merge_file(source, values.decode_to_file)

@@ -128,9 +128,9 @@ def check_reference(values: flags.FlagValues) -> None:
         raise unequal_lengths(paths[0], lines, paths[1], references)
 
 
-def check_reference_hparams(values: flags.FlagValues, hparams: DecodeHParams) -> None:
-    """Raises UserError if --decode_reference would score alignments as words of the outputs."""
-    if values.decode_reference and hparams.alignments:
+def check_reference_hparams(hparams: DecodeHParams) -> None:
+    """Raises UserError if alignments, which a run's or the user's hparams ask for, would be scored as words."""
+    if hparams.alignments:
         raise UserError(
             "--decode_reference: it scores outputs alone, and with the hparam alignments=True each line ends in word "
             "alignments; leave --alignments out, or give --hparams=alignments=False if the run has it"

@@ -173,7 +173,8 @@ def _check_files(values: flags.FlagValues, request: Request) -> None:
     if values.decode_to_file and not values.decode_from_file:
         raise UserError("--decode_to_file: it names where --decode_from_file writes; give that too")
     check_reference(values)
-    check_reference_hparams(values, build_hparams(request)[0])
+    if values.decode_reference:
+        check_reference_hparams(build_hparams(request)[0])
     if values.decode_from_file:
         check_files(values.decode_from_file, values.decode_to_file)
     decodes = [f"--{name}" for name in ("decode_interactive", "decode_from_file") if values[name].value]
