@@ -33,6 +33,7 @@ from t2t.training.engine_choice import training_engine
 from t2t.training.freezing import freeze_weights, frozen_line
 from t2t.training.memory import MemoryEstimate, estimate
 from t2t.training.optimizers import build_optimizer
+from t2t.training.precision import policy_of
 from t2t.training.schedules import learning_rate
 
 
@@ -203,7 +204,7 @@ def _nominal_lines(resolved: Resolved, settings: Settings, missing: Sequence[str
     problems, specs = problems_of(request), nominal_specs(request)
     devices = training_engine().devices(*settings.devices())
     keras.utils.set_random_seed(settings.seed)
-    model = resolved.model_class(hparams, joined_spec(specs), dtype=hparams.precision)
+    model = resolved.model_class(hparams, joined_spec(specs), dtype=policy_of(hparams.precision))
     freeze_weights(model, hparams.frozen_weights)
     adapters = build_adapters(model, hparams)
     optimizer = build_optimizer(hparams)

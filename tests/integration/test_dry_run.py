@@ -65,3 +65,10 @@ def test_without_data_vocabularies_have_their_nominal_sizes(tmp_path, capsys):
         assert f"t2t-datagen --problem=wmt_ende_tokens_32k --data_dir={tmp_path}/data" in said[5]
         assert len(said) == 6
         assert list(tmp_path.iterdir()) == []
+
+
+def test_without_data_a_precision_that_is_no_type_of_weights_is_described(tmp_path, capsys):
+    flags = ["--problem=wmt_ende_tokens_8k", "--model=transformer", "--hparams_set=transformer_tiny", "--dry_run"]
+    flags += [f"--data_dir={tmp_path}/data", f"--output_dir={tmp_path}/run", "--hparams=precision=tensorfloat32"]
+    assert trainer.main(["t2t-trainer", *flags]) == 0
+    assert re.search(r"^parameters: [\d,]+; tensorfloat32 on CPU:0$", capsys.readouterr().err, re.M)
