@@ -76,8 +76,14 @@ def _until(points: Points, last_update: int | None) -> Points:
 
 
 def notes_of(run: RunDir, names: Iterable[str]) -> dict[str, str]:
-    """Returns notes for training losses with label smoothing, which are not comparable with dev losses."""
-    smoothing = run.record.hparams.get("model", {}).get("label_smoothing", 0.0)
+    """Returns notes for training losses with label smoothing, which are not comparable with dev losses.
+
+    Objectives other than the likelihood do not smooth.
+    """
+    hparams = run.record.hparams
+    if hparams.get("objective", {}).get("objective", "likelihood") != "likelihood":
+        return {}
+    smoothing = hparams.get("model", {}).get("label_smoothing", 0.0)
     losses = [name for name in names if name.startswith("train/") and name.endswith("/loss")]
     return dict.fromkeys(losses, f"with label smoothing {smoothing:g}") if smoothing else {}
 

@@ -25,10 +25,10 @@ class Run:
 
     path = "a_run"
 
-    def __init__(self, folder, lines, smoothing=0.0):
+    def __init__(self, folder, lines, smoothing=0.0, **objective):
         self.metrics_file = folder / "metrics.jsonl"
         self.metrics_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        self.record = SimpleNamespace(hparams={"model": {"label_smoothing": smoothing}})
+        self.record = SimpleNamespace(hparams={"model": {"label_smoothing": smoothing}, **objective})
 
 
 def test_every_figure_has_its_points_in_order_the_last_told_counts(tmp_path):
@@ -54,6 +54,12 @@ def test_training_losses_say_that_label_smoothing_is_part_of_them(tmp_path):
     said = "with label smoothing 0.1"
     assert curves_of(Run(tmp_path, MIXED, 0.1)).notes == {"train/loss": said, "train/de/loss": said}
     assert curves_of(Run(tmp_path, MIXED)).notes == {}
+
+
+@pytest.mark.parametrize(("objective", "noted"), [("likelihood", 2), ("expected_reward", 0), ("minimum_risk", 0)])
+def test_only_losses_of_the_likelihood_are_smoothed(objective, noted, tmp_path):
+    run = Run(tmp_path, MIXED, 0.1, objective={"objective": objective})
+    assert len(curves_of(run).notes) == noted
 
 
 def drawn(monkeypatch, runs, path):
