@@ -3,6 +3,8 @@
 import logging
 import math
 
+import numpy as np
+
 from t2t.checkpoints.averaging import AVERAGED_BEST, mean_checkpoint
 from t2t.checkpoints.checkpoint import Checkpoint
 from t2t.checkpoints.store import CheckpointStore
@@ -10,7 +12,7 @@ from t2t.errors import UserError
 from t2t.metrics import higher_is_better
 from t2t.runs.run_evaluator import RunEvaluator
 from t2t.training.step import UpdateStep
-from t2t.training.weights import assign_model, model_arrays
+from t2t.training.weights import assign_model
 from t2t.training.workers import Workers
 
 log = logging.getLogger("t2t")
@@ -29,7 +31,7 @@ def average_best(store: CheckpointStore, step: UpdateStep, evaluator: RunEvaluat
     mean = _missing_mean(store) if workers.is_chief else None
     if not workers.gather([int(mean is not None)])[0, 0]:
         return
-    own = model_arrays(step)
+    own = {v.path: np.asarray(v) for v in step.model.variables}  # the mean has adapters merged into their base
     if mean is not None:
         assign_model(step.model, mean.model)
     try:

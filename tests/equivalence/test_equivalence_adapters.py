@@ -54,6 +54,15 @@ def test_training_and_evaluating_leave_the_base_bit_for_bit(base, adapted):
     assert_same(variables_of(adapted), base.checkpoint().model)
 
 
+def test_averaging_the_best_checkpoints_leaves_the_base_bit_for_bit(make_run, base, tmp_path):
+    settings = {"eval_every": 2, "eval_steps": 1, "keep_best_checkpoints": 2}
+    run = adapt(make_run, base, tmp_path / "run", settings)
+    run.fit()
+    whole, mean = base.checkpoint().model, CheckpointStore(run.folder / "checkpoints").load("averaged-best").model
+    assert any(mean[path].tobytes() != array.tobytes() for path, array in whole.items())
+    assert_same(variables_of(run), whole)
+
+
 def test_a_checkpoint_holds_adapters_with_slots_and_averages_alone(base, adapted):
     found, whole = adapted.checkpoint(), base.checkpoint()
     targets = {path for path in whole.model if path.endswith(("/query_kernel", "/value_kernel"))}
