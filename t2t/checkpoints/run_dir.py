@@ -38,7 +38,7 @@ from t2t.files.atomic import (
     os_errors_as_machine_errors,
 )
 from t2t.files.paths import local_path
-from t2t.files.remote.mirror import exclusive, exists, fetch, names_in, publish, remove_file
+from t2t.files.remote.mirror import exclusive, exists, fetch, names_in, publish, remove_file, remove_folder
 from t2t.files.trust import check_inside
 from t2t.text.encoder import TextEncoder
 from t2t.text.vocabulary_files import read_encoders, save_encoders
@@ -132,6 +132,8 @@ class RunDir:
     def abandon_unstarted(cls, path: str | Path) -> None:
         """Removes the record of a run that ended before its first checkpoint, so that another can start there.
 
+        Its figures are removed, too, and what experiment trackers call it.
+
         Raises:
             UserError: the run has evaluations after an update, so it had checkpoints, which are gone.
         """
@@ -149,8 +151,9 @@ class RunDir:
                 reached = max(line["step"] for line in lines)
                 log.warning("the run in %s got to update %d and has no checkpoint; it starts again", path, reached)
             with os_errors_as_machine_errors(f"cannot begin a run in {path}"):
-                remove_file(path / METRICS_FILE)
-                remove_file(path / _DEV_OUTPUTS)
+                for name in (METRICS_FILE, _DEV_OUTPUTS, TRACKING_FILE):
+                    remove_file(path / name)
+                remove_folder(path / _EVENTS)
                 remove_file(path / RECORD_FILE)
 
     @classmethod

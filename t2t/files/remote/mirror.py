@@ -149,9 +149,15 @@ def exists(path: Path) -> bool:
 def withdraw(folder: Path, marker: str) -> None:
     """Removes the files of a folder from the store, the marker first."""
     if is_mirrored(folder):
-        copies = [path for path in folder.rglob("*") if path.is_file()]  # the list may lag behind
         _remove(folder / marker)
-        _remove(*copies, *(folder / name for name in list_files(folder)))
+        _remove_below(folder)
+
+
+def remove_folder(folder: Path) -> None:
+    """Removes a folder, which may be missing, from this machine and from the store that it mirrors."""
+    _remove_below(folder)
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(folder)
 
 
 def remove_file(path: Path) -> None:
@@ -259,6 +265,12 @@ def _remove(*paths: Path) -> None:
             request("remove", [record.address for record in records])
             for record in records:
                 record.keep("", [])
+
+
+def _remove_below(folder: Path) -> None:
+    """Removes from the store all files below a folder of the mirror; none of other folders."""
+    copies = [path for path in folder.rglob("*") if path.is_file()]  # the list may lag behind
+    _remove(*copies, *(folder / name for name in list_files(folder)))
 
 
 def _batches(paths: Iterable[str | os.PathLike[str]]) -> Iterator[list[Path]]:

@@ -12,6 +12,7 @@ from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import MachineError, UserError
 from t2t.files.paths import local_path
+from t2t.files.remote.mirror import names_in
 from t2t.files.remote.store import Store
 from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import describe_encoders
@@ -225,10 +226,16 @@ def test_outputs_that_are_kept_go_on_elsewhere(store, elsewhere):
 
 
 def test_a_run_without_checkpoints_is_begun_again(store, elsewhere):
-    create()
+    run = create()
+    with lock_run(RUN):
+        (run.path / "tracking.json").touch()
+        (run.path / "events" / "train").mkdir(parents=True)
+        (run.path / "events" / "train" / "events.out.tfevents.1").touch()
+        run.publish_figures()
     elsewhere()
     RunDir.abandon_unstarted(RUN)
     assert not RunDir.exists(RUN)
+    assert names_in(local_path(RUN)) == {"vocab"}
     create()
     save(5)
     RunDir.abandon_unstarted(RUN)

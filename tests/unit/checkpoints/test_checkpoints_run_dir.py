@@ -135,10 +135,14 @@ def test_a_run_without_checkpoints_begins_anew_and_says_what_it_had_done(run, ca
     assert caplog.messages == []
     run = RunDir.create(run.path, run.record, {})
     run.append_metrics(100, {"loss": 3.0})
+    run.dev_outputs_file.touch()
+    (run.path / "tracking.json").touch()
+    (run.path / "events" / "train").mkdir(parents=True)
+    (run.path / "events" / "train" / "events.out.tfevents.1").touch()
     RunDir.abandon_unstarted(run.path)
     assert f"the run in {run.path} got to update 100 and has no checkpoint; it starts again" in caplog.messages
     assert not RunDir.exists(run.path)
-    assert not run.metrics_file.exists()
+    assert [path.name for path in run.path.iterdir()] == ["vocab"]
 
 
 def test_a_run_that_was_evaluated_untrained_begins_anew(run):

@@ -99,6 +99,7 @@ def test_other_paths_are_left_alone(tmp_path, monkeypatch):
     mirror.publish_folder(tmp_path, "file")
     mirror.withdraw(tmp_path, "file")
     mirror.forget_folder(tmp_path)
+    mirror.remove_folder(tmp_path / "none")
     with mirror.exclusive(tmp_path / "lock"):
         pass
     assert mirror.exists(path)
