@@ -84,7 +84,7 @@ class RunTracker(keras.callbacks.Callback, abc.ABC):
         self._state = read_state(self._run, self.tracker)
         self._thread = threading.Thread(target=self._work, name=f"track-{self.tracker}", daemon=True)
         self._thread.start()
-        atexit.register(self._fail)  # Keras does not notify callbacks of errors
+        atexit.register(self.on_train_error)  # for a process that ends while another thread trains
         self._wake.set()
 
     def on_train_batch_end(self, batch, logs=None):
@@ -103,7 +103,8 @@ class RunTracker(keras.callbacks.Callback, abc.ABC):
         last = self._run.record.hparams["train"]["train_steps"]
         self._close(FINISHED if self._update >= last else STOPPED)
 
-    def _fail(self) -> None:
+    def on_train_error(self):
+        """Sends the remaining figures, and that training failed."""
         self._close(FAILED)
 
     def _close(self, state: str) -> None:
@@ -115,7 +116,7 @@ class RunTracker(keras.callbacks.Callback, abc.ABC):
         if self._thread.is_alive():
             log.warning("%s does not answer; it lacks the last figures until the run is resumed", self.tracker)
         self._thread = None
-        atexit.unregister(self._fail)
+        atexit.unregister(self.on_train_error)
 
     # === Thread ===
 

@@ -1,11 +1,12 @@
 """The training loop: draws batches, updates, and calls the callbacks."""
 
+import contextlib
 import dataclasses
 import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -66,7 +67,8 @@ class Trainer:
     def fit(self, callbacks: list[keras.callbacks.Callback]) -> int:
         """Trains to the plan's last update, or until a callback sets `model.stop_training`; returns updates done.
 
-        Callbacks are called in their order; `CallEpochHooks` among them calls the hooks of epochs and tests.
+        Callbacks are called in their order; `CallEpochHooks` among them calls the hooks of epochs and tests. Those with
+        a method `on_train_error`, which Keras does not know, are notified of an error.
 
         Raises:
             ArgumentError: an unsupported callback.
@@ -74,18 +76,20 @@ class Trainer:
             MachineError: the device ran out of memory.
         """
         model = self.step.model
-        listeners = keras.callbacks.CallbackList(checked_callbacks(callbacks), model=model, steps=self.plan.train_steps)
+        callbacks = checked_callbacks(callbacks)
+        listeners = keras.callbacks.CallbackList(callbacks, model=model, steps=self.plan.train_steps)
         model.stop_training = False
-        listeners.on_train_begin()
-        self._since = time.monotonic()
-        while self.update < self.plan.train_steps and not model.stop_training:
-            listeners.on_train_batch_begin(self.update)
-            self._one_update()
-            logs = self.report() if self.update % self.plan.log_every == 0 else None
-            began = time.monotonic()
-            listeners.on_train_batch_end(self.update, logs)
-            self._since += time.monotonic() - began  # evaluating and saving do not count as training
-        listeners.on_train_end(self.report() if self._pending else None)
+        with _notify_of_errors(callbacks):
+            listeners.on_train_begin()
+            self._since = time.monotonic()
+            while self.update < self.plan.train_steps and not model.stop_training:
+                listeners.on_train_batch_begin(self.update)
+                self._one_update()
+                logs = self.report() if self.update % self.plan.log_every == 0 else None
+                began = time.monotonic()
+                listeners.on_train_batch_end(self.update, logs)
+                self._since += time.monotonic() - began  # evaluating and saving do not count as training
+            listeners.on_train_end(self.report() if self._pending else None)
         return self.update
 
     def warm_up(self, batches: list[dict[str, np.ndarray]], problem: str = "") -> None:
@@ -205,3 +209,15 @@ def _memory_errors(batch: dict[str, Any]):
         "halve batch_size and keep the update as it is with effective_batch_size, e.g. "
         "--hparams=batch_size=2048,effective_batch_size=4096",
     )
+
+
+@contextlib.contextmanager
+def _notify_of_errors(callbacks: Sequence[keras.callbacks.Callback]) -> Iterator[None]:
+    """Context manager that calls the `on_train_error` of callbacks that have one if an error ends training."""
+    try:
+        yield
+    except BaseException:
+        for callback in callbacks:
+            if hook := getattr(callback, "on_train_error", None):
+                hook()
+        raise

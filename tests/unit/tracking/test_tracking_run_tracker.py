@@ -3,12 +3,14 @@
 import logging
 import threading
 
+import keras
 import pytest
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.errors import UserError
+from t2t.errors import MachineError, UserError
 from t2t.tracking.run_tracker import FAILED, FINISHED, STOPPED, RunTracker
 from tests.many_runs import write_run
+from tests.unit.training.training_fakes import trainer
 from tests.waiting import wait_until
 
 
@@ -144,10 +146,25 @@ def test_a_tracker_that_rejects_hparams_opens_one_run_in_all(run):
 def test_an_error_that_ends_the_process_is_told(run):
     notebook = Notebook(run.path)
     notebook.on_train_begin()
-    notebook._fail()  # as the end of the process calls it
+    notebook.on_train_error()  # as the end of the process calls it
     assert notebook.end == FAILED
     assert updates(notebook) == [10, 20, 30]
     assert f"track-{notebook.tracker}" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_training_that_fails_is_told_at_once_and_the_run_goes_on_with_another_tracker(run):
+    class Breaks(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            raise MachineError("disk full")
+
+    first, second = Notebook(run.path), Notebook(run.path)
+    with pytest.raises(MachineError, match="disk full"):
+        trainer(train_steps=2).fit([Breaks(), first])
+    assert (first.end, updates(first)) == (FAILED, [10, 20, 30])
+    run.append_metrics(40, {"train/loss": 1.0})
+    trainer(train_steps=2).fit([second])
+    first.on_train_error()  # as the end of the process may call it
+    assert (second.known, updates(second), updates(first)) == ("first", [40], [10, 20, 30])
 
 
 def test_half_a_line_waits_for_the_rest_and_another_file_is_read_from_its_beginning(run):

@@ -67,6 +67,24 @@ def test_a_callback_ends_training():
     assert len(step.given) == 2
 
 
+def test_callbacks_that_ask_for_it_hear_of_an_error():
+    class Listener(Recorder):
+        def on_train_error(self):
+            self.heard.append(("error", None))
+
+    class Breaks(Recorder):
+        def on_train_batch_end(self, batch, logs=None):
+            raise KeyError
+
+    listener, plain = Listener(), Recorder()
+    with pytest.raises(KeyError):
+        trainer().fit([listener, Breaks(), plain])
+    assert [name for name, _ in listener.heard] == ["begin", "before 0", "after 1", "error"]
+    assert [name for name, _ in plain.heard] == ["begin", "before 0"]
+    trainer(train_steps=1).fit([finished := Listener()])
+    assert finished.heard[-1][0] == "end"
+
+
 def test_a_report_by_hand():
     """Two updates of loss 6 over 3 tokens in batches of 2 x 3 padded target tokens."""
     run = trainer(train_steps=2, log_every=10)
