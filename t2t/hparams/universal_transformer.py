@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from t2t.hparams.field import UsedWhen, param
 from t2t.hparams.transformer import (
     TransformerHParams,
+    sinusoid_layout_param,
     transformer_base_v3,
     transformer_multi30k_tiny,
 )
@@ -22,6 +23,7 @@ _ACT = UsedWhen("recurrence_type", ("act",))
 class UniversalTransformerHParams(TransformerHParams):
     """One layer in each stack, applied repeatedly."""
 
+    sinusoid_layout: str = sinusoid_layout_param()  # the vectors of steps are sinusoids, whatever the positions
     recurrence_type: str = param(
         "basic", "Number of steps. basic: num_rec_steps; act: chosen for each position by adaptive computation time.",
         choices=("basic", "act"),

@@ -9,6 +9,7 @@ import pytest
 from t2t.hparams.groups import OptimizerHParams
 from t2t.models.transformer import Transformer
 from t2t.runs.sampled_candidates import SampledCandidates
+from t2t.text.language_codes import LanguageMarks
 from t2t.training.engine_choice import training_engine
 from t2t.training.optimizers import build_optimizer
 from t2t.training.sampled_objectives import build_sampled_objective
@@ -22,6 +23,9 @@ class Words:
     """A problem whose words are the ids."""
 
     target_language = ""
+
+    def language_marks(self):
+        return LanguageMarks()
 
     def decode_target(self, ids):
         return " ".join(str(one) for one in ids if one != 1)

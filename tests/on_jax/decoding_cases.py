@@ -4,9 +4,11 @@ import dataclasses
 import functools
 
 import numpy as np
+from keras import ops
 
 from t2t.decoding.settings import SearchSettings
 from t2t.hparams.groups import DecodeHParams
+from t2t.inference.backend_choice import inference_backend
 from t2t.inference.beam_trace import beam_tree
 from t2t.inference.engine import DecodeRequest
 from t2t.inference.evaluator import Evaluator
@@ -60,6 +62,14 @@ def decoded(model, settings, sources=SOURCES, prefixes=None, shortlist=None):
             found[f"{number} lengths"] = result.lengths[place]
             found[f"{number} scores"] = np.stack([result.scores[place], result.log_probs[place]])
     return found
+
+
+def searched(model, settings, prefix):
+    """Ids and scores of one batch whose outputs all begin with a prefix."""
+    search = inference_backend().batch_search(model, settings, HPARAMS.extra_length)
+    result = search.search_batch(padded(SOURCES), np.arange(len(SOURCES), dtype=np.int32), prefix=prefix)
+    found = {name: ops.convert_to_numpy(value) for name, value in result._asdict().items()}
+    return found | {"ids": found["ids"][:, :, : found["lengths"].max()]}
 
 
 def scored(model):
@@ -129,6 +139,7 @@ CASES = {
     "prefixes": lambda: decoded(
         tiny_transformer(), SETTINGS["beam"], prefixes=[[2 + n % 7] * (n % 4) for n in range(len(SOURCES))]
     ),
+    "samples of one batch that begin alike": lambda: searched(tiny_transformer(), SETTINGS["samples"], (7, 3)),
     "beginnings": lambda: decoded(
         tiny_transformer(tokens_spec(inputs=0)), SETTINGS["beam"], [row[:-1] for row in SOURCES]
     ),

@@ -15,18 +15,20 @@ from t2t.metrics.gleu import sentence_gleu
 from t2t.models.neural_gpu import NeuralGpu
 from t2t.runs.objectives import build_objective
 from t2t.runs.sampled_candidates import SampledCandidates, widest_rows
+from t2t.text.language_codes import LanguageMarks
 from tests.builders import batch, padded, tiny_hparams, tiny_transformer, tokens_spec
 
 SAMPLES = 4
 
 
 class Words:
-    """A problem whose words are the ids."""
+    """A problem whose words are the ids, and whose targets begin with the ids of `start`."""
 
     name, target_language = "words", ""
 
-    def __init__(self, spec=None):
+    def __init__(self, spec=None, start=()):
         self.spec = lambda: spec or tokens_spec()
+        self.language_marks = lambda: LanguageMarks(output_start=start)
 
     def decode_target(self, ids):
         return " ".join(str(one) for one in ids if one != 1)
@@ -43,9 +45,9 @@ def model():
 
 
 @functools.cache
-def sampler(model, seed=3, **changes):
+def sampler(model, seed=3, start=(), **changes):
     """Returns a sampler; it is cached for each setting, since each compiles a search."""
-    return SampledCandidates(model, {"": Words()}, hparams_of(**changes), seed)
+    return SampledCandidates(model, {"": Words(start=start)}, hparams_of(**changes), seed)
 
 
 def drawn(model, features, update=1, **changes):
@@ -77,6 +79,16 @@ def test_samples_of_an_example_are_a_function_of_seed_and_update_whatever_its_ba
     assert trimmed(again[0]) == trimmed(whole[1])
     for changes in ({"update": 2}, {"seed": 4}):
         assert trimmed(drawn(model, features, **changes)[0][1]) != trimmed(whole[1])
+
+
+def test_samples_begin_with_the_language_code_as_targets_do(model):
+    features = batch()
+    features["targets"] = np.concatenate([np.full_like(features["targets"][:, :1], 7), features["targets"]], axis=1)
+    (coded, rewards), free = drawn(model, features, start=(7,)), drawn(model, features)[0]
+    assert (coded[:, :, 0] == 7).all()
+    assert (free[:, 1:, 0] != 7).any()
+    assert len({tuple(row) for row in trimmed(coded[0])}) > 2
+    assert (rewards[:, 1:] > 0.0).any()
 
 
 def test_several_batches_are_each_given_theirs(model):
