@@ -1,6 +1,6 @@
 """Batches of few shapes: XLA compiles a program for each shape that it meets.
 
-Legend: B rows of a batch, T length; R replicas.
+Legend: B rows of a batch, C sampled candidates of each, T length; R replicas.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,7 @@ from t2t.data.columns import SEQUENCES
 from t2t.data.padded_sizes import pad_to, padded_size
 from t2t.specs.constants import TARGETS
 from t2t.specs.features import ProblemSpec
+from t2t.training.sampled_objectives import SampledObjective
 
 Features = Mapping[str, np.ndarray]
 Shape = Mapping[str, tuple[int, ...]]
@@ -45,9 +46,11 @@ class Padding:
         sizes = [max(of_axis) for of_axis in zip(*shapes, strict=True)]
         if pads and sizes:
             sizes[0] = padded_size(sizes[0], **_STEPS)
-            if name in self._kinds:
-                wanted = padded_size(sizes[1], **_STEPS)
-                sizes[1] = max(sizes[1], min(wanted, self._longest or wanted))
+            is_sampled = name == SampledObjective.CANDIDATES  # (B, C, T)
+            if is_sampled or name in self._kinds:
+                axis = 2 if is_sampled else 1
+                wanted = padded_size(sizes[axis], **_STEPS)
+                sizes[axis] = max(sizes[axis], min(wanted, self._longest or wanted))
         return tuple(sizes)
 
 

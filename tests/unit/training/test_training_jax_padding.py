@@ -23,6 +23,18 @@ def test_batches_are_padded_to_few_shapes_where_padding_is_no_data():
     assert widths == {8, 16, 20}  # not beyond the longest that the model takes
 
 
+def test_candidates_are_padded_to_few_lengths():
+    padding = Padding(tokens_spec(), longest=20)
+
+    def shape_of_candidates(length):
+        sampled = {"candidates": np.ones((3, 5, length), np.int32), "rewards": np.ones((3, 5), np.float32)}
+        shape = padding.common_shape([shape_of(batch() | sampled)])
+        assert shape["rewards"] == (8, 5)
+        return shape["candidates"]
+
+    assert {shape_of_candidates(length) for length in range(1, 21)} == {(8, 5, 8), (8, 5, 16), (8, 5, 20)}
+
+
 def test_images_are_left_as_they_are_and_of_unequal_numbers_there_is_no_common_shape():
     image, label = (
         FeatureSpec(kind=FeatureKind.IMAGE, shape=(2, 2, 1)),
