@@ -8,12 +8,12 @@ def my_range(rhp):
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
-from t2t.hparams.field import coerce, complaint
+from t2t.hparams.field import UsedWhen, coerce, complaint
 
 FLOAT, INT, DISCRETE, CATEGORICAL = "float", "int", "discrete", "categorical"
 
@@ -29,6 +29,8 @@ class Range:
     """Smallest and largest value for `float` and `int`; all values for the other kinds."""
     scale: int
     """Scale of `float` and `int`: one of the constants of `RangedHParams`."""
+    used_when: UsedWhen | None = None
+    """Condition on another hparam with a range; None for none. `RangedHParams.check` sets it."""
 
     @property
     def is_interval(self) -> bool:
@@ -77,20 +79,45 @@ class RangedHParams:
         self._add(Range(name, CATEGORICAL, tuple(categories), self.LINEAR_SCALE))
 
     def check(self, hparams: HParams) -> None:
-        """Raises UserError if `hparams` lacks one of the names, or does not allow a value of its range."""
+        """Finds the conditions of ranges on each other.
+
+        Raises:
+            UserError: `hparams` lacks one of the names, does not allow a value of its range, or never reads it.
+        """
         if not self.ranges:
             raise UserError("the range of hparams is empty; set one, e.g. by rhp.set_float")
-        for one in self.ranges.values():
+        for one in list(self.ranges.values()):
             field = hparams.field_of(one.name)
-            condition = field.metadata["used_when"]
-            if condition and condition.field not in self.ranges and not condition.holds(hparams):
-                raise UserError(
-                    f"range of {one}: nothing reads it while {condition.field}="
-                    f"{getattr(hparams, condition.field)}; it is read with {condition}"
-                )
+            self._check_is_read(one, field.metadata["used_when"], hparams)
             wrong = [complaint(field, coerce(field, value)) for value in one.values]
             if text := "; ".join(filter(None, wrong)):
                 raise UserError(f"range of {one}: {text}")
+
+    def _check_is_read(self, one: Range, condition: UsedWhen | None, hparams: HParams) -> None:
+        """Keeps the condition of a range on another; raises UserError if it never holds."""
+        if condition is None:
+            return
+        other = self.ranges.get(condition.field)
+        if other is None and not condition.holds(hparams):
+            found = f"while {condition.field}={getattr(hparams, condition.field)}"
+        elif other is not None and not any(map(other.holds, condition.values)):
+            found = f"with {other}"
+        else:
+            self.ranges[one.name] = dataclasses.replace(one, used_when=condition if other else None)
+            return
+        raise UserError(f"range of {one}: nothing reads it {found}; it is read with {condition}")
+
+    def choose(self, pick: Callable[[Range], Any]) -> dict[str, Any]:
+        """Returns the value that `pick` chooses from each range, by name, without those that nothing reads then."""
+        found: dict[str, Any] = {}
+        for one in sorted(self.ranges.values(), key=self._depth):
+            if one.used_when is None or found.get(one.used_when.field) in one.used_when.values:
+                found[one.name] = pick(one)
+        return {name: found[name] for name in self.ranges if name in found}
+
+    def _depth(self, one: Range) -> int:
+        """Returns how many other ranges decide, one by the next, whether a range is read."""
+        return 0 if one.used_when is None else 1 + self._depth(self.ranges[one.used_when.field])
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Returns name -> [kind, values, scale], as plain JSON."""

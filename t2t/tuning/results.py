@@ -56,7 +56,8 @@ class StudyResult:
         return next((row for row in self.rows if row.report.value is not None and row.report.state != "failed"), None)
 
     def records(self) -> list[dict[str, Any]]:
-        """Returns a dict for each trial, all with the same keys."""
+        """Returns a dict for each trial, all with the same keys; an hparam that a trial does not read is None."""
+        names = dict.fromkeys(name for row in self.rows for name in row.report.hparams)
         return [
             {
                 "trial": row.report.number,
@@ -67,7 +68,7 @@ class StudyResult:
                 "repeats": list(row.repeats),
                 "mean": row.mean,
                 "deviation": row.deviation,
-                **row.report.hparams,
+                **{name: row.report.hparams.get(name) for name in names},
                 "run": row.report.folder,
                 "error": row.report.error,
             }

@@ -18,8 +18,8 @@ _DIGITS = 4
 
 
 def suggest(trial: optuna.trial.Trial, ranged: RangedHParams) -> dict[str, Any]:
-    """Returns the hparams of a trial by name."""
-    return {one.name: _value_of(one, _suggest(trial, one)) for one in ranged.ranges.values()}
+    """Returns the hparams of a trial by name, without those that nothing reads in it."""
+    return ranged.choose(lambda one: _value_of(one, _suggest(trial, one)))
 
 
 def _suggest(trial: optuna.trial.Trial, one: Range) -> Any:
@@ -76,7 +76,7 @@ def own_values(ranged: RangedHParams, hparams: HParams) -> dict[str, Any]:
 
 
 def grid(ranged: RangedHParams, seed: int) -> list[dict[str, Any]]:
-    """Returns all combinations of values, shuffled by the seed.
+    """Returns all combinations, without values that nothing reads, shuffled by the seed.
 
     Raises:
         UserError: a range of real numbers, or of more than a thousand whole ones.
@@ -89,6 +89,11 @@ def grid(ranged: RangedHParams, seed: int) -> list[dict[str, Any]]:
                 f"choose another sampler"
             )
         values.append(range(one.values[0], one.values[1] + 1) if one.is_interval else one.values)
-    combinations = [dict(zip(ranged.ranges, chosen, strict=True)) for chosen in itertools.product(*values)]
+
+    def read_ones(chosen: tuple[Any, ...]) -> dict[str, Any]:
+        by_name = dict(zip(ranged.ranges, chosen, strict=True))
+        return ranged.choose(lambda one: by_name[one.name])
+
+    combinations = list({tuple(one.items()): one for one in map(read_ones, itertools.product(*values))}.values())
     random.Random(seed).shuffle(combinations)
     return combinations

@@ -59,6 +59,10 @@ def test_built_in_ranges_hold_what_their_set_takes(name):
         (lambda rhp: rhp.set_categorical("norm_position", ["middle"]), "use one of"),
         (lambda rhp: (rhp.set_int("num_heads", 1, 2), rhp.set_int("num_heads", 1, 4)), "num_heads is set twice"),
         (lambda rhp: rhp.set_float("weight_decay", 0.0, 0.1), "nothing reads it while optimizer=adam"),
+        (
+            lambda rhp: (rhp.set_float("weight_decay", 0.0, 0.1), rhp.set_categorical("optimizer", ["adam", "sgd"])),
+            "weight_decay from 0.0 to 0.1: nothing reads it with optimizer of adam, sgd; it is read with optimizer=",
+        ),
     ],
 )
 def test_a_range_that_cannot_be_searched_is_one_line(make, said):
@@ -72,8 +76,13 @@ def test_a_range_that_cannot_be_searched_is_one_line(make, said):
     assert said in str(error.value)
 
 
-def test_what_another_range_switches_on_may_be_searched():
+def test_what_another_range_switches_on_is_chosen_only_where_it_is_read():
     ranged = RangedHParams()
-    ranged.set_categorical("optimizer", ["adam", "adamw"])
     ranged.set_float("weight_decay", 0.0, 0.1)
+    ranged.set_categorical("optimizer", ["adam", "adamw"])
+    ranged.set_int("num_heads", 1, 4)
     ranged.check(transformer_base())
+    for optimizer, left_out in (("adam", "weight_decay"), ("adamw", "")):
+        values = {"weight_decay": 0.1, "optimizer": optimizer, "num_heads": 2}
+        found = ranged.choose(lambda one, values=values: values[one.name])
+        assert list(found.items()) == [item for item in values.items() if item[0] != left_out]

@@ -46,6 +46,15 @@ def test_the_table_has_a_line_for_each_trial_and_no_empty_column(result):
     assert third.split() == ["2", "failed", "50", "0.9", "3"]
 
 
+def test_an_hparam_that_a_trial_does_not_read_has_an_empty_cell(tmp_path):
+    rows = (Row(report(0, 30.0, optimizer="adam")), Row(report(1, 20.0, optimizer="adamw", weight_decay=0.1)))
+    result = StudyResult(tmp_path, BLEU, rows, "transformer_tiny", "")
+    result.write(transformer_tiny(), None)
+    found = csv.DictReader((tmp_path / "results.tsv").read_text().splitlines(), delimiter="\t")
+    assert [(one["optimizer"], one["weight_decay"]) for one in found] == [("adam", ""), ("adamw", "0.1")]
+    assert result.table().splitlines()[2].split()[-2:] == ["adamw", "0.1"]
+
+
 def test_files_hold_all_digits(result):
     tuned = transformer_tiny().replace(learning_rate=0.02, num_heads=2)
     result.write(transformer_tiny(), tuned)

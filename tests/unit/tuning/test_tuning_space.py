@@ -8,6 +8,7 @@ import pytest
 from optuna.samplers import RandomSampler
 
 from t2t.errors import UserError
+from t2t.hparams.override import format_overrides
 from t2t.hparams.ranges import RangedHParams
 from t2t.hparams.transformer import transformer_tiny
 from t2t.tuning.space import FixedSampler, grid, own_values, suggest
@@ -82,6 +83,41 @@ def test_the_grid_has_all_combinations_once():
         (heads, position) for heads in (1, 2, 3) for position in ("pre", "post")
     }
     assert grid(ranged, 0) == found != grid(ranged, 1)
+
+
+@pytest.fixture
+def dependent():
+    """Ranges of which some depend on others, and come before them."""
+    found = RangedHParams()
+    found.set_discrete("weight_decay", [0.01, 0.1])
+    found.set_categorical("optimizer", ["adam", "adamw"])
+    found.set_float("learning_rate_minimum", 0.0, 0.5)
+    found.set_categorical("learning_rate_schedule", ["noam", "cosine"])
+    found.check(transformer_tiny())
+    return found
+
+
+def test_every_choice_of_ranges_that_depend_on_each_other_can_be_trained(dependent):
+    found = chosen(dependent, 40)
+    for values in found:
+        transformer_tiny().override(format_overrides(values)).freeze()
+    decays = [values.get("weight_decay") for values in found if values["optimizer"] == "adamw"]
+    assert set(decays) == {0.01, 0.1}
+
+
+def test_the_first_trial_leaves_out_what_the_set_does_not_read(dependent):
+    own = own_values(dependent, transformer_tiny())
+    values = suggest(optuna.create_study(sampler=FixedSampler(dependent, own, RandomSampler(1))).ask(), dependent)
+    assert values == {"optimizer": "adam", "learning_rate_schedule": "noam"}
+
+
+def test_a_grid_has_no_combination_twice_for_what_nothing_reads():
+    ranged = RangedHParams()
+    ranged.set_categorical("optimizer", ["adam", "adamw"])
+    ranged.set_discrete("weight_decay", [0.01, 0.1])
+    ranged.check(transformer_tiny())
+    found = [tuple(one.values()) for one in grid(ranged, 0)]
+    assert sorted(found) == [("adam",), ("adamw", 0.01), ("adamw", 0.1)]
 
 
 def test_a_grid_of_real_numbers_is_refused(ranged):
