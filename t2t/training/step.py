@@ -37,6 +37,11 @@ About the root, as in Kaiser and Sutskever (2016, "gradient noise"), whose progr
 """
 
 
+def updates_done(update: int) -> int:
+    """Returns how many updates of the run come before an update; none before a warm-up, update 0."""
+    return max(update - 1, 0)
+
+
 class UpdateStats(NamedTuple):
     """Results of an update, as tensors on the device; reading one waits for the update to finish."""
 

@@ -118,6 +118,14 @@ def test_noise_is_a_function_of_seed_and_update_whatever_the_replicas_and_micro_
     assert (np.abs(first - noise_of(fresh(seed=6))) > 1e-5).all()
 
 
+def test_noise_falls_with_the_updates_of_the_run_whatever_the_optimizer_has_counted():
+    """An optimizer's state that another run has left counts that run's updates, too."""
+    fresh, warm = (slope_step(start=(0.0,) * 6, gradient_noise=0.2) for _ in range(2))
+    warm.optimizer.iterations.assign(10_000)
+    for update in (1, 2):
+        np.testing.assert_array_equal(noise_of(warm, update), noise_of(fresh, update))
+
+
 def test_noise_is_clipped_with_the_gradient_and_does_not_save_what_is_not_finite():
     step = slope_step(gradient_noise=100.0, clip_grad_norm=0.5)
     np.testing.assert_allclose(np.linalg.norm(noise_of(step)), 0.5, rtol=1e-5)

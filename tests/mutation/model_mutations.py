@@ -412,8 +412,8 @@ MODEL_MUTATIONS = (
     Mutation(
         name="loss divided by replica",
         file="t2t/training/tensorflow/step.py",
-        original="self._reduce(problem, applies, stops, *self._local_sums(problem, features, seeds))",
-        broken="self._reduce(problem, applies, stops, *(lambda gradient, counts: (gradient / counts[1], "
+        original="self._reduce(problem, applies, done, stops, *self._local_sums(problem, features, seeds))",
+        broken="self._reduce(problem, applies, done, stops, *(lambda gradient, counts: (gradient / counts[1], "
         "counts / counts[1]))(*self._local_sums(problem, features, seeds)))",
         breaks="Tokens of short batches weigh more: a mean of means instead of one global mean.",
         tests=(

@@ -27,7 +27,7 @@ from t2t.training.jax.devices import REPLICA, MeshDevices
 from t2t.training.jax.parts import Part, Parts
 from t2t.training.loss_scale import LossScale
 from t2t.training.seeds import noise_seed
-from t2t.training.step import NOISE_FALL, Features, UpdateStats, UpdateStep
+from t2t.training.step import NOISE_FALL, Features, UpdateStats, UpdateStep, updates_done
 
 MOST_COMPILED = 8
 """Programs compiled at a time. Compiling one takes memory: 200 MB for a small Transformer, 1 GB for base."""
@@ -106,13 +106,13 @@ class JaxStep(UpdateStep):
         def run(name: str, *given: Any) -> Any:
             return self._program(name, problem)(*given)
 
-        state, stats = self._in_order(run, state, parts, self._settings(applies, rate, stops))
+        state, stats = self._in_order(run, state, parts, self._settings(applies, update, rate, stops))
         self._keep(state)
         return UpdateStats(*stats)
 
     def compile(self, updates: Sequence[Sequence[Sequence[Features]]], problem: str = "") -> None:
         """See the base class. Python traces the programs one by one; meanwhile XLA compiles them in threads."""
-        state, settings = self._state_on_all(), self._settings(False, 0.0, False)
+        state, settings = self._state_on_all(), self._settings(False, 0, 0.0, False)
         # Several workers compile in the same order, since compiling may make them wait for each other.
         several = self.replicas > len(self.own)
         found: dict[tuple, Any] = {}
@@ -142,9 +142,9 @@ class JaxStep(UpdateStep):
             sums = run("add", state, sums, part)
         return run("apply", state, sums, *settings)
 
-    def _settings(self, applies: bool, rate: float, stops: bool) -> tuple:
+    def _settings(self, applies: bool, update: int, rate: float, stops: bool) -> tuple:
         stops_R = self._devices.split(np.full(len(self.own), stops, np.float32))
-        return np.bool_(applies), np.float32(rate), stops_R
+        return np.bool_(applies), np.int32(updates_done(update)), np.float32(rate), stops_R
 
     def _state_on_all(self) -> Values:
         """Returns the state on all devices; variables assigned since the last update are copied there."""
@@ -163,7 +163,7 @@ class JaxStep(UpdateStep):
         """Returns a compiled function on all devices; one program for each shape of batches."""
         if (name, problem) not in self._programs:
             same, split = PartitionSpec(), PartitionSpec(REPLICA)
-            settings = (same, same, split)
+            settings = (same, same, same, split)
             layouts = [self._devices.layout(tuple(variable.shape)) for variable in self._state]
             new = (layouts, self._devices.layout(()))
             # Until the reduction, each replica has its own sums over micro-batches.
@@ -182,9 +182,9 @@ class JaxStep(UpdateStep):
             self._programs[name, problem] = jax.jit(on_each, donate_argnums=donated, out_shardings=lies)
         return self._programs[name, problem]
 
-    def _full_update(self, problem: str, state: Values, part: Part, applies, rate, stops):
+    def _full_update(self, problem: str, state: Values, part: Part, applies, done, rate, stops):
         sums = self._local_sums(problem, state, part)
-        return self._apply(problem, state, sums, applies, rate, stops)
+        return self._apply(problem, state, sums, applies, done, rate, stops)
 
     def _add_sums(self, problem: str, state: Values, sums, part: Part):
         return jax.tree.map(jnp.add, sums, self._local_sums(problem, state, part))
@@ -218,7 +218,7 @@ class JaxStep(UpdateStep):
         sums = (gradients, changes, jnp.stack([loss.loss_sum, loss.tokens, size]))
         return jax.tree.map(lambda value: jnp.where(counts > 0, value, 0.0)[None], sums)
 
-    def _apply(self, problem: str, state: Values, sums, applies, rate, stops) -> tuple[Values, tuple]:
+    def _apply(self, problem: str, state: Values, sums, applies, done, rate, stops) -> tuple[Values, tuple]:
         """On one replica, with the same results on all: the next state, and the values of `UpdateStats`."""
         gradients, changes, counts = jax.tree.map(lambda value: value[0], sums)
         add_up = functools.partial(jax.lax.psum, axis_name=REPLICA)
@@ -229,7 +229,7 @@ class JaxStep(UpdateStep):
             scale = 1.0 / (jnp.maximum(tokens, 1.0) * loss_scale)
             gradients = [gradient * scale for gradient in gradients]
             if self._noise:
-                gradients = self._with_noise(problem, gradients)
+                gradients = self._with_noise(problem, gradients, done)
             norm = jnp.sqrt(sum(jnp.sum(jnp.square(gradient)) for gradient in gradients))
             finite = jnp.isfinite(norm) & jnp.isfinite(loss_sum) & (tokens > 0)
             if self._clip:
@@ -261,9 +261,11 @@ class JaxStep(UpdateStep):
                 mean = self.ema[number]
                 mean.assign_add((weight.value - mean.value) * (1.0 - self._ema_decay))
 
-    def _with_noise(self, problem: str, gradients: Values) -> Values:
-        """Adds normal noise, a function of (run seed, update, weight), whose variance falls, see `NOISE_FALL`."""
-        done = self.optimizer.iterations.value
+    def _with_noise(self, problem: str, gradients: Values, done) -> Values:
+        """Adds normal noise, a function of (run seed, update, weight), whose variance falls, see `NOISE_FALL`.
+
+        `done`, () int32, is the number of updates of the run before this one.
+        """
         deviation = self._noise * (done + 1).astype(jnp.float32) ** (-NOISE_FALL / 2)
         keys = [
             jax.random.fold_in(

@@ -15,7 +15,7 @@ from t2t.models.base import SequenceModel
 from t2t.specs.constants import TARGETS
 from t2t.training.loss_scale import LossScale
 from t2t.training.seeds import dropout_seed, noise_seed
-from t2t.training.step import NOISE_FALL, Features, UpdateStats, UpdateStep
+from t2t.training.step import NOISE_FALL, Features, UpdateStats, UpdateStep, updates_done
 from t2t.training.tensorflow.distribute import own_replicas
 from t2t.training.tensorflow.local_gradient import LocalGradient
 from t2t.training.tensorflow.micro_batch_sums import MicroBatchSums
@@ -68,10 +68,11 @@ class TensorFlowStep(UpdateStep):
         """Does nothing: TensorFlow compiles programs when it first runs them."""
 
     def _run(self, micro_batches, update: int, rate: float, problem: str, applies: bool, stops=False) -> UpdateStats:
+        # Not Python numbers: TensorFlow keeps a tensor of each one for the life of the process.
         with np.errstate(over="ignore"):  # saving checks that the weights are finite
-            # Not a Python number: TensorFlow keeps a tensor of each one for the life of the process.
             rate = tf.constant(np.asarray(rate, np.float32))
-        settings = (tf.constant(applies), rate, tf.constant(float(stops)))
+        done = tf.constant(np.asarray(updates_done(update), np.int64))
+        settings = (tf.constant(applies), done, rate, tf.constant(float(stops)))
         if len(micro_batches) == 1:
             features, seeds = self._inputs(micro_batches[0], update, 0, problem)
             return self._function("whole", problem, features)(features, seeds, *settings)
@@ -99,7 +100,7 @@ class TensorFlowStep(UpdateStep):
                     [tf.TensorSpec([2], tf.int64)] * len(self.own),
                 ]
             if name != "accumulate":
-                signature += [tf.TensorSpec([], tf.bool), *[tf.TensorSpec([], tf.float32)] * 2]
+                signature += [tf.TensorSpec([], kind) for kind in (tf.bool, tf.int64, tf.float32, tf.float32)]
             methods: dict[str, Callable[..., Any]] = {
                 "whole": self._full_update, "accumulate": self._accumulate, "apply": self._apply_sums,
             }  # fmt: skip
@@ -107,9 +108,9 @@ class TensorFlowStep(UpdateStep):
             self._compiled[name, problem] = tf.function(of_problem, input_signature=signature, autograph=False)
         return self._compiled[name, problem]
 
-    def _full_update(self, problem: str, features, seeds, applies, rate, stops) -> UpdateStats:
+    def _full_update(self, problem: str, features, seeds, applies, done, rate, stops) -> UpdateStats:
         def replica():
-            reduced = self._reduce(problem, applies, stops, *self._local_sums(problem, features, seeds))
+            reduced = self._reduce(problem, applies, done, stops, *self._local_sums(problem, features, seeds))
             return self._apply(problem, applies, rate, *reduced)
 
         return self._finish(problem, applies, rate, *self.strategy.run(replica))
@@ -123,10 +124,10 @@ class TensorFlowStep(UpdateStep):
 
         self.strategy.run(replica)
 
-    def _apply_sums(self, problem: str, applies, rate, stops) -> UpdateStats:
+    def _apply_sums(self, problem: str, applies, done, rate, stops) -> UpdateStats:
         def replica():
             sums = self._sums.variables_of(problem)
-            reduced = self._reduce(problem, applies, stops, *(tf.identity(total) for total in sums))
+            reduced = self._reduce(problem, applies, done, stops, *(tf.identity(total) for total in sums))
             with tf.control_dependencies(tf.nest.flatten(reduced)):
                 for total in sums:
                     total.assign(tf.zeros_like(total))
@@ -156,7 +157,7 @@ class TensorFlowStep(UpdateStep):
         local = self.strategy.experimental_local_results
         return [local(variable)[replica] for variable in (*self._weights, *self._fixed)]
 
-    def _reduce(self, problem: str, applies, stops, gradient_P, counts, *changes):
+    def _reduce(self, problem: str, applies, done, stops, gradient_P, counts, *changes):
         """On one replica: the gradient (P,) of all replicas' mean loss, with noise, clipped; changes; and figures.
 
         The changes are the mean changes of the statistics: a list of one (Q,) tensor, or empty. Gradient and changes
@@ -168,7 +169,7 @@ class TensorFlowStep(UpdateStep):
         loss_scale = self.loss_scale.value()
         scale = 1.0 / (tf.maximum(tokens, 1.0) * loss_scale)
         if self._noise:
-            gradient_P, scale = gradient_P * scale + self._noise_like(problem), 1.0
+            gradient_P, scale = gradient_P * scale + self._noise_like(problem, done), 1.0
         norm = tf.linalg.global_norm([gradient_P]) * scale
         finite = tf.math.is_finite(norm) & tf.math.is_finite(loss_sum) & (tokens > 0)
         if self._clip:
@@ -181,12 +182,11 @@ class TensorFlowStep(UpdateStep):
         ]
         return gradient_P, means, UpdateStats(loss_sum, tokens, norm, finite, padded, stops, loss_scale)
 
-    def _noise_like(self, problem: str):
+    def _noise_like(self, problem: str, done):
         """On one replica: normal noise for the gradient, (P,), a function of (run seed, update, weight).
 
-        Its variance falls with the update's number, see `NOISE_FALL`.
+        Its variance falls with the updates of the run, of which `done`, () int64, came before; see `NOISE_FALL`.
         """
-        done = tf.cast(self.optimizer.iterations.value, tf.int64)
         deviation = self._noise * tf.cast(done + 1, tf.float32) ** (-NOISE_FALL / 2)
         reached = set(self._gradient.reached(problem))
         noise = [
