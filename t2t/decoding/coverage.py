@@ -18,7 +18,7 @@ from t2t.layers.attention_record import Record, looks_at_source, recorded_attent
 from t2t.layers.beams import reorder_rows
 
 _UNSEEN = 1e-6
-"""Initial coverage of a position, so that logarithms are finite; at padding it is 0 throughout."""
+"""Initial coverage of a position, so that logarithms are finite; where nothing may attend, it is 0 throughout."""
 
 
 class CoveredState(NamedTuple):
@@ -26,11 +26,11 @@ class CoveredState(NamedTuple):
 
     state: Any
     coverage: Any
-    """(N, S) float32: sum_j p_ij; 0 at padding."""
+    """(N, S) float32: sum_j p_ij; 0 at positions that nothing may attend to."""
 
 
 def start_coverage(state: Any, keep_BS: Any, rows_per_sentence: int) -> CoveredState:
-    """Returns the state before the first step; `keep_BS` is bool, True at data."""
+    """Returns the state before the first step; `keep_BS` is bool, True where the source may be attended to."""
     return CoveredState(state, repeat_for_beams(_UNSEEN * ops.cast(keep_BS, "float32"), rows_per_sentence))
 
 
@@ -56,7 +56,7 @@ def reorder_covered(reorder: Callable[[Any, Any], Any]) -> Callable[[CoveredStat
 
 
 def log_coverage(coverage_NS: Any) -> Any:
-    """Returns sum_i log(min(coverage_i, 1)), (N,) float32, over the positions that hold data."""
+    """Returns sum_i log(min(coverage_i, 1)), (N,) float32, over the positions that may be attended to."""
     logs_NS = ops.log(ops.minimum(coverage_NS, 1.0))
     return ops.sum(ops.where(coverage_NS >= _UNSEEN, logs_NS, 0.0), axis=-1)
 

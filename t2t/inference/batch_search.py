@@ -123,7 +123,8 @@ class BatchSearch(ABC):
             limits_B = ops.minimum(limits_B, self._model.longest_sequence)
         cache = self._model.init_cache(encoded, ops.shape(ids_BS)[0] * rows, room, beams=beams)
         if self._settings.counts_coverage:
-            cache = start_coverage(cache, keep_BS, rows)
+            attended_BS = self._model.source_keep(ids_BS) if self._has_inputs else keep_BS
+            cache = start_coverage(cache, attended_BS, rows)
         prefix = () if self._has_inputs else repeat_for_beams(ids_BS, rows)
         # Compiled functions take structures of tensors, without None: () replaces a missing memory.
         kept = keras.tree.map_structure(lambda part: () if part is None else part, encoded)

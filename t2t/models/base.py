@@ -279,6 +279,10 @@ class SequenceModel(keras.Model):
         """
         return self.logits(self.body(features, seed=seed))
 
+    def source_keep(self, inputs):
+        """Returns which inputs attention to the source may read, (B, S) bool: by default all data."""
+        return self.source_embedding.keep(inputs)
+
     def encode(self, features: dict[str, Any]) -> Any:
         """Returns the encoded source, computed once per sentence: any structure with leading axis B."""
         raise NotImplementedError

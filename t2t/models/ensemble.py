@@ -73,6 +73,10 @@ class Ensemble:
             return scores
         return scores._replace(log_probs=scores.log_probs * token_weights(targets))
 
+    def source_keep(self, inputs) -> Any:
+        """Returns the inputs that attention of any member may read, (B, S) bool."""
+        return ops.any(ops.stack([member.source_keep(inputs) for member in self.members]), axis=0)
+
     def encode(self, features: dict[str, Any]) -> tuple[Any, ...]:
         """Returns the encoded source of every member."""
         return tuple(member.encode(features) for member in self.members)

@@ -120,7 +120,11 @@ class Transformer(EncoderDecoder):
         if self.source_words is not None:
             position_BS = self.source_words(inputs)
         x_BSD = self.place_source(x_BSD, position_BS)
-        return self.source_dropout(x_BSD, seed=seed), attended_inputs(self, inputs)
+        return self.source_dropout(x_BSD, seed=seed), self.source_keep(inputs)
+
+    def source_keep(self, inputs):
+        """Returns which inputs may be attended to, (B, S) bool, see `attended_inputs`."""
+        return attended_inputs(self, inputs)
 
     def place_source(self, x_BSD, position_BS=None):
         """Adds positions to embedded inputs (B, S, D); subclasses may use other positions than for targets."""

@@ -107,6 +107,13 @@ def test_greedy_search_takes_the_likeliest_token_of_the_mean(members, ensemble):
     assert (1 + found_TV[:, 1:].argmax(axis=-1)).tolist() == [*one.ids], "padding is never written"
 
 
+def test_inputs_that_one_of_the_models_may_attend_to_are_those_of_the_ensemble():
+    row = np.array([[3, 4, EOS_ID, 0]])
+    reads_all, skips_end = (translator_of(letters(), input_end=reads).model for reads in (True, False))
+    for models, expected in (((skips_end, reads_all), [1, 1, 1, 0]), ((skips_end, skips_end), [1, 1, 0, 0])):
+        assert numpy(Ensemble(models).source_keep(row))[0].tolist() == expected
+
+
 def test_the_state_of_each_model_follows_its_own_beam_and_batch(ensemble):
     both = ensemble("probabilities")
     together = both.translate(TEXTS, 3)
