@@ -47,6 +47,12 @@ def param(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def redeclared(owner: type, name: str, *, used_when: UsedWhen | None) -> Any:
+    """Declares a dataclass field of a base class `owner` again, with another condition of use."""
+    field = next(field for field in dataclasses.fields(owner) if field.name == name)
+    return dataclasses.field(default=field.default, metadata={**field.metadata, "used_when": used_when})
+
+
 def training_fraction(default: float, doc: str) -> Any:
     """Declares a fraction below 1 that only affects training, such as a dropout rate; see `param`."""
     return param(default, doc, minimum=0.0, maximum=0.99, only_trains=True)

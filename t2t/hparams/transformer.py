@@ -5,7 +5,6 @@ Source of the values, unless a line says otherwise: Vaswani et al., *Attention I
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from t2t.hparams.base import HParams
 from t2t.hparams.field import UsedWhen, param, training_fraction
@@ -15,16 +14,6 @@ from t2t.registry import register_hparams
 
 BLOCKWISE_LENGTH = 2048
 """From this length on, self-attention is computed block by block, see `t2t.layers.blockwise_attention`."""
-
-
-def sinusoid_layout_param(used_when: UsedWhen | None = None) -> Any:
-    """Declares the field `sinusoid_layout` with its condition of use; None where sinusoids are always used."""
-    return param(
-        "interleaved",
-        "Order of sines and cosines. interleaved (the paper's): in turn; halves: sines first, with the same "
-        "wavelengths, as in transformers; split: sines first, slightly longer ones, as in Tensor2Tensor and Marian.",
-        choices=("interleaved", "halves", "split"), used_when=used_when,
-    )  # fmt: skip
 
 
 @dataclass(kw_only=True)
@@ -93,7 +82,12 @@ class TransformerHParams(HParams):
         128, "Distance, in positions, from which on all positions share the last bucket.", minimum=3,
         used_when=UsedWhen("positions", ("relative_bias",)),
     )  # fmt: skip
-    sinusoid_layout: str = sinusoid_layout_param(UsedWhen("positions", ("sinusoidal", "words")))
+    sinusoid_layout: str = param(
+        "interleaved",
+        "Order of sines and cosines. interleaved (the paper's): in turn; halves: sines first, with the same "
+        "wavelengths, as in transformers; split: sines first, slightly longer ones, as in Tensor2Tensor and Marian.",
+        choices=("interleaved", "halves", "split"), used_when=UsedWhen("positions", ("sinusoidal", "words")),
+    )  # fmt: skip
     target_space_embedding: bool = param(
         False, "Whether a learned vector is added to every source position, as Tensor2Tensor does for the target space."
     )

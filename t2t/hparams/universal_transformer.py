@@ -6,10 +6,9 @@ transformer_base, transformer_base_v3 here. The paper is Dehghani et al. 2019 (a
 
 from dataclasses import dataclass
 
-from t2t.hparams.field import UsedWhen, param
+from t2t.hparams.field import UsedWhen, param, redeclared
 from t2t.hparams.transformer import (
     TransformerHParams,
-    sinusoid_layout_param,
     transformer_base_v3,
     transformer_multi30k_tiny,
 )
@@ -23,7 +22,8 @@ _ACT = UsedWhen("recurrence_type", ("act",))
 class UniversalTransformerHParams(TransformerHParams):
     """One layer in each stack, applied repeatedly."""
 
-    sinusoid_layout: str = sinusoid_layout_param()  # the vectors of steps are sinusoids, whatever the positions
+    # The vectors of steps are sinusoids, whatever the positions.
+    sinusoid_layout: str = redeclared(TransformerHParams, "sinusoid_layout", used_when=None)
     recurrence_type: str = param(
         "basic", "Number of steps. basic: num_rec_steps; act: chosen for each position by adaptive computation time.",
         choices=("basic", "act"),

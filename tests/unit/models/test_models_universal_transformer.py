@@ -159,6 +159,18 @@ def test_steps_are_teacher_forcing_in_half_precision():
     check_steps_of_beams(tiny(dtype="mixed_bfloat16"), "mixed_bfloat16")
 
 
+@pytest.mark.parametrize("positions", ["rotary", "none"])
+def test_the_layout_of_sinusoids_counts_with_any_positions_since_steps_have_them(positions):
+    changed = universal_transformer_tiny().replace(sinusoid_layout="split").override(f"positions={positions}")
+    assert changed.sinusoid_layout == "split"
+    changed.freeze()
+    features = batch(sources=SOURCES, targets=TARGETS)
+    paper, split = (
+        numpy(tiny(positions=positions, sinusoid_layout=layout)(features)) for layout in ("interleaved", "split")
+    )
+    assert np.abs(paper - split).max() > 1e-3
+
+
 def test_each_step_of_the_recurrence_keeps_keys_and_values():
     model = tiny("adaptive")
     cache = model.init_cache(model.encode({"inputs": batch()["inputs"]}), 3, 5)
