@@ -1,9 +1,14 @@
-"""Costs that layers add to the loss, e.g. for unevenly used experts; gathered while a body runs."""
+"""Costs that layers add to the loss, e.g. for unevenly used experts; gathered while a body runs.
+
+Legend: B batch, T length.
+"""
 
 import contextvars
 import dataclasses
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
+
+from keras import ops
 
 from t2t.layers.contexts import held
 
@@ -16,14 +21,30 @@ class Costs:
     """Added to the mean loss per target; each is of the batch as a whole."""
     summed: list[Any] = dataclasses.field(default_factory=list)
     """Added to the summed loss; each is a sum over rows, in which padding does not count."""
+    examples: Any = None
+    """(B,) bool, False at rows that pad the batch; None = all rows are examples."""
 
 
 _gathered: contextvars.ContextVar[Costs | None] = contextvars.ContextVar("gathered", default=None)
 
 
-def gathered_costs() -> AbstractContextManager[Costs]:
-    """Returns a context whose value is the `Costs` that `add_cost` and `add_summed_cost` add to within it."""
-    return held(_gathered, Costs())
+def gathered_costs(examples_B: Any = None) -> AbstractContextManager[Costs]:
+    """Returns a context whose value is the `Costs` that `add_cost` and `add_summed_cost` add to within it.
+
+    `examples_B` (B,) bool is False at rows that pad the batch, see `Costs`.
+    """
+    return held(_gathered, Costs(examples=examples_B))
+
+
+def counted(keep_BT: Any) -> Any:
+    """Returns the positions of `keep_BT` (B, T) bool whose costs count: those of examples.
+
+    A row that pads a batch keeps a position of its inputs if these are not text, as an example of silence does.
+    """
+    costs = _gathered.get()
+    if costs is None or costs.examples is None:
+        return keep_BT
+    return ops.logical_and(keep_BT, costs.examples[:, None])
 
 
 def add_cost(cost: Any) -> None:

@@ -14,7 +14,7 @@ import keras
 from keras import ops
 
 from t2t.layers.cache import StepCache
-from t2t.layers.costs import add_summed_cost
+from t2t.layers.costs import add_summed_cost, counted
 from t2t.layers.dropout import seed_of_step
 from t2t.layers.passes import layer_pass
 from t2t.layers.positions import Positions, sinusoids
@@ -117,7 +117,7 @@ class Halting(keras.layers.Layer):
 
     def call(self, x, keep_BT=None, *, run: Run):
         """Returns the outputs, as `x`; (B, T, D), or with a cache (N, D)."""
-        runs = ops.ones(ops.shape(x)[:-1], "bool") if keep_BT is None else keep_BT
+        runs = ops.ones(ops.shape(x)[:-1], "bool") if keep_BT is None else counted(keep_BT)
         total = ponder = ops.zeros(ops.shape(x)[:-1], "float32")
         output = ops.zeros(ops.shape(x), "float32")
         for step in range(self.steps):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from t2t.layers.costs import add_cost
+from t2t.layers.costs import add_cost, counted
 from t2t.layers.dropout import Dropout, GivenSeed, SeededLayer
 from t2t.layers.feed_forward import activation_function
 
@@ -206,7 +206,7 @@ class Experts(keras.layers.Layer):
         """Returns (B, T, D); positions where `keep_BT` (B, T) bool is False do not count in the cost; None = all do."""
         x_ND = ops.reshape(x_BTD, (-1, self.width))
         count = ops.shape(x_ND)[0]
-        keep_N = ops.ones((count,), "bool") if keep_BT is None else ops.reshape(keep_BT, (-1,))
+        keep_N = ops.ones((count,), "bool") if keep_BT is None else ops.reshape(counted(keep_BT), (-1,))
         gates = self.gate(x_ND, keep_N, seed=seed)
         add_cost(self.balance * (squared_variation(gates.importance) + squared_variation(gates.load)))
         plan = group_by_expert(ops.reshape(gates.experts, (-1,)), self.gate.experts)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from keras import ops
 
-from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 
 MASKED_SCORE = -1e9
 """Added to an attention score that must not count; finite, so that a row with nothing to keep stays finite."""
@@ -17,6 +17,13 @@ MASKED_SCORE = -1e9
 def padding_keep(ids_BS):
     """Returns (B, S) bool, True where `ids_BS` (B, S) int holds data."""
     return ops.not_equal(ids_BS, PAD_ID)
+
+
+def examples_keep(features):
+    """Returns (B,) bool, False at rows that pad a batch: their inputs and targets, (B, ...) each, are all zeros."""
+    given = [features[name] for name in (INPUTS, TARGETS) if name in features]
+    held = [ops.any(ops.not_equal(x, 0), axis=tuple(range(1, len(x.shape)))) for x in given]
+    return functools.reduce(ops.logical_or, held)
 
 
 def words_keep(ids_BS):

@@ -55,6 +55,10 @@ def logits(model, features):
     return numpy(model(features))
 
 
+PADDED = (FeatureKind.AUDIO, FeatureKind.REAL, FeatureKind.VIDEO)
+"""Kinds whose padding is also what some examples consist of: silence, zero vectors, black frames."""
+
+
 def data_of(features):
     """Mask of the rows, or rows and positions, of the logits that are not padding."""
     targets = features["targets"]
@@ -111,3 +115,30 @@ def test_a_batch_is_its_rows_one_by_one(model, features, logits):
         alone = numpy(model({name: array[row : row + 1] for name, array in features.items()}))
         keep = data_of(features)[row]
         np.testing.assert_allclose(logits[row][keep], alone[0][keep], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("case", [one for one in cases() if one.values[0][1] in PADDED], indirect=True)
+def test_an_input_of_zeros_alone_does_not_depend_on_the_width_of_its_batch(case, model, features):
+    _, source, _ = case
+    narrow, wide = ({**features, "inputs": np.zeros_like(column(source, 1, width))} for width in (0, 333))
+    keep = data_of(features)
+    np.testing.assert_allclose(numpy(model(wide))[keep], numpy(model(narrow))[keep], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [("universal_transformer", {"recurrence_type": "act", "act_loss_weight": 0.5}), ("transformer_moe", {}),
+     pytest.param("lstm_moe", {}, marks=pytest.mark.slow), pytest.param("multi_model", {}, marks=pytest.mark.slow)],
+)  # fmt: skip
+def test_a_row_of_padding_adds_nothing_to_the_costs_of_layers(name, changes):
+    model_class = MODELS.get(name)
+    spec = ProblemSpec(name="kinds", features={k: SPECS[FeatureKind.REAL if k == "inputs" else FeatureKind.TOKENS]
+                                               for k in ("inputs", "targets")})  # fmt: skip
+    model = randomise(model_class(small_hparams(model_class, changes), spec), seed=3)
+    features = {"inputs": column(FeatureKind.REAL, 1), "targets": column(FeatureKind.TOKENS, 2)}
+    padded = {k: np.concatenate([array, np.zeros_like(array)]) for k, array in features.items()}
+    (cost, each), (padded_cost, padded_each) = (
+        (float(body.cost), float(body.cost_per_target)) for body in map(model.body, (features, padded))
+    )
+    assert cost + each > 0.0
+    assert (padded_cost, padded_each) == (pytest.approx(cost, rel=1e-5), pytest.approx(each, rel=1e-5))

@@ -10,7 +10,7 @@ from keras import ops
 
 from t2t.layers.conversion import is_for_converters
 from t2t.layers.modalities.base import Bottom
-from t2t.layers.modalities.real import data_keep
+from t2t.layers.modalities.real import input_keep
 from t2t.layers.xception import DownBlock
 from t2t.registry import register_modality
 from t2t.specs.features import FeatureKind
@@ -24,7 +24,10 @@ HALVINGS = 2
 
 @register_modality
 class LogMelAudio(Bottom):
-    """Waveforms: 80 log-mel energies every 10 ms, and a vector every 40 ms. Zeros at the end are padding."""
+    """Waveforms: 80 log-mel energies every 10 ms, and a vector every 40 ms. Zeros at the end are padding.
+
+    Of silence alone, one frame is read.
+    """
 
     kinds = frozenset({FeatureKind.AUDIO})
 
@@ -68,7 +71,7 @@ class LogMelAudio(Bottom):
 
     def frames_keep(self, samples_BN):
         """Returns (B, F) bool, True where a frame begins in the data."""
-        return data_keep(samples_BN[..., None])[:, :: _samples(HOP_SECONDS, self.spec.sample_rate)]
+        return input_keep(samples_BN[..., None])[:, :: _samples(HOP_SECONDS, self.spec.sample_rate)]
 
 
 def log_mel(samples_BN, sample_rate: int):

@@ -18,9 +18,18 @@ def data_keep(x_BTC):
     return places_T[None, :] <= lengths_B[:, None]
 
 
+def input_keep(x_BTC):
+    """Returns (B, T) bool as `data_keep`, but the first vector of each input is data, even if all are zeros.
+
+    So something is read of every input, however wide its batch is.
+    """
+    is_first_T = ops.equal(ops.arange(ops.shape(x_BTC)[1]), 0)
+    return ops.logical_or(data_keep(x_BTC), is_first_T[None, :])
+
+
 @register_modality
 class RealVectors(Bottom):
-    """Real vectors: a dense layer. Zero vectors at the end of a sequence are padding."""
+    """Real vectors: a dense layer. Zero vectors at the end of a sequence are padding, except the first."""
 
     kinds = frozenset({FeatureKind.REAL})
 
@@ -37,7 +46,7 @@ class RealVectors(Bottom):
 
     def keep(self, x_BTC):
         """Returns (B, T) bool."""
-        return data_keep(x_BTC)
+        return input_keep(x_BTC)
 
 
 @register_modality

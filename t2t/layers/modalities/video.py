@@ -13,7 +13,7 @@ from keras import ops
 from t2t.errors import UserError
 from t2t.layers.modalities.base import Bottom
 from t2t.layers.modalities.image import standardised
-from t2t.layers.modalities.real import data_keep
+from t2t.layers.modalities.real import input_keep
 from t2t.layers.positions import ClipPositions
 from t2t.layers.xception import MiddleBlock
 from t2t.registry import register_modality
@@ -24,7 +24,7 @@ from t2t.specs.features import FeatureKind
 class TubeletVideo(Bottom):
     """Clips of small frames: a dense layer on boxes of 2 frames of 4 x 4 pixels, and sinusoids of time, row and column.
 
-    Frames are standardised one by one. Black frames at the end of a clip are padding.
+    Frames are standardised one by one. Black frames at the end of a clip are padding, except the first.
     """
 
     kinds = frozenset({FeatureKind.VIDEO})
@@ -129,7 +129,7 @@ class PixelVideo(Bottom):
         length_B = ops.sum(ops.cast(_frames_keep(clips_BTYXC), "int32"), axis=1)
         before = self.frames - 1
         padded = ops.pad(clips_BTYXC, ((0, 0), (before, 0), (0, 0), (0, 0), (0, 0)))
-        starts_B = ops.arange(batch, dtype="int32") * (frames + before) + ops.maximum(length_B, 1) - 1
+        starts_B = ops.arange(batch, dtype="int32") * (frames + before) + length_B - 1
         chosen_BF = starts_B[:, None] + ops.arange(self.frames, dtype="int32")
         last_BFYXC = ops.take(ops.reshape(padded, (-1, *self.spec.shape)), chosen_BF, axis=0)
         rows, columns, channels = self.spec.shape
@@ -145,6 +145,6 @@ class PixelVideo(Bottom):
 
 
 def _frames_keep(clips_BTYXC):
-    """Returns (B, T) bool, False at frames of padding."""
+    """Returns (B, T) bool, False at frames of padding; the first frame is data."""
     batch, frames = ops.shape(clips_BTYXC)[:2]
-    return data_keep(ops.reshape(clips_BTYXC, (batch, frames, -1)))
+    return input_keep(ops.reshape(clips_BTYXC, (batch, frames, -1)))
