@@ -18,6 +18,7 @@ from keras import ops
 from t2t.layers.costs import add_cost, counted
 from t2t.layers.dropout import Dropout, GivenSeed, SeededLayer
 from t2t.layers.feed_forward import activation_function
+from t2t.layers.sizes import at_most
 
 BLOCK = 128
 """R: rows of a product. The last block of an expert may hold fewer assignments."""
@@ -247,9 +248,12 @@ class Blocks(NamedTuple):
 
 
 def group_by_expert(expert_A, experts: int, block: int = BLOCK) -> Blocks:
-    """Arranges assignments to experts, (A,) int32 in [0, E), in G = A // R + E blocks, which always suffice."""
+    """Arranges assignments to experts, (A,) int32 in [0, E), in G = min(A, A // R + E) blocks, which always suffice.
+
+    A block that is not empty holds at least one assignment, so that few assignments need few of the experts' matrices.
+    """
     count = ops.shape(expert_A)[0]
-    blocks = count // block + experts
+    blocks = at_most(count, count // block + experts)
     order_A = ops.cast(ops.argsort(expert_A), "int32")
     sorted_A = ops.take(expert_A, order_A, axis=0)
     sizes_E = ops.sum(ops.one_hot(expert_A, experts, dtype="int32"), axis=0)

@@ -8,3 +8,8 @@ from keras import ops
 def at_least(least: int, size: Any) -> Any:
     """Returns a size, int or a tensor of int32, or `least` where it is smaller."""
     return max(size, least) if isinstance(size, int) else ops.maximum(size, least)
+
+
+def at_most(most: Any, size: Any) -> Any:
+    """Returns a size, or `most` where it is larger; each an int or a tensor of int32."""
+    return min(size, most) if isinstance(size, int) and isinstance(most, int) else ops.minimum(size, most)

@@ -136,6 +136,16 @@ def test_blocks_hold_every_assignment_once_with_its_expert(chosen_by):
     assert (held >= 0).sum() == 30
 
 
+@pytest.mark.parametrize("length", [3, None], ids=["known length", "unknown length"])
+def test_few_assignments_need_few_blocks_however_many_experts_there_are(length):
+    group = tf.function(lambda x: group_by_expert(x, 512, block=4), [tf.TensorSpec([length], tf.int32)])
+    experts = np.array([511, 7, 511], np.int32)
+    held, places, owners = (np.asarray(x) for x in group(experts))
+    assert len(held) == 4 * len(owners) == 4 * 3
+    np.testing.assert_array_equal(held[places], np.arange(3))
+    np.testing.assert_array_equal(owners[places // 4], experts)
+
+
 @pytest.mark.parametrize(
     ("count", "gated", "groups"),
     [(1, False, 0), (BLOCK, False, 0), (3 * BLOCK + 7, False, 0), (BLOCK + 5, True, 0), (BLOCK + 5, False, 3)],
