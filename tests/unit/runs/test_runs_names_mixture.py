@@ -63,3 +63,20 @@ def test_hparams_that_do_not_fit_the_problems_are_refused(overrides, text):
 def test_hparams_of_mixtures_are_refused_where_there_is_one_problem():
     with pytest.raises(UserError, match="nothing reads them while --problems=tiny_algo names one problem; leave them"):
         check_mixture(transformer_tiny().replace(problem_choice="size"), ["tiny_algo"])
+
+
+@pytest.mark.parametrize(
+    ("problem", "hparams_set", "overrides", "asked"),
+    [
+        ("image_mnist_gen", "imagetransformer_base", "", "img_len=28,num_channels=1"),
+        ("image_cifar10_plain_gen", "imagetransformer_mnist", "num_channels=3", "img_len=32,num_channels=3"),
+        ("video_moving_mnist_next", "imagetransformer_tiny", "img_len=28", "img_len=28,num_channels=1"),
+    ],
+)
+def test_an_image_transformer_has_the_size_of_the_images(problem, hparams_set, overrides, asked):
+    def named(overrides):
+        return Request(problem=problem, model="image_transformer", hparams_set=hparams_set, overrides=overrides)
+
+    with pytest.raises(UserError, match=rf"images of problem {problem} are .*; set --hparams={asked}, or"):
+        check_names(named(overrides))
+    check_names(named(asked))
