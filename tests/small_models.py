@@ -47,7 +47,8 @@ VARIANTS = {
 def small_hparams(model_class, variant):
     """Returns small model hparams without dropout, or None if the family lacks hparams of the variant.
 
-    The Evolved Transformer cannot share biases of heads, since its layers have different numbers of heads.
+    The Evolved Transformer cannot share biases of heads, since its layers have different numbers of heads. An
+    encoder alone has no decoder layers.
     """
     fields = {field.name for field in dataclasses.fields(model_class.hparams_class)}
     has_two_numbers_of_heads = model_class.registered_name() == "evolvedtransformer"
@@ -56,6 +57,10 @@ def small_hparams(model_class, variant):
     values = {name: value for name, value in SMALL.items() if name in fields}
     if model_class.registered_name() == "shakeshake":
         values["num_hidden_layers"] = 8
+    if model_class.registered_name() == "transformerencoder":
+        if "decoder_layer" in variant:
+            return None
+        del values["num_decoder_layers"]
     no_dropout = {name: 0.0 for name in fields if name.endswith("dropout")}
     return model_class.hparams_class(**(values | no_dropout | variant))
 

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from t2t.errors import UserError
@@ -89,6 +90,21 @@ def complaint(field: dataclasses.Field[Any], value: Any, what: str = "hparam") -
     if rules["maximum"] is not None and value > rules["maximum"]:
         return asked + f"it is at most {rules['maximum']}; {rules['doc']}"
     return ""
+
+
+def unread_complaints(hparams: Any, allowed: Mapping[str, tuple[Any, ...]], why: str) -> list[str]:
+    """Returns error texts for hparams with values that nothing reads.
+
+    Args:
+        hparams: a set.
+        allowed: name -> values that have an effect, the default first.
+        why: nothing reads the others.
+    """
+    return [
+        f"hparam {name}={value}: {why}; choose {name}={' or '.join(map(str, values)).lower()}"
+        for name, values in allowed.items()
+        if (value := getattr(hparams, name)) not in values
+    ]
 
 
 def check_values(instance: Any, what: str) -> None:

@@ -5,12 +5,15 @@ Source of the values, unless a line says otherwise: Tensor2Tensor's sets of thes
 
 from dataclasses import dataclass
 
-from t2t.hparams.field import UsedWhen, param
+from t2t.hparams.field import UsedWhen, param, unread_complaints
 from t2t.hparams.tensor2tensor_rates import noam_rate
 from t2t.hparams.transformer import TransformerHParams
 from t2t.registry import register_hparams
 
 _1D, _2D = (UsedWhen("dec_attention_type", (kind,)) for kind in ("local_1d", "local_2d"))
+
+_WITHOUT_ENCODER = {"num_encoder_layers": (0,), "input_end": (True,), "target_space_embedding": (False,)}
+"""The values of hparams that only an encoder reads."""
 
 
 @dataclass(kw_only=True)
@@ -50,7 +53,8 @@ class ImageTransformerHParams(TransformerHParams):
 
     def complaints(self) -> list[str]:
         """Checks the sizes around a rectangle, and the options that images do not support."""
-        found = super().complaints()
+        why = "an Image Transformer has no encoder"
+        found = super().complaints() + unread_complaints(self, _WITHOUT_ENCODER, why)
         if self.dec_attention_type == "local_2d":
             found += [
                 f"hparam memory_{what}={memory}: what is seen around a rectangle is at most as large as it, and "

@@ -6,10 +6,12 @@ Kalchbrenner et al., *Neural Machine Translation in Linear Time* (2016, arXiv:16
 from dataclasses import dataclass
 
 from t2t.hparams.byte_net import DilatedHParams, byte_net
-from t2t.hparams.field import param, training_fraction
+from t2t.hparams.field import UsedWhen, param, redeclared, training_fraction
 from t2t.hparams.lstm import DirectedHParams, for_recurrent
 from t2t.hparams.recipes import for_copying, for_multi30k
 from t2t.registry import register_hparams
+
+_RECURRENT, _CONVOLUTIONAL = (UsedWhen("encoder", (kind,)) for kind in ("recurrent", "convolutional"))
 
 
 @dataclass(kw_only=True)
@@ -20,6 +22,10 @@ class RecurrentByteNetHParams(DirectedHParams, DilatedHParams):
         "recurrent", "Encoder: recurrent layers, or convolutional with the blocks of ByteNet.",
         choices=("recurrent", "convolutional"),
     )  # fmt: skip
+    encoder_direction: str = redeclared(DirectedHParams, "encoder_direction", used_when=_RECURRENT)
+    block: str = redeclared(DilatedHParams, "block", used_when=_CONVOLUTIONAL)
+    kernel_size: int = redeclared(DilatedHParams, "kernel_size", used_when=_CONVOLUTIONAL)
+    dilations: tuple[int, ...] = redeclared(DilatedHParams, "dilations", used_when=_CONVOLUTIONAL)
     num_decoder_layers: int = param(2, "Number of decoder layers; the encoder has num_hidden_layers.", minimum=1)
     dropout: float = training_fraction(
         0.2, "Dropout rate on inputs of recurrent layers, residual branches of blocks and the last output, a fraction."

@@ -7,7 +7,7 @@ al. 2015, table 1 and section 4.2.
 from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
-from t2t.hparams.field import param
+from t2t.hparams.field import param, unread_complaints
 from t2t.registry import register_hparams
 
 
@@ -39,11 +39,14 @@ class ResnetHParams(HParams):
         return self.hidden_size * int(2 ** (len(self.layer_sizes) - 1)) * self.expansion
 
     def complaints(self) -> list[str]:
-        """Checks that every stage has at least one block."""
+        """Checks that every stage has at least one block, and that nothing else says how many."""
+        allowed = {"num_hidden_layers": (self.field_of("num_hidden_layers").default,)}
+        found = unread_complaints(self, allowed, "layer_sizes says how many blocks there are")
         sizes = self.layer_sizes
         if sizes and all(isinstance(size, int) and size > 0 for size in sizes):
-            return []
-        return [f"hparam layer_sizes={sizes}: a stage has at least one block; give a number above 0 for each stage"]
+            return found
+        text = f"hparam layer_sizes={sizes}: a stage has at least one block; give a number above 0 for each stage"
+        return [*found, text]
 
 
 def _resnet_base() -> ResnetHParams:

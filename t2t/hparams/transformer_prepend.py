@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from t2t.hparams.field import param
+from t2t.hparams.field import param, unread_complaints
 from t2t.hparams.transformer import (
     TransformerHParams,
     transformer_base_v2,
@@ -35,14 +35,8 @@ class TransformerPrependHParams(TransformerHParams):
 
     def complaints(self) -> list[str]:
         """Checks that the Transformer's hparams suit a single stack of self-attention."""
-        found = super().complaints()
-        for name, allowed in _ONLY.items():
-            if (value := getattr(self, name)) not in allowed:
-                found.append(
-                    f"hparam {name}={value}: inputs and targets are one sequence here, of one stack of self-attention; "
-                    f"choose {name}={' or '.join(map(str, allowed)).lower()}"
-                )
-        return found
+        why = "inputs and targets are one sequence here, of one stack of self-attention"
+        return super().complaints() + unread_complaints(self, _ONLY, why)
 
 
 @register_hparams

@@ -5,6 +5,9 @@ Legend: B batch, S source length, D width.
 
 from typing import Any, ClassVar
 
+from t2t.errors import UserError
+from t2t.hparams.base import HParams
+from t2t.hparams.field import unread_complaints
 from t2t.hparams.transformer import TransformerHParams
 from t2t.layers.costs import gathered_costs, with_costs
 from t2t.layers.dropout import Dropout
@@ -16,6 +19,11 @@ from t2t.models.transformer import Encoder, attended_inputs
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS
 from t2t.specs.features import FeatureKind, ProblemSpec
+
+_WITHOUT_DECODER = {
+    "decoder_layer": ("self_attention",), "num_decoder_layers": (0,), "target_space_embedding": (False,),
+}  # fmt: skip
+"""The values of hparams that nothing reads without a decoder."""
 
 
 @register_model
@@ -35,6 +43,14 @@ class TransformerEncoder(SequenceModel):
         self.source_dropout = Dropout(rate, dtype=policy, name="source_dropout")
         self.encoder = Encoder(hparams, dtype=policy, name="encoder")
         self.build()
+
+    @classmethod
+    def check_hparams(cls, hparams: HParams) -> None:
+        """Raises UserError for hparams of the decoder and of the target space; see the base class."""
+        super().check_hparams(hparams)
+        why = f"model {cls.__name__} is an encoder alone, without a decoder and a target space"
+        if found := unread_complaints(hparams, _WITHOUT_DECODER, why):
+            raise UserError("; ".join(found))
 
     def build(self, input_shape=None):
         """Creates every weight."""

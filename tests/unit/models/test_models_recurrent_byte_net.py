@@ -100,3 +100,25 @@ def test_what_cannot_be_built_is_refused(hparams, text):
     with pytest.raises(UserError) as caught:
         hparams.freeze()
     assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("hparams", "text"),
+    [
+        (recurrent_byte_net_tiny().replace(block="cascade"), "hparam block='cascade': .*encoder=convolutional"),
+        (recurrent_byte_net_tiny().replace(kernel_size=5), "hparam kernel_size=5: .*encoder=convolutional"),
+        (recurrent_byte_net_tiny().replace(dilations=(1, 2)), r"hparam dilations=.*encoder=convolutional"),
+        (
+            recurrent_byte_net_convolutional().replace(encoder_direction="forward"),
+            "hparam encoder_direction='forward': .*encoder=recurrent",
+        ),
+    ],
+)
+def test_hparams_of_the_other_kind_of_encoder_are_refused(hparams, text):
+    with pytest.raises(UserError, match=text):
+        hparams.freeze()
+
+
+def test_another_kind_of_encoder_leaves_none_of_the_hparams_of_the_first():
+    hparams = recurrent_byte_net_tiny().override("encoder=convolutional,kernel_size=5")
+    assert (hparams.freeze().kernel_size, hparams.encoder_direction) == (5, RecurrentByteNetHParams().encoder_direction)

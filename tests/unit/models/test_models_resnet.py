@@ -91,6 +91,12 @@ def test_a_stage_has_a_block():
             ResnetHParams(layer_sizes=sizes).freeze()
 
 
+def test_another_number_of_layers_is_refused():
+    with pytest.raises(UserError, match="num_hidden_layers=50: layer_sizes says how many blocks there are; choose"):
+        ResnetHParams(num_hidden_layers=50).freeze()
+    ResnetHParams(layer_sizes=(1, 2)).freeze()
+
+
 @pytest.mark.parametrize("layers", [2, 27])
 def test_shake_shake_has_three_stages_of_blocks_of_two_layers(layers):
     with pytest.raises(UserError, match=f"num_hidden_layers={layers}: three stages of n blocks make 6n"):

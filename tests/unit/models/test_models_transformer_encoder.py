@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t.errors import UserError
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_moe import TransformerMoeHParams
 from t2t.layers.costs import Costed, gathered_costs
 from t2t.models.transformer_encoder import TransformerEncoder
+from t2t.models.transformer_mlm import TransformerMlm
 from t2t.specs.constants import EOS_ID
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.builders import batch, numpy, randomise, total_loss
@@ -72,3 +74,18 @@ def test_the_end_of_inputs_may_be_left_unread():
         table = model.source_embedding.variables[0]
         table.assign(np.where(np.arange(13)[:, None] == EOS_ID, 5.0, numpy(table)))
         assert np.allclose(numpy(model(FEATURES)), before) != reads_end
+
+
+@pytest.mark.parametrize("model_class", [TransformerEncoder, TransformerMlm])
+@pytest.mark.parametrize(
+    ("changes", "advice"),
+    [
+        ({"decoder_layer": "ssru"}, "decoder_layer=self_attention"),
+        ({"num_decoder_layers": 2}, "num_decoder_layers=0"),
+        ({"target_space_embedding": True}, "target_space_embedding=false"),
+    ],
+)
+def test_hparams_that_only_a_decoder_reads_are_refused(model_class, changes, advice):
+    hparams = TransformerHParams(**WITHOUT_EXPERTS, **changes)
+    with pytest.raises(UserError, match=f"model {model_class.__name__} is an encoder alone, .*; choose {advice}"):
+        model_class.check_hparams(hparams)
