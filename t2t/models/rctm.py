@@ -12,6 +12,7 @@ from t2t.hparams.rctm import Rctm1HParams, Rctm2HParams, RctmHParams
 from t2t.layers.beams import repeat_sentences
 from t2t.layers.cache import StepCache
 from t2t.layers.dropout import Dropout
+from t2t.layers.pooling import mean_of_kept
 from t2t.layers.residual import build_all
 from t2t.layers.sentence_convolution import (
     ConditionedRecurrence,
@@ -79,7 +80,7 @@ class Rctm1(Rctm):
     def encode(self, features: dict[str, Any], seed=None):
         """Returns the source's vector, (B, D): the remaining column, or the mean if several remain."""
         x_BSD, count_B = self.convolutions(*self.read_source(features, seed=seed))
-        return ops.sum(x_BSD, axis=1) / ops.maximum(ops.cast(count_B, x_BSD.dtype), 1)[:, None]
+        return mean_of_kept(x_BSD, ops.arange(ops.shape(x_BSD)[1]) < count_B[:, None])
 
     def condition(self, encoded, ids, cache: StepCache | None):
         """Returns the source's vector; see the base class."""

@@ -5,7 +5,7 @@ import pytest
 
 from t2t.hparams.rctm import Rctm1HParams, Rctm2HParams
 from t2t.models.rctm import Rctm1, Rctm2
-from tests.builders import batch, randomise, tokens_spec, weights_of
+from tests.builders import batch, numpy, randomise, tokens_spec, weights_of
 from tests.models import (
     check_dropout_follows_its_seed,
     check_logits,
@@ -65,3 +65,11 @@ def test_steps_of_several_beams_are_teacher_forcing(kind, dtype):
 @pytest.mark.parametrize("kind", ["one vector", "columns"])
 def test_dropout_is_a_function_of_its_seed(kind):
     check_dropout_follows_its_seed(tiny(kind, dropout=0.5))
+
+
+def test_the_mean_of_many_columns_is_as_exact_in_half_precision_as_its_type():
+    model = tiny("one vector", "mixed_bfloat16")
+    features = batch(sources=range(257, 273))
+    columns_BSD, count_B = model.convolutions(*model.read_source(features))
+    expected = numpy(columns_BSD).sum(axis=1) / numpy(count_B)[:, None]
+    np.testing.assert_allclose(numpy(model.encode(features)), expected, rtol=2**-8)
