@@ -80,10 +80,13 @@ class BatchSearch(ABC):
         """
 
     @abstractmethod
-    def search_batch(self, ids_BS, seeds_B, constraints: BatchConstraints | None = None) -> SearchResult:
+    def search_batch(
+        self, ids_BS, seeds_B, constraints: BatchConstraints | None = None, prefix: Sequence[int] = ()
+    ) -> SearchResult:
         """Searches one batch to its end and returns the hypotheses as tensors, see `search`.
 
-        Buffers have room for the longest output that is allowed.
+        All outputs begin with the ids of `prefix`, if the model has inputs. Buffers have room for the longest output
+        that is allowed.
         """
 
     @abstractmethod

@@ -30,7 +30,8 @@ class SampledCandidates:
     """Draws candidates with the decoder's search, on the training devices, with the current weights.
 
     The samples of an example are a function of the weights and (run seed, update, example), whatever else is in its
-    batch. With `minimum_risk`, repeated samples are left empty, so that the candidates of a sentence are distinct.
+    batch. Like its target they begin with the language code, if there is one. With `minimum_risk`, repeated samples are
+    left empty, so that the candidates of a sentence are distinct.
 
     Args:
         model: under training.
@@ -66,10 +67,11 @@ class SampledCandidates:
             model = self._model.for_problem(problem)
             self._searches[problem] = inference_backend().batch_search(model, settings, self._hparams.extra_length)
         search = self._searches[problem].with_settings(settings, self._hparams.extra_length)
+        start = self._problems[problem].language_marks().output_start
 
         def draw(job: tuple[int, Features]) -> Iterator[tuple[int, np.ndarray]]:
             number, batch = job
-            result = search.search_batch(batch[INPUTS], _places(batch))
+            result = search.search_batch(batch[INPUTS], _places(batch), prefix=start)
             ids_BKT = ops.convert_to_numpy(result.ids)
             yield number, ids_BKT[:, :, : int(ops.convert_to_numpy(result.lengths).max())] if update else ids_BKT
 

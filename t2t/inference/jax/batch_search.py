@@ -65,10 +65,13 @@ class JaxBatchSearch(BatchSearch):
             for chosen, found in self._search_rows(rows, seeds[numbers], own, limited):
                 yield [(numbers[chosen], found)]
 
-    def search_batch(self, ids_BS, seeds_B, constraints: BatchConstraints | None = None) -> SearchResult:
+    def search_batch(
+        self, ids_BS, seeds_B, constraints: BatchConstraints | None = None, prefix: Sequence[int] = ()
+    ) -> SearchResult:
         """See the base class."""
         ids_BS = np.asarray(ids_BS)
-        state, token_ids, room = self._started(ids_BS, np.asarray(seeds_B), None, constraints)
+        prefixes = [prefix] * len(ids_BS) if len(prefix) else None
+        state, token_ids, room = self._started(ids_BS, np.asarray(seeds_B), prefixes, constraints)
         state, _ = self._advance(state, np.int32(room), np.int32(0), token_ids)
         return SearchResult(*(field[: len(ids_BS)] for field in self.result(state)))
 

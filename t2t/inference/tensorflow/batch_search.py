@@ -174,7 +174,7 @@ class TensorFlowBatchSearch(BatchSearch):
     def search_batch(
         self, ids_BS, seeds_B, constraints: BatchConstraints | None = None, prefix: Sequence[int] = ()
     ) -> SearchResult:
-        """See the base class; it may be part of a graph. All outputs begin with `prefix`."""
+        """See the base class; it may be part of a graph."""
         state = self._started(ids_BS, seeds_B)
         if len(prefix):
             prefix_BP = tf.tile(tf.constant([prefix], tf.int32), [tf.shape(ids_BS)[0], 1])
