@@ -230,10 +230,28 @@ class SequenceModel(keras.Model):
         return None
 
     def build_modality_weights(self) -> None:
-        """Creates the weights of the modalities; every model's `build` begins with it."""
+        """Creates the weights of the modalities; every model's `build` begins with it.
+
+        Raises:
+            UserError: images with more positions than the model has vectors for.
+        """
+        self._check_images()
         build_weights(Modalities(self.source_embedding, self.target_embedding, self.top, self.command))
         for modalities in self.problem_modalities.values():
             modalities.build()
+
+    def _check_images(self) -> None:
+        for spec in self.spec.members or [self.spec]:
+            is_image = spec.inputs is not None and spec.inputs.kind == FeatureKind.IMAGE
+            if not is_image or self.longest_sequence is None:
+                continue
+            count = self.for_problem(spec.name).source_embedding.positions_of(1)
+            if count > self.longest_sequence:
+                raise UserError(
+                    f"hparam max_length={self.longest_sequence}: it is also the number of learned vectors of "
+                    f"positions, and an image of problem {spec.name} has {count} positions; set max_length={count} or "
+                    f"more, or choose an input_modality with fewer positions"
+                )
 
     def body(self, features: dict[str, Any], seed=None):
         """Returns the hidden states before the output layer, (B, T, D), or them as `Costed`.

@@ -41,7 +41,7 @@ def case(request):
 def model(case):
     model_class, source, target = case
     spec = ProblemSpec(name="kinds", features={"inputs": SPECS[source], "targets": SPECS[target]})
-    return randomise(model_class(small_hparams(model_class, {}), spec), seed=3)
+    return randomise(model_class(small_hparams(model_class, {"max_length": 32}), spec), seed=3)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import numpy as np
 from t2t.data.columns import SEQUENCES
 from t2t.data.padded_sizes import pad_to, padded_size
 from t2t.specs.constants import TARGETS
-from t2t.specs.features import ProblemSpec
+from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.training.sampled_objectives import SampledObjective
 
 Features = Mapping[str, np.ndarray]
@@ -28,7 +28,7 @@ class Padding:
 
     Args:
         spec: of the problem.
-        longest: the model's maximum sequence length; None for no limit.
+        longest: the model's maximum sequence length, in ids; None for no limit.
     """
 
     def __init__(self, spec: ProblemSpec, longest: int | None):
@@ -50,7 +50,8 @@ class Padding:
             if is_sampled or name in self._kinds:
                 axis = 2 if is_sampled else 1
                 wanted = padded_size(sizes[axis], **_STEPS)
-                sizes[axis] = max(sizes[axis], min(wanted, self._longest or wanted))
+                counts_ids = is_sampled or self._kinds[name] == FeatureKind.TOKENS
+                sizes[axis] = max(sizes[axis], min(wanted, (counts_ids and self._longest) or wanted))
         return tuple(sizes)
 
 

@@ -142,7 +142,7 @@ def test_clips_are_read_pixel_by_pixel_alone():
         ),
         ({"num_encoder_layers": 2}, "num_encoder_layers=2: an Image Transformer has no encoder; choose num_encoder"),
         ({"input_end": False}, "input_end=False: an Image Transformer has no encoder; choose input_end=true"),
-        ({"target_space_embedding": True}, "target_space_embedding=True: .* choose target_space_embedding=false"),
+        ({"target_space_embedding": True}, r"target_space_embedding=True: .* choose target_space_embedding=false"),
         ({"self_attention_window": 4}, "self_attention_window=4: nothing reads it while dec_attention_type=local_1d"),
     ],
 )

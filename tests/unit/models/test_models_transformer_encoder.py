@@ -89,3 +89,12 @@ def test_hparams_that_only_a_decoder_reads_are_refused(model_class, changes, adv
     hparams = TransformerHParams(**WITHOUT_EXPERTS, **changes)
     with pytest.raises(UserError, match=f"model {model_class.__name__} is an encoder alone, .*; choose {advice}"):
         model_class.check_hparams(hparams)
+
+
+def test_images_need_a_learned_vector_for_each_of_their_positions():
+    features = {**SPEC.features, "inputs": FeatureSpec(kind=FeatureKind.IMAGE, shape=(6, 5, 3))}
+    spec = ProblemSpec(name="pictures", features=features)
+    with pytest.raises(UserError, match=r"max_length=29: .* image of problem pictures has 30 positions; set max"):
+        TransformerEncoder(TransformerHParams(**WITHOUT_EXPERTS, positions="learned", max_length=29), spec)
+    for changes in ({"positions": "learned", "max_length": 30}, {"max_length": 29}):
+        TransformerEncoder(TransformerHParams(**WITHOUT_EXPERTS, **changes), spec)

@@ -35,6 +35,15 @@ def test_candidates_are_padded_to_few_lengths():
     assert {shape_of_candidates(length) for length in range(1, 21)} == {(8, 5, 8), (8, 5, 16), (8, 5, 20)}
 
 
+def test_only_the_width_of_ids_is_bounded_by_the_longest_sequence_of_the_model():
+    sound = FeatureSpec(kind=FeatureKind.AUDIO, sample_rate=16000)
+    text = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=13)
+    padding = Padding(ProblemSpec(name="speech", features={"inputs": sound, "targets": text}), longest=20)
+    shapes = [padding.common_shape([{"inputs": (4, width), "targets": (4, 18)}]) for width in (1601, 1603)]
+    assert shapes[0] == shapes[1]
+    assert shapes[0]["targets"] == (8, 20)
+
+
 def test_images_are_left_as_they_are_and_of_unequal_numbers_there_is_no_common_shape():
     image, label = (
         FeatureSpec(kind=FeatureKind.IMAGE, shape=(2, 2, 1)),
