@@ -49,8 +49,8 @@ class RunRecord:
     """By feature name, from `t2t.text.vocabulary_files.describe_encoders`."""
     warm_start: dict[str, Any] = dataclasses.field(default_factory=dict)
     """The checkpoint whose weights the run started with, empty for none: its path (`from`), `step` and `fingerprint`;
-    `anew`: features whose weights were initialized randomly, since their vocabulary differs; `optimizer_updates`:
-    number of updates of the optimizer state that was loaded, 0 for none; `report`: lines on what was loaded."""
+    `anew`: features with new random weights, because of another vocabulary; `optimizer_updates`: updates counted by the
+    optimizer state that was loaded, 0 if none was; `report`: lines that say what was loaded."""
     created: str = ""
     """When the run began, ISO 8601 in UTC; set by `RunDir.create`."""
 

@@ -4,6 +4,7 @@ import functools
 
 from absl import flags
 
+from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.beam import answer_by_beam, checked_beam_options, define_beam_flag
 from t2t.cli.common import command, command_flags
 from t2t.cli.config import define_config_flag
@@ -148,15 +149,11 @@ def main(values: flags.FlagValues) -> int:
         data = open_run_data(run, values.data_dir, problem, split, verify=False)
         check_split(data, split)
         check_split_languages(values, data.problem)
-    if values.decode_reference:
-        loading = import_quietly("t2t.runs.loading")
-        _, scored, hparams = loading.open_to_decode(run.path, values.t2t_usr_dir, trained_overrides(values), problem)
-        check_reference_hparams(hparams)
+    language = _language_to_score(values, run, problem) if values.decode_reference else ""
     if values.beam_options:
         answer_by_beam(values, runs, problem, dictionary)
         merge_file(source, values.decode_to_file)
         if values.decode_reference:
-            language = values.target_language or scored.target_language
             print_bleu(values.decode_to_file, values.decode_reference, language)
         return 0
     # A file or a split has enough lines to search several batches at a time.
@@ -176,6 +173,14 @@ def main(values: flags.FlagValues) -> int:
     else:
         decode_interactively(loaded.translator(), output_options)
     return 0
+
+
+def _language_to_score(values: flags.FlagValues, run: RunDir, problem: str) -> str:
+    """Returns the language of outputs for --decode_reference; raises UserError if they have alignments."""
+    loading = import_quietly("t2t.runs.loading")
+    _, opened, hparams = loading.open_to_decode(run.path, values.t2t_usr_dir, trained_overrides(values), problem)
+    check_reference_hparams(hparams)
+    return values.target_language or opened.target_language
 
 
 def _check(values: flags.FlagValues) -> None:

@@ -124,6 +124,10 @@ class HParams(
         object.__setattr__(self, "_frozen", True)
         return self
 
+    def image_complaint(self, problem: str, shape: tuple[int, int, int]) -> str:
+        """Returns an error text if images (height, width, channels) of a problem cannot be generated, else ''."""
+        return ""
+
     def items(self) -> Iterator[tuple[str, Any]]:
         """Yields every name with its value, section by section."""
         return ((name, getattr(self, name)) for name in _fields(type(self)))

@@ -51,6 +51,17 @@ class ImageTransformerHParams(TransformerHParams):
             return self.row_positions, self.query_rows, columns, self.memory_rows, 0, beside
         return None
 
+    def image_complaint(self, problem: str, shape: tuple[int, int, int]) -> str:
+        """Rows have `img_len` pixels of `num_channels`."""
+        _, width, channels = shape
+        if (self.img_len, self.num_channels) == (width, channels):
+            return ""
+        return (
+            f"hparams img_len={self.img_len},num_channels={self.num_channels}: images of problem {problem} are {width} "
+            f"pixels wide, with channels: {channels}; set --hparams=img_len={width},num_channels={channels}, or choose "
+            f"a set for them"
+        )
+
     def complaints(self) -> list[str]:
         """Checks the sizes around a rectangle, and the options that images do not support."""
         why = "an Image Transformer has no encoder"

@@ -5,12 +5,14 @@ Legend: B batch, T length.
 
 import contextvars
 import dataclasses
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from keras import ops
 
 from t2t.layers.contexts import held
+from t2t.layers.masks import examples_keep
 
 
 @dataclasses.dataclass
@@ -21,19 +23,19 @@ class Costs:
     """Added to the mean loss per target; each is of the batch as a whole."""
     summed: list[Any] = dataclasses.field(default_factory=list)
     """Added to the summed loss; each is a sum over rows, in which padding does not count."""
-    examples: Any = None
-    """(B,) bool, False at rows that pad the batch; None = all rows are examples."""
+    features: Mapping[str, Any] | None = None
+    """The batch, of which rows of padding do not count, see `counted`; None = all rows are examples."""
 
 
 _gathered: contextvars.ContextVar[Costs | None] = contextvars.ContextVar("gathered", default=None)
 
 
-def gathered_costs(examples_B: Any = None) -> AbstractContextManager[Costs]:
+def gathered_costs(features: Mapping[str, Any] | None = None) -> AbstractContextManager[Costs]:
     """Returns a context whose value is the `Costs` that `add_cost` and `add_summed_cost` add to within it.
 
-    `examples_B` (B,) bool is False at rows that pad the batch, see `Costs`.
+    `features` is the batch, see `Costs`.
     """
-    return held(_gathered, Costs(examples=examples_B))
+    return held(_gathered, Costs(features=features))
 
 
 def counted(keep_BT: Any) -> Any:
@@ -42,9 +44,9 @@ def counted(keep_BT: Any) -> Any:
     A row that pads a batch keeps a position of its inputs if these are not text, as an example of silence does.
     """
     costs = _gathered.get()
-    if costs is None or costs.examples is None:
+    if costs is None or costs.features is None:
         return keep_BT
-    return ops.logical_and(keep_BT, costs.examples[:, None])
+    return ops.logical_and(keep_BT, examples_keep(costs.features)[:, None])
 
 
 def add_cost(cost: Any) -> None:

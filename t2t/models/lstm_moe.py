@@ -10,7 +10,7 @@ from keras import ops
 from t2t.hparams.lstm_moe import LstmMoeHParams
 from t2t.layers.costs import gathered_costs, with_costs
 from t2t.layers.lstm_moe import ExpertDecoder, ExpertEncoder, Mixture
-from t2t.layers.masks import examples_keep, padding_keep
+from t2t.layers.masks import padding_keep
 from t2t.models.lstm import LstmSeq2seq
 from t2t.registry import register_model
 from t2t.specs.constants import TARGETS
@@ -39,7 +39,7 @@ class LstmMoe(LstmSeq2seq):
     def body(self, features: dict[str, Any], seed=None) -> Any:
         """Returns the decoder's output, (B, T, D), as `Costed` with the cost of the experts; see the base class."""
         targets_BT = features[TARGETS]
-        with gathered_costs(examples_keep(features)) as costs:
+        with gathered_costs(features) as costs:
             encoded = self.encode(features, seed=seed)
             words_BTD = self.target_embedding.before(ops.pad(targets_BT[:, :-1], ((0, 0), (1, 0))), seed=seed)
             hidden_BTD = self.decoder(words_BTD, encoded.finals, encoded.memory, padding_keep(targets_BT), seed=seed)

@@ -218,6 +218,10 @@ class Problem(Languages, ABC):
     output_suffix: ClassVar[str] = ""
     """Suffix of the file that an output can be written to, e.g. `.wav`; empty if outputs are only text."""
 
+    def target_shape(self) -> tuple[int, int, int] | None:
+        """Returns (height, width, channels) of the images that the problem generates; None if it generates none."""
+        return None
+
     def output_file(self, output: str) -> bytes:
         """Returns the content of the file of an output; only for problems with an `output_suffix`.
 

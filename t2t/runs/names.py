@@ -9,7 +9,6 @@ from t2t.errors import UnknownNameError, UserError
 from t2t.files.paths import local_path
 from t2t.hparams.base import HParams
 from t2t.hparams.groups import MixtureHParams
-from t2t.hparams.image_transformer import ImageTransformerHParams
 from t2t.problems.base import Problem
 from t2t.problems.text_problems import TextProblem
 from t2t.problems.variants import SUFFIXES, VariantProblem
@@ -110,10 +109,12 @@ def check_names(request: Request) -> None:
     missing = [f"--{name}" for name in ("problem", "model", "hparams_set") if not getattr(request, name)]
     if missing:
         raise UserError(f"{', '.join(missing)}: not given; name one each; list what there is with --registry_help")
-    problems_of(request)
+    problems = problems_of(request)
     hparams = build_hparams(request)[0].freeze()
     check_mixture(hparams, split_mixture(request.problem))
-    _check_images(request, hparams)
+    for problem in problems:
+        if (shape := problem.target_shape()) and (complaint := hparams.image_complaint(problem.name, shape)):
+            raise UserError(complaint)
     modalities = [(MODALITIES, name) for name in (hparams.input_modality, hparams.target_modality) if name]
     for registry, name in [(MODELS, request.model), *modalities]:
         if name not in registry:
@@ -124,24 +125,6 @@ def check_names(request: Request) -> None:
     needed = MODELS.declared(request.model, "hparams_class")  # as its source says
     if needed and needed not in [held.__name__ for held in type(hparams).__mro__]:
         raise _unfit(request, needed, hparams)
-
-
-def _check_images(request: Request, hparams: HParams) -> None:
-    """Raises UserError if the problems write images of another size than the hparams of an Image Transformer have."""
-    if not isinstance(hparams, ImageTransformerHParams):
-        return
-    from t2t.problems.image_generation import ImageTargets  # loads PIL
-
-    for problem in problems_of(request):
-        if not isinstance(problem, ImageTargets):
-            continue
-        _, width, channels = problem.target_shape()
-        if (hparams.img_len, hparams.num_channels) != (width, channels):
-            raise UserError(
-                f"hparams img_len={hparams.img_len},num_channels={hparams.num_channels}: images of problem "
-                f"{problem.name} are {width} pixels wide, with channels: {channels}; set "
-                f"--hparams=img_len={width},num_channels={channels}, or choose a set for them"
-            )
 
 
 def split_request(request: Request) -> list[Request]:
