@@ -180,32 +180,36 @@ def write_opennmt_tf(folder, network, tokens, description, settings=(), position
     (folder / "data.yml").write_text("\n".join([*lines, *settings]) + "\n")
 
 
+def _sockeye_layer(prefix, side, where, layer):
+    """Returns the tensors of a layer; `where` its norms are: "pre" or "post"."""
+    tensors = {}
+    parts = {"self": "self_attention"} if side == "encoder" else {"self": "autoregr_layer", "cross": "enc_attention"}
+    for part, theirs in parts.items():
+        tensors |= _sockeye_attention(f"{prefix}.{theirs}", layer[part], part)
+        tensors |= _named(f"{prefix}.{where}_{theirs}.layer_norm", layer["norms"][part])
+    for name, pair in layer["ffn"].items():
+        tensors |= _named(f"{prefix}.ff.{ {'inner': 'ff1', 'outer': 'ff2', 'gate': 'linear'}[name] }", pair)
+    return tensors | _named(f"{prefix}.{where}_ff.layer_norm", layer["norms"]["ffn"])
+
+
+def _sockeye_attention(prefix, maps, part):
+    """Returns the tensors of attention, with keys and values head by head in one, or of an SSRU."""
+    if "forget" in maps:
+        return _named(f"{prefix}.forget_gate", maps["forget"]) | _named(f"{prefix}.linear", maps["fresh"])
+    key, value = (maps[name][0].reshape(HEADS, -1, WIDTH) for name in ("key", "value"))
+    by_head = [rows for pair in zip(key, value, strict=True) for rows in pair]
+    queries = [maps["query"][0]]
+    packed = {"ff_in": queries + by_head} if part == "self" else {"ff_q": queries, "ff_kv": by_head}
+    tensors = {f"{prefix}.{name}.weight": np.concatenate(blocks) for name, blocks in packed.items()}
+    return tensors | _named(f"{prefix}.ff_out", maps["out"])
+
+
 def write_sockeye(folder, network, monkeypatch, tokens, edit=lambda text: text, **stack):
     """Writes `config`, `params.best` and the vocabularies; `edit` may change the text of the settings."""
     tensors, where = {}, "pre" if network.pre_norm else "post"
     for side, layers in network.layers.items():
-        parts = (
-            {"self": "self_attention"} if side == "encoder" else {"self": "autoregr_layer", "cross": "enc_attention"}
-        )
         for number, layer in enumerate(layers):
-            prefix = f"{side}.layers.{number}"
-            for part, theirs in parts.items():
-                maps = layer[part]
-                if "forget" in maps:
-                    tensors |= _named(f"{prefix}.{theirs}.forget_gate", maps["forget"])
-                    tensors |= _named(f"{prefix}.{theirs}.linear", maps["fresh"])
-                else:
-                    key, value = (maps[name][0].reshape(HEADS, -1, WIDTH) for name in ("key", "value"))
-                    by_head = [rows for pair in zip(key, value, strict=True) for rows in pair]
-                    queries = [maps["query"][0]]
-                    packed = {"ff_in": queries + by_head} if part == "self" else {"ff_q": queries, "ff_kv": by_head}
-                    for name, blocks in packed.items():
-                        tensors[f"{prefix}.{theirs}.{name}.weight"] = np.concatenate(blocks)
-                    tensors |= _named(f"{prefix}.{theirs}.ff_out", maps["out"])
-                tensors |= _named(f"{prefix}.{where}_{theirs}.layer_norm", layer["norms"][part])
-            for name, pair in layer["ffn"].items():
-                tensors |= _named(f"{prefix}.ff.{ {'inner': 'ff1', 'outer': 'ff2', 'gate': 'linear'}[name] }", pair)
-            tensors |= _named(f"{prefix}.{where}_ff.layer_norm", layer["norms"]["ffn"])
+            tensors |= _sockeye_layer(f"{side}.layers.{number}", side, where, layer)
         if network.pre_norm:
             tensors |= _named(f"{side}.final_process.layer_norm", network.final[side])
         tensors[f"{side}.pos_embedding.weight"] = network.waves.astype(np.float32)
