@@ -35,15 +35,21 @@ def transformer_mlm_base() -> TransformerHParams:
 
 @register_hparams
 def transformer_mlm_tiny() -> TransformerHParams:
-    """transformer_mlm_base with 2 layers, d 128, d_ff 512, 4 heads, in smaller and fewer updates at a higher rate."""
+    """For two processor cores: 2 layers, d 128, d_ff 512, 4 heads; pre-norm, rotary positions, small updates."""
+    # With learned positions and norms after the layers, the loss stays near that of word frequencies for a long time.
     return transformer_mlm_base().replace(
         hidden_size=128,
         num_hidden_layers=2,
         filter_size=512,
         num_heads=4,
+        norm_position="pre",
+        positions="rotary",
         max_length=256,
+        batch_size=2048,
         effective_batch_size=0,
-        learning_rate=0.002,
-        learning_rate_warmup_steps=500,
+        optimizer_adam_beta2=0.98,
+        clip_grad_norm=1.0,
+        learning_rate=0.003,
+        learning_rate_warmup_steps=300,
         train_steps=10_000,
     )

@@ -94,7 +94,7 @@ def universal_transformer_base() -> UniversalTransformerHParams:
 @register_hparams
 def universal_transformer_big() -> UniversalTransformerHParams:
     """universal_transformer_base with d 2048, d_ff 8192."""
-    return universal_transformer_base().replace(hidden_size=2048, filter_size=8192)
+    return universal_transformer_base().replace(hidden_size=2048, filter_size=8192, precision="auto")
 
 
 @register_hparams
