@@ -193,7 +193,11 @@ def _log_softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    """Translates the lines of standard input."""
+    """Translates the lines of standard input; arguments end it with status 2."""
+    if sys.argv[1:]:
+        said = f"translate.py: argument {sys.argv[1]!r}: it takes none; use python translate.py < lines > outputs"
+        print(said, file=sys.stderr)
+        sys.exit(2)
     from t2t.files.lines import on_one_line, stream_lines
 
     model = Model(Path(__file__).resolve().parent)

@@ -1,12 +1,15 @@
 """ONNX and LiteRT graphs give the same outputs as the run; models that cannot be converted are refused."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from t2t.errors import UserError
+from t2t.export import graph_script
 from t2t.export.exporting import EXPORTS
 from t2t.export.formats import FLOAT32, PROMISES
 from t2t.export.graph_script import Model
@@ -193,6 +196,12 @@ def test_operations_that_a_runtime_lacks_are_named_before_anything_is_kept(forma
 
 
 @pytest.mark.exhaustive
+def test_the_script_refuses_arguments():
+    ended = subprocess.run([sys.executable, graph_script.__file__, "lines"], capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("translate.py: argument 'lines': it takes none")
+
+
 def test_a_graph_that_fails_is_no_answer(tmp_path):
     made, trial = written(translator_of(letters()), tmp_path)
     graphs = json.loads((tmp_path / "graphs.json").read_text())
