@@ -108,7 +108,8 @@ def test_vectors_of_words_and_positions_begin_with_the_papers_deviation():
 def test_the_published_layers():
     ende, enfr = conv_s2s_wmt_ende().freeze().layers(), conv_s2s_wmt_enfr().freeze().layers()
     assert ende == [(512, 3)] * 10 + [(768, 3)] * 3 + [(2048, 1)] * 2
-    assert enfr == [(512, 3)] * 5 + [(768, 3)] * 4 + [(1024, 3)] * 3 + [(2048, 1)] * 2
+    assert enfr == [(512, 3)] * 5 + [(768, 3)] * 4 + [(1024, 3)] * 3 + [(2048, 1), (4096, 1)]
+    assert 1 + sum(size - 1 for _, size in enfr) == 25  # the words that an output sees, section 5.1
     assert conv_s2s().freeze().layers() == [(512, 3)] * 20
 
 
