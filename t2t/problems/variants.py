@@ -4,7 +4,7 @@
 some tokens of the targets are hidden and have to be predicted.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 import numpy as np
 
@@ -62,16 +62,23 @@ class VariantProblem(Problem):
         return {name: below[column] for name, column in self._own.items()}
 
     def with_encoders(self, encoders: Mapping[str, TextEncoder]) -> "VariantProblem":
-        """Takes the vocabularies of the stored features."""
+        """Takes the vocabularies of the stored features.
+
+        Raises:
+            UserError: the base lacks a text feature.
+        """
         self.base.with_encoders(encoders)
-        missing = [column for column in self._own.values() if column not in self.base.encoders]
+        self._check_texts(self.base.encoders)
+        self.encoders = {name: self.base.encoders[column] for name, column in self._own.items()}
+        return self
+
+    def _check_texts(self, found: Container[str]) -> None:
+        missing = [column for column in self._own.values() if column not in found]
         if missing:
             raise UserError(
                 f"problem {self.name}: {self.base.name} has no text feature {missing[0]!r} to swap or copy; "
                 f"use {self.base.name} itself"
             )
-        self.encoders = {name: self.base.encoders[column] for name, column in self._own.items()}
-        return self
 
     def masking(self) -> TokenMasking | None:
         """Returns the masking of `_masked`, None for other variants; needs the encoders.
@@ -89,9 +96,16 @@ class VariantProblem(Problem):
         return self._renamed(self.base.spec())
 
     def nominal_spec(self) -> ProblemSpec | None:
-        """The base's features with the nominal sizes of their vocabularies, renamed."""
+        """The base's features with the nominal sizes of their vocabularies, renamed.
+
+        Raises:
+            UserError: the base lacks a text feature.
+        """
         spec = self.base.nominal_spec()
-        return None if spec is None else self._renamed(spec)
+        if spec is None:
+            return None
+        self._check_texts([name for name, feature in spec.features.items() if feature.vocab_size])
+        return self._renamed(spec)
 
     def _renamed(self, spec: ProblemSpec) -> ProblemSpec:
         features = {name: spec.features[column] for name, column in self._own.items()}

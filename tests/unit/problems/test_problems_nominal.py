@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from t2t.errors import UserError
 from t2t.problems.base import Source
 from t2t.problems.text_problems import Text2Text, TextProblem
 from t2t.registry import PROBLEMS
@@ -34,6 +35,17 @@ def test_known_vocabularies_have_their_sizes(name, tmp_path):
     encoders = problem.stored.build_encoders(Source(tmp_path, random.Random(0)))
     nominal = problem.nominal_spec()
     assert nominal == problem.with_encoders(encoders).spec()
+
+
+@pytest.mark.parametrize("name", ["languagemodel_lm1b_characters_rev", "image_mnist_plain_gen_copy", "image_mnist_rev"])
+def test_variants_without_a_text_to_swap_are_refused_before_there_is_data_as_after(name, tmp_path):
+    problem = get_problem(name)
+    with pytest.raises(UserError, match=f"^problem {name}: .* has no text feature 'inputs' to swap or copy") as before:
+        problem.nominal_spec()
+    encoders = problem.stored.build_encoders(Source(tmp_path, random.Random(0)))
+    with pytest.raises(UserError) as after:
+        problem.with_encoders(encoders)
+    assert str(before.value) == str(after.value)
 
 
 def test_sizes_are_those_that_were_asked_for(tmp_path):
