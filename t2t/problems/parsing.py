@@ -22,6 +22,8 @@ from typing import Any
 
 from t2t.errors import UserError
 from t2t.problems.base import Finished, Sample, Source
+from t2t.problems.filters.sample_filter import SampleFilter
+from t2t.problems.filters.text_filters import text_filters
 from t2t.problems.options import file_option
 from t2t.problems.text_problems import TextOptions, TextProblem
 from t2t.problems.treebank.linearisation import is_end, restored, words_of
@@ -120,6 +122,14 @@ class Parsing(TextProblem):
         if self.options.vocab_file:
             return {**self._given_encoders(self.vocab_features), TARGETS: label_list}
         return {INPUTS: self._learn(self.vocab_features, source), TARGETS: label_list}
+
+    def sample_filters(self) -> Sequence[SampleFilter]:
+        """The filters of the sentence that the options ask for; labels of trees are not its words.
+
+        Raises:
+            UserError: a filter needs two texts.
+        """
+        return tuple(text_filters(self.options, (INPUTS,), {INPUTS: self.source_language}))
 
     def _label_list(self, source: Source) -> TokenEncoder:
         """Returns the labels of the training trees, most frequent first, then those that only other splits have."""
