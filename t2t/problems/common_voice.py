@@ -10,7 +10,6 @@ Source: Ardila et al. 2020, "Common Voice: A massively-multilingual speech corpu
 https://commonvoice.mozilla.org. Licence: CC0.
 """
 
-import csv
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,13 +58,16 @@ class CommonVoice(Speech2Text):
         return folder / f"{split}.tsv"
 
     def _rows(self, path: Path, split: str, source: Source) -> Iterator[dict[str, str]]:
-        """Yields the rows of a list, or of one shard of it; the first line of the file names the columns."""
+        """Yields the rows of a list, or of one shard of it, each without the columns that its line lacks.
+
+        The first line of the file names the columns; empty lines are left out.
+        """
         columns = next(read_lines(path, Counter()), "").split("\t")
         for (block,) in blocks_to_read([(path,)], split, source, RECORDINGS_PER_SHARD):
             lines = block.read(source.tally)
             if block.first == 1:
                 next(lines, None)
-            yield from csv.DictReader(lines, columns, delimiter="\t", quoting=csv.QUOTE_NONE)
+            yield from (dict(zip(columns, line.split("\t"), strict=False)) for line in lines if line)
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the lists that exist; recordings are not included."""

@@ -264,3 +264,14 @@ def test_common_voice(tmp_path, drawn, place):
     (folder / "dev.tsv").write_text("path\twords\na\tb\n")
     with pytest.raises(UserError, match=r"dev.tsv: columns path, words; it needs path and sentence"):
         drawn("common_voice", "dev")
+
+
+def test_rows_of_common_voice_end_only_with_their_lines(tmp_path, drawn):
+    (tmp_path / "en" / "clips").mkdir(parents=True)
+    (tmp_path / "en" / "clips" / "a.wav").write_bytes(b"")
+    rows = b"path\tsentence\r\na\tOne\rtwo.\r\n\na\tThree.\n"
+    (tmp_path / "en" / "train.tsv").write_bytes(rows)
+    assert [sample["targets"] for sample in drawn("common_voice", "train")] == ["One\rtwo.", "Three."]
+    (tmp_path / "en" / "train.tsv").write_bytes(rows + b"a\n")
+    with pytest.raises(UserError, match=r"train.tsv: columns path; it needs path and sentence"):
+        drawn("common_voice", "train")
