@@ -8,6 +8,7 @@ Source and licence are those of the user's files.
 """
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -124,12 +125,21 @@ class Text2TextFiles(NamedFiles, Translation):
         return {**super()._named_files(), **self.options.numbered_paths("train_scores")}
 
     def _weights(self) -> dict[tuple[Path, ...], float]:
-        """Returns the weight of each entry of `files_of` the training split; empty without weights."""
+        """Returns the weight of each entry of `files_of` the training split; empty without weights.
+
+        Raises:
+            UserError: an entry is repeated, or as `parse_weights`.
+        """
         if not self.options.train_weights:
             return {}
         files = self.files_of(TRAIN)
-        names = [source.name for source, *_ in files]
-        return dict(zip(files, parse_weights(self.options.train_weights, names), strict=True))
+        weights = parse_weights(self.options.train_weights, [source.name for source, *_ in files])
+        if repeated := [entry for entry, count in Counter(files).items() if count > 1]:
+            raise UserError(
+                f"--train_weights={self.options.train_weights}: {' and '.join(path.name for path in repeated[0])} are "
+                f"named more than once as training files; name them once, with the sum of their weights"
+            )
+        return dict(zip(files, weights, strict=True))
 
     def requirements(self) -> str:
         """Returns which flags name which files."""

@@ -242,6 +242,20 @@ def test_a_source_with_two_translations_has_the_weight_of_each(tmp_path, files, 
     assert Counter(found) == {("x", "a"): 1, ("y", "b"): 1, ("x", "c"): 3, ("y", "d"): 3}
 
 
+def test_a_pair_of_files_with_two_weights_is_refused(tmp_path, files, write):
+    source, target, other = write("source", "xy"), write("target", "ab"), write("other", "cd")
+    options = {"train_source": (source, source, source), "train_target": (target, other, target)}
+    options = files | {name: ",".join(paths) for name, paths in options.items()}
+    with pytest.raises(UserError) as raised:
+        made(tmp_path, options | {"train_weights": "1,1,3"})
+    assert str(raised.value) == (
+        "--train_weights=1,1,3: source and target are named more than once as training files; name them once, with the "
+        "sum of their weights"
+    )
+    _, found = made(tmp_path, options)
+    assert Counter(found) == {("x", "a"): 2, ("y", "b"): 2, ("x", "c"): 1, ("y", "d"): 1}
+
+
 def test_a_pair_of_files_with_two_files_of_scores_has_the_weight_of_each(tmp_path, files, write):
     source, target, low, high = write("source", "xy"), write("target", "ab"), write("low", "01"), write("high", "23")
     options = {"train_source": (source,) * 2, "train_target": (target,) * 2, "train_scores": (low, high)}
