@@ -3,8 +3,11 @@
 Byte-pair encodings drop merges (Provilkov et al. 2020, "BPE-Dropout", arXiv:1910.13267, algorithm 1); unigram models
 draw from their best segmentations (Kudo 2018, "Subword Regularization", arXiv:1804.10959, section 3.2). SentencePiece's
 own sampling uses one generator per process, which cannot be seeded for each example.
+
+User-defined pieces, such as language tags that are written in the text, stay whole, as in every encoding.
 """
 
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -46,9 +49,16 @@ class SubwordSampler:
                 f"encoding within words or a unigram model, and this one is another, of kind {encoder.kind}; leave "
                 f"the option out"
             ) from None
+        numbers = [n for n in range(encoder.vocab_size) if not self._is_special(n)]
+        scores = {self._processor.id_to_piece(n): self._processor.get_score(n) for n in numbers}
         if encoder.keeps_to_words:
-            numbers = [n for n in range(encoder.vocab_size) if not self._is_special(n)]
-            self._scores = {self._processor.id_to_piece(n): self._processor.get_score(n) for n in numbers}
+            self._scores = scores
+            self._whole = self._unmerged(list(scores))
+        else:  # the trainer gives user-defined pieces a score of 0, and others the logarithm of their probability
+            self._whole = frozenset(piece for piece, score in scores.items() if not score)
+        parts = [*map(re.escape, sorted(self._whole, key=len, reverse=True)), "."]
+        self._parts = re.compile("|".join(parts), re.DOTALL)
+        """Matches what merges begin with: a user-defined piece, the longest first, or a character."""
 
     def __call__(self, ids: np.ndarray, alpha: float, rng: np.random.Generator) -> np.ndarray:
         """Returns other ids of the same text.
@@ -72,15 +82,22 @@ class SubwordSampler:
         return np.array([*(number for piece in pieces for number in self._numbers(piece)), EOS_ID], np.int32)
 
     def _one_of_best(self, text: str, alpha: float, rng: np.random.Generator) -> list[int]:
-        best = self._processor.nbest_encode(text, nbest_size=N_BEST)
+        best = self._with_whole_pieces(self._processor.nbest_encode(text, nbest_size=N_BEST))
         scores = alpha * np.array([sum(map(self._processor.get_score, ids)) for ids in best])
         weights = np.exp(scores - scores.max())
         chosen: list[int] = best[rng.choice(len(best), p=weights / weights.sum())]
         return chosen
 
+    def _with_whole_pieces(self, best: list[list[int]]) -> list[list[int]]:
+        """Returns the segmentations with the user-defined pieces of the first, which has all of them."""
+        if not self._whole:
+            return best
+        whole = [[piece for piece in map(self._processor.id_to_piece, ids) if piece in self._whole] for ids in best]
+        return [ids for ids, pieces in zip(best, whole, strict=True) if pieces == whole[0]]
+
     def _merged(self, word: str, alpha: float, drawn: Iterator[float]) -> list[str]:
         """Returns the pieces of a word with the space before it."""
-        pieces = [PIECE_MARKER, *word]
+        pieces = self._parts.findall(PIECE_MARKER + word)
         while True:
             joined = enumerate(one + other for one, other in pairwise(pieces))
             merges = [(self._scores[piece], -place) for place, piece in joined if piece in self._scores]
@@ -95,6 +112,18 @@ class SubwordSampler:
         if piece in self._scores:
             return [self._processor.piece_to_id(piece)]
         return [self._processor.piece_to_id(f"<0x{byte:02X}>") for byte in piece.encode()]
+
+    def _unmerged(self, pieces: list[str]) -> frozenset[str]:
+        """Returns the user-defined pieces of a byte-pair encoding: those that are pieces even if no merge is made.
+
+        No merge has one as a part, since the trainer cuts its text at them; so those of one character may be left out.
+        """
+        parts = self._processor.encode(
+            ["\0" + piece for piece in pieces], out_type=str, enable_sampling=True, alpha=1.0, nbest_size=-1
+        )
+        return frozenset(
+            piece for piece, of_piece in zip(pieces, parts, strict=True) if len(piece) > 1 and of_piece[-1] == piece
+        )
 
     def _is_special(self, number: int) -> bool:
         return number == UNK_ID or self._processor.is_control(number) or self._processor.is_byte(number)

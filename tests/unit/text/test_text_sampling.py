@@ -25,11 +25,15 @@ def merges():
 
 @pytest.fixture(scope="module")
 def unigram():
+    return build_unigram(LINES, 310)
+
+
+def build_unigram(lines, size, reserved=()):
     made = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(LINES), model_writer=made, model_type="unigram", vocab_size=310, pad_id=0, eos_id=1,
+        sentence_iterator=iter(lines), model_writer=made, model_type="unigram", vocab_size=size, pad_id=0, eos_id=1,
         unk_id=2, bos_id=-1, hard_vocab_limit=False, byte_fallback=True, normalization_rule_name="identity",
-        remove_extra_whitespaces=False, required_chars="\u2581", minloglevel=2,
+        remove_extra_whitespaces=False, required_chars="\u2581", minloglevel=2, user_defined_symbols=list(reserved),
     )  # fmt: skip
     return SentencePieceEncoder(made.getvalue())
 
@@ -112,6 +116,44 @@ def test_segmentations_are_drawn_by_their_probabilities(unigram, alpha):
     for pieces, weight in chances.items():
         chance = weight / total
         assert drawn[pieces] / count == pytest.approx(chance, abs=4 * (chance * (1 - chance) / count) ** 0.5 + 1e-4)
+
+
+RESERVED = ("<2de>", "<2de", "\u2581<2", "owe", "\u00e9")
+WITH_RESERVED = (
+    " <2de> the cat",
+    "<2de> the",
+    "x<2de>lower newest",
+    "lowest<2de<2de>\u00e9 the",
+    "\u00e9\u00e9 newest",
+)
+
+
+def reserved_in(encoder, ids):
+    return [piece for piece in map(encoder.piece, ids.tolist()) if piece in RESERVED]
+
+
+@pytest.mark.parametrize("build", [SentencePieceEncoder.build, build_unigram], ids=["merges", "unigram"])
+def test_user_defined_pieces_stay_whole(build):
+    """Wherever they are in the text, also where one begins another or is part of a word of the training text."""
+    encoder = build(LINES, 335, RESERVED)
+    sampler, rng = SubwordSampler(encoder), np.random.default_rng(0)
+    for text in WITH_RESERVED:
+        expected, drawn = reserved_in(encoder, ended(encoder, text)), set()
+        assert expected
+        for alpha in (0.05, 0.5, 0.9) * 20:
+            sampled = sampler(ended(encoder, text), alpha, rng)
+            assert encoder.decode(sampled) == text
+            assert reserved_in(encoder, sampled) == expected
+            drawn.add(sampled.tobytes())
+        assert len(drawn) > 1  # what is between them is sampled
+
+
+def test_no_merge_left_out_is_the_encoding_also_with_user_defined_pieces():
+    encoder = SentencePieceEncoder.build([line.replace("wide", "owed") for line in LINES], 335, RESERVED)
+    draw, sampler, rng = random.Random(2), SubwordSampler(encoder), np.random.default_rng(0)
+    texts = ["".join(draw.choices([*RESERVED, "low", "er", "the", "d", " ", "<", "2"], k=8)) for _ in range(200)]
+    for text in [*WITH_RESERVED, *TEXTS, *texts]:
+        assert sampler(ended(encoder, text), 0.0, rng).tolist() == ended(encoder, text).tolist()
 
 
 def test_one_generator_gives_one_text(merges):
