@@ -7,7 +7,7 @@ from t2t.cli.field_flag import define_field_flag
 from t2t.cli.help import DECODING, OUTPUT, flag_group
 from t2t.cli.tensor2tensor import has_flag
 from t2t.hparams.groups import DecodeHParams
-from t2t.hparams.override import format_overrides, join_overrides
+from t2t.hparams.override import drop_overrides, format_overrides, join_overrides
 from t2t.runs.arguments import RENAMED
 
 _SEARCH_FLAGS = ("decode_beam_size", "decode_alpha", "decode_extra_length")
@@ -48,6 +48,11 @@ def search_overrides(values: flags.FlagValues) -> str:
 
 
 def trained_overrides(values: flags.FlagValues) -> str:
-    """Returns the overrides of a trained run: `--hparams` and the search flags that were given."""
-    own = values.hparams if "hparams" in values else ()
-    return join_overrides((*own, search_overrides(values)))
+    """Returns the overrides of a trained run: `--hparams` and the search flags that were given.
+
+    `train_steps` is left out where --train_steps overrides it.
+    """
+    own = join_overrides(values.hparams if "hparams" in values else ())
+    if has_flag(values, "train_steps") and values.train_steps is not None:
+        own = drop_overrides(own, "train_steps")
+    return join_overrides((own, search_overrides(values)))

@@ -96,6 +96,12 @@ def merge_overrides(earlier: str, later: str) -> str:
     return join_overrides((*merged.values(), unread, later_unread))
 
 
+def drop_overrides(text: str, name: str) -> str:
+    """Returns a text without its assignments to a name, as a whole or by element; malformed parts are kept."""
+    matches, unread = _assignments(text)
+    return join_overrides((*(match[0] for match in matches if match["name"] != name), unread))
+
+
 def _formatted(name: Any, value: Any) -> str:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][\w.]*", name):
         raise ArgumentError(f"hparams: {name!r} is not the name of an hparam; give name -> value")

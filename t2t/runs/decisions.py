@@ -4,7 +4,7 @@ The decisions are stored in the run's record, so that a run resumes on any machi
 that it began with. After that, only XLA may be switched on or off.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def decide(
         UserError: `xla=on` for a model or data that XLA cannot compile.
     """
     if begun is not None:
-        hparams, data = with_recorded_decisions(hparams, begun, overrides), ()
+        hparams, data = with_recorded_decisions(hparams, begun.hparams, overrides), ()
     hparams = decide_precision(hparams, bfloat16)
     asked = hparams.xla
     if begun is None and asked == "auto" and not compiles:
@@ -80,12 +80,13 @@ def decide_precision(hparams: HParams, bfloat16: bool) -> HParams:
     return hparams.replace(precision="mixed_bfloat16" if bfloat16 else "float32").freeze()
 
 
-def with_recorded_decisions(hparams: HParams, begun: RunRecord, overrides: str) -> HParams:
-    """Returns the hparams of a resumed run with its recorded decisions, unless the user overrides them.
+def with_recorded_decisions(hparams: HParams, begun: Mapping[str, Mapping[str, Any]], overrides: str) -> HParams:
+    """Returns the hparams requested for a run with the decisions in its recorded hparams, `begun`.
 
-    Records from before these hparams existed, and of imported runs, mean float32 and no XLA.
+    A decision that the user overrides is kept. Records from before these hparams existed, and of imported runs, mean
+    float32 and no XLA.
     """
-    recorded = {name: value for section in begun.hparams.values() for name, value in section.items()}
+    recorded = {name: value for section in begun.values() for name, value in section.items()}
     named = assigned_names(overrides)
     values = {
         name: recorded.get(name, 0)

@@ -85,7 +85,7 @@ def check_same_run(request: Request) -> None:
     if not CheckpointStore(run.checkpoints_folder).steps():
         return  # a run without checkpoints may be replaced
     asked = {name: getattr(request, name) for name in ("problem", "model", "hparams_set")}
-    hparams = with_recorded_decisions(build_hparams(request)[0], run.record, request.overrides)
+    hparams = with_recorded_decisions(build_hparams(request)[0], run.record.hparams, request.overrides)
     asked["hparams"] = hparams.to_dict()
     run.check_same(dataclasses.replace(run.record, **asked), MAY_CHANGE_ON_RESUME)
 

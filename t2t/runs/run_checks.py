@@ -16,6 +16,7 @@ from t2t.inference.engine_choice import AUTO, CTRANSLATE2, EngineChoice
 from t2t.registry import HPARAMS
 from t2t.registry.plugins import Plugin
 from t2t.runs.data import find_missing_data, open_data, open_run_data
+from t2t.runs.decisions import with_recorded_decisions
 from t2t.runs.names import (
     Request,
     build_hparams,
@@ -190,17 +191,21 @@ def select_problems(run: RunDir, name: str = "") -> tuple[str, ...]:
 
 
 def override_decoding(hparams: HParams, overrides: str) -> HParams:
-    """Returns hparams with overrides of the decode section; raises UserError for any other."""
-    changed = hparams.override(overrides)
-    for section, values in hparams.to_dict().items():
-        others = [name for name in values if section != "decode" and getattr(changed, name) != getattr(hparams, name)]
+    """Returns a run's hparams with overrides of the decode section; raises UserError for any other.
+
+    `auto` is no other value where the run has decided by itself.
+    """
+    recorded = hparams.to_dict()
+    changed = with_recorded_decisions(hparams.override(overrides), recorded, overrides)
+    for section, values in with_recorded_decisions(hparams, recorded, "").to_dict().items():
+        others = [name for name in values if section != "decode" and getattr(changed, name) != values[name]]
         if others:
-            asked, found = getattr(changed, others[0]), getattr(hparams, others[0])
+            asked, found = getattr(changed, others[0]), values[others[0]]
             raise UserError(
                 f"hparam {others[0]}={asked}: the run has {found}, and only hparams of decoding can still be changed; "
                 f"leave it out"
             )
-    return changed.freeze()
+    return hparams.replace(**{name: getattr(changed, name) for name in recorded["decode"]}).freeze()
 
 
 def set_batch_size(hparams: HParams, problems: Sequence[str], problem: str) -> HParams:

@@ -3,7 +3,7 @@
 import pytest
 
 from t2t.cli import decoder, trainer
-from t2t.cli.search_flags import search_overrides
+from t2t.cli.search_flags import search_overrides, trained_overrides
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_base
 from t2t.runs.loading import override_decoding
@@ -54,3 +54,28 @@ def test_what_is_asked_and_not_read_is_an_error():
 def test_only_decoding_can_be_changed_afterwards():
     with pytest.raises(UserError, match="hparam hidden_size=8: the run has 512, and only hparams of"):
         override_decoding(transformer_base(), "hidden_size=8")
+
+
+@pytest.mark.parametrize("decided", [{"precision": "mixed_bfloat16", "xla": "on", "fixed_shapes": 16}, {}])
+def test_what_was_left_to_the_run_is_no_other_run(decided):
+    """Without decisions in their records, imported runs are in float32."""
+    own = transformer_base().replace(**{"precision": "auto", "xla": "auto", **decided})
+    changed = override_decoding(own, "precision=auto,xla=auto,beam_size=3")
+    assert changed.difference(own) == {"beam_size": (4, 3)}
+    found = decided.get("precision", "float32")
+    with pytest.raises(UserError, match=f"hparam precision=tensorfloat32: the run has {found}, and only hparams of"):
+        override_decoding(own, "precision=tensorfloat32")
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ([], "beam_size=3"),
+        (["--hparams=train_steps=8,hidden_size=8"], "train_steps=8,hidden_size=8,beam_size=3"),
+        (["--hparams=train_steps=8,hidden_size=8", "--train_steps=7"], "hidden_size=8,beam_size=3"),
+        (["--hparams=train_steps=8", "--hparams=alpha=1", "--train_steps=0"], "alpha=1,beam_size=3"),
+    ],
+)
+def test_the_flag_of_updates_stands_over_the_hparam(flags, expected):
+    assert trained_overrides(parsed(trainer, *flags, "--decode_beam_size=3")) == expected
+    assert trained_overrides(parsed(decoder, "--hparams=train_steps=8", "--train_steps=7")) == "train_steps=8"

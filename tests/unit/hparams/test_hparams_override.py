@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t2t.errors import UnknownNameError, UserError
-from t2t.hparams.override import assigned_names, format_overrides, join_overrides, merge_overrides, parse_overrides
+from t2t.hparams.override import (
+    assigned_names,
+    drop_overrides,
+    format_overrides,
+    join_overrides,
+    merge_overrides,
+    parse_overrides,
+)
 
 DEFAULTS = {
     "steps": 10, "rate": 0.5, "flag": True, "name": "adam", "relu.size": 3,
@@ -216,3 +223,10 @@ def test_values_are_formatted_as_they_are_read():
 
 def test_the_names_that_are_assigned():
     assert assigned_names("steps=1, sizes[2]=3,names=[a,b]") == {"steps", "sizes", "names"}
+
+
+def test_a_name_is_dropped_as_a_whole_and_by_element():
+    text = "steps=1, sizes[2]=3,rate=0.5,sizes[0]=4,names"
+    assert drop_overrides(text, "sizes") == "steps=1,rate=0.5,names"
+    assert drop_overrides(text, "names") == "steps=1,sizes[2]=3,rate=0.5,sizes[0]=4,names"
+    assert drop_overrides("steps=1", "steps") == ""

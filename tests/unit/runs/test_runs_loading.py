@@ -24,6 +24,7 @@ from t2t.runs import building
 from t2t.runs.building import build_model
 from t2t.runs.loading import load
 from t2t.runs.names import get_problem
+from t2t.runs.run_checks import check_loadable
 from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import describe_encoders
 from tests.builders import edited
@@ -155,6 +156,14 @@ def test_the_runs_own_hparams_decode_unless_others_are_asked_for(make_run):
     assert load(path).hparams.beam_size == 2
     changed = load(path, decode_overrides="beam_size=3,alpha=1.0").hparams
     assert (changed.beam_size, changed.alpha, changed.hidden_size) == (3, 1.0, 8)
+
+
+def test_the_overrides_that_began_a_run_also_load_it(make_run):
+    path, _ = make_run("counting", hparams=HPARAMS.replace(precision="mixed_bfloat16", xla="off"))
+    overrides = "hidden_size=8,precision=auto,xla=auto,beam_size=3"
+    check_loadable(RunDir.open(path), [], decode_overrides=overrides)
+    loaded = load(path, decode_overrides=overrides).hparams
+    assert (loaded.precision, loaded.xla, loaded.beam_size) == ("mixed_bfloat16", "off", 3)
 
 
 def test_weights_of_another_model_are_refused_by_name(make_run):
