@@ -16,6 +16,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from t2t.errors import MachineError, UserError, first_few, one_line
 from t2t.files.atomic import LockedError, exclusive_lock, os_errors_as_machine_errors
+from t2t.hparams.override import merge_overrides
 from t2t.hparams.ranges import RangedHParams
 from t2t.tuning.objective import Objective
 from t2t.tuning.settings import TuneSettings
@@ -120,6 +121,7 @@ class Study:
         if found is None:
             self._study.set_user_attr(_IDENTITY, identity)
             return
+        identity, found = _without_spaces(identity), _without_spaces(found)
         wrong = [
             f"{name}: asked {identity.get(name)}, found {found.get(name)}"
             for name in sorted({*identity, *found})
@@ -252,6 +254,11 @@ class Study:
     def _rank(self, one: TrialReport) -> tuple[bool, bool, float, int]:
         is_failed = one.state == _STATES[TrialState.FAIL]
         return is_failed, one.value is None, 0.0 if one.value is None else self.objective.cost(one.value), one.number
+
+
+def _without_spaces(identity: dict[str, Any]) -> dict[str, Any]:
+    """Returns an identity with its overrides as the file of a study brings them, without spaces and a last comma."""
+    return identity | {"hparams": merge_overrides("", identity.get("hparams", ""))}
 
 
 def _is_chosen(one: FrozenTrial) -> bool:

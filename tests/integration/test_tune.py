@@ -118,6 +118,14 @@ def test_a_study_from_its_trials_to_the_set_to_paste(fake, tmp_path, capsys):
     assert {path: path.stat().st_mtime_ns for path in study.glob("trial_*/metrics.jsonl")} == before
 
 
+def test_a_study_with_spaces_in_its_hparams_goes_on(fake, tmp_path):
+    study, hparams = tmp_path / "study", "--hparams=num_heads=2, hidden_size=64"
+    assert fake(study, "--trials=1", hparams) == 0
+    assert fake(study, "--trials=2", hparams) == 0
+    assert tune.main(["t2t-tune", f"--study={study}", "--trials=3"]) == 0
+    assert sorted(trials_of(study)) == [0, 1, 2]
+
+
 def test_a_machine_repeats_a_trial_of_another_in_its_own_folder(fake, tmp_path):
     shared = ["--trials=1", f"--storage=sqlite:///{tmp_path / 'study.db'}", "--study_name=both"]
     assert fake(tmp_path / "one", *shared) == 0

@@ -24,10 +24,11 @@ def ranged():
 
 @pytest.fixture
 def open_study(tmp_path, ranged):
-    def opened(folder="study", seed=0, identity="one", objective=BLEU, **settings):
+    def opened(folder="study", seed=0, identity="one", hparams="", objective=BLEU, **settings):
         chosen = TuneSettings(**{"trials": 4, **settings})
         first = {"learning_rate": 0.01, "num_heads": 2}
-        return Study(tmp_path / folder, chosen, objective, ranged, {"problem": identity}, first, seed, 50)
+        same = {"problem": identity, "hparams": hparams}
+        return Study(tmp_path / folder, chosen, objective, ranged, same, first, seed, 50)
 
     return opened
 
@@ -141,6 +142,15 @@ def test_another_study_in_the_folder_is_refused_by_name(open_study):
     open_study()
     with pytest.raises(UserError, match=r"is another study: problem: asked two, found one; resume that, or use"):
         open_study(identity="two")
+
+
+@pytest.mark.parametrize("begun", ["alpha=1, sizes=[1, 2],", "alpha=1,sizes=[1, 2]"])
+def test_spaces_between_overrides_make_no_other_study(open_study, begun):
+    open_study(hparams=begun)
+    for same in ("alpha=1,sizes=[1, 2]", " alpha=1,  sizes=[1, 2], "):
+        open_study(hparams=same)
+    with pytest.raises(UserError, match=r"hparams: asked alpha=2,sizes=\[1, 2\], found alpha=1,sizes=\[1, 2\]; resume"):
+        open_study(hparams="alpha=2, sizes=[1, 2]")
 
 
 def test_two_machines_share_a_database(open_study, tmp_path):
