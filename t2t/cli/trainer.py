@@ -1,6 +1,7 @@
 """`t2t-trainer`: generates data, trains, evaluates and decodes."""
 
 import dataclasses
+import logging
 import sys
 
 from absl import flags
@@ -30,6 +31,7 @@ from t2t.hparams.groups import TrainHParams
 from t2t.hparams.override import assigned_names
 from t2t.runs.arguments import RENAMED
 from t2t.runs.data import find_missing_data, generate_all, nominal_specs
+from t2t.runs.decisions import begun_run
 from t2t.runs.names import Request, build_hparams, check_names, resolve
 from t2t.runs.resuming import check_same_run, fill_from_run, recorded_seed
 from t2t.runs.run_checks import check_training
@@ -50,6 +52,8 @@ Trains a model on a problem; if --output_dir holds an interrupted run, resumes i
     %s --registry_help              (all problems, models and hparams sets)
     %s --registry_help=transformer  (those whose name contains the text)
 """
+
+log = logging.getLogger("t2t")
 
 
 def define_trainer_flags(values: flags.FlagValues) -> None:
@@ -145,11 +149,9 @@ def main(values: flags.FlagValues) -> int:
         return evaluate(request, "latest", split, values.eval_steps, values) if is_chief else 0
     if is_dry:
         return _dry_run(request, settings)
-    if stopped_by := _train(values, request, settings):
+    if not _only_decodes(values, request) and (stopped_by := _train(values, request, settings)):
         return 128 + stopped_by
-    if not is_chief:
-        return 0
-    if values.decode_interactive or values.decode_from_file:
+    if is_chief and _decodes(values):
         _decode(values, request)
     return 0
 
@@ -177,7 +179,7 @@ def _check_files(values: flags.FlagValues, request: Request) -> None:
         check_reference_hparams(build_hparams(request)[0])
     if values.decode_from_file:
         check_files(values.decode_from_file, values.decode_to_file)
-    decodes = [f"--{name}" for name in ("decode_interactive", "decode_from_file") if values[name].value]
+    decodes = _decodes(values)
     if decodes and len(split_mixture(request.problem)) > 1:
         raise UserError(
             f"{' and '.join(decodes)}: --problems={request.problem} names several; train first, then decode one with "
@@ -225,6 +227,20 @@ def _train(values: flags.FlagValues, request: Request, settings: Settings) -> in
         if values.studio:
             beside.append(import_quietly("t2t.cli.studio").ShowStudio(request.output_folder, request.data_folder))
         return run.fit(beside)
+
+
+def _decodes(values: flags.FlagValues) -> list[str]:
+    """Returns the given flags that decode after training."""
+    return [f"--{name}" for name in ("decode_interactive", "decode_from_file") if values[name].value]
+
+
+def _only_decodes(values: flags.FlagValues, request: Request) -> bool:
+    """Returns whether a begun run only decodes, because of --train_steps=0; training would record that as its end."""
+    folder = request.output_folder
+    if values.train_steps != 0 or not _decodes(values) or begun_run(folder) is None:
+        return False
+    log.info("--train_steps=0: %s is only decoded with, and stays as it is", folder)
+    return True
 
 
 def _dry_run(request: Request, settings: Settings) -> int:

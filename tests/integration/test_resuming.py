@@ -28,6 +28,18 @@ def test_the_run_knows_where_its_data_is(run, tiny_run, capsys):
     assert "resuming" in capsys.readouterr().err
 
 
+def test_without_updates_a_run_decodes_and_stays_as_it_is(run, tmp_path, capsys):
+    with edited(run / "run.json") as record:  # as if it had been interrupted
+        record["hparams"]["train"]["train_steps"] = 60
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    (tmp_path / "in").write_text("1 2 3\n4 5\n")
+    flags = ["--decode_beam_size=3", f"--decode_from_file={tmp_path / 'in'}", f"--decode_to_file={tmp_path / 'out'}"]
+    assert go_on(run, "--train_steps=0", "--hparams=train_steps=80", "--keep_checkpoint_max=1", *flags) == 0
+    assert len((tmp_path / "out").read_text().splitlines()) == 2
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    assert f"--train_steps=0: {run} is only decoded with, and stays as it is" in capsys.readouterr().err
+
+
 def test_data_that_has_moved_is_asked_for_and_its_new_place_remembered(run, tiny_run, tmp_path, capsys):
     with edited(run / "run.json") as record:
         record["data_dir"] = str(tmp_path / "old")
