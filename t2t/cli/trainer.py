@@ -32,7 +32,7 @@ from t2t.hparams.override import assigned_names
 from t2t.runs.arguments import RENAMED
 from t2t.runs.data import find_missing_data, generate_all, nominal_specs
 from t2t.runs.decisions import begun_run
-from t2t.runs.names import Request, build_hparams, check_names, resolve
+from t2t.runs.names import Request, build_hparams, check_names, flag_options, resolve
 from t2t.runs.resuming import check_same_run, fill_from_run, recorded_seed
 from t2t.runs.run_checks import check_training
 from t2t.runs.settings import Settings
@@ -165,7 +165,7 @@ def _config_of(values: flags.FlagValues, request: Request) -> str:
     hparams = build_hparams(request)[0]
     changed = {name: value for name, value in hparams.items() if name in assigned_names(request.overrides)}
     searched = (flag for flag in OUTPUT_FLAGS if flag in values)  # already included in `changed`
-    return format_config({**found, **request.problem_options, **given_flags(values, (*found, *searched))}, changed)
+    return format_config({**found, **flag_options(request), **given_flags(values, (*found, *searched))}, changed)
 
 
 def _check_files(values: flags.FlagValues, request: Request) -> None:

@@ -158,6 +158,28 @@ def option_names(problem: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def flag_options(request: Request) -> dict[str, Any]:
+    """Returns the problem options of a request as flags give them: the same for all problems that have them.
+
+    Raises:
+        UserError: one of several problems has another value; also as `split_request` and `get_problem`.
+    """
+    names = split_mixture(request.problem)
+    if len(names) == 1:
+        return dict(request.problem_options)
+    problems, found = dict(zip(names, problems_of(request), strict=True)), {}
+    for option in dict.fromkeys(name.rpartition(".")[2] for name in request.problem_options):
+        values = {name: getattr(one.options, option) for name, one in problems.items() if hasattr(one.options, option)}
+        found[option] = next(iter(values.values()))
+        if any(value != found[option] for value in values.values()):
+            listed = ", ".join(f"{name}.{option}={value}" for name, value in values.items())
+            raise UserError(
+                f"problem options {listed}: flags give all problems the same value, so that neither the file of a "
+                f"configuration nor the trials of a study can hold these; use one value"
+            )
+    return found
+
+
 def problems_of(request: Request) -> list[Problem]:
     """Returns the problems of a request without encoders; raises as `split_request` and `get_problem`."""
     return [get_problem(part.problem, part.problem_options) for part in split_request(request)]

@@ -128,11 +128,13 @@ def tune(
 
 
 def _arguments(request: Request, settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the flags of `t2t-trainer` for a request and settings."""
+    """Returns the flags of `t2t-trainer` for a request and settings; raises as `flag_options`."""
+    from t2t.runs.names import flag_options
+
     given = {
         "problem": request.problem, "model": request.model, "hparams_set": request.hparams_set,
         "data_dir": request.data_dir, "t2t_usr_dir": request.usr_dir, "train_steps": request.train_steps,
-        **request.problem_options,
+        **flag_options(request),
         **{_FLAGS.get(name, name): value for name, value in settings.items() if name not in ("seed", "evaluates")},
     }  # fmt: skip
     return tuple(f"--{name}={value}" for name, value in given.items() if value not in (None, ""))

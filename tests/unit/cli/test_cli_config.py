@@ -6,11 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.run_record import RunRecord
 from t2t.cli import datagen, decoder, trainer, tune
 from t2t.cli.common import parse
 from t2t.cli.config import format_config
 from t2t.cli.problem_flags import request_of
 from t2t.errors import UserError
+from t2t.hparams.transformer import transformer_tiny
+from t2t.specs.features import ProblemSpec
 
 RUN = """
 problem = "translate_ende_numbers"   # a comment
@@ -127,6 +131,21 @@ def test_what_is_printed_is_the_same_run(config, tmp_path, capsys):
     assert (one.problem, one.problem_options) == (other.problem, other.problem_options)
     assert first.tmp_dir == again.tmp_dir == 'a "b" \\ c'
     assert (first.worker_cpu, first.random_seed) == (again.worker_cpu, again.random_seed) == (2, 7)
+
+
+def test_what_is_printed_of_a_run_of_several_problems_is_read(tmp_path, capsys):
+    names = ("translate_ende_multi30k", "translate_enfr_multi30k")
+    record = RunRecord(
+        problem="-".join(names), model="transformer", hparams_set="transformer_tiny",
+        hparams=transformer_tiny().to_dict(), spec=ProblemSpec(name="-".join(names)),
+        problem_options={f"{name}.vocab_size": 4000 for name in names},
+    )  # fmt: skip
+    run = RunDir.create(tmp_path / "run", record, {}).path
+    assert trainer.main(["t2t-trainer", f"--output_dir={run}", "--print_config"]) == 0
+    printed = tmp_path / "printed.toml"
+    printed.write_text(capsys.readouterr().out)
+    read = request_of(parsed(trainer, f"--config={printed}"))
+    assert (read.problem, read.problem_options) == (record.problem, {"vocab_size": 4000})
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))

@@ -2,9 +2,11 @@
 
 import pytest
 
+from t2t.cli import trainer
 from t2t.errors import UnknownNameError, UserError
 from t2t.hparams.transformer import transformer_tiny
-from t2t.runs.names import Request, canonical, check_mixture, check_names, split_request
+from t2t.runs.names import Request, canonical, check_mixture, check_names, flag_options, split_request
+from t2t.tuning import api
 
 BOTH = "tiny_algo-algorithmic_reverse_binary40_test"
 
@@ -24,6 +26,30 @@ def test_each_problem_gets_the_options_that_are_for_it():
     assert (files.problem, algo.problem) == ("text2text_files", "tiny_algo")
     alone = request("tiny_algo", vocab_kind="byte")
     assert split_request(alone) == [alone]
+
+
+def test_flags_give_all_problems_the_same_options():
+    """Records of runs name each problem; `changed` leaves out what is a problem's default."""
+    problem = "text2text_files-tiny_algo"
+    files = {f"{split}_{side}": f"/{split}.{side}" for split in ("train", "dev") for side in ("source", "target")}
+    of_files = {f"text2text_files.{name}": value for name, value in {**files, "vocab_size": 9}.items()}
+    assert flag_options(request(problem, **of_files, **{"tiny_algo.vocab_size": 9})) == {**files, "vocab_size": 9}
+    assert flag_options(request(problem, **of_files, vocab_size=8)) == {**files, "vocab_size": 8}
+    assert flag_options(request(BOTH, vocab_size=9)) == {"vocab_size": 9}
+    assert flag_options(request("tiny_algo", vocab_size=9)) == {"vocab_size": 9}
+    assert flag_options(request(BOTH)) == {}
+    for other in ({"tiny_algo.vocab_size": 8}, {}):
+        with pytest.raises(
+            UserError, match=r"^problem options text2text_files.vocab_size=9, tiny_algo.vocab_size=[80]"
+        ):
+            flag_options(request(problem, **of_files, **other))
+
+
+def test_trials_get_options_as_flags():
+    given = api._arguments(request(**{f"{name}.vocab_size": 9 for name in BOTH.split("-")}), {"eval_every": 5})
+    values = trainer.build_flags()
+    values(["t2t-trainer", *given])
+    assert (values.problem, values.vocab_size, values.local_eval_frequency) == (BOTH, 9, 5)
 
 
 def test_an_option_that_no_problem_has_is_refused():
