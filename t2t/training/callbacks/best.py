@@ -1,7 +1,7 @@
 """Tracks the best evaluations of a run by one figure, and marks their checkpoints as best."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from t2t.checkpoints.best import Best
@@ -62,11 +62,13 @@ class BestTracker:
         return max(updates) - (best[0] if best else min(updates)) if updates else 0
 
     def mark(self) -> None:
-        """Marks the checkpoints of the best evaluations, unless they are marked or gone."""
-        best, marked = self.best(), self._store.best(self._problem)
-        is_marked = best and marked and (marked.step, marked.metric) == (best[0], self.figure)
-        if best and not is_marked and self._store.has(best[0]):
-            self._store.mark_best(best[0], self.figure, best[1], self._problem)
+        """Marks the checkpoints of the best evaluations among those that exist, unless they are marked.
+
+        If another figure decided before, the checkpoint of the very best evaluation may be gone.
+        """
+        best, marked = next(self._kept(), None), self._store.best(self._problem)
+        if best and not (marked and (marked.step, marked.metric) == (best.step, best.metric)):
+            self._store.mark_best(best.step, best.metric, best.value, self._problem)
         if not self._problem:
             self._rank()
 
@@ -75,7 +77,10 @@ class BestTracker:
         recorded = self._store.ranking()
         if self._keep_best == 1 and len(recorded) < 2:
             return
-        kept = (Best(update, self.figure, value) for update, value in self._ranked() if self._store.has(update))
-        ranking = list(islice(kept, self._keep_best))
+        ranking = list(islice(self._kept(), self._keep_best))
         if ranking and ranking != recorded:
             self._store.rank_best(ranking)
+
+    def _kept(self) -> Iterator[Best]:
+        """Yields the evaluations whose checkpoints exist, best first."""
+        return (Best(update, self.figure, value) for update, value in self._ranked() if self._store.has(update))

@@ -6,10 +6,12 @@ import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 from training_fakes import Step, trainer
 
 from t2t.checkpoints.best import Best
+from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import MachineError
 from t2t.training.callbacks.best import BestTracker
 from t2t.training.callbacks.checkpoints import SaveCheckpoints
@@ -155,6 +157,26 @@ def test_a_run_that_keeps_one_from_now_on_lets_the_others_go():
     assert store.ranked == [Best(1, "bleu", 3.0)]
 
 
+def test_with_another_figure_the_best_of_the_checkpoints_that_are_left_is_marked(tmp_path):
+    """Update 1 has the best BLEU and is gone, since the loss decided until then."""
+    store, array = CheckpointStore(tmp_path), np.ones(2, np.float32)
+    by_loss, history = BestTracker(store, "loss", False), [(1, 30.0), (2, 10.0), (3, 20.0)]
+    for update, loss in enumerate((3.0, 2.0, 2.5), 1):
+        store.save(update, model={"a": array})
+        store.prune(1)
+        by_loss.note(update, {"loss": loss})
+    assert (store.steps(), store.best()) == ([2, 3], Best(2, "loss", 2.0))
+    tracker = BestTracker(store, "bleu", True, history)
+    tracker.mark()
+    assert store.best() == Best(3, "bleu", 20.0)
+    for update, bleu, expected in [(4, 25.0, Best(4, "bleu", 25.0)), (5, 22.0, Best(4, "bleu", 25.0))]:
+        store.save(update, model={"a": array})
+        store.prune(1)
+        tracker.note(update, {"bleu": bleu})
+        assert store.best() == expected
+    assert tracker.best() == (1, 30.0), "early stopping counts from there"
+
+
 def test_without_an_evaluation_there_is_no_best():
     assert BestTracker(Store(), "bleu", True).best() is None
 
@@ -181,8 +203,11 @@ def test_a_run_that_no_longer_improves_stops():
 
 
 def test_history_of_an_earlier_process_counts_for_best_and_patience():
-    _, run, store = evaluated([4.0] * 9, update=2, train_steps=9, history=[(1, 8.0), (2, 5.0)], patience=4)
-    assert store.marked == []
+    store = Store()
+    store.saved = {1: {}, 2: {}}
+    history = [(1, 8.0), (2, 5.0)]
+    _, run, store = evaluated([4.0] * 9, update=2, train_steps=9, store=store, history=history, patience=4)
+    assert store.marked == [(1, "bleu", 8.0)]
     assert run.update == 5
 
 
