@@ -101,6 +101,10 @@ SETTINGS_FLAGS = {
     WARM_START: ("warm_start_from", "warm_start_other_vocabulary", "warm_start_optimizer"),
 }
 """Flags of `Settings` by heading."""
+_OF_TRAINING = (
+    "studio", "track", "dry_run", "decode_from_file", "decode_interactive", "warm_start_from", "keep_best_checkpoints",
+)  # fmt: skip
+"""Flags for which something trains; decoding comes after it."""
 
 
 def _define_training_flags(values: flags.FlagValues) -> None:
@@ -191,9 +195,9 @@ def _check_files(values: flags.FlagValues, request: Request) -> None:
 
 
 def _check_beside(values: flags.FlagValues, evaluates_only: bool) -> None:
-    """Raises UserError for wrong values of --studio and --track, and for missing packages that they need."""
-    for name in ("studio", "track"):
-        if values[name].value and evaluates_only:
+    """Raises UserError for flags that evaluating ignores, wrong values of --track, and missing packages."""
+    for name in _OF_TRAINING:
+        if evaluates_only and values[name].value != values[name].default:
             raise UserError(f"--{name}: nothing trains with --schedule={values.schedule}; leave one of them out")
     check_trackers(split_names(values.track))
     if values.studio:

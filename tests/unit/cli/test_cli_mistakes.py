@@ -103,6 +103,23 @@ def test_a_mistake_is_one_line_with_status_2(command, arguments, said, tmp_path,
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("schedule", ["evaluate", "evaluate_on_train_data"])
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--dry_run", "--decode_from_file=-", "--decode_interactive", "--warm_start_from=x",
+        "--keep_best_checkpoints=5",
+    ],
+)  # fmt: skip
+def test_evaluating_refuses_what_comes_with_training(flag, schedule, tmp_path, capsys):
+    assert trainer.main(["t2t-trainer", *RUN, f"--output_dir={tmp_path}/run", f"--schedule={schedule}", flag]) == 2
+    assert capsys.readouterr().err == (
+        f"t2t-trainer: error: {flag.partition('=')[0]}: nothing trains with --schedule={schedule}; leave one of them "
+        f"out\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_output_directory_that_is_a_file(tmp_path, capsys):
     (tmp_path / "run").write_text("mine")
     assert trainer.main(["t2t-trainer", *RUN, f"--output_dir={tmp_path}/run", f"--data_dir={tmp_path}"]) == 2
