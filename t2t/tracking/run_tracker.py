@@ -11,6 +11,7 @@ from typing import Any
 import keras
 
 from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import one_line
 from t2t.files.paths import local_path
 from t2t.tracking.reports import Report, hparams_of, read_reports, read_state, write_state
@@ -81,6 +82,7 @@ class RunTracker(keras.callbacks.Callback, abc.ABC):
     def on_train_begin(self, logs=None):
         """Starts the thread that sends; raises UserError if there is no run in the folder."""
         self._run, self._name, self._is_described, self._end = RunDir.open(self._folder), "", False, ""
+        self._update = CheckpointStore(self._run.checkpoints_folder).latest() or 0  # no batch follows in a finished run
         self._state = read_state(self._run, self.tracker)
         self._thread = threading.Thread(target=self._work, name=f"track-{self.tracker}", daemon=True)
         self._thread.start()

@@ -4,9 +4,11 @@ import logging
 import threading
 
 import keras
+import numpy as np
 import pytest
 
 from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import MachineError, UserError
 from t2t.tracking.run_tracker import FAILED, FINISHED, STOPPED, RunTracker
 from tests.many_runs import write_run
@@ -91,6 +93,15 @@ def test_a_resumed_run_goes_on_where_the_tracker_was(run):
     second.on_train_end()
     assert second.known == "first"
     assert (updates(first), updates(second)) == ([10, 20, 30], [40])
+
+
+@pytest.mark.parametrize(("update", "expected"), [(20, STOPPED), (30, FINISHED)])
+def test_a_run_that_trains_no_further_is_told_as_it_was(run, update, expected):
+    CheckpointStore(run.checkpoints_folder).save(update, model={"a": np.ones(2, np.float32)})
+    notebook = Notebook(run.path)
+    notebook.on_train_begin()
+    notebook.on_train_end()
+    assert notebook.end == expected
 
 
 def test_a_tracker_that_has_lost_the_run_gets_all_of_it(run):
