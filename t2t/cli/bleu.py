@@ -5,7 +5,7 @@ from typing import Any
 
 from absl import flags
 
-from t2t.cli.bleu_folder import CASED, VARIANTS, Events, score_folder, score_variants
+from t2t.cli.bleu_folder import CASED, UNCASED, VARIANTS, Events, score_folder, score_variants
 from t2t.cli.common import command, command_flags
 from t2t.cli.decoding import refuse_flags
 from t2t.cli.help import FILES, flag_group
@@ -169,10 +169,10 @@ def _score_folder(values: flags.FlagValues) -> int:
 
 
 def _variants(values: flags.FlagValues) -> Sequence[str]:
-    """Returns the BLEU variants to compute; raises UserError if --lowercase is given too."""
+    """Returns the BLEU variants to compute; raises UserError for --bleu_variant with --lowercase."""
     if values.bleu_variant and values.lowercase is not None:
         raise UserError("--bleu_variant and --lowercase are both given; keep one")
-    return VARIANTS[values.bleu_variant or CASED]
+    return VARIANTS[values.bleu_variant or (UNCASED if values.lowercase else CASED)]
 
 
 def _registered_scores(values: flags.FlagValues, translations: list[str], references: list[str]) -> Iterable[Score]:

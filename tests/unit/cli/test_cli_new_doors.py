@@ -97,6 +97,31 @@ def test_every_file_of_a_folder_is_scored_in_the_order_of_steps(translations, ca
     assert capsys.readouterr().out.startswith("my_problem-10: BLEU = ")
 
 
+@pytest.mark.parametrize(
+    ("case", "variants"),
+    [
+        ([], ["cased"]), (["--nolowercase"], ["cased"]), (["--lowercase"], ["uncased"]),
+        (["--bleu_variant=uncased"], ["uncased"]), (["--bleu_variant=both"], ["uncased", "cased"]),
+    ],
+)  # fmt: skip
+def test_bleu_is_logged_under_the_case_that_it_compares(translations, monkeypatch, case, variants):
+    written = {}
+
+    class Notes:
+        def __init__(self, folder, tag_suffix):
+            pass
+
+        def write(self, step, scores):
+            written[step] = {variant: score.value for variant, score in scores.items()}
+
+    monkeypatch.setattr(bleu, "Events", Notes)
+    folder, reference = f"--translations_dir={translations}/all", f"--reference={translations}/reference"
+    assert run(bleu, folder, reference, "--event_dir=events", *case) == 0
+    assert [list(scores) for scores in written.values()] == [variants] * 2
+    for variant, value in written[9].items():
+        assert (value == pytest.approx(100)) == (variant == "uncased")
+
+
 def test_folders_that_cannot_be_scored_are_refused(translations, capsys):
     folder, reference = f"--translations_dir={translations}/all", f"--reference={translations}/reference"
     for flags, said in (
