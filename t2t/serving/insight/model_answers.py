@@ -12,6 +12,7 @@ from t2t.serving.insight.studio import Studio
 from t2t.serving.requests import texts_of
 from t2t.serving.search_changes import FIELDS
 from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs.features import FeatureKind
 
 MOST_ALTERNATIVES = 100
 USUAL_BEAM = 4
@@ -87,7 +88,13 @@ def _model(studio: Studio, data: Mapping[str, Any]) -> tuple[Translator, str]:
 
 
 def _output_ids(translator: Translator, data: Mapping[str, Any]) -> list[int]:
-    ids, size = ids_of(data, "ids"), translator.model.spec.targets.vocab_size
+    """Returns the ids of an output; of a class, which may be 0, its own."""
+    ids, targets = ids_of(data, "ids"), translator.model.spec.targets
+    size = targets.vocab_size
+    if targets.kind == FeatureKind.LABEL:
+        if len(ids) != 1 or not 0 <= ids[0] < size:
+            raise UserError(f"ids {ids!r:.80}: that of a class is wanted, one from 0 to {size - 1}")
+        return ids
     if not ids or EOS_ID in ids[:-1] or not all(PAD_ID < token < size for token in ids):
         raise UserError(f"ids: those of an output are wanted, from {EOS_ID} to {size - 1}, {EOS_ID} only at its end")
     return ids

@@ -11,6 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from t2t.inference.beam_trace import alternatives
+from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.serving.app import build_app
 from t2t.serving.insight import model_answers
 from t2t.serving.insight.figures import figure_of
@@ -22,6 +23,7 @@ from t2t.serving.insight.studio import Studio
 from t2t.serving.models import ServedModel
 from t2t.serving.search_changes import FIELDS
 from t2t.serving.service import RequestLimits, Service
+from tests.letters import Moods, moods, translator_of
 from tests.many_runs import write_run
 from tests.unit.inference.test_inference_translator import WORDS, Letters, build
 from tests.waiting import join_all, start_thread, wait_until
@@ -169,6 +171,36 @@ def test_the_figure_of_a_forced_text_is_that_of_its_ids_and_its_score_that_of_th
     assert best["ids"][-1] == 1
     assert best["log_prob"] == pytest.approx(score, rel=1e-4)
     assert figure["log_prob"] == pytest.approx(score, rel=1e-4)
+
+
+@pytest.fixture
+def client_of(tmp_path):
+    """Returns a function that makes a client of one translator's model."""
+
+    def make(translator):
+        named = {"only": NamedRun(write_run(tmp_path / "only", 2).path)}
+        studio = Studio(RunFolders(named), LoadedModels(None), {"only": LoadedModel(translator, 1)})
+        service = Service([ServedModel("only", translator, 1)])
+        return TestClient(build_app(service, ["127.0.0.1"], insight_addresses(studio)), base_url="http://127.0.0.1")
+
+    return make
+
+
+def test_every_class_that_a_search_finds_has_a_figure(client_of):
+    classifier = translator_of(moods(), TransformerEncoder)
+    names = Moods.class_labels
+    with client_of(classifier) as client:
+        (last,) = events_of(client.post("/insight/search", json={"source": "a b", "n_best": len(names)}))
+        outputs = {one["text"]: one["ids"] for one in last["outputs"]}
+        assert outputs == {name: [number] for number, name in enumerate(names)}
+        for ids in outputs.values():
+            figure = client.post("/insight/figure", json={"source": "a b", "ids": ids}).json()
+            assert {one["name"] for one in figure["classes"]} == set(names)
+            assert figure["target"] == last["outputs"][0]["text"]
+        for ids in ([-1], [len(names)], [0, 1], []):
+            answer = client.post("/insight/figure", json={"source": "a b", "ids": ids})
+            assert answer.status_code == 400
+            assert answer.json()["error"] == f"ids {ids}: that of a class is wanted, one from 0 to 2"
 
 
 def events_of(answer):
