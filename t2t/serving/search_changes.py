@@ -52,15 +52,18 @@ def limit_tokens(translator: Translator, text: str, changes: Mapping[str, Any], 
     """Returns the change of `extra_length` that limits outputs for a text to `most` ids, end of sequence included.
 
     Raises:
-        UserError: `most` is less than the input's length plus one, which the search always allows, or the model is not
-            autoregressive.
+        UserError: `most` is less than the input's length with all ids behind it, which the search always allows, or the
+            model is not autoregressive.
     """
     if not translator.facts.autoregressive:
         raise UserError("max_tokens: the model answers at once and writes no tokens; leave it out")
     if translator.is_blank(text):
         return {}
     (ids,) = translator.encode([text])
-    free = min(len(ids), translator.longest_input) + 1 if translator.has_inputs else 0
+    free = 0
+    if translator.has_inputs:
+        behind = 1 + len(translator.problem.language_marks().input_end)
+        free = min(len(ids), translator.longest_input) + behind
     if most < free:
         raise UserError(
             f"max_tokens={most}: an output may be as long as its input, here {free} tokens, end of sequence included; "

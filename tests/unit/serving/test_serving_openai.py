@@ -6,11 +6,13 @@ import jsonschema
 import pytest
 from starlette.testclient import TestClient
 
+from t2t.problems.text_files import Text2TextFiles
 from t2t.serving.app import build_app
 from t2t.serving.models import ServedModel
 from t2t.serving.service import RequestLimits, Service
 from t2t.specs.constants import EOS_ID
 from tests.letters import TEXTS, letters, letters_alone, translator_of
+from tests.unit.problems.test_problems_languages import encoder_of
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 
@@ -103,6 +105,21 @@ def test_max_tokens_is_kept_to(client, translator, search):
         changes = {"decode_method": "greedy"} if search else {}
         assert found["choices"][0]["text"] == best(translator, "a b c", extra_length=min(most - 4, 5), **changes)
         assert found["usage"]["completion_tokens"] <= most
+
+
+@pytest.mark.parametrize("source", ["begin", "end"])
+def test_max_tokens_is_kept_to_wherever_the_input_has_its_language_code(source):
+    encoder = encoder_of(source=source)
+    problem = Text2TextFiles(source_language="eng_Latn", target_language="deu_Latn")
+    translator = translator_of(problem.with_encoders({"inputs": encoder, "targets": encoder}))
+    app = build_app(Service([ServedModel("codes", translator, 1)]), ["127.0.0.1"])
+    free = len(encoder.encode("one two")) + 2  # a code and end of sequence
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        refused = client.post(COMPLETIONS, json={"prompt": "one two", "max_tokens": free - 1})
+        assert f"as long as its input, here {free} tokens" in refused.json()["error"]["message"]
+        for most in (free, free + 2):
+            found = client.post(COMPLETIONS, json={"prompt": "one two", "max_tokens": most}).json()
+            assert found["usage"]["completion_tokens"] <= most
 
 
 def test_max_tokens_of_a_language_model_are_those_it_adds(client, continuer):
