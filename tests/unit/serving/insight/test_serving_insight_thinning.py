@@ -35,6 +35,23 @@ def test_a_running_mean_is_of_the_neighbours_and_narrows_at_the_ends():
     np.testing.assert_allclose(running_mean(values, 11), by_hand)
 
 
+@pytest.mark.parametrize("place", [0, 40, 299])
+def test_a_very_large_value_is_in_no_mean_but_those_of_its_neighbours(place):
+    """Such as a perplexity before training has begun."""
+    values = np.full(300, 2.5)
+    values[place] = np.exp(60.0)
+    means, far = running_mean(values, 21), np.abs(np.arange(300) - place) > 10
+    np.testing.assert_allclose(means[far], 2.5)
+    np.testing.assert_allclose(means[place], values[place] / (1 if place in (0, 299) else 21))
+
+
+@pytest.mark.parametrize("count", range(8))
+def test_a_window_wider_than_the_curve_takes_what_there_is(count):
+    values = np.random.default_rng(count).normal(size=count)
+    by_hand = [values[max(0, 2 * i - count + 1) : 2 * i + 1].mean() for i in range(count)]
+    np.testing.assert_allclose(running_mean(values, 100), by_hand)
+
+
 def test_a_mean_of_one_point_is_the_point():
     values = np.array([3.0, 1.0, 2.0])
     np.testing.assert_array_equal(running_mean(values, 1), values)
