@@ -22,6 +22,6 @@ class Hypothesis:
     """Whether the problem had to repair the output to make text of it, e.g. the brackets of a tree."""
     tokens: tuple[tuple[str, float], ...] | None = None
     """Each piece with its log-probability given those before it, end of sequence included where the model wrote it;
-    None where the hparam `token_scores` is off."""
+    a language code at the beginning has 0. None where the hparam `token_scores` is off."""
     alignment: Links | None = None
     """Links (word of the input, word of the text), counted from 0; None where the hparam `alignments` is off."""

@@ -171,8 +171,11 @@ class Translator(PairScorer):
     def _with_token_scores(
         self, rows: Sequence[Row], outputs: Sequence[Sequence[Hypothesis]], hparams: DecodeHParams
     ) -> list[list[Hypothesis]]:
-        """Returns the outputs of each row with the log-probabilities of their tokens, by another pass over them."""
-        encoder = self.problem.encoders[TARGETS]
+        """Returns the outputs of each row with the log-probabilities of their tokens, by another pass over them.
+
+        The problem's language code, with which every output begins, is certain, as in `Hypothesis.log_prob`.
+        """
+        encoder, begun = self.problem.encoders[TARGETS], len(self._output_start)
         flat = [(row, k) for row, hypotheses in enumerate(outputs) for k in range(len(hypotheses))]
         targets = [outputs[row][k].ids for row, k in flat]
         annotated = [list(hypotheses) for hypotheses in outputs]
@@ -180,8 +183,8 @@ class Translator(PairScorer):
             for number, log_probs in zip(numbers, found, strict=True):
                 pieces = map(encoder.piece, targets[number])
                 row, k = flat[number]
-                tokens = tuple(zip(pieces, (float(value) + 0.0 for value in log_probs), strict=True))
-                annotated[row][k] = dataclasses.replace(outputs[row][k], tokens=tokens)
+                values = [0.0] * begun + [float(value) + 0.0 for value in log_probs[begun:]]
+                annotated[row][k] = dataclasses.replace(outputs[row][k], tokens=tuple(zip(pieces, values, strict=True)))
         return annotated
 
     def warm_up(self, sentences: Sequence[Row], n_best: int = 1) -> None:

@@ -17,6 +17,7 @@ from t2t.inference.tensorflow.batch_search import TensorFlowBatchSearch
 from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
+from t2t.text.language_codes import LanguageMarks
 from t2t.text.token import TokenEncoder
 from tests.letters import WORDS, Letters, LettersAlone
 
@@ -479,6 +480,18 @@ def test_tokens_have_the_log_probabilities_of_a_forward_pass(translator):
             values = [value for _, value in one.tokens]
             np.testing.assert_allclose(values, log_probs_by_hand(translator, one.ids, source), atol=2e-5)
             assert sum(values) == pytest.approx(one.log_prob, abs=1e-4)
+
+
+def test_a_language_code_in_front_of_an_output_is_certain(monkeypatch):
+    coded, code = build(Letters), WORDS.encode("h")
+    monkeypatch.setattr(type(coded.problem), "language_marks", lambda self: LanguageMarks(output_start=tuple(code)))
+    (source,) = cut_rows(coded.facts, coded.encode(["a b"]), coded.hparams)
+    for one in coded.translate(["a b"], n_best=2, token_scores=True)[0]:
+        (piece, first), *others = one.tokens
+        assert (piece, first) == ("h", 0.0)
+        expected = log_probs_by_hand(coded, one.ids, source)[1:]
+        np.testing.assert_allclose([value for _, value in others], expected, atol=2e-5)
+        assert expected.sum() == pytest.approx(one.log_prob, abs=1e-4)
 
 
 def test_scores_of_tokens_that_are_not_written_are_refused(continuer, translator):
