@@ -140,8 +140,8 @@ async def _complete(
     service: Service, request: Request, model: ServedModel, asked: OpenAIRequest, completion: Completion
 ) -> Response:
     n = asked.n or 1
-    how = (asked.texts, n, asked.changes, asked.most_tokens)
-    questions = await run_in_threadpool(service.questions, model, *how)  # tokenizing long texts takes time
+    how = (asked.texts, n, asked.changes, asked.most_tokens, asked.terms)
+    questions = await run_in_threadpool(service.questions, model, *how)  # long texts and large constraints take time
     if asked.is_stream:
         text = requests.only_text(asked.texts)
         events = completion.chunks(service.stream(model, questions[0]), text, asked.include_usage)

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 from t2t.decoding.settings import BEAM, GREEDY, SAMPLE
 from t2t.errors import UserError
+from t2t.inference.output_terms import REQUEST_KEYS, OutputTerms
 from t2t.inference.settings import SEED
 from t2t.serving.models import ServedModel
-from t2t.serving.requests import positive, search_changes, stream_option, texts_of
+from t2t.serving.requests import output_terms, positive, search_changes, stream_option, texts_of
 from t2t.serving.search_changes import SEARCH_KEYS
 
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {
@@ -31,7 +32,9 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
 """Unsupported parameters, with the values that are accepted because they change nothing."""
 IGNORED = ("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key")
 """Parameters that are ignored since they do not affect the answer."""
-_OWN = ("model", "n", "max_tokens", "temperature", "top_p", "stream", "stream_options", *SEARCH_KEYS)
+_OWN = (
+    "model", "n", "max_tokens", "temperature", "top_p", "stream", "stream_options", *SEARCH_KEYS, *REQUEST_KEYS,
+)  # fmt: skip
 
 
 class OpenAIRequest(NamedTuple):
@@ -45,6 +48,8 @@ class OpenAIRequest(NamedTuple):
     is_stream: bool
     include_usage: bool
     """Whether the last chunk counts tokens."""
+    terms: OutputTerms | None
+    """Constraints on the words of each output."""
 
 
 def completion_request(data: dict[str, Any], model: ServedModel) -> OpenAIRequest:
@@ -72,6 +77,7 @@ def _request(data: dict[str, Any], model: ServedModel, texts: list[str]) -> Open
         changes=_changes(data, model),
         is_stream=stream_option(data),
         include_usage=options.get("include_usage") is True,
+        terms=output_terms(data),
     )
 
 

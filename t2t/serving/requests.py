@@ -98,13 +98,18 @@ def translation_request(data: dict[str, Any]) -> TranslationRequest:
     text = data.get(TEXT)
     is_one = isinstance(text, str)
     texts = texts_of([text] if is_one else text, TEXT)
-    terms = read_terms({name: data[name] for name in REQUEST_KEYS if data.get(name) is not None}, "the request")
-    return TranslationRequest(texts, is_one, positive(data, "n_best"), search_changes(data), stream_option(data), terms)
+    n_best, changes, is_stream = positive(data, "n_best"), search_changes(data), stream_option(data)
+    return TranslationRequest(texts, is_one, n_best, changes, is_stream, output_terms(data))
 
 
 def search_changes(data: dict[str, Any]) -> dict[str, Any]:
     """Returns the search settings given in a request."""
     return {name: data[name] for name in SEARCH_KEYS if data.get(name) is not None}
+
+
+def output_terms(data: dict[str, Any]) -> OutputTerms | None:
+    """Returns the constraints on outputs given in a request, None without any; raises UserError for wrong ones."""
+    return read_terms({name: data[name] for name in REQUEST_KEYS if data.get(name) is not None}, "the request")
 
 
 def stream_option(data: dict[str, Any]) -> bool:

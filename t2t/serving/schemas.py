@@ -63,6 +63,8 @@ SEARCH: Mapping[str, Schema] = {
     SEED: nullable({**INTEGER, "description": "Seed of sampling; without it, samples differ each time."}),
 }
 """Search settings of a request, by name."""
+TERMS: Mapping[str, Schema] = {name: nullable(list_of(STRING)) for name in REQUEST_KEYS}
+"""Constraints on the outputs of a request, by name."""
 
 ERROR = object_of({"error": STRING})
 OPENAI_ERROR = object_of(
@@ -118,7 +120,7 @@ def translation_request(texts: int, models: Iterable[str]) -> Schema:
     """Returns the schema of a plain request."""
     properties = {
         "text": one_or_several(texts), "model": nullable(model_name(models)), "n_best": nullable(COUNT),
-        "stream": nullable(BOOLEAN), **{name: nullable(list_of(STRING)) for name in REQUEST_KEYS}, **SEARCH,
+        "stream": nullable(BOOLEAN), **TERMS, **SEARCH,
     }  # fmt: skip
     return object_of(properties, optional=set(properties) - {"text"})
 
@@ -144,7 +146,7 @@ def openai_request(prompt: Mapping[str, Schema], models: Iterable[str], more: Ma
         "stream": nullable(BOOLEAN),
         "stream_options": nullable(object_of({"include_usage": BOOLEAN, "include_obfuscation": BOOLEAN},
                                              optional=("include_usage", "include_obfuscation"))),
-        **SEARCH, **more,
+        **TERMS, **SEARCH, **more,
         **{name: {"enum": [None, *values]} for name, values in NEUTRAL.items()}, **{name: {} for name in IGNORED},
     }  # fmt: skip
     return object_of(properties, optional=set(properties) - set(prompt))

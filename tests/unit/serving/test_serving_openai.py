@@ -87,6 +87,24 @@ def test_temperature_and_top_p_sample_where_they_say_so(client, translator, aske
     assert [one["text"] for one in found] == [row[0].text for row in translator.translate(TEXTS, **changes)]
 
 
+def test_outputs_hold_what_a_request_asks_for(client, translator):
+    terms = {"constraints": ["h g"], "avoid": ["a"]}
+    expected = best(translator, "a b c", constraints=[terms])
+    assert expected != best(translator, "a b c")
+    asked = {**terms, "choices": None}
+    schema = client.get("/openapi.json").json()["paths"][COMPLETIONS]["post"]["requestBody"]["content"]
+    jsonschema.validate({"prompt": "a b c", **asked}, schema["application/json"]["schema"])
+    (choice,) = client.post(COMPLETIONS, json={"prompt": "a b c", **asked}).json()["choices"]
+    assert choice["text"] == expected
+    (choice,) = client.post(CHAT, json={"messages": message("a b c"), **asked}).json()["choices"]
+    assert choice["message"]["content"] == expected
+    streamed = client.post(COMPLETIONS, json={"prompt": "a b c", "stream": True, **asked})
+    *events, end = [event.removeprefix("data: ") for event in streamed.text.split("\n\n") if event]
+    assert ("".join(json.loads(event)["choices"][0]["text"] for event in events), end) == (expected, "[DONE]")
+    limited = client.post(COMPLETIONS, json={"prompt": "a", "max_tokens": 2, "constraints": ["h g f e"]}).json()
+    assert "h g f e" in limited["choices"][0]["text"]
+
+
 def test_a_language_model_gives_what_it_adds_to_the_prompt(client, continuer):
     for prompt in ("a b", "", "never  seen"):
         whole = best(continuer, prompt)
@@ -145,6 +163,9 @@ MISTAKES = [
     (COMPLETIONS, {"prompt": "a", "model": "letter"}, 404, "model 'letter' is not served; did you mean letters"),
     (COMPLETIONS, {"prompt": "a", "stop": ["."]}, 400, "stop=['.']: this is not supported; leave it out"),
     (COMPLETIONS, {"prompt": "a", "logprobs": 3}, 400, "logprobs=3: this is not supported"),
+    (COMPLETIONS, {"prompt": "a", "avoid": "b"}, 400, "avoid 'b': a list of texts is wanted"),
+    (COMPLETIONS, {"prompt": "a", "regex": "b"}, 400, "'regex' is no part of a request"),
+    (COMPLETIONS, {"prompt": "a", "model": "alone", "avoid": ["b"]}, 400, "constraints: letters_alone with this model"),
     (COMPLETIONS, {"prompt": "a", "colour": 3}, 400, "'colour' is no part of a request; there are prompt, model, n"),
     (COMPLETIONS, {"prompt": "a b c", "max_tokens": 3}, 400, "max_tokens=3: an output may be as long as its input"),
     (COMPLETIONS, {"prompt": "a", "max_tokens": 0}, 400, "max_tokens 0: a whole number from 1 is wanted"),
