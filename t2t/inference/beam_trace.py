@@ -131,6 +131,15 @@ class _Start:
     """How many of the first ones count as certain: the input of a language model, or a language code."""
 
 
+def given_ids(translator: Translator, source: str) -> list[int]:
+    """Returns the ids that every output of an input begins with: a language model's text, or a language code.
+
+    The prefixes of `beam_tree` and `alternatives` come after them.
+    """
+    start = _start(translator, source, ())
+    return start.written[: start.free]
+
+
 def token_log_probs(translator: Translator, source: str, ids: Sequence[int]) -> list[float]:
     """Returns the log-probability of each id of an output given those before it, nats.
 

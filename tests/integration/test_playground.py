@@ -8,7 +8,9 @@ import pytest
 
 import t2t
 from benchmarks.harness.load import Server
+from t2t.cli import trainer
 from t2t.inference.rollout import attention_rollout
+from tests.integration.conftest import TINY
 from tests.integration.test_browser import choose, expected_lines, lines_of
 from tests.integration.test_studio import wait_until
 from tests.pictures import save_picture
@@ -132,6 +134,42 @@ def test_another_piece_is_chosen_in_the_output_and_dropped_again(page, insight, 
     panel.get_by_role("button", name="Drop this beginning").click()
     answered(page)
     assert output_of(panel) == before
+
+
+@pytest.fixture(scope="module")
+def language_model(tiny_run, tmp_path_factory):
+    """Folder of a run that continues sequences of digits."""
+    folder = tmp_path_factory.mktemp("language_model")
+    files = [f"--{split}_file={tiny_run.raw_dir}/{split}.source" for split in ("train", "dev")]
+    flags = [*files, "--problem=languagemodel_files", "--vocab_kind=token", f"--data_dir={folder}/data"]
+    flags += ["--model=transformer", "--hparams_set=transformer_tiny", f"--hparams={TINY}", "--worker_cpu=1"]
+    flags += ["--generate_data", f"--output_dir={folder}/run", "--train_steps=20"]
+    assert trainer.main(["t2t-trainer", *flags]) == 0
+    return folder / "run"
+
+
+def test_a_language_model_continues_its_text_and_the_pieces_that_are_chosen(page, language_model):
+    continuer = t2t.load(str(language_model))
+    with Server("t2t-insight", f"--output_dir=a={language_model}") as server:
+        panel = asked(page, f"http://127.0.0.1:{server.port}/")
+        written = output_of(panel).split()
+        assert written[:3] == ["7", "8", "9"]
+        assert panel.locator(".beam span.beam-piece").all_inner_texts() == ["7 ", "8 ", "9 "]  # nothing to choose
+        panel.locator(".output-piece").nth(2).click()
+        assert panel.locator(".piece-readout").inner_text().startswith("9: probability")
+        panel.locator(".output-piece").nth(4).click()
+        caption, choices = panel.locator(".alternatives caption"), panel.locator(".alternatives button.force")
+        choices.first.wait_for()
+        assert caption.inner_text().startswith(f"After {written[3]}; ")
+        chosen = choices.nth(2).inner_text()
+        choices.nth(2).click()
+        answered(page)
+        begun = f"7 8 9 {written[3]} {chosen}"
+        assert output_of(panel) == continuer.translate([begun], **SEARCH)[0][0].text
+        assert panel.locator("li[data-rank='1'] .beam-text").last.inner_text().strip() == output_of(panel)
+        panel.locator(".beam button.beam-piece").nth(1).click()
+        caption.wait_for()
+        assert caption.inner_text().startswith(f"After {written[3]}; ")
 
 
 def test_a_word_is_forbidden_and_another_required_by_a_click(page, insight, translator):

@@ -13,7 +13,7 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.inference.attention import Attention, AttentionMap, NoAttentionError
-from t2t.inference.beam_trace import Node, alternatives, beam_tree, token_log_probs
+from t2t.inference.beam_trace import Node, alternatives, beam_tree, given_ids, token_log_probs
 from t2t.inference.output_terms import OutputTerms
 from t2t.inference.rollout import attention_rollout
 from t2t.inference.translator import Translator
@@ -42,7 +42,8 @@ def figure_of(
 ) -> dict[str, Any]:
     """Returns the figure of an input and an output, with a note if the model has no attention.
 
-    `target` is text, or ids with end of sequence; None for the model's best output.
+    `target` is text, or ids with end of sequence; None for the model's best output. `given` is the number of the first
+    pieces that the model did not choose, see `given_ids`: all of them in a `target` that does not continue the text.
 
     Raises:
         UserError: see `Translator.attend`.
@@ -59,12 +60,14 @@ def figure_of(
     except NoAttentionError as error:
         text, ids = _output(translator, source, target, changes)
         figure["note"] = str(error)
-    figure |= {"target": text, "log_prob": None, "pieces": None, "links": None}
+    figure |= {"target": text, "log_prob": None, "pieces": None, "given": 0, "links": None}
     if translator.model.autoregressive:
         log_probs = token_log_probs(translator, source, ids)
         figure["log_prob"] = sum(log_probs)
         if translator.model.spec.targets.kind == FeatureKind.TOKENS:
             figure["pieces"] = _pieces(translator, ids, log_probs)
+            given = given_ids(translator, source)
+            figure["given"] = len(given) if list(ids[: len(given)]) == given else len(ids)
             figure["links"] = _links(translator, source, ids)
     figure["media"] = output_media(translator.problem, figure["target"])
     return figure | {"tree": _tree(translator, source, figure["target"], given=target is not None)}
@@ -173,11 +176,15 @@ def beam_json(
     terms: OutputTerms | None = None,
     **changes: Any,
 ) -> dict[str, Any]:
-    """Returns the tree of a search, see `beam_tree`; `parent` is the index of a node's parent, -1 for none."""
+    """Returns the tree of a search, see `beam_tree`; `parent` is the index of a node's parent, -1 for none.
+
+    `given` is the number of ids that all nodes begin with, and `prefix` comes after them, see `given_ids`.
+    """
     nodes = beam_tree(translator, source, prefix, terms, **changes)
     indices = {node.ids: index for index, node in enumerate(nodes)}
     return {
         "source": source,
+        "given": len(given_ids(translator, source)),
         "prefix": list(prefix),
         "nodes": [_node_json(translator, node, indices) for node in nodes],
         "steps": max((len(node.ids) for node in nodes), default=0),

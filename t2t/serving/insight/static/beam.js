@@ -11,7 +11,8 @@
     finished: (node) => `${node.rank ? `${node.rank}.` : "complete, displaced,"} score ${node.score.toFixed(4)}`,
   };
 
-  // beam: as the server gives it; choose(ids before a piece): asks for alternatives, null where nobody can be asked.
+  // beam: as the server gives it; choose(ids before a piece, after the given ones): asks for alternatives, null where
+  // nobody can be asked.
   insight.beam = function (beam, choose) {
     const below = new Map([[-1, []]]);
     beam.nodes.forEach((node, index) => {
@@ -26,9 +27,11 @@
     function piece(index) {
       const node = beam.nodes[index];
       const said = `log-probability ${node.log_prob.toFixed(4)}`;
-      if (!choose) return element("span", { class: "beam-piece", title: said }, shown(node.piece), " ");
+      const before = prefixes[index];
+      const isOpen = choose && before.length >= beam.given;
+      if (!isOpen) return element("span", { class: "beam-piece", title: said }, shown(node.piece), " ");
       const title = `${said}; click for alternatives`;
-      const attributes = { type: "button", class: "beam-piece", title, onclick: () => choose(prefixes[index]) };
+      const attributes = { type: "button", class: "beam-piece", title, onclick: () => choose(before.slice(beam.given)) };
       return element("button", attributes, shown(node.piece));
     }
 

@@ -105,11 +105,12 @@
       return this.ask(this.beam, "/insight/beam", { ...this.form.request, prefix }, (beam) => insight.beam(beam, choose));
     }
 
-    // A piece of the output was clicked: what else might have come there, and what its word may be asked to do.
+    // A piece of the output was clicked: what else might have come there, and what its word may be asked to do. The
+    // server itself puts the given ids in front.
     chooseWritten(figure, index) {
       const { word, piece } = figure.pieces[index];
       const words = figure.target.split(/\s+/).filter(Boolean);
-      this.choose(figure.pieces.slice(0, index).map((one) => one.id), word === null ? "" : words[word] || shown(piece));
+      this.choose(figure.pieces.slice(figure.given, index).map((one) => one.id), word === null ? "" : words[word] || shown(piece));
     }
 
     async choose(prefix, phrase = "") {

@@ -25,7 +25,7 @@
   };
 
   // figure: as the server gives it. mark(numbers): marks words of the input.
-  // choose(index): a piece was clicked; null where nothing follows from that.
+  // choose(index): a piece was clicked, not one that was given; null where nothing follows from that.
   insight.pieces = function (figure, mark, choose) {
     const words = figure.target.split(/\s+/).filter(Boolean);
     const sources = figure.source.split(/\s+/).filter(Boolean);
@@ -49,7 +49,7 @@
         onfocus: () => say(piece),
         onmouseleave: () => mark([]),
         onblur: () => mark([]),
-        onclick: () => (choose ? choose(index) : say(piece)),
+        onclick: () => (choose && index >= figure.given ? choose(index) : say(piece)),
       };
       return element("button", attributes, shown(piece.piece));
     };

@@ -23,7 +23,8 @@ from t2t.serving.insight.studio import Studio
 from t2t.serving.models import ServedModel
 from t2t.serving.search_changes import FIELDS
 from t2t.serving.service import RequestLimits, Service
-from tests.letters import Moods, moods, translator_of
+from t2t.text.language_codes import LanguageMarks
+from tests.letters import Moods, letters, letters_alone, moods, translator_of
 from tests.many_runs import write_run
 from tests.unit.inference.test_inference_translator import WORDS, Letters, build
 from tests.waiting import join_all, start_thread, wait_until
@@ -201,6 +202,41 @@ def test_every_class_that_a_search_finds_has_a_figure(client_of):
             answer = client.post("/insight/figure", json={"source": "a b", "ids": ids})
             assert answer.status_code == 400
             assert answer.json()["error"] == f"ids {ids}: that of a class is wanted, one from 0 to 2"
+
+
+@pytest.mark.parametrize(("begins_with", "given"), [("the text", 2), ("a code", 1), ("nothing", 0)])
+def test_ids_after_the_given_ones_are_a_prefix_that_continues_the_output(client_of, monkeypatch, begins_with, given):
+    translator = translator_of(letters_alone() if begins_with == "the text" else letters())
+    if begins_with == "a code":
+        marks = LanguageMarks(output_start=tuple(WORDS.encode("h")))
+        monkeypatch.setattr(Letters, "language_marks", lambda self: marks)
+    with client_of(translator) as client:
+
+        def asked(path, **more):
+            return client.post(f"/insight/{path}", json={"source": "a b", **more})
+
+        long = {"alpha": 10.0}  # a strong length penalty, so that the model writes something
+        ids = events_of(asked("search", search=long))[-1]["outputs"][0]["ids"]
+        figure = asked("figure", ids=ids).json()
+        assert (figure["given"], asked("beam").json()["given"]) == (given, given)
+        assert len(ids) > given + 2
+        for place in range(given, len(ids)):
+            found = asked("alternatives", prefix=ids[given:place], count=100).json()["next"]
+            (same,) = [one["log_prob"] for one in found if one["id"] == ids[place]]
+            assert same == pytest.approx(figure["pieces"][place]["log_prob"], rel=1e-4)
+        other = next(one["id"] for one in found if one["id"] not in (1, ids[given + 1]))
+        prefix = [ids[given], other]
+        forced = events_of(asked("search", search=long, prefix=prefix))[-1]["outputs"][0]["ids"]
+        assert forced[: given + 2] == [*ids[:given], *prefix]
+        nodes = asked("beam", prefix=prefix).json()["nodes"]
+        assert [node["id"] for node in nodes[: given + 2]] == forced[: given + 2]
+
+
+def test_no_piece_of_an_output_that_does_not_continue_the_text_can_be_continued(client_of):
+    with client_of(translator_of(letters_alone())) as client:
+        for target, given in (("a b c", 2), ("c d", 3)):  # the second with end of sequence
+            figure = client.post("/insight/figure", json={"source": "a b", "target": target}).json()
+            assert figure["given"] == given
 
 
 def events_of(answer):
