@@ -179,9 +179,8 @@ def _layer(model: ForeignModel, tensors: Tensors, hparams: TransformerHParams, s
         for part, ending in _PARTS:
             found = tensors.linear(f"{name}.{theirs}.{part}", f"{path}/{ours}/{ending}")
             if hparams.attention_bias:  # some maps may lack the bias that others have
-                found.setdefault(
-                    f"{path}/{ours}/{ending}bias", np.zeros(found[f"{path}/{ours}/{ending}kernel"].shape[1])
-                )
+                channels = found[f"{path}/{ours}/{ending}kernel"].shape[1]
+                found.setdefault(f"{path}/{ours}/{ending}bias", np.zeros(channels, np.float32))
             weights |= found
     maps = dict(zip(names.maps, ("inner", "outer", "linear"), strict=True))
     for theirs, ours in maps.items():

@@ -7,6 +7,7 @@ import types
 import numpy as np
 import pytest
 
+from t2t.checkpoints.averaging import average
 from t2t.errors import UserError
 from t2t.importing.formats import ImportRequest
 from t2t.importing.run import import_run
@@ -88,6 +89,21 @@ def test_the_network_of_eole_is_the_same(tmp_path, one_table):
     write_eole(tmp_path / "model", network, tokens, {"mlp_activation_fn": "gated-silu"}, one_table)
     loaded, _ = imported(tmp_path)
     check(loaded, network, tokens)
+
+
+def test_attention_biases_that_only_some_maps_have(tmp_path):
+    """The checkpoint can also be averaged with later ones of the run, whose weights are the model's."""
+    network = Network(SIZES)
+    for layer in network.layers["encoder"] + network.layers["decoder"]:
+        for maps in (layer[name] for name in ("self", "cross") if name in layer):
+            maps["out"] = (maps["out"][0], None)
+    write_eole(tmp_path / "model", network, TOKENS)
+    loaded, report = imported(tmp_path)
+    check(loaded, network, TOKENS)
+    later = {variable.path.partition("/")[2]: np.asarray(variable) for variable in loaded.model.variables}
+    mean = average([("step-0", report.run.weights), ("step-9", later)])
+    assert mean.keys() == later.keys()
+    np.testing.assert_array_equal(mean["encoder/layer_0/self_attention/output/bias"], 0)
 
 
 def part(name, **changes):
