@@ -14,7 +14,7 @@ from t2t.importing.ctranslate2.attributes import Attributes
 from t2t.importing.position_tables import one_table, settings_of
 from t2t.importing.tensors import Tensors
 
-_ACTIVATIONS = ("relu", "gelu_tanh", "silu", "gelu")
+_ACTIVATIONS = ("relu", "gelu_tanh", "silu", "gelu", "gelu_sigmoid")
 """Activations by their code in the file; further codes are not supported."""
 _SIDES = ("encoder", "decoder")
 _FIRST_COMPUTED, _MOST_FIRST = 1, 2

@@ -69,7 +69,9 @@ NETWORKS = {
     "relative positions and embeddings without scale": {
         "relative_position": True, "scale": False, "activation": theirs.activation("GELUTanh"),
     },
-    "rotations, shared keys and RMS norms": {"rotary_dim": 0, "rms_norm": True, "kv_heads": 1},
+    "rotations, shared keys and RMS norms": {
+        "rotary_dim": 0, "rms_norm": True, "kv_heads": 1, "activation": theirs.activation("GELUSigmoid"),
+    },
 }  # fmt: skip
 
 
