@@ -8,7 +8,7 @@ from t2t.errors import UserError
 from t2t.files.trust import MOST_BYTES
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.vocabulary import ForeignVocabulary, sides_of
-from t2t.inference.ctranslate2.tokens import tokens_of
+from t2t.inference.ctranslate2.tokens import TokenLists, tokens_of
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
 from t2t.text.encoder import TextEncoder
 from t2t.text.vocabulary_files import read_vocabulary
@@ -72,7 +72,8 @@ def read_vocabularies(
         source = target if tokens[INPUTS] == tokens[TARGETS] else source
         if not starts_with_zeros and (number := tokens[TARGETS].index(start)) != PAD_ID:
             hparams |= {"target_start": "id", "target_start_id": number}
-        return Vocabularies(source, target, own, hparams | {"input_end": adds_end})
+        reads_end = adds_end or TokenLists.of_encoders(own).codes_follow_end  # then the end is given with the input
+        return Vocabularies(source, target, own, hparams | {"input_end": reads_end})
     pads = {name: next((token for token in _PADDING if token in tokens[name]), None) for name in tokens}
     pads |= {} if starts_with_zeros or starts_with_word else {TARGETS: start}
     target = ForeignVocabulary.of(tokens[TARGETS], pads[TARGETS], eos, unknown, where)

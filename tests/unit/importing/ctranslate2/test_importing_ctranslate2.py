@@ -19,6 +19,7 @@ from t2t.runs.loading import load
 from t2t.text.vocabulary_files import save_encoders
 from tests.builders import numpy
 from tests.letters import letters, translator_of
+from tests.reference import language_models
 
 theirs = pytest.importorskip("tests.reference.ctranslate2", exc_type=ImportError)
 
@@ -190,6 +191,35 @@ def test_an_export_comes_back(tmp_path, positions, norm_position):
     for before, after in zip(model.variables, loaded.model.variables, strict=True):
         assert before.path.partition("/")[2] == after.path.partition("/")[2]
         np.testing.assert_array_equal(numpy(before), numpy(after))
+
+
+def write_nllb(folder, **tokenizer):
+    """Imports an NLLB of transformers and writes it to `folder / "model"`, as t2t exports it; returns the first run."""
+    original = ImportRequest(
+        format="huggingface",
+        model_dir=folder / "original",
+        output_dir=folder / "first",
+        source_language="eng_Latn",
+        target_language="deu_Latn",
+    )
+    language_models.write_model(original.model_dir, "nllb")
+    path = original.model_dir / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | tokenizer))
+    import_run(original)
+    loaded = load(original.output_dir)
+    (folder / "model").mkdir()
+    encoders = loaded.problem.encoders
+    write_model(folder / "model", loaded.model, TokenLists.of_encoders(encoders), 32)
+    save_encoders(folder / "model", encoders)
+    return loaded
+
+
+@pytest.mark.parametrize("legacy", [False, True], ids=["code, text, end", "text, end, code"])
+def test_an_export_with_language_codes_comes_back(tmp_path, legacy):
+    before = write_nllb(tmp_path, legacy_behaviour=legacy)
+    after = imported(tmp_path)[0].with_languages("eng_Latn", "deu_Latn")
+    pairs = [("the small dog runs", "ein alter Hund"), ("a cat sees", "der kleine Hund")]
+    np.testing.assert_allclose(after.translator().score(pairs), before.translator().score(pairs), atol=1e-5)
 
 
 def setting(**changes):
