@@ -1,5 +1,6 @@
 """The vocabularies of a CTranslate2 model: its lists of tokens, and the padding, end and unknown tokens among them."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from t2t.errors import UserError
 from t2t.files.trust import MOST_BYTES
 from t2t.importing.huggingface.folder import ModelFolder
+from t2t.importing.huggingface.language_vocabulary import CODE
 from t2t.importing.vocabulary import ForeignVocabulary, sides_of
 from t2t.inference.ctranslate2.tokens import TokenLists, tokens_of
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
@@ -44,7 +46,8 @@ def read_vocabularies(
         models: SentencePiece models that split texts; empty if texts are already split.
 
     Raises:
-        UserError: a list is missing or damaged, or start or end tokens are used in an unsupported way.
+        UserError: a list is missing or damaged, start or end tokens are used in an unsupported way, or a model of
+            another source has language codes.
     """
     tokens = _read_tokens(folder)
     start, eos, unknown = config["decoder_start_token"], config["eos_token"], config["unk_token"]
@@ -74,6 +77,8 @@ def read_vocabularies(
             hparams |= {"target_start": "id", "target_start_id": number}
         reads_end = adds_end or TokenLists.of_encoders(own).codes_follow_end  # then the end is given with the input
         return Vocabularies(source, target, own, hparams | {"input_end": reads_end})
+    if start == eos and not starts_with_zeros:
+        _check_languages(tokens[TARGETS], where)
     pads = {name: next((token for token in _PADDING if token in tokens[name]), None) for name in tokens}
     pads |= {} if starts_with_zeros or starts_with_word else {TARGETS: start}
     target = ForeignVocabulary.of(tokens[TARGETS], pads[TARGETS], eos, unknown, where)
@@ -88,6 +93,19 @@ def read_vocabularies(
     if not adds_end and hparams["input_end"]:
         notes += (f"inputs end with {eos}, as the tokenizers of transformers write them",)
     return Vocabularies(source, target, encoders, hparams, notes, warnings)
+
+
+def _check_languages(tokens: Sequence[str], where: str) -> None:
+    """Raises UserError if two tokens that follow each other are language codes, whose places no file here says.
+
+    A single token may be spelt like a code by chance.
+    """
+    codes = [pair for pair in itertools.pairwise(tokens) if all(map(CODE.fullmatch, pair))]
+    if codes:
+        raise UserError(
+            f"{where}: its tokens include language codes, such as {codes[0][0]!r}, as those of NLLB, M2M-100 and "
+            f"mBART-50, and its files do not say where texts have them; import the original with --from=huggingface"
+        )
 
 
 def _own_vocabulary(tokens: Sequence[str], where: str) -> ForeignVocabulary:

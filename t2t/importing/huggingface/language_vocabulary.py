@@ -20,13 +20,14 @@ from t2t.text.language_codes import BEGIN, END, NONE, LanguageCodes
 from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
 
 SENTENCEPIECE = "sentencepiece.bpe.model"
+CODE = re.compile(r"__([A-Za-z][\w-]*)__|([a-z]{2,3}_[A-Z][A-Za-z]{1,3})")
+"""Pieces that are language codes: M2M-100's, or those of NLLB and mBART."""
 _TOKENIZER, _SPECIAL, _ADDED, _WHOLE = (
     "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "tokenizer.json",
 )  # fmt: skip
 _FIRST = ("<s>", "<pad>", "</s>", "<unk>")
 _OF_SENTENCEPIECE = 3
 """How many of these special pieces are in the SentencePiece model: all but padding."""
-_CODE = re.compile(r"__([A-Za-z][\w-]*)__|([a-z]{2,3}_[A-Z][A-Za-z]{1,3})")
 _PLACES = {"M2M100": (BEGIN, BEGIN), "Nllb": (BEGIN, BEGIN), "MBart50": (BEGIN, BEGIN), "MBart": (END, NONE)}
 """Prefix of the tokenizer's class -> positions of the language codes in inputs and outputs."""
 
@@ -112,7 +113,7 @@ def _codes(folder: ModelFolder, settings: Mapping[str, Any], first: int) -> dict
     if folder.has(_ADDED):
         listed += folder.read_json(_ADDED).items()
     listed += _tokens_of_whole(folder, first) if folder.has(_WHOLE) else []
-    codes = {piece: number for piece, number in listed if isinstance(piece, str) and _CODE.fullmatch(piece)}
+    codes = {piece: number for piece, number in listed if isinstance(piece, str) and CODE.fullmatch(piece)}
     if codes:
         return codes
     special = folder.read_json(_SPECIAL) if folder.has(_SPECIAL) else {}
@@ -120,7 +121,7 @@ def _codes(folder: ModelFolder, settings: Mapping[str, Any], first: int) -> dict
         for name in ("extra_special_tokens", "additional_special_tokens"):
             given = values.get(name)
             tokens = [token.get("content") if isinstance(token, dict) else token for token in given or ()]
-            if pieces := [token for token in tokens if isinstance(token, str) and _CODE.fullmatch(token)]:
+            if pieces := [token for token in tokens if isinstance(token, str) and CODE.fullmatch(token)]:
                 return {piece: first + number for number, piece in enumerate(dict.fromkeys(pieces))}
     known = _M2M_LANGUAGES.get(str(settings.get("language_codes") or "m2m100")) if folder.has("vocab.json") else None
     return {f"__{language}__": first + number for number, language in enumerate((known or "").split())}
@@ -174,7 +175,7 @@ def _places(folder: ModelFolder, settings: Mapping[str, Any]) -> tuple[str, str]
 
 def _language(piece: str) -> str:
     """Returns the language of a code piece: `de` for `__de__`, `deu_Latn` for `deu_Latn`."""
-    found = _CODE.fullmatch(piece)
+    found = CODE.fullmatch(piece)
     return (found[1] or found[2]) if found else piece
 
 

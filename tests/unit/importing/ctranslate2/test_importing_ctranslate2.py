@@ -222,6 +222,27 @@ def test_an_export_with_language_codes_comes_back(tmp_path, legacy):
     np.testing.assert_allclose(after.translator().score(pairs), before.translator().score(pairs), atol=1e-5)
 
 
+def test_a_vocabulary_with_language_codes_needs_the_original(tmp_path):
+    """Without the vocabularies of an export, as CTranslate2's converter writes a model of transformers."""
+    write_nllb(tmp_path)
+    for path in (tmp_path / "model").glob("vocab.*"):
+        path.unlink()
+    said = r"its tokens include language codes, such as 'ace_Arab', .*; import the original with --from=huggingface"
+    with pytest.raises(UserError, match=said):
+        imported(tmp_path, sentencepiece_models=(tmp_path / "original/sentencepiece.bpe.model",))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("start", "words"), [("</s>", ["is_Not", "a", "my_Var"]), ("<s>", ["de_DE", "en_XX"])], ids=["apart", "OpenNMT"]
+)
+def test_words_that_look_like_language_codes(tmp_path, start, words):
+    config = {"decoder_start_token": start}
+    spec = theirs.random_spec(target=[*theirs.TARGET, *words], encodings=TABLE, config=config)
+    theirs.write(spec, tmp_path / "model")
+    check_probabilities(tmp_path, imported(tmp_path)[0])
+
+
 def setting(**changes):
     def edit(folder):
         values = json.loads((folder / "config.json").read_text()) | changes
