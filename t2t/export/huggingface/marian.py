@@ -37,6 +37,7 @@ _WANTED = {
     "positions": ("sinusoidal",),
     "activation": tuple(backwards(MARIAN_ACTIVATIONS)),
     "gated_feed_forward": (False,),
+    "target_start": ("zero", "pad"),
     "shared_embedding_and_softmax_weights": (True,),
 }
 

@@ -46,6 +46,7 @@ def model_complaints(model: SequenceModel) -> list[str]:
     hparams, found = model.hparams, []
     found += complaints(hparams, {"decoder_layer": ("self_attention",), "self_attention_window": (0,)})
     found += complaints(hparams, {"num_kv_heads": (0, hparams.num_heads), "target_space_embedding": (False,)})
+    found += complaints(hparams, {"input_end": (True,)})
     if hparams.key_channels != hparams.value_channels:
         found.append(
             f"attention_key_channels={hparams.key_channels}, attention_value_channels={hparams.value_channels}"

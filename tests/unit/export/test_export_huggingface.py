@@ -187,6 +187,8 @@ def test_a_run_that_is_decoded_greedily_has_one_beam(tmp_path):
         ({"norm_epsilon": 0.1}, r"norm_epsilon=0.1 \(known: 1e-05, and what is near it\)"),
         ({"decoder_layer": "ssru"}, r"decoder_layer=ssru \(known: self_attention\); use saved_model or onnx$"),
         ({"num_kv_heads": 1}, r"num_kv_heads=1 \(known: 0, 2\); use saved_model or ctranslate2 or onnx$"),
+        ({"target_start": "id"}, r"Marian's has other settings than target_start=id \(known: zero, pad\); T5's than "),
+        ({"input_end": False}, r"input_end=False \(known: True\); use saved_model or ctranslate2 or onnx$"),
         ({"shared_embedding": False}, r"inputs and targets have tables of their own"),
         ({**T5, "activation": "gelu", "gated_feed_forward": True}, r"activation=gelu with gated_feed_forward=True"),
     ],

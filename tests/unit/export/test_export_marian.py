@@ -158,6 +158,7 @@ def test_an_input_that_the_run_cuts_is_compared_as_it_is_cut(tmp_path):
         ({"activation": "gelu"}, r"activation=gelu \(Marian has relu, silu, gelu_sigmoid\)"),
         ({"norm_epsilon": 1e-5}, r"norm_epsilon=1e-05 \(Marian has 1e-06\)"),
         ({"target_start": "id"}, r"target_start=id \(Marian has zero\)"),
+        ({"input_end": False}, r"input_end=False \(Marian has True\)"),
         ({"num_kv_heads": 1}, r"num_kv_heads=1: its heads have keys and values each"),
         ({"attention_key_channels": 32}, r"attention channels other than hidden_size=8; use ctranslate2 or onnx"),
         ({"decoder_layer": "ssru"}, r"decoder_layer=ssru \(Marian has self_attention\)"),
