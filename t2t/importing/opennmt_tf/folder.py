@@ -16,6 +16,8 @@ _DESCRIPTION = "model_description.py"
 _SPECIAL = ["<blank>", "<s>", "</s>"]
 """The first tokens of a vocabulary file; OpenNMT-tf adds the unknown token at the end."""
 _UNKNOWN = "<unk>"
+_SPACES, _UNNAMED = "SpaceTokenizer", "OpenNMTTokenizer"
+"""The tokenizer without a description, and the one of a description that names no type."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Configuration:
     """Whether inputs have an end of sequence."""
     params: Mapping[str, Any]
     """The section `params` of the configuration."""
+    tokenizers: Mapping[str, str]
+    """Tokenizers of texts: setting of `data` -> the tokenizer's type, or the file that describes it."""
 
 
 def read_configuration(folder: ModelFolder) -> Configuration:
@@ -54,7 +58,7 @@ def read_configuration(folder: ModelFolder) -> Configuration:
     source = target if is_one else ForeignVocabulary.of(tokens[0], _SPECIAL[0], eos, _UNKNOWN, where)
     ends = description.ends_inputs if controls["end"] is None else bool(controls["end"])
     params = {name.removeprefix("params."): value for name, value in settings.items() if name.startswith("params.")}
-    return Configuration(description, source, target, ends, params)
+    return Configuration(description, source, target, ends, params, _tokenizers(settings))
 
 
 def _read_settings(folder: ModelFolder) -> tuple[dict[str, Any], str]:
@@ -70,6 +74,18 @@ def _read_settings(folder: ModelFolder) -> tuple[dict[str, Any], str]:
         return parse_settings(folder.read(files[0], MOST_BYTES).decode("utf-8")), str(where)
     except ValueError as error:
         raise UserError(f"{where} is no configuration of OpenNMT-tf ({one_line(error)}); get it again") from error
+
+
+def _tokenizers(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the tokenizers of the configuration other than the default one, which splits texts at spaces."""
+    found = {}
+    for name in ("source_tokenization", "target_tokenization"):
+        path = f"data.{name}"
+        is_described = any(setting.startswith(f"{path}.") for setting in settings)
+        kind = settings.get(f"{path}.type", _UNNAMED) if is_described else settings.get(path)
+        if kind not in (None, _SPACES):
+            found[name] = str(kind)
+    return found
 
 
 def _read_tokens(folder: ModelFolder, settings: Mapping[str, Any], name: str, where: str) -> list[str]:

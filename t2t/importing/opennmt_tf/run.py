@@ -40,6 +40,7 @@ def read(request: ImportRequest) -> ForeignRun:
     source, target = configuration.source, configuration.target
     models = [path.read_bytes() for path in request.sentencepiece_models]
     encoders, notes, warnings = sides_of([(INPUTS, source), (TARGETS, target)], models)
+    warnings += () if models else _tokenizer_warnings(configuration)
     weights, settings = token_weights(source, target, *convert_tables(tensors))
     hparams = _hparams(configuration, tensors).replace(**settings)
     weights |= convert_stacks(tensors, hparams)
@@ -56,6 +57,17 @@ def read(request: ImportRequest) -> ForeignRun:
         settings="its description and its vocabularies",
         notes=notes,
         warnings=warnings,
+    )
+
+
+def _tokenizer_warnings(configuration: Configuration) -> tuple[str, ...]:
+    """Returns a warning if the model's texts were split by tokenizers of OpenNMT-tf."""
+    named = " and ".join(f"{name} ({kind})" for name, kind in configuration.tokenizers.items())
+    if not named:
+        return ()
+    return (
+        f"the model's texts were split by {named}, which is not imported: give texts that are split likewise, or "
+        f"import the model with its --sentencepiece_model",
     )
 
 

@@ -8,6 +8,7 @@ from t2t.importing.formats import ImportRequest
 from t2t.importing.run import import_run
 from t2t.runs.loading import load
 from tests.builders import numpy
+from tests.reference import t5
 from tests.reference.encoder_decoder import LONGEST, SOURCE, TARGET, WIDTH, Network
 from tests.reference.token_toolkits import OPENNMT_TF, write_opennmt_tf
 
@@ -98,6 +99,30 @@ def test_the_network_is_the_same(tmp_path, tokens, description, network, files):
         assert loaded.problem.spec().shared_vocabulary
         assert report.run.weights.keys().isdisjoint({"source_embedding/table", "output_embedding/table"})
         assert loaded.hparams.layer_prepostprocess_dropout == 0.3
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        (("  source_tokenization:", "    type: OpenNMTTokenizer", "    params:", "      mode: aggressive",
+          "  target_tokenization: tok.yml"),
+         "source_tokenization (OpenNMTTokenizer) and target_tokenization (tok.yml)"),
+        (("  target_tokenization:", "    mode: space"), "target_tokenization (OpenNMTTokenizer)"),
+        (("  source_tokenization:", "    type: SpaceTokenizer", "  target_tokenization:"), None),
+    ],
+)  # fmt: skip
+def test_tokenizers_of_texts_are_not_imported(tmp_path, settings, named):
+    make(tmp_path, settings=settings)
+    _, report = imported(tmp_path)
+    said = f"the model's texts were split by {named}, which is not imported: give texts that are split likewise, or "
+    assert [text.startswith(said) for text in report.run.warnings] == [True] * bool(named)
+
+
+def test_a_sentencepiece_model_takes_the_place_of_tokenizers(tmp_path):
+    make(tmp_path, settings=("  source_tokenization:", "    type: SentencePieceTokenizer"))
+    t5.write_model(tmp_path / "other")
+    _, report = imported(tmp_path, sentencepiece_models=(tmp_path / "other/spiece.model",))
+    assert not report.run.warnings
 
 
 def swap(name, old, new):
