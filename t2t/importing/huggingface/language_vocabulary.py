@@ -13,6 +13,15 @@ from typing import Any
 import numpy as np
 
 from t2t.errors import UserError
+from t2t.importing.huggingface.added_tokens import (
+    ADDED,
+    SPECIAL,
+    TOKENIZER,
+    WHOLE,
+    added_tokens,
+    read_settings,
+    special_tokens,
+)
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.huggingface.settings import need
 from t2t.importing.ids import in_our_order, our_order, pieces_by_id
@@ -22,9 +31,6 @@ from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
 SENTENCEPIECE = "sentencepiece.bpe.model"
 CODE = re.compile(r"__([A-Za-z][\w-]*)__|([a-z]{2,3}_[A-Z][A-Za-z]{1,3})")
 """Pieces that are language codes: M2M-100's, or those of NLLB and mBART."""
-_TOKENIZER, _SPECIAL, _ADDED, _WHOLE = (
-    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "tokenizer.json",
-)  # fmt: skip
 _FIRST = ("<s>", "<pad>", "</s>", "<unk>")
 _OF_SENTENCEPIECE = 3
 """How many of these special pieces are in the SentencePiece model: all but padding."""
@@ -63,12 +69,12 @@ def read_vocabulary(folder: ModelFolder, rows: int) -> Vocabulary:
         UserError: a file is missing, damaged, or of another tokenizer or model.
     """
     model = folder.read(SENTENCEPIECE)
-    settings = folder.read_json(_TOKENIZER) if folder.has(_TOKENIZER) else {}
+    settings = read_settings(folder)
     table = _pieces(folder, model)
     codes = _codes(folder, settings, len(table))
     if not codes:
         raise UserError(
-            f"--model_dir={folder.path}: none of {_TOKENIZER}, {_SPECIAL}, {_ADDED} and {_WHOLE} lists codes of "
+            f"--model_dir={folder.path}: none of {TOKENIZER}, {SPECIAL}, {ADDED} and {WHOLE} lists codes of "
             f"languages; copy all files of the model"
         )
     pieces = _all_pieces(folder, table, codes, rows)
@@ -107,38 +113,26 @@ def _pieces(folder: ModelFolder, model: bytes) -> list[str]:
 
 def _codes(folder: ModelFolder, settings: Mapping[str, Any], first: int) -> dict[str, int]:
     """Returns language code -> id, from a file, or else numbered from `first` on."""
-    listed: list[tuple[Any, Any]] = []
-    if isinstance(decoder := settings.get("added_tokens_decoder"), dict):
-        listed += [(token.get("content"), int(number)) for number, token in decoder.items() if isinstance(token, dict)]
-    if folder.has(_ADDED):
-        listed += folder.read_json(_ADDED).items()
-    listed += _tokens_of_whole(folder, first) if folder.has(_WHOLE) else []
+    listed = added_tokens(folder, settings) + _tokens_of_table(folder, first)
     codes = {piece: number for piece, number in listed if isinstance(piece, str) and CODE.fullmatch(piece)}
     if codes:
         return codes
-    special = folder.read_json(_SPECIAL) if folder.has(_SPECIAL) else {}
-    for values in (settings, special):
-        for name in ("extra_special_tokens", "additional_special_tokens"):
-            given = values.get(name)
-            tokens = [token.get("content") if isinstance(token, dict) else token for token in given or ()]
-            if pieces := [token for token in tokens if isinstance(token, str) and CODE.fullmatch(token)]:
-                return {piece: first + number for number, piece in enumerate(dict.fromkeys(pieces))}
+    for tokens in special_tokens(folder, settings):
+        if pieces := [token for token in tokens if CODE.fullmatch(token)]:
+            return {piece: first + number for number, piece in enumerate(dict.fromkeys(pieces))}
     known = _M2M_LANGUAGES.get(str(settings.get("language_codes") or "m2m100")) if folder.has("vocab.json") else None
     return {f"__{language}__": first + number for number, language in enumerate((known or "").split())}
 
 
-def _tokens_of_whole(folder: ModelFolder, first: int) -> list[tuple[Any, Any]]:
-    """Returns (token, id) pairs of tokenizer.json: the added tokens, and those of its table from id `first` on."""
-    content = folder.read_json(_WHOLE)
-    added, model = content.get("added_tokens"), content.get("model")
-    tokens = added if isinstance(added, list) else []
-    listed = [(token.get("content"), token.get("id")) for token in tokens if isinstance(token, dict)]
+def _tokens_of_table(folder: ModelFolder, first: int) -> list[tuple[Any, Any]]:
+    """Returns (token, id) pairs of the table in tokenizer.json from id `first` on; empty without that file."""
+    model = folder.read_json(WHOLE).get("model") if folder.has(WHOLE) else None
     table = model.get("vocab") if isinstance(model, dict) else None
     if isinstance(table, dict):
-        return listed + [(piece, number) for piece, number in table.items() if type(number) is int and number >= first]
+        return [(piece, number) for piece, number in table.items() if type(number) is int and number >= first]
     entries = table[first:] if isinstance(table, list) else []
     pieces = [entry[0] if isinstance(entry, list) and entry else None for entry in entries]
-    return listed + [(piece, first + number) for number, piece in enumerate(pieces)]
+    return [(piece, first + number) for number, piece in enumerate(pieces)]
 
 
 def _all_pieces(folder: ModelFolder, table: list[str], codes: Mapping[str, int], rows: int) -> list[str]:
@@ -166,7 +160,7 @@ def _places(folder: ModelFolder, settings: Mapping[str, Any]) -> tuple[str, str]
     kind = next((kind for kind in _PLACES if name in (f"{kind}Tokenizer", f"{kind}TokenizerFast", kind)), None)
     if kind is None:
         raise UserError(
-            f"{folder.path / _TOKENIZER} has tokenizer_class={name!r}; tokenizers that can be imported with this model "
+            f"{folder.path / TOKENIZER} has tokenizer_class={name!r}; tokenizers that can be imported with this model "
             f"are {', '.join(f'{kind}Tokenizer' for kind in _PLACES)}"
         )
     source, target = _PLACES[kind]

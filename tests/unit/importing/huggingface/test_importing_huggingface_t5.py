@@ -162,6 +162,43 @@ def test_another_network_is_refused(tmp_path, edit, said):
     assert not (tmp_path / "run").exists()
 
 
+SENTINELS = [f"<extra_id_{number}>" for number in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("tokenizer_config.json", {"added_tokens_decoder": {"140": {"content": "<hl>"}, "141": {"content": "<sep>"}}}),
+        ("tokenizer_config.json", {"additional_special_tokens": ["<extra_id_0>", "<hl>", {"content": "<sep>"}]}),
+        ("special_tokens_map.json", {"additional_special_tokens": ["<hl>", "<sep>"]}),
+        ("added_tokens.json", {"<hl>": 140, "<sep>": 141}),
+        ("tokenizer.json", {"added_tokens": [{"id": 140, "content": "<hl>"}, {"id": 141, "content": "<sep>"}]}),
+    ],
+)
+def test_tokens_that_a_tokenizer_adds_are_refused_by_name(tmp_path, name, content):
+    t5.write_model(tmp_path / "model")
+    (tmp_path / "model" / name).write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r"neither pieces of spiece.model nor its sentinels: '<hl>', '<sep>'; texts he"):
+        import_run(request_for(tmp_path))
+
+
+def test_files_that_list_sentinels_and_special_pieces_are_read(tmp_path):
+    t5.write_model(tmp_path / "model")
+    size = t5.Tokenizer(tmp_path / "model").size
+    ids = {"<pad>": 0, "</s>": 1, "<unk>": 2} | {piece: size - 1 - n for n, piece in enumerate(SENTINELS)}
+    decoder = {str(number): {"content": piece} for piece, number in ids.items()}
+    files = {
+        "tokenizer_config.json": {"added_tokens_decoder": decoder, "additional_special_tokens": SENTINELS},
+        "special_tokens_map.json": {"additional_special_tokens": SENTINELS, "pad_token": "<pad>"},
+        "added_tokens.json": {piece: ids[piece] for piece in SENTINELS},
+        "tokenizer.json": {"added_tokens": [{"id": number, "content": piece} for piece, number in ids.items()]},
+    }
+    for name, content in files.items():
+        (tmp_path / "model" / name).write_text(json.dumps(content))
+    import_run(request_for(tmp_path))
+    assert (tmp_path / "run/run.json").exists()
+
+
 def test_a_vocabulary_of_other_ids_is_refused(tmp_path):
     t5.write_model(tmp_path / "model")
     model = tmp_path / "model/spiece.model"
