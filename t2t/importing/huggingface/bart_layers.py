@@ -10,6 +10,7 @@ from t2t.export.huggingface.mapping import (
 )
 from t2t.hparams.transformer import TransformerHParams
 from t2t.importing.huggingface.folder import ModelFolder
+from t2t.importing.huggingface.search import search_hparams
 from t2t.importing.huggingface.settings import check_equal, need, number_of
 from t2t.importing.parts import take_parts
 from t2t.importing.tensors import Tensors
@@ -23,15 +24,13 @@ def with_sizes(folder: ModelFolder, hparams: TransformerHParams) -> TransformerH
     """
     for theirs, same in MARIAN_EQUAL.items():
         check_equal(folder, same, theirs)
-    config, search = folder.config, folder.generation_config
     sizes = {ours: need(folder, theirs) for theirs, ours in MARIAN_SIZES.items()}
-    rates = {ours: number_of(folder, config, theirs, usual) for theirs, (ours, usual) in MARIAN_RATES.items()}
+    rates = {ours: number_of(folder, folder.config, theirs, usual) for theirs, (ours, usual) in MARIAN_RATES.items()}
     return hparams.replace(
         **sizes,
         **rates,
         activation=MARIAN_ACTIVATIONS[need(folder, "activation_function", str)],
-        beam_size=int(number_of(folder, search, "num_beams", 1)),
-        alpha=number_of(folder, search, "length_penalty", 1.0),
+        **search_hparams(folder),
     )
 
 

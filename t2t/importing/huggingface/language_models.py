@@ -17,6 +17,7 @@ from t2t.importing.formats import ImportRequest
 from t2t.importing.huggingface.bart_layers import stacks, with_sizes
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.huggingface.language_vocabulary import Vocabulary, read_vocabulary
+from t2t.importing.huggingface.search import search_warnings
 from t2t.importing.huggingface.settings import check_settings, need
 from t2t.importing.run import ForeignRun
 from t2t.importing.tensors import Tensors
@@ -78,6 +79,7 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
             f"{len(languages.ids)} languages; source {problem.source_language or 'to be named'}, target "
             f"{problem.target_language or 'to be named'}",
         ),
+        warnings=search_warnings(folder),
     )
 
 

@@ -19,6 +19,7 @@ from t2t.hparams.transformer_marian import transformer_marian
 from t2t.importing.formats import ImportRequest
 from t2t.importing.huggingface.bart_layers import stacks, with_sizes
 from t2t.importing.huggingface.folder import ModelFolder
+from t2t.importing.huggingface.search import search_warnings
 from t2t.importing.huggingface.settings import check_settings, need
 from t2t.importing.ids import in_our_order, our_order, pieces_by_id
 from t2t.importing.run import ForeignRun
@@ -71,6 +72,7 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
         origin=f"the model in {folder.path}",
         settings="its config.json and vocab.json",
         notes=(f"ids: padding {pad}, end of sequence {eos} and unknown {unknown} became 0, 1 and 2",),
+        warnings=search_warnings(folder),
     )
 
 

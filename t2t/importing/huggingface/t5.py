@@ -34,6 +34,7 @@ from t2t.importing.huggingface.added_tokens import (
 )
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.huggingface.marian import marian_encoders
+from t2t.importing.huggingface.search import search_hparams, search_warnings
 from t2t.importing.huggingface.settings import check_settings, need
 from t2t.importing.ids import pieces_by_id
 from t2t.importing.parts import take_parts
@@ -83,12 +84,13 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
         origin=f"the model in {folder.path}",
         settings="its config.json",
         notes=tuple(_prefixes(folder.config)),
+        warnings=search_warnings(folder),
     )
 
 
 def _hparams(folder: ModelFolder) -> TransformerHParams:
     """Returns the hparams of the network and its search, with T5's values for training."""
-    config, search = folder.config, folder.generation_config
+    config = folder.config
     heads, head_size, dropout = need(folder, "num_heads"), need(folder, "d_kv"), float(config.get("dropout_rate", 0.1))
     form = config.get("feed_forward_proj", _USUAL_FEED_FORWARD[config["model_type"]])
     activation, is_gated = T5_FEED_FORWARD[form]
@@ -108,10 +110,7 @@ def _hparams(folder: ModelFolder) -> TransformerHParams:
         layer_prepostprocess_dropout=dropout,
         attention_dropout=dropout,
         relu_dropout=dropout,
-        beam_size=int(search.get("num_beams") or 1),
-        # Scores are divided by length^alpha.
-        length_penalty="power",
-        alpha=float(search.get("length_penalty", 1.0)),
+        **search_hparams(folder),
     )
 
 

@@ -147,6 +147,14 @@ def test_the_report_and_the_record_say_what_was_imported(imported):
     )
 
 
+def test_search_settings_become_hparams_or_are_named(tmp_path):
+    theirs.write_model(tmp_path / "model", "m2m", no_repeat_ngram_size=3, min_length=5, repetition_penalty=1.3)
+    report = import_run(request_for(tmp_path, "m2m"))
+    hparams = load(tmp_path / "run").hparams
+    assert (hparams.no_repeat_ngram_size, hparams.min_output_length) == (3, 4)
+    assert report.lines()[-1].endswith("no hparam here were left out: repetition_penalty=1.3")
+
+
 @pytest.mark.parametrize("kind", theirs.KINDS)
 @pytest.mark.parametrize("listed", ["map", "whole", "table", "entries"])
 def test_codes_are_found_in_other_files(tmp_path, kind, listed):

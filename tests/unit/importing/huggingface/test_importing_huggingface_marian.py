@@ -3,6 +3,7 @@
 Legend: T target length, V vocabulary.
 """
 
+import dataclasses
 import json
 
 import numpy as np
@@ -109,18 +110,62 @@ def test_two_vocabularies_have_a_table_each(request_of):
     assert encoders["targets"].vocab_size == values["decoder_vocab_size"] != encoders["inputs"].vocab_size
 
 
+def greedy(values, tensors, source, limit, shortest=0, ngram=0):
+    """Returns a greedy output, without end of sequence among its first `shortest` ids, without an n-gram twice."""
+    theirs, pad, written = marian.Network(values, tensors), values["pad_token_id"], []
+    while len(written) < limit and written[-1:] != [0]:
+        log_probs_V = theirs.log_probs(source, [*written, 0])[-1]
+        log_probs_V[[pad, 0] if len(written) < shortest else [pad]] = -np.inf
+        known = [written[place : place + ngram] for place in range(len(written) - ngram + 1)] if ngram else []
+        last = written[len(written) - ngram + 1 :] if ngram else []
+        log_probs_V[[gram[-1] for gram in known if gram[:-1] == last]] = -np.inf
+        written.append(int(log_probs_V.argmax()))
+    return written
+
+
 def test_greedy_outputs_are_the_same(imported):
     folder, values, tensors, *_ = imported
-    theirs, tokenizer = marian.Network(values, tensors), marian.Tokenizer(folder / "model")
-    pad, source, written = values["pad_token_id"], tokenizer.encode(TEXTS[0]), []
-    while len(written) < 12 and written[-1:] != [0]:
-        log_probs_V = theirs.log_probs(source, [*written, 0])[-1]
-        log_probs_V[pad] = -np.inf
-        written.append(int(log_probs_V.argmax()))
-    extra = 12 - len(source)
-    greedy = load(folder / "run", decode_overrides="beam_size=1").translator()
-    ((best,),) = greedy.translate([TEXTS[0]], extra_length=extra)
-    assert list(best.ids) == ours(written, values["vocab_size"])
+    source = marian.Tokenizer(folder / "model").encode(TEXTS[0])
+    translator = load(folder / "run", decode_overrides="beam_size=1").translator()
+    ((best,),) = translator.translate([TEXTS[0]], extra_length=12 - len(source))
+    assert list(best.ids) == ours(greedy(values, tensors, source, 12), values["vocab_size"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "end", "rules"),
+    [
+        ({"min_length": 5}, 20, {"shortest": 4}),  # the id that the decoder begins with counts there
+        ({"min_new_tokens": 3, "min_length": 9}, 20, {"shortest": 3}),
+        ({"no_repeat_ngram_size": 2}, -20, {"ngram": 2}),
+    ],
+)
+def test_outputs_keep_to_the_rules_of_the_search_settings(request_of, settings, end, rules):
+    def edit(values, tensors):
+        tensors["final_logits_bias"][0, 0] = end
+
+    values, tensors = marian.write_model(request_of.model_dir, edit, num_beams=1, **settings)
+    report = import_run(request_of)
+    source = marian.Tokenizer(request_of.model_dir).encode(TEXTS[0])
+    limit = len(source) + 8
+    wanted = greedy(values, tensors, source, limit, **rules)
+    assert wanted != greedy(values, tensors, source, limit)
+    ((best,),) = load(request_of.output_dir).translator().translate([TEXTS[0]], extra_length=8)
+    assert list(best.ids) == ours(wanted, values["vocab_size"])
+    assert not report.run.warnings
+
+
+def test_search_settings_without_an_hparam_are_named(request_of):
+    values, _ = marian.write_model(request_of.model_dir, encoder_no_repeat_ngram_size=0, do_sample=False)
+    search = {"bad_words_ids": [[values["pad_token_id"]]], "repetition_penalty": 1.0, "do_sample": None}
+    (request_of.model_dir / "generation_config.json").write_text(json.dumps(search))
+    assert not import_run(request_of).run.warnings
+    search |= {"bad_words_ids": [[5], [7, 8]], "repetition_penalty": 1.2, "encoder_no_repeat_ngram_size": 3}
+    (request_of.model_dir / "generation_config.json").write_text(json.dumps(search))
+    report = import_run(dataclasses.replace(request_of, output_dir=request_of.output_dir.with_name("again")))
+    assert report.lines()[-1] == (
+        "warning: search settings that have no hparam here were left out: repetition_penalty=1.2, "
+        "encoder_no_repeat_ngram_size=3, bad_words_ids=[[5], [7, 8]]"
+    )
 
 
 def test_the_report_and_the_record_say_what_was_imported(imported):

@@ -109,6 +109,16 @@ def test_mt5_never_divides_its_hidden_states_and_has_its_sentinels_in_its_pieces
     np.testing.assert_allclose(log_probs_of(load(tmp_path / "run"), source, target), expected_TV, atol=1e-5)
 
 
+def test_search_settings_become_hparams_or_are_named(tmp_path):
+    search = {"num_beams": 4, "length_penalty": 0.6, "no_repeat_ngram_size": 2, "min_length": 5}
+    t5.write_model(tmp_path / "model", **search, encoder_no_repeat_ngram_size=3)
+    report = import_run(request_for(tmp_path))
+    hparams = load(tmp_path / "run").hparams
+    assert (hparams.beam_size, hparams.length_penalty, hparams.alpha) == (4, "power", 0.6)
+    assert (hparams.no_repeat_ngram_size, hparams.min_output_length) == (2, 4)
+    assert report.lines()[-1].endswith("no hparam here were left out: encoder_no_repeat_ngram_size=3")
+
+
 def test_what_is_not_needed_is_said_and_so_are_the_names_of_tasks(tmp_path):
     def edit(values, tensors):
         for name in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"):

@@ -1,0 +1,49 @@
+"""Search settings of a model's folder: the hparams that they become, and a warning about those without one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from t2t.errors import first_few
+from t2t.importing.huggingface.folder import ModelFolder
+from t2t.importing.huggingface.settings import number_of
+
+_WITHOUT_EFFECT: Mapping[str, tuple[Any, ...]] = {
+    "repetition_penalty": (None, 1), "encoder_repetition_penalty": (None, 1), "diversity_penalty": (None, 0),
+    "encoder_no_repeat_ngram_size": (None, 0), "suppress_tokens": (None, []), "begin_suppress_tokens": (None, []),
+    "exponential_decay_length_penalty": (None,), "do_sample": (None, False),
+}  # fmt: skip
+"""Settings without an hparam -> values with which they change nothing."""
+_LONGEST = 60
+"""Characters of a setting in a warning."""
+
+
+def search_hparams(folder: ModelFolder) -> dict[str, Any]:
+    """Returns the hparams of a folder's search settings; raises UserError if one is no number.
+
+    In transformers `min_length` counts the id that the decoder starts with, but neither it nor `min_new_tokens` counts
+    the end of sequence. `min_new_tokens` takes precedence.
+    """
+    search = folder.generation_config
+    shortest = number_of(folder, search, "min_new_tokens", number_of(folder, search, "min_length", 0) - 1)
+    return {
+        "beam_size": int(number_of(folder, search, "num_beams", 1)),
+        "length_penalty": "power",  # scores are divided by length^alpha
+        "alpha": number_of(folder, search, "length_penalty", 1.0),
+        "no_repeat_ngram_size": int(number_of(folder, search, "no_repeat_ngram_size", 0)),
+        "min_output_length": max(int(shortest), 0),
+    }
+
+
+def search_warnings(folder: ModelFolder) -> tuple[str, ...]:
+    """Returns a warning that names the search settings that have no hparam; empty without such settings."""
+    search = folder.generation_config
+    only_padding = [[folder.config.get("pad_token_id")]]  # padding is never in outputs
+    without_effect = {**_WITHOUT_EFFECT, "bad_words_ids": (None, [], only_padding)}
+    lost = [
+        f"{name}={search[name]!r}"[:_LONGEST]
+        for name, values in without_effect.items()
+        if name in search and search[name] not in values
+    ]
+    if not lost:
+        return ()
+    return (f"search settings that have no hparam here were left out: {first_few(lost, ', ')}",)
