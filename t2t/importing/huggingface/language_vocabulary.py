@@ -13,17 +13,9 @@ from typing import Any
 import numpy as np
 
 from t2t.errors import UserError
-from t2t.importing.huggingface.added_tokens import (
-    ADDED,
-    SPECIAL,
-    TOKENIZER,
-    WHOLE,
-    added_tokens,
-    read_settings,
-    special_tokens,
-)
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.huggingface.settings import need
+from t2t.importing.huggingface.tokenizer_files import NAMES, SETTINGS, TokenizerFiles
 from t2t.importing.ids import in_our_order, our_order, pieces_by_id
 from t2t.text.language_codes import BEGIN, END, NONE, LanguageCodes
 from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
@@ -69,13 +61,12 @@ def read_vocabulary(folder: ModelFolder, rows: int) -> Vocabulary:
         UserError: a file is missing, damaged, or of another tokenizer or model.
     """
     model = folder.read(SENTENCEPIECE)
-    settings = read_settings(folder)
-    table = _pieces(folder, model)
-    codes = _codes(folder, settings, len(table))
+    files = TokenizerFiles(folder)
+    table, settings = _pieces(folder, model), files.settings
+    codes = _codes(folder, files, len(table))
     if not codes:
         raise UserError(
-            f"--model_dir={folder.path}: none of {TOKENIZER}, {SPECIAL}, {ADDED} and {WHOLE} lists codes of "
-            f"languages; copy all files of the model"
+            f"--model_dir={folder.path}: none of {NAMES} lists codes of languages; copy all files of the model"
         )
     pieces = _all_pieces(folder, table, codes, rows)
     pad, eos = (need(folder, name) for name in ("pad_token_id", "eos_token_id"))
@@ -111,22 +102,23 @@ def _pieces(folder: ModelFolder, model: bytes) -> list[str]:
     return pieces
 
 
-def _codes(folder: ModelFolder, settings: Mapping[str, Any], first: int) -> dict[str, int]:
+def _codes(folder: ModelFolder, files: TokenizerFiles, first: int) -> dict[str, int]:
     """Returns language code -> id, from a file, or else numbered from `first` on."""
-    listed = added_tokens(folder, settings) + _tokens_of_table(folder, first)
+    listed = files.added_tokens() + _tokens_of_table(files, first)
     codes = {piece: number for piece, number in listed if isinstance(piece, str) and CODE.fullmatch(piece)}
     if codes:
         return codes
-    for tokens in special_tokens(folder, settings):
+    for tokens in files.special_tokens():
         if pieces := [token for token in tokens if CODE.fullmatch(token)]:
             return {piece: first + number for number, piece in enumerate(dict.fromkeys(pieces))}
-    known = _M2M_LANGUAGES.get(str(settings.get("language_codes") or "m2m100")) if folder.has("vocab.json") else None
+    kind = str(files.settings.get("language_codes") or "m2m100")
+    known = _M2M_LANGUAGES.get(kind) if folder.has("vocab.json") else None
     return {f"__{language}__": first + number for number, language in enumerate((known or "").split())}
 
 
-def _tokens_of_table(folder: ModelFolder, first: int) -> list[tuple[Any, Any]]:
+def _tokens_of_table(files: TokenizerFiles, first: int) -> list[tuple[Any, Any]]:
     """Returns (token, id) pairs of the table in tokenizer.json from id `first` on; empty without that file."""
-    model = folder.read_json(WHOLE).get("model") if folder.has(WHOLE) else None
+    model = files.whole.get("model")
     table = model.get("vocab") if isinstance(model, dict) else None
     if isinstance(table, dict):
         return [(piece, number) for piece, number in table.items() if type(number) is int and number >= first]
@@ -160,7 +152,7 @@ def _places(folder: ModelFolder, settings: Mapping[str, Any]) -> tuple[str, str]
     kind = next((kind for kind in _PLACES if name in (f"{kind}Tokenizer", f"{kind}TokenizerFast", kind)), None)
     if kind is None:
         raise UserError(
-            f"{folder.path / TOKENIZER} has tokenizer_class={name!r}; tokenizers that can be imported with this model "
+            f"{folder.path / SETTINGS} has tokenizer_class={name!r}; tokenizers that can be imported with this model "
             f"are {', '.join(f'{kind}Tokenizer' for kind in _PLACES)}"
         )
     source, target = _PLACES[kind]

@@ -23,19 +23,11 @@ from t2t.export.huggingface.mapping import QUERY, T5_FEED_FORWARD, scaled, t5_pa
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_t5 import t5_small
 from t2t.importing.formats import ImportRequest
-from t2t.importing.huggingface.added_tokens import (
-    ADDED,
-    SPECIAL,
-    TOKENIZER,
-    WHOLE,
-    added_tokens,
-    read_settings,
-    special_tokens,
-)
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.huggingface.marian import marian_encoders
 from t2t.importing.huggingface.search import search_hparams, search_warnings
 from t2t.importing.huggingface.settings import check_settings, need
+from t2t.importing.huggingface.tokenizer_files import NAMES, TokenizerFiles
 from t2t.importing.ids import pieces_by_id
 from t2t.importing.parts import take_parts
 from t2t.importing.run import ForeignRun
@@ -143,9 +135,9 @@ def _pieces(folder: ModelFolder, rows: int) -> list[str]:
             f"{folder.path / 'spiece.model'} has padding, end of sequence and unknown at {reserved}; T5's have them at "
             f"{(PAD_ID, EOS_ID, UNK_ID)}, and other models cannot be imported"
         )
-    tokenizer = read_settings(folder)
-    pieces += [f"<extra_id_{n}>" for n in reversed(range(int(tokenizer.get("extra_ids", _EXTRA_IDS))))]
-    _check_added(folder, tokenizer, pieces)
+    files = TokenizerFiles(folder)
+    pieces += [f"<extra_id_{n}>" for n in reversed(range(int(files.settings.get("extra_ids", _EXTRA_IDS))))]
+    _check_added(folder, files, pieces)
     if len(pieces) > rows:
         raise UserError(
             f"{folder.path}: the table has {rows} rows, and spiece.model with its sentinels {len(pieces)} pieces; copy "
@@ -154,17 +146,17 @@ def _pieces(folder: ModelFolder, rows: int) -> list[str]:
     return [*pieces, *(f"<row {n}>" for n in range(len(pieces), rows))]
 
 
-def _check_added(folder: ModelFolder, settings: Mapping[str, Any], pieces: list[str]) -> None:
+def _check_added(folder: ModelFolder, files: TokenizerFiles, pieces: list[str]) -> None:
     """Raises UserError if files of the tokenizer list tokens that are not among the pieces; it names them."""
-    listed = [token for token, _ in added_tokens(folder, settings) if isinstance(token, str)]
-    listed += [token for tokens in special_tokens(folder, settings) for token in tokens]
+    listed = [token for token, _ in files.added_tokens() if isinstance(token, str)]
+    listed += [token for tokens in files.special_tokens() for token in tokens]
     known = set(pieces)
     unknown = [repr(token) for token in dict.fromkeys(listed) if token not in known]
     if unknown:
         raise UserError(
             f"{folder.path}: its tokenizer adds tokens that are neither pieces of spiece.model nor its sentinels: "
             f"{first_few(unknown, ', ')}; texts here have no other tokens; if no text needs them, import a copy of the "
-            f"folder whose {TOKENIZER}, {SPECIAL}, {ADDED} and {WHOLE} do not list them"
+            f"folder whose {NAMES} do not list them"
         )
 
 

@@ -1,0 +1,52 @@
+"""The files of a tokenizer besides its SentencePiece model: its settings, and the tokens that they list."""
+
+import functools
+from typing import Any
+
+from t2t.importing.huggingface.folder import ModelFolder
+
+SETTINGS, _SPECIAL, _ADDED, _WHOLE = (
+    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "tokenizer.json",
+)  # fmt: skip
+NAMES = f"{SETTINGS}, {_SPECIAL}, {_ADDED} and {_WHOLE}"
+
+
+class TokenizerFiles:
+    """Each file is read once, when it is needed; one that is missing counts as empty."""
+
+    def __init__(self, folder: ModelFolder):
+        self._folder = folder
+
+    @functools.cached_property
+    def settings(self) -> dict[str, Any]:
+        """The content of tokenizer_config.json."""
+        return self._read(SETTINGS)
+
+    @functools.cached_property
+    def whole(self) -> dict[str, Any]:
+        """The content of tokenizer.json."""
+        return self._read(_WHOLE)
+
+    def added_tokens(self) -> list[tuple[Any, Any]]:
+        """Returns (token, id) pairs, unchecked."""
+        listed: list[tuple[Any, Any]] = []
+        if isinstance(decoder := self.settings.get("added_tokens_decoder"), dict):
+            listed += [(token.get("content"), int(n)) for n, token in decoder.items() if isinstance(token, dict)]
+        listed += self._read(_ADDED).items()
+        added = self.whole.get("added_tokens")
+        tokens = added if isinstance(added, list) else []
+        return listed + [(token.get("content"), token.get("id")) for token in tokens if isinstance(token, dict)]
+
+    def special_tokens(self) -> list[list[str]]:
+        """Returns the lists of special tokens, which have no ids."""
+        lists = []
+        for values in (self.settings, self._read(_SPECIAL)):
+            for name in ("extra_special_tokens", "additional_special_tokens"):
+                given = values.get(name) or ()
+                found = [token.get("content") if isinstance(token, dict) else token for token in given]
+                lists.append([token for token in found if isinstance(token, str)])
+        return lists
+
+    def _read(self, name: str) -> dict[str, Any]:
+        content: dict[str, Any] = self._folder.read_json(name) if self._folder.has(name) else {}
+        return content
