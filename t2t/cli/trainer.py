@@ -104,7 +104,7 @@ SETTINGS_FLAGS = {
 _OF_TRAINING = (
     "studio", "track", "dry_run", "decode_from_file", "decode_interactive", "warm_start_from", "keep_best_checkpoints",
 )  # fmt: skip
-"""Flags for which something trains; decoding comes after it."""
+"""Flags of training, and of decoding after it."""
 
 
 def _define_training_flags(values: flags.FlagValues) -> None:
@@ -243,7 +243,7 @@ def _only_decodes(values: flags.FlagValues, request: Request) -> bool:
     folder = request.output_folder
     if values.train_steps != 0 or not _decodes(values) or begun_run(folder) is None:
         return False
-    log.info("--train_steps=0: %s is only decoded with, and stays as it is", folder)
+    log.info("--train_steps=0: decodes with the checkpoint in %s; the run stays as it is", folder)
     return True
 
 

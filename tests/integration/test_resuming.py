@@ -37,7 +37,7 @@ def test_without_updates_a_run_decodes_and_stays_as_it_is(run, tmp_path, capsys)
     assert go_on(run, "--train_steps=0", "--hparams=train_steps=80", "--keep_checkpoint_max=1", *flags) == 0
     assert len((tmp_path / "out").read_text().splitlines()) == 2
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
-    assert f"--train_steps=0: {run} is only decoded with, and stays as it is" in capsys.readouterr().err
+    assert f"--train_steps=0: decodes with the checkpoint in {run}; the run stays as it is" in capsys.readouterr().err
 
 
 def test_data_that_has_moved_is_asked_for_and_its_new_place_remembered(run, tiny_run, tmp_path, capsys):
