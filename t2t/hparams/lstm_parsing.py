@@ -39,7 +39,7 @@ def lstm_attention_parsing_tiny() -> LstmAttentionHParams:
         learning_rate=0.002,
         learning_rate_warmup_steps=500,
         batch_size=4096,
-        train_steps=6000,
+        train_steps=12_000,
         ema_decay=0.99,
         best_metric="bracket_f1_gold_tags",
         beam_size=4,

@@ -115,7 +115,9 @@ def compilation_line(shapes: Sequence[FixedShapes | None], replicas: int) -> str
         return "XLA compiles a program for each new shape of batches, slowly: the run began without fixed shapes"
     count = sum(len(one.every()) for one in shapes if one is not None)
     each = f", each for {replicas} replicas" if replicas > 1 else ""
-    return f"XLA compiles {count} programs{each}, one for each shape of batches; the first update comes after that"
+    programs = "a program" if count == 1 else f"{count} programs"
+    shapes_of = "for the only shape" if count == 1 else "one for each shape"
+    return f"XLA compiles {programs}{each}, {shapes_of} of batches; the first update comes after that"
 
 
 def _obstacle(hparams: HParams, model_class: type[Any], data: Sequence[OpenData]) -> str:

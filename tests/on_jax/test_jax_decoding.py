@@ -15,8 +15,9 @@ import t2t
 from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.inference.backend_choice import check_tensorflow
+from t2t.inference.jax.backend import JaxBackend
 from tests.builders import tiny_transformer
-from tests.on_jax.decoding_cases import CASES, SOURCES, decoded
+from tests.on_jax.decoding_cases import CASES, MANY, SOURCES, decoded
 from tests.readme import ROOT, block
 
 PAGE = ROOT / "docs/jax.md"
@@ -46,6 +47,23 @@ def test_weights_count_as_they_are_at_each_call():
     assert any((before[key].shape != after[key].shape) or (before[key] != after[key]).any() for key in before)
     for key, value in expected.items():
         np.testing.assert_array_equal(after[key], value)
+
+
+def test_on_accelerators_batches_do_not_shrink_and_need_fewer_programs(monkeypatch, caplog):
+    def programs_and_hypotheses():
+        caplog.clear()
+        found = decoded(tiny_transformer(), SearchSettings(beam_size=2), MANY)
+        return [record.args[0] for record in caplog.records if record.msg.startswith("XLA compiles")], found
+
+    caplog.set_level("DEBUG", logger="t2t")
+    programs, expected = programs_and_hypotheses()
+    assert {"a search", "the choice of sentences"} < set(programs)
+    monkeypatch.setattr(JaxBackend, "on_accelerators", lambda self: True)
+    fewer, found = programs_and_hypotheses()
+    assert "the choice of sentences" not in fewer
+    assert fewer.count("a search") < programs.count("a search")
+    for key, value in expected.items():
+        np.testing.assert_allclose(found[key], value, rtol=1e-5, atol=1e-5)
 
 
 def test_copies_on_several_devices_and_of_several_each_give_what_one_gives(tmp_path):

@@ -33,7 +33,7 @@ class JaxBackend(Backend):
         self, model: SequenceModel, settings: SearchSettings, extra_length: int, shortlist: Shortlist | None = None
     ) -> JaxBatchSearch:
         """See the base class."""
-        return JaxBatchSearch(model, settings, extra_length, shortlist)
+        return JaxBatchSearch(model, settings, extra_length, shortlist, shrinks=not self.on_accelerators())
 
     def devices_of(self, model: SequenceModel) -> list[str]:
         """See the base class."""

@@ -25,8 +25,9 @@ from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
 
 SHRINKS_TO = 4
-"""When at most one in this many sentences of a batch is unfinished, these continue as a smaller batch, as finished
-sentences cost as much. Each batch size needs one more program."""
+"""On CPUs, when at most one in this many sentences of a batch is unfinished, these continue as a smaller batch, since
+finished sentences cost as much. Each batch size needs more programs. On accelerators, the time of a step hardly depends
+on the number of sentences, and compiling takes much longer than a search."""
 
 SMALLEST = 8
 """Batches of at most this many sentences do not shrink."""
@@ -37,12 +38,23 @@ class JaxBatchSearch(BatchSearch):
 
     Batches are padded to one of a few sizes, and caches have room for the longest output from the start, so that there
     are few programs. Sentences that are only padding have room for one token.
+
+    Args:
+        shrinks: whether a few unfinished sentences continue as a smaller batch, see `SHRINKS_TO`.
+        others: see the base class.
     """
 
     def __init__(
-        self, model: SequenceModel, settings: SearchSettings, extra_length: int, shortlist: Shortlist | None = None
+        self,
+        model: SequenceModel,
+        settings: SearchSettings,
+        extra_length: int,
+        shortlist: Shortlist | None = None,
+        *,
+        shrinks: bool,
     ):
         super().__init__(model, settings, extra_length, shortlist)
+        self._shrinks = shrinks
         self._start = Program(model, self._first_state, "the beginning of a search", constants=(7,))
         self._advance = Program(model, self._search_until, "a search")
         self._select = Program(model, select_from_batch, "the choice of sentences")
@@ -110,7 +122,7 @@ class JaxBatchSearch(BatchSearch):
         state, token_ids, room = self._started(rows, seeds_B, prefixes, constraints)
         numbers_B = np.arange(len(state.limits))
         while True:
-            fewer = len(numbers_B) // SHRINKS_TO if len(numbers_B) > SMALLEST else 0
+            fewer = len(numbers_B) // SHRINKS_TO if self._shrinks and len(numbers_B) > SMALLEST else 0
             state, active_B = self._advance(state, np.int32(room), np.int32(fewer), token_ids)
             is_active_B, found = np.asarray(active_B), self.result(state)
             is_kept_B = np.zeros_like(is_active_B)

@@ -8,12 +8,13 @@ import tensorflow as tf
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
+from t2t.data.fixed_shapes import FixedShapes
 from t2t.errors import UserError
 from t2t.files import processor
 from t2t.hparams.transformer import transformer_tiny
 from t2t.models.lstm import LstmSeq2seqAttention
 from t2t.models.transformer import Transformer
-from t2t.runs.decisions import MULTIPLE, SHAPES, begun_run, decide
+from t2t.runs.decisions import MULTIPLE, SHAPES, begun_run, compilation_line, decide
 from t2t.runs.names import Request
 from t2t.runs.resuming import check_same_run
 from t2t.specs.constants import TRAIN
@@ -182,3 +183,11 @@ def test_what_was_decided_is_no_other_run_and_other_shapes_are(run):
     ]:
         with pytest.raises(UserError, match=f"belongs to another run: {found};"):
             check_same_run(request(run, f"num_heads=2,{overrides}"))
+
+
+def test_what_is_said_before_compiling():
+    one, two = (FixedShapes(("inputs", "targets"), ((8, widths),), 32) for widths in ((8,), (8, 16)))
+    assert compilation_line([one], 1).startswith("XLA compiles a program, for the only shape of batches;")
+    assert compilation_line([one, two], 2).startswith(
+        "XLA compiles 3 programs, each for 2 replicas, one for each shape"
+    )
