@@ -102,7 +102,7 @@ def test_a_warm_up_and_an_update_that_is_not_finite_change_nothing():
 
 @pytest.mark.parametrize(
     ("micro_batches", "programs"),
-    [(1, {"_full_update": 2}), (3, {"_local_sums": 2, "_add_sums": 2, "_apply": 1})],
+    [(1, {"_local_sums": 2, "_apply": 1}), (3, {"_local_sums": 2, "_add_sums": 2, "_apply": 1})],
 )
 def test_updates_run_the_programs_that_were_compiled_side_by_side(micro_batches, programs):
     """For two shapes of batches."""

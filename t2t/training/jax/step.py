@@ -1,5 +1,6 @@
-"""An update as one program of XLA on all devices, see `t2t.training.step`.
+"""An update as programs of XLA on all devices, see `t2t.training.step`.
 
+One program computes the gradient of a batch, for each shape; the last one changes the weights and is the same for all.
 Between updates the state is in Keras's variables. Each update passes it to a program that may reuse its buffers for
 the new state (donation), and assigns the new state to the variables.
 
@@ -134,9 +135,10 @@ class JaxStep(UpdateStep):
 
     @staticmethod
     def _in_order(run: Callable, state: Values, parts: Sequence[Part], settings: tuple) -> Any:
-        """Calls `run` for each program of an update in order; returns the last result."""
-        if len(parts) == 1:
-            return run("whole", state, parts[0], *settings)
+        """Calls `run` for each program of an update in order; returns the last result.
+
+        The last program does not depend on the shapes of the batches, so it is compiled only once.
+        """
         sums = run("first", state, parts[0])
         for part in parts[1:]:
             sums = run("add", state, sums, part)
@@ -168,7 +170,6 @@ class JaxStep(UpdateStep):
             new = (layouts, self._devices.layout(()))
             # Until the reduction, each replica has its own sums over micro-batches.
             kinds: dict[str, tuple[Callable, Any, Any, tuple[int, ...], Any]] = {
-                "whole": (self._full_update, (same, split, *settings), same, (0,), new),
                 "first": (self._local_sums, (same, split), split, (), None),
                 "add": (self._add_sums, (same, split, split), split, (1,), None),
                 "apply": (self._apply, (same, split, *settings), same, (0,), new),
@@ -181,10 +182,6 @@ class JaxStep(UpdateStep):
             )  # fmt: skip
             self._programs[name, problem] = jax.jit(on_each, donate_argnums=donated, out_shardings=lies)
         return self._programs[name, problem]
-
-    def _full_update(self, problem: str, state: Values, part: Part, applies, done, rate, stops):
-        sums = self._local_sums(problem, state, part)
-        return self._apply(problem, state, sums, applies, done, rate, stops)
 
     def _add_sums(self, problem: str, state: Values, sums, part: Part):
         return jax.tree.map(jnp.add, sums, self._local_sums(problem, state, part))
