@@ -26,8 +26,8 @@ from t2t.models.base import SequenceModel
 
 SHRINKS_TO = 4
 """On CPUs, when at most one in this many sentences of a batch is unfinished, these continue as a smaller batch, since
-finished sentences cost as much. Each batch size needs more programs. On accelerators, the time of a step hardly depends
-on the number of sentences, and compiling takes much longer than a search."""
+finished sentences cost as much. Each batch size needs more programs. Accelerators are idle for most of a step of few
+sentences, and compiling takes longer than the steps that it would save."""
 
 SMALLEST = 8
 """Batches of at most this many sentences do not shrink."""
