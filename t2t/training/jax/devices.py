@@ -1,8 +1,9 @@
 """The devices that JAX trains on: accelerators, of one process or of several, or replicas on the processor."""
 
 import contextlib
+import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import keras
@@ -19,6 +20,9 @@ REPLICA = "replica"
 
 SHARD = "shard"
 """The axis along which the weights of a replica are split."""
+
+Arrays = TypeVar("Arrays")
+"""An array, or a tree of them."""
 
 
 class MeshDevices(Devices):
@@ -46,9 +50,11 @@ class MeshDevices(Devices):
             return contextlib.nullcontext()
         return jax.default_device(jax.local_devices(backend="cpu")[0])
 
-    def split(self, own: np.ndarray) -> jax.Array:
-        """Returns an array split over replicas along axis 0; `own` has the parts of this process."""
-        return jax.make_array_from_process_local_data(self.split_layout, own)
+    def split(self, own: Arrays) -> Arrays:
+        """Returns arrays, or a tree of them, split over replicas along axis 0; `own` has the parts of this process."""
+        if len(self.own) == self.replicas:
+            return jax.device_put(own, self.split_layout)
+        return jax.tree.map(functools.partial(jax.make_array_from_process_local_data, self.split_layout), own)
 
     def layout(self, shape: tuple[int, ...]) -> NamedSharding:
         """Returns the sharding of a state variable: each replica has a copy.
@@ -67,10 +73,11 @@ class MeshDevices(Devices):
         array = np.asarray(value)
         return jax.make_array_from_callback(array.shape, self.layout(array.shape), lambda part: array[part])
 
-    def own_copies(self, value: jax.Array) -> jax.Array:
-        """Returns this process's part of a value that `copy_to_all` returned."""
-        if value.is_fully_addressable:
-            return value
+    def own_parts(self, values: list[jax.Array]) -> list[jax.Array]:
+        """Returns this process's parts of values that are on all devices: without other processes, the values."""
+        return values if len(self.own) == self.replicas else [self._own_part(value) for value in values]
+
+    def _own_part(self, value: jax.Array) -> jax.Array:
         if self._local.size == 1:
             return value.addressable_data(0)
         parts = {shard.device: shard.data for shard in value.addressable_shards}
@@ -81,7 +88,7 @@ class MeshDevices(Devices):
     def spread(self, variables: Sequence[keras.Variable]) -> None:
         """See the base class."""
         for variable in variables:
-            variable.assign(self.own_copies(self.copy_to_all(variable.value)))
+            variable.assign(self.own_parts([self.copy_to_all(variable.value)])[0])
 
 
 def build_devices(

@@ -87,8 +87,7 @@ class Parts:
 
     def _part(self, stacked: Features, seeds: np.ndarray, sizes: np.ndarray, counts: np.ndarray) -> Part:
         """Returns the part with its arrays split over the devices."""
-        split = self._devices.split
-        return Part({name: split(array) for name, array in stacked.items()}, split(seeds), split(sizes), split(counts))
+        return Part(*self._devices.split((stacked, seeds, sizes, counts)))
 
     @functools.cache  # noqa: B019 (as long as the step lives)
     def _padding(self, problem: str) -> Padding:

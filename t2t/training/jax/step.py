@@ -12,7 +12,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -43,15 +43,6 @@ class _Reach:
 
     read: list[int] = dataclasses.field(default_factory=list)
     assigned: list[int] = dataclasses.field(default_factory=list)
-
-
-class _Kept(NamedTuple):
-    """A value of the state after an update."""
-
-    own: jax.Array
-    """This process's part, in the variable."""
-    on_all: jax.Array
-    """The array on all devices."""
 
 
 class JaxStep(UpdateStep):
@@ -87,8 +78,13 @@ class JaxStep(UpdateStep):
             self.ema = [keras.Variable(np.asarray(v), trainable=False, name=f"{v.name}_ema") for v in averaged]
             self.loss_scale = LossScale(scale_loss)
         slots = [v for v in optimizer.variables if v is not optimizer.learning_rate]
-        self._state = [*self._loss.variables, *slots, *self.ema, *self.loss_scale.variables]
-        self._kept: list[_Kept | None] = [None] * len(self._state)
+        gradient_reads = [*self._loss.variables, *self.loss_scale.variables]
+        self._gradient_reads = len(gradient_reads)
+        """Number of variables, the first of the state, that the gradient of a batch depends on."""
+        self._state = [*gradient_reads, *slots, *self.ema]
+        self._own: Sequence[jax.Array | None] = [None] * len(self._state)
+        """What the last update assigned to the variables: this process's part of the arrays in `_on_all`."""
+        self._on_all: Sequence[jax.Array | None] = self._own
         self._reach: dict[str, _Reach] = {}
         self._programs: dict[tuple[str, str], Any] = {}
 
@@ -133,15 +129,15 @@ class JaxStep(UpdateStep):
                 with contextlib.suppress(Exception):
                     self._in_order(compiled, state, self._parts.of_update(micro_batches, 0, problem), settings)
 
-    @staticmethod
-    def _in_order(run: Callable, state: Values, parts: Sequence[Part], settings: tuple) -> Any:
+    def _in_order(self, run: Callable, state: Values, parts: Sequence[Part], settings: tuple) -> Any:
         """Calls `run` for each program of an update in order; returns the last result.
 
         The last program does not depend on the shapes of the batches, so it is compiled only once.
         """
-        sums = run("first", state, parts[0])
+        read = state[: self._gradient_reads]
+        sums = run("first", read, parts[0])
         for part in parts[1:]:
-            sums = run("add", state, sums, part)
+            sums = run("add", read, sums, part)
         return run("apply", state, sums, *settings)
 
     def _settings(self, applies: bool, update: int, rate: float, stops: bool) -> tuple:
@@ -150,16 +146,17 @@ class JaxStep(UpdateStep):
 
     def _state_on_all(self) -> Values:
         """Returns the state on all devices; variables assigned since the last update are copied there."""
+        values = [variable.value for variable in self._state]
         return [
-            kept.on_all if kept and kept.own is variable.value else self._devices.copy_to_all(variable.value)
-            for variable, kept in zip(self._state, self._kept, strict=True)
+            on_all if on_all is not None and own is value else self._devices.copy_to_all(value)
+            for value, own, on_all in zip(values, self._own, self._on_all, strict=True)
         ]
 
     def _keep(self, state: Values) -> None:
         """Assigns this process's part of the new state to the variables."""
-        for number, (variable, value) in enumerate(zip(self._state, state, strict=True)):
-            variable.assign(self._devices.own_copies(value))
-            self._kept[number] = _Kept(variable.value, value)
+        self._own, self._on_all = self._devices.own_parts(state), state
+        for variable, value in zip(self._state, self._own, strict=True):
+            variable.assign(value)
 
     def _program(self, name: str, problem: str) -> Any:
         """Returns a compiled function on all devices; one program for each shape of batches."""
@@ -183,19 +180,19 @@ class JaxStep(UpdateStep):
             self._programs[name, problem] = jax.jit(on_each, donate_argnums=donated, out_shardings=lies)
         return self._programs[name, problem]
 
-    def _add_sums(self, problem: str, state: Values, sums, part: Part):
-        return jax.tree.map(jnp.add, sums, self._local_sums(problem, state, part))
+    def _add_sums(self, problem: str, read: Values, sums, part: Part):
+        return jax.tree.map(jnp.add, sums, self._local_sums(problem, read, part))
 
-    def _local_sums(self, problem: str, state: Values, part: Part) -> Any:
+    def _local_sums(self, problem: str, read: Values, part: Part) -> Any:
         """On one replica: gradients of its loss sum times the loss scale, changes of statistics times tokens, counts.
 
-        Axis 0 of all results is the replicas; its size here is 1.
+        `read` is the part of the state that they depend on. Axis 0 of all results is the replicas; its size here is 1.
         """
-        values = state[: len(self._loss.variables)]
+        values = read[: len(self._loss.variables)]
         trained, fixed = values[: self._loss.trained], values[self._loss.trained :]
         features, seed, size, counts = jax.tree.map(lambda value: value[0], part)
         reach = self._reach.setdefault(problem, _Reach())
-        with self._scope_of(state):
+        with self._scope_of(read):
             loss_scale = self.loss_scale.value()
         # In float16 a sum over thousands of tokens would overflow at any useful scale; their mean does not.
         padded = size if self.loss_scale.dynamic else jnp.float32(1.0)
@@ -243,7 +240,7 @@ class JaxStep(UpdateStep):
         ]
         with self._scope_of(state) as scope:  # also after an overflow, which lowers the scale
             self.loss_scale.update(finite, applies)
-        for number, variable in enumerate(self.loss_scale.variables, len(new) - len(self.loss_scale.variables)):
+        for number, variable in enumerate(self.loss_scale.variables, len(self._loss.variables)):
             new[number] = scope.get_current_value(variable)
         return new, (loss_sum, tokens, norm, finite, padded, stops, loss_scale)
 
@@ -275,8 +272,8 @@ class JaxStep(UpdateStep):
             for gradient, key in zip(gradients, keys, strict=True)
         ]
 
-    def _scope_of(self, state: Values) -> keras.StatelessScope:
-        """Returns a scope in which the variables of the state have these values."""
+    def _scope_of(self, values: Values) -> keras.StatelessScope:
+        """Returns a scope in which the first variables of the state have these values."""
         return keras.StatelessScope(
-            state_mapping=list(zip(self._state, state, strict=True)), initialize_variables=False
+            state_mapping=list(zip(self._state[: len(values)], values, strict=True)), initialize_variables=False
         )
