@@ -97,10 +97,10 @@ def compare(folder, *subjects):
 
 
 def run_on_jax(folder, *options, **variables):
-    """Runs tests in a process with the JAX backend, whose compiled programs are cached in `folder`."""
+    """Runs tests in two processes with the JAX backend, whose compiled programs are cached in `folder`."""
     environment = {**os.environ, "KERAS_BACKEND": "jax", "T2T_CACHE": str(folder / "cache"), **variables}
     ended = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "-n", "0", "-p", "no:cacheprovider"],
+        [sys.executable, "-m", "pytest", *options, "-n", "2", "-p", "no:cacheprovider"],
         cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout[-20_000:]
