@@ -1,8 +1,10 @@
 """JAX trains as TensorFlow does: equal weights, exact resuming, runs that either backend can continue."""
 
+import gc
 import json
 import shlex
 import shutil
+import weakref
 from collections import Counter
 from pathlib import Path
 
@@ -50,6 +52,19 @@ def test_a_replica_of_four_devices_gives_what_one_gives_and_each_has_a_quarter_o
         assert [shard.data.shape for shard in own.addressable_shards] == [part] * 8
     [no_matrix] = devices.own_parts([devices.copy_to_all(np.zeros(8))])
     assert no_matrix.addressable_shards[0].data.shape == (8,)
+
+
+def test_a_model_is_freed_after_its_training():
+    built = []
+
+    def build():
+        model = transformer()
+        built.append(weakref.ref(model))
+        return model
+
+    trained(build, updates=1)
+    gc.collect()
+    assert [model() for model in built] == [None]
 
 
 def test_a_run_goes_on_with_its_weights_split(tmp_path, monkeypatch):

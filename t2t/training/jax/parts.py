@@ -3,7 +3,6 @@
 Legend: R replicas, N numbers.
 """
 
-import functools
 import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -44,6 +43,7 @@ class Parts:
 
     def __init__(self, model: SequenceModel, devices: MeshDevices, objective: Likelihood, run_seed: int):
         self._model, self._devices, self._objective, self._run_seed = model, devices, objective, run_seed
+        self._paddings: dict[str, Padding] = {}
 
     def of_update(self, micro_batches: Sequence[Sequence[Features]], update: int, problem: str) -> list[Part]:
         """Returns the parts of an update: one for each micro-batch, or for each micro-batch one per replica."""
@@ -89,7 +89,8 @@ class Parts:
         """Returns the part with its arrays split over the devices."""
         return Part(*self._devices.split((stacked, seeds, sizes, counts)))
 
-    @functools.cache  # noqa: B019 (as long as the step lives)
     def _padding(self, problem: str) -> Padding:
-        model = self._model.for_problem(problem) if problem else self._model
-        return Padding(model.spec, model.longest_sequence)
+        if problem not in self._paddings:
+            model = self._model.for_problem(problem) if problem else self._model
+            self._paddings[problem] = Padding(model.spec, model.longest_sequence)
+        return self._paddings[problem]
