@@ -69,6 +69,7 @@ def test_flags_that_are_missing_or_lead_nowhere(tmp_path, capsys):
     assert f"--model_dir={tmp_path}/none: no such folder" in capsys.readouterr().err
 
 
+@pytest.mark.exhaustive  # those of fairseq's and of Marian's own translators are not
 def test_the_walk_through_of_a_marian_translator(tmp_path, capsys):
     """The commands of docs/importing.md, with few updates of a small model."""
     marian.write_model(tmp_path / "opus-mt-en-de")

@@ -74,7 +74,7 @@ def test_shards_are_the_file_of_one_machine_and_a_missing_one_is_named_with_its_
 @pytest.mark.parametrize(
     "flags",
     [
-        ("--alignments", "--output_format=tsv"),
+        pytest.param(("--alignments", "--output_format=tsv"), marks=pytest.mark.exhaustive),
         pytest.param(("--output_format=pharaoh",), marks=pytest.mark.exhaustive),
         pytest.param(("--target_prefix_file=begin",), marks=pytest.mark.exhaustive),
         ("--decode_beam_size=1", "--engine=ctranslate2"),
