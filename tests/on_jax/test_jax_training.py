@@ -47,11 +47,10 @@ def test_a_replica_of_four_devices_gives_what_one_gives_and_each_has_a_quarter_o
     devices = training_engine().devices(worker_cpu=8, weight_shards=4)
     for shape, part in (((8, 24), (8, 6)), ((24, 8), (6, 8)), ((8, 8), (8, 2)), ((8, 3), (2, 3)), ((3, 5), (3, 5))):
         value = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-        own = devices.own_parts([devices.copy_to_all(value)])[0]
+        own = devices.own_copies(devices.copy_to_all(value))
         np.testing.assert_array_equal(own, value)
         assert [shard.data.shape for shard in own.addressable_shards] == [part] * 8
-    [no_matrix] = devices.own_parts([devices.copy_to_all(np.zeros(8))])
-    assert no_matrix.addressable_shards[0].data.shape == (8,)
+    assert devices.own_copies(devices.copy_to_all(np.zeros(8))).addressable_shards[0].data.shape == (8,), "no matrix"
 
 
 def test_a_model_is_freed_after_its_training():

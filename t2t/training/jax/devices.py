@@ -38,6 +38,7 @@ class MeshDevices(Devices):
         numbers = [number for number, row in enumerate(rows) if row[0].process_index == jax.process_index()]
         self.mesh, self._local = Mesh(rows, (REPLICA, SHARD)), Mesh(rows[numbers], (REPLICA, SHARD))
         self.replicas, self.own, self._shards = len(rows), range(numbers[0], numbers[-1] + 1), shards
+        self._are_all_own = len(self.own) == self.replicas
         self.split_layout = NamedSharding(self.mesh, PartitionSpec(REPLICA))
         self.names = [f"{one.platform.upper()}:{one.local_hardware_id}" for one in rows[numbers].flat]
 
@@ -52,7 +53,7 @@ class MeshDevices(Devices):
 
     def split(self, own: Arrays) -> Arrays:
         """Returns arrays, or a tree of them, split over replicas along axis 0; `own` has the parts of this process."""
-        if len(self.own) == self.replicas:
+        if self._are_all_own:
             return jax.device_put(own, self.split_layout)
         return jax.tree.map(functools.partial(jax.make_array_from_process_local_data, self.split_layout), own)
 
@@ -73,11 +74,10 @@ class MeshDevices(Devices):
         array = np.asarray(value)
         return jax.make_array_from_callback(array.shape, self.layout(array.shape), lambda part: array[part])
 
-    def own_parts(self, values: list[jax.Array]) -> list[jax.Array]:
-        """Returns this process's parts of values that are on all devices: without other processes, the values."""
-        return values if len(self.own) == self.replicas else [self._own_part(value) for value in values]
-
-    def _own_part(self, value: jax.Array) -> jax.Array:
+    def own_copies(self, value: jax.Array) -> jax.Array:
+        """Returns this process's part of a value that `copy_to_all` returned."""
+        if self._are_all_own:
+            return value
         if self._local.size == 1:
             return value.addressable_data(0)
         parts = {shard.device: shard.data for shard in value.addressable_shards}
@@ -88,7 +88,7 @@ class MeshDevices(Devices):
     def spread(self, variables: Sequence[keras.Variable]) -> None:
         """See the base class."""
         for variable in variables:
-            variable.assign(self.own_parts([self.copy_to_all(variable.value)])[0])
+            variable.assign(self.own_copies(self.copy_to_all(variable.value)))
 
 
 def build_devices(

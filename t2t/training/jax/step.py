@@ -154,7 +154,7 @@ class JaxStep(UpdateStep):
 
     def _keep(self, state: Values) -> None:
         """Assigns this process's part of the new state to the variables."""
-        self._own, self._on_all = self._devices.own_parts(state), state
+        self._own, self._on_all = [self._devices.own_copies(value) for value in state], state
         for variable, value in zip(self._state, self._own, strict=True):
             variable.assign(value)
 

@@ -75,7 +75,7 @@ def test_a_recurrent_model_writes_as_the_run(format, tmp_path):
 
 
 def step_cases():
-    """Every model in every format; with LiteRT, whose converter takes long, most of them are exhaustive tests."""
+    """Every model in every format; most of those with LiteRT are exhaustive tests."""
     soon = ("a Transformer", "relative positions", "LSTM and attention")
     for name, build in MODELS.items():
         yield pytest.param(build, "onnx", id=f"{name}-onnx")
