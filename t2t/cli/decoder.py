@@ -21,7 +21,7 @@ from t2t.cli.decoding import (
     draw_attention,
     merge_file,
     output_options_of,
-    print_bleu,
+    print_scores,
     refuse_flags,
     score_file,
 )
@@ -41,6 +41,7 @@ from t2t.errors import UserError
 from t2t.files.dictionary import read_dictionary
 from t2t.files.output import check_output
 from t2t.inference.files.formats import FILES, PHARAOH
+from t2t.problems.base import Problem
 from t2t.runs.data import check_split, open_run_data
 from t2t.runs.run_checks import select_problem
 from t2t.runs.startup import import_quietly
@@ -63,7 +64,8 @@ Decodes with a trained run; --output_dir is all it needs. Without a mode it tran
     %s --output_dir=run --attention_to_html=look.html < a.en  (a page for a browser)
 
 A file gets one output line for each input line, in order; lines end at \\n only, and an empty line stays empty. The
-unfinished output is <decode_to_file>.partial; after a crash, the same command resumes it.
+unfinished output is <decode_to_file>.partial; after a crash, the same command resumes it. Where inputs are recordings
+or images, each line is the path of one, relative to the folder of the file.
 
 --shard=K/N decodes shard K of N of the file, counted from 0, into a part such as a.de.shard-00003-of-00100. When all
 parts exist, the same command with --merge instead of --shard joins them into the file that a single command would
@@ -106,7 +108,7 @@ def build_flags(values: flags.FlagValues) -> None:
         define.string("decode_to_file", "", "Output file; - for standard output; empty for "
                       "<decode_from_file>.<model>.<hparams_set>.<problem>.beam4.alpha0.6.decodes, or ....scores; with "
                       "--decode_split, empty writes no file.")  # fmt: skip
-        define.string("decode_reference", "", "File of references; prints the BLEU of the decoded outputs.")
+        define.string("decode_reference", "", "File of references; prints the scores of the decoded outputs.")
         define.string("target_prefix_file", "", "Prefixes of the outputs of --decode_from_file, whole words, one line "
                       "for each of its lines; an empty line for none.")  # fmt: skip
         define.string("constraints_file", "", "Constraints on the outputs of --decode_from_file, one JSON object for "
@@ -149,12 +151,13 @@ def main(values: flags.FlagValues) -> int:
         data = open_run_data(run, values.data_dir, problem, split, verify=False)
         check_split(data, split)
         check_split_languages(values, data.problem)
-    language = _language_to_score(values, run, problem) if values.decode_reference else ""
+    checked = _problem_to_score(values, run, problem) if values.decode_reference else None
     if values.beam_options:
         answer_by_beam(values, runs, problem, dictionary)
         merge_file(source, values.decode_to_file)
-        if values.decode_reference:
-            print_bleu(values.decode_to_file, values.decode_reference, language)
+        if checked is not None:
+            language = values.target_language or checked.target_language
+            print_scores(checked, source, values.decode_to_file, values.decode_reference, language)
         return 0
     # A file or a split has enough lines to search several batches at a time.
     loaded = load_runs(values, runs, problem, many_rows=bool(values.decode_from_file or split))
@@ -175,12 +178,12 @@ def main(values: flags.FlagValues) -> int:
     return 0
 
 
-def _language_to_score(values: flags.FlagValues, run: RunDir, problem: str) -> str:
-    """Returns the language of outputs for --decode_reference; raises UserError if they have alignments."""
+def _problem_to_score(values: flags.FlagValues, run: RunDir, problem: str) -> Problem:
+    """Returns the problem of outputs for --decode_reference; raises UserError if they have alignments."""
     loading = import_quietly("t2t.runs.loading")
     _, opened, hparams = loading.open_to_decode(run.path, values.t2t_usr_dir, trained_overrides(values), problem)
     check_reference_hparams(hparams)
-    return values.target_language or opened.target_language
+    return opened
 
 
 def _check(values: flags.FlagValues) -> None:

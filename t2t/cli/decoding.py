@@ -12,7 +12,7 @@ from absl import flags
 
 from t2t.checkpoints.run_record import RunRecord
 from t2t.cli.help import OUTPUT, flag_group
-from t2t.cli.pairs import read_pairs
+from t2t.cli.pairs import read_all, read_pairs
 from t2t.errors import UserError
 from t2t.files.lines import clean_line, unequal_lengths
 from t2t.files.output import check_output, open_output
@@ -23,7 +23,6 @@ from t2t.inference.files.merging import CommandOf, merge_parts
 from t2t.inference.files.parts import part_of
 from t2t.inference.files.report import Report
 from t2t.inference.files.shards import Shard, parse_shard
-from t2t.metrics.text import bleu
 from t2t.problems.base import Problem
 from t2t.runs.data import open_run_data
 from t2t.runs.startup import import_quietly
@@ -148,15 +147,21 @@ def check_split_languages(values: flags.FlagValues, problem: Problem) -> None:
             )
 
 
-def print_bleu(translation: str, reference: str, language: str) -> None:
-    """Prints BLEU of a file of outputs in a language; raises UserError if the files have unequal numbers of lines."""
-    print(bleu(*read_pairs(translation, reference), language))
+def print_scores(problem: Problem, source: str, target: str, reference: str, language: str) -> None:
+    """Prints the scores of a file of outputs in a language by the metrics of their problem.
+
+    Raises:
+        UserError: the outputs and the references have unequal numbers of lines.
+    """
+    decoding = import_quietly("t2t.runs.split_decoding")
+    hypotheses, references = read_pairs(target, reference)
+    print(*decoding.score_texts(problem, hypotheses, references, language, lambda: read_all(source)), sep="\n")
 
 
 def decode_file(
     loaded, source: str, target: str = "", output_options: OutputOptions = AS_USUAL, reference: str = ""
 ) -> None:
-    """Decodes a file with a `t2t.runs.loading.LoadedRun`, logs a summary, and prints BLEU if there is a `reference`.
+    """Decodes a file with a `t2t.runs.loading.LoadedRun`, logs a summary, and prints scores if there is a `reference`.
 
     Raises:
         UserError: wrong settings, no such file.
@@ -168,7 +173,7 @@ def decode_file(
     translator = loaded.translator()
     _print_report(job.decode_file(translator, asked), translator, target, asked.shard)
     if reference:
-        print_bleu(target, reference, loaded.problem.output_language)
+        print_scores(loaded.problem, source, target, reference, loaded.problem.output_language)
 
 
 def decoding_fields(output_options: OutputOptions) -> dict[str, Any]:

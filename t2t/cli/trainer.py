@@ -75,7 +75,7 @@ def define_trainer_flags(values: flags.FlagValues) -> None:
         define.string("decode_from_file", "", "After training, decodes this file, plain or gzip; - for standard input.")
         define.string("decode_to_file", "", "Output file of --decode_from_file; see t2t-decoder.")
         define.boolean("decode_interactive", False, "After training, translates typed text.")
-        define.string("decode_reference", "", "File of references for --decode_from_file; prints BLEU.")
+        define.string("decode_reference", "", "File of references for --decode_from_file; prints scores.")
     define_unused_flags(values, RUN_FLAGS)
 
 

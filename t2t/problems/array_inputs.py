@@ -13,7 +13,7 @@ import numpy as np
 
 from t2t.problems.base import Problem, Sample
 from t2t.problems.formats.audio import read_audio, resampled
-from t2t.problems.formats.images import resized
+from t2t.problems.formats.images import read_image, resized
 from t2t.problems.labels import ClassTargets
 from t2t.problems.samples import shown
 from t2t.problems.text_problems import TextProblem
@@ -90,6 +90,10 @@ class ImageInputs(ArrayInputs):
         """Returns an image resized to `image_shape`."""
         return resized(value, *self.image_shape[:2], fit=self.image_fit)
 
+    def read_input(self, path: Path) -> np.ndarray:
+        """Returns the image in a file as a model reads it; see `read_image`."""
+        return self.input_array(read_image(path, self.image_shape[2]))
+
 
 class VideoInputs(ImageInputs):
     """Clips: a sample has (frames, height, width, channels) uint8 as `inputs`; frames are stored in one size."""
@@ -110,6 +114,10 @@ class VideoInputs(ImageInputs):
     def input_array(self, value: Any) -> np.ndarray:
         """Returns a clip with frames resized to `image_shape`."""
         return np.stack([resized(frame, *self.image_shape[:2], fit=self.image_fit) for frame in value])
+
+    def read_input(self, path: Path) -> np.ndarray:
+        """Refuses: there is no file format of clips."""
+        return Problem.read_input(self, path)
 
 
 class AudioInputs(ArrayInputs):
@@ -144,6 +152,10 @@ class AudioInputs(ArrayInputs):
         with np.errstate(over="ignore"):  # generation refuses the infinite values that result
             samples: np.ndarray = value.astype(np.float32)
             return samples
+
+    def read_input(self, path: Path) -> np.ndarray:
+        """Returns the recording in a file as a model reads it; see `input_array`."""
+        return self.input_array(path)
 
 
 class Image2Class(ImageInputs, ClassTargets):

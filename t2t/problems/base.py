@@ -193,6 +193,17 @@ class Problem(Languages, ABC):
         """Joins each piece that ends in `continuation_mark` with the next one."""
         return re.sub(re.escape(self.continuation_mark) + "( |$)", "", text) if self.continuation_mark else text
 
+    def read_input(self, path: Path) -> np.ndarray:
+        """Returns the input in a file as a model reads it, where inputs are recordings or images.
+
+        Raises:
+            UserError: the inputs are not read from files, or the file is missing or damaged.
+        """
+        raise UserError(
+            f"{path}: inputs of {self.name} are not read from files; decode generated data with --decode_split, or "
+            f"give arrays to translate_ids"
+        )
+
     finishes: ClassVar[bool] = False
     """Whether `finish` does anything."""
 

@@ -1,6 +1,6 @@
-"""Decodes a split of generated data and scores the outputs."""
+"""Decodes a split of generated data, and scores outputs by the metrics of their problem."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
@@ -54,7 +54,17 @@ def decode_and_score(
 
 def score_outputs(problem: Problem, outputs: Sequence[Sequence[Hypothesis]], examples: SplitExamples) -> list[Score]:
     """Returns the scores of the best outputs by the problem's text metrics; without any, the accuracy."""
-    names = [name for name in problem.metrics if is_text_metric(name)] or ["accuracy_per_sequence"]
     hypotheses = [found[0].text for found in outputs]
-    references, language = examples.references(), problem.target_language
-    return list(compute(names, hypotheses, references, language, examples.read_sources).values())
+    return score_texts(problem, hypotheses, examples.references(), problem.target_language, examples.read_sources)
+
+
+def score_texts(
+    problem: Problem,
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    language: str,
+    read_sources: Callable[[], Sequence[str]] | None,
+) -> list[Score]:
+    """Returns the scores of texts as `score_outputs`; `language` and `read_sources` as `t2t.metrics.compute`."""
+    names = [name for name in problem.metrics if is_text_metric(name)] or ["accuracy_per_sequence"]
+    return list(compute(names, hypotheses, references, language, read_sources).values())

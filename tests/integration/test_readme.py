@@ -259,6 +259,8 @@ def test_speech(folder):
     assert "4 dev examples of speech_files" in printed
     assert "wer = " in printed
     assert len(lines_of(folder / "dev.heard")) == 4
+    assert lines_of(folder / "heard.txt") == lines_of(folder / "dev.heard")
+    assert len(set(re.findall("^wer = .*", printed, re.M))) == 1
     run(folder, "speech-generation", short=True)
     assert lines_of(folder / "words") == ["words.files/1.wav", "", "words.files/3.wav"]
     for number, ids in ((1, 2), (3, 3)):  # end of sequence included; five more samples at most

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t.errors import UserError
@@ -80,7 +81,8 @@ class _Sides(NamedTuple):
 def decode_file(translator: Translator, job: Job) -> Report:
     """Decodes a file, or a shard of it; resumes an interrupted attempt at the same job.
 
-    An empty or blank line gets an empty output; a language model continues it.
+    An empty or blank line gets an empty output; a language model continues it. Recordings and images are given by their
+    paths, relative to the folder of the file.
 
     Raises:
         UserError: a file does not exist, or settings are invalid; nothing has been written.
@@ -121,12 +123,13 @@ def _translate(
     given = None if sides.prefixes is None else sides.prefixes.of_lines(report.lines, len(texts))
     terms = sides.terms(report.lines, len(texts))
     asked = [row for row, text in enumerate(texts) if not translator.is_blank(text)]
-    longest = translator.longest_input
-    sentences = []
-    for row, ids in zip(asked, translator.encode([texts[row] for row in asked]), strict=True):
-        if len(ids) > longest:
-            report.cut.note(report.lines + row + 1)
-        sentences.append(ids[:longest])
+    sentences = translator.read_lines([texts[row] for row in asked], Path(job.source).parent)
+    if translator.reads_text:
+        longest = translator.longest_input
+        for row, ids in zip(asked, sentences, strict=True):
+            if len(ids) > longest:
+                report.cut.note(report.lines + row + 1)
+        sentences = [ids[:longest] for ids in sentences]
     progress.add(len(texts) - len(asked))
     seeds = [report.lines + row for row in asked]
     outputs = translator.translate_ids(

@@ -1,16 +1,36 @@
-"""Resizes images and writes PNG files, with Pillow.
+"""Reads and resizes images and writes PNG files, with Pillow.
 
 Legend: H, W height and width, C channels.
 """
 
 import io
+from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
-from t2t.errors import UserError
+from t2t.errors import UserError, one_line
 
 FITS = ("squash", "crop")
+
+
+def read_image(path: Path, channels: int) -> np.ndarray:
+    """Reads an image file of any kind that Pillow reads, e.g. PNG or JPEG.
+
+    Returns:
+        (H, W, channels) uint8: shades of grey for one channel, red, green and blue for three.
+
+    Raises:
+        UserError: the file is missing, damaged or no image.
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: there is no such image file; check the path")
+    try:
+        with Image.open(path) as image:
+            pixels: np.ndarray = np.asarray(image.convert("L" if channels == 1 else "RGB"))
+    except (UnidentifiedImageError, OSError, SyntaxError, Image.DecompressionBombError) as error:
+        raise UserError(f"{path}: cannot be read as an image ({one_line(error)}); check or convert the file") from None
+    return pixels.reshape(*pixels.shape[:2], channels)
 
 
 def resized(image: np.ndarray, height: int, width: int, fit: str = "squash") -> np.ndarray:

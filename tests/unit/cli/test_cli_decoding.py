@@ -8,11 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from t2t.cli import avg_all, decoder, decoding, eval
-from t2t.cli.decoding import OutputOptions, decode_interactively, default_target
+from t2t.cli.decoding import OutputOptions, decode_interactively, default_target, print_scores
 from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.translator import Hypothesis, Translator
+from t2t.runs.names import get_problem
 
 
 class Echo:
@@ -180,3 +181,24 @@ def test_flags_become_what_is_wanted():
     values(["t2t-decoder", "--n_best=3", "--output_format=jsonl", "--decode_window=9", "--random_seed=5"])
     output_options = decoding.output_options_of(values)
     assert output_options == OutputOptions(n_best=3, output_format="jsonl", window=9, seed=5)
+
+
+# === Scores of a file ===
+
+
+@pytest.mark.parametrize(
+    ("problem", "output", "reference", "printed"),
+    [
+        ("text2text_files", "a b c d", "a b c d", ["BLEU = 100.00", "accuracy_per_sequence = 1.0000"]),
+        ("classify_files", "good\ngood", "good\nbad", ["accuracy_per_sequence = 0.5000"]),
+        ("speech_files", "a b", "a c", ["wer = 0.5000"]),
+        # Of the brackets S 0-2, NP 0-1, VP 1-2, two are right, and those are all.
+        ("parsing_trees", "(TOP (S (NP (NN a)) (VP (VB b))))", "(TOP (S (NP (NN a)) (VB b)))", ["bracket_f1 = 80.00"]),
+    ],
+)
+def test_a_file_is_scored_by_the_metrics_of_its_problem(problem, output, reference, printed, tmp_path, capsys):
+    for name, lines in (("outputs", output), ("references", reference)):
+        (tmp_path / name).write_text(f"{lines}\n")
+    print_scores(get_problem(problem), "unread", f"{tmp_path}/outputs", f"{tmp_path}/references", "")
+    found = capsys.readouterr().out.splitlines()
+    assert [line[: len(start)] for line, start in zip(found, printed, strict=False)] == printed

@@ -19,7 +19,7 @@ from t2t.problems.formats import cifar
 from t2t.problems.formats.archive import find_first_existing, read_members
 from t2t.problems.formats.audio import read_audio, resampled
 from t2t.problems.formats.idx import read_idx
-from t2t.problems.formats.images import resized
+from t2t.problems.formats.images import png_file, read_image, resized
 from tests.builders import idx
 
 
@@ -231,3 +231,34 @@ def test_an_archive_in_memory_is_not_unpacked_on_disk(tmp_path):
         archive.addfile(info, io.BytesIO(b"x"))
     assert read_members(tmp_path / "a.tar", lambda name: name.endswith("out.txt")) == {"../out.txt": b"x"}
     assert [path.name for path in tmp_path.iterdir()] == ["a.tar"]
+
+
+# === Image files ===
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_an_image_file_gives_its_pixels(tmp_path, channels):
+    image = np.random.default_rng(0).integers(0, 256, (5, 4, channels)).astype(np.uint8)
+    (tmp_path / "a.png").write_bytes(png_file(image))
+    np.testing.assert_array_equal(read_image(tmp_path / "a.png", channels), image)
+
+
+def test_an_image_file_is_made_grey_or_coloured(tmp_path):
+    """Grey is 0.299 red + 0.587 green + 0.114 blue (ITU-R BT.601)."""
+    colours = np.array([[[255, 0, 0], [0, 255, 0], [0, 0, 255]]], np.uint8)
+    (tmp_path / "colours.png").write_bytes(png_file(colours))
+    np.testing.assert_array_equal(read_image(tmp_path / "colours.png", 1), [[[76], [150], [29]]])
+    grey = np.array([[[0], [9], [255]]], np.uint8)
+    (tmp_path / "grey.png").write_bytes(png_file(grey))
+    np.testing.assert_array_equal(read_image(tmp_path / "grey.png", 3), grey.repeat(3, axis=2))
+
+
+def test_an_image_file_that_is_none_is_named(tmp_path):
+    (tmp_path / "a.png").write_text("no image")
+    with pytest.raises(UserError, match=r"a\.png: cannot be read as an image \(cannot identify image file"):
+        read_image(tmp_path / "a.png", 1)
+    (tmp_path / "b.png").write_bytes(png_file(np.zeros((50, 50, 1), np.uint8))[:60])
+    with pytest.raises(UserError, match=r"b\.png: cannot be read as an image"):
+        read_image(tmp_path / "b.png", 1)
+    with pytest.raises(UserError, match=r"c\.png: there is no such image file; check the path"):
+        read_image(tmp_path / "c.png", 1)

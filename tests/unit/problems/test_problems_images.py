@@ -14,6 +14,7 @@ from t2t.data.reader import SplitReader
 from t2t.errors import UserError
 from t2t.problems.array_inputs import ImageInputs
 from t2t.problems.base import Problem, Source
+from t2t.problems.formats.images import png_file
 from t2t.runs.names import get_problem
 from t2t.specs.features import FeatureKind
 from tests.builders import idx
@@ -212,6 +213,21 @@ IMAGE = np.zeros((2, 2, 1), np.uint8)
 def test_a_sample_that_is_none_is_told(sample, fault):
     assert get_problem("image_mnist").sample_fault(sample).startswith(fault)
     assert get_problem("image_mnist").sample_fault({"inputs": IMAGE, "targets": "1"}) == ""
+
+
+def test_an_image_file_is_read_as_a_model_reads_it(tmp_path):
+    image = np.random.default_rng(0).integers(0, 256, (28, 28, 1)).astype(np.uint8)
+    (tmp_path / "a.png").write_bytes(png_file(image))
+    (tmp_path / "b.png").write_bytes(png_file(image.repeat(2, 0).repeat(2, 1)))
+    problem = get_problem("image_mnist")
+    np.testing.assert_array_equal(problem.read_input(tmp_path / "a.png"), image)
+    assert problem.read_input(tmp_path / "b.png").shape == (28, 28, 1)
+
+
+@pytest.mark.parametrize("problem", ["video_moving_mnist_class", "text2text_files"])
+def test_other_inputs_are_not_read_from_files(problem, tmp_path):
+    with pytest.raises(UserError, match=f"a: inputs of {problem} are not read from files; decode generated data with"):
+        get_problem(problem).read_input(tmp_path / "a")
 
 
 def test_images_of_targets_that_declare_nothing_have_no_declared_features():

@@ -58,6 +58,7 @@ def test_recordings_to_text_the_whole_way(recordings, tmp_path):
     reader = open_split(problem, tmp_path, "train")
     values, lengths = reader.read(np.array([1, 0]), "inputs")
     assert lengths.tolist() == [801, 1600]
+    np.testing.assert_array_equal(problem.read_input(tmp_path / "sound/b.wav"), values[:801])
     assert values.dtype == np.float32
     np.testing.assert_array_equal(values, np.repeat([1000, 8192], [801, 1600]).astype(np.float32) / 2**15)
 

@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -51,6 +52,21 @@ def test_every_line_is_answered_in_its_place(job, out, reverser):
     assert (report.lines, report.done) == (40, 40)
     assert report.tokens == sum(len(text) + 1 for text in reverser.asked)
     assert report.warnings("the 51 ids that max_input_length allows") == []
+
+
+def test_lines_name_files_where_inputs_are_not_text(job, out, reverser_class, tmp_path):
+    """Their paths are relative to the folder of the list, and arrays are not cut as texts are."""
+
+    class Reading(reverser_class):
+        reads_text = False
+        problem = SimpleNamespace(read_input=lambda path: np.frombuffer(path.read_bytes(), np.uint8), constraint=None)
+
+    for name in ("a.wav", "b.wav"):
+        (tmp_path / name).write_text(f"sound of {name}")
+    (tmp_path / "in").write_text("a.wav\n\nb.wav\n")
+    report = decode_file(Reading(longest_input=3), job())
+    assert out.read_text() == "vaw.a fo dnuos@0\n\nvaw.b fo dnuos@2\n"
+    assert report.warnings("limit") == []
 
 
 def test_each_line_has_its_beginning_whatever_the_windows_and_after_a_crash(job, out, reverser_class, tmp_path):
