@@ -160,7 +160,10 @@ class TextModel:
         texts = as_texts(texts)
         if not self.reads_text:
             kind = self.facts.spec.inputs.kind if self.facts.spec.inputs else "absent"
-            raise UserError(f"inputs of {self.problem.name} are {kind}, not text; give arrays of them to translate_ids")
+            raise UserError(
+                f"inputs of {self.problem.name} are {kind}, not text; give a file of their paths to t2t-decoder "
+                f"--decode_from_file, or arrays to translate_ids"
+            )
         rows = self.problem.encoders[INPUTS if self.has_inputs else TARGETS].encode_batch(texts)
         start = self.problem.language_marks().input_start
         return [[*start, *row] for row in rows] if start else rows

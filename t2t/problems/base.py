@@ -200,8 +200,8 @@ class Problem(Languages, ABC):
             UserError: the inputs are not read from files, or the file is missing or damaged.
         """
         raise UserError(
-            f"{path}: inputs of {self.name} are not read from files; decode generated data with --decode_split, or "
-            f"give arrays to translate_ids"
+            f"{path}: inputs of {self.name} are not read from files; decode a split of generated data, or give arrays "
+            f"to translate_ids"
         )
 
     finishes: ClassVar[bool] = False

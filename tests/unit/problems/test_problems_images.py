@@ -226,7 +226,7 @@ def test_an_image_file_is_read_as_a_model_reads_it(tmp_path):
 
 @pytest.mark.parametrize("problem", ["video_moving_mnist_class", "text2text_files"])
 def test_other_inputs_are_not_read_from_files(problem, tmp_path):
-    with pytest.raises(UserError, match=f"a: inputs of {problem} are not read from files; decode generated data with"):
+    with pytest.raises(UserError, match=f"a: inputs of {problem} are not read from files; decode a split of"):
         get_problem(problem).read_input(tmp_path / "a")
 
 
