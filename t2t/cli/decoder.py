@@ -151,13 +151,13 @@ def main(values: flags.FlagValues) -> int:
         data = open_run_data(run, values.data_dir, problem, split, verify=False)
         check_split(data, split)
         check_split_languages(values, data.problem)
-    checked = _problem_to_score(values, run, problem) if values.decode_reference else None
+    scored = _problem_to_score(values, run, problem) if values.decode_reference else None
     if values.beam_options:
         answer_by_beam(values, runs, problem, dictionary)
         merge_file(source, values.decode_to_file)
-        if checked is not None:
-            language = values.target_language or checked.target_language
-            print_scores(checked, source, values.decode_to_file, values.decode_reference, language)
+        if scored is not None:
+            language = values.target_language or scored.target_language
+            print_scores(scored, source, values.decode_to_file, values.decode_reference, language)
         return 0
     # A file or a split has enough lines to search several batches at a time.
     loaded = load_runs(values, runs, problem, many_rows=bool(values.decode_from_file or split))

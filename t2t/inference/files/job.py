@@ -85,7 +85,8 @@ def decode_file(translator: Translator, job: Job) -> Report:
     paths, relative to the folder of the file.
 
     Raises:
-        UserError: a file does not exist, or settings are invalid; nothing has been written.
+        UserError: a file does not exist, or settings are invalid; nothing has been written. A recording or image that
+            is missing or damaged is found when it is read; what was written before can be resumed.
         MachineError: the output cannot be written; what was written before can be resumed.
     """
     translator.settings(job.n_best, **job.changes)

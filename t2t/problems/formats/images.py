@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from t2t.errors import UserError, one_line
 
@@ -28,7 +28,7 @@ def read_image(path: Path, channels: int) -> np.ndarray:
     try:
         with Image.open(path) as image:
             pixels: np.ndarray = np.asarray(image.convert("L" if channels == 1 else "RGB"))
-    except (UnidentifiedImageError, OSError, SyntaxError, Image.DecompressionBombError) as error:
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise UserError(f"{path}: cannot be read as an image ({one_line(error)}); check or convert the file") from None
     return pixels.reshape(*pixels.shape[:2], channels)
 
