@@ -26,6 +26,7 @@ from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, did_
 from t2t.files.atomic import REMEDIES, describe_os_error
 from t2t.files.paths import is_unknown_home, with_addresses
 from t2t.files.progress import write_above_bars, write_line
+from t2t.runs.startup import leave_out
 
 Main = Callable[..., int]
 Body = Callable[[flags.FlagValues], int]
@@ -62,6 +63,7 @@ def command(
         @functools.wraps(body)
         def main(argv: list[str] | None = None) -> int:
             argv = list(sys.argv if argv is None else argv)
+            leave_out("matplotlib")  # Keras would import it, a second, to draw what no command shows
             if hasattr(sys.stdout, "reconfigure"):
                 sys.stdout.reconfigure(errors="backslashreplace")  # no crash on characters that stdout cannot encode
 

@@ -10,7 +10,7 @@ import re
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import BinaryIO
@@ -27,6 +27,14 @@ _STARTING = re.compile(r"[IWE]\d{4} |WARNING: All log messages before absl|To en
 _REDIRECTING = threading.RLock()
 """Held while stderr is redirected."""
 
+_unneeded: set[str] = set()
+"""Packages that Keras imports if they are there, and that it is to do without."""
+
+
+def leave_out(package: str) -> None:
+    """Lets Keras start as if an optional package were not installed; whoever needs it later imports it as usual."""
+    _unneeded.add(package)
+
 
 def import_quietly(module: str) -> ModuleType:
     """Imports a module that imports Keras with its backend; see `quietly`.
@@ -38,7 +46,29 @@ def import_quietly(module: str) -> ModuleType:
         return sys.modules[module]
     check_keras_backend()
     with quietly():
+        _import_keras()
         return importlib.import_module(module)
+
+
+def _import_keras() -> None:
+    """Imports Keras, without the packages of `leave_out`."""
+    refusing = _Refusing(_unneeded)
+    sys.meta_path.insert(0, refusing)
+    try:
+        importlib.import_module("keras")
+    finally:
+        sys.meta_path.remove(refusing)
+
+
+class _Refusing:
+    """Import hook with which imports of some packages fail in the thread that made it; a server's others go on."""
+
+    def __init__(self, packages: Collection[str]):
+        self._packages, self._thread = packages, threading.get_ident()
+
+    def find_spec(self, name, path=None, target=None):
+        if name in self._packages and threading.get_ident() == self._thread:
+            raise ModuleNotFoundError(f"{name} is left out", name=name)
 
 
 def check_keras_backend() -> None:

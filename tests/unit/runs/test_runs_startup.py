@@ -111,3 +111,29 @@ def test_any_other_setting_of_keras_is_its_own_business(content, tmp_path, monke
     monkeypatch.setenv("KERAS_HOME", str(tmp_path))
     (tmp_path / "keras.json").write_text(content)
     startup.check_keras_backend()
+
+
+def test_keras_starts_without_a_package_that_is_imported_later():
+    """Keras imports `matplotlib` if it is installed."""
+    code = (
+        "import sys\n"
+        "from t2t.runs import startup\n"
+        "startup.leave_out('matplotlib')\n"
+        "startup.import_quietly('t2t.layers.dropout')\n"
+        "print('keras' in sys.modules, 'matplotlib' in sys.modules)\n"
+        "import matplotlib\n"
+        "print(matplotlib.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert (done.stdout, done.stderr) == ("True False\nmatplotlib\n", "")
+
+
+def test_it_is_refused_to_the_thread_that_starts_keras_alone():
+    refusing, found = startup._Refusing(["matplotlib"]), []
+    other = threading.Thread(target=lambda: found.append(refusing.find_spec("matplotlib")))
+    other.start()
+    other.join()
+    assert found == [None]
+    assert refusing.find_spec("numpy") is None
+    with pytest.raises(ModuleNotFoundError):
+        refusing.find_spec("matplotlib")
