@@ -11,13 +11,12 @@ from keras import ops
 
 from t2t.hparams.neural_gpu import ExtendedNeuralGpuHParams
 from t2t.layers.beams import repeat_sentences
-from t2t.layers.conv_gru import ConvGru, in_first_row, unrolled
+from t2t.layers.conv_gru import ConvGru
 from t2t.layers.output_tape import TapeDecoder, TapeState
-from t2t.layers.unfolding import unfolded
 from t2t.models.base import DecodeContext, SequenceModel
-from t2t.models.neural_gpu import build_units
+from t2t.models.neural_gpu import build_units, read_source
 from t2t.registry import register_model
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.constants import TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
 
 
@@ -65,12 +64,7 @@ class ExtendedNeuralGpu(SequenceModel):
 
     def encode(self, features: dict[str, Any], seed=None) -> Encoded:
         """Returns the memory after all steps of the encoder."""
-        hparams, inputs = self.hparams, features[INPUTS]
-        x_BSD, keep_BS = self.source_embedding(inputs, seed=seed), self.source_embedding.keep(inputs)
-        x_BPD, keep_BP = unfolded(x_BSD, keep_BS, hparams.unfolding_factor, hparams.unfolding_offset)
-        start_BPRD = in_first_row(x_BPD, hparams.state_rows)
-        memory_BPRD, _ = unrolled(self.units, start_BPRD, keep_BP, hparams.steps_per_position, seed)
-        return Encoded(memory_BPRD, keep_BP)
+        return Encoded(*read_source(self, features, seed))
 
     def init_cache(self, encoded: Encoded, rows: Any, length: Any, beams: int = 1) -> TapeState:
         """Returns each hypothesis's memory and an empty tape, both independent of `length`; see the base class."""

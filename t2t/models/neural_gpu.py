@@ -3,7 +3,7 @@
 Kaiser and Sutskever 2016 ("Neural GPUs Learn Algorithms"); Freivalds and Liepins 2017 ("Improving the Neural GPU
 Architecture for Algorithm Learning").
 
-Legend: B batch, P positions, T target length, R rows of the state, D width.
+Legend: B batch, S source length, P positions, T target length, R rows of the state, D width.
 """
 
 from typing import Any, ClassVar
@@ -13,6 +13,7 @@ from keras import ops
 from t2t.hparams.neural_gpu import DiagonalNeuralGpuHParams, NeuralGpuHParams
 from t2t.layers.conv_gru import ConvGru, DiagonalConvGru, hard_tanh, in_first_row, unrolled
 from t2t.layers.costs import Costed
+from t2t.layers.unfolding import unfolded
 from t2t.models.base import SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS, TARGETS
@@ -74,3 +75,25 @@ def build_units(unit_class: type[ConvGru], hparams: NeuralGpuHParams, dtype: Any
     """Returns the units of a step, `num_hidden_layers` of them."""
     sizes = (hparams.hidden_size, hparams.state_rows, hparams.kernel_size, hparams.dropout)
     return [unit_class(*sizes, dtype=dtype, name=f"unit_{i}") for i in range(hparams.num_hidden_layers)]
+
+
+def read_source(model: Any, features: dict[str, Any], seed=None) -> tuple[Any, Any]:
+    """Returns the memory of a translator that has read the source, and which positions are each sentence's own.
+
+    The memory has `unfolding_factor` times as many positions as the source, plus `unfolding_offset`, and takes
+    `steps_per_position` steps per position.
+
+    Args:
+        model: with `units`, and hparams that include `UnfoldingHParams`.
+        features: with inputs.
+        seed: of dropout; None = none.
+
+    Returns:
+        (B, P, R, D), zeros beyond a sentence's own positions, and (B, P) bool.
+    """
+    hparams, inputs, embedding = model.hparams, features[INPUTS], model.source_embedding
+    x_BSD = embedding(inputs, seed=seed)
+    x_BPD, keep_BP = unfolded(x_BSD, embedding.keep(inputs), hparams.unfolding_factor, hparams.unfolding_offset)
+    start_BPRD = in_first_row(x_BPD, hparams.state_rows)
+    memory_BPRD, _ = unrolled(model.units, start_BPRD, keep_BP, hparams.steps_per_position, seed)
+    return memory_BPRD, keep_BP

@@ -203,6 +203,17 @@ MODEL_MUTATIONS = (
         ),
     ),
     Mutation(
+        name="a memory that forgets the word before",
+        file="t2t/models/markovian_neural_gpu.py",
+        original=" + self.word_map(self.target_embedding.before(ids, seed=seed))",
+        broken="",
+        breaks="A word of the Markovian Neural GPU depends on its position alone.",
+        tests=(
+            "tests/unit/models/test_models_markovian_neural_gpu.py"
+            "::test_a_word_depends_on_the_one_before_it_and_on_no_other",
+        ),
+    ),
+    Mutation(
         name="experts weighted without their group",
         file="t2t/layers/experts.py",
         original="weights_NJJ = outer.weights[..., None] * inner.weights",

@@ -139,3 +139,15 @@ class ExtendedNeuralGpu(NeuralGpu):
             if t < len(tape):
                 tape[t, 0] = self.word(target[t])
         return np.array(rows)
+
+
+class MarkovianNeuralGpu(ExtendedNeuralGpu):
+    """The model between the two in Kaiser and Bengio 2016: a position of the memory, and the word before."""
+
+    def logits(self, source, target):
+        """Returns the logits, one row for each target id; beyond the memory, of the word before alone."""
+        state, rows = self.encode(source), []
+        for t in range(len(target)):
+            hidden = self.word(target[t - 1]) @ self.weights["word_map/kernel"] if t else np.zeros(self.table.shape[1])
+            rows.append(self.table @ (hidden + (state[t, 0] if t < len(state) else 0)))
+        return np.array(rows)

@@ -6,7 +6,7 @@ from t2t.registry import HPARAMS, MODELS
 from tests.learning import sequence_accuracy, trained
 
 TASKS = ("copy", "reverse")
-NEURAL_GPUS = ("neural_gpu", "diagonal_neural_gpu", "extended_neural_gpu")
+NEURAL_GPUS = ("neural_gpu", "diagonal_neural_gpu", "extended_neural_gpu", "markovian_neural_gpu")
 SMALL = (
     "hidden_size=64,filter_size=128,label_smoothing=0,layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0,"
     "learning_rate_schedule=linear,learning_rate=0.003,learning_rate_warmup_steps=100,clip_grad_norm=1,"
