@@ -8,7 +8,6 @@ Legend: B batch, P positions of the memory, R rows of it, T target length, D wid
 from typing import Any
 
 import keras
-from keras import ops
 
 from t2t.hparams.neural_gpu import ExtendedNeuralGpuHParams
 from t2t.layers.cache import StepCache
