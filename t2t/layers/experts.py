@@ -68,16 +68,17 @@ class NoisyScores(keras.layers.Layer):
 
     def build(self, input_shape):
         """Creates W_g and W_noise, (D, E) zeros each, so that at first the load is even (appendix A)."""
-        shape = (input_shape[-1], self.experts)
-        self.gate_kernel = self.add_weight(name="gate_kernel", shape=shape, initializer="zeros")
-        self.noise_kernel = self.add_weight(name="noise_kernel", shape=shape, initializer="zeros")
+        # Scores are float32 in every precision, and so are their weights.
+        zeros = {"shape": (input_shape[-1], self.experts), "initializer": "zeros", "autocast": False}
+        self.gate_kernel = self.add_weight(name="gate_kernel", **zeros)
+        self.noise_kernel = self.add_weight(name="noise_kernel", **zeros)
         self.noise.build()
 
     def scores(self, x_ND, seed=None) -> Scores:
         """Returns the scores (N, E) of positions (N, D)."""
         x_ND = ops.cast(x_ND, "float32")
-        clean_NE = ops.matmul(x_ND, ops.cast(self.gate_kernel, "float32"))
-        spread_NE = ops.softplus(ops.matmul(x_ND, ops.cast(self.noise_kernel, "float32"))) + 1e-2
+        clean_NE = ops.matmul(x_ND, ops.convert_to_tensor(self.gate_kernel))
+        spread_NE = ops.softplus(ops.matmul(x_ND, ops.convert_to_tensor(self.noise_kernel))) + 1e-2
         noisy_NE = clean_NE
         if seed is not None:
             noise_seed = GivenSeed(self.noise.own_seed(seed))

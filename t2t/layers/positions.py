@@ -39,8 +39,12 @@ def wave_frequencies(width: int, layout: str) -> np.ndarray:
 class Positions(keras.layers.Layer):
     """Adds a vector to each position of a sequence."""
 
+    def __init__(self, **kwargs):
+        # Otherwise Keras would round positions that are fractions, as counts of words are, to 16 bits.
+        super().__init__(autocast=False, **kwargs)
+
     def call(self, x, position_BT=None, cache: StepCache | None = None):
-        """Returns `x`, (B, T, D), plus the vectors of `position_BT` (B, T) int, by default 0 to T - 1.
+        """Returns `x`, (B, T, D), plus the vectors of `position_BT` (B, T) int or float32, by default 0 to T - 1.
 
         With a cache, `x` is (N, D) and has the position of the decoding step.
         """

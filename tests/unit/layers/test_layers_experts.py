@@ -24,8 +24,8 @@ from tests.builders import numpy, randomise
 SEED = tf.constant([3, 4], tf.int64)
 
 
-def a_gate(experts=5, chosen=2):
-    gate = NoisyTopKGate(experts, chosen)
+def a_gate(experts=5, chosen=2, dtype="float32"):
+    gate = NoisyTopKGate(experts, chosen, dtype=dtype)
     gate.build((None, 3))
     return randomise(gate)
 
@@ -66,8 +66,8 @@ def test_importance_and_load_by_the_formulas():
     np.testing.assert_allclose(gates.load, load, rtol=1e-4)
 
 
-def two_levels(experts=12):
-    gate = HierarchicalGate(experts, groups=4, chosen=2)
+def two_levels(experts=12, dtype="float32"):
+    gate = HierarchicalGate(experts, groups=4, chosen=2, dtype=dtype)
     gate.build((None, 3))
     return randomise(gate)
 
@@ -109,6 +109,14 @@ def test_noise_comes_with_a_seed_and_is_the_same_under_the_same_one(build):
     np.testing.assert_array_equal(first, again)
     assert (first != other).mean() > 0.1
     assert (first != numpy(gate(x, keep).experts)).mean() > 0.1
+
+
+@pytest.mark.parametrize("build", [a_gate, two_levels])
+def test_weights_of_gates_are_not_rounded_to_16_bits(build):
+    states, keep = tf.cast(positions(200), "bfloat16"), np.ones(200, bool)
+    found, exact = (build(dtype=dtype)(states, keep) for dtype in ("mixed_bfloat16", "float32"))
+    np.testing.assert_array_equal(numpy(found.experts), numpy(exact.experts))
+    np.testing.assert_allclose(numpy(found.weights), numpy(exact.weights), rtol=1e-6)
 
 
 def test_a_new_gate_uses_all_experts_alike_under_noise():
