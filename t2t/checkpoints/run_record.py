@@ -51,6 +51,8 @@ class RunRecord:
     """The checkpoint whose weights the run started with, empty for none: its path (`from`), `step` and `fingerprint`;
     `anew`: features with new random weights, because of another vocabulary; `optimizer_updates`: updates counted by the
     optimizer state that was loaded, 0 if none was; `report`: lines that say what was loaded."""
+    seed: int | None = None
+    """Seed of the run, which its checkpoints repeat; None in imported runs and records of earlier versions."""
     created: str = ""
     """When the run began, ISO 8601 in UTC; set by `RunDir.create`."""
 

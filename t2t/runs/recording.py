@@ -45,7 +45,7 @@ def joined_spec(specs: Sequence[ProblemSpec]) -> ProblemSpec:
     return ProblemSpec(name=mixture_of(spec.name for spec in specs), members=tuple(specs))
 
 
-def record_of(resolved: Resolved, data: Sequence[OpenData], warm_start: dict[str, Any]) -> RunRecord:
+def record_of(resolved: Resolved, data: Sequence[OpenData], warm_start: dict[str, Any], seed: int) -> RunRecord:
     """Returns the record of a run; see `RunRecord.warm_start`."""
     request = resolved.request
     return RunRecord(
@@ -64,6 +64,7 @@ def record_of(resolved: Resolved, data: Sequence[OpenData], warm_start: dict[str
         vocabularies=describe_encoders(encoders_of(data)),
         plugins=[plugin.to_dict() for plugin in resolved.plugins],
         warm_start=warm_start,
+        seed=seed,
         versions=versions(),
     )
 

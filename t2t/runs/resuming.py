@@ -61,16 +61,34 @@ def recorded_data_fingerprint(folder: Path) -> str:
 def recorded_seed(folder: Path, asked: int | None = None) -> int:
     """Returns the seed of the run in a folder; for a new run, the `asked` seed or 0.
 
+    A run without checkpoints begins again, with the `asked` seed, or its own if none is asked.
+
     Raises:
-        UserError: the run was begun with a seed other than `asked`.
+        UserError: the run has checkpoints and was begun with a seed other than `asked`.
     """
-    store = CheckpointStore(RunDir.open(folder).checkpoints_folder) if RunDir.exists(folder) else None
-    if store is None or store.latest() is None:
+    if not RunDir.exists(folder):
         return asked or 0
+    run = RunDir.open(folder)
+    store = CheckpointStore(run.checkpoints_folder)
+    if store.latest() is None:
+        return (run.record.seed if asked is None else asked) or 0
     begun_with = store.load(parts=()).state.get("seed", 0)
     if asked is not None:
         check_same_seed(store, begun_with, asked)
     return begun_with
+
+
+def check_same_beginning(folder: Path, warm_start_from: str) -> None:
+    """Raises UserError if a run without checkpoints began with a warm start and would begin again without one."""
+    if warm_start_from or not RunDir.exists(folder):
+        return
+    run = RunDir.open(folder)
+    begun = run.record.warm_start
+    if begun and not run.has_checkpoints:
+        raise UserError(
+            f"--output_dir={folder}: the run there began with --warm_start_from={begun.get('from')} and has no "
+            f"checkpoint; give that flag again, with the others of its command, or use another --output_dir"
+        )
 
 
 def check_same_run(request: Request) -> None:

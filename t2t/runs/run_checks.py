@@ -27,7 +27,7 @@ from t2t.runs.names import (
     split_request,
     split_variants,
 )
-from t2t.runs.resuming import recorded_data_fingerprint
+from t2t.runs.resuming import check_same_beginning, recorded_data_fingerprint
 from t2t.runs.settings import Settings
 from t2t.specs.constants import DEV, TRAIN
 from t2t.specs.features import FeatureKind
@@ -39,7 +39,8 @@ def check_training(request: Request, settings: Settings, *, needs_data: bool, ge
     """Checks the data of a run, if it is needed, the files to generate it from, and its warm start.
 
     Raises:
-        UserError: no data or different data, no file to generate it from, or no checkpoint for the warm start.
+        UserError: no data or different data, no file to generate it from, no checkpoint for the warm start, or the
+            folder holds a run without checkpoints that began with a warm start, and now none is asked.
     """
     hparams = build_hparams(request)[0]
     if hparams.shortlist:
@@ -47,6 +48,7 @@ def check_training(request: Request, settings: Settings, *, needs_data: bool, ge
             "hparam shortlist=True: a shortlist is learned for a trained run, and evaluations while it trains search "
             "all pieces; leave it out, and decode the run with --shortlist"
         )
+    check_same_beginning(request.output_folder, settings.warm_start_from)
     known = recorded_data_fingerprint(request.output_folder)
     for part in split_request(request) if needs_data else []:
         open_data(part, get_problem(part.problem, part.problem_options), verify=False, known=known, splits=(TRAIN, DEV))

@@ -28,7 +28,7 @@ from t2t.runs.names import Request, Resolved, resolve
 from t2t.runs.objectives import build_objective
 from t2t.runs.parts import batches_of, build_parts, micro_batches_of, schedule_of
 from t2t.runs.recording import changeable_fields, encoders_of, record_of, spec_of
-from t2t.runs.resuming import recorded_data_fingerprint
+from t2t.runs.resuming import check_same_beginning, recorded_data_fingerprint
 from t2t.runs.run_checks import check_adapters
 from t2t.runs.run_evaluator import RunEvaluator
 from t2t.runs.settings import Settings
@@ -206,6 +206,7 @@ class TrainingRun:
 
     def _check_run(self, folder: Path) -> None:
         """Raises UserError if the output directory holds another run; removes the record of an unstarted one."""
+        check_same_beginning(folder, self.settings.warm_start_from)
         RunDir.abandon_unstarted(folder)
         if RunDir.exists(folder):
             begun = RunDir.open(folder)
@@ -286,7 +287,7 @@ class TrainingRun:
 
     def record(self) -> RunRecord:
         """Returns the record of the run directory."""
-        return record_of(self.resolved, self.data, self.warm_start)
+        return record_of(self.resolved, self.data, self.warm_start, self.settings.seed)
 
     def _all_callbacks(
         self,

@@ -74,6 +74,21 @@ def test_a_resumed_run_keeps_its_beginning(make_run, trained, tmp_path, caplog):
     make_run(tmp_path / "run", {"warm_start_from": str(tmp_path / "moved")}, train_steps=4).fit()
 
 
+def test_a_run_that_ended_before_its_first_checkpoint_begins_again_with_its_weights(make_run, trained, tmp_path):
+    source = {"warm_start_from": str(trained.folder)}
+    make_run(tmp_path / "run", source, train_steps=1).fit()
+    assert json.loads((tmp_path / "run/run.json").read_text())["seed"] == 3
+    shutil.rmtree(tmp_path / "run/checkpoints")
+    before = (tmp_path / "run/run.json").read_bytes()
+    with pytest.raises(UserError, match=rf"began with --warm_start_from={trained.folder} and has no checkpoint; give"):
+        make_run(tmp_path / "run", train_steps=1).fit()
+    assert (tmp_path / "run/run.json").read_bytes() == before
+    again = make_run(tmp_path / "run", source, train_steps=1, learning_rate=0.0)
+    again.fit()
+    for path, array in trained.checkpoint().model.items():
+        np.testing.assert_array_equal(again.checkpoint().model[path], array)
+
+
 def test_a_record_without_a_fingerprint_knows_its_beginning_by_path_alone(make_run, trained, tmp_path):
     make_run(tmp_path / "run", {"warm_start_from": str(trained.folder)}, train_steps=1).fit()
     with edited(tmp_path / "run/run.json") as record:

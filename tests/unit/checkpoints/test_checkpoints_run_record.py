@@ -33,6 +33,8 @@ def test_every_field_of_the_wrong_type_is_damage_or_harmless(run, field, value):
         return
     if field == "plugins" and isinstance(value, list):
         return
+    if field == "seed" and value in (None, 3):
+        return
     with pytest.raises(UserError, match=r"run.json is damaged"):
         RunDir.open(run.path)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -15,6 +16,7 @@ from t2t.cli import datagen
 from t2t.hparams.transformer import transformer_tiny
 from t2t.runs.names import get_problem
 from t2t.text.vocabulary_files import describe_encoders
+from tests.builders import edited
 
 PROBLEM = "tiny_algo"
 NAMES = (f"--problem={PROBLEM}", "--model=transformer", "--hparams_set=transformer_tiny")
@@ -54,6 +56,10 @@ def place(tmp_path_factory):
     assert datagen.main(["t2t-datagen", f"--problem={PROBLEM}", f"--data_dir={folder}/data"]) == 0
     write_run(folder / "run")
     write_run(folder / "aligning", "alignments=True")
+    write_run(folder / "unstarted")
+    shutil.rmtree(folder / "unstarted/checkpoints")
+    with edited(folder / "unstarted/run.json") as record:
+        record["warm_start"] = {"from": "/base", "step": 2}
     (folder / "text").write_text("0 1\n")
     return folder
 
@@ -81,6 +87,11 @@ def refused_trainings(place):
     yield "trainer", [NAMES[0], NAMES[2], run, data, "--model=transformer_moe"], "the model reads TransformerMoeHParams"
     yield "trainer", [*NAMES, run, data, "--hparams=num_heads=2"], "hparam num_heads: asked 2, found 4"
     yield "trainer", [run, data, "--random_seed=7"], "--random_seed=7: the run in"
+    yield (
+        "trainer",
+        [f"--output_dir={place}/unstarted", data],
+        f"--output_dir={place}/unstarted: the run there began with --warm_start_from=/base and has no checkpoint",
+    )
     yield "trainer", [*NAMES, new, data, "--schedule=evaluate"], f"no run in {place}/new/run"
     yield "trainer", [run, no_data, "--schedule=evaluate"], f"no data of {PROBLEM} in {gone}"
     yield (

@@ -8,8 +8,9 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.runs.names import Request, resolve
-from t2t.runs.resuming import fill_from_run, recorded_seed
+from t2t.runs.resuming import check_same_beginning, fill_from_run, recorded_seed
 from t2t.specs.features import ProblemSpec
+from tests.builders import edited
 
 
 @pytest.fixture
@@ -75,3 +76,35 @@ def test_the_seed_of_a_run_is_its_checkpoints(folder, tmp_path):
     assert recorded_seed(folder) == 0
     CheckpointStore(RunDir.open(folder).checkpoints_folder).save(3, model={}, state={"seed": 7, "data": {}})
     assert recorded_seed(folder) == 7
+
+
+@pytest.fixture
+def unstarted(folder):
+    """A run without checkpoints, with a warm start and a seed."""
+    with edited(f"{folder}/run.json") as record:
+        record |= {"warm_start": {"from": "/base", "step": 2}, "seed": 7}
+    return folder
+
+
+def test_the_seed_of_a_run_without_checkpoints_is_its_records(unstarted):
+    assert recorded_seed(unstarted) == 7
+    assert [recorded_seed(unstarted, asked) for asked in (0, 3)] == [0, 3]
+    CheckpointStore(RunDir.open(unstarted).checkpoints_folder).save(3, model={}, state={"seed": 8, "data": {}})
+    assert recorded_seed(unstarted) == 8
+
+
+def test_a_run_that_began_with_other_weights_does_not_begin_again_without_them(unstarted):
+    with pytest.raises(UserError) as error:
+        check_same_beginning(unstarted, "")
+    assert str(error.value) == (
+        f"--output_dir={unstarted}: the run there began with --warm_start_from=/base and has no checkpoint; give that "
+        f"flag again, with the others of its command, or use another --output_dir"
+    )
+    check_same_beginning(unstarted, "base")
+    CheckpointStore(RunDir.open(unstarted).checkpoints_folder).save(3, model={}, state={"seed": 7, "data": {}})
+    check_same_beginning(unstarted, "")
+
+
+@pytest.mark.parametrize("where", ["run", "nowhere"])
+def test_a_run_that_began_without_other_weights_begins_again_without_them(folder, tmp_path, where):
+    check_same_beginning(tmp_path / where, "")
