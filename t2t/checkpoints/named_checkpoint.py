@@ -4,11 +4,11 @@ import contextlib
 from collections.abc import Collection
 from pathlib import Path
 
-from t2t.checkpoints.checkpoint import CHECKSUM_FILE, Checkpoint, DamagedCheckpointError, read_checkpoint
+from t2t.checkpoints.checkpoint import Checkpoint, DamagedCheckpointError, fingerprint_of, read_checkpoint
 from t2t.checkpoints.named_folders import REPLACED
 from t2t.checkpoints.names import step_name, step_of
 from t2t.files.atomic import os_errors_as_machine_errors
-from t2t.files.remote.mirror import fetch
+from t2t.files.remote.mirror import is_mirrored
 
 
 class RemovedError(DamagedCheckpointError):
@@ -23,8 +23,6 @@ def read_named(folder: Path, parts: Collection[str]) -> Checkpoint:
         DamagedCheckpointError: it is damaged or of another step.
         RemovedError: it was removed or replaced meanwhile.
     """
-    with os_errors_as_machine_errors(f"cannot read checkpoint {folder}"):
-        fetch(folder / CHECKSUM_FILE)
     before = _identity(folder)
     try:
         loaded = read_checkpoint(folder, parts)
@@ -41,9 +39,12 @@ def read_named(folder: Path, parts: Collection[str]) -> Checkpoint:
     return loaded
 
 
-def _identity(folder: Path) -> tuple[int, int, int] | None:
-    """Returns values that change when a folder is replaced or loses a file; None if there is no folder."""
-    with contextlib.suppress(FileNotFoundError):
+def _identity(folder: Path) -> str | tuple[int, int, int] | None:
+    """Returns what changes when a checkpoint is replaced or loses a file; None if there is none."""
+    reading = os_errors_as_machine_errors(f"cannot read checkpoint {folder}")
+    with reading, contextlib.suppress(FileNotFoundError):
+        if is_mirrored(folder):  # fetching its files changes the folder, but not the checkpoint in the store
+            return fingerprint_of(folder)
         found = folder.stat()
         return found.st_dev, found.st_ino, found.st_mtime_ns
     return None

@@ -181,6 +181,52 @@ def test_a_damaged_copy_is_fetched_again(store):
     assert file.read_bytes() == content
 
 
+@pytest.fixture
+def before_get(monkeypatch):
+    """A list of functions that are called with the address of each object before it is fetched."""
+    called, get = [], Store._get
+
+    def getting(self, address, file):
+        for function in called:
+            function(address)
+        return get(self, address, file)
+
+    monkeypatch.setattr(Store, "_get", getting)
+    return called
+
+
+@pytest.mark.parametrize("has_copies", [True, False])
+def test_if_the_store_has_a_damaged_latest_the_one_before_is_loaded(store, elsewhere, caplog, before_get, has_copies):
+    save(5, 10)
+    file = "/b/run/checkpoints/step-00000010/model.safetensors"
+    store.files.pipe(file, store.files.cat(file)[:-1] + b"x")
+    if not has_copies:
+        elsewhere()
+    fetched = []
+    before_get.append(fetched.append)
+    assert checkpoints().load().step == 5
+    assert "step-00000010 is damaged: model.safetensors is not what was written" in caplog.text
+    assert "continuing from step 5 instead" in caplog.text
+    assert fetched.count(f"memory:/{file}") == 2
+    with pytest.raises(UserError, match=r"step-00000010 is damaged: model.safetensors is not what was written"):
+        checkpoints().load(10)
+
+
+def test_a_checkpoint_that_is_removed_from_the_store_while_it_is_read_is_not_damaged(
+    store, elsewhere, caplog, before_get
+):
+    def remove(address):
+        if address.endswith("step-00000010/model.safetensors"):
+            before_get.clear()
+            store.files.rm("/b/run/checkpoints/step-00000010", recursive=True)
+
+    save(5, 10)
+    elsewhere()
+    before_get.append(remove)
+    assert checkpoints().load().step == 5
+    assert "is damaged" not in caplog.text
+
+
 def test_the_record_and_the_vocabularies_of_a_run(store, elsewhere):
     create()
     elsewhere()
