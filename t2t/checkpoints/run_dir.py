@@ -25,10 +25,9 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from t2t.checkpoints.named_folders import REPLACED
-from t2t.checkpoints.names import is_name
 from t2t.checkpoints.pointer import LATEST_FILE
 from t2t.checkpoints.run_record import RunRecord
+from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError, asked_and_found, first_few
 from t2t.files.atomic import (
     LockedError,
@@ -38,7 +37,7 @@ from t2t.files.atomic import (
     os_errors_as_machine_errors,
 )
 from t2t.files.paths import local_path
-from t2t.files.remote.mirror import exclusive, exists, fetch, names_in, publish, remove_file, remove_folder
+from t2t.files.remote.mirror import exclusive, exists, fetch, publish, remove_file, remove_folder
 from t2t.files.trust import check_inside
 from t2t.text.encoder import TextEncoder
 from t2t.text.vocabulary_files import read_encoders, save_encoders
@@ -114,7 +113,7 @@ class RunDir:
         path = local_path(path)
         if cls.exists(path):
             raise UserError(f"--output_dir={path}: a run has begun there; resume it or use another --output_dir")
-        if any(name.startswith("step-") for name in names_in(path / _CHECKPOINTS)):
+        if CheckpointStore(path / _CHECKPOINTS).steps():
             raise UserError(
                 f"--output_dir={path}: it holds checkpoints and no {RECORD_FILE} that says of what; "
                 f"restore that file or use another --output_dir"
@@ -297,11 +296,9 @@ def lock_run(path: str | Path) -> Iterator[None]:
 
 
 def _has_checkpoints(path: Path) -> bool:
-    folder = path / _CHECKPOINTS
-    if any(is_name(name.removeprefix(REPLACED)) for name in names_in(folder)):  # others are unfinished, or locks
-        return True
+    store = CheckpointStore(path / _CHECKPOINTS)
     # A store's listing may lag behind; looking up a single object does not.
-    return exists(folder / LATEST_FILE)
+    return bool(store.steps() or store.names()) or exists(store.folder / LATEST_FILE)
 
 
 def _shown(value: Any) -> str:

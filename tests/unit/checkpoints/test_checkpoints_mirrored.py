@@ -288,6 +288,31 @@ def test_a_run_without_checkpoints_is_begun_again(store, elsewhere):
     assert RunDir.exists(RUN)
 
 
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_a_run_whose_first_checkpoint_was_partly_uploaded_is_begun_again(store, elsewhere, monkeypatch, is_elsewhere):
+    create()
+    put = Store._put
+
+    def failing(self, file, address):
+        if address.endswith("checksums.json"):
+            raise OSError("the store is gone")
+        return put(self, file, address)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "_put", failing)
+        with pytest.raises(MachineError):
+            save(5)
+    assert store.names("b/run/checkpoints/step-00000005")
+    if is_elsewhere:
+        elsewhere()
+    assert not RunDir.open(RUN).has_checkpoints
+    RunDir.abandon_unstarted(RUN)
+    assert not RunDir.exists(RUN)
+    create()
+    save(7)
+    assert checkpoints().steps() == [7]
+
+
 def test_two_machines_do_not_train_one_run(store, elsewhere):
     with lock_run(RUN):
         first = elsewhere()
