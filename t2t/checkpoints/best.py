@@ -68,6 +68,12 @@ class BestPointers:
             )
         return [Best(step, found["metric"], value) for step, value in zip(steps, values, strict=True)]
 
+    def publish(self) -> None:
+        """Uploads what interrupted writers left on this machine only; raises as `Pointer.publish`."""
+        for problem in self.problems():
+            self._pointer(problem).publish()
+        self._ranking.publish()
+
     def steps(self) -> set[int]:
         """Returns the steps of all checkpoints that are marked or ranked.
 

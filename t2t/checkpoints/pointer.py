@@ -24,6 +24,17 @@ class Pointer:
         write_sealed(self.path, values)
         publish(self.path)
 
+    def publish(self) -> None:
+        """Uploads values that an interrupted `write` left on this machine only, unless others replaced them since.
+
+        Raises:
+            MachineError: the store refuses or does not respond.
+            OSError: the mirror cannot be written.
+        """
+        fetch(self.path)
+        if self.path.is_file():
+            publish(self.path)
+
     def read(self) -> dict[str, Any] | None:
         """Returns the values; None if they were never written.
 

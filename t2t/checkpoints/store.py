@@ -116,6 +116,16 @@ class CheckpointStore:
         """Records the best checkpoints of the run, best first, by one figure; `prune` keeps all of them."""
         self._best.rank(ranking)
 
+    def publish_pointers(self) -> None:
+        """Uploads the pointers that interrupted writers left on this machine only, if an object store is mirrored.
+
+        Raises:
+            MachineError: the store refuses or does not respond.
+        """
+        with os_errors_as_machine_errors(f"cannot write the pointers in {self.folder}"):
+            self._latest.publish()
+            self._best.publish()
+
     def prune(self, keep_max: int) -> list[int]:
         """Removes old checkpoints except for the newest `keep_max` (0 = all), the latest and every best.
 

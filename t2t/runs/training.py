@@ -255,6 +255,7 @@ class TrainingRun:
     def _begin(self, store: CheckpointStore) -> tuple[int, dict]:
         """Restores the latest checkpoint, or starts a new run; returns the last update and the state of the data."""
         if store.latest() is not None:
+            store.publish_pointers()  # this run may have nothing to change in them
             update, state, self.base = restore_latest(self.step, store, self.settings.seed, self.resolved.request.model)
             return update, state
         check_adapters(self.resolved.hparams, self.settings)

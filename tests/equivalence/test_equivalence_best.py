@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from t2t.checkpoints.store import CheckpointStore
+from t2t.errors import MachineError
+from t2t.files.remote.store import Store
 from t2t.runs import training
 from t2t.runs.run_evaluator import RunEvaluator
 from t2t.training.weights import assign_model
+from tests.stores import memory_store
 
 SETTINGS = {"eval_every": 1, "eval_steps": 1, "keep_checkpoint_max": 1, "keep_best_checkpoints": 3}
 LOSS = "teacher_forced/loss"
@@ -37,6 +40,13 @@ def store_of(run):
 def mean_of(run, steps):
     read = [store_of(run).load(step).model for step in steps]
     return {path: np.mean([one[path].astype(float) for one in read], axis=0).astype("float32") for path in read[0]}
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.setattr("t2t.files.remote.owners.SETTLE_S", 0.01)
+    with memory_store(monkeypatch, tmp_path / "cache") as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -130,3 +140,26 @@ def test_of_several_problems_the_mean_of_their_losses_ranks(make_run, tmp_path):
     found = losses(run, f"mean/{LOSS}")
     assert [one.step for one in store_of(run).ranking()] == sorted(found, key=found.get)[:3]
     assert store_of(run).load("averaged-best").state["averaged_steps"] == sorted(found, key=found.get)[:3]
+
+
+@pytest.mark.parametrize("name", ["latest.json", "best.json", "ranking.json"])
+def test_a_pointer_whose_upload_failed_is_uploaded_by_the_resumed_run(make_run, store, monkeypatch, name):
+    def run():
+        return make_run("memory://b/run", SETTINGS, "forwards", make_run.tiny, train_steps=1)
+
+    def failing(self, file, address, put=Store._put):
+        if address.endswith(f"/{name}"):
+            raise OSError("the store is gone")
+        return put(self, file, address)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "_put", failing)
+        with pytest.raises(MachineError):
+            run().fit()
+    assert f"b/run/checkpoints/{name}" not in store.names()
+    assert run().fit() == 0
+    assert f"b/run/checkpoints/{name}" in store.names()
+    monkeypatch.setenv("T2T_CACHE", f"{os.environ['T2T_CACHE']} elsewhere")
+    found = CheckpointStore("memory://b/run/checkpoints")
+    assert found.latest() == 1
+    assert [found.best()] == found.ranking() != []

@@ -172,6 +172,61 @@ def test_a_save_that_fails_leaves_the_one_before(store, elsewhere, monkeypatch):
     assert checkpoints().load().step == 10
 
 
+def save_and_point(step):
+    """Writes a checkpoint, then all pointers to it: the latest, the best two and the ranking."""
+    save(step)
+    checkpoints().mark_best(step, "bleu", 1.0)
+    checkpoints().mark_best(step, "bleu", 1.0, "a")
+    checkpoints().rank_best([Best(step, "bleu", 1.0)])
+
+
+def pointed():
+    """Returns the steps of all pointers."""
+    opened = checkpoints()
+    ranking = [one.step for one in opened.ranking()]
+    return opened.latest(), *(one.step if (one := opened.best(name)) else None for name in ("", "a")), *ranking
+
+
+@pytest.mark.parametrize("name", ["latest.json", "best.json", "best.a.json", "ranking.json"])
+def test_a_pointer_that_was_not_uploaded_is_uploaded_later(store, elsewhere, monkeypatch, name):
+    save_and_point(5)
+    cache, put = local_path(RUN).parents[3], Store._put
+
+    def failing(self, file, address):
+        if address.endswith(f"/{name}"):
+            raise OSError("the store is gone")
+        return put(self, file, address)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "_put", failing)
+        with pytest.raises(MachineError):
+            save_and_point(10)
+    here = pointed()
+    assert here.count(10) == ["latest.json", "best.json", "best.a.json", "ranking.json"].index(name) + 1
+    elsewhere()
+    assert pointed().count(10) == here.count(10) - 1
+    monkeypatch.setenv("T2T_CACHE", str(cache))
+    checkpoints().publish_pointers()
+    elsewhere()
+    assert pointed() == here
+
+
+def test_a_pointer_that_was_not_uploaded_gives_way_to_a_later_one(store, elsewhere, monkeypatch):
+    save_and_point(5)
+    cache = local_path(RUN).parents[3]
+    with monkeypatch.context() as patch:
+        patch.setattr("t2t.checkpoints.pointer.publish", lambda *paths: None)
+        save_and_point(10)
+    assert pointed() == (10, 10, 10, 10)
+    elsewhere()
+    save_and_point(15)
+    monkeypatch.setenv("T2T_CACHE", str(cache))
+    checkpoints().publish_pointers()
+    for _ in range(2):
+        assert pointed() == (15, 15, 15, 15)
+        elsewhere()
+
+
 def test_a_damaged_copy_is_fetched_again(store):
     save(5)
     file = local_path(RUN) / "checkpoints/step-00000005/model.safetensors"
