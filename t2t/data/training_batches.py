@@ -180,10 +180,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         passed = 0
         while self._batch >= len(batches):
             if passed > self._order.windows:
-                raise UserError(
-                    f"preprocessors of {self._reader.problem}: after them all {len(self._reader):,} "
-                    f"{self._reader.split} examples are longer than max_length; set it higher"
-                )
+                raise self._all_too_long()
             self._next_window()
             batches, reader = self._window_batches()
             passed += 1
@@ -193,6 +190,13 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         if self._batch == len(batches):
             self._next_window()
         return batch, reader, epoch
+
+    def _all_too_long(self) -> UserError:
+        """Returns the error for examples that preprocessors have made too long; for stored ones see `_count_longer`."""
+        return UserError(
+            f"preprocessors of {self._reader.problem}: after them all {len(self._reader):,} {self._reader.split} "
+            f"examples are longer than max_length; set it higher"
+        )
 
     def _next_window(self) -> None:
         self._batch = 0
@@ -238,7 +242,9 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         if obstacle:
             raise UserError(f"hparam fixed_shapes={count}: {obstacle}; set fixed_shapes=0")
         windows = (self._window_examples(self._reader_of(0), 0, window) for window in range(self._order.windows))
-        lengths = next(lengths for indices, lengths in windows if len(indices))
+        lengths = next((lengths for indices, lengths in windows if len(indices)), None)
+        if lengths is None:
+            raise self._all_too_long()
         longest = {
             name: longest_of(self._reader, stored, self._max_length, self.resized)
             for name, stored in self._sequences.items()

@@ -1,7 +1,6 @@
 """Preprocessing between reading and batching: its result depends only on (seed, epoch, example)."""
 
 import dataclasses
-import re
 from itertools import islice
 
 import numpy as np
@@ -244,16 +243,21 @@ def test_a_preprocessor_of_a_feature_that_is_not_there_is_refused(images):
         next(TrainingBatches(images, seed=1, batch_size=4, preprocessors=(RandomFlip(features=("input",)),)))
 
 
-def test_examples_none_of_which_is_short_enough_afterwards_are_refused(digits_train):
+@pytest.mark.parametrize("changes", [{}, {"fixed_shapes": 4}], ids=str)
+def test_examples_none_of_which_is_short_enough_afterwards_are_refused(digits_train, changes):
     class Long(Preprocessor):
         changes_lengths = True
 
         def __call__(self, example, rng):
             return {"inputs": np.insert(example["inputs"], 0, [4] * 30)}
 
-    batches = TrainingBatches(digits_train, seed=3, batch_size=60, window=70, max_length=25, preprocessors=(Long(),))
-    with pytest.raises(UserError, match=re.escape("all 200 train examples are longer than max_length")):
-        next(batches)
+    sizes = {"batch_size": 60, "window": 70, "max_length": 25}
+    with pytest.raises(UserError) as error:
+        next(TrainingBatches(digits_train, seed=3, **sizes, **changes, preprocessors=(Long(),)))
+    assert str(error.value) == (
+        f"preprocessors of {digits_train.problem}: after them all 200 train examples are longer than max_length; "
+        f"set it higher"
+    )
 
 
 def test_fixed_shapes_of_lengths_without_bound_are_refused(digits_train):
