@@ -150,11 +150,14 @@ def check_split_languages(values: flags.FlagValues, problem: Problem) -> None:
 def print_scores(problem: Problem, source: str, target: str, reference: str, language: str) -> None:
     """Prints the scores of a file of outputs in a language by the metrics of their problem.
 
+    Pieces of references are joined to words, as those of outputs are.
+
     Raises:
         UserError: the outputs and the references have unequal numbers of lines.
     """
     decoding = import_quietly("t2t.runs.split_decoding")
     hypotheses, references = read_pairs(target, reference)
+    references = list(map(problem.join_words, references))
     print(*decoding.score_texts(problem, hypotheses, references, language, lambda: read_all(source)), sep="\n")
 
 

@@ -192,6 +192,7 @@ def test_flags_become_what_is_wanted():
         ("text2text_files", "a b c d", "a b c d", ["BLEU = 100.00", "accuracy_per_sequence = 1.0000"]),
         ("classify_files", "good\ngood", "good\nbad", ["accuracy_per_sequence = 0.5000"]),
         ("speech_files", "a b", "a c", ["wer = 0.5000"]),
+        ("wmt_ende_bpe32k", "eine alte kleine Hausnummer", "eine alte kleine Haus@@ num@@ mer", ["BLEU = 100.00"]),
         # Of the brackets S 0-2, NP 0-1, VP 1-2, two are right, and those are all.
         ("parsing_trees", "(TOP (S (NP (NN a)) (VP (VB b))))", "(TOP (S (NP (NN a)) (VB b)))", ["bracket_f1 = 80.00"]),
     ],
