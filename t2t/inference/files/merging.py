@@ -38,9 +38,9 @@ def merge_parts(source: str, target: str, command_of: CommandOf = "--shard={}".f
         MachineError: the output cannot be written.
     """
     check_sharded(source, target)
-    counts, whole = sorted(shard_counts(target)), merged_output(target)
+    counts = sorted(shard_counts(target))
     parts = [part_of(target, Shard(number, count)) for count in counts for number in range(count)]
-    record = _merged_before(whole, parts)
+    record = _merged_before(source, target, parts)
     if record is None:
         if division_of(target) is None:
             raise UserError(
@@ -48,7 +48,7 @@ def merge_parts(source: str, target: str, command_of: CommandOf = "--shard={}".f
                 f"with: {command_of('0/100')}"
             )
         records = _records(source, target, parts, command_of)
-        record = _join(whole, parts, records, command_of)
+        record = _join(merged_output(target), parts, records, command_of)
     with os_errors_as_machine_errors(f"cannot remove the parts of {target}"):
         for part in parts:
             part.remove()
@@ -57,10 +57,11 @@ def merge_parts(source: str, target: str, command_of: CommandOf = "--shard={}".f
     return record.report()
 
 
-def _merged_before(whole: Part, parts: Sequence[Part]) -> PartRecord | None:
-    """Returns the record of an output that is already merged, by the same job as any remaining parts; else None."""
+def _merged_before(source: str, target: str, parts: Sequence[Part]) -> PartRecord | None:
+    """Returns the record of an output that is already merged, of this input and the job of any remaining parts."""
+    whole = merged_output(target)
     record = whole.record()
-    if record is None or not whole.is_whole(record):
+    if record is None or not whole.is_whole(record) or record.source != source_index(source, target).sha256:
         return None
     left = (part.record() for part in parts)
     return record if all(one is None or one.fingerprint == record.fingerprint for one in left) else None

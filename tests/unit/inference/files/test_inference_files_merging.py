@@ -349,6 +349,16 @@ def test_parts_of_another_input_are_named(job, tmp_path, translator):
         merge(job())
 
 
+def test_what_was_merged_of_another_input_does_not_count(job, tmp_path, translator):
+    decode_file(translator, job(shard=Shard(0, 1)))
+    merge(job())
+    (tmp_path / "in").write_bytes(b"one more\n" + (tmp_path / "in").read_bytes())
+    with pytest.raises(UserError, match=r"out: there are no parts of it; make them first, e.g. .* with: --shard=0/100"):
+        merge(job())
+    decode_file(translator, job(shard=Shard(0, 1)))
+    assert merge(job()).lines == 44
+
+
 def test_parts_of_two_divisions_are_not_mixed(job, translator):
     for shard in (Shard(0, 2), Shard(0, 3)):
         decode_file(translator, job(shard=shard))
