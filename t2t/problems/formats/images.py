@@ -13,6 +13,9 @@ from t2t.errors import UserError, one_line
 
 FITS = ("squash", "crop")
 
+_SIXTEEN_BIT_FORMATS = ("PNG", "PPM")
+"""Formats for whose 16 bits Pillow (some versions for PNG) has the mode of 32 bits."""
+
 
 def read_image(path: Path, channels: int) -> np.ndarray:
     """Reads an image file of any kind that Pillow reads, e.g. PNG or JPEG.
@@ -21,16 +24,25 @@ def read_image(path: Path, channels: int) -> np.ndarray:
         (H, W, channels) uint8: shades of grey for one channel, red, green and blue for three.
 
     Raises:
-        UserError: the file is missing, damaged or no image.
+        UserError: the file is missing, damaged or no image, or has 32 bits a channel.
     """
     if not path.is_file():
         raise UserError(f"{path}: there is no such image file; check the path")
     try:
         with Image.open(path) as image:
-            pixels: np.ndarray = np.asarray(image.convert("L" if channels == 1 else "RGB"))
+            pixels: np.ndarray = np.asarray(_of_eight_bits(image, path).convert("L" if channels == 1 else "RGB"))
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise UserError(f"{path}: cannot be read as an image ({one_line(error)}); check or convert the file") from None
     return pixels.reshape(*pixels.shape[:2], channels)
+
+
+def _of_eight_bits(image: Image.Image, path: Path) -> Image.Image:
+    """Returns an image with the high bytes of 16 bits a channel, which Pillow's `convert` would clip at 255."""
+    if image.mode.startswith("I;16") or (image.mode == "I" and image.format in _SIXTEEN_BIT_FORMATS):
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.mode in ("I", "F"):
+        raise UserError(f"{path}: has more than 8 bits a channel; convert the file")
+    return image
 
 
 def resized(image: np.ndarray, height: int, width: int, fit: str = "squash") -> np.ndarray:

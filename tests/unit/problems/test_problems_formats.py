@@ -13,6 +13,7 @@ import zipfile
 import numpy as np
 import pytest
 import soundfile
+from PIL import Image
 
 from t2t.errors import UserError
 from t2t.problems.formats import cifar
@@ -251,6 +252,22 @@ def test_an_image_file_is_made_grey_or_coloured(tmp_path):
     grey = np.array([[[0], [9], [255]]], np.uint8)
     (tmp_path / "grey.png").write_bytes(png_file(grey))
     np.testing.assert_array_equal(read_image(tmp_path / "grey.png", 3), grey.repeat(3, axis=2))
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("a.png", "<u2"), ("a.tif", "<u2"), ("b.tif", ">u2"), ("a.pgm", "<i4")])
+def test_of_sixteen_bits_the_high_byte_is_read(tmp_path, name, dtype):
+    grey = np.array([[0, 255], [256, 65535]])
+    Image.fromarray(grey.astype(dtype)).save(tmp_path / name)
+    expected = np.array([[[0], [0]], [[1], [255]]])
+    np.testing.assert_array_equal(read_image(tmp_path / name, 1), expected)
+    np.testing.assert_array_equal(read_image(tmp_path / name, 3), expected.repeat(3, axis=2))
+
+
+@pytest.mark.parametrize("dtype", ["<i4", "<f4"])
+def test_an_image_file_of_more_bits_is_refused(tmp_path, dtype):
+    Image.fromarray(np.ones((2, 2), dtype)).save(tmp_path / "a.tif")
+    with pytest.raises(UserError, match=r"a\.tif: has more than 8 bits a channel; convert the file"):
+        read_image(tmp_path / "a.tif", 1)
 
 
 def test_an_image_file_that_is_none_is_named(tmp_path):
