@@ -13,6 +13,8 @@ from t2t.errors import UserError, one_line
 
 FITS = ("squash", "crop")
 
+_MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
+"""Channels -> Pillow's mode; A is opacity."""
 _SIXTEEN_BIT_FORMATS = ("PNG", "PPM")
 """Formats for whose 16 bits Pillow (some versions for PNG) has the mode of 32 bits."""
 
@@ -21,16 +23,22 @@ def read_image(path: Path, channels: int) -> np.ndarray:
     """Reads an image file of any kind that Pillow reads, e.g. PNG or JPEG.
 
     Returns:
-        (H, W, channels) uint8: shades of grey for one channel, red, green and blue for three.
+        (H, W, channels) uint8: shades of grey for one channel, red, green and blue for three; with opacity for two
+        and four.
 
     Raises:
-        UserError: the file is missing, damaged or no image, or has 32 bits a channel.
+        UserError: the file is missing, damaged or no image, or has 32 bits a channel; or files have no such images.
     """
+    if channels not in _MODES:
+        raise UserError(
+            f"{path}: image files have 1 to 4 channels, and images of {channels} are asked for; decode a split of "
+            f"generated data, or give arrays to translate_ids"
+        )
     if not path.is_file():
         raise UserError(f"{path}: there is no such image file; check the path")
     try:
         with Image.open(path) as image:
-            pixels: np.ndarray = np.asarray(_of_eight_bits(image, path).convert("L" if channels == 1 else "RGB"))
+            pixels: np.ndarray = np.asarray(_of_eight_bits(image, path).convert(_MODES[channels]))
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise UserError(f"{path}: cannot be read as an image ({one_line(error)}); check or convert the file") from None
     return pixels.reshape(*pixels.shape[:2], channels)

@@ -254,6 +254,21 @@ def test_an_image_file_is_made_grey_or_coloured(tmp_path):
     np.testing.assert_array_equal(read_image(tmp_path / "grey.png", 3), grey.repeat(3, axis=2))
 
 
+@pytest.mark.parametrize(("channels", "opaque"), [(2, [7, 255]), (4, [7, 7, 7, 255])])
+def test_channels_of_opacity_are_read(tmp_path, channels, opaque):
+    (tmp_path / "grey.png").write_bytes(png_file(np.array([[[7]]], np.uint8)))
+    np.testing.assert_array_equal(read_image(tmp_path / "grey.png", channels), [[opaque]])
+    image = np.random.default_rng(0).integers(0, 256, (5, 4, channels)).astype(np.uint8)
+    Image.fromarray(image).save(tmp_path / "a.png")
+    np.testing.assert_array_equal(read_image(tmp_path / "a.png", channels), image)
+
+
+def test_other_numbers_of_channels_are_refused(tmp_path):
+    (tmp_path / "a.png").write_bytes(png_file(np.zeros((2, 2, 3), np.uint8)))
+    with pytest.raises(UserError, match=r"a\.png: image files have 1 to 4 channels, and images of 5 are asked for; de"):
+        read_image(tmp_path / "a.png", 5)
+
+
 @pytest.mark.parametrize(("name", "dtype"), [("a.png", "<u2"), ("a.tif", "<u2"), ("b.tif", ">u2"), ("a.pgm", "<i4")])
 def test_of_sixteen_bits_the_high_byte_is_read(tmp_path, name, dtype):
     grey = np.array([[0, 255], [256, 65535]])
