@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t2t.errors import UserError
 from t2t.hparams.field import param
 from t2t.problems.base import Sample, Source
 from t2t.problems.filters.sample_filter import SampleFilter
@@ -121,6 +120,4 @@ class SpeechGenerateFiles(ListedRecordings, TextProblem):
 
     def _codes(self, path: Path) -> str:
         waveform, rate = read_audio(path)
-        if not np.isfinite(waveform).all():
-            raise UserError(f"{path}: holds samples that are NaN or infinite; correct or remove the file")
         return " ".join(map(str, mu_law_codes(resampled(waveform, rate, self.sample_rate)).tolist()))

@@ -25,7 +25,7 @@ def read_audio(path: Path | str) -> tuple[np.ndarray, int]:
         (N,) float32 in [-1, 1], and samples per second.
 
     Raises:
-        UserError: the file is missing, damaged, or of a kind that libsndfile does not read.
+        UserError: the file is missing, damaged, or of a kind that libsndfile does not read, or has nan or infinity.
     """
     path = Path(path)
     if not path.is_file():
@@ -39,6 +39,10 @@ def read_audio(path: Path | str) -> tuple[np.ndarray, int]:
             f"{path}: cannot be read as sound ({one_line(error.error_string)}); WAV, FLAC, Ogg and MP3 files can: "
             f"check or convert the file"
         ) from None
+    if not np.isfinite(values_NC).all():
+        raise UserError(
+            f"{path}: has a value that is not finite (nan or infinite); correct the recording, or leave it out"
+        )
     return values_NC.mean(axis=1, dtype=np.float32), rate
 
 

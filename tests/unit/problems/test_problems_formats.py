@@ -190,6 +190,15 @@ def test_sound_that_cannot_be_read_is_named(tmp_path, monkeypatch):
         read_audio(tmp_path / "a.wav")
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
+def test_sound_that_is_not_finite_is_refused(tmp_path, value):
+    soundfile.write(tmp_path / "a.wav", np.array([0.5, value, 0.5]), 16_000, subtype="DOUBLE")
+    with pytest.raises(
+        UserError, match=r"a.wav: has a value that is not finite \(nan or infinite\); correct the recor"
+    ):
+        read_audio(tmp_path / "a.wav")
+
+
 @pytest.mark.parametrize("kind", ["flac", "ogg", "mp3"])
 def test_compressed_sound_is_read(kind, tmp_path):
     tone = 0.5 * np.sin(2 * np.pi * 440 * np.arange(8000) / 16_000).astype(np.float32)

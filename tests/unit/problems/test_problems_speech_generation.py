@@ -153,7 +153,7 @@ def test_filters_are_of_the_text_alone(recordings, tmp_path):
 
 def test_a_recording_with_samples_that_are_no_numbers_is_named(recordings, tmp_path):
     soundfile.write(tmp_path / "b.wav", np.array([0.0, np.nan], np.float32), RATE, subtype="FLOAT")
-    with pytest.raises(UserError, match=r"b.wav: holds samples that are NaN or infinite; correct or remove the file"):
+    with pytest.raises(UserError, match=r"b.wav: has a value that is not finite \(nan or infinite\); correct the"):
         generate(get_problem("speech_generate_files", recordings), tmp_path / "data", tmp_path, workers=1)
 
 
