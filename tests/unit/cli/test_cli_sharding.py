@@ -28,6 +28,15 @@ def source(tmp_path, monkeypatch):
             "--beam_options: parts go next to the output; name that with --decode_to_file",
         ),
         (
+            ["--shard=0/2", "--engine=auto"],
+            "--shard: with --engine=auto each process chooses its engine by a trial, and the parts may be of several; "
+            "name one for all, --engine=tensorflow or --engine=ctranslate2",
+        ),
+        (
+            ["--beam_options=--runner=DirectRunner", "--engine=auto"],
+            "--beam_options: with --engine=auto each process chooses its engine by a trial",
+        ),
+        (
             ["--beam_options=--direct_num_worker=2"],
             "--beam_options='--direct_num_worker=2': there is no option --direct_num_worker; give options of",
         ),
