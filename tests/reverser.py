@@ -28,7 +28,7 @@ class Reverser:
         return [[ord(letter) for letter in text] for text in texts]
 
     hparams, is_blank, problem = DecodeHParams(), Translator.is_blank, None
-    reads_text, read_lines = True, Translator.read_lines
+    reads_text = True
     encode_targets = encode_prefixes = encode
 
     def check_terms(self, terms, n_best=1, *, prefix=(), **changes):

@@ -3,7 +3,6 @@
 import functools
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -167,20 +166,6 @@ class TextModel:
         rows = self.problem.encoders[INPUTS if self.has_inputs else TARGETS].encode_batch(texts)
         start = self.problem.language_marks().input_start
         return [[*start, *row] for row in rows] if start else rows
-
-    def read_lines(self, lines: Sequence[str], folder: Path) -> Sequence[Row]:
-        """Returns the inputs that lines of a file give.
-
-        Args:
-            lines: texts, whose ids are returned, see `encode`; or paths of recordings or images.
-            folder: which the paths are relative to.
-
-        Raises:
-            UserError: a file is missing or damaged, or the inputs are not read from files.
-        """
-        if self.reads_text:
-            return self.encode(lines)
-        return [self.problem.read_input(folder / line) for line in lines]
 
     def input_rows(self, sentences: Sequence[Row], hparams: DecodeHParams | None = None) -> list[Row]:
         """Returns inputs (ids as from `encode`, or arrays) as the model reads them, see `cut_rows`."""

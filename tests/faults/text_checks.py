@@ -111,7 +111,7 @@ class Echo:
 
     has_inputs, longest_input, hparams, is_blank = True, 40, DecodeHParams(), Translator.is_blank
     problem = None  # not needed for text
-    reads_text, read_lines = True, Translator.read_lines
+    reads_text = True
 
     def settings(self, n_best: int = 1, *, seed: int = 0, **changes: Any):
         return SearchSettings(seed=seed), DecodeHParams(**changes)

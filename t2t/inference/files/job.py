@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,11 +10,13 @@ from t2t.errors import UserError
 from t2t.files.source import WINDOW
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.formats import FILES, PHARAOH, TEXT
+from t2t.inference.files.listed import listed_files
 from t2t.inference.files.output_files import job_renderer
 from t2t.inference.files.report import Report
 from t2t.inference.files.side_lines import SideLines, side_lines
 from t2t.inference.files.windows import FileJob, answer_lines, check_job
 from t2t.inference.output_terms import OutputTerms, terms_of_line
+from t2t.inference.rows import Row
 from t2t.inference.translator import Hypothesis, Translator
 
 NOTHING = Hypothesis(text="", ids=(), score=0.0, log_prob=0.0)
@@ -82,7 +84,7 @@ def decode_file(translator: Translator, job: Job) -> Report:
     """Decodes a file, or a shard of it; resumes an interrupted attempt at the same job.
 
     An empty or blank line gets an empty output; a language model continues it. Recordings and images are given by their
-    paths, relative to the folder of the file.
+    paths, relative to the folder of the file, or by addresses of an object store.
 
     Raises:
         UserError: a file does not exist, or settings are invalid; nothing has been written. A recording or image that
@@ -124,20 +126,23 @@ def _translate(
     given = None if sides.prefixes is None else sides.prefixes.of_lines(report.lines, len(texts))
     terms = sides.terms(report.lines, len(texts))
     asked = [row for row, text in enumerate(texts) if not translator.is_blank(text)]
-    sentences = translator.read_lines([texts[row] for row in asked], Path(job.source).parent)
+    lines = [texts[row] for row in asked]
+    sentences: Sequence[Row]
     if translator.reads_text:
-        longest = translator.longest_input
+        sentences, longest = translator.encode(lines), translator.longest_input
         for row, ids in zip(asked, sentences, strict=True):
             if len(ids) > longest:
                 report.cut.note(report.lines + row + 1)
         sentences = [ids[:longest] for ids in sentences]
+    else:
+        sentences = [translator.problem.read_input(path) for path in listed_files(lines, Path(job.source).parent)]
     progress.add(len(texts) - len(asked))
     seeds = [report.lines + row for row in asked]
     outputs = translator.translate_ids(
         sentences,
         job.n_best,
         seeds=seeds,
-        sources=[texts[row] for row in asked],
+        sources=lines,
         prefixes=None if given is None else translator.encode_prefixes([given[row] for row in asked]),
         **({} if terms is None else {"constraints": [terms[row] for row in asked]}),
         scored=job.output_format not in (TEXT, FILES, PHARAOH),

@@ -16,9 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from t2t.errors import UserError
+from t2t.files.paths import local_path
 from t2t.files.progress import Progress
+from t2t.files.remote.mirror import fetch
 from t2t.inference.files.job import Job, decode_file
 from t2t.inference.files.report import LineCount, Report
+from tests.stores import memory_store
 
 TEXT = "".join(f"line {n}\n" if n % 7 else "  \n" for n in range(1, 41))
 
@@ -54,19 +57,35 @@ def test_every_line_is_answered_in_its_place(job, out, reverser):
     assert report.warnings("the 51 ids that max_input_length allows") == []
 
 
-def test_lines_name_files_where_inputs_are_not_text(job, out, reverser_class, tmp_path):
-    """Their paths are relative to the folder of the list, and arrays are not cut as texts are."""
+@pytest.fixture
+def reading_class(reverser_class):
+    """A translator of files, whose bytes are code points."""
 
     class Reading(reverser_class):
         reads_text = False
         problem = SimpleNamespace(read_input=lambda path: np.frombuffer(path.read_bytes(), np.uint8), constraint=None)
 
+    return Reading
+
+
+def test_lines_name_files_where_inputs_are_not_text(job, out, reading_class, tmp_path):
+    """Their paths are relative to the folder of the list, and arrays are not cut as texts are."""
     for name in ("a.wav", "b.wav"):
         (tmp_path / name).write_text(f"sound of {name}")
     (tmp_path / "in").write_text("a.wav\n\nb.wav\n")
-    report = decode_file(Reading(longest_input=3), job())
+    report = decode_file(reading_class(longest_input=3), job())
     assert out.read_text() == "vaw.a fo dnuos@0\n\nvaw.b fo dnuos@2\n"
     assert report.warnings("limit") == []
+
+
+def test_lines_name_files_of_a_store(job, out, reading_class, tmp_path, monkeypatch):
+    """Next to a list that is in a store, too, or by their addresses."""
+    with memory_store(monkeypatch, tmp_path / "cache") as store:
+        stored = {"list": b"near/a.wav\nmemory://b/far/b.wav\n", "near/a.wav": b"one", "far/b.wav": b"two"}
+        store.files.pipe({f"/b/{name}": content for name, content in stored.items()})
+        fetch(local_path("memory://b/list"))
+        decode_file(reading_class(), job(source=str(local_path("memory://b/list"))))
+    assert out.read_text() == "eno@0\nowt@1\n"
 
 
 def test_each_line_has_its_beginning_whatever_the_windows_and_after_a_crash(job, out, reverser_class, tmp_path):
