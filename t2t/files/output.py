@@ -9,7 +9,7 @@ import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -22,13 +22,21 @@ from t2t.files.trust import read_sealed, write_sealed
 _FORMAT = 1
 """Format number of the state file; files of another format are ignored."""
 
+IsValid = Callable[[int, dict[str, Any]], bool]
+"""`is_valid(lines, notes)` returns whether the output of an earlier attempt for so many lines is still right."""
 
-def open_output(path: str, fingerprint: str | None) -> "PartialFile | StreamOutput":
+
+def _always(lines: int, notes: dict[str, Any]) -> bool:
+    return True
+
+
+def open_output(path: str, fingerprint: str | None, is_valid: IsValid = _always) -> "PartialFile | StreamOutput":
     """Returns an output, to be used as a context manager.
 
     Args:
         path: a file, `-` for standard output, or a device such as /dev/null.
         fingerprint: of everything that determines the output; None if it is not known, so that nothing is resumed.
+        is_valid: what else decides whether an attempt with this fingerprint is resumed; see `IsValid`.
 
     Raises:
         UserError: the path is a folder, or its folder does not exist.
@@ -37,7 +45,7 @@ def open_output(path: str, fingerprint: str | None) -> "PartialFile | StreamOutp
     check_output(path)
     if is_stream(path):
         return StreamOutput(path)
-    return PartialFile(Path(os.path.realpath(path)), fingerprint)
+    return PartialFile(Path(os.path.realpath(path)), fingerprint, is_valid)
 
 
 def is_stream(path: str) -> bool:
@@ -113,13 +121,14 @@ class PartialFile:
     Args:
         path: final name, links resolved.
         fingerprint: see `open_output`.
+        is_valid: see `open_output`.
     """
 
     _file: BinaryIO
     """Open within the `with` block."""
 
-    def __init__(self, path: Path, fingerprint: str | None):
-        self._path, self._fingerprint = path, fingerprint
+    def __init__(self, path: Path, fingerprint: str | None, is_valid: IsValid = _always):
+        self._path, self._fingerprint, self._is_valid = path, fingerprint, is_valid
         self._partial = path.with_name(path.name + ".partial")
         self._state = state_path(path)
         self._digest = hashlib.sha256()
@@ -240,6 +249,6 @@ class PartialFile:
         while left and (chunk := self._file.read(min(left, 1 << 20))):
             content.update(chunk)
             left -= len(chunk)
-        if content.hexdigest() == state["sha256"]:
+        if content.hexdigest() == state["sha256"] and self._is_valid(state["lines"], state["notes"]):
             self._digest, self.bytes = content, length
             self.lines, self.notes = state["lines"], state["notes"]

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from t2t.errors import UserError
 from t2t.files.source import WINDOW
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.formats import FILES, PHARAOH, TEXT
-from t2t.inference.files.listed import listed_files
+from t2t.inference.files.listed import listed_files, marks_of
 from t2t.inference.files.output_files import job_renderer
 from t2t.inference.files.report import Report
 from t2t.inference.files.side_lines import SideLines, side_lines
@@ -104,7 +104,7 @@ def decode_file(translator: Translator, job: Job) -> Report:
     sides.check(translator, job)
     answer = functools.partial(_answer, translator, job, sides)
     made_by = functools.partial(_identity, translator, job, sides)
-    return answer_lines(job, answer, made_by, Report())
+    return answer_lines(job, answer, made_by, Report(), functools.partial(_marks, translator, job))
 
 
 def _answer(translator: Translator, job: Job, sides: _Sides, texts: list[str], report: Report, progress) -> list[str]:
@@ -135,7 +135,9 @@ def _translate(
                 report.cut.note(report.lines + row + 1)
         sentences = [ids[:longest] for ids in sentences]
     else:
-        sentences = [translator.problem.read_input(path) for path in listed_files(lines, Path(job.source).parent)]
+        paths = listed_files(lines, Path(job.source).parent)
+        report.files += marks_of(lines, paths)  # before they are read, as they may change while they are
+        sentences = [translator.problem.read_input(path) for path in paths]
     progress.add(len(texts) - len(asked))
     seeds = [report.lines + row for row in asked]
     outputs = translator.translate_ids(
@@ -154,6 +156,13 @@ def _translate(
     for row, hypotheses in zip(asked, outputs, strict=True):
         found[row] = hypotheses
     return found
+
+
+def _marks(translator: Translator, job: Job, lines: Iterable[str]) -> int:
+    if translator.reads_text:
+        return 0
+    named = [line for line in lines if not translator.is_blank(line)]
+    return marks_of(named, listed_files(named, Path(job.source).parent))
 
 
 def _identity(translator: Translator, job: Job, sides: _Sides) -> list[Any]:

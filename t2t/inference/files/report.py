@@ -55,12 +55,15 @@ class Report:
     """Outputs with characters that would have broken their line."""
     repaired_outputs: int = 0
     """Lines with an output that the problem had to repair, e.g. a tree with an open bracket."""
+    files: int = 0
+    """The files that lines name, see `t2t.inference.files.listed.marks_of`; 0 for texts."""
     repaired: Counter = dataclasses.field(default_factory=Counter)
     """Lines that were repaired while being read, by what was wrong."""
 
     def notes(self) -> dict[str, Any]:
         """Returns, as plain JSON, what a later attempt must know."""
-        counted = {"tokens": self.tokens, "replaced": self.replaced, "repaired_outputs": self.repaired_outputs}
+        names = ("tokens", "replaced", "repaired_outputs", "files")
+        counted = {name: getattr(self, name) for name in names}
         return counted | {"cut": dataclasses.asdict(self.cut), "unscored": dataclasses.asdict(self.unscored)}
 
     def take_over(self, notes: dict[str, Any]) -> None:
@@ -68,6 +71,7 @@ class Report:
         self.cut, self.unscored = LineCount(**notes["cut"]), LineCount(**notes["unscored"])
         self.replaced, self.repaired_outputs = notes["replaced"], notes["repaired_outputs"]
         self.tokens = self.earlier_tokens = notes["tokens"]
+        self.files = notes.get("files", 0)  # earlier versions read texts alone
 
     def add(self, other: "Report") -> None:
         """Adds the counts of lines that come after those of this report."""
@@ -76,6 +80,7 @@ class Report:
         self.tokens += other.tokens
         self.replaced += other.replaced
         self.repaired_outputs += other.repaired_outputs
+        self.files += other.files
         self.repaired += other.repaired
 
     def speed(self) -> str:

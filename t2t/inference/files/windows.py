@@ -6,6 +6,7 @@ So does a shard, whose output is a part of the whole one: see `t2t.inference.fil
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
@@ -13,11 +14,11 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from t2t.errors import UserError
-from t2t.files.output import PartialFile, StreamOutput, check_output, open_output
+from t2t.files.output import IsValid, PartialFile, StreamOutput, check_output, open_output
 from t2t.files.progress import Progress
 from t2t.files.source import WINDOW, LineSource
 from t2t.inference.files.parts import merged_output, part_of
@@ -32,6 +33,14 @@ Answer = Callable[[list[str], Report, Progress], list[str]]
 report: counts lines that are cut and the like; its `lines` are those before the window.
 progress: is advanced by the finished lines.
 """
+
+Marks = Callable[[Iterable[str]], int]
+"""`marks(lines)` returns a number that changes with the files that lines name, see `t2t.inference.files.listed`."""
+
+
+def _no_marks(lines: Iterable[str]) -> int:
+    """Lines that are texts name no files."""
+    return 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,38 +78,44 @@ def lines_of(job: FileJob, tally: Counter[str]) -> tuple[int, Iterator[str]]:
     return lines.start, index.read(job.source, lines, tally)
 
 
-def answer_lines(job: FileJob, answer: Answer, made_by: Callable[[], Any], report: Report) -> Report:
+def answer_lines(
+    job: FileJob, answer: Answer, made_by: Callable[[], Any], report: Report, marks: Marks = _no_marks
+) -> Report:
     """Answers each line of a file, or of a shard of it; resumes an interrupted attempt at the same job.
 
     Args:
         job: checked.
         answer: see `Answer`.
         made_by: returns, as plain JSON, everything that determines the output besides the input.
-        report: empty; is filled.
+        report: empty; is filled, its `files` by `answer`.
+        marks: see `Marks`; what was written before is kept only if the files that its lines name have not changed.
 
     Raises:
         UserError: a file does not exist; nothing has been written.
         MachineError: the output cannot be written; what was written before can be resumed.
     """
     if job.shard:
-        return _answer_shard(job, job.shard, answer, made_by, report)
+        return _answer_shard(job, job.shard, answer, made_by, report, marks)
     source = LineSource(job.source)
     sha256, total = (None, None) if source.is_stream else source.scan()
     fingerprint = None if sha256 is None else _fingerprint(sha256, job.window, made_by())
-    with open_output(job.target, fingerprint) as output:
+    with open_output(job.target, fingerprint, _unchanged(source.lines, marks)) as output:
         _write_answers(job, source.lines(report.repaired), total, output, answer, report)
         output.finish()
     return report
 
 
-def _answer_shard(job: FileJob, shard: Shard, answer: Answer, made_by: Callable[[], Any], report: Report) -> Report:
+def _answer_shard(
+    job: FileJob, shard: Shard, answer: Answer, made_by: Callable[[], Any], report: Report, marks: Marks
+) -> Report:
     """Answers the lines of a shard into its part, unless the part already exists; see `answer_lines`."""
     part, index = part_of(job.target, shard), source_index(job.source, job.target)
     lines = shard.lines(index.lines, job.window)
     fingerprint = _fingerprint(index.sha256, job.window, made_by())
     merged = merged_output(job.target)
-    for made in (part, merged):
-        if (record := made.made_by(fingerprint)) is not None:
+    for made, whose in ((part, lines), (merged, range(index.lines))):
+        record = made.made_by(fingerprint)
+        if record is not None and record.report().files == marks(index.read(job.source, whose, Counter())):
             log.info("%s is there already", made.path)
             return record.report()
     if not lines:
@@ -110,9 +125,11 @@ def _answer_shard(job: FileJob, shard: Shard, answer: Answer, made_by: Callable[
         )
     check_output(str(part.path))
     merged.record_path.unlink(missing_ok=True)  # it is of an earlier job
-    with PartialFile(part.path, fingerprint) as output:
+    read = functools.partial(index.read, job.source, lines)
+    with PartialFile(part.path, fingerprint, _unchanged(read, marks)) as output:
+        part.record_path.unlink(missing_ok=True)  # a part that is being made again is missing until then
         report.lines = lines.start
-        _write_answers(job, index.read(job.source, lines, report.repaired), len(lines), output, answer, report)
+        _write_answers(job, read(report.repaired), len(lines), output, answer, report)
         part.write_record(index.sha256, fingerprint, lines, output, report)
         output.finish()
     return report
@@ -149,6 +166,11 @@ def _write_answers(
             report.done += len(texts)
             report.seconds = time.monotonic() - began
             output.write("".join(line + "\n" for line in answers).encode(), len(texts), report.notes())
+
+
+def _unchanged(read: Callable[[Counter[str]], Iterator[str]], marks: Marks) -> IsValid:
+    """Returns what tells whether the files of the lines of an earlier attempt are the same; `read` yields all lines."""
+    return lambda count, notes: notes.get("files", 0) == marks(itertools.islice(read(Counter()), count))
 
 
 def _fingerprint(sha256: str, window: int, made_by: Any) -> str:

@@ -10,7 +10,6 @@ import sys
 from collections import Counter
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -55,17 +54,6 @@ def test_every_line_is_answered_in_its_place(job, out, reverser):
     assert (report.lines, report.done) == (40, 40)
     assert report.tokens == sum(len(text) + 1 for text in reverser.asked)
     assert report.warnings("the 51 ids that max_input_length allows") == []
-
-
-@pytest.fixture
-def reading_class(reverser_class):
-    """A translator of files, whose bytes are code points."""
-
-    class Reading(reverser_class):
-        reads_text = False
-        problem = SimpleNamespace(read_input=lambda path: np.frombuffer(path.read_bytes(), np.uint8), constraint=None)
-
-    return Reading
 
 
 def test_lines_name_files_where_inputs_are_not_text(job, out, reading_class, tmp_path):
@@ -282,6 +270,46 @@ def test_another_job_starts_again(job, out, tmp_path, reverser_class, change):
     report = decode_file(translator, job(**asked))
     assert report.done == report.lines
     assert len(out.read_text().split("\n")) == report.lines + 1
+
+
+@pytest.fixture
+def sounds(tmp_path):
+    """Eight recordings and their list, whose third window has one that is missing."""
+    names = [f"{n}.wav" for n in range(8)]
+    (tmp_path / "in").write_text("".join(f"{name}\n" for name in names))
+    for name in set(names) - {"5.wav"}:
+        (tmp_path / name).write_text(f"sound of {name}")
+    return names
+
+
+def test_what_precedes_a_missing_file_is_kept_when_that_is_added(job, out, tmp_path, reading_class, sounds):
+    with pytest.raises(FileNotFoundError):
+        decode_file(reading_class(), job(window=2))
+    (tmp_path / "5.wav").write_text("sound of 5.wav")
+    last = reading_class()
+    report = decode_file(last, job(window=2))
+    assert last.asked == [f"sound of {name}" for name in sounds[4:]]
+    assert (report.lines, report.done) == (8, 4)
+    assert out.read_text().split("\n")[:-1] == [f"vaw.{n} fo dnuos@{n}" for n in range(8)]
+
+
+@pytest.mark.parametrize("change", ["written", "touched", "removed"])
+def test_files_that_have_changed_since_are_read_again(job, out, tmp_path, reading_class, sounds, change):
+    with pytest.raises(FileNotFoundError):
+        decode_file(reading_class(), job(window=2))
+    (tmp_path / "5.wav").write_text("sound of 5.wav")
+    if change == "removed":
+        (tmp_path / "1.wav").unlink()
+        with pytest.raises(FileNotFoundError):
+            decode_file(reading_class(), job(window=2))
+    if change == "touched":
+        os.utime(tmp_path / "1.wav", ns=(0, 0))
+    else:
+        (tmp_path / "1.wav").write_text("another sound")
+    last = reading_class()
+    report = decode_file(last, job(window=2))
+    assert report.done == len(last.asked) == 8
+    assert out.read_text().split("\n")[1] == ("vaw.1 fo dnuos@1" if change == "touched" else "dnuos rehtona@1")
 
 
 def test_a_stream_starts_again(out, tmp_path, reverser_class, monkeypatch):

@@ -234,6 +234,42 @@ def test_a_shard_that_comes_after_the_merger_is_not_made_again(job, tmp_path, re
     assert not (tmp_path / "out.shard-00000-of-00001").exists()
 
 
+@pytest.fixture
+def sounds(job, tmp_path):
+    """The input is a list of 24 recordings, three windows."""
+    for n in range(24):
+        (tmp_path / f"{n}.wav").write_text(f"sound {n}")
+    (tmp_path / "in").write_text("".join(f"{n}.wav\n" for n in range(24)))
+
+
+@pytest.mark.usefixtures("sounds")
+def test_a_shard_is_made_again_if_a_recording_that_it_names_has_changed(job, tmp_path, reading_class):
+    def asked(number):
+        translator = reading_class()
+        decode_file(translator, job(shard=Shard(number, 3)))
+        return len(translator.asked)
+
+    assert [asked(number) for number in range(3)] == [8, 8, 8]
+    (tmp_path / "9.wav").write_text("another sound")
+    assert [asked(number) for number in range(3)] == [0, 8, 0]
+    merge(job())
+    assert (tmp_path / "out").read_text().split("\n")[9] == "dnuos rehtona@9"
+    assert asked(1) == 0, "it is merged"
+    (tmp_path / "20.wav").write_text("a third sound")
+    assert [asked(number) for number in range(3)] == [8, 8, 8]
+
+
+@pytest.mark.usefixtures("sounds")
+def test_a_part_of_changed_recordings_that_is_being_made_again_is_missing(job, tmp_path, reading_class):
+    for shard in shards(2):
+        decode_file(reading_class(), job(shard=shard))
+    (tmp_path / "9.wav").write_text("another sound")
+    with pytest.raises(ConnectionError):
+        decode_file(reading_class(breaks="another"), job(shard=Shard(1, 2)))
+    with pytest.raises(UserError, match=r"missing: out.shard-00001-of-00002; make it with: --shard=1/2"):
+        merge(job())
+
+
 @pytest.mark.parametrize("then", ["the shard again", "merging"])
 def test_a_shard_that_is_killed_at_its_very_end_leaves_nothing(job, tmp_path, translator, monkeypatch, then):
     """The output has its final name, but the record of its unfinished state still exists."""
