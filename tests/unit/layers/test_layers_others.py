@@ -170,17 +170,6 @@ def test_counts_of_words_are_not_rounded_to_16_bits(policy):
     np.testing.assert_array_equal(numpy(found), numpy(tf.cast(exact, layer.compute_dtype)))
 
 
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-def test_counts_of_words_are_not_rounded_to_16_bits(policy):
-    """The sixteenths of long texts too, which these types do not have."""
-    count_BT = np.arange(0, 300, 1 / 16, np.float32)[None]
-    layer = SinusoidalPositions(64, dtype=policy)
-    zeros = np.zeros((*count_BT.shape, 64), np.float32)
-    found = numpy(layer(tf.cast(zeros, layer.compute_dtype), count_BT))
-    expected = numpy(SinusoidalPositions(64)(zeros, count_BT))
-    np.testing.assert_array_equal(found, numpy(tf.cast(expected, layer.compute_dtype)))
-
-
 @pytest.mark.parametrize("feature", [None, FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=4)])
 def test_words_that_nobody_tells_are_not_counted(feature):
     with pytest.raises(UserError, match="hparam positions=words: the problem does not say which ids begin words"):
