@@ -209,8 +209,8 @@ MODEL_MUTATIONS = (
         broken="",
         breaks="A word of the Markovian Neural GPU depends on its position alone.",
         tests=(
-            "tests/unit/models/test_models_markovian_neural_gpu.py"
-            "::test_a_word_depends_on_the_one_before_it_and_on_no_other",
+            "tests/unit/models/test_models_extended_neural_gpu.py"
+            "::test_a_word_of_the_markovian_one_depends_on_the_word_before_it_and_on_no_other",
         ),
     ),
     Mutation(

@@ -1,4 +1,5 @@
-"""The Extended Neural GPU against one in numpy (tests/reference/neural_gpu.py), by hand, and in decoding.
+"""The Extended and the Markovian Neural GPU against those in numpy (tests/reference/neural_gpu.py), by hand, and in
+decoding.
 
 Legend: B batch, P positions, T target length, D width.
 """
@@ -8,6 +9,7 @@ import pytest
 
 from t2t.hparams.neural_gpu import ExtendedNeuralGpuHParams
 from t2t.models.extended_neural_gpu import ExtendedNeuralGpu
+from t2t.models.markovian_neural_gpu import MarkovianNeuralGpu
 from tests.builders import batch, numpy, padded, randomise, tokens_spec, weights_of
 from tests.models import (
     check_dropout_follows_its_seed,
@@ -17,49 +19,56 @@ from tests.models import (
     dropout_seed,
     loss_of_reference,
 )
-from tests.reference.neural_gpu import ExtendedNeuralGpu as Reference
+from tests.reference import neural_gpu as reference
 
 SOURCES, TARGETS = (5, 1, 7), (4, 6, 2)
 UNFOLDING = {"unfolding_factor": 1.2, "unfolding_offset": 1}
-SHAPES = [{}, {"num_hidden_layers": 2, "state_rows": 3}, {"steps_per_position": 2, "kernel_size": 5}]
+REFERENCES = {ExtendedNeuralGpu: reference.ExtendedNeuralGpu, MarkovianNeuralGpu: reference.MarkovianNeuralGpu}
+SHAPES = [
+    (ExtendedNeuralGpu, {}),
+    (ExtendedNeuralGpu, {"num_hidden_layers": 2, "state_rows": 3}),
+    (MarkovianNeuralGpu, {"num_hidden_layers": 2, "state_rows": 3}),
+    (ExtendedNeuralGpu, {"steps_per_position": 2, "kernel_size": 5}),
+]
 
 
-def tiny(dtype="float32", **changes):
+def tiny(dtype="float32", model_class=ExtendedNeuralGpu, **changes):
     """A model of width 6 without dropout, its weights random but so small that rounding does not grow."""
     sizes = {"hidden_size": 6, "num_hidden_layers": 1, "dropout": 0.0, **UNFOLDING}
-    model = randomise(ExtendedNeuralGpu(ExtendedNeuralGpuHParams(**(sizes | changes)), tokens_spec(), dtype=dtype))
+    model = randomise(model_class(ExtendedNeuralGpuHParams(**(sizes | changes)), tokens_spec(), dtype=dtype))
     for variable in model.variables:
         if variable.path.endswith("kernel"):
             variable.assign(np.asarray(variable) / 3)
     return model
 
 
-def reference_of(weights, hparams):
+def reference_of(weights, model):
+    hparams = model.hparams
     shape = (hparams.num_hidden_layers, hparams.state_rows, hparams.steps_per_position)
-    return Reference(weights, *shape, hparams.unfolding_factor, hparams.unfolding_offset)
+    return REFERENCES[type(model)](weights, *shape, hparams.unfolding_factor, hparams.unfolding_offset)
 
 
-@pytest.mark.parametrize("changes", SHAPES, ids=str)
-def test_logits_are_those_of_an_independent_model_whatever_the_padding(changes):
+@pytest.mark.parametrize(("model_class", "changes"), SHAPES)
+def test_logits_are_those_of_an_independent_model_whatever_the_padding(model_class, changes):
     """Also of 6 words for a source of one, whose memory has 3 positions."""
-    model = tiny(**changes)
-    check_logits(model, reference_of(weights_of(model), model.hparams), SOURCES, TARGETS, 9)
+    model = tiny(model_class=model_class, **changes)
+    check_logits(model, reference_of(weights_of(model), model), SOURCES, TARGETS, 9)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changes", SHAPES[:2], ids=str)
-def test_gradients_are_those_of_finite_differences_of_the_independent_model(changes):
-    model = tiny(label_smoothing=0.0, **changes)
+@pytest.mark.parametrize(("model_class", "changes"), SHAPES[:3])
+def test_gradients_are_those_of_finite_differences_of_the_independent_model(model_class, changes):
+    model = tiny(model_class=model_class, label_smoothing=0.0, **changes)
     features = batch(sources=(3, 1), targets=(3, 4), widths=(4, 5))
-    loss = loss_of_reference(lambda weights: reference_of(weights, model.hparams), features)
+    loss = loss_of_reference(lambda weights: reference_of(weights, model), features)
     for path, found, expected in directional_derivatives(model, features, loss):
         np.testing.assert_allclose(found, expected, rtol=5e-3, atol=2e-3, err_msg=path)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-@pytest.mark.parametrize("changes", SHAPES[:2], ids=str)
-def test_steps_of_several_beams_are_teacher_forcing(changes, dtype):
-    check_steps_of_beams(tiny(dtype, **changes), dtype, SOURCES, length=6)
+@pytest.mark.parametrize(("model_class", "changes"), SHAPES[:3])
+def test_steps_of_several_beams_are_teacher_forcing(model_class, changes, dtype):
+    check_steps_of_beams(tiny(dtype, model_class, **changes), dtype, SOURCES, length=6)
 
 
 # === By hand ===
@@ -107,11 +116,18 @@ def test_words_beyond_the_memory_are_written_by_its_last_position_and_not_kept()
     assert (np.abs(logits[0] - logits[1]).max(axis=1) > 1e-4).tolist() == [False, False, True, True, True]
 
 
+def test_a_word_of_the_markovian_one_depends_on_the_word_before_it_and_on_no_other():
+    model, inputs = tiny(model_class=MarkovianNeuralGpu), padded([[4, 7, 1], [4, 7, 1]])
+    logits = numpy(model({"inputs": inputs, "targets": padded([[5, 6, 7, 8, 1], [5, 3, 7, 8, 1]])}))
+    assert (np.abs(logits[0] - logits[1]).max(axis=1) > 1e-4).tolist() == [False, False, True, False, False]
+
+
 # === Contracts ===
 
 
-def test_dropout_is_a_function_of_its_seed():
-    check_dropout_follows_its_seed(tiny(dropout=0.5))
+@pytest.mark.parametrize("model_class", REFERENCES)
+def test_dropout_is_a_function_of_its_seed(model_class):
+    check_dropout_follows_its_seed(tiny(model_class=model_class, dropout=0.5))
 
 
 def test_each_step_of_the_decoder_drops_other_values():
