@@ -45,17 +45,17 @@ def import_quietly(module: str) -> ModuleType:
     if module in sys.modules:
         return sys.modules[module]
     check_keras_backend()
-    with quietly():
-        _import_keras()
+    with quietly(), _left_out():
         return importlib.import_module(module)
 
 
-def _import_keras() -> None:
-    """Imports Keras, without the packages of `leave_out`."""
+@contextlib.contextmanager
+def _left_out() -> Iterator[None]:
+    """Lets imports within the block fail for the packages of `leave_out`."""
     refusing = _Refusing(_unneeded)
     sys.meta_path.insert(0, refusing)
     try:
-        importlib.import_module("keras")
+        yield
     finally:
         sys.meta_path.remove(refusing)
 
