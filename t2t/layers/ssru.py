@@ -34,14 +34,14 @@ class Ssru(CachingLayer):
         limit = (6.0 / (2 * self.width)) ** 0.5
         uniform = keras.initializers.RandomUniform(-limit, limit)
         self.kernel = self.add_weight(name="kernel", shape=(self.width, 2 * self.width), initializer=uniform)
-        self.gate_bias = self.add_weight(name="gate_bias", shape=(self.width,), initializer="zeros", autocast=False)
+        self.gate_bias = self.add_weight(name="gate_bias", shape=(self.width,), initializer="zeros")
 
     def call(self, x, seed=None, cache: StepCache | None = None):
         """Returns the outputs (B, T, D) of (B, T, D); with a cache (N, D) of (N, D), for a decoding step."""
         # As rows of a matrix: with unknown sizes, a product with more axes costs a dozen more small operations.
         product = ops.reshape(ops.matmul(ops.reshape(x, (-1, self.width)), self.kernel), (*ops.shape(x)[:-1], -1))
         gate, fresh = ops.split(ops.cast(product, "float32"), 2, axis=-1)
-        forget = ops.sigmoid(gate + self.gate_bias)
+        forget = ops.sigmoid(gate + ops.cast(self.gate_bias, "float32"))
         added = (1.0 - forget) * fresh
         if cache is None:
             state = linear_recurrence(forget, added)
