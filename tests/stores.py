@@ -6,6 +6,7 @@ import uuid
 import fsspec
 
 from t2t.files.remote import agent, client
+from t2t.files.remote.store import Store
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
 
@@ -39,6 +40,21 @@ def memory_store(monkeypatch, cache):
     yield store
     store.service.close()
     store.clear()
+
+
+@contextlib.contextmanager
+def failing_uploads(monkeypatch, name):
+    """Within the block, uploads of files of a name fail, in a store that this process accesses itself."""
+    put = Store._put
+
+    def failing(self, file, address):
+        if address.endswith(f"/{name}"):
+            raise OSError("the store is gone")
+        return put(self, file, address)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "_put", failing)
+        yield
 
 
 @contextlib.contextmanager

@@ -170,7 +170,7 @@ def markovian_neural_gpu_multi30k_tiny() -> ExtendedNeuralGpuHParams:
 
 @register_hparams
 def markovian_neural_gpu_tiny() -> ExtendedNeuralGpuHParams:
-    """Learns to copy and reverse in a minute on two processor cores: one row of 48 channels, one unit."""
+    """Learns to copy and reverse in minutes on two processor cores: one row of 48 channels, one unit."""
     return extended_neural_gpu_tiny()
 
 

@@ -11,11 +11,10 @@ import pytest
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import MachineError
-from t2t.files.remote.store import Store
 from t2t.runs import training
 from t2t.runs.run_evaluator import RunEvaluator
 from t2t.training.weights import assign_model
-from tests.stores import memory_store
+from tests.stores import failing_uploads, memory_store
 
 SETTINGS = {"eval_every": 1, "eval_steps": 1, "keep_checkpoint_max": 1, "keep_best_checkpoints": 3}
 LOSS = "teacher_forced/loss"
@@ -147,15 +146,8 @@ def test_a_pointer_whose_upload_failed_is_uploaded_by_the_resumed_run(make_run, 
     def run():
         return make_run("memory://b/run", SETTINGS, "forwards", make_run.tiny, train_steps=1)
 
-    def failing(self, file, address, put=Store._put):
-        if address.endswith(f"/{name}"):
-            raise OSError("the store is gone")
-        return put(self, file, address)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "_put", failing)
-        with pytest.raises(MachineError):
-            run().fit()
+    with failing_uploads(monkeypatch, name), pytest.raises(MachineError):
+        run().fit()
     assert f"b/run/checkpoints/{name}" not in store.names()
     assert run().fit() == 0
     assert f"b/run/checkpoints/{name}" in store.names()

@@ -17,7 +17,7 @@ from t2t.files.remote.store import Store
 from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import describe_encoders
 from tests.builders import tokens_spec
-from tests.stores import memory_store
+from tests.stores import failing_uploads, memory_store
 
 RUN = "memory://b/run"
 
@@ -155,17 +155,8 @@ def test_a_list_that_still_has_what_is_gone(store, elsewhere, monkeypatch, caplo
 
 def test_a_save_that_fails_leaves_the_one_before(store, elsewhere, monkeypatch):
     save(5)
-    put = Store._put
-
-    def failing(self, file, address):
-        if address.endswith("checksums.json"):
-            raise OSError("the store is gone")
-        return put(self, file, address)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "_put", failing)
-        with pytest.raises(MachineError):
-            save(10)
+    with failing_uploads(monkeypatch, "checksums.json"), pytest.raises(MachineError):
+        save(10)
     elsewhere()
     assert (checkpoints().steps(), checkpoints().load().step) == ([5], 5)
     save(10)
@@ -190,17 +181,9 @@ def pointed():
 @pytest.mark.parametrize("name", ["latest.json", "best.json", "best.a.json", "ranking.json"])
 def test_a_pointer_that_was_not_uploaded_is_uploaded_later(store, elsewhere, monkeypatch, name):
     save_and_point(5)
-    cache, put = local_path(RUN).parents[3], Store._put
-
-    def failing(self, file, address):
-        if address.endswith(f"/{name}"):
-            raise OSError("the store is gone")
-        return put(self, file, address)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "_put", failing)
-        with pytest.raises(MachineError):
-            save_and_point(10)
+    cache = local_path(RUN).parents[3]
+    with failing_uploads(monkeypatch, name), pytest.raises(MachineError):
+        save_and_point(10)
     here = pointed()
     assert here.count(10) == ["latest.json", "best.json", "best.a.json", "ranking.json"].index(name) + 1
     elsewhere()
@@ -346,17 +329,8 @@ def test_a_run_without_checkpoints_is_begun_again(store, elsewhere):
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_a_run_whose_first_checkpoint_was_partly_uploaded_is_begun_again(store, elsewhere, monkeypatch, is_elsewhere):
     create()
-    put = Store._put
-
-    def failing(self, file, address):
-        if address.endswith("checksums.json"):
-            raise OSError("the store is gone")
-        return put(self, file, address)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "_put", failing)
-        with pytest.raises(MachineError):
-            save(5)
+    with failing_uploads(monkeypatch, "checksums.json"), pytest.raises(MachineError):
+        save(5)
     assert store.names("b/run/checkpoints/step-00000005")
     if is_elsewhere:
         elsewhere()
