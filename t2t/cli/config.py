@@ -42,7 +42,7 @@ _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
 
 
 def define_config_flag(values: flags.FlagValues, besides: tuple[str, ...] = ()) -> None:
-    """Defines --config. Flags in `besides` differ in meaning from the trainer's; files do not set them."""
+    """Defines --config. Flags in `besides` have another meaning than the trainer's, or none; files do not set them."""
     with flag_group(values, RUN) as define:
         define.string("config", "", "TOML file with flags, name = value, and a table [hparams]; flags on the command "
                       "line override it.")  # fmt: skip

@@ -12,7 +12,8 @@ from t2t.cli.plugin_flags import lists_registry
 from t2t.cli.problem_flags import define_problem_flags, request_of
 from t2t.cli.tensor2tensor import DATAGEN_FLAGS, define_unused_flags
 from t2t.errors import UserError
-from t2t.runs.data import generate_all, generate_parts, learn_shared_vocabulary, merge_all
+from t2t.problems.text_problems import TextOptions
+from t2t.runs.data import check_data_options, generate_all, generate_parts, learn_shared_vocabulary, merge_all
 from t2t.runs.names import select_names
 from t2t.specs.constants import DATA_SEED
 from t2t.specs.mixture import mixture_of
@@ -45,7 +46,7 @@ def build_flags(values: flags.FlagValues) -> None:
         define.string("exclude_problems", "", "Names or patterns of problems to exclude from --problem: a,b*.")
         define.boolean("only_list", False, "Only lists the problems that --problem names.")
     define_beam_flag(values)
-    define_config_flag(values, besides=("random_seed",))
+    define_config_flag(values, besides=("random_seed", *TextOptions.training_names()))
     define_unused_flags(values, DATAGEN_FLAGS)
 
 
@@ -60,6 +61,7 @@ def main(values: flags.FlagValues) -> int:
         print(*selected, sep="\n")
         return 0
     request, seed = request_of(values), values.random_seed
+    check_data_options(request)
     if values.shared_vocab_file:
         request = learn_shared_vocabulary(request, values.shared_vocab_file, seed)
     if values.shard and values.merge:

@@ -14,6 +14,7 @@ from t2t.cli.search_flags import search_overrides
 from t2t.errors import UserError
 from t2t.hparams.override import join_overrides
 from t2t.problems.filters.options import FilterOptions
+from t2t.problems.options import ProblemOptions
 from t2t.problems.speech_generation import SpeechGenerationOptions
 from t2t.problems.text_files import TextFilesOptions
 from t2t.problems.text_problems import TextOptions
@@ -42,7 +43,7 @@ _OPTION_FLAGS = {
     "source_language": "Code of the source language, e.g. en; optional.",
     "target_language": "Code of the target language, e.g. zh, which selects BLEU's tokenizer; optional.",
 }
-_NUMBER_FLAGS: dict[str, type] = {
+_NUMBER_FLAGS: dict[str, type[ProblemOptions]] = {
     "vocab_size": TextOptions, "subword_sampling": TextOptions, "sample_rate": SpeechGenerationOptions,
 }  # fmt: skip
 """With the class that has the option."""
@@ -73,7 +74,8 @@ def define_problem_flags(values: flags.FlagValues, goes_on: bool = False) -> Non
         define.boolean("keep_annotations", False, "Leaves traces, empty elements and function tags in the trees of "
                        "parsing problems.")  # fmt: skip
         for name, owner in _NUMBER_FLAGS.items():
-            define_field_flag(values, name, owner)
+            more = "; only training reads it" if name in owner.training_names() else ""
+            define_field_flag(values, name, owner, more=more)
     with flag_group(values, FILTERS) as define:
         for name, text in _FILE_FILTER_FLAGS.items():
             define.string(name, "", text)

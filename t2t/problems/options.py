@@ -46,6 +46,11 @@ class ProblemOptions:
         """Returns the names of the options that are paths of files, see `file_option`."""
         return tuple(field.name for field in dataclasses.fields(cls) if field.metadata.get(_FILE))
 
+    @classmethod
+    def training_names(cls) -> tuple[str, ...]:
+        """Returns the names of the options that only training reads; generated data does not depend on them."""
+        return tuple(field.name for field in dataclasses.fields(cls) if field.metadata.get("only_trains"))
+
     def paths(self, name: str) -> list[Path]:
         """Returns the files that an option names; empty if it is not set."""
         value = getattr(self, name)
@@ -64,5 +69,4 @@ class ProblemOptions:
 
     def of_data(self) -> dict[str, Any]:
         """Returns the changed options that generated data depends on, without those that only training reads."""
-        training = [field.name for field in dataclasses.fields(self) if field.metadata.get("only_trains")]
-        return {name: value for name, value in self.changed().items() if name not in training}
+        return {name: value for name, value in self.changed().items() if name not in self.training_names()}

@@ -78,10 +78,11 @@ def generate_data(
 
     Raises:
         ArgumentError: an unknown option, or an argument of the wrong type.
-        UserError: an unknown name, missing raw files, or different data already in the folder.
+        UserError: an unknown name, an option that only training reads, missing raw files, or different data already in
+            the folder.
         MachineError: the data cannot be written.
     """
-    from t2t.runs.data import generate_all
+    from t2t.runs.data import check_data_options, generate_all
     from t2t.runs.names import Request, option_names, resolve_aliases
 
     request = Request(
@@ -98,6 +99,7 @@ def generate_data(
     for name in options:
         if name.rpartition(".")[2] not in known:
             raise unknown_argument("generate_data", name, ["data_dir", "tmp_dir", "random_seed", "usr_dir", *known])
+    check_data_options(request)
     made = generate_all(request, seed)
     return {
         split if len(made) == 1 else f"{manifest.problem}/{split}": found.examples

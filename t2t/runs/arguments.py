@@ -46,6 +46,7 @@ RENAMED = {
 PHRASES = {
     " (t2t-datagen, or t2t-trainer --generate_data)": " (t2t.generate_data)",
     ", or pass --generate_data to t2t-trainer": "",
+    "t2t-trainer, which also generates data with --generate_data": "t2t.train in problem_options",
     "--schedule=continuous_train_and_eval": "evaluates=True",
     "--registry_help=hparams": "t2t-trainer --registry_help=hparams",
     "--registry_help": "t2t.registered",

@@ -44,6 +44,18 @@ class OpenData:
     """The same including the paths of raw files, as the first versions recorded it."""
 
 
+def check_data_options(request: Request) -> None:
+    """Raises UserError for a problem option that only training reads; also raises as `problems_of`."""
+    for problem in problems_of(request):
+        changed = problem.options.changed()
+        for name in problem.options.training_names():
+            if name in changed:
+                raise UserError(
+                    f"--{name}={changed[name]}: only training reads it; give it to t2t-trainer, which also generates "
+                    f"data with --generate_data"
+                )
+
+
 def generate_all(
     request: Request, seed: int = DATA_SEED, once_forked: Callable[[], object] | None = None
 ) -> list[Manifest]:

@@ -291,7 +291,7 @@ DATA_MUTATIONS = (
     Mutation(
         name="sampling in the data's settings",
         file="t2t/problems/options.py",
-        original="if name not in training}",
+        original="if name not in self.training_names()}",
         broken="}",
         breaks="Data must be generated again for an option that only training reads.",
         tests=("tests/unit/problems/test_problems_preprocessors.py",),

@@ -70,6 +70,12 @@ def test_one_file_is_for_several_commands(config):
     assert parsed(tune, f"--config={config}").train_steps == 40
 
 
+def test_generation_skips_what_only_training_reads(config):
+    config.write_text("subword_sampling = 0.1\n" + RUN)
+    assert request_of(parsed(trainer, f"--config={config}")).problem_options["subword_sampling"] == 0.1
+    assert "subword_sampling" not in request_of(parsed(datagen, f"--config={config}")).problem_options
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

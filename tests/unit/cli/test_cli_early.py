@@ -168,6 +168,23 @@ def refused_uses_of_a_run(place):
     yield "insight", [run, f"--data_dir={gone}"], f"--data_dir={gone}: there is no such folder"
 
 
+def refused_generation(place):
+    """Yields the same as `refused_trainings`, for an option of training given to `t2t-datagen`."""
+    texts = ("train_source", "train_target", "dev_source", "dev_target")
+    asked = ["--subword_sampling=0.1", f"--data_dir={place}/gone"]
+    one = ["--problem=text2text_files", *(f"--{name}={place}/gone" for name in texts), *asked]
+    several = [f"--problem={PROBLEM},translate_ende_numbers", *asked]
+    said = (
+        "--subword_sampling=0.1: only training reads it; give it to t2t-trainer, which also generates data with "
+        "--generate_data"
+    )
+    beam, vocabulary = "--beam_options=--runner=DirectRunner", f"--shared_vocab_file={place}/gone"
+    for problems in (one, several):
+        yield "datagen", problems, said
+        for more in ("--shard=0/2", "--merge", beam, vocabulary):
+            yield "datagen", [*problems, more], said
+
+
 def refused_files(place):
     """Yields the same as `refused_trainings`, for commands that read other files and folders."""
     gone, run, _, new, no_data = flags_of(place)
@@ -187,7 +204,8 @@ def refused_files(place):
 
 def test_mistakes_are_refused_without_tensorflow_and_leave_nothing(place):
     before = sorted(place.rglob("*"))
-    cases = json.dumps([*refused_trainings(place), *refused_uses_of_a_run(place), *refused_files(place)])
+    kinds = (refused_trainings, refused_uses_of_a_run, refused_generation, refused_files)
+    cases = json.dumps([case for kind in kinds for case in kind(place)])
     done = subprocess.run(
         [sys.executable, "-c", RUNNER], input=cases, capture_output=True, text=True, check=False, env=os.environ
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import t2t
 from t2t.data.generate import generate
 from t2t.data.manifest import Manifest, read_manifest
 from t2t.data.raw_files import RawFile
@@ -48,6 +49,21 @@ def test_the_manifest_says_what_the_files_held(request_, files):
         name: RawFile(path=path, bytes=3, sha256=PAPER_SHA256) for name, path in files.items()
     }
     assert Manifest.from_dict(json.loads(manifest.to_json())) == manifest
+
+
+def test_training_generates_data_with_an_option_that_generation_alone_refuses(request_, tmp_path):
+    options = {**request_.problem_options, "subword_sampling": 0.1}
+    refused = r"^subword_sampling=0.1: only training reads it; give it to t2t.train in problem_options$"
+    with pytest.raises(UserError, match=refused):
+        t2t.generate_data(request_.problem, tmp_path / "d", **options)
+    assert not (tmp_path / "d").exists()
+    manifest = generated(dataclasses.replace(request_, problem_options=options))
+    assert "subword_sampling" not in manifest.options
+    with pytest.raises(UserError, match=refused):  # also where the data exists
+        t2t.generate_data(request_.problem, tmp_path / "d", **options)
+    assert t2t.generate_data(request_.problem, tmp_path / "d", **{**options, "subword_sampling": 0.0}) == {
+        "train": 1, "dev": 1,
+    }  # fmt: skip
 
 
 def test_other_contents_under_the_same_path_are_refused(request_, files, tmp_path):

@@ -143,6 +143,13 @@ def test_errors_of_the_functions_name_arguments(tmp_path):
         t2t.registered(usr_dir="nowhere")
 
 
+def test_an_option_of_training_for_one_of_several_problems_is_refused_by_generation(tmp_path):
+    names = "translate_ende_numbers-translate_ende_multi30k"
+    with pytest.raises(UserError, match=r"^subword_sampling=0.1: only training reads it; give it to t2t.train in"):
+        t2t.generate_data(names, tmp_path / "d", **{"translate_ende_multi30k.subword_sampling": 0.1})
+    assert not (tmp_path / "d").exists()
+
+
 def flags_in_errors():
     """Yields (where, flag) of every flag in the text of an error outside the commands."""
     for path in sorted((ROOT / "t2t").rglob("*.py")):
