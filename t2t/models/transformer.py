@@ -60,7 +60,7 @@ class Transformer(EncoderDecoder):
         self.source_words = self.target_words = None
         if hparams.positions == "words":
             self.source_words = WordCounts(spec.features.get(INPUTS), name="source_words") if spec.inputs else None
-            self.target_words = WordCounts(spec.features.get(TARGETS), name="target_words")
+            self.target_words = WordCounts(spec.features.get(TARGETS), first=1, name="target_words")
         # Stacks (section 3.1)
         self.encoder = self.create_encoder(dtype=policy, name="encoder") if spec.inputs else None
         self.decoder = self.create_decoder(bool(spec.inputs), dtype=policy, name="decoder")

@@ -151,7 +151,7 @@ class Transformer:
         start = self.embed("target_embedding", self.shape.start_id if self.shape.start == "id" else 0)
         start = np.zeros_like(start) if self.shape.start == "zero" else start
         before = [start] + [self.embed("target_embedding", token) for token in target[:-1]]
-        places = self.places_of([0, *target[:-1]], self.shape.target_starts)
+        places = self.places_of([0, *target[:-1]], self.shape.target_starts, first=1)
         states = [self.place(x, place) for x, place in zip(before, places, strict=True)]
         for layer in range(self.shape.decoder_layers):
             name = f"decoder/layer_{layer}"
@@ -283,10 +283,14 @@ class Transformer:
         vector = self.weights[f"{table}/table"][token]
         return vector * math.sqrt(len(vector))
 
-    def places_of(self, ids, starts):
+    def places_of(self, ids, starts, first=0):
         if self.shape.positions != "words":
             return range(len(ids))
-        return [sum(1 if starts[i] == "1" else 1 / 16 for i in ids[: end + 1]) for end in range(len(ids))]
+        places, word, within = [], first, 0
+        for i in ids:
+            word, within = (word + 1, 0) if starts[i] == "1" else (word, min(within + 1, 15))
+            places.append(word + within / 16)
+        return places
 
     def place(self, x, position):
         if self.shape.positions in ("sinusoidal", "words"):
