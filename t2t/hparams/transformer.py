@@ -70,6 +70,10 @@ class TransformerHParams(HParams):
         "scalars for distances, added to self-attention scores (Raffel et al. 2020); none.",
         choices=("sinusoidal", "learned", "words", "relative", "rotary", "relative_bias", "none"),
     )  # fmt: skip
+    read_next_word: bool = param(
+        False, "Whether the decoder also reads what the encoder says of the word that comes next, by its number.",
+        used_when=UsedWhen("positions", ("words",)),
+    )  # fmt: skip
     max_relative_position: int = param(
         16, "Distance k from which on all positions count as equally far, in positions.", minimum=1, maximum=128,
         used_when=UsedWhen("positions", ("relative",)),

@@ -57,8 +57,8 @@ def transformer_parsing_big() -> TransformerHParams:
 def transformer_parsing_tiny() -> TransformerHParams:
     """For two processor cores and a treebank of 20,000 trees: 3+3 layers, d 192, d_ff 352, 4 heads, dropout 0.2.
 
-    Its positions count words, and it has norms in front, RMS norms, SwiGLU and two heads of keys and values. With so
-    few trees, it overfits without dropout of attention and of whole tokens.
+    Its positions count words, and its decoder reads the next one. It has norms in front, RMS norms, SwiGLU, and two
+    heads of keys and values. With so few trees, it overfits without dropout of attention and of whole tokens.
     """
     return transformer_base().replace(
         num_hidden_layers=3,
@@ -68,6 +68,7 @@ def transformer_parsing_tiny() -> TransformerHParams:
         num_kv_heads=2,
         attention_bias=True,
         positions="words",
+        read_next_word=True,
         norm_position="pre",
         norm_type="rms",
         gated_feed_forward=True,

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import keras
 from keras import ops
 
+from t2t.errors import UserError
 from t2t.hparams.transformer import TransformerHParams
 from t2t.layers.attention import MultiHeadAttention
 from t2t.layers.cache import KeysValues, StepCache, caching_layers
@@ -20,6 +21,7 @@ from t2t.layers.dropout import Dropout
 from t2t.layers.experts import Experts
 from t2t.layers.feed_forward import FeedForward
 from t2t.layers.masks import BlockWindow, Grid, Span, example_numbers, keys_keep, same_example, words_keep
+from t2t.layers.next_word import NextWord
 from t2t.layers.norm import LayerNorm, RmsNorm, build_norm
 from t2t.layers.positions import Positions, build_positions
 from t2t.layers.relative_bias import RelativeBias
@@ -42,6 +44,8 @@ class Source(NamedTuple):
     """(B, S) bool, True at data."""
     numbers: Any = ()
     """(B, S) int32: number of the example in its packed row that a position belongs to; () if rows are not packed."""
+    words: Any = ()
+    """`SourceWords` if the decoder reads the next word, otherwise ()."""
 
 
 @register_model
@@ -57,10 +61,14 @@ class Transformer(EncoderDecoder):
         # Positions (section 3.5)
         policy, rate = self.dtype_policy, hparams.layer_prepostprocess_dropout
         self.positions = self.create_positions(dtype=policy, name="positions")
-        self.source_words = self.target_words = None
+        self.source_words = self.target_words = self.next_word = None
         if hparams.positions == "words":
             self.source_words = WordCounts(spec.features.get(INPUTS), name="source_words") if spec.inputs else None
             self.target_words = WordCounts(spec.features.get(TARGETS), first=1, name="target_words")
+        if hparams.read_next_word:
+            if spec.inputs is None:
+                raise UserError("hparam read_next_word: the problem has no inputs to read words of; leave it out")
+            self.next_word = NextWord(hparams.hidden_size, dtype=policy, name="next_word")
         # Stacks (section 3.1)
         self.encoder = self.create_encoder(dtype=policy, name="encoder") if spec.inputs else None
         self.decoder = self.create_decoder(bool(spec.inputs), dtype=policy, name="decoder")
@@ -71,7 +79,7 @@ class Transformer(EncoderDecoder):
     def build(self, input_shape=None):
         """Creates every weight."""
         self.build_modality_weights()
-        words = (self.source_words, self.target_words)
+        words = (self.source_words, self.target_words, self.next_word)
         parts = (self.positions, *words, self.encoder, self.decoder, self.source_dropout, self.target_dropout)
         width = self.hparams.hidden_size
         build_all(parts, (None, None, width))
@@ -109,7 +117,11 @@ class Transformer(EncoderDecoder):
         position_BS = features.get(POSITIONS[INPUTS])
         number_BS = None if position_BS is None else example_numbers(position_BS)
         x_BSD, keep_BS = self.embed_source(features[INPUTS], position_BS, seed=seed)
-        source = self.decoder.read_source(self.encoder(x_BSD, keep_BS, number_BS, seed=seed), keep_BS)
+        x_BSD = self.encoder(x_BSD, keep_BS, number_BS, seed=seed)
+        source = self.decoder.read_source(x_BSD, keep_BS)
+        if self.next_word is not None and self.source_words is not None:
+            count_BS = self.source_words(features[INPUTS])
+            source = source._replace(words=self.next_word.read_source(x_BSD, count_BS, keep_BS))
         return source if number_BS is None else source._replace(numbers=number_BS)
 
     def embed_source(self, inputs, position_BS=None, seed=None) -> tuple[Any, Any]:
@@ -140,6 +152,8 @@ class Transformer(EncoderDecoder):
         x = self.target_embedding.before(ids, seed=seed)
         place = position_BT if self.target_words is None else self.target_words(ids, cache=cache)
         x = self.positions(x, place, cache=cache) if self.positions is not None else x
+        if self.next_word is not None and encoded is not None:
+            x = self.next_word(x, place, encoded.words, cache=cache)
         number_BT = None if position_BT is None else example_numbers(position_BT)
         return self.decoder(self.target_dropout(x, seed=seed), encoded, keep_BT, number_BT, cache=cache, seed=seed)
 

@@ -45,7 +45,10 @@ MODELS = {
     "one head": lambda: translator_of(letters(), num_heads=1),
     "relative positions": lambda: translator_of(letters(), positions="relative", max_relative_position=2),
     "positions of words": lambda: translator_of(
-        letters(), spec=tokens_spec(WORDS.vocab_size, WORDS.vocab_size, tells_words=True), positions="words"
+        letters(),
+        spec=tokens_spec(WORDS.vocab_size, WORDS.vocab_size, tells_words=True),
+        positions="words",
+        read_next_word=True,
     ),
     "T5": lambda: translator_of(letters(), **T5),
     "rotary positions, shared keys, gates, other norms": lambda: translator_of(letters(), **MODERN),

@@ -13,7 +13,6 @@ from t2t.layers.feed_forward import FeedForward
 from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
 from t2t.layers.positions import LearnedPositions, SinusoidalPositions, build_positions, sinusoids
 from t2t.layers.residual import Residual
-from t2t.layers.word_counts import WordCounts
 from t2t.specs.features import FeatureKind, FeatureSpec
 from tests.builders import numpy, randomise
 from tests.reference.transformer import layer_norm, sinusoid
@@ -147,33 +146,6 @@ def test_learned_positions_repeat_the_last_one():
     np.testing.assert_array_equal(layer(np.zeros((1, 4, 1), np.float32))[0, :, 0], [1.0, 2.0, 2.0, 2.0])
 
 
-@pytest.mark.parametrize("first", [0, 1])
-def test_counts_of_words_by_hand(first):
-    """Ids 1 and 3 start words, 0 and 2 do not; a decoding step continues the count. Word 1 has more than 16 symbols."""
-    feature = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=4, word_starts="0101")
-    layer = WordCounts(feature, first)
-    ids_BT = np.array([[1, 2, 3, 0] + [2] * 18, [0, 2, 1, 2] + [2] * 16 + [1, 1]])
-    sixteenths = np.array([[16, 17, 32, 33, *range(34, 48), 47, 47, 47, 47], [1, 2, *range(16, 32), 31, 31, 32, 48]])
-    expected = first + sixteenths / 16
-    np.testing.assert_array_equal(layer(ids_BT), expected)
-    cache = empty_cache([layer], 2, None, beams=1)
-    for position in range(ids_BT.shape[1]):
-        step = StepCache(cache, position, {})
-        np.testing.assert_array_equal(layer(ids_BT[:, position], cache=step), expected[:, position])
-        cache = step.result()
-
-
-def test_the_tag_of_a_word_is_chosen_at_the_position_of_the_word():
-    """Whatever pieces the words have and brackets there are: (A (B dog sleeps)), with `dog` in three pieces."""
-    piece = phrase = 0
-    word = tag = 1
-    layers = [WordCounts(FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=2, word_starts="01"), n) for n in (0, 1)]
-    source, written = np.array([[word, piece, piece, word]]), np.array([[phrase, phrase, tag, phrase, phrase]])
-    places = [np.floor(layer(ids)) for layer, ids in zip(layers, (source, written), strict=True)]
-    np.testing.assert_array_equal(places[0], [[1, 1, 1, 2]])
-    np.testing.assert_array_equal(places[1], [[1, 1, 2, 2, 2]])
-
-
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_counts_of_words_are_not_rounded_to_16_bits(policy):
     """The sixteenths of long texts, too, which these types do not have."""
@@ -182,12 +154,6 @@ def test_counts_of_words_are_not_rounded_to_16_bits(policy):
     layer = SinusoidalPositions(64, dtype=policy)
     found, exact = layer(tf.cast(zeros, layer.compute_dtype), counts), SinusoidalPositions(64)(zeros, counts)
     np.testing.assert_array_equal(numpy(found), numpy(tf.cast(exact, layer.compute_dtype)))
-
-
-@pytest.mark.parametrize("feature", [None, FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=4)])
-def test_words_that_nobody_tells_are_not_counted(feature):
-    with pytest.raises(UserError, match="hparam positions=words: the problem does not say which ids begin words"):
-        WordCounts(feature)
 
 
 def test_positions_by_kind():

@@ -46,6 +46,7 @@ CASES = {
     "rotary positions": {"positions": "rotary"},
     "positions of words": {"positions": "words"},
     "positions of words, sines first": {"positions": "words", "sinusoid_layout": "split", "norm_position": "pre"},
+    "the next word": {"positions": "words", "read_next_word": True},
     "rms norms": {"norm_type": "rms", "norm_epsilon": 0.1},
     "rms norms before": {"norm_type": "rms", "norm_position": "pre"},
     "two heads of keys and values": {"num_heads": 4, "num_kv_heads": 2, "attention_bias": True},

@@ -1,0 +1,77 @@
+"""Positions that count words, and the source's vectors of the next word, by hand."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t.errors import UserError
+from t2t.layers.cache import StepCache, empty_cache
+from t2t.layers.next_word import NextWord
+from t2t.layers.word_counts import WordCounts
+from t2t.specs.features import FeatureKind, FeatureSpec
+from tests.builders import numpy, tiny_transformer, tokens_spec
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_counts_of_words_by_hand(first):
+    """Ids 1 and 3 start words, 0 and 2 do not; a decoding step continues the count. Word 1 has more than 16 symbols."""
+    feature = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=4, word_starts="0101")
+    layer = WordCounts(feature, first)
+    ids_BT = np.array([[1, 2, 3, 0] + [2] * 18, [0, 2, 1, 2] + [2] * 16 + [1, 1]])
+    sixteenths = np.array([[16, 17, 32, 33, *range(34, 48), 47, 47, 47, 47], [1, 2, *range(16, 32), 31, 31, 32, 48]])
+    expected = first + sixteenths / 16
+    np.testing.assert_array_equal(layer(ids_BT), expected)
+    cache = empty_cache([layer], 2, None, beams=1)
+    for position in range(ids_BT.shape[1]):
+        step = StepCache(cache, position, {})
+        np.testing.assert_array_equal(layer(ids_BT[:, position], cache=step), expected[:, position])
+        cache = step.result()
+
+
+def test_the_tag_of_a_word_is_chosen_at_the_position_of_the_word():
+    """Whatever pieces the words have and brackets there are: (A (B dog sleeps)), with `dog` in three pieces."""
+    piece = phrase = 0
+    word = tag = 1
+    layers = [WordCounts(FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=2, word_starts="01"), n) for n in (0, 1)]
+    source, written = np.array([[word, piece, piece, word]]), np.array([[phrase, phrase, tag, phrase, phrase]])
+    places = [np.floor(layer(ids)) for layer, ids in zip(layers, (source, written), strict=True)]
+    np.testing.assert_array_equal(places[0], [[1, 1, 1, 2]])
+    np.testing.assert_array_equal(places[1], [[1, 1, 2, 2, 2]])
+
+
+@pytest.mark.parametrize("feature", [None, FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=4)])
+def test_words_that_nobody_tells_are_not_counted(feature):
+    with pytest.raises(UserError, match="hparam positions=words: the problem does not say which ids begin words"):
+        WordCounts(feature)
+
+
+# === The next word ===
+
+
+def next_word(policy="float32"):
+    """Returns a layer of two channels whose projection doubles them."""
+    layer = NextWord(2, dtype=policy)
+    layer.build((None, None, 2))
+    layer.project.kernel.assign([[2.0, 0.0], [0.0, 2.0]])
+    return layer
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_the_pieces_of_the_next_word_are_averaged_and_projected(policy):
+    """Word 1 has two pieces, word 255 one, and the last position is padding. Nothing is added after the last word.
+
+    The counts are not rounded to bfloat16, in which 255 + 15/16 is 256.
+    """
+    layer = next_word(policy)
+    vectors = np.array([[[1.0, 2.0], [3.0, 6.0], [10.0, 20.0], [100.0, 100.0]]], np.float32)
+    count = np.array([[1.0, 1 + 1 / 16, 255.0, 255 + 1 / 16]], np.float32)
+    words = layer.read_source(tf.cast(vectors, layer.compute_dtype), count, np.array([[True, True, True, False]]))
+    x = tf.ones((1, 4, 2), layer.compute_dtype)
+    found = layer(x, np.array([[1.0, 255 + 15 / 16, 256.0, 0.5]], np.float32), words)
+    np.testing.assert_array_equal(numpy(found), [[[5.0, 9.0], [21.0, 41.0], [1.0, 1.0], [1.0, 1.0]]])
+
+
+def test_a_model_without_inputs_has_no_next_word_to_read():
+    spec = tokens_spec(None, 9, tells_words=True)
+    with pytest.raises(UserError, match="hparam read_next_word: the problem has no inputs to read words of; leave it"):
+        tiny_transformer(spec=spec, positions="words", read_next_word=True)
