@@ -133,7 +133,8 @@ class Transformer:
         """Returns (T, V); row t predicts target[t] from target[:t] and the whole source, unless that is None."""
         memory = None if source is None else self.encode(source)
         bias = self.weights.get("output_embedding/bias", 0.0)
-        return np.array([self.output_table() @ x + bias for x in self.decode(target, memory, source)])
+        words = [self.places_of(source, self.shape.source_starts)] if "next_word/project/kernel" in self.weights else []
+        return np.array([self.output_table() @ x + bias for x in self.decode(target, memory, *words)])
 
     def encode(self, source):
         """Returns the encoder's output, a list of S vectors."""
@@ -146,16 +147,15 @@ class Transformer:
             states = self.sublayer(f"{name}/ffn", states, lambda xs, n=name: self.feed_forward(n, xs))
         return self.finish("encoder", states)
 
-    def decode(self, target, memory, source):
-        """Returns the decoder's output, a list of T vectors."""
+    def decode(self, target, memory, words=None):
+        """Returns the decoder's output, a list of T vectors; it reads the next one of `words`, places of the source."""
         start = self.embed("target_embedding", self.shape.start_id if self.shape.start == "id" else 0)
         start = np.zeros_like(start) if self.shape.start == "zero" else start
         before = [start] + [self.embed("target_embedding", token) for token in target[:-1]]
         places = self.places_of([0, *target[:-1]], self.shape.target_starts, first=1)
         states = [self.place(x, place) for x, place in zip(before, places, strict=True)]
-        if "next_word/project/kernel" in self.weights:
-            pieces = self.places_of(source, self.shape.source_starts)
-            states = [x + self.next_word(int(place), memory, pieces) for x, place in zip(states, places, strict=True)]
+        if words is not None:
+            states = [x + self.next_word(int(place), memory, words) for x, place in zip(states, places, strict=True)]
         for layer in range(self.shape.decoder_layers):
             name = f"decoder/layer_{layer}"
             if self.shape.decoder_layer == "ssru":
@@ -295,8 +295,8 @@ class Transformer:
             places.append(word + within / 16)
         return places
 
-    def next_word(self, number, memory, pieces):
-        vectors = [x for x, place in zip(memory, pieces, strict=True) if int(place) == number]
+    def next_word(self, number, memory, words):
+        vectors = [x for x, place in zip(memory, words, strict=True) if int(place) == number]
         return np.mean(vectors, axis=0) @ self.weights["next_word/project/kernel"] if vectors else 0.0
 
     def place(self, x, position):
