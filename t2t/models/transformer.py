@@ -116,12 +116,13 @@ class Transformer(EncoderDecoder):
             return None
         position_BS = features.get(POSITIONS[INPUTS])
         number_BS = None if position_BS is None else example_numbers(position_BS)
+        if self.source_words is not None:
+            position_BS = self.source_words(features[INPUTS])
         x_BSD, keep_BS = self.embed_source(features[INPUTS], position_BS, seed=seed)
         x_BSD = self.encoder(x_BSD, keep_BS, number_BS, seed=seed)
         source = self.decoder.read_source(x_BSD, keep_BS)
-        if self.next_word is not None and self.source_words is not None:
-            count_BS = self.source_words(features[INPUTS])
-            source = source._replace(words=self.next_word.read_source(x_BSD, count_BS, keep_BS))
+        if self.next_word is not None:
+            source = source._replace(words=self.next_word.read_source(x_BSD, position_BS, keep_BS))
         return source if number_BS is None else source._replace(numbers=number_BS)
 
     def embed_source(self, inputs, position_BS=None, seed=None) -> tuple[Any, Any]:
@@ -129,8 +130,6 @@ class Transformer(EncoderDecoder):
         x_BSD = self.source_embedding(inputs, seed=seed)
         if self.target_space is not None:
             x_BSD = x_BSD + ops.cast(self.target_space, x_BSD.dtype)
-        if self.source_words is not None:
-            position_BS = self.source_words(inputs)
         x_BSD = self.place_source(x_BSD, position_BS)
         return self.source_dropout(x_BSD, seed=seed), self.source_keep(inputs)
 
