@@ -7,7 +7,7 @@ train_steps = 1300
 batch_size = 2048
 
 One file serves all commands that take --config: each ignores the keys of the others. Flags on the command line
-override the file; hparams given there override those of the file one by one.
+override the file; hparams given there override those of the file one by one, and drop those that they leave unread.
 """
 
 import importlib
@@ -122,7 +122,7 @@ def _fill(flag: flags.Flag, place: str, value: Any) -> None:
 
 
 def _fill_hparams(values: flags.FlagValues, place: str, value: Any) -> None:
-    """Merges hparams of the file, a table or text, into --hparams; the command line overrides them."""
+    """Keeps hparams of the file, a table or text, for `given_hparams`; those of a file read before override them."""
     try:
         if isinstance(value, dict):
             text = format_overrides(value)
@@ -133,7 +133,12 @@ def _fill_hparams(values: flags.FlagValues, place: str, value: Any) -> None:
             text = join_overrides(texts)
     except ArgumentError as error:
         raise UserError(f"{place}: {error}") from error
-    values[HPARAMS].value = [merge_overrides(text, join_overrides(values.hparams))]
+    values[HPARAMS].of_file = merge_overrides(text, hparams_of_file(values))
+
+
+def hparams_of_file(values: flags.FlagValues) -> str:
+    """Returns the hparams of the --config file, in the syntax of `--hparams`."""
+    return getattr(values[HPARAMS], "of_file", "")
 
 
 def given_flags(values: flags.FlagValues, besides: tuple[str, ...] = ()) -> dict[str, Any]:

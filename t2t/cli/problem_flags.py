@@ -10,7 +10,7 @@ from t2t.cli.common import define_alias
 from t2t.cli.field_flag import define_field_flag
 from t2t.cli.help import DATA, FILTERS, NAMES, flag_group
 from t2t.cli.plugin_flags import define_plugin_flags
-from t2t.cli.search_flags import search_overrides
+from t2t.cli.search_flags import given_hparams, search_overrides
 from t2t.errors import UserError
 from t2t.hparams.override import join_overrides
 from t2t.problems.filters.options import FilterOptions
@@ -94,7 +94,7 @@ def request_of(values: flags.FlagValues) -> Request:
     of_run = {}
     if "model" in values:
         of_run = {name: values[name].value for name in ("model", "hparams_set", "output_dir")}
-        of_run["overrides"] = join_overrides((*values.hparams, search_overrides(values)))
+        of_run["overrides"] = join_overrides((given_hparams(values), search_overrides(values)))
     folder = of_run.get("output_dir")
     if not values.problem and not (folder and RunDir.exists(folder)):
         raise UserError("--problem: not given; name one; list what there is with --registry_help")

@@ -2,13 +2,16 @@
 
 from absl import flags
 
+from t2t.checkpoints.run_dir import RunDir
+from t2t.cli.config import hparams_of_file
 from t2t.cli.decode_hparams import define_decode_hparams_flag
 from t2t.cli.field_flag import define_field_flag
 from t2t.cli.help import DECODING, OUTPUT, flag_group
 from t2t.cli.tensor2tensor import has_flag
 from t2t.hparams.groups import DecodeHParams
-from t2t.hparams.override import drop_overrides, format_overrides, join_overrides
+from t2t.hparams.override import assigned_names, drop_overrides, format_overrides, join_overrides
 from t2t.runs.arguments import RENAMED
+from t2t.runs.names import merge_hparams
 
 _SEARCH_FLAGS = ("decode_beam_size", "decode_alpha", "decode_extra_length")
 _MACHINE_FLAGS = ("decode_batch_size", "max_input_length")
@@ -47,12 +50,35 @@ def search_overrides(values: flags.FlagValues) -> str:
     return format_overrides({field: value for field, value in given.items() if value is not None})
 
 
+def given_hparams(values: flags.FlagValues) -> str:
+    """Returns `--hparams` on top of the hparams of the --config file.
+
+    Hparams of the file are dropped where `--hparams` or search flags replace them or leave them unread, so plug-ins,
+    which may define the set, must be loaded.
+    """
+    own, of_file, searched = join_overrides(values.hparams), hparams_of_file(values), search_overrides(values)
+    if not of_file:
+        return own
+    merged = merge_hparams(_hparams_set(values), of_file, join_overrides((own, searched)))
+    for name in assigned_names(searched) - assigned_names(own):
+        merged = drop_overrides(merged, name)
+    return merged
+
+
+def _hparams_set(values: flags.FlagValues) -> str:
+    """Returns the name of the set, given or of the run in --output_dir; empty without any."""
+    folder = values.output_dir if "output_dir" in values else ""
+    if values.hparams_set or not folder or not RunDir.exists(folder):
+        return values.hparams_set
+    return RunDir.open(folder).record.hparams_set
+
+
 def trained_overrides(values: flags.FlagValues) -> str:
     """Returns the overrides of a trained run: `--hparams` and the search flags that were given.
 
     `train_steps` is left out where --train_steps overrides it.
     """
-    own = join_overrides(values.hparams if "hparams" in values else ())
+    own = given_hparams(values) if "hparams" in values else ""
     if has_flag(values, "train_steps") and values.train_steps is not None:
         own = drop_overrides(own, "train_steps")
     return join_overrides((own, search_overrides(values)))

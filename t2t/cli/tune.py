@@ -13,12 +13,11 @@ from t2t.cli.field_flag import define_field_flag
 from t2t.cli.help import NAMES, RUN, flag_group
 from t2t.cli.plugin_flags import lists_registry
 from t2t.cli.problem_flags import request_of
-from t2t.cli.search_flags import search_overrides
+from t2t.cli.search_flags import given_hparams, search_overrides
 from t2t.cli.tensor2tensor import RUN_FLAGS, UnusedFlag, define_unused_flags
 from t2t.cli.trainer import SETTINGS_FLAGS, define_trainer_flags
 from t2t.errors import UserError, needs_extra
 from t2t.files.paths import local_path
-from t2t.hparams.override import join_overrides
 from t2t.runs.arguments import RENAMED
 from t2t.runs.settings import Settings
 from t2t.runs.startup import import_quietly
@@ -94,7 +93,8 @@ def main(values: flags.FlagValues) -> int:
         searching = import_quietly("t2t.tuning.searching")
     request = dataclasses.replace(request_of(values), train_steps=values.train_steps)
     of_trials = {**given_flags(values, _NOT_OF_TRIALS), "keep_checkpoint_max": values.keep_checkpoint_max}
-    record = given_flags(values, ("study", "generate_data")) | ({"hparams": values.hparams} if values.hparams else {})
+    hparams = given_hparams(values)
+    record = given_flags(values, ("study", "generate_data")) | ({"hparams": hparams} if hparams else {})
     names = [name for group in SETTINGS_FLAGS.values() for name in group if name in values]
     found = searching.search(
         searching.StudyRequest(
@@ -106,7 +106,7 @@ def main(values: flags.FlagValues) -> int:
             ),
             tune=TuneSettings(**{name: values[name].value for name in _TUNE_FLAGS}),
             arguments=_arguments(of_trials),
-            hparams=join_overrides(values.hparams),
+            hparams=hparams,
             decode=search_overrides(values),
             record=format_config(record, {}),
             generates=values.generate_data,

@@ -25,7 +25,7 @@ from t2t.hparams.groups import (
     ScheduleHParams,
     TrainHParams,
 )
-from t2t.hparams.override import parse_overrides
+from t2t.hparams.override import assigned_names, drop_overrides, merge_overrides, parse_overrides, pick_overrides
 
 _MODEL = "model"
 """Section of all fields that are in none of the sections below."""
@@ -111,6 +111,26 @@ class HParams(
             if condition and condition.field in found and name not in found and not condition.holds(changed):
                 setattr(changed, name, field.default)
         return changed
+
+    @classmethod
+    def merge(cls, earlier: str, later: str) -> str:
+        """Merges two texts for `override` into one.
+
+        Assignments in `later` replace those in `earlier`, and drop those that they leave unread, as `override` resets
+        values of the set.
+
+        Raises:
+            UserError: `later` has a value of a wrong type, or an element that a list in `earlier` does not have.
+        """
+        fields, changed = _fields(cls), assigned_names(later)
+        for name in sorted(assigned_names(earlier) - changed):
+            condition = fields[name].metadata["used_when"] if name in fields else None
+            if condition and condition.field in changed:
+                defaults = {condition.field: fields[condition.field].default}
+                chosen = parse_overrides(pick_overrides(later, condition.field), defaults, defaults)
+                if chosen[condition.field] not in condition.values:
+                    earlier = drop_overrides(earlier, name)
+        return merge_overrides(earlier, later)
 
     def freeze(self) -> Self:
         """Validates all values, makes the set read-only, and returns it.

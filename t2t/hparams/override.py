@@ -102,6 +102,11 @@ def drop_overrides(text: str, name: str) -> str:
     return join_overrides((*(match[0] for match in matches if match["name"] != name), unread))
 
 
+def pick_overrides(text: str, name: str) -> str:
+    """Returns the assignments of a text to a name alone, as a whole or by element."""
+    return join_overrides(match[0] for match in _assignments(text)[0] if match["name"] == name)
+
+
 def _formatted(name: Any, value: Any) -> str:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][\w.]*", name):
         raise ArgumentError(f"hparams: {name!r} is not the name of an hparam; give name -> value")

@@ -275,6 +275,12 @@ def get_hparams(name: str) -> HParams:
     return hparams.replace()
 
 
+def merge_hparams(hparams_set: str, earlier: str, later: str) -> str:
+    """Merges overrides of a set, see `HParams.merge`; of an unknown set, only the conditions of all sets are known."""
+    owner = type(get_hparams(hparams_set)) if hparams_set in HPARAMS else HParams
+    return owner.merge(earlier, later)
+
+
 def build_hparams(request: Request) -> tuple[HParams, HParams]:
     """Returns the hparams of a request, and its set without overrides; raises as `get_hparams` and `override`."""
     named_set = get_hparams(request.hparams_set)

@@ -7,9 +7,9 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.files.paths import to_record
-from t2t.hparams.override import assigned_names, merge_overrides
+from t2t.hparams.override import assigned_names
 from t2t.runs.decisions import with_recorded_decisions
-from t2t.runs.names import Request, build_hparams
+from t2t.runs.names import Request, build_hparams, merge_hparams
 
 MAY_CHANGE_ON_RESUME = (
     "train_steps", "xla", "best_metric", "early_stopping_steps", "decode_method", "beam_size", "alpha",
@@ -37,7 +37,7 @@ def fill_from_run(request: Request, reads_data: bool = True) -> Request:
         name: getattr(record, name) for name in ("problem", "model", "hparams_set") if not getattr(request, name)
     }
     if "hparams_set" in changes:
-        changes["overrides"] = merge_overrides(record.overrides, request.overrides)
+        changes["overrides"] = merge_hparams(record.hparams_set, record.overrides, request.overrides)
         if request.train_steps is None and "train_steps" not in assigned_names(request.overrides):
             changes["train_steps"] = record.hparams["train"]["train_steps"]
     if not request.data_dir and record.data_dir:

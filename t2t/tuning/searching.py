@@ -8,7 +8,7 @@ from typing import Any
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.hparams.base import HParams
-from t2t.hparams.override import assigned_names, join_overrides, merge_overrides
+from t2t.hparams.override import assigned_names, join_overrides
 from t2t.hparams.ranges import RangedHParams
 from t2t.registry import HPARAMS_RANGES
 from t2t.runs.data import generate_all
@@ -78,14 +78,14 @@ def search(asked: StudyRequest) -> StudyResult:
             write_atomically(asked.folder / RECORD_FILE, asked.record.encode())
     if asked.generates:
         generate_all(request)
-    command = TrialCommand(asked.arguments, common, asked.settings.seed, check)
+    command = TrialCommand(asked.arguments, common, request.hparams_set, asked.settings.seed, check)
 
     def results() -> StudyResult:
         found = collect(asked.folder, objective, study.reports(), asked.tune, request.hparams_set, common)
         best = found.best
         tuned = None
         if best is not None:
-            chosen = merge_overrides(asked.hparams, command.overrides_of(best.report.hparams))
+            chosen = command.overrides_of(best.report.hparams)
             tuned = build_hparams(dataclasses.replace(request, overrides=join_overrides((chosen, asked.decode))))[0]
         found.write(named_set, tuned)
         return found

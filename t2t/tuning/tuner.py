@@ -11,7 +11,8 @@ from typing import Any
 from optuna.trial import Trial
 
 from t2t.errors import UserError, one_line
-from t2t.hparams.override import format_overrides, merge_overrides
+from t2t.hparams.override import format_overrides
+from t2t.runs.names import merge_hparams
 from t2t.tuning.settings import TuneSettings
 from t2t.tuning.study import Study, TrialReport
 from t2t.tuning.trial_run import FAILED, FINISHED, STOPPED, TrialRun
@@ -31,13 +32,14 @@ class TrialCommand:
     """All but --output_dir, --hparams and --random_seed."""
     overrides: str
     """Value of `--hparams` without the searched values."""
+    hparams_set: str
     seed: int
     check: Callable[[str], None]
     """Takes a value of `--hparams`; raises UserError for hparams that do not fit together."""
 
     def overrides_of(self, values: dict[str, Any]) -> str:
-        """Returns the value of `--hparams` of a trial."""
-        return merge_overrides(self.overrides, format_overrides(values))
+        """Returns the value of `--hparams` of a trial, without what the searched values leave unread."""
+        return merge_hparams(self.hparams_set, self.overrides, format_overrides(values))
 
     def arguments_of(self, values: dict[str, Any], seed: int) -> list[str]:
         """Returns all arguments of a trial but for --output_dir."""

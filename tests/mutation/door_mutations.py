@@ -315,7 +315,7 @@ DOOR_MUTATIONS = (
     Mutation(
         name="hparams of a resumed run forgotten",
         file="t2t/runs/resuming.py",
-        original='changes["overrides"] = merge_overrides(record.overrides, request.overrides)',
+        original='changes["overrides"] = merge_hparams(record.hparams_set, record.overrides, request.overrides)',
         broken='changes["overrides"] = request.overrides',
         breaks="Going on with a run by its folder alone asks for another run than it is.",
         tests=("tests/unit/runs/test_runs_resuming.py",),

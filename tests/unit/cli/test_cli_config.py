@@ -12,8 +12,10 @@ from t2t.cli import datagen, decoder, trainer, tune
 from t2t.cli.common import parse
 from t2t.cli.config import format_config
 from t2t.cli.problem_flags import request_of
+from t2t.cli.search_flags import given_hparams, trained_overrides
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
+from t2t.runs.names import build_hparams
 from t2t.specs.features import ProblemSpec
 
 RUN = """
@@ -59,6 +61,51 @@ def test_the_command_line_comes_before_the_file(config):
     assert (values.train_steps, values.filter_language) == (5, False)
     assert values.problem == "algorithmic_reverse_decimal40"
     assert request_of(values).overrides == "learning_rate=0.001,precision=float32,num_heads=4,batch_size=9"
+
+
+WORDS = """
+problem = "parsing_trees"
+model = "transformer"
+hparams_set = "transformer_tiny"
+
+[hparams]
+positions = "words"
+read_next_word = true
+beam_size = 8
+"""
+
+
+def test_the_command_line_drops_what_it_leaves_unread_of_the_file(config):
+    """`read_next_word` is only read with `positions=words`, `beam_size` only in beam search."""
+    config.write_text(WORDS)
+    given = ("--hparams=positions=rotary", "--hparams=decode_method=greedy")
+    request = request_of(parsed(trainer, f"--config={config}", *given))
+    assert request.overrides == "positions=rotary,decode_method=greedy"
+    build_hparams(request)[0].freeze()
+    refused = request_of(parsed(trainer, f"--config={config}", "--hparams=positions=rotary,read_next_word=true"))
+    with pytest.raises(UserError, match=r"^hparam read_next_word=True: nothing reads it while positions=rotary"):
+        build_hparams(refused)[0].freeze()
+    assert given_hparams(parsed(tune, f"--config={config}", *given)) == "positions=rotary,decode_method=greedy"
+
+
+def test_search_flags_come_before_the_hparams_of_the_file(config):
+    config.write_text(WORDS)
+    values = parsed(decoder, f"--config={config}", "--decode_method=greedy")
+    assert given_hparams(values) == "positions=words,read_next_word=True"
+    assert trained_overrides(values) == "positions=words,read_next_word=True,decode_method=greedy"
+    values = parsed(trainer, f"--config={config}", "--decode_beam_size=3")
+    assert request_of(values).overrides == "positions=words,read_next_word=True,beam_size=3"
+
+
+def test_the_set_of_the_run_says_what_the_command_line_leaves_unread(config, tmp_path):
+    record = RunRecord(
+        problem="parsing_trees", model="transformer", hparams_set="transformer_tiny",
+        hparams=transformer_tiny().to_dict(), spec=ProblemSpec(name="parsing_trees"),
+    )  # fmt: skip
+    run = RunDir.create(tmp_path / "run", record, {}).path
+    config.write_text("[hparams]\npositions = 'words'\nread_next_word = true\n")
+    values = parsed(decoder, f"--config={config}", f"--output_dir={run}", "--hparams=positions=rotary")
+    assert trained_overrides(values) == "positions=rotary"
 
 
 def test_one_file_is_for_several_commands(config):
@@ -112,7 +159,7 @@ def test_files_of_windows_editors_are_read(tmp_path):
     path = tmp_path / "run.toml"
     path.write_bytes(b"\xef\xbb\xbftrain_steps = 3\r\n[hparams]\r\nbatch_size = 7\r\n")
     values = parsed(trainer, f"--config={path}")
-    assert (values.train_steps, values.hparams) == (3, ["batch_size=7"])
+    assert (values.train_steps, given_hparams(values)) == (3, "batch_size=7")
 
 
 def test_files_that_cannot_be_read_are_one_line(tmp_path):

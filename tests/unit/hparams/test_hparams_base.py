@@ -1,4 +1,5 @@
 import copy
+import itertools
 import json
 from dataclasses import dataclass
 
@@ -84,6 +85,35 @@ def test_what_an_override_leaves_unread_falls_back_and_what_it_says_itself_does_
         beam.override("decode_method=greedy,beam_size=7").freeze()
     with pytest.raises(UserError, match=r"^hparam weight_decay=0.1: nothing reads it"):
         hparams.replace(weight_decay=0.1).override("hidden_size=64").freeze()  # a mistake of the set's author
+
+
+def test_merged_overrides_are_as_one_after_the_other():
+    """Of every pair of texts; `later` drops what it leaves unread, and is refused for what it leaves unread itself."""
+    texts = [
+        "", "positions=words", "positions=words,read_next_word=true", "read_next_word=true,positions=words,num_heads=2",
+        "positions=rotary", "positions=relative,max_relative_position=7", "max_relative_position=8",
+        "decode_method=greedy", "beam_size=8,alpha=1.0", "decode_method=sample,sampling_top_k=5,eos_penalty=0.5",
+        "objective=minimum_risk,objective_sharpness=0.1", "objective=expected_reward,objective_samples=3",
+        "objective=likelihood", "optimizer=adamw,weight_decay=0.1", "optimizer=momentum", "optimizer=sgd",
+        "problem_choice=size", "problem_choice=weights,problem_weights=[1,2]", "problem_weights[0]=5",
+    ]  # fmt: skip
+    one = TransformerHParams()
+    for earlier, later in itertools.product(texts, texts):
+        merged = TransformerHParams.merge(earlier, later)
+        assert one.override(merged) == one.override(earlier).override(later), (earlier, later)
+    assert TransformerHParams.merge("positions=words,read_next_word=true,num_heads=2", "positions=rotary") == (
+        "num_heads=2,positions=rotary"
+    )
+    with pytest.raises(UserError, match=r"^hparam read_next_word=True: nothing reads it while positions=rotary"):
+        one.override(TransformerHParams.merge("positions=words", "positions=rotary,read_next_word=true")).freeze()
+
+
+def test_merging_keeps_what_no_field_is_named():
+    assert HParams.merge("positions=words,read_next_word=true,beam_size=8", "decode_method=greedy") == (
+        "positions=words,read_next_word=true,decode_method=greedy"
+    )
+    with pytest.raises(UserError, match="hparam decode_method\\[0\\]: it is one value, not a list"):
+        HParams.merge("beam_size=8", "decode_method[0]=greedy")
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, HParams.replace])

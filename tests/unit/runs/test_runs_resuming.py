@@ -43,6 +43,14 @@ def test_what_is_given_stands_over_what_is_remembered(folder):
     assert (hparams.num_heads, hparams.batch_size, hparams.beam_size, hparams.train_steps) == (2, 50, 2, 90)
 
 
+def test_what_is_given_drops_what_it_leaves_unread_of_what_is_remembered(folder):
+    with edited(f"{folder}/run.json") as record:
+        record["overrides"] = "num_heads=2,beam_size=8,alpha=1.0"
+    request = fill_from_run(Request(problem="", output_dir=folder, overrides="decode_method=greedy"))
+    assert request.overrides == "num_heads=2,decode_method=greedy"
+    assert resolve(request).hparams.beam_size == 4
+
+
 def test_updates_given_as_an_hparam_stand_over_those_remembered(folder):
     request = fill_from_run(Request(problem="", output_dir=folder, overrides="train_steps=90"))
     assert resolve(request).hparams.train_steps == 90
