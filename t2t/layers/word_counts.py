@@ -10,7 +10,7 @@ from keras import ops
 
 from t2t.errors import UserError
 from t2t.layers.cache import CachingLayer, StepCache
-from t2t.specs.features import FeatureSpec
+from t2t.specs.features import ProblemSpec
 
 PARTS = 16
 """Symbols of one word that have positions of their own, a sixteenth apart; further ones have that of the last."""
@@ -23,22 +23,14 @@ class WordCounts(CachingLayer):
     attention of Liu et al. 2018 (*Improving Sequence-to-Sequence Constituency Parsing*), as a hint and not as a rule.
 
     Args:
-        feature: of tokens, with `word_starts`; None for a mixture of problems.
+        word_starts: 0 or 1 for each id, see `FeatureSpec`.
         first: the number before any word. A target's position is for what comes after it: with 1, that of word n + 1
             once n words are written.
-
-    Raises:
-        UserError: the feature does not say which ids begin words.
     """
 
-    def __init__(self, feature: FeatureSpec | None, first: int = 0, **kwargs):
+    def __init__(self, word_starts: str, first: int = 0, **kwargs):
         super().__init__(**kwargs)
-        if feature is None or not feature.word_starts:
-            raise UserError(
-                "hparam positions=words: the problem does not say which ids begin words, as those of parsing do of "
-                "trees and of SentencePiece's pieces; choose other positions"
-            )
-        self.starts_V = np.array([digit == "1" for digit in feature.word_starts], np.int32)
+        self.starts_V = np.array([digit == "1" for digit in word_starts], np.int32)
         self.first = first
 
     def call(self, ids, cache: StepCache | None = None):
@@ -66,3 +58,26 @@ class WordCounts(CachingLayer):
     def empty_entry(self, rows: Any, beams: int, length: Any) -> Any:
         """Returns the count before the first position, (N,) float32."""
         return ops.full((rows,), self.first, "float32")
+
+
+def word_starts_of(spec: ProblemSpec, feature: str) -> str:
+    """Returns the `word_starts` of a feature: the same for all problems of a mixture.
+
+    Raises:
+        UserError: a problem does not say which ids begin words, or two problems differ.
+    """
+    members = spec.members or (spec,)
+    found = [held.word_starts if (held := member.features.get(feature)) else "" for member in members]
+    for member, starts in zip(members, found, strict=True):
+        if not starts:
+            raise UserError(
+                f"hparam positions=words: {member.name} does not say which ids of its {feature} begin words, as "
+                f"parsing does of trees and of SentencePiece's pieces; choose other positions"
+            )
+        if starts != found[0]:
+            raise UserError(
+                f"hparam positions=words: words of the {feature} begin with other ids in {member.name} than in "
+                f"{members[0].name}; give both one vocabulary, of texts with --shared_vocab_file, or choose other "
+                f"positions"
+            )
+    return found[0]

@@ -27,7 +27,7 @@ from t2t.layers.positions import Positions, build_positions
 from t2t.layers.relative_bias import RelativeBias
 from t2t.layers.residual import CompositeLayer, Residual, build_all
 from t2t.layers.ssru import Ssru
-from t2t.layers.word_counts import WordCounts
+from t2t.layers.word_counts import WordCounts, word_starts_of
 from t2t.models.base import READ_AS_VECTORS, SequenceModel
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
@@ -63,8 +63,9 @@ class Transformer(EncoderDecoder):
         self.positions = self.create_positions(dtype=policy, name="positions")
         self.source_words = self.target_words = self.next_word = None
         if hparams.positions == "words":
-            self.source_words = WordCounts(spec.features.get(INPUTS), name="source_words") if spec.inputs else None
-            self.target_words = WordCounts(spec.features.get(TARGETS), first=1, name="target_words")
+            if spec.inputs:
+                self.source_words = WordCounts(word_starts_of(spec, INPUTS), name="source_words")
+            self.target_words = WordCounts(word_starts_of(spec, TARGETS), first=1, name="target_words")
         if hparams.read_next_word:
             if spec.inputs is None:
                 raise UserError("hparam read_next_word: the problem has no inputs to read words of; leave it out")

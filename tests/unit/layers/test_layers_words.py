@@ -7,16 +7,15 @@ import tensorflow as tf
 from t2t.errors import UserError
 from t2t.layers.cache import StepCache, empty_cache
 from t2t.layers.next_word import NextWord
-from t2t.layers.word_counts import WordCounts
-from t2t.specs.features import FeatureKind, FeatureSpec
+from t2t.layers.word_counts import WordCounts, word_starts_of
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.builders import numpy, tiny_transformer, tokens_spec
 
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_counts_of_words_by_hand(first):
     """Ids 1 and 3 start words, 0 and 2 do not; a decoding step continues the count. Word 1 has more than 16 symbols."""
-    feature = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=4, word_starts="0101")
-    layer = WordCounts(feature, first)
+    layer = WordCounts("0101", first)
     ids_BT = np.array([[1, 2, 3, 0] + [2] * 18, [0, 2, 1, 2] + [2] * 16 + [1, 1]])
     sixteenths = np.array([[16, 17, 32, 33, *range(34, 48), 47, 47, 47, 47], [1, 2, *range(16, 32), 31, 31, 32, 48]])
     expected = first + sixteenths / 16
@@ -32,17 +31,55 @@ def test_the_tag_of_a_word_is_chosen_at_the_position_of_the_word():
     """Whatever pieces the words have and brackets there are: (A (B dog sleeps)), with `dog` in three pieces."""
     piece = phrase = 0
     word = tag = 1
-    layers = [WordCounts(FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=2, word_starts="01"), n) for n in (0, 1)]
+    layers = [WordCounts("01", n) for n in (0, 1)]
     source, written = np.array([[word, piece, piece, word]]), np.array([[phrase, phrase, tag, phrase, phrase]])
     places = [np.floor(layer(ids)) for layer, ids in zip(layers, (source, written), strict=True)]
     np.testing.assert_array_equal(places[0], [[1, 1, 1, 2]])
     np.testing.assert_array_equal(places[1], [[1, 1, 2, 2, 2]])
 
 
-@pytest.mark.parametrize("feature", [None, FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=4)])
-def test_words_that_nobody_tells_are_not_counted(feature):
-    with pytest.raises(UserError, match="hparam positions=words: the problem does not say which ids begin words"):
-        WordCounts(feature)
+def spec_of(name, **word_starts):
+    """Returns a spec of features of four ids with these `word_starts`."""
+    features = {
+        feature: FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=4, word_starts=starts)
+        for feature, starts in word_starts.items()
+    }
+    return ProblemSpec(name=name, features=features, shared_vocabulary=True)
+
+
+def mixture(*members):
+    return ProblemSpec(name="-".join(member.name for member in members), members=members)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (spec_of("a", targets=""), "hparam positions=words: a does not say which ids of its targets begin words, as "),
+        (
+            mixture(spec_of("a", targets="0111"), spec_of("b", targets="")),
+            "hparam positions=words: b does not say which ids of its targets begin words",
+        ),
+        (
+            mixture(spec_of("a", targets="0111"), spec_of("b", targets="0101")),
+            "hparam positions=words: words of the targets begin with other ids in b than in a; give both one ",
+        ),
+    ],
+)
+def test_words_that_nobody_tells_are_not_counted(spec, message):
+    with pytest.raises(UserError, match=f"^{message}"):
+        word_starts_of(spec, "targets")
+
+
+def test_problems_of_a_mixture_count_words_as_each_alone():
+    """If their words begin with the same ids; the model of each has the outputs of one with its weights alone."""
+    one, other = (spec_of(name, inputs="0111", targets="0101") for name in ("one", "other"))
+    both = tiny_transformer(mixture(one, other), positions="words", read_next_word=True, shared_modalities=True)
+    alone = tiny_transformer(one, positions="words", read_next_word=True)
+    for variable, shared in zip(alone.variables, both.variables, strict=True):
+        variable.assign(shared)
+    features = {"inputs": np.array([[3, 2, 1]], np.int32), "targets": np.array([[3, 2, 3, 1]], np.int32)}
+    for name in ("one", "other"):
+        np.testing.assert_array_equal(numpy(both.for_problem(name)(features)), numpy(alone(features)))
 
 
 # === The next word ===
