@@ -65,11 +65,16 @@ def constraints_of(
     return fitted
 
 
+def may_constrain(problem: Problem, model: ModelFacts, hparams: DecodeHParams) -> bool:
+    """Returns whether the problem may restrict the outputs of a model's search."""
+    is_able = type(problem).constraint is not Problem.constraint and model.spec.inputs is not None
+    return is_able and hparams.constrain_output and model.autoregressive
+
+
 def _of_problem(
     problem: Problem, model: ModelFacts, hparams: DecodeHParams, sentences: Sequence[Row], texts: Sequence[str] | None
 ) -> Constraints | None:
-    says_nothing = type(problem).constraint is Problem.constraint
-    if says_nothing or not hparams.constrain_output or not model.autoregressive or model.spec.inputs is None:
+    if not may_constrain(problem, model, hparams):
         return None
     if texts is None:
         texts = [problem.encoders[INPUTS].decode(ids) for ids in sentences]

@@ -1,15 +1,19 @@
 """The objective of a training run, by its hparams."""
 
+import logging
 from collections.abc import Sequence
 
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
+from t2t.inference.output_constraints import may_constrain
 from t2t.models.base import SequenceModel
 from t2t.runs.data import OpenData
 from t2t.runs.sampled_candidates import SampledCandidates
 from t2t.specs.features import FeatureKind
 from t2t.training.objectives import Likelihood, ScheduledSampling
 from t2t.training.sampled_objectives import build_sampled_objective
+
+log = logging.getLogger("t2t")
 
 
 def build_objective(model: SequenceModel, data: Sequence[OpenData], hparams: HParams, run_seed: int) -> Likelihood:
@@ -37,6 +41,13 @@ def build_objective(model: SequenceModel, data: Sequence[OpenData], hparams: HPa
         if one.problem.spec().inputs is None:
             raise UserError(
                 f"{asked}: {one.problem.name} has no inputs for which outputs could be sampled; leave it out"
+            )
+        if may_constrain(one.problem, model.for_problem(one.problem.name), hparams):
+            log.info(
+                "%s: samples are the model's own, among them outputs that %s does not allow; decoding keeps to those "
+                "that it allows",
+                asked,
+                one.problem.name,
             )
     problems = {one.problem.name if len(data) > 1 else "": one.problem for one in data}
     return build_sampled_objective(hparams, SampledCandidates(model, problems, hparams, run_seed))

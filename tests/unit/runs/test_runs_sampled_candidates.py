@@ -3,7 +3,9 @@
 Legend: B sentences, C candidates of each, T length.
 """
 
+import copy
 import functools
+import logging
 import types
 
 import numpy as np
@@ -13,8 +15,10 @@ from t2t.errors import UnknownNameError, UserError
 from t2t.hparams.neural_gpu import NeuralGpuHParams
 from t2t.metrics.gleu import sentence_gleu
 from t2t.models.neural_gpu import NeuralGpu
+from t2t.problems.base import Problem
 from t2t.runs.objectives import build_objective
 from t2t.runs.sampled_candidates import SampledCandidates, widest_rows
+from t2t.specs.constraints.finite import DEAD, FiniteConstraint
 from t2t.text.language_codes import LanguageMarks
 from tests.builders import batch, padded, tiny_hparams, tiny_transformer, tokens_spec
 
@@ -25,6 +29,7 @@ class Words:
     """A problem whose words are the ids, and whose targets begin with the ids of `start`."""
 
     name, target_language = "words", ""
+    constraint = Problem.constraint
 
     def __init__(self, spec=None, start=()):
         self.spec = lambda: spec or tokens_spec()
@@ -148,12 +153,37 @@ def test_samples_are_no_longer_than_the_model_has_positions_for():
     assert widest_rows(features := batch(), model, tiny_hparams()) is features
 
 
-# === What is refused ===
+# === What is logged and refused ===
 
 
-def build(model, **hparams):
-    data = [types.SimpleNamespace(problem=Words(model.spec))]
+def build(model, problem=Words, **hparams):
+    data = [types.SimpleNamespace(problem=problem(model.spec))]
     return build_objective(model, data, tiny_hparams().replace(**hparams), 1)
+
+
+class Restricted(Words):
+    """A problem that allows no output but the empty one."""
+
+    def constraint(self, source):
+        return FiniteConstraint(({},), (DEAD,), frozenset({0}))
+
+
+def test_samples_are_drawn_without_the_problems_constraint(model):
+    """The expected reward is that of the model's distribution, which a constraint would replace by another."""
+    restricted = copy.copy(sampler(model))
+    restricted._problems = {"": Restricted()}
+    ((candidates_BCT, _),) = restricted([batch()], 1, "")
+    np.testing.assert_array_equal(candidates_BCT, drawn(model, batch())[0])
+
+
+@pytest.mark.parametrize(
+    ("problem", "constrained", "lines"), [(Restricted, True, 1), (Restricted, False, 0), (Words, True, 0)]
+)
+def test_it_is_logged_where_decoding_is_constrained(model, problem, constrained, lines, caplog):
+    caplog.set_level(logging.INFO, "t2t")
+    build(model, problem, objective="minimum_risk", constrain_output=constrained)
+    said = "hparam objective=minimum_risk: samples are the model's own, among them outputs that words does not allow"
+    assert caplog.text.count(said) == lines
 
 
 @pytest.mark.parametrize(
