@@ -4,7 +4,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.export.formats import FLOAT32
@@ -41,6 +41,9 @@ class Trial:
 
 class Export(ABC):
     """Base class of the export formats; the constructor raises UserError for a model or job that is not supported."""
+
+    keeps_constraints: ClassVar[bool] = False
+    """Whether outputs are kept to those that the problem allows, see `docs/constraints.md`."""
 
     def __init__(self, translator: Translator, job: ExportJob):
         self.translator, self.job = translator, job

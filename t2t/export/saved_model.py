@@ -21,6 +21,8 @@ from t2t.specs.features import FeatureKind
 class SavedModelExport(Export):
     """Exports texts-to-texts graphs that contain the search."""
 
+    keeps_constraints = True
+
     def __init__(self, translator: Translator, job: ExportJob):
         super().__init__(translator, job)
         settings, self._hparams = translator.settings(job.n_best)
