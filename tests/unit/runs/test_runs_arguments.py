@@ -200,6 +200,8 @@ def test_short_imports_give_what_the_long_ones_do():
 
     assert (t2t.HParams, t2t.SequenceModel, t2t.Text2Text) == (HParams, SequenceModel, Text2Text)
     assert t2t.register_problem == PROBLEMS.register
+    assert issubclass(t2t.TreeConstraint, t2t.OutputConstraint)
+    assert isinstance(t2t.answers_constraint([[3]]), t2t.FiniteConstraint)
     for name in t2t.__all__:
         assert getattr(t2t, name) is not None
     with pytest.raises(AttributeError, match="module 't2t' has no attribute 'lod'"):
