@@ -23,11 +23,12 @@ VOCABULARY = 13
 def tokens_spec(inputs=VOCABULARY, targets=VOCABULARY, shared=True, tells_words=False):
     """Returns the spec of a problem with tokens; `inputs=0` for one without inputs.
 
-    With `tells_words`, every third token does not start a word.
+    With `tells_words`, every third token does not start a word, nor do padding and end of sequence.
     """
     sizes = {"inputs": inputs, "targets": targets} if inputs else {"targets": targets}
+    starts = {size: ("00" + "110" * size)[: size * tells_words] for size in sizes.values()}
     features = {
-        name: FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=size, word_starts=("011" * size)[: size * tells_words])
+        name: FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=size, word_starts=starts[size])
         for name, size in sizes.items()
     }
     return ProblemSpec(name="tokens", features=features, shared_vocabulary=shared and bool(inputs))

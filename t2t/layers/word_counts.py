@@ -10,6 +10,7 @@ from keras import ops
 
 from t2t.errors import UserError
 from t2t.layers.cache import CachingLayer, StepCache
+from t2t.specs.constants import EOS_ID, PAD_ID
 from t2t.specs.features import ProblemSpec
 
 PARTS = 16
@@ -31,6 +32,7 @@ class WordCounts(CachingLayer):
     def __init__(self, word_starts: str, first: int = 0, **kwargs):
         super().__init__(**kwargs)
         self.starts_V = np.array([digit == "1" for digit in word_starts], np.int32)
+        self.starts_V[[PAD_ID, EOS_ID]] = 0  # whatever a plug-in's vocabulary says
         self.first = first
 
     def call(self, ids, cache: StepCache | None = None):

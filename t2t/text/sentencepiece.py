@@ -109,8 +109,12 @@ class SentencePieceEncoder(TextEncoder):
         return self._processor.id_to_piece(token_id)
 
     def word_starts(self) -> str:
-        """Returns 1 for each piece with a space in front."""
-        return "".join(str(int(self.piece(number).startswith(PIECE_MARKER))) for number in range(self.vocab_size))
+        """Returns 1 for each piece with a space in front; "" if words may begin otherwise, e.g. within a piece."""
+        pieces = [self.piece(number) for number in range(self.vocab_size)]
+        marks_first = self.piece(self.encode("a")[0]).startswith(PIECE_MARKER)
+        if not marks_first or PIECE_MARKER not in pieces or any(piece.rfind(PIECE_MARKER) > 0 for piece in pieces):
+            return ""
+        return "".join(str(int(piece.startswith(PIECE_MARKER))) for piece in pieces)
 
     def to_bytes(self) -> bytes:
         """Returns a SentencePiece model file; its text must pass through `escape` first."""

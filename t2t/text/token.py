@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Self
 
 from t2t.errors import UserError
-from t2t.specs.constants import UNK_ID
+from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
 from t2t.text.encoder import TextEncoder, lines_of_file
 
 _RESERVED = ("<pad>", "</s>", "<unk>")
@@ -94,8 +94,8 @@ class TokenEncoder(WordEncoder):
         return [self._ids.get(word, UNK_ID) for word in text.split()]
 
     def word_starts(self) -> str:
-        """Returns 1 for each id, which is a word."""
-        return "1" * self.vocab_size
+        """Returns 1 for each word, which padding and end of sequence are not."""
+        return "".join(str(int(number not in (PAD_ID, EOS_ID))) for number in range(self.vocab_size))
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:

@@ -8,15 +8,17 @@ from t2t.errors import UserError
 from t2t.layers.cache import StepCache, empty_cache
 from t2t.layers.next_word import NextWord
 from t2t.layers.word_counts import WordCounts, word_starts_of
+from t2t.specs.constants import EOS_ID, PAD_ID
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.text.token import TokenEncoder
 from tests.builders import numpy, tiny_transformer, tokens_spec
 
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_counts_of_words_by_hand(first):
-    """Ids 1 and 3 start words, 0 and 2 do not; a decoding step continues the count. Word 1 has more than 16 symbols."""
-    layer = WordCounts("0101", first)
-    ids_BT = np.array([[1, 2, 3, 0] + [2] * 18, [0, 2, 1, 2] + [2] * 16 + [1, 1]])
+    """Ids 3 and 5 start words, 2 and 4 do not; a decoding step continues the count. Word 1 has more than 16 symbols."""
+    layer = WordCounts("000101", first)
+    ids_BT = np.array([[3, 4, 5, 2] + [4] * 18, [2, 4, 3, 4] + [4] * 16 + [3, 3]])
     sixteenths = np.array([[16, 17, 32, 33, *range(34, 48), 47, 47, 47, 47], [1, 2, *range(16, 32), 31, 31, 32, 48]])
     expected = first + sixteenths / 16
     np.testing.assert_array_equal(layer(ids_BT), expected)
@@ -29,13 +31,21 @@ def test_counts_of_words_by_hand(first):
 
 def test_the_tag_of_a_word_is_chosen_at_the_position_of_the_word():
     """Whatever pieces the words have and brackets there are: (A (B dog sleeps)), with `dog` in three pieces."""
-    piece = phrase = 0
-    word = tag = 1
-    layers = [WordCounts("01", n) for n in (0, 1)]
+    piece = phrase = 2
+    word = tag = 3
+    layers = [WordCounts("0001", n) for n in (0, 1)]
     source, written = np.array([[word, piece, piece, word]]), np.array([[phrase, phrase, tag, phrase, phrase]])
     places = [np.floor(layer(ids)) for layer, ids in zip(layers, (source, written), strict=True)]
     np.testing.assert_array_equal(places[0], [[1, 1, 1, 2]])
     np.testing.assert_array_equal(places[1], [[1, 1, 2, 2, 2]])
+
+
+@pytest.mark.parametrize("starts", [TokenEncoder(["a", "b"]).word_starts(), "1" * 5], ids=["words", "a plug-in's"])
+def test_padding_and_the_end_begin_no_word(starts):
+    """A source of words 1 and 2, the end of sequence, and padding; a target behind the padding that begins it."""
+    source, target = np.array([[3, 4, EOS_ID, PAD_ID]]), np.array([[PAD_ID, 3, 4, EOS_ID]])
+    np.testing.assert_array_equal(np.floor(WordCounts(starts)(source)), [[1, 2, 2, 2]])
+    np.testing.assert_array_equal(np.floor(WordCounts(starts, 1)(target)), [[1, 2, 3, 3]])
 
 
 def spec_of(name, **word_starts):

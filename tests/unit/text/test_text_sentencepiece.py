@@ -46,6 +46,16 @@ FOREIGN = {
 }  # fmt: skip
 """Training options of models from elsewhere that can be used here."""
 
+
+def foreign(**changes):
+    """Returns a vocabulary that another trainer made."""
+    made = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(corpus(0)), model_writer=made, minloglevel=2, **(FOREIGN | changes)
+    )
+    return SentencePieceEncoder(made.getvalue())
+
+
 awkward = st.sampled_from(
     [
         PIECE_MARKER,
@@ -116,14 +126,26 @@ def test_ids_for_training_are_those_of_one_by_one_and_an_end(many):
     [{"model_type": "unigram"}, {"split_by_whitespace": False, "vocab_size": 600}, {"normalization_rule_name": "nfkc"}],
 )
 def test_models_whose_words_hang_together_encode_whole_texts(changes):
-    made = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(corpus(0)), model_writer=made, minloglevel=2, **(FOREIGN | changes)
-    )
-    foreign = SentencePieceEncoder(made.getvalue())
-    assert not foreign.keeps_to_words
+    known = foreign(**changes)
+    assert not known.keeps_to_words
     for text in corpus(1, 20):
-        assert foreign.encode_ended([text])[0].tolist() == [*foreign.encode(text), 1]
+        assert known.encode_ended([text])[0].tolist() == [*known.encode(text), 1]
+
+
+@pytest.mark.parametrize("known", [encoder, foreign(), foreign(model_type="unigram")], ids=["own", "bpe", "unigram"])
+def test_as_many_pieces_begin_words_as_words_are_there(known):
+    starts = known.word_starts()
+    for text in [*corpus(1, 20), "der \U0001f415 \u4e2d\u6587 \u00a0x", f"{PIECE_MARKER}a {PIECE_MARKER}"]:
+        assert "".join(starts[number] for number in [*known.encode(text), 1, 0]).count("1") == text.count(" ") + 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"split_by_whitespace": False, "vocab_size": 600}, {"add_dummy_prefix": False}],
+    ids=["pieces of several words", "no space in front of the text"],
+)
+def test_vocabularies_that_do_not_mark_where_words_begin_say_so(changes):
+    assert foreign(**changes).word_starts() == ""
 
 
 @given(st.lists(texts, min_size=1), st.sampled_from([1, 9, 60]))

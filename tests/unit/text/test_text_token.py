@@ -69,5 +69,5 @@ def test_nothing_to_build_from():
         TokenEncoder.build(["a"], 3)
 
 
-def test_every_id_is_a_word():
-    assert TokenEncoder(["a", "b"]).word_starts() == "11111"
+def test_words_begin_with_every_id_but_padding_and_end_of_sequence():
+    assert TokenEncoder(["a", "b"]).word_starts() == "00111"
