@@ -106,6 +106,10 @@ class Model:
             raise ValueError("the inputs of this model are arrays; call Model.answer with one")
         if config["has_inputs"] and not text.strip():
             return ""
+        if config["single_spaces"]:
+            from t2t.text.white_space import single_spaced
+
+            text = single_spaced(text)
         ids = self._vocabulary("inputs" if config["has_inputs"] else "targets").encode(text)
         ids = [*config["input_start"], *ids][: config["longest_input"]]
         row = [*ids, config["eos_id"], *config["input_end"]] if config["has_inputs"] else ids

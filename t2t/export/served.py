@@ -12,7 +12,7 @@ from t2t.decoding.constraints.tree_automaton import TreeAutomaton, first_states
 from t2t.decoding.result import NO_HYPOTHESIS
 from t2t.errors import UserError
 from t2t.export.in_graph import graph_vocabulary
-from t2t.export.in_graph.base import cleaned, is_blank
+from t2t.export.in_graph.base import cleaned, is_blank, single_spaced
 from t2t.inference.model_engine import build_search
 from t2t.inference.output_constraints import constraints_of
 from t2t.inference.rows import max_sequence_ids, reads_ids
@@ -37,7 +37,7 @@ class Served:
         spec = self._model.spec
         self._gives_classes = spec.targets.kind == FeatureKind.LABEL
         self._search = build_search(self._model, settings, hparams.extra_length)
-        self._marks = translator.problem.language_marks()
+        self._marks, self._single_spaces = translator.problem.language_marks(), translator.problem.single_spaces
         encoders, source = translator.problem.encoders, INPUTS if spec.inputs else TARGETS
         self._source = graph_vocabulary(encoders[source]) if reads_ids(self._model) else None
         kept_to = constraints_of(translator.problem, self._model, settings, hparams, [()], [""])
@@ -73,7 +73,8 @@ class Served:
 
     def _texts_of_texts(self, text):
         text = cleaned(text)
-        ids_BS = self._source.encode(text)
+        words = single_spaced(text) if self._single_spaces and self._model.spec.inputs else text
+        ids_BS = self._source.encode(words)
         result = self._search_batch(self._rows(_joined(self._marks.input_start, ids_BS)), text)
         return self._as_text(result, is_blank(text) if self._model.spec.inputs else None)
 

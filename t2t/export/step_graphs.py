@@ -122,6 +122,7 @@ class GraphExport(Export):
             "autoregressive": model.autoregressive,
             "reads_text": reads_ids(model),
             "has_inputs": self.translator.has_inputs,
+            "single_spaces": self.translator.has_inputs and problem.single_spaces,
             "longest_input": self.translator.longest_input,
             "longest_output": model.longest_sequence,
             "extra_length": self.translator.hparams.extra_length,

@@ -20,6 +20,7 @@ from t2t.inference.texts import as_texts
 from t2t.problems.base import Problem
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
+from t2t.text.white_space import single_spaced
 
 if TYPE_CHECKING:
     from t2t.inference.alignment import WordAligner
@@ -157,6 +158,8 @@ class TextModel:
         They begin with a language's tag or code where the problem has one there.
         """
         texts = as_texts(texts)
+        if self.has_inputs and self.problem.single_spaces:
+            texts = [single_spaced(text) for text in texts]
         if not self.reads_text:
             kind = self.facts.spec.inputs.kind if self.facts.spec.inputs else "absent"
             raise UserError(

@@ -50,6 +50,9 @@ class Problem(Languages, ABC):
     """Names of the metrics of decoded outputs, see `t2t.metrics`; the first chooses the `best` checkpoint."""
     continuation_mark: str = ""
     """Suffix of a piece whose word continues in the next one, e.g. `@@`; outputs and references are read joined."""
+    single_spaces: bool = False
+    """Whether inputs are words with one space between two of them. Samples must be so; in given texts, any ASCII white
+    space between words is read as one space."""
     max_length: int = 256
     """Training examples with a sequence of more ids than this, end of sequence included, are dropped; where the target
     is a class they are kept, and training cuts their text instead."""

@@ -53,6 +53,7 @@ class Parsing(TextProblem):
     nominal_labels = 128
     """About the number of labels in a treebank without function tags, ends of phrases included; see `nominal_spec`."""
     max_length = 512
+    single_spaces = True
     metrics = (
         "bracket_f1", "bracket_precision", "bracket_recall", "bracket_exact_match", "bracket_tagging_accuracy",
         "bracket_errors", "bracket_f1_gold_tags",

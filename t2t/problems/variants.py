@@ -46,6 +46,7 @@ class VariantProblem(Problem):
             self.metrics = ("neg_log_perplexity", "accuracy")
         self.max_length = base.max_length
         self.continuation_mark = base.continuation_mark
+        self.single_spaces = base.single_spaces
         self._own = _COLUMNS[suffix]
         languages = {INPUTS: base.source_language, TARGETS: base.target_language}
         self.source_language, self.target_language = (languages[self._own[side]] for side in (INPUTS, TARGETS))

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t.text.encoder import TextEncoder
+from t2t.text.white_space import SPACES
 
 NUL = "\0"
 """Marker within texts; `cleaned` texts do not contain it."""
@@ -59,6 +60,11 @@ def valid(texts_B: Any) -> tf.Tensor:
 def is_blank(texts_B: Any) -> tf.Tensor:
     """Returns whether each text has only white space, (B,) bool."""
     return tf.strings.regex_full_match(texts_B, f"[{WHITE}]*")
+
+
+def single_spaced(texts_B: Any) -> tf.Tensor:
+    """Returns texts as `t2t.text.white_space.single_spaced` does."""
+    return tf.strings.strip(tf.strings.regex_replace(texts_B, SPACES, " "))
 
 
 def joined(pieces_NP: tf.RaggedTensor, separator: str = "") -> tf.Tensor:

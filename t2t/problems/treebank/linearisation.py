@@ -14,6 +14,7 @@ from collections.abc import Container, Sequence
 from t2t.problems.treebank.alignment import places, tag_of_mark
 from t2t.problems.treebank.cleaning import inner_phrases
 from t2t.problems.treebank.trees import Part, Tree, write_tree
+from t2t.text.white_space import split_words
 
 OUTER = "TOP"
 """Label of the node around a sentence."""
@@ -21,7 +22,6 @@ OUTER = "TOP"
 UNKNOWN_TAG = "XX"
 """Tag of a word to which the model gave none, unless it is punctuation; the Penn Treebank's tag of unknown words."""
 
-_SPACES = re.compile(r"[ \t\r\n\f\v]+")
 _BRACKETS = {"(": "-LRB-", ")": "-RRB-"}
 
 
@@ -40,8 +40,7 @@ class Restored:
 
 def words_of(text: str) -> list[str]:
     """Returns the words of a sentence; escapes brackets in them as treebanks do, since these delimit trees."""
-    words = [word for word in _SPACES.split(text) if word]
-    return [re.sub(r"[()]", lambda found: _BRACKETS[found[0]], word) for word in words]
+    return [re.sub(r"[()]", lambda found: _BRACKETS[found[0]], word) for word in split_words(text)]
 
 
 def linearised(tree: Tree) -> str:

@@ -18,6 +18,7 @@ from t2t.problems.parsing import ParsingTrees
 from t2t.specs.constraints.finite import ANYTHING
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.language_codes import LanguageMarks
+from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.token import TokenEncoder
 from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
 
@@ -199,3 +200,16 @@ def test_outputs_that_a_problem_keeps_to_trees_are_trees(monkeypatch):
     monkeypatch.setattr(ParsingTrees, "constraint", lambda self, source: ANYTHING)
     with pytest.raises(UserError, match="its outputs are kept to constraints that only Python can make; train the run"):
         Served(translator, 2)
+
+
+def test_white_space_of_sentences_is_one_space():
+    """`positions=words` counts it as words otherwise; other spaces, as in the last text, are part of a word."""
+    spaced = ["the dog", "the  dog", " the dog ", "the\tdog", "\r the \v\fdog\n", "the\u00a0dog"]
+    pieces = SentencePieceEncoder.build(["the dog runs"] * 3, 300)
+    problem = ParsingTrees().with_encoders({"inputs": pieces, "targets": TokenEncoder(["NP", "/NP", "NN", "S", "/S"])})
+    translator = translator_of(problem, positions="words", read_next_word=True, num_hidden_layers=1)
+    found = Served(translator, 2).signatures()["serving_default"](text=tf.constant(spaced))
+    expected = translator.translate(spaced, 2)
+    assert strings(found["outputs"]) == [[problem.decode_target(one.ids) for one in row] for row in expected]
+    np.testing.assert_allclose(found["scores"], [[one.score for one in row] for row in expected], rtol=1e-5)
+    np.testing.assert_allclose(found["scores"][1:5], np.repeat(found["scores"][:1], 4, axis=0), rtol=1e-5)

@@ -24,7 +24,10 @@ from t2t.models.byte_net import ByteNet
 from t2t.models.lstm import LstmSeq2seq, LstmSeq2seqAttention
 from t2t.models.slice_net import SliceNet
 from t2t.models.transformer_encoder import TransformerEncoder
+from t2t.problems.parsing import ParsingTrees
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.text.sentencepiece import SentencePieceEncoder
+from t2t.text.token import TokenEncoder
 from tests.builders import tokens_spec
 from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
 from tests.readme import blocks, execute
@@ -102,6 +105,18 @@ def check_steps(translator, format, folder):
     expected = translator.translate(TEXTS, decode_method="greedy")
     assert [script.translate(text) for text in TEXTS] == [found.text for (found,) in expected]
     assert script.translate(" ") == "" or not translator.has_inputs
+
+
+@pytest.mark.slow
+def test_the_script_reads_white_space_as_the_run(tmp_path):
+    pieces = SentencePieceEncoder.build(["the dog runs"] * 3, 300)
+    problem = ParsingTrees().with_encoders({"inputs": pieces, "targets": TokenEncoder(["NP", "/NP", "NN", "S", "/S"])})
+    translator = translator_of(problem, positions="words", read_next_word=True, num_hidden_layers=1)
+    exported(translator, tmp_path)
+    script, spaced = Model(tmp_path), ["the dog", " the \t dog\n"]
+    expected = translator.translate(spaced, decode_method="greedy", constrain_output=False)
+    assert [script.translate(text) for text in spaced] == [problem.decode_target(best.ids) for (best,) in expected]
+    assert script.translate(spaced[0]) == script.translate(spaced[1])
 
 
 @pytest.mark.slow

@@ -1,0 +1,18 @@
+"""White space between words, for texts in which each word counts."""
+
+import re
+
+SPACES = r"[ \t\r\n\f\v]+"
+"""Regular expression of what separates words; other spaces, such as U+00A0, are part of a word."""
+
+_SPACES = re.compile(SPACES)
+
+
+def split_words(text: str) -> list[str]:
+    """Returns the words of a text."""
+    return [word for word in _SPACES.split(text) if word]
+
+
+def single_spaced(text: str) -> str:
+    """Returns the words of a text with one space between two of them."""
+    return " ".join(split_words(text))
