@@ -29,7 +29,13 @@ class Reverser:
 
     hparams, is_blank, problem = DecodeHParams(), Translator.is_blank, None
     reads_text = True
-    encode_targets = encode_prefixes = encode
+    encode_prefixes = encode
+
+    def encode_targets(self, texts, sources=None, name_of=None):
+        return Reverser.encode(self, texts)
+
+    def read_targets(self, texts, sources, name_of):
+        return texts
 
     def check_terms(self, terms, n_best=1, *, prefix=(), **changes):
         """Any output is possible."""

@@ -17,11 +17,39 @@ from t2t.specs.features import FeatureKind
 class PairScorer(TextModel):
     """A model that scores given outputs and aligns their words with words of the inputs."""
 
-    def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
-        """Returns the ids of outputs: those that `language_marks` puts in front, then the text, no end of sequence."""
+    def encode_targets(
+        self,
+        texts: Iterable[str],
+        sources: Sequence[str] | None = None,
+        name_of: Callable[[int], str] = "targets[{}]".format,
+    ) -> list[list[int]]:
+        """Returns the ids of outputs: those that `language_marks` puts in front, then the text, no end of sequence.
+
+        Args:
+            texts: outputs, as `translate` gives them.
+            sources: the input of each, as text; None if they are not known.
+            name_of: names an output, by its index, in errors.
+
+        Raises:
+            UserError: a text is no output for its input, or targets are classes.
+        """
         self._check_scores()
-        rows, start = self.problem.encoders[TARGETS].encode_batch(as_texts(texts)), self._output_start
+        read = self.read_targets(texts, sources, name_of)
+        rows, start = self.problem.encoders[TARGETS].encode_batch(read), self._output_start
         return [[*start, *row] for row in rows] if start else rows
+
+    def read_targets(
+        self, texts: Iterable[str], sources: Sequence[str] | None, name_of: Callable[[int], str]
+    ) -> list[str]:
+        """Returns outputs as the texts that are encoded, see `Problem.read_target`; arguments as `encode_targets`."""
+        texts, read = as_texts(texts), []
+        given: Sequence[str | None] = [None] * len(texts) if sources is None else sources
+        for index, (text, source) in enumerate(zip(texts, given, strict=True)):
+            try:
+                read.append(self.problem.read_target(text, source))
+            except UserError as error:
+                raise UserError(f"{name_of(index)}: {error}") from None
+        return read
 
     @property
     def _output_start(self) -> tuple[int, ...]:
@@ -39,7 +67,7 @@ class PairScorer(TextModel):
         """
         sources, targets = as_pairs(pairs)
         ids = self.encode(sources) if self.has_inputs else [()] * len(sources)
-        return self.score_ids(ids, self.encode_targets(targets))
+        return self.score_ids(ids, self.encode_targets(targets, sources if self.has_inputs else None))
 
     def score_ids(
         self,
@@ -90,7 +118,7 @@ class PairScorer(TextModel):
         """
         sources, targets = as_pairs(pairs)
         texts = list(zip(sources, targets, strict=True))
-        return self.align_ids(self.encode(sources), self.encode_targets(targets), texts=texts, **changes)
+        return self.align_ids(self.encode(sources), self.encode_targets(targets, sources), texts=texts, **changes)
 
     def align_ids(
         self,

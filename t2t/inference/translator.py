@@ -35,7 +35,8 @@ class Translator(PairScorer):
     def encode_prefixes(self, texts: Iterable[str]) -> list[list[int]]:
         """Returns the ids of prefixes of outputs; raises UserError if the model does not support them."""
         check_takes_prefixes(self.facts)
-        return self.problem.encoders[TARGETS].encode_batch(as_texts(texts, "prefixes"))
+        read = [self.problem.read_target(text) for text in as_texts(texts, "prefixes")]
+        return self.problem.encoders[TARGETS].encode_batch(read)
 
     def forced(self, prefixes: Prefixes | None, count: int) -> Prefixes | None:
         """Returns the ids that `count` outputs begin with: the problem's language code, if any, and the prefixes.
@@ -207,7 +208,7 @@ class Translator(PairScorer):
             (best,) = self.translate_ids([ids], sources=[source], **changes)[0]
             text, written = best.text, best.ids
         elif isinstance(target, str):
-            (own,) = self.encode_targets([target])
+            (own,) = self.encode_targets([target], [source] if self.has_inputs else None, lambda _: "target")
             check_lengths(self.facts, [own], self.hparams)
             text, written = target, (*own, EOS_ID)
         else:

@@ -196,6 +196,18 @@ class Problem(Languages, ABC):
         """Joins each piece that ends in `continuation_mark` with the next one."""
         return re.sub(re.escape(self.continuation_mark) + "( |$)", "", text) if self.continuation_mark else text
 
+    def read_target(self, text: str, source: str | None = None) -> str:
+        """Returns a given output, as `finish` leaves it, as the text that the vocabulary encodes.
+
+        Args:
+            text: the output, or what one begins with.
+            source: the input as text; None if it is not known.
+
+        Raises:
+            UserError: it is no output for this input.
+        """
+        return text
+
     def read_input(self, path: Path) -> np.ndarray:
         """Returns the input in a file as a model reads it, where inputs are recordings or images.
 

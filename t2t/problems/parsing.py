@@ -27,7 +27,7 @@ from t2t.problems.filters.text_filters import text_filters
 from t2t.problems.options import file_option
 from t2t.problems.text_problems import TextOptions, TextProblem
 from t2t.problems.treebank.linearisation import is_end, restored, words_of
-from t2t.problems.treebank.reading import has_two_uses, main_uses, read_samples, uses_as_known
+from t2t.problems.treebank.reading import has_two_uses, labels_of_output, main_uses, read_samples, uses_as_known
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN, UNK_ID
 from t2t.specs.constraints.trees import TreeConstraint, TreeLabels
@@ -162,6 +162,10 @@ class Parsing(TextProblem):
         phrases = {encoder.piece(begin) for begin, _ in tree_labels(encoder).phrases}
         tree = restored(words, output, phrases)
         return Finished(str(tree), tree.repaired)
+
+    def read_target(self, text: str, source: str | None = None) -> str:
+        """Returns the labels of a tree in brackets; labels stay as they are."""
+        return labels_of_output(text, source, self.options.keep_annotations) if text.lstrip().startswith("(") else text
 
     def constraint(self, source: str) -> TreeConstraint:
         """Constrains the output to the labels of a tree over exactly the words of the source."""

@@ -122,7 +122,11 @@ class Echo:
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return [[*map(ord, text)] for text in texts]
 
-    encode_targets = encode
+    def encode_targets(self, texts: Sequence[str], *_) -> list[list[int]]:
+        return self.encode(texts)
+
+    def read_targets(self, texts: Sequence[str], *_) -> list[str]:
+        return [*texts]
 
     def translate_ids(self, rows, n_best=1, *, seeds, sources, on_done, **changes) -> list[list[Hypothesis]]:
         texts = ["".join(map(chr, row)) for row in rows]

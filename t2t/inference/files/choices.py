@@ -87,7 +87,11 @@ def _scores(
 ) -> Iterator[tuple[float, float]]:
     """Returns the log-probabilities of both outputs of each line."""
     longest = translator.longest_input
-    targets = translator.encode_targets([output for choice in choices for output in choice.outputs])
+    targets = translator.encode_targets(
+        [output for choice in choices for output in choice.outputs],
+        [choice.source for choice in choices for _ in choice.outputs] if translator.has_inputs else None,
+        lambda place: f"{file}: line {choices[place // 2].number:,}: output {'AB'[place % 2]}",
+    )
     for place, ids in enumerate(targets):
         if len(ids) > longest:
             raise UserError(

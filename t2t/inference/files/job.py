@@ -72,9 +72,9 @@ class _Sides(NamedTuple):
 
         given = [side for side in self if side is not None]
         for number in given[0].lines if given else ():
-            prefixes = translator.encode_prefixes(self.prefixes.of_lines(number, 1)) if self.prefixes else [[]]
             terms = self.terms(number, 1) or [None]
             try:
+                prefixes = translator.encode_prefixes(self.prefixes.of_lines(number, 1)) if self.prefixes else [[]]
                 check_line(terms[0], tuple(prefixes[0]))
             except UserError as error:
                 raise UserError(f"{', '.join(side.name_of(number) for side in given)}: {error}") from None

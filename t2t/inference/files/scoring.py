@@ -35,8 +35,9 @@ def score_file(translator: Translator, job: FileJob) -> Report:
     and is counted.
 
     Raises:
-        UserError: a file does not exist, or a line does not have its two columns. Files are checked before anything is
-            written; for a stream, the earlier windows have been written by then.
+        UserError: a file does not exist, a line does not have its two columns, or a target is no output for its source,
+            see `Problem.read_target`. Files are checked before anything is written; for a stream, the earlier windows
+            have been written by then.
         MachineError: the output cannot be written; what was written before can be resumed.
     """
 
@@ -69,7 +70,8 @@ def _answer_pairs(translator: Translator, job: FileJob, answer: _AnswerPairs, to
     if translator.has_inputs and not LineSource(job.source).is_stream:
         before, lines = lines_of(job, Counter())
         for number, line in enumerate(lines, start=before + 1):
-            split_columns(line, COLUMNS, job.source, number)
+            source, target = split_columns(line, COLUMNS, job.source, number)
+            translator.read_targets([target], [source], functools.partial(_name_of_line, job.source, number))
     answer_window = functools.partial(_answer, translator, str(LineSource(job.source)), answer, too_long)
     return answer_lines(job, answer_window, functools.partial(_identity, translator, report.verb), report)
 
@@ -85,7 +87,11 @@ def _answer(
         columns = (split_columns(line, COLUMNS, name, number) for number, line in zip(numbers, texts, strict=True))
         pairs = [(source, target) for source, target in columns]
         sources = translator.encode([source for source, _ in pairs])
-    targets = translator.encode_targets([target for _, target in pairs])
+    targets = translator.encode_targets(
+        [target for _, target in pairs],
+        [source for source, _ in pairs] if translator.has_inputs else None,
+        functools.partial(_name_of_line, name, report.lines + 1),
+    )
     for number, source, target in zip(numbers, sources, targets, strict=True):
         if len(target) > longest:
             report.unscored.note(number)
@@ -98,6 +104,10 @@ def _answer(
     report.tokens += sum(len(targets[row]) + 1 for row in rows)
     found = dict(zip(rows, answers, strict=True))
     return [found.get(row, too_long) for row in range(len(texts))]
+
+
+def _name_of_line(file: str, first: int, index: int = 0) -> str:
+    return f"{file}: line {first + index:,}"
 
 
 def _identity(translator: Translator, verb: str) -> list[Any]:

@@ -9,7 +9,7 @@ from t2t.errors import UserError
 from t2t.problems.base import Sample
 from t2t.problems.treebank.cleaning import cleaned
 from t2t.problems.treebank.linearisation import is_end, linearised, restored, words_of
-from t2t.problems.treebank.trees import Malformed, Tree, read_tree_file
+from t2t.problems.treebank.trees import Malformed, Tree, parse_tree, read_tree_file
 from t2t.specs.constants import INPUTS, TARGETS
 
 log = logging.getLogger("t2t")
@@ -18,6 +18,7 @@ MALFORMED = "malformed trees skipped"
 """Key of their count in `Source.tally`."""
 
 _SHOWN = 10
+_SHOWN_CHARACTERS = 60
 _BEARABLE = 0.02
 """Share of malformed trees above which the files themselves are likely to be wrong."""
 _LEAST = 20
@@ -63,6 +64,24 @@ def sample_of(tree: Tree, tally: Counter[str], keep_annotations: bool = False) -
     return {INPUTS: " ".join(words), TARGETS: labels}
 
 
+def labels_of_output(text: str, source: str | None, keep_annotations: bool = False) -> str:
+    """Returns the labels of a parser's output, a tree in brackets over the words of a source; None to allow any words.
+
+    Raises:
+        UserError: it is no tree, has another number of words, or cannot be restored from its labels.
+    """
+    tree = parse_tree(text)
+    if isinstance(tree, Malformed):
+        raise _no_output(text, tree.reason)
+    sample = sample_of(tree, Counter(), keep_annotations)
+    if sample is None:
+        raise _no_output(text, "it has no words, or one label for a phrase and a word")
+    words = len(words_of(sample[INPUTS]))
+    if source is not None and words != (wanted := len(words_of(source))):
+        raise _no_output(text, f"the number of its words is {words:,}, that of the source's {wanted:,}")
+    return str(sample[TARGETS])
+
+
 def main_uses(counts: Mapping[str, int]) -> set[str]:
     """Returns labels and ends of phrases by their counts, without the ends of labels that are mostly of words."""
     return {label for label, count in counts.items() if not is_end(label) or 2 * count >= counts[label[1:]]}
@@ -77,6 +96,14 @@ def uses_as_known(labels: str, known: Container[str]) -> bool:
     """Returns whether a linearised tree has no unknown label or end, and none of a phrase (with an end) on a word."""
     used = set(labels.split())
     return all(label in known and (is_end(label) or f"/{label}" in used or f"/{label}" not in known) for label in used)
+
+
+def _no_output(text: str, reason: str) -> UserError:
+    shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
+    return UserError(
+        f"tree {shown!r}: {reason}; give a tree in brackets, over as many words as the source has, or its labels, "
+        f"such as S NP NN /NP /S"
+    )
 
 
 def _count_malformed(found: Malformed, tally: Counter[str], trees: int) -> None:

@@ -81,7 +81,8 @@ def _output(
         (best,) = translator.translate([source], **changes)[0]
         return best.text, best.ids
     if isinstance(target, str):
-        return target, [*translator.encode_targets([target])[0], EOS_ID]
+        (ids,) = translator.encode_targets([target], [source] if translator.has_inputs else None, lambda _: "target")
+        return target, [*ids, EOS_ID]
     return translator.problem.decode_target(target), target
 
 
@@ -147,10 +148,11 @@ def _classes(translator: Translator, source: str) -> list[dict[str, Any]] | None
 
 
 def _tree(translator: Translator, source: str, output: str, given: bool) -> dict[str, Any] | None:
-    """Returns the tree of a parsing problem's output, None without one; a `given` output lacks the words."""
-    if not isinstance(translator.problem, Parsing):
+    """Returns the tree of a parsing problem's output, None without one; a `given` output may lack the words."""
+    problem = translator.problem
+    if not isinstance(problem, Parsing):
         return None
-    tree = parse_tree(translator.problem.finish(source, output).text if given else output)
+    tree = parse_tree(problem.finish(source, problem.read_target(output, source)).text if given else output)
     return tree_json(tree) if isinstance(tree, Tree) else None
 
 

@@ -1,15 +1,18 @@
 """Parsing problems: where trees are searched, how they are encoded, and how outputs become trees."""
 
 import gzip
+import io
 import random
 from collections import Counter
 
 import pytest
+import sentencepiece
 
 from t2t.errors import UserError
 from t2t.problems.base import Finished, Source
 from t2t.problems.parsing import ParsingTrees, WsjParsing, WsjParsingSemi, tree_labels
 from t2t.problems.treebank.reading import MALFORMED
+from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.token import TokenEncoder
 
 DOG = "( (S (NP-SBJ (DT A) (NN dog)) (VP (VBZ runs) (NP (-NONE- *)))) )\n"
@@ -185,6 +188,60 @@ def test_words_begin_with_pieces_behind_a_space_and_with_tags(source, tmp_path):
     for example in encoded:
         for name, ids in example.items():
             assert "".join(starts[name][number] for number in ids).count("1") == 3
+
+
+def test_vocabularies_that_do_not_mark_words_have_no_positions_of_words():
+    made = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["of the dog", "of the cat"] * 20), model_writer=made, minloglevel=2, model_type="bpe",
+        vocab_size=280, hard_vocab_limit=False, split_by_whitespace=False, byte_fallback=True, pad_id=0, eos_id=1,
+        unk_id=2, bos_id=-1, normalization_rule_name="identity", remove_extra_whitespaces=False,
+    )  # fmt: skip
+    words = SentencePieceEncoder(made.getvalue())
+    assert "▁of▁the" in {words.piece(number) for number in range(words.vocab_size)}
+    problem = ParsingTrees(train_trees="a", dev_trees="b")
+    problem.with_encoders({"inputs": words, "targets": TokenEncoder(["S", "NN", "/S"])})
+    assert problem.spec().inputs.word_starts == ""  # which `WordCounts` refuses
+
+
+# === Given outputs ===
+
+
+@pytest.fixture
+def parser():
+    problem = ParsingTrees(train_trees="a", dev_trees="b")
+    return problem.with_encoders({"targets": TokenEncoder(["S", "NP", "DT", "NN", "VP", "VBZ", "/S", "/NP", "/VP"])})
+
+
+def test_given_trees_are_read_as_the_labels_that_are_learnt(parser):
+    labels = DOG_SAMPLE["targets"]
+    written = parser.finish(DOG_SAMPLE["inputs"], labels).text
+    for given in (written, DOG.strip(), f" {written} ", labels):
+        assert parser.read_target(given, " A  dog\truns ").split() == labels.split()
+        assert parser.read_target(given).split() == labels.split(), "without a sentence, words are not counted"
+    kept = ParsingTrees(train_trees="a", dev_trees="b", keep_annotations=True)
+    assert kept.read_target(DOG, "A dog runs *") == "S NP-SBJ DT NN /NP-SBJ VP VBZ NP -NONE- /NP /VP /S"
+    assert parser.read_target("", "") == ""
+
+
+@pytest.mark.parametrize(
+    ("tree", "reason"),
+    [
+        ("(TOP (S (NN dog))", "1 bracket is still open where the text ends"),
+        ("(S (NN dog) (VBZ runs)) S", "S is outside all brackets"),
+        ("(S (NN dog) (VBZ runs)) (S (NN dog))", "2 trees where one should be"),
+        ("(S (NP dog) (NP (NN runs)))", "it has no words, or one label for a phrase and a word"),
+        ("(S (-NONE- dog))", "it has no words, or one label for a phrase and a word"),
+        ("(S (NN dog))", "the number of its words is 1, that of the source's 2"),
+    ],
+)
+def test_what_is_no_tree_over_the_words_is_said(parser, tree, reason):
+    with pytest.raises(UserError) as caught:
+        parser.read_target(tree, "dog runs")
+    assert str(caught.value) == (
+        f"tree {tree!r}: {reason}; give a tree in brackets, over as many words as the source has, or its labels, such "
+        f"as S NP NN /NP /S"
+    )
 
 
 def test_outputs_become_trees_over_the_words_of_the_input():

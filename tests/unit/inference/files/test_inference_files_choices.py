@@ -31,7 +31,7 @@ def test_the_shorter_is_chosen_and_none_of_two_that_are_equal(choices, reverser,
 
 
 def test_equal_ids_are_a_tie_however_they_are_rounded(choices, reverser, monkeypatch):
-    monkeypatch.setattr(reverser, "encode_targets", lambda texts: [[2] for _ in texts])  # unknown words
+    monkeypatch.setattr(reverser, "encode_targets", lambda texts, *_: [[2] for _ in texts])  # unknown words
     monkeypatch.setattr(reverser, "score_ids", lambda sources, targets: [-1.0, -1.0000001][: len(targets)])
     judged = judge_choices(reverser, choices("s\ta\tb\tA\n"))
     assert (judged.right, judged.of, judged.ties) == (0, 1, 1)

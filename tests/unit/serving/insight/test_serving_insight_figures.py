@@ -122,6 +122,8 @@ def test_parsing_problems_draw_the_tree_of_what_is_written_or_given():
     translator = Translator(problem, model, DecodeHParams(beam_size=1, extra_length=3))
     figure = figure_of(translator, "A title", "A dog runs", "S NP DT NN /NP VP VBZ /VP /S")
     assert figure["tree"]["text"] == "(TOP (S (NP (DT A) (NN dog)) (VP (VBZ runs))))"
+    in_brackets = figure_of(translator, "A title", "A dog runs", figure["tree"]["text"])
+    assert in_brackets == figure | {"target": figure["tree"]["text"]}
     written = figure_of(translator, "A title", "A dog runs")
     assert written["tree"]["text"] == written["target"] == translator.translate(["A dog runs"])[0][0].text
 
