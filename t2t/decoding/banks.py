@@ -5,7 +5,7 @@ probable, and would lose against those that postpone them. So hypotheses that st
 bank, and the K slots are divided evenly among banks; slots that a bank cannot fill go to the others. The candidates
 are the best continuations of each hypothesis, and all that continue a phrase.
 
-Legend: B sentences, K beams, N = B * K rows, V vocabulary, J best continuations of a row, E ids of phrases,
+Legend: B sentences, K beams, N = B * K rows, V vocabulary, J best continuations of a row, F ids of phrases,
 C candidates of a sentence, M banks.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 
 from keras import ops
 
+from t2t.decoding.constraints.finite_automaton import PhraseEdges
 from t2t.decoding.result import NO_HYPOTHESIS, exists
 from t2t.decoding.step import NextToken, best_log_probs
 from t2t.decoding.topk import Candidates, top_k
@@ -22,26 +23,38 @@ MOST_BANKS = 64
 """Number of banks; the last one is for all hypotheses that still need MOST_BANKS - 1 ids or more."""
 
 
-def expand_all(log_probs_BK: Any, found: NextToken, vocab_size: int, ids_NE: Any) -> Candidates:
-    """Returns the best continuations of every hypothesis, and those with given ids, best first: C = K * (2K + E).
+def expand_all(log_probs_BK: Any, found: NextToken, vocab_size: int, phrases: PhraseEdges) -> tuple[Candidates, Any]:
+    """Returns the best continuations of every hypothesis, and all of phrases, best first: C = K * (2K + F).
 
     Args:
         log_probs_BK: float32, of the hypotheses.
         found: log-probabilities of all tokens.
         vocab_size: V.
-        ids_NE: int32, distinct within a row; -1 for none.
+        phrases: of each row.
+
+    Returns:
+        The candidates, and the bank of each, (B, C) int32.
     """
+    ids_NF, banks_NF = phrases.ids, phrases.banks
     beam_size = log_probs_BK.shape[1]
     best_NJ, tokens_NJ = best_log_probs(found, vocab_size, 2 * beam_size)
-    more_NE = ops.take_along_axis(found.scores, ops.maximum(ids_NE, 0), axis=1)
-    is_new_NE = ops.logical_not(ops.any(ops.equal(ids_NE[:, :, None], tokens_NJ[:, None, :]), axis=2))
-    more_NE = ops.where(ops.logical_and(ids_NE >= 0, is_new_NE), more_NE, -float("inf"))
-    totals_N = ops.concatenate([best_NJ, more_NE], axis=1) + ops.reshape(log_probs_BK, (-1, 1))
+    is_best_NFJ = ops.equal(ids_NF[:, :, None], tokens_NJ[:, None, :])
+    banks_NJ = ops.where(
+        ops.any(is_best_NFJ, axis=1),
+        ops.sum(ops.where(is_best_NFJ, banks_NF[:, :, None], 0), axis=1),
+        phrases.other_banks[:, None],
+    )
+    more_NF = ops.take_along_axis(found.scores, ops.maximum(ids_NF, 0), axis=1)
+    is_new_NF = ops.logical_not(ops.any(is_best_NFJ, axis=2))
+    more_NF = ops.where(ops.logical_and(ids_NF >= 0, is_new_NF), more_NF, -float("inf"))
+    totals_N = ops.concatenate([best_NJ, more_NF], axis=1) + ops.reshape(log_probs_BK, (-1, 1))
     totals_BC = ops.reshape(ops.maximum(totals_N, NO_HYPOTHESIS), (ops.shape(log_probs_BK)[0], -1))
-    tokens_BC = ops.reshape(ops.concatenate([tokens_NJ, ids_NE], axis=1), ops.shape(totals_BC))
+    tokens_BC = ops.reshape(ops.concatenate([tokens_NJ, ids_NF], axis=1), ops.shape(totals_BC))
+    banks_BC = ops.reshape(ops.concatenate([banks_NJ, banks_NF], axis=1), ops.shape(totals_BC))
     count = ops.shape(totals_BC)[1]
     log_probs_BC, places_BC = top_k(totals_BC, count)
-    return Candidates(log_probs_BC, places_BC // (count // beam_size), gather_beams(tokens_BC, places_BC))
+    tokens_BC, banks_BC = gather_beams(tokens_BC, places_BC), gather_beams(banks_BC, places_BC)
+    return Candidates(log_probs_BC, places_BC // (count // beam_size), tokens_BC), banks_BC
 
 
 def keep_best(candidates: Candidates, count: int, of_all: Any) -> Candidates:

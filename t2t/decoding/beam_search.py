@@ -136,34 +136,32 @@ class BeamSearch(NamedTuple):
         if self.constraint is not None:
             ids_NT, states_NS = keras.tree.map_structure(_rows, (active.ids, active.constraint))
             found = self.constraint.restrict(found, ids_NT, step, states_NS)
-        candidates = self._candidates(active, found)
+        candidates, banks_BC = self._candidates(active, found)
         complete_BC = is_complete(candidates.tokens, step, self.limits)
         finished = extend_finished(
             finished, active, candidates, complete_BC, step, self.penalty, found.coverage, self.eos_penalty
         )
-        active, beams_BK = extend_active(active, candidates, complete_BC, step, self._chooser(active, candidates))
+        active, beams_BK = extend_active(active, candidates, complete_BC, step, self._chooser(banks_BC))
         if self.constraint is not None:
             active = active._replace(constraint=self._advanced(active))
         done_B = is_done(active.log_probs, finished.scores, self.limits, self.penalty, self.stop_early)
         state = restore_shapes(self.reorder(new_state, beams_BK), like=state)
         return BeamProgress(step + 1, deactivate(active, done_B), finished, state)
 
-    def _candidates(self, active: ActiveBeams, found: NextToken) -> Candidates:
-        """Returns the continuations that compete."""
+    def _candidates(self, active: ActiveBeams, found: NextToken) -> tuple[Candidates, Any]:
+        """Returns the continuations that compete, and the bank of each, (B, C) int32; None without banks."""
         if self.constraint is None or not self.constraint.has_banks:
-            return expand(active.log_probs, found, self.vocab_size)
+            return expand(active.log_probs, found, self.vocab_size), None
         states_NS = _rows(active.constraint)
-        candidates = expand_all(active.log_probs, found, self.vocab_size, self.constraint.phrase_ids(states_NS))
+        phrases = self.constraint.phrases(states_NS)
+        candidates, banks_BC = expand_all(active.log_probs, found, self.vocab_size, phrases)
         shared_B = ops.any(ops.reshape(self.constraint.shared(states_NS), ops.shape(active.tokens)), axis=1)
-        return keep_best(candidates, 2 * self.beam_size, of_all=shared_B)
+        return keep_best(candidates, 2 * self.beam_size, of_all=shared_B), banks_BC
 
-    def _chooser(self, active: ActiveBeams, candidates: Candidates) -> Callable[[Any], Any] | None:
+    def _chooser(self, banks_BC: Any) -> Callable[[Any], Any] | None:
         """Returns the `choose` function of `extend_active`; None to continue the most probable candidates."""
-        if self.constraint is None or not self.constraint.has_banks:
+        if banks_BC is None:
             return None
-        states_BCS = gather_beams(active.constraint, candidates.beams)
-        banks_N = self.constraint.banks_after(_rows(states_BCS), _rows(candidates.tokens))
-        banks_BC = ops.reshape(banks_N, ops.shape(candidates.tokens))
         return lambda log_probs_BC: places_by_bank(log_probs_BC, banks_BC, self.beam_size)
 
     def _advanced(self, active: ActiveBeams) -> Any:

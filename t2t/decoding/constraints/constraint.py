@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from t2t.decoding.constraints.automaton import Automaton, keep_to
-from t2t.decoding.constraints.finite_automaton import PhraseAutomaton
+from t2t.decoding.constraints.finite_automaton import PhraseAutomaton, PhraseEdges
 from t2t.decoding.constraints.token_rules import (
     as_log_probs,
     delay_end,
@@ -48,14 +48,15 @@ class Constraint(NamedTuple):
         settings = self.settings
         if settings.constrains_output:
             found = as_log_probs(found, self.vocab_size)
+        if settings.eos_penalty:  # first of these: it has a say in where the model would end
+            found = penalise_end(found, settings.eos_penalty)
         if self.automaton is not None:
             room_N = ops.repeat(self.limits, settings.rows_per_sentence, axis=0) - position
             free = as_log_probs(found, self.vocab_size)
             found = keep_to(free, self.automaton, states_NS, room_N, self.vocab_size)
             if isinstance(self.automaton, PhraseAutomaton) and not settings.uses_beam_search:
+                free = delay_end(free, position, settings.min_length)
                 found = _complete_at_end(found, free, self.automaton.nearer(states_NS, found.columns))
-        if settings.eos_penalty:
-            found = penalise_end(found, settings.eos_penalty)
         if settings.no_repeat_ngram:
             found = forbid_repeats(found, ids_NT, position, settings.no_repeat_ngram, self.vocab_size)
         if settings.min_length:  # last of these: if nothing else may be written, an output may end
@@ -71,20 +72,15 @@ class Constraint(NamedTuple):
         """Whether beams are divided into banks, see `t2t.decoding.banks`."""
         return isinstance(self.automaton, PhraseAutomaton)
 
-    def phrase_ids(self, states_NS: Any) -> Any:
-        """Returns the ids that continue a phrase, (N, E) int32; -1 for none. Needs banks."""
+    def phrases(self, states_NS: Any) -> PhraseEdges:
+        """Returns how rows can go on with phrases. Needs banks."""
         assert isinstance(self.automaton, PhraseAutomaton)
-        return self.automaton.edge_ids_of(states_NS)
+        return self.automaton.phrases(states_NS)
 
     def shared(self, states_NS: Any) -> Any:
         """Returns which rows use banks, (N,) bool. Needs banks."""
         assert isinstance(self.automaton, PhraseAutomaton)
         return self.automaton.shared(states_NS)
-
-    def banks_after(self, states_NS: Any, tokens_N: Any) -> Any:
-        """Returns the bank of each row after another token, (N,) int32. Needs banks."""
-        assert isinstance(self.automaton, PhraseAutomaton)
-        return self.automaton.banks(self.automaton.advance(states_NS, tokens_N))
 
 
 def _complete_at_end(found: NextToken, free: NextToken, nearer_NV: Any) -> NextToken:

@@ -1,9 +1,13 @@
 """Finite automata of several sentences in one table; a state is a row of it.
 
-Legend: B sentences, N rows, S states of all sentences, E most edges of a state, V ids that have scores.
+Edges of forced phrases have a table of their own: a search expands a hypothesis by each of them, see
+`t2t.decoding.banks`, so their table must not be as wide as a long list of another sentence.
+
+Legend: B sentences, N rows, S states of all sentences, E most edges of a state, F most edges of forced phrases,
+X = E + F, V ids that have scores.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -25,6 +29,10 @@ class _Tables(NamedTuple):
     """(S, E) int32: ids whose next state is not the default, at least 0; -1 for none."""
     edge_states: Any
     """(S, E) int32: that state."""
+    phrase_ids: Any
+    """(S, F) int32: more such ids, of sentences with forced phrases: those that may be written; -1 for none."""
+    phrase_states: Any
+    """(S, F) int32: their next states."""
     default_states: Any
     """(S,) int32: the next state after any other id."""
     needed: Any
@@ -47,19 +55,21 @@ class FiniteAutomaton(_Tables):
         unique = list({id(constraint): constraint for constraint in constraints}.values())
         sizes = [len(constraint.edges) for constraint in unique]
         starts = np.cumsum([1, *sizes])
-        most = max(len(edges) for constraint in unique for edges in constraint.edges)
-        if starts[-1] * most > MOST_CELLS:
+        widths = np.max([_widths(constraint) for constraint in unique], axis=0)
+        cells = starts[-1] * widths.sum()
+        if cells > MOST_CELLS:
             raise UserError(
-                f"constraints of {len(constraints):,} outputs take {starts[-1] * most:,} cells, more than "
+                f"constraints of {len(constraints):,} outputs take {cells:,} cells, more than "
                 f"{MOST_CELLS:,}; ask for fewer outputs at once (decode_window), or for shorter lists"
             )
-        edge_ids = np.full((starts[-1], most), -1, np.int32)
-        edge_states, default_states = np.zeros_like(edge_ids), np.zeros(starts[-1], np.int32)
+        ids = [np.full((starts[-1], width), -1, np.int32) for width in widths]
+        states, default_states = [np.zeros_like(table) for table in ids], np.zeros(starts[-1], np.int32)
         needed, (is_final, shares) = np.full(starts[-1], _NEVER, np.int32), np.zeros((2, starts[-1]), bool)
         for constraint, start in zip(unique, starts[:-1], strict=True):
             for state, edges in enumerate(constraint.edges, start=start):
-                edge_ids[state, : len(edges)] = list(edges)
-                edge_states[state, : len(edges)] = [0 if s == DEAD else start + s for s in edges.values()]
+                for table, part in enumerate(_divided(edges, constraint.rewards_progress)):
+                    ids[table][state, : len(part)] = list(part)
+                    states[table][state, : len(part)] = [0 if s == DEAD else start + s for s in part.values()]
             rows = slice(start, start + len(constraint.edges))
             default_states[rows] = [0 if s == DEAD else start + s for s in constraint.defaults]
             needed[rows] = [_NEVER if count is None else count - 1 for count in constraint.needed]
@@ -67,32 +77,48 @@ class FiniteAutomaton(_Tables):
             shares[rows] = constraint.rewards_progress
         first = {id(constraint): start for constraint, start in zip(unique, starts[:-1], strict=True)}
         first_states = np.array([[first[id(constraint)]] for constraint in constraints], np.int32)
-        return cls(edge_ids, edge_states, default_states, needed, is_final, shares), first_states
+        tables = ids[0], states[0], ids[1], states[1], default_states
+        return cls(*tables, needed, is_final, shares), first_states
 
     def allowed(self, states: Any, room: Any, ids: Any) -> Any:
         """See the base class."""
-        states_N, ids_NE = states[:, 0], self.edge_ids_of(states)
+        states_N, (ids_NX, after_NX) = states[:, 0], self._edges_of(states)
         by_default_N = ops.take(self.needed, ops.take(self.default_states, states_N)) < room
-        by_edge_NE = ops.take(self.needed, ops.take(self.edge_states, states_N, axis=0)) < room[:, None]
+        by_edge_NX = ops.take(self.needed, after_NX) < room[:, None]
         allowed_NV = ops.broadcast_to(by_default_N[:, None], (ops.shape(states)[0], ops.shape(ids)[0]))
-        allowed_NV = _with_ids(allowed_NV, ids_NE, by_edge_NE)
+        allowed_NV = _with_ids(allowed_NV, ids_NX, by_edge_NX)
         is_end_V, is_padding_V = ops.equal(ids, EOS_ID), ops.equal(ids, PAD_ID)
         may_end_N1 = ops.take(self.is_final, states_N)[:, None]
         return ops.where(is_end_V, may_end_N1, ops.logical_and(allowed_NV, ops.logical_not(is_padding_V)))
 
     def advance(self, states: Any, ids: Any) -> Any:
         """See the base class."""
-        states_N = states[:, 0]
-        is_edge_NE = ops.equal(self.edge_ids_of(states), ids[:, None])
-        by_edge_NE = ops.where(is_edge_NE, ops.take(self.edge_states, states_N, axis=0), 0)
+        states_N, (ids_NX, after_NX) = states[:, 0], self._edges_of(states)
+        is_edge_NX = ops.equal(ids_NX, ids[:, None])
+        by_edge_NX = ops.where(is_edge_NX, after_NX, 0)
         by_default_N = ops.take(self.default_states, states_N)
-        after_N = ops.where(ops.any(is_edge_NE, axis=1), ops.sum(by_edge_NE, axis=1), by_default_N)
+        after_N = ops.where(ops.any(is_edge_NX, axis=1), ops.sum(by_edge_NX, axis=1), by_default_N)
         has_ended_N = ops.logical_or(ops.equal(ids, EOS_ID), ops.equal(ids, PAD_ID))
         return ops.cast(ops.where(has_ended_N, states_N, after_N), "int32")[:, None]
 
-    def edge_ids_of(self, states: Any) -> Any:
-        """Returns the ids of `edge_ids` in the state of each row, (N, E) int32; -1 for none."""
-        return ops.take(self.edge_ids, states[:, 0], axis=0)
+    def _edges_of(self, states: Any) -> tuple[Any, Any]:
+        """Returns the ids of both tables in the state of each row, (N, X = E + F) int32, and their next states."""
+        pairs = (self.edge_ids, self.phrase_ids), (self.edge_states, self.phrase_states)
+        ids_NX, after_NX = (
+            ops.concatenate([ops.take(table, states[:, 0], axis=0) for table in pair], axis=1) for pair in pairs
+        )
+        return ids_NX, after_NX
+
+
+class PhraseEdges(NamedTuple):
+    """How the outputs of rows can go on with forced phrases; rows without banks have no such ids, and bank 0."""
+
+    ids: Any
+    """(N, F) int32, distinct within a row; -1 for none."""
+    banks: Any
+    """(N, F) int32: how many ids an output still needs after each of them: its bank."""
+    other_banks: Any
+    """(N,) int32: likewise after any other id that may be written."""
 
 
 class PhraseAutomaton(FiniteAutomaton):
@@ -104,15 +130,34 @@ class PhraseAutomaton(FiniteAutomaton):
 
     def nearer(self, states: Any, ids: Any) -> Any:
         """Returns which ids bring an output nearer to where it may end, (N, V) bool; none in rows without banks."""
-        after_NE = ops.take(self.needed, ops.take(self.edge_states, states[:, 0], axis=0))
-        is_nearer_NE = after_NE < ops.take(self.needed, states[:, 0])[:, None]
+        ids_NF, after_NF = self._phrases_of(states)
+        is_nearer_NF = ops.take(self.needed, after_NF) < ops.take(self.needed, states[:, 0])[:, None]
         none_NV = ops.zeros((ops.shape(states)[0], ops.shape(ids)[0]), "bool")
-        nearer_NV = _with_ids(none_NV, self.edge_ids_of(states), is_nearer_NE)
-        return ops.logical_and(nearer_NV, self.shared(states)[:, None])
+        return _with_ids(none_NV, ids_NF, is_nearer_NF)
 
-    def banks(self, states: Any) -> Any:
-        """Returns how many ids outputs still need, (N,) int32; 0 in rows without banks."""
-        return ops.where(self.shared(states), ops.take(self.needed, states[:, 0]), 0)
+    def phrases(self, states: Any) -> PhraseEdges:
+        """Returns how the outputs of rows can go on with phrases."""
+        ids_NF, after_NF = self._phrases_of(states)
+        default_N = ops.take(self.needed, ops.take(self.default_states, states[:, 0]))
+        return PhraseEdges(ids_NF, ops.take(self.needed, after_NF), ops.where(self.shared(states), default_N, 0))
+
+    def _phrases_of(self, states: Any) -> tuple[Any, Any]:
+        """Returns the ids of `phrase_ids` in the state of each row, (N, F) int32, and their next states."""
+        return ops.take(self.phrase_ids, states[:, 0], axis=0), ops.take(self.phrase_states, states[:, 0], axis=0)
+
+
+def _divided(edges: Mapping[int, int], rewards_progress: bool) -> tuple[Mapping[int, int], Mapping[int, int]]:
+    """Divides the edges of a state: those of `edge_ids` and those of `phrase_ids`."""
+    if not rewards_progress:
+        return edges, {}
+    dead = {token: after for token, after in edges.items() if after == DEAD}
+    return dead, {token: after for token, after in edges.items() if after != DEAD}
+
+
+def _widths(constraint: FiniteConstraint) -> tuple[int, int]:
+    """Returns the most edges of its states in `edge_ids` and in `phrase_ids`."""
+    parts = [_divided(edges, constraint.rewards_progress) for edges in constraint.edges]
+    return max(len(first) for first, _ in parts), max(len(second) for _, second in parts)
 
 
 def _with_ids(values_NV: Any, ids_NE: Any, new_NE: Any) -> Any:

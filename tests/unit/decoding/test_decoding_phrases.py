@@ -5,12 +5,13 @@ import itertools
 
 import numpy as np
 import pytest
-from decoding_tables import node_log_probs, node_ranking, node_search, node_table
+from decoding_tables import NODES, node_log_probs, node_ranking, node_search, node_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
 
 from t2t.decoding.banks import MOST_BANKS, places_by_bank
+from t2t.decoding.constraints.batch_constraints import BatchConstraints
 from t2t.errors import UserError
 from t2t.specs.constraints.finite import ANYTHING, MOST_STATES, answers_constraint
 from t2t.specs.constraints.phrases import phrase_constraint
@@ -114,6 +115,58 @@ def test_a_list_beside_forced_phrases_is_searched_as_it_is_alone(changes):
     alone = node_search(rows, [answers] * 8, [7] * 8, starts=starts[:8], **changes)
     mixed = node_search(rows, [answers] * 8 + [phrase_constraint([(8, 3)], [], 9)], [7] * 9, starts=starts, **changes)
     assert [[ids for _, _, ids in found] for found in mixed[:8]] == [[ids for _, _, ids in found] for found in alone]
+
+
+@pytest.mark.parametrize("changes", [{"beam_size": 2}, {"method": "greedy"}], ids=str)
+def test_forced_phrases_beside_long_lists_are_searched_as_they_are_alone(changes):
+    rows = node_table(40, 7)
+    avoid = phrase_constraint([], [(token,) for token in range(6, 36)], 40)
+    both = phrase_constraint([(8, 3), (4,)], [(token,) for token in range(9, 39)], 40)
+    sentences = [phrase_constraint([(8, 3), (9, 8, 8)], [], 40), both, avoid]
+    mixed = node_search(rows, sentences, [6] * 3, starts=[0, 37, 74], **changes)
+    alone = [node_search(rows, [one], [6], starts=[37 * n], **changes)[0] for n, one in enumerate(sentences[:2])]
+    assert [[ids for _, _, ids in found] for found in mixed[:2]] == [[ids for _, _, ids in found] for found in alone]
+
+
+def test_a_long_list_does_not_widen_the_table_of_phrases():
+    """Every hypothesis is expanded by all of that table, whatever its sentence."""
+    forced = phrase_constraint([(8, 3), (9, 8)], [], 500)
+    avoid = phrase_constraint([(8, 3)], [(token,) for token in range(50, 450)], 500)
+    answers = answers_constraint([(token, 2) for token in range(50, 450)])
+    automaton = BatchConstraints.build([forced, answers, avoid], 500).automaton
+    assert automaton.phrase_ids.shape[1] == max(map(len, forced.edges)) == 3
+    assert automaton.edge_ids.shape[1] == 400
+    assert BatchConstraints.build([forced], 500).automaton.edge_ids.shape[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ({}, (4, EOS)),
+        ({"eos_penalty": 3.0}, (2, 2, 4, EOS)),
+        ({"min_length": 2}, (2, 2, 4, EOS)),
+        ({"min_length": 4}, (2, 2, 2, 2, 4, EOS)),
+    ],
+)
+def test_where_the_model_would_end_is_judged_under_the_rules_on_the_end(rule, expected):
+    """By hand: end of sequence leads 2 by a factor of e^2 for two ids, and by e^4 later; then 4 is what is missing."""
+    rows = np.full((NODES, V), -9.0, np.float32)
+    rows[:, [EOS, 2]] = -0.1, -4.1
+    rows[[0, 2 + 1], 2] = -2.1
+    (found,) = node_search(rows, [phrase_constraint([(4,)], [], V)], [8], method="greedy", **rule)
+    ((_, _, ids),) = found
+    assert ids == expected
+
+
+@pytest.mark.parametrize("rule", [{"eos_penalty": 1.5}, {"min_length": 4}], ids=str)
+def test_a_wide_beam_with_phrases_ranks_under_the_rules_on_the_end(rule):
+    rows, penalty, least = node_table(V, 8), rule.get("eos_penalty", 0.0), rule.get("min_length", 0)
+    (found,) = node_search(
+        rows, [phrase_constraint([(2, 3)], [], V)], [5], beam_size=200, stop_early=False, alpha=0.0, **rule
+    )
+    outputs = [ids for ids in allowed([(2, 3)], [], 5) if ids[-1] != EOS or len(ids) > least]
+    expected = sorted(((sum(node_log_probs(rows, ids)) - penalty * (ids[-1] == EOS), ids) for ids in outputs))[::-1]
+    assert [ids for _, _, ids in found] == [ids for _, ids in expected]
 
 
 def test_banks_take_turns_by_hand():
