@@ -37,7 +37,10 @@ class Reverser:
     def read_targets(self, texts, sources, name_of):
         return texts
 
-    def check_terms(self, terms, n_best=1, *, prefix=(), **changes):
+    def constrains_outputs(self, n_best=1, **changes):
+        return False
+
+    def check_terms(self, terms, n_best=1, *, prefix=(), source=None, **changes):
         """Any output is possible."""
 
     def score_ids(self, sources, targets, *, on_done=None):

@@ -14,12 +14,12 @@ from t2t.errors import UserError
 from t2t.export.in_graph import graph_vocabulary
 from t2t.export.in_graph.base import cleaned, is_blank, single_spaced
 from t2t.inference.model_engine import build_search
-from t2t.inference.output_constraints import constraints_of
+from t2t.inference.output_constraints import constrains_outputs, constraints_of
 from t2t.inference.rows import max_sequence_ids, reads_ids
 from t2t.inference.tensorflow.search_signatures import inputs_signature
 from t2t.inference.translator import Translator
+from t2t.problems.base import Problem
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
-from t2t.specs.constraints.constraint import OutputConstraint
 from t2t.specs.constraints.trees import TreeConstraint, TreeLabels
 from t2t.specs.features import FeatureKind
 
@@ -40,8 +40,10 @@ class Served:
         self._marks, self._single_spaces = translator.problem.language_marks(), translator.problem.single_spaces
         encoders, source = translator.problem.encoders, INPUTS if spec.inputs else TARGETS
         self._source = graph_vocabulary(encoders[source]) if reads_ids(self._model) else None
-        kept_to = constraints_of(translator.problem, self._model, settings, hparams, [()], [""])
-        self._labels = None if kept_to is None else _labels_of(kept_to[0], translator.problem.name)
+        self._labels = None
+        if constrains_outputs(translator.problem, self._model, hparams):
+            self._labels = _labels_of(translator.problem)
+            constraints_of(translator.problem, self._model, settings, hparams, [()], [""])  # checks the settings
         self._target = None
         if self._gives_classes:
             self._classes = [translator.problem.decode_target(label) for label in range(spec.targets.vocab_size)]
@@ -148,12 +150,16 @@ class Served:
         return {"outputs": texts_BK, "scores": scores_BK}
 
 
-def _labels_of(constraint: OutputConstraint, problem: str) -> TreeLabels:
-    """Returns the labels of trees; raises UserError for other constraints, which need the problem's Python code."""
+def _labels_of(problem: Problem) -> TreeLabels:
+    """Returns the labels of trees; raises UserError for other constraints, which need the problem's Python code.
+
+    A problem without one for an empty input may have one for others.
+    """
+    constraint = problem.constraint("")
     if not isinstance(constraint, TreeConstraint):
         raise UserError(
-            f"a graph of {problem}: its outputs are kept to constraints that only Python can make; train the run with "
-            f"constrain_output=false, or decode it with t2t-decoder"
+            f"a graph of {problem.name}: its outputs are kept to constraints that only Python can make; train the run "
+            f"with constrain_output=false, or decode it with t2t-decoder"
         )
     return constraint.labels
 

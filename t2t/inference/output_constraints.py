@@ -12,6 +12,7 @@ from t2t.inference.output_terms import OutputTerms, constraints_of_terms
 from t2t.inference.rows import Row, max_sequence_ids
 from t2t.problems.base import Problem
 from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.constraints.finite import ANYTHING, FiniteConstraint
 
 
 def constraints_of(
@@ -40,12 +41,14 @@ def constraints_of(
         UserError: no output satisfies them, or the search could find none.
     """
     asked = terms is not None and any(one is not None for one in terms)
-    found = _of_problem(problem, model, hparams, sentences, texts)
+    found, is_constrained = None, constrains_outputs(problem, model, hparams)
     if terms is not None and asked:
-        if found is not None or model.spec.inputs is None or not model.autoregressive:
-            why = "allows some outputs only" if found is not None else "writes no outputs piece by piece for inputs"
+        if is_constrained or model.spec.inputs is None or not model.autoregressive:
+            why = "allows some outputs only" if is_constrained else "writes no outputs piece by piece for inputs"
             raise UserError(f"constraints: {problem.name} with this model {why}; leave them out")
         found = constraints_of_terms(terms, problem.encoders[TARGETS], problem.language_marks().output_start)
+    elif is_constrained:
+        found = _of_problem(problem, sentences, texts)
     if found is None:
         return None
     for name, value in (("no_repeat_ngram_size", settings.no_repeat_ngram), ("shortlist", hparams.shortlist)):
@@ -65,19 +68,23 @@ def constraints_of(
     return fitted
 
 
-def may_constrain(problem: Problem, model: ModelFacts, hparams: DecodeHParams) -> bool:
-    """Returns whether the problem may restrict the outputs of a model's search."""
-    is_able = type(problem).constraint is not Problem.constraint and model.spec.inputs is not None
-    return is_able and hparams.constrain_output and model.autoregressive
+def constrains_outputs(problem: Problem, model: ModelFacts, hparams: DecodeHParams) -> bool:
+    """Returns whether the problem may constrain outputs of this model; which ones depends on the input."""
+    is_declared = type(problem).constraint is not Problem.constraint
+    return is_declared and hparams.constrain_output and model.autoregressive and model.spec.inputs is not None
 
 
-def _of_problem(
-    problem: Problem, model: ModelFacts, hparams: DecodeHParams, sentences: Sequence[Row], texts: Sequence[str] | None
-) -> Constraints | None:
-    if not may_constrain(problem, model, hparams):
-        return None
+def _of_problem(problem: Problem, sentences: Sequence[Row], texts: Sequence[str] | None) -> Constraints | None:
+    """Returns the constraints of the problem; inputs without one may have any output, None if all are."""
     if texts is None:
         texts = [problem.encoders[INPUTS].decode(ids) for ids in sentences]
     found = [problem.constraint(without_surrogates(text)) for text in texts]
-    constraints = [constraint for constraint in found if constraint is not None]
-    return constraints if len(constraints) == len(found) else None
+    others = [type(constraint).__name__ for constraint in found if not isinstance(constraint, FiniteConstraint | None)]
+    if others and None in found:
+        raise UserError(
+            f"{problem.name}: its constraint(source) is None for input {found.index(None) + 1} of {len(found)} and a "
+            f"{others[0]} for another; only a FiniteConstraint can be next to None in a call; return one for each input"
+        )
+    if all(constraint is None for constraint in found):
+        return None
+    return [ANYTHING if constraint is None else constraint for constraint in found]

@@ -13,7 +13,7 @@ from t2t.files.lines import without_surrogates
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.engine import DecodeRequest, Prefixes
 from t2t.inference.hypothesis import Hypothesis
-from t2t.inference.output_constraints import constraints_of
+from t2t.inference.output_constraints import constrains_outputs, constraints_of
 from t2t.inference.output_terms import OutputTerms, read_all_terms
 from t2t.inference.pair_scorer import PairScorer
 from t2t.inference.prefixes import check_prefix, check_prefixes, check_takes_prefixes
@@ -160,14 +160,30 @@ class Translator(PairScorer):
             ),
         )
 
-    def check_terms(self, terms: OutputTerms | None, n_best: int = 1, *, prefix: Sequence[int] = (), **changes) -> None:
-        """Raises UserError if no output can begin with the ids of a prefix and satisfy these terms; see `translate`."""
+    def constrains_outputs(self, n_best: int = 1, **changes) -> bool:
+        """Returns whether the problem may constrain outputs, depending on the source; see `translate`."""
+        _, hparams = self.settings(n_best, **changes)
+        return constrains_outputs(self.problem, self.facts, hparams)
+
+    def check_terms(
+        self,
+        terms: OutputTerms | None,
+        n_best: int = 1,
+        *,
+        prefix: Sequence[int] = (),
+        source: str | None = None,
+        **changes,
+    ) -> None:
+        """Raises UserError if no output can begin with the ids of a prefix and satisfy these terms; see `translate`.
+
+        With a source, the output must also satisfy what the problem demands for it, see `constrains_outputs`.
+        """
         settings, hparams = self.settings(n_best, **changes)
         if prefix:
             check_prefix(self.facts, hparams, prefix)
-        if terms is not None:
-            prefixes = self.forced([prefix], 1)
-            constraints_of(self.problem, self.facts, settings, hparams, [], prefixes=prefixes, terms=[terms])
+        if terms is not None or source is not None:
+            prefixes, sources = self.forced([prefix], 1), None if source is None else [source]
+            constraints_of(self.problem, self.facts, settings, hparams, [], sources, prefixes, [terms])
 
     def _with_token_scores(
         self, rows: Sequence[Row], outputs: Sequence[Sequence[Hypothesis]], hparams: DecodeHParams

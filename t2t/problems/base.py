@@ -234,7 +234,8 @@ class Problem(Languages, ABC):
     def constraint(self, source: str) -> OutputConstraint | None:
         """Returns the constraint on the output for an input, see `docs/constraints.md`; None to allow any output.
 
-        A problem returns one for all inputs or for none.
+        Inputs without a constraint are decoded as without the others. A problem returns a `FiniteConstraint` or None
+        for each input, or a `TreeConstraint` with the same labels for all of them.
 
         Args:
             source: the input as text.

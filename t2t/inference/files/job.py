@@ -2,19 +2,21 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t.errors import UserError
-from t2t.files.source import WINDOW
+from t2t.files.source import WINDOW, LineSource
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.formats import FILES, PHARAOH, TEXT
 from t2t.inference.files.listed import listed_files, marks_of
 from t2t.inference.files.output_files import job_renderer
 from t2t.inference.files.report import Report
 from t2t.inference.files.side_lines import SideLines, side_lines
-from t2t.inference.files.windows import FileJob, answer_lines, check_job
+from t2t.inference.files.windows import FileJob, answer_lines, check_job, lines_of
 from t2t.inference.output_terms import OutputTerms, terms_of_line
 from t2t.inference.rows import Row
 from t2t.inference.translator import Hypothesis, Translator
@@ -64,20 +66,33 @@ class _Sides(NamedTuple):
         return [terms_of_line(line, self.constraints.name_of(number)) for number, line in lines]
 
     def check(self, translator: Translator, job: Job) -> None:
-        """Raises UserError for the first line that the job reads and cannot satisfy; it names the line."""
+        """Raises UserError for the first line that the job reads and cannot satisfy; it names the line.
+
+        What the problem demands of the output for a line of a stream is found only when that line is decoded.
+        """
 
         @functools.lru_cache(maxsize=WINDOW)  # the same constraint, which takes long to compile, is often on many lines
-        def check_line(terms: OutputTerms | None, prefix: tuple[int, ...]) -> None:
-            translator.check_terms(terms, job.n_best, prefix=prefix, **job.changes)
+        def check_line(terms: OutputTerms | None, prefix: tuple[int, ...], source: str | None) -> None:
+            translator.check_terms(terms, job.n_best, prefix=prefix, source=source, **job.changes)
 
         given = [side for side in self if side is not None]
-        for number in given[0].lines if given else ():
+        if not given:
+            return
+        for number, source in zip(given[0].lines, _sources(translator, job), strict=False):
             terms = self.terms(number, 1) or [None]
             try:
                 prefixes = translator.encode_prefixes(self.prefixes.of_lines(number, 1)) if self.prefixes else [[]]
-                check_line(terms[0], tuple(prefixes[0]))
+                check_line(terms[0], tuple(prefixes[0]), source)
             except UserError as error:
                 raise UserError(f"{', '.join(side.name_of(number) for side in given)}: {error}") from None
+
+
+def _sources(translator: Translator, job: Job) -> Iterator[str | None]:
+    """Returns the lines of a job, None for blank ones; None for all lines unless the problem constrains outputs."""
+    if LineSource(job.source).is_stream or not translator.constrains_outputs(job.n_best, **job.changes):
+        return itertools.repeat(None)
+    _, lines = lines_of(job, Counter())
+    return (None if translator.is_blank(line) else line for line in lines)
 
 
 def decode_file(translator: Translator, job: Job) -> Report:

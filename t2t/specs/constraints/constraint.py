@@ -6,7 +6,7 @@ from typing import Self
 
 
 class OutputConstraint(ABC):
-    """A set of allowed outputs; one batch may have different constraints, if they are of one class."""
+    """A set of allowed outputs; the outputs of a call may have different ones, all trees or all finite automata."""
 
     @abstractmethod
     def shortest(self, prefix: Sequence[int] = ()) -> int | None:

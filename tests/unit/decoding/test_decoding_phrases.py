@@ -165,7 +165,7 @@ def test_a_wide_beam_with_phrases_ranks_under_the_rules_on_the_end(rule):
         rows, [phrase_constraint([(2, 3)], [], V)], [5], beam_size=200, stop_early=False, alpha=0.0, **rule
     )
     outputs = [ids for ids in allowed([(2, 3)], [], 5) if ids[-1] != EOS or len(ids) > least]
-    expected = sorted(((sum(node_log_probs(rows, ids)) - penalty * (ids[-1] == EOS), ids) for ids in outputs))[::-1]
+    expected = sorted((sum(node_log_probs(rows, ids)) - penalty * (ids[-1] == EOS), ids) for ids in outputs)[::-1]
     assert [ids for _, _, ids in found] == [ids for _, ids in expected]
 
 

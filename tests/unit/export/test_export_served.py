@@ -197,9 +197,12 @@ def test_outputs_that_a_problem_keeps_to_trees_are_trees(monkeypatch):
         assert not any(problem.finish(text, output).repaired for output in outputs)
     ids = found["ids"](inputs=padded(translator.encode(texts)))["ids"].numpy()
     assert [[labels.decode(row.tolist()) for row in rows] for rows in ids] == expected
-    monkeypatch.setattr(ParsingTrees, "constraint", lambda self, source: ANYTHING)
-    with pytest.raises(UserError, match="its outputs are kept to constraints that only Python can make; train the run"):
-        Served(translator, 2)
+    for constraint in (ANYTHING, None):  # None for this input says nothing of others
+        monkeypatch.setattr(ParsingTrees, "constraint", lambda self, source, found=constraint: found)
+        with pytest.raises(
+            UserError, match="parsing_trees: its outputs are kept to constraints that only Python can make; train"
+        ):
+            Served(translator, 2)
 
 
 def test_white_space_of_sentences_is_one_space():

@@ -1,19 +1,27 @@
 """Translators obey a problem's output constraint: random weights give trees over exactly the input's words."""
 
+import dataclasses
 import random
 
 import pytest
 
+from t2t.decoding.constraints.batch_constraints import BatchConstraints
 from t2t.errors import UserError
 from t2t.inference.beam_trace import FINISHED, beam_tree
+from t2t.inference.files.job import Job, decode_file
+from t2t.inference.files.shards import Shard
 from t2t.inference.output_constraints import constraints_of
+from t2t.inference.output_terms import OutputTerms
 from t2t.inference.tensorflow.batch_search import TensorFlowBatchSearch
 from t2t.problems.parsing import ParsingTrees, tree_labels
 from t2t.problems.treebank.trees import parse_tree
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
-from t2t.specs.constraints.trees import TreeConstraint
+from t2t.specs.constraints.constraint import OutputConstraint
+from t2t.specs.constraints.finite import ANYTHING, answers_constraint
+from t2t.specs.constraints.phrases import phrase_constraint
+from t2t.specs.constraints.trees import TreeConstraint, TreeLabels
 from t2t.text.token import TokenEncoder
-from tests.letters import WORDS, letters, translator_of
+from tests.letters import WORDS, Letters, letters, translator_of
 
 LABELS = TokenEncoder(["NP", "/NP", "NN", "S", "/S", "DT", "/X", "/", ","])
 SENTENCES = ["a", "a b c d e f g h", "b ( c )", "h g", "a b\tc  d", "never seen", "a b c d e f g h a b c d e f g h"]
@@ -129,6 +137,104 @@ def test_problems_that_say_nothing_cost_nothing():
     translator = translator_of(letters())
     settings, hparams = translator.settings()
     assert constraints_of(translator.problem, translator.facts, settings, hparams, [[5]], None) is None
+
+
+class Glossary(Letters):
+    """Letters to letters: what is written for an `a` holds `h g`, and for anything else it is free."""
+
+    def constraint(self, source):
+        (term,) = self.encoders[TARGETS].encode_batch(["h g"])
+        return phrase_constraint([term], [], WORDS.vocab_size) if "a" in source.split() else None
+
+
+@pytest.fixture(scope="module")
+def glossary():
+    return translator_of(Glossary().with_encoders({INPUTS: WORDS, TARGETS: WORDS}))
+
+
+def test_an_input_without_a_constraint_leaves_those_of_the_others(glossary):
+    settings, hparams = glossary.settings()
+    how = (glossary.problem, glossary.facts, settings, hparams)
+    constrained = glossary.problem.constraint("a")
+    assert constraints_of(*how, [()] * 3, ["b", "a", "c"]) == [ANYTHING, constrained, ANYTHING]
+    assert constraints_of(*how, [()] * 2, ["b", "c"]) is None
+
+
+@pytest.mark.slow
+def test_outputs_do_not_depend_on_neighbours_without_a_constraint(glossary):
+    texts = ["a b", "b c d", "c a"]
+    together = [best.text for (best,) in glossary.translate(texts)]
+    assert together == [glossary.translate([text])[0][0].text for text in texts]
+    assert "h g" in together[0]
+    assert "h g" in together[2]
+    assert together[1] == glossary.translate([texts[1]], constrain_output=False)[0][0].text
+
+
+def test_single_outputs_of_a_problem_with_constraints_have_no_others_whatever_their_input(glossary):
+    for source in ("a", "b"):
+        with pytest.raises(UserError, match="constraints: letters with this model allows some outputs only; leave"):
+            glossary.translate([source], constraints=[{"avoid": ["c"]}])
+    with pytest.raises(UserError, match="allows some outputs only"):
+        glossary.check_terms(OutputTerms(avoid=("c",)))
+
+
+def test_a_tree_beside_an_input_without_a_constraint_is_refused(translator, monkeypatch):
+    trees = ParsingTrees.constraint
+    monkeypatch.setattr(ParsingTrees, "constraint", lambda self, text: None if text == "b" else trees(self, text))
+    with pytest.raises(
+        UserError, match=r"^parsing_trees: its constraint\(source\) is None for input 2 of 3 and a Tree"
+    ):
+        translator.translate(["a", "b", "c"])
+    assert translator.translate(["b"]), "alone, it is free"
+
+
+class OwnConstraint(OutputConstraint):
+    """As a plug-in may define one."""
+
+    def shortest(self, prefix=()):
+        return 1
+
+    def fitted(self, longest):
+        return self
+
+
+TREE = TreeConstraint(TreeLabels((5,), ((3, 4),)), 2)
+OTHER_TREE = dataclasses.replace(TREE, labels=TreeLabels((5,), ()))
+
+
+@pytest.mark.parametrize(
+    ("constraints", "message"),
+    [
+        ([TREE, TREE, OTHER_TREE], "^constraints of 3 outputs: trees with different labels; in a call all must have"),
+        ([TREE, ANYTHING], "^constraints of 2 outputs: of FiniteConstraint, TreeConstraint; in a call all must be of"),
+        ([OwnConstraint(), answers_constraint([(5,)])], "2 outputs: of FiniteConstraint, OwnConstraint; in a call"),
+        ([OwnConstraint()], "1 outputs: of OwnConstraint; in a call all must be of TreeConstraint or all of Finite"),
+    ],
+    ids=["labels", "trees beside finite", "own beside finite", "own"],
+)
+def test_mixtures_that_a_call_cannot_search_are_refused(constraints, message):
+    with pytest.raises(UserError, match=message):
+        BatchConstraints.build(constraints, 9)
+    same = [TREE, dataclasses.replace(TREE, labels=TreeLabels((5,), ((3, 4),)), words=3)]
+    assert BatchConstraints.build(same, 9).shortest.tolist() == [3, 4], "equal labels are the same"
+
+
+@pytest.mark.parametrize("shard", [None, Shard(1, 2)], ids=str)
+def test_a_prefix_that_the_problem_forbids_is_found_before_anything_is_decoded(translator, tmp_path, shard):
+    source, target, prefixes = (str(tmp_path / name) for name in ("in", "out", "begins"))
+    (tmp_path / "in").write_text("a b\nc\n\nd\na\n")
+    (tmp_path / "begins").write_text("NP\nNN\n/NP\n/NP\nNN NN\n")  # line 3 has no input, and so no output
+    job = Job(source=source, target=target, prefixes=prefixes, window=1, shard=shard)
+    with pytest.raises(
+        UserError, match=r"^--target_prefix_file=.*begins, line 4: no output that begins with the 1 ids"
+    ):
+        decode_file(translator, job)
+    assert not list(tmp_path.glob("out*"))
+    (tmp_path / "begins").write_text("NP\nNN\n/NP\nNP\nNN NN\n")
+    with pytest.raises(UserError, match=r"line 5: no output that begins with the 2 ids that are given keeps to its"):
+        decode_file(translator, job)
+    with pytest.raises(UserError, match=r"line 5: no output that begins with the 2 ids"):
+        decode_file(translator, dataclasses.replace(job, changes={"beam_size": 1}))
 
 
 @pytest.mark.slow
