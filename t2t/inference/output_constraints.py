@@ -41,7 +41,8 @@ def constraints_of(
         UserError: no output satisfies them, or the search could find none.
     """
     asked = terms is not None and any(one is not None for one in terms)
-    found, is_constrained = None, constrains_outputs(problem, model, hparams)
+    found: Constraints | None = None
+    is_constrained = constrains_outputs(problem, model, hparams)
     if terms is not None and asked:
         if is_constrained or model.spec.inputs is None or not model.autoregressive:
             why = "allows some outputs only" if is_constrained else "writes no outputs piece by piece for inputs"

@@ -187,6 +187,7 @@ def test_what_cannot_be_served_is_refused(translator, tmp_path, hparams, n_best,
 
 def test_outputs_that_a_problem_keeps_to_trees_are_trees(monkeypatch):
     problem = ParsingTrees()
+    problem.name = "parsing_trees"
     labels = TokenEncoder(["NP", "/NP", "NN", "S", "/S"])
     translator = translator_of(problem.with_encoders({"inputs": WORDS, "targets": labels}), decoding=DECODING)
     found = Served(translator, 2).signatures()
