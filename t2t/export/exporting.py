@@ -20,7 +20,6 @@ from t2t.export.parity import Parity
 from t2t.export.saved_model import SavedModelExport
 from t2t.files.atomic import LockedError, new_folder, os_errors_as_machine_errors
 from t2t.files.remote.mirror import forget_folder, is_mirrored, publish, publish_folder, remove_file
-from t2t.inference.output_constraints import may_constrain
 from t2t.inference.translator import Translator
 
 EXPORTS: dict[str, type[Export]] = {
@@ -50,9 +49,7 @@ def export(
     """
     check_request(job.format, job.quantization, job.folder)
     made = EXPORTS[job.format](translator, job)
-    if not made.keeps_constraints and may_constrain(
-        translator.problem, translator.facts, translator.settings(job.n_best)[1]
-    ):
+    if not made.keeps_constraints and translator.constrains_outputs(job.n_best):
         log.warning(
             "--format=%s: the export may write outputs that %s does not allow, as with constrain_output=false; "
             "t2t-decoder and --format=saved_model keep to those that it allows",

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
-from t2t.inference.output_constraints import may_constrain
+from t2t.inference.output_constraints import constrains_outputs
 from t2t.models.base import SequenceModel
 from t2t.runs.data import OpenData
 from t2t.runs.sampled_candidates import SampledCandidates
@@ -42,7 +42,7 @@ def build_objective(model: SequenceModel, data: Sequence[OpenData], hparams: HPa
             raise UserError(
                 f"{asked}: {one.problem.name} has no inputs for which outputs could be sampled; leave it out"
             )
-        if may_constrain(one.problem, model.for_problem(one.problem.name), hparams):
+        if constrains_outputs(one.problem, model.for_problem(one.problem.name), hparams):
             log.info(
                 "%s: samples are the model's own, among them outputs that %s does not allow; decoding keeps to those "
                 "that it allows",
