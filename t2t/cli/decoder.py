@@ -43,7 +43,7 @@ from t2t.files.output import check_output
 from t2t.inference.files.formats import FILES, PHARAOH
 from t2t.problems.base import Problem
 from t2t.runs.data import check_split, open_run_data
-from t2t.runs.run_checks import select_problem
+from t2t.runs.run_checks import check_one_problem, select_problem
 from t2t.runs.startup import import_quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, TEST
 
@@ -146,6 +146,7 @@ def main(values: flags.FlagValues) -> int:
     if len(runs) == 1:
         refuse_flags(values, ("ensemble_average",), "--output_dir names one run")
     problem = select_problem(run, values.problem, values.target_language)
+    check_one_problem(runs, problem)
     split = values.decode_split
     if split:
         data = open_run_data(run, values.data_dir, problem, split, verify=False)

@@ -13,7 +13,8 @@ def define_plugin_flags(values: flags.FlagValues) -> None:
     define_usr_dir_flag(values)
     with flag_group(values, NAMES) as define:
         define.string("registry_help", None, "Lists all registered names, one a line, numbered ones together; =TEXT "
-                      "for those that contain TEXT, =hparams for the fields of hparams sets.")  # fmt: skip
+                      "for those that contain TEXT, =hparams for the fields of all hparams sets, =SET for those of "
+                      "one set.")  # fmt: skip
 
 
 def define_usr_dir_flag(values: flags.FlagValues) -> None:

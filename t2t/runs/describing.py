@@ -99,7 +99,9 @@ def _padded_tokens(run: TrainingRun, part: Part) -> int:
 def describe(run: TrainingRun) -> list[str]:
     """Returns a line for each aspect of a run."""
     hparams, request = run.resolved.hparams, run.resolved.request
-    best = run.parts[0].best_metric if len(run.parts) == 1 else "the mean over the problems"
+    best = run.parts[0].best_metric
+    if len(run.parts) > 1:
+        best = f"the mean over the problems of {hparams.best_metric or 'the loss per token'}"
     return [
         _names_line(request),
         _changes_line(run.resolved),

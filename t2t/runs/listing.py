@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from t2t.hparams.base import HParams
 from t2t.registry import HPARAMS, HPARAMS_RANGES, MODALITIES, MODELS, PROBLEMS, Entry
 from t2t.runs.names import get_hparams
 
@@ -14,7 +15,8 @@ _NUMBER = re.compile(r"\d+")
 def registry_listing(containing: str = "") -> str:
     """Returns a line for each name that contains the text, by kind, without importing models.
 
-    Without a text, names that differ only in numbers share a line. The text `hparams` also lists the fields of sets.
+    Without a text, names that differ only in numbers share a line. The text `hparams` also lists the fields of all
+    sets; the name of a set lists its fields.
     """
     lines = []
     kinds = {
@@ -34,12 +36,34 @@ def registry_listing(containing: str = "") -> str:
             width = max(len(name) for name, _ in rows)
             lines += [f"{title}:", *(f"  {name:<{width}}  {summary}".rstrip() for name, summary in rows), ""]
     if containing == "hparams":
-        hparams = get_hparams("transformer_base")
-        lines.append("Fields of the hparams sets, with the values of transformer_base:")
-        lines += [f"  {name}={value}  {hparams.document(name)}" for name, value in hparams.items()]
+        lines += _fields_of_all_sets()
+    elif containing in HPARAMS:
+        hparams = get_hparams(containing)
+        lines += [f"Fields of {containing}:", *_lines_of(hparams, {name for name, _ in hparams.items()})]
     if not lines:
         return f"no registered name contains {containing!r}; list all with --registry_help"
     return "\n".join(lines).rstrip()
+
+
+def _fields_of_all_sets() -> Iterator[str]:
+    """Yields the fields of transformer_base, then those that each other class of sets has besides."""
+    base = get_hparams("transformer_base")
+    common, seen = {name for name, _ in base.items()}, {type(base)}
+    yield "Fields of the hparams sets, with the values of transformer_base:"
+    yield from _lines_of(base, common)
+    for entry in HPARAMS.entries():
+        hparams = get_hparams(entry.name)
+        further = {name for name, _ in hparams.items()} - common
+        if further and type(hparams) not in seen:
+            yield f"Further fields of {type(hparams).__name__}, with the values of {entry.name}:"
+            yield from _lines_of(hparams, further)
+        seen.add(type(hparams))
+
+
+def _lines_of(hparams: HParams, fields: set[str]) -> Iterator[str]:
+    for name, value in hparams.items():
+        if name in fields:
+            yield f"  {name}={value}  {hparams.document(name)}"
 
 
 def _with_families(entries: Sequence[Entry]) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.vocabularies import check_same_vocabularies
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
+from t2t.hparams.override import assigned_names
 from t2t.inference.engine_choice import TENSORFLOW, EngineChoice
 from t2t.inference.model_facts import LazyModel
 from t2t.inference.shortlist.shortlist import read_shortlist
@@ -123,6 +124,7 @@ def load(
     """
     choice = engine or EngineChoice()
     run, loaded_problem, hparams = open_to_decode(output_dir, usr_dir, decode_overrides, problem)
+    _note_unused_penalties(hparams, decode_overrides)
     record, name = run.record, loaded_problem.name
     read = load_for_decoding(CheckpointStore(run.checkpoints_folder), checkpoint)
     check_same_vocabularies(read, record.vocabularies, run.path, f"--checkpoint={checkpoint}")
@@ -151,6 +153,16 @@ def open_to_decode(
     hparams = _hparams_class(record).from_dict(record.hparams)
     hparams = set_batch_size(override_decoding(hparams, decode_overrides), record.problems, name).freeze()
     return run, get_problem(name, options).with_encoders(stored_encoders(run, name)), hparams
+
+
+def _note_unused_penalties(hparams: HParams, decode_overrides: str) -> None:
+    """Warns of penalties that were asked for, and have no effect: they compare outputs, and greedy search has one."""
+    asked = sorted(assigned_names(decode_overrides) & {"alpha", "length_penalty", "coverage_penalty"})
+    if asked and hparams.decode_method == "beam" and hparams.beam_size == 1:
+        log.warning(
+            "%s: no effect with beam_size=1, which compares no outputs; raise it, e.g. --decode_beam_size=4",
+            ", ".join(f"{name}={getattr(hparams, name)}" for name in asked),
+        )
 
 
 def once(build: Callable[[], T]) -> Callable[[], T]:

@@ -18,6 +18,9 @@ from t2t.specs.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
 from t2t.specs.features import ProblemSpec
 from t2t.specs.mixture import mixture_of, select_problem_entries, split_mixture
 
+_SHOWN_SETS = 3
+"""Number of sets that an error names."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Request:
@@ -303,7 +306,9 @@ def check_model(request: Request, model_class: type[Any], hparams: HParams) -> N
 
 
 def _unfit(request: Request, needed: str, hparams: HParams) -> UserError:
+    fitting = [name for name in HPARAMS.names() if type(get_hparams(name)).__name__ == needed]
+    such_as = f", such as {', '.join(fitting[:_SHOWN_SETS])}" if fitting else ""
     return UserError(
         f"--model={request.model} --hparams_set={request.hparams_set}: the model reads {needed}, the set holds "
-        f"{type(hparams).__name__}; choose a set of the model's own family"
+        f"{type(hparams).__name__}; choose a set of the model's own family{such_as}"
     )

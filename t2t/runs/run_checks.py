@@ -181,6 +181,16 @@ def select_problem(run: RunDir, name: str = "", language: str = "") -> str:
     return found[0]
 
 
+def check_one_problem(runs: Sequence[RunDir], problem: str) -> None:
+    """Raises UserError unless all runs have the problem, one of the first run's."""
+    for run in runs[1:]:
+        if problem not in run.record.problems:
+            raise UserError(
+                f"--output_dir: {runs[0].path} is of {problem} and {run.path} of {', '.join(run.record.problems)}; an "
+                f"ensemble needs runs of one problem"
+            )
+
+
 def _target_language(run: RunDir, problem: str) -> str:
     return get_problem(problem, run.record.for_problem(problem).problem_options).target_language
 

@@ -4,6 +4,7 @@ import re
 
 from t2t.registry import HPARAMS, MODELS, PROBLEMS
 from t2t.runs.listing import registry_listing
+from t2t.runs.names import get_hparams
 from tests.registrations import registered
 
 BABI = [f"babi_qa_concat_task{task}_{size}k" for task in range(1, 21) for size in (1, 10)]
@@ -42,3 +43,18 @@ def test_families_keep_what_is_the_same_and_numbers_in_their_order():
             PROBLEMS.alias(f"a_family_{number}_of_007_x", "tiny_algo")
         listing = registry_listing()
     assert "  a_family_{2,3,5,9,10,11,12,100}_of_007_x  " in listing
+
+
+def fields_in(listing):
+    return re.findall(r"^  ([a-z_0-9]+)=", listing, re.M)
+
+
+def test_the_fields_of_all_sets_are_listed():
+    wanted = {field for entry in HPARAMS.entries() for field, _ in get_hparams(entry.name).items()}
+    assert set(fields_in(registry_listing("hparams"))) == wanted
+
+
+def test_the_name_of_a_set_lists_its_fields():
+    listing = registry_listing("lstm_moe_2048")
+    assert fields_in(listing) == [field for field, _ in get_hparams("lstm_moe_2048").items()]
+    assert "\n  expert_groups=16  Number of groups" in listing

@@ -24,7 +24,7 @@ from t2t.runs import building
 from t2t.runs.building import build_model
 from t2t.runs.loading import load
 from t2t.runs.names import get_problem
-from t2t.runs.run_checks import check_loadable
+from t2t.runs.run_checks import check_loadable, check_one_problem
 from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import describe_encoders
 from tests.builders import edited
@@ -122,6 +122,8 @@ def test_several_runs_decode_as_one(make_run, tmp_path):
     other, _ = make_run("counting_again")
     with pytest.raises(UserError, match="counting and counting_again have different vocabularies of targets; an en"):
         t2t.load([path, other])
+    with pytest.raises(UserError, match=f"{path} is of counting and {other} of counting_again; an ensemble needs runs"):
+        check_one_problem([RunDir.open(path), RunDir.open(other)], "counting")
     with pytest.raises(UserError, match="engine=ctranslate2: it searches with one model, and output_dir= names 2"):
         t2t.load([path, tmp_path / "b"], engine="ctranslate2")
     with pytest.raises(UserError, match="ensemble_average=means: there is no such; ask for one of probabilities, log"):
@@ -156,6 +158,23 @@ def test_the_runs_own_hparams_decode_unless_others_are_asked_for(make_run):
     assert load(path).hparams.beam_size == 2
     changed = load(path, decode_overrides="beam_size=3,alpha=1.0").hparams
     assert (changed.beam_size, changed.alpha, changed.hidden_size) == (3, 1.0, 8)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "warning"),
+    [
+        ("beam_size=1,coverage_penalty=0.2,alpha=1", "alpha=1.0, coverage_penalty=0.2: no effect with beam_size=1, "),
+        ("coverage_penalty=0.2", None),
+        ("beam_size=1", None),
+    ],
+)
+def test_penalties_that_compare_nothing_are_noted(make_run, caplog, overrides, warning):
+    path, _ = make_run("counting")
+    load(path, decode_overrides=overrides)
+    noted = [record.getMessage() for record in caplog.records if "no effect" in record.getMessage()]
+    assert noted == (
+        [] if warning is None else [f"{warning}which compares no outputs; raise it, e.g. --decode_beam_size=4"]
+    )
 
 
 def test_the_overrides_that_began_a_run_also_load_it(make_run):
