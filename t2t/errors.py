@@ -48,12 +48,16 @@ def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Returns "did you mean a, b or c?; " (with the trailing space), or "" if no known name is similar."""
-    names = nearest(name, known)
+    """Returns "did you mean a, b or c? " (with the trailing space), or "" if no known name is similar."""
+    return ask_for(nearest(name, known))
+
+
+def ask_for(names: Sequence[str]) -> str:
+    """Returns "did you mean a, b or c? " (with the trailing space), or "" without names."""
     if not names:
         return ""
     listed = names[0] if len(names) == 1 else ", ".join(names[:-1]) + " or " + names[-1]
-    return f"did you mean {listed}?; "
+    return f"did you mean {listed}? "
 
 
 def one_line(text: object) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from typing import Any, ParamSpec, TypeVar
 
-from t2t.errors import ArgumentError, T2TError, UnknownArgumentError, UserError, did_you_mean
+from t2t.errors import ArgumentError, T2TError, UnknownArgumentError, UserError, ask_for, did_you_mean
 from t2t.files.paths import is_unknown_home, with_addresses
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides
@@ -104,7 +104,7 @@ def unknown_argument(function: str, name: str, known: Collection[str]) -> Unknow
         return UnknownArgumentError(f"{asked}it is an hparam; give hparams={{{name!r}: ...}}")
     if "problem_options" in known and name in _problem_options():
         return UnknownArgumentError(f"{asked}it is an option of the problem; give problem_options={{{name!r}: ...}}")
-    near = f"did you mean {RENAMED[name]}?; " if RENAMED.get(name) in known else did_you_mean(name, known)
+    near = ask_for([RENAMED[name]]) if RENAMED.get(name) in known else did_you_mean(name, known)
     return UnknownArgumentError(f"{asked}{near}it takes {', '.join(known)}")
 
 

@@ -88,11 +88,11 @@ def test_missing_files_are_a_failure(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["known_answer"], "benchmark 'known_answer' does not exist; did you mean known_answers?; there are "),
+        (["known_answer"], "benchmark 'known_answer' does not exist; did you mean known_answers? there are "),
         (["known_answers", "--data=/nowhere"], "--data=/nowhere: there is no such folder; name the folder of files"),
         (
             ["known_answers", "--data=.", "--only=bleu,evlb"],
-            "--only=bleu,evlb: there is no 'evlb'; did you mean evalb?; there are bleu, ",
+            "--only=bleu,evlb: there is no 'evlb'; did you mean evalb? there are bleu, ",
         ),
     ],
 )

@@ -39,9 +39,9 @@ def test_nearest_are_the_most_alike_first_and_at_most_three():
 @pytest.mark.parametrize(
     ("name", "known", "text"),
     [
-        ("lstn", KNOWN, "did you mean lstm?; "),
-        ("ab", ["ac", "aa"], "did you mean ac or aa?; "),
-        ("transformer_bas", KNOWN, "did you mean transformer_base, transformer_big or transformer?; "),
+        ("lstn", KNOWN, "did you mean lstm? "),
+        ("ab", ["ac", "aa"], "did you mean ac or aa? "),
+        ("transformer_bas", KNOWN, "did you mean transformer_base, transformer_big or transformer? "),
         ("zzz", KNOWN, ""),
     ],
 )

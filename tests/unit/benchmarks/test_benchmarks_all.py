@@ -109,7 +109,7 @@ def test_another_machine_is_another_result(run, monkeypatch):
 @pytest.mark.parametrize(
     ("flag", "error", "message"),
     [
-        ("--only=tow", UnknownNameError, r"^--only=tow: there is no 'tow'; did you mean two\?; there are one, two, "),
+        ("--only=tow", UnknownNameError, r"^--only=tow: there is no 'tow'; did you mean two\? there are one, two, "),
         ("--data=/nowhere", UserError, r"^--data=/nowhere: there is no such folder; name the folder of Multi30k's"),
     ],
 )

@@ -239,7 +239,7 @@ def test_what_a_preprocessor_must_not_make_is_said(digits_train, make, wrong):
 
 
 def test_a_preprocessor_of_a_feature_that_is_not_there_is_refused(images):
-    with pytest.raises(UserError, match=r"no feature 'input'; did you mean inputs\?; it has inputs, targets"):
+    with pytest.raises(UserError, match=r"no feature 'input'; did you mean inputs\? it has inputs, targets"):
         next(TrainingBatches(images, seed=1, batch_size=4, preprocessors=(RandomFlip(features=("input",)),)))
 
 

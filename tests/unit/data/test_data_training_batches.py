@@ -222,7 +222,7 @@ def test_columns_rename_swap_and_copy(digits_train):
     assert sorted((b, a) for a, b in rows_of(plain)) == sorted(rows_of(swapped))
     copied = first({"inputs": "inputs", "targets": "inputs"})
     assert np.array_equal(copied["inputs"], copied["targets"])
-    with pytest.raises(UserError, match=r"feature 'input': the data of digits in .* did you mean inputs\?; it has"):
+    with pytest.raises(UserError, match=r"feature 'input': the data of digits in .* did you mean inputs\? it has"):
         first({"inputs": "input"})
 
 

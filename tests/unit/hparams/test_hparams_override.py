@@ -133,7 +133,7 @@ def test_what_is_refused(text, message):
 def test_no_new_names():
     with pytest.raises(UnknownNameError) as error:
         parse("stepz=1")
-    assert str(error.value) == "hparam 'stepz' does not exist; did you mean steps?; see --registry_help=hparams"
+    assert str(error.value) == "hparam 'stepz' does not exist; did you mean steps? see --registry_help=hparams"
 
 
 @pytest.mark.parametrize("name", ["steps", "rate", "relu.size"])

@@ -74,7 +74,7 @@ def test_equality_goes_both_ways():
     ("text", "message"),
     [
         ("DEBUG 0\nDELET_LABEL TOP", r"own\.prm:2: 'DELET_LABEL TOP' has no keyword that is known; did you mean "
-         r"DELETE_LABEL.*\?; there are DEBUG, MAX_ERROR, CUTOFF_LEN, .*EQ_WORD; each is at the start of its line"),
+         r"DELETE_LABEL.*\? there are DEBUG, MAX_ERROR, CUTOFF_LEN, .*EQ_WORD; each is at the start of its line"),
         ("  DEBUG 0", r"own\.prm:1: '  DEBUG 0' has no keyword that is known"),
         ("\nDELETE_LABEL  \n", r"own\.prm:2: DELETE_LABEL has no value; write `DELETE_LABEL VALUE`, or delete"),
         ("MAX_ERROR ten", r"own\.prm:1: MAX_ERROR is 'ten'; it must be a whole number, e\.g\. `MAX_ERROR 1`"),

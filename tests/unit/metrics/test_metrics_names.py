@@ -69,7 +69,7 @@ def test_the_language_reaches_the_metrics_that_go_by_it():
     [
         (
             ["blue"],
-            r"metric 'blue' is not known; did you mean bleu or gleu\?; there are accuracy, accuracy_per_sequence, ",
+            r"metric 'blue' is not known; did you mean bleu or gleu\? there are accuracy, accuracy_per_sequence, ",
         ),
         (["accuracy"], r"metric 'accuracy' of decoded text: it is teacher-forced, .*; text has accuracy_per_sequence"),
     ],

@@ -140,11 +140,11 @@ def test_lines_must_pair_up(metric):
         ({"lowercse": True}, r"option 'lowercse' of bleu: sacreBLEU has none of that name; did you mean lowercase"),
         (
             {"tokenize": "itnl"},
-            r"tokenize 'itnl' of bleu: sacreBLEU has none of that name; did you mean intl\?; it has",
+            r"tokenize 'itnl' of bleu: sacreBLEU has none of that name; did you mean intl\? it has",
         ),
         (
             {"smooth_method": "flor"},
-            r"smooth_method 'flor' of bleu: .*; did you mean floor\?; it has add-k, exp, floor",
+            r"smooth_method 'flor' of bleu: .*; did you mean floor\? it has add-k, exp, floor",
         ),
     ],
 )

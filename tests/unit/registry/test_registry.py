@@ -89,7 +89,7 @@ def test_an_unknown_name_answers_with_the_nearest_and_what_to_do(make):
     with pytest.raises(UnknownNameError) as error:
         registry.get("transfomer")
     assert str(error.value) == (
-        "thing 'transfomer' is not registered; did you mean transformer or transformer_big?; 3 thing names exist: "
+        "thing 'transfomer' is not registered; did you mean transformer or transformer_big? 3 thing names exist: "
         "list them with --registry_help; to load your own, pass --t2t_usr_dir"
     )
 

@@ -14,7 +14,7 @@ def test_a_code_is_found_by_its_language():
         codes.find("eng_Lat", "--target_language=eng_Lat")
     assert str(error.value) == (
         "--target_language=eng_Lat: the vocabulary has no code of that language; did you mean eng_Latn or "
-        "deu_Latn?; it has deu_Latn, eng_Latn"
+        "deu_Latn? it has deu_Latn, eng_Latn"
     )
 
 

@@ -27,9 +27,7 @@ def test_a_package_that_is_missing_is_said_before_anything_is_written(name, monk
 
 
 def test_an_unknown_tracker_and_nothing_to_track_are_refused(capsys, tmp_path):
-    with pytest.raises(
-        UnknownNameError, match=r"--track=mlflw: there is no such tracker; did you mean mlflow\?; there"
-    ):
+    with pytest.raises(UnknownNameError, match=r"--track=mlflw: there is no such tracker; did you mean mlflow\? there"):
         check_trackers(["mlflw"])
     assert split_names("mlflow, wandb,mlflow,") == ["mlflow", "wandb"]
     names = ("--problem=translate_ende_numbers", "--model=transformer", "--hparams_set=transformer_tiny")
