@@ -63,16 +63,17 @@ Decodes with a trained run; --output_dir is all it needs. Without a mode it tran
     %s --output_dir=run --align_file=pairs.tsv --decode_to_file=pairs.links
     %s --output_dir=run --attention_to_html=look.html < a.en  (a page for a browser)
 
-A file gets one output line for each input line, in order; lines end at \\n only, and an empty line stays empty. The
-unfinished output is <decode_to_file>.partial; after a crash, the same command resumes it. Where inputs are recordings
-or images, each line is the path of one, relative to the folder of the file.
+A file gets one output line for each input line, in order; lines end at \\n only. An empty line gets an
+empty output, with --alignments " ||| "; a language model continues it. The unfinished output is
+<decode_to_file>.partial; after a crash, the same command resumes it. Where inputs are recordings or images, each line
+is the path of one, relative to the folder of the file.
 
 --shard=K/N decodes shard K of N of the file, counted from 0, into a part such as a.de.shard-00003-of-00100. When all
 parts exist, the same command with --merge instead of --shard joins them into the file that a single command would
 write.
 
---target_prefix_file gives a prefix for each output, a line each; an empty line means none. The score is that of the
-continuation.
+--target_prefix_file gives a prefix for each output, a line each; an empty line means none. The output may continue
+the last word of its prefix, as zwei in zweiundzwanzig. The score is that of the continuation.
 
 --constraints_file has one JSON object for each output: phrases that it must and must not contain, {"constraints":
 ["Haus"], "avoid": ["Heim"]}, the allowed outputs, {"choices": ["ja", "nein"]}, or {"regex": "[0-9]+"}; an empty line
@@ -109,8 +110,8 @@ def build_flags(values: flags.FlagValues) -> None:
                       "<decode_from_file>.<model>.<hparams_set>.<problem>.beam4.alpha0.6.decodes, or ....scores; with "
                       "--decode_split, empty writes no file.")  # fmt: skip
         define.string("decode_reference", "", "File of references; prints the scores of the decoded outputs.")
-        define.string("target_prefix_file", "", "Prefixes of the outputs of --decode_from_file, whole words, one line "
-                      "for each of its lines; an empty line for none.")  # fmt: skip
+        define.string("target_prefix_file", "", "Prefixes of the outputs of --decode_from_file, one line for each of "
+                      "its lines, whose last word may be continued; an empty line for none.")  # fmt: skip
         define.string("constraints_file", "", "Constraints on the outputs of --decode_from_file, one JSON object for "
                       "each of its lines; an empty line for none.")  # fmt: skip
         define.string("score_file", "", "Scores the lines of this file, source TAB target; plain or gzip, - for "

@@ -66,7 +66,7 @@ class Translator(PairScorer):
         Args:
             texts: any strings. Half of a surrogate pair is read as U+FFFD.
             n_best: hypotheses for each text, at most the beam.
-            prefixes: text that each output begins with, in whole words; empty for none.
+            prefixes: text that each output begins with, empty for none; its last word may be continued.
             constraints: on the words of each output, a mapping with names of `t2t.inference.output_terms.OutputTerms`,
                 e.g. `{"constraints": ["Haus"]}`; None for none.
             changes: fields of the decode hparams to change, e.g. `beam_size=1`, and `seed` for sampling.
