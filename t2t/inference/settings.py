@@ -62,13 +62,24 @@ def search_settings(
         iterations=hparams.mask_predict_iterations,
         length_candidates=hparams.length_candidates,
     )
-    if n_best < 1 or n_best > settings.rows_per_sentence:
-        wider = "length_candidates" if settings.method == MASK_PREDICT else "beam_size"
-        raise UserError(
-            f"n_best={n_best}: {settings.method} search of width {settings.rows_per_sentence} has from 1 to "
-            f"{settings.rows_per_sentence} hypotheses; ask for that many or raise {wider}"
-        )
+    _check_n_best(n_best, settings, hparams)
     return settings, hparams
+
+
+def _check_n_best(n_best: int, settings: SearchSettings, hparams: DecodeHParams) -> None:
+    """Raises UserError if a search has fewer hypotheses than are asked for."""
+    width = settings.rows_per_sentence
+    if 1 <= n_best <= width:
+        return
+    if n_best < 1:
+        raise UserError(f"n_best={n_best}: a search has one hypothesis or more; ask for 1 or more")
+    cure = "raise length_candidates" if settings.method == MASK_PREDICT else "raise beam_size"
+    if hparams.decode_method == "greedy":  # which does not read the beam size
+        cure = "search with decode_method=beam"
+    there_are = f"search of width {width} has from 1 to {width} hypotheses; ask for that many"
+    if width == 1:
+        there_are = "search has one hypothesis; ask for that one"
+    raise UserError(f"n_best={n_best}: {settings.method} {there_are} or {cure}")
 
 
 def _checked(changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -387,8 +387,15 @@ def test_a_stream_reads_one_window_at_a_time(translator):
             {"n_best": 4},
             "n_best=4: beam search of width 3 has from 1 to 3 hypotheses; ask for that many or raise beam_size",
         ),
-        ({"n_best": 2, "decode_method": "greedy"}, "n_best=2: greedy search of width 1 has from 1 to 1"),
-        ({"n_best": 0}, "n_best=0"),
+        (
+            {"n_best": 2, "beam_size": 1},
+            "n_best=2: greedy search has one hypothesis; ask for that one or raise beam_size",
+        ),
+        (
+            {"n_best": 2, "decode_method": "greedy"},
+            "n_best=2: greedy search has one hypothesis; ask for that one or search with decode_method=beam",
+        ),
+        ({"n_best": 0}, "n_best=0: a search has one hypothesis or more; ask for 1 or more"),
         ({"n_best": 0, "decode_method": "sample"}, "n_best=0"),
         ({"decode_method": "sample", "sampling_top_p": 0.0}, "top_p 0.0: it must be above 0"),
     ],
