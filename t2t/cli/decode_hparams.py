@@ -72,7 +72,7 @@ def apply_decode_hparams(values: flags.FlagValues) -> None:
     """
     text = values.decode_hparams
     if unknown := assigned_names(text) - set(_KNOWN):
-        raise UserError(f"--decode_hparams={text}: there is no {min(unknown)}; names are {', '.join(_KNOWN)}")
+        raise UserError(f"--decode_hparams={text}: there is no {_advice(values, min(unknown))}")
     given = parse_overrides(text, _KNOWN, _KNOWN, flag="--decode_hparams")
     for name, value in given.items():
         if name in _REFUSED and value != _REFUSED[name]:
@@ -89,6 +89,13 @@ def apply_decode_hparams(values: flags.FlagValues) -> None:
     if useless := [name for name in given if name in _WITHOUT_EFFECT]:
         instead = "; batches are cut by --decode_batch_size ids" if "batch_size" in useless else ""
         log.warning("--decode_hparams: %s: no effect%s", ", ".join(useless), instead)
+
+
+def _advice(values: flags.FlagValues, name: str) -> str:
+    """Returns an unknown name and what to write instead: a flag of the command, or one of the names."""
+    if flag := next((flag for flag in (f"decode_{name}", name) if has_flag(values, flag)), ""):
+        return f"{name} in it; use the flag --{flag}"
+    return f"{name}; names are {', '.join(_KNOWN)}"
 
 
 def _set(values: flags.FlagValues, name: str, flag: str, value: Any) -> None:

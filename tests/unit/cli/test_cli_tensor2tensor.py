@@ -138,6 +138,9 @@ def test_decode_hparams_without_an_effect_have_one_line(caplog):
     ("command", "arguments", "said"),
     [
         (decoder, ["beam=4"], "--decode_hparams=beam=4: there is no beam; names are beam_size, alpha, extra_length, "),
+        (decoder, ["coverage_penalty=0.2"], "no coverage_penalty in it; use the flag --decode_coverage_penalty"),
+        (decoder, ["min_output_length=2"], "no min_output_length in it; use the flag --min_output_length"),
+        (trainer, ["coverage_penalty=0.2"], "there is no coverage_penalty; names are beam_size, "),
         (decoder, ["beam_size=four"], "beam_size"),
         (decoder, ["beam_size=0"], "--decode_hparams: beam_size=0: flag --decode_beam_size=0: "),
         (decoder, ["beam_size=4,;"], "--decode_hparams='beam_size=4,;': cannot read ';'"),
