@@ -13,7 +13,7 @@ from t2t.cli.pairs import read_all, read_pairs
 from t2t.cli.plugin_flags import define_usr_dir_flag
 from t2t.cli.tensor2tensor import BLEU_FLAGS, define_unused_flags
 from t2t.errors import UserError
-from t2t.metrics import compute, is_text_metric
+from t2t.metrics import check_text_metric, compute
 from t2t.metrics.base import Score
 from t2t.metrics.languages import bleu_tokenizer
 from t2t.metrics.moses import COMPOUND_LANGUAGES, moses_bleu
@@ -62,9 +62,10 @@ def build_flags(values: flags.FlagValues) -> None:
         define.float("wait_minutes", 0.0, "Minutes to wait for another file before ending.", lower_bound=0.0)
         define.string("event_dir", "", "TensorBoard log folder for the BLEU of --translations_dir by step.")
         define.string("tag_suffix", "", "Suffix of the TensorBoard tags BLEU_cased and BLEU_uncased.")
-        define.list("paired", [], "Files of other translations to compare with --translation by paired bootstrap "
-                    "resampling.")  # fmt: skip
-        define.list("metrics", [], "Names of registered metrics to print too; those of a plug-in need --t2t_usr_dir.")
+        define.list("paired", [], "Files of other translations, separated by commas, to compare with --translation by "
+                    "paired bootstrap resampling.")  # fmt: skip
+        define.list("metrics", [], "Names of registered metrics to print too, separated by commas; those of a "
+                    "plug-in need --t2t_usr_dir.")  # fmt: skip
         define.string("source", "", "File of inputs, for --metrics that read them.")
     define_usr_dir_flag(values)
     with flag_group(values, "BLEU") as define:
@@ -114,7 +115,7 @@ def main(values: flags.FlagValues) -> int:
             raise UserError("--paired and --metrics are given; it compares BLEU, --chrf and --ter: leave one out")
         load_plugins_quietly(values.t2t_usr_dir)
         for name in values.metrics:
-            is_text_metric(name)  # raises for an unknown one
+            check_text_metric(name)  # before anything is printed
     elif values.source:
         raise UserError("--source: only --metrics read it; name one, or leave it out")
     ter_options = _options(values, _TER_FLAGS, "ter_")

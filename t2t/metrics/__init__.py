@@ -31,6 +31,15 @@ def is_text_metric(name: str) -> bool:
     return name in METRICS
 
 
+def check_text_metric(name: str) -> None:
+    """Raises UserError for a metric that cannot be computed from decoded text."""
+    if not is_text_metric(name):
+        raise UserError(
+            f"metric {name!r} of decoded text: it is teacher-forced, so it needs the model's predictions; "
+            f"text has {', '.join(METRICS.names())}"
+        )
+
+
 def higher_is_better(name: str) -> bool:
     """Returns whether larger values of a metric, labelled `teacher_forced/` or not, are better.
 
@@ -65,11 +74,7 @@ def compute(
     """
     names = list(names)
     for name in names:
-        if not is_text_metric(name):
-            raise UserError(
-                f"metric {name!r} of decoded text: it is teacher-forced, so it needs the model's predictions; "
-                f"text has {', '.join(METRICS.names())}"
-            )
+        check_text_metric(name)
         check_lines(name, hypotheses, references)
     scores = {}
     for name in names:
@@ -101,6 +106,6 @@ def _unknown(name: str, known: list[str]) -> str:
 
 
 __all__ = [
-    "LABEL", "METRICS", "Score", "TextMetric", "TokenSums", "check_lines", "compute", "higher_is_better",
-    "is_text_metric", "lower_is_better", "metric_names", "register_metric", "teacher_forced",
+    "LABEL", "METRICS", "Score", "TextMetric", "TokenSums", "check_lines", "check_text_metric", "compute",
+    "higher_is_better", "is_text_metric", "lower_is_better", "metric_names", "register_metric", "teacher_forced",
 ]  # fmt: skip

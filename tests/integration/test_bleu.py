@@ -86,6 +86,12 @@ def test_every_option_reaches_sacrebleu(score, flag, metric, option):
     assert f"{scored} | {direct.get_signature()}" in out.splitlines()
 
 
+def test_names_of_metrics_are_checked_before_anything_is_printed(score):
+    status, out, err = score(HYPOTHESES, REFERENCES, "--metrics=chrf,accuracy")
+    assert (status, out) == (2, "")
+    assert "metric 'accuracy' of decoded text: it is teacher-forced" in err
+
+
 def test_the_three_ways_in_which_bleu_is_published(score):
     hypotheses = ["Er las im Wörter-Buch 3.5 Seiten, „nicht“ mehr.", "Das Haus ist rot."]
     references = ["Er las im Wörter-Buch 3.5 Seiten, „doch“ mehr.", "Das Haus ist blau."]
