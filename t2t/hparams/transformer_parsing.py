@@ -42,7 +42,7 @@ def transformer_parsing_base() -> TransformerHParams:
 
 @register_hparams
 def transformer_parsing_big() -> TransformerHParams:
-    """With further trees: the big model, dropout 0.1, steps of 2,048 tokens, Tensor2Tensor's learning rate."""
+    """For wsj_parsing_semi: the big model, dropout 0.1, steps of 2,048 tokens, Tensor2Tensor's learning rate."""
     return transformer_big().replace(
         layer_prepostprocess_dropout=0.1,
         max_length=512,

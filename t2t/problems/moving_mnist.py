@@ -137,7 +137,7 @@ class VideoMovingMnistClass(MovingMnistClass):
 
 @register_problem("video_moving_mnist_t10k_class")
 class VideoMovingMnistT10kClass(MovingMnistClass):
-    """The same with only MNIST's 10,000 test images: 8,000 training clips, 2,000 evaluation clips."""
+    """Which digit moves in a clip, and in which direction it starts (Moving MNIST, only MNIST's 10,000 test images)."""
 
     images = ImageMnistT10k
     splits = ImageMnistT10k.splits
@@ -150,7 +150,7 @@ class VideoMovingMnistNext(MovingMnistNext):
 
 @register_problem("video_moving_mnist_t10k_next")
 class VideoMovingMnistT10kNext(MovingMnistNext):
-    """The same with only MNIST's 10,000 test images: 8,000 training clips, 2,000 evaluation clips."""
+    """The next frame of a clip of a moving digit (only MNIST's 10,000 test images): 784 intensities from 4 frames."""
 
     images = ImageMnistT10k
     splits = ImageMnistT10k.splits

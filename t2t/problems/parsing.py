@@ -211,7 +211,7 @@ class WsjParsing(Parsing):
 
 @register_problem
 class WsjParsingSemi(WsjParsing):
-    """As wsj_parsing with further trees that a parser made, 32k pieces."""
+    """English sentences to their trees, wsj_parsing's and further ones that a parser made, 32k pieces."""
 
     vocab_size = 32_768
 
