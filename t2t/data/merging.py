@@ -16,6 +16,7 @@ from t2t.data.texts import join_texts
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.problems.base import Problem
+from t2t.problems.samples import empty_split
 from t2t.specs.constants import TRAIN
 
 log = logging.getLogger("t2t")
@@ -44,9 +45,7 @@ def check_split(problem: Problem, split: str, results: Sequence[ShardResult]) ->
     """Raises UserError if a split is empty, or most of its training examples are unfit."""
     counts = sum((result.counts for result in results), Counts())
     if not counts.read:
-        raise UserError(
-            f"split {split!r} of {problem.name} is empty: no example came out of its raw data; check the raw files"
-        )
+        raise empty_split(problem, split)
     if split == TRAIN:
         check_fit(problem, counts)
         if not any(result.examples for result in results):

@@ -164,6 +164,10 @@ class Problem(Languages, ABC):
         """
         return {}
 
+    def raw_data_of(self, split: str) -> str:
+        """Returns what a split is read from, for a message."""
+        return "its raw data"
+
     def declared_spec(self) -> ProblemSpec | None:
         """Returns the features without vocabulary sizes; needs no encoders; None if not known."""
         return None

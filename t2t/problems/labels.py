@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from t2t.problems.base import Problem, Sample, Source
-from t2t.problems.samples import call_each_shard, check_samples, samples_of, shown
+from t2t.problems.samples import call_each_shard, check_samples, empty_split, samples_of, shown
 from t2t.specs.constants import TARGETS, TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.encoder import TextEncoder
@@ -29,6 +29,8 @@ class ClassTargets(Problem):
         for of_shard, count in call_each_shard(self, "labels_of_shard", TRAIN, source):
             read, labels = read + count, labels.union(of_shard)
             source.progress("classes", read)
+        if not labels:
+            raise empty_split(self, TRAIN)
         return sorted(labels)
 
     def labels_of_shard(self, source: Source) -> tuple[list[str], int]:

@@ -31,6 +31,14 @@ def samples_of(problem: Problem, split: str, source: Source) -> Iterator[Sample]
     return iter(samples)
 
 
+def empty_split(problem: Problem, split: str) -> UserError:
+    """Returns the error for a split without a sample."""
+    return UserError(
+        f"split {split!r} of {problem.name} is empty: no example came out of {problem.raw_data_of(split)}; check the "
+        f"raw files"
+    )
+
+
 def call_each_shard(problem: Problem, method: str, split: str, source: Source) -> Iterator[Any]:
     """Calls a method of the problem with the source of each shard of a split; yields the results in order.
 

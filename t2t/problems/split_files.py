@@ -107,6 +107,10 @@ class NamedFiles(Problem):
         """Returns the files by the names of their options, numbered if an option names several."""
         return super().raw_files(tmp_dir) | self._named_files()
 
+    def raw_data_of(self, split: str) -> str:
+        """Returns the flags that name the files of a split."""
+        return " and ".join(f"{flag}={path}" for flag, path in self._files((split,)).items())
+
     def _named_files(self) -> dict[str, Path]:
         options = [flag.removeprefix("--") for flag in self._files(SPLITS)]
         return {name: path for option in options for name, path in self.options.numbered_paths(option).items()}

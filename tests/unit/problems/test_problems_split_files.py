@@ -45,6 +45,18 @@ def test_classes_are_those_of_the_training_file(files, tmp_path):
     assert problem.declared_spec().targets.kind == "label"
 
 
+@pytest.mark.parametrize("empty", ["train", "dev"])
+@pytest.mark.parametrize("content", ["", "\n \n"])
+def test_a_file_without_lines_is_named(files, tmp_path, empty, content):
+    options = files(**{"train": "good\tyes\n", "dev": "good\tyes\n", empty: content})
+    with pytest.raises(UserError) as raised:
+        generate(get_problem("classify_files", options | {"vocab_kind": "byte"}), tmp_path / "a", tmp_path, workers=1)
+    assert str(raised.value) == (
+        f"split '{empty}' of classify_files is empty: no example came out of --{empty}_file={tmp_path}/{empty}; check "
+        f"the raw files"
+    )
+
+
 def test_wrong_lines_are_named(files, tmp_path):
     options = files(train="good\tyes\nbad\tno\n", dev="good\tyes\nfine\tperhaps\n")
     with pytest.raises(UserError) as raised:
