@@ -3,16 +3,30 @@
 Letters: N examples.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 
 from t2t.data.columns import length_unit
 from t2t.data.reader import SplitReader
-from t2t.specs.features import FeatureKind
+from t2t.specs.features import FeatureKind, FeatureSpec
 
 BLOCK = 1 << 20
 """Examples per block when scanning the lengths of a whole split; bounds the memory."""
+
+_UNITS = {
+    FeatureKind.TOKENS: "tokens", FeatureKind.REAL: "vectors", FeatureKind.VIDEO: "frames",
+    FeatureKind.AUDIO: "units of 10 ms",
+}  # fmt: skip
+"""What counts 1 in the lengths of sequences, by kind."""
+
+
+def batch_unit(features: Iterable[FeatureSpec]) -> str:
+    """Returns what `batch_size` counts in batches of some features, e.g. `padded tokens per side`."""
+    units = [_UNITS[feature.kind] for feature in features if feature.kind in _UNITS]
+    if not units:
+        return "examples"
+    return f"padded {' or '.join(dict.fromkeys(units))}{' per side' if len(units) > 1 else ''}"
 
 
 def is_audio(reader: SplitReader, stored: str) -> bool:

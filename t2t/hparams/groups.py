@@ -189,8 +189,8 @@ class BatchHParams:
 
     batch_size: int = param(
         4096,
-        "Padded tokens per side per replica per step; for audio, units of 10 ms; for problems without sequences, "
-        "examples.",
+        "Padded tokens per side per replica per step; of clips, frames; of audio, units of 10 ms; for problems without "
+        "sequences, examples.",
         minimum=1,
     )
     effective_batch_size: int = param(

@@ -2,14 +2,14 @@
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import keras
 import numpy as np
 
 from t2t.data.columns import batch_dtype, item_shape, length_unit
 from t2t.data.data_folder import data_folder
-from t2t.data.lengths import BLOCK, lengths_of_all
+from t2t.data.lengths import BLOCK, batch_unit, lengths_of_all
 from t2t.data.reader import checked_columns, sequences_of
 from t2t.errors import memory_errors_as_machine_errors
 from t2t.hparams.base import HParams
@@ -35,6 +35,8 @@ from t2t.training.memory import MemoryEstimate, estimate
 from t2t.training.optimizers import build_optimizer
 from t2t.training.precision import policy_of
 from t2t.training.schedules import learning_rate
+
+_BATCH_SIZES = frozenset({"batch_size", "effective_batch_size"})
 
 
 def memory(run: TrainingRun) -> MemoryEstimate:
@@ -104,7 +106,7 @@ def describe(run: TrainingRun) -> list[str]:
         best = f"the mean over the problems of {hparams.best_metric or 'the loss per token'}"
     return [
         _names_line(request),
-        _changes_line(run.resolved),
+        _changes_line(run.resolved, [_unit(part) for part in run.parts]),
         f"data_dir {request.data_folder}, output_dir {request.output_folder}, random_seed {run.settings.seed}",
         *(_data_line(run, part) for part in run.parts),
         f"parameters: {run.model.count_params():,}; {hparams.precision} on {', '.join(run.devices.names)}",
@@ -123,14 +125,17 @@ def _names_line(request: Request) -> str:
     return f"problem {request.problem}, model {request.model}, hparams set {request.hparams_set}"
 
 
-def _changes_line(resolved: Resolved) -> str:
+def _changes_line(resolved: Resolved, units: Iterable[str]) -> str:
+    """Describes what differs from the named set; `units` are those of the batches of each problem."""
     named = assigned_names(resolved.request.overrides)
     changed = {
         name: values
         for name, values in resolved.hparams.difference(resolved.named_set).items()
         if name in named or name not in DECIDED
     }
-    return "changed hparams: " + (", ".join(_change(name, *values) for name, values in changed.items()) or "none")
+    unit = " or ".join(dict.fromkeys(units))
+    changes = [_change(name, *values, unit if name in _BATCH_SIZES else "") for name, values in changed.items()]
+    return f"changed hparams: {', '.join(changes) or 'none'}"
 
 
 def _untrained_lines(model: SequenceModel, adapters: Adapters | None, hparams: HParams) -> list[str]:
@@ -160,10 +165,9 @@ def _data_line(run: TrainingRun, part: Part) -> str:
 
 def _batch_line(run: TrainingRun, part: Part) -> str:
     lengths, padded = _sample_lengths(part), _padded_tokens(run, part)
-    unit = "padded tokens per side" if lengths else "examples"
     examples = f", about {padded / _mean_of_longer(lengths):,.0f} example(s)" if lengths else ""
     return (
-        f"batch_size{_which(part)}={part.hparams.batch_size} {unit} per replica per step; {run.step.replicas} "
+        f"batch_size{_which(part)}={part.hparams.batch_size} {_unit(part)} per replica per step; {run.step.replicas} "
         f"replica(s) x {run.plan.micro_batches} step(s) = {padded:,} an update{examples}"
     )
 
@@ -179,9 +183,14 @@ def _which(part: Part) -> str:
     return f" of {part.name}" if part.name else ""
 
 
-def _change(name: str, old, new) -> str:
-    unit = " padded tokens per side" if name.endswith("batch_size") else ""
-    return f"{name}={new}{unit} (was {old})"
+def _unit(part: Part) -> str:
+    """Returns what the batch size of a problem counts."""
+    reader = part.data.readers[TRAIN]
+    return batch_unit(reader.features[name] for name in checked_columns(reader, part.data.problem.columns).values())
+
+
+def _change(name: str, old, new, unit: str) -> str:
+    return f"{name}={new}{unit and ' '}{unit} (was {old})"
 
 
 def dry_run_lines(request: Request, settings: Settings) -> list[str]:
@@ -215,7 +224,7 @@ def _nominal_lines(resolved: Resolved, settings: Settings, missing: Sequence[str
     weights = sum(math.prod(v.shape) * 4 for v in [*model.variables, *added, *optimizer.variables])
     return [
         _names_line(request),
-        _changes_line(resolved),
+        _changes_line(resolved, [batch_unit(spec.features.values()) for spec in specs]),
         *(_vocabulary_line(request, *one, one[0].name in missing) for one in zip(problems, specs, strict=True)),
         f"parameters: {model.count_params():,}; {hparams.precision} on {', '.join(devices.names)}",
         *_untrained_lines(model, adapters, hparams),

@@ -72,3 +72,16 @@ def test_without_data_a_precision_that_is_no_type_of_weights_is_described(tmp_pa
     flags += [f"--data_dir={tmp_path}/data", f"--output_dir={tmp_path}/run", "--hparams=precision=tensorfloat32"]
     assert trainer.main(["t2t-trainer", *flags]) == 0
     assert re.search(r"^parameters: [\d,]+; tensorfloat32 on CPU:0$", capsys.readouterr().err, re.M)
+
+
+def test_batch_sizes_are_in_the_unit_of_the_problem(tiny_run, tmp_path, capsys):
+    flags = [f"--output_dir={tmp_path}/run", "--hparams=batch_size=16,train_steps=5", "--dry_run"]
+    images = ["--problem=image_mnist_t10k", "--model=xception", "--hparams_set=xception_mnist"]
+    assert trainer.main(["t2t-trainer", *images, f"--data_dir={tmp_path}/data", *flags]) == 0
+    assert "changed hparams: batch_size=16 examples (was 64), train_steps=5 (was 1000)\n" in capsys.readouterr().err
+    flags[1] = "--hparams=decode_batch_size=8"
+    assert trainer.main(["t2t-trainer", *tiny_run.train_flags, *flags]) == 0
+    said = capsys.readouterr().err
+    assert "decode_batch_size=8 (was " in said
+    assert " batch_size=256 padded tokens per side (was " in said
+    assert "batch_size=256 padded tokens per side per replica per step" in said

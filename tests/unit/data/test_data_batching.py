@@ -4,6 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t2t.data.batching import Ladder, cut
+from t2t.data.lengths import batch_unit
+from t2t.specs.features import FeatureKind, FeatureSpec
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=80)
 
@@ -119,3 +121,20 @@ def test_ladder_by_hand():
 def test_ladder_of_a_step_below_one_is_refused():
     with pytest.raises(ValueError, match=r"at least 1\.0"):
         Ladder(10, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "unit"),
+    [
+        (["tokens", "tokens"], "padded tokens per side"),
+        (["tokens"], "padded tokens"),
+        (["tokens", "label"], "padded tokens"),
+        (["image", "label"], "examples"),
+        (["image", "tokens"], "padded tokens"),
+        (["video", "label"], "padded frames"),
+        (["audio", "tokens"], "padded units of 10 ms or tokens per side"),
+        (["real", "tokens"], "padded vectors or tokens per side"),
+    ],
+)
+def test_the_unit_of_batch_sizes_is_that_of_the_sequences(kinds, unit):
+    assert batch_unit(FeatureSpec(kind=FeatureKind(kind)) for kind in kinds) == unit
