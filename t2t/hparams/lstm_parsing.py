@@ -41,7 +41,6 @@ def lstm_attention_parsing_tiny() -> LstmAttentionHParams:
         batch_size=4096,
         train_steps=12_000,
         ema_decay=0.99,
-        best_metric="bracket_f1_gold_tags",
         beam_size=4,
     )
 
@@ -50,4 +49,4 @@ def lstm_attention_parsing_tiny() -> LstmAttentionHParams:
 def lstm_attention_multitask_tiny() -> LstmAttentionHParams:
     """lstm_attention_parsing_tiny for several problems: one encoder, and a decoder for each."""
     # One to many, as in Luong et al. 2016 (arXiv:1511.06114), section 3.1; their large LSTMs have no attention.
-    return lstm_attention_parsing_tiny().replace(shared_decoder=False, best_metric="")
+    return lstm_attention_parsing_tiny().replace(shared_decoder=False)

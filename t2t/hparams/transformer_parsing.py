@@ -84,7 +84,6 @@ def transformer_parsing_tiny() -> TransformerHParams:
         batch_size=4096,
         train_steps=12_000,
         ema_decay=0.99,
-        best_metric="bracket_f1_gold_tags",
         beam_size=4,
         alpha=0.3,
         extra_length=300,

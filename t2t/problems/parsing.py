@@ -55,8 +55,8 @@ class Parsing(TextProblem):
     max_length = 512
     single_spaces = True
     metrics = (
-        "bracket_f1", "bracket_precision", "bracket_recall", "bracket_exact_match", "bracket_tagging_accuracy",
-        "bracket_errors", "bracket_f1_gold_tags",
+        "bracket_f1_gold_tags", "bracket_f1", "bracket_precision", "bracket_recall", "bracket_exact_match",
+        "bracket_tagging_accuracy", "bracket_errors",
     )  # fmt: skip
     finishes = True
 

@@ -8,7 +8,7 @@
     loss: "nats per token", perplexity: "perplexity", learning_rate: "learning rate", grad_norm: "norm of the gradient",
     tokens_per_second: "target tokens per second", tokens_per_update: "target tokens per update", padding: "fraction",
     bleu: "BLEU, 0 to 100", chrf: "chrF, 0 to 100", accuracy: "fraction", accuracy_per_sequence: "fraction",
-    bracket_f1: "F1, 0 to 100",
+    bracket_f1: "F1, 0 to 100", bracket_f1_gold_tags: "F1, 0 to 100",
   };
   const TITLES = { updates: "updates", hours: "hours since the first report" };
 
