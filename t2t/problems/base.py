@@ -224,13 +224,13 @@ class Problem(Languages, ABC):
         )
 
     finishes: ClassVar[bool] = False
-    """Whether `finish` does anything."""
+    """Whether `finish` changes outputs or reads the input; one that only marks outputs as repaired leaves it False."""
 
     def finish(self, source: str, output: str) -> Finished:
         """Postprocesses an output (or a reference, read back), given its input.
 
         Args:
-            source: the input as text.
+            source: the input as text; may be empty unless `finishes`.
             output: the output as `decode_target` gives it.
         """
         return Finished(output)

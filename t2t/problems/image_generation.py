@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from t2t.problems.array_inputs import MadeOfImages
-from t2t.problems.base import Problem, Sample, Source
+from t2t.problems.base import Finished, Problem, Sample, Source
 from t2t.problems.cifar import ImageCifar10
 from t2t.problems.formats.images import png_file
 from t2t.problems.mnist import ImageMnist, ImageMnistT10k
@@ -71,10 +71,16 @@ class ImageTargets(TextProblem):
         """The real features: the vocabularies are fixed."""
         return copy.copy(self).with_encoders(self.build_encoders(Source(Path(), random.Random()))).spec()
 
+    def finish(self, source: str, output: str) -> Finished:
+        """Returns the output unchanged; it counts as repaired if `output_file` has to fill, cut or replace."""
+        words = output.split()
+        return Finished(output, len(words) != int(np.prod(self.target_shape())) or not all(map(str.isdecimal, words)))
+
     def output_file(self, output: str) -> bytes:
-        """Returns a PNG file of an output's intensities; surplus ones are dropped, missing ones are 0."""
+        """Returns a PNG file of an output's intensities; surplus ones are dropped, missing and unknown ones are 0."""
         image = np.zeros(self.target_shape(), np.uint8)
-        written = [int(word) for word in output.split() if word.isdecimal()][: image.size]
+        # An unknown one keeps its place, otherwise all that follow would be shifted.
+        written = [int(word) if word.isdecimal() else 0 for word in output.split()[: image.size]]
         image.ravel()[: len(written)] = written
         return png_file(image)
 

@@ -10,6 +10,7 @@ from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
+from t2t.problems.base import Finished
 from t2t.runs.names import get_hparams, get_problem
 from tests.builders import idx
 
@@ -76,6 +77,15 @@ def test_an_output_makes_an_image_file_whatever_its_length(name, shape):
     problem, size = get_problem(name), int(np.prod(shape))
     intensities = np.random.default_rng(0).integers(0, 256, size)
     for written in (size, size + 3, 5):
-        content = problem.output_file(" ".join(["<unk>", *map(str, intensities[:written]), *["7"] * (written - size)]))
+        output = " ".join([*map(str, intensities[:written]), *["7"] * (written - size)])
         expected = np.where(np.arange(size) < written, intensities, 0).reshape(shape)
-        np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(content))), expected)
+        np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(problem.output_file(output)))), expected)
+        assert problem.finish("", output) == Finished(output, repaired=written != size)
+
+
+def test_an_unknown_intensity_is_0_and_shifts_no_other():
+    problem = get_problem("image_mnist_gen")
+    output = " ".join(["3", "<unk>", *["9"] * 782])
+    image = np.asarray(Image.open(io.BytesIO(problem.output_file(output)))).ravel()
+    assert image.tolist() == [3, 0, *[9] * 782]
+    assert problem.finish("", output) == Finished(output, repaired=True)
