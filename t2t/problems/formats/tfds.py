@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import itertools
+import logging
 import math
 import operator
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,8 +13,13 @@ from typing import Any
 from t2t.errors import UserError, one_line
 from t2t.problems.base import Source
 
+log = logging.getLogger("t2t")
+
 FOLDER = "tensorflow_datasets"
 """Subfolder, in the folder of raw files, of the prepared data sets."""
+
+_RETRIES = 7
+"""How often a download is tried again, after pauses that double and add up to 25 s; TFDS's 10 take 3.5 minutes."""
 
 
 def count_tfds_shards(problem: str, dataset: str, split: str, source: Source, instead: str = "") -> int:
@@ -64,9 +70,16 @@ def read_tfds(
 def _prepared(problem: str, dataset: str, split: str, source: Source, instead: str) -> Any:
     """Returns the builder of a data set that has been downloaded and prepared."""
     import tensorflow_datasets as tfds
+    from tensorflow_datasets.core.download import downloader
 
+    downloader.MAX_RETRIES = _RETRIES  # no argument or flag sets it
     with _errors_of_loading(problem, dataset, split, source, instead):
         builder = tfds.builder(dataset, data_dir=Path(source.tmp_dir) / FOLDER)
+        if not builder.is_prepared():
+            log.info(
+                "%s: downloading %s (%s) and preparing it in %s, by TensorFlow Datasets",
+                problem, dataset, builder.info.download_size or "of unknown size", builder.data_path,
+            )  # fmt: skip
         builder.download_and_prepare()
         return builder
 

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,29 @@ def test_a_download_that_fails_says_what_to_do(tmp_path, monkeypatch):
         f"ConnectionError: no route to host; connect this machine to the network, or prepare the data set with "
         f"TensorFlow Datasets elsewhere and copy its folder to {place}/wmt14_translate/fr-en"
     )
+
+
+def test_without_a_network_a_download_is_announced_and_its_retries_end(tmp_path, monkeypatch, caplog):
+    from tensorflow_datasets.core.download import downloader
+
+    monkeypatch.setattr(downloader, "MAX_RETRIES", 10)  # restored at the end
+    monkeypatch.setattr("t2t.problems.formats.tfds._RETRIES", 1)
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    begin = time.monotonic()
+    with caplog.at_level("INFO", "t2t"), pytest.raises(UserError, match=r"failed: ProxyError: .* connect this machine"):
+        next(ende().generate_samples("dev", Source(tmp_path, random.Random(0))))
+    assert time.monotonic() - begin < 60  # TFDS's own retries pause for 204 s
+    place = f"{tmp_path}/tensorflow_datasets/wmt14_translate/de-en"
+    assert f"wmt_ende_tokens_32k: downloading wmt14_translate/de-en (of unknown size) and preparing it in {place}" in (
+        caplog.text
+    )
+
+
+def test_data_that_are_there_are_not_announced(folder, caplog):
+    with caplog.at_level("INFO", "t2t"):
+        samples("dev", folder)
+    assert "downloading" not in caplog.text
 
 
 def test_the_module_loads_neither_tensorflow_nor_tfds():
