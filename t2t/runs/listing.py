@@ -1,7 +1,7 @@
 """The text of `--registry_help`."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from t2t.hparams.base import HParams
 from t2t.registry import HPARAMS, HPARAMS_RANGES, MODALITIES, MODELS, PROBLEMS, Entry
@@ -38,8 +38,7 @@ def registry_listing(containing: str = "") -> str:
     if containing == "hparams":
         lines += _fields_of_all_sets()
     elif containing in HPARAMS:
-        hparams = get_hparams(containing)
-        lines += [f"Fields of {containing}:", *_lines_of(hparams, {name for name, _ in hparams.items()})]
+        lines += [f"Fields of {containing}:", *_fields_of(get_hparams(containing))]
     if not lines:
         return f"no registered name contains {containing!r}; list all with --registry_help"
     return "\n".join(lines).rstrip()
@@ -50,19 +49,20 @@ def _fields_of_all_sets() -> Iterator[str]:
     base = get_hparams("transformer_base")
     common, seen = {name for name, _ in base.items()}, {type(base)}
     yield "Fields of the hparams sets, with the values of transformer_base:"
-    yield from _lines_of(base, common)
+    yield from _fields_of(base)
     for entry in HPARAMS.entries():
         hparams = get_hparams(entry.name)
-        further = {name for name, _ in hparams.items()} - common
-        if further and type(hparams) not in seen:
+        further = [] if type(hparams) in seen else list(_fields_of(hparams, common))
+        if further:
             yield f"Further fields of {type(hparams).__name__}, with the values of {entry.name}:"
-            yield from _lines_of(hparams, further)
+            yield from further
         seen.add(type(hparams))
 
 
-def _lines_of(hparams: HParams, fields: set[str]) -> Iterator[str]:
+def _fields_of(hparams: HParams, besides: Collection[str] = ()) -> Iterator[str]:
+    """Yields a line for each field of a set but those in `besides`."""
     for name, value in hparams.items():
-        if name in fields:
+        if name not in besides:
             yield f"  {name}={value}  {hparams.document(name)}"
 
 
