@@ -13,7 +13,7 @@ from t2t.cli.pairs import read_all, read_pairs
 from t2t.cli.plugin_flags import define_usr_dir_flag
 from t2t.cli.tensor2tensor import BLEU_FLAGS, define_unused_flags
 from t2t.errors import UserError
-from t2t.metrics import check_text_metric, compute
+from t2t.metrics import check_text_metric, compute, reads_inputs
 from t2t.metrics.base import Score
 from t2t.metrics.languages import bleu_tokenizer
 from t2t.metrics.moses import COMPOUND_LANGUAGES, moses_bleu
@@ -116,6 +116,8 @@ def main(values: flags.FlagValues) -> int:
         load_plugins_quietly(values.t2t_usr_dir)
         for name in values.metrics:
             check_text_metric(name)  # before anything is printed
+            if reads_inputs(name) and not values.source:
+                raise UserError(f"metric {name!r} reads the inputs, too; name their file with --source")
     elif values.source:
         raise UserError("--source: only --metrics read it; name one, or leave it out")
     ter_options = _options(values, _TER_FLAGS, "ter_")
@@ -132,6 +134,7 @@ def main(values: flags.FlagValues) -> int:
         options |= {"ter": ter_options} if values.ter else {}
         _print_paired(values, translations, references, options)
         return 0
+    registered = list(_registered_scores(values, translations, references))  # one may fail: nothing is printed yet
     if values.all_tokenizations:
         language = values.language or "de"
         for label, score in _all_tokenizations(translations, references, language, bleu_options):
@@ -143,7 +146,7 @@ def main(values: flags.FlagValues) -> int:
         print(chrf(translations, references, **chrf_options))
     if values.ter:
         print(ter(translations, references, **ter_options))
-    for score in _registered_scores(values, translations, references):
+    for score in registered:
         print(score)
     return 0
 

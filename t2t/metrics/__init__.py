@@ -40,6 +40,11 @@ def check_text_metric(name: str) -> None:
         )
 
 
+def reads_inputs(name: str) -> bool:
+    """Returns whether a text metric also reads the inputs, by its parameter `sources`."""
+    return "sources" in inspect.signature(METRICS.get(name)).parameters
+
+
 def higher_is_better(name: str) -> bool:
     """Returns whether larger values of a metric, labelled `teacher_forced/` or not, are better.
 
@@ -79,9 +84,9 @@ def compute(
     scores = {}
     for name in names:
         metric = METRICS.get(name)
-        reads = inspect.signature(metric).parameters
-        options: dict[str, Any] = {"language": language} if language and "language" in reads else {}
-        if "sources" in reads:
+        by_language = language and "language" in inspect.signature(metric).parameters
+        options: dict[str, Any] = {"language": language} if by_language else {}
+        if reads_inputs(name):
             options["sources"] = _sources(name, read_sources, len(references))
         scores[name] = metric(hypotheses, references, **options)
     return scores
@@ -107,5 +112,6 @@ def _unknown(name: str, known: list[str]) -> str:
 
 __all__ = [
     "LABEL", "METRICS", "Score", "TextMetric", "TokenSums", "check_lines", "check_text_metric", "compute",
-    "higher_is_better", "is_text_metric", "lower_is_better", "metric_names", "register_metric", "teacher_forced",
+    "higher_is_better", "is_text_metric", "lower_is_better", "metric_names", "reads_inputs", "register_metric",
+    "teacher_forced",
 ]  # fmt: skip
