@@ -217,6 +217,7 @@ class RunDir:
         """
         self.check_same(record, may_change)
         kept = {name: getattr(self.record, name) for name in ("created", "vocabularies", "warm_start")}
+        kept["settings"] = {**self.record.settings, **record.settings}
         updated = dataclasses.replace(record, **kept)
         if updated.to_dict() == self.record.to_dict():
             return

@@ -53,6 +53,8 @@ class RunRecord:
     optimizer state that was loaded, 0 if none was; `report`: lines that say what was loaded."""
     seed: int | None = None
     """Seed of the run, which its checkpoints repeat; None in imported runs and records of earlier versions."""
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """How it was last trained, see `t2t.runs.settings.REMEMBERED`; empty in imported runs and earlier records."""
     created: str = ""
     """When the run began, ISO 8601 in UTC; set by `RunDir.create`."""
 

@@ -194,6 +194,11 @@ def warn_of_repairs(repaired: Counter, where: str = "") -> None:
         log.warning("%s%s in %s lines", where, what, f"{count:,}")
 
 
+def is_given(flag: flags.Flag) -> bool:
+    """Returns whether a flag is on the command line or in the --config file, be it with its default, or was changed."""
+    return bool(flag.present) or flag.value != flag.default
+
+
 def define_alias(name: str, original: str, flag_values: flags.FlagValues) -> None:
     """Gives a flag a second name."""
     flags.DEFINE_alias(name, original, flag_values=flag_values)

@@ -3,10 +3,11 @@
 import dataclasses
 import logging
 import sys
+from typing import Any
 
 from absl import flags
 
-from t2t.cli.common import command, command_flags
+from t2t.cli.common import command, command_flags, is_given
 from t2t.cli.config import define_config_flag, format_config, given_flags
 from t2t.cli.decoding import (
     check_files,
@@ -21,7 +22,14 @@ from t2t.cli.help import DATA, DECODING, MACHINE, NAMES, RUN, TRAINING, WARM_STA
 from t2t.cli.plugin_flags import lists_registry
 from t2t.cli.problem_flags import define_problem_flags, request_of
 from t2t.cli.run_flags import load_run
-from t2t.cli.schedules import EVALUATE, EVALUATE_TRAIN, SCHEDULES, TRAIN_AND_EVALUATE, check_schedule
+from t2t.cli.schedules import (
+    EVALUATE,
+    EVALUATE_TRAIN,
+    SCHEDULES,
+    TRAIN_AND_EVALUATE,
+    TRAIN_ONLY,
+    check_schedule,
+)
 from t2t.cli.search_flags import OUTPUT_FLAGS, define_search_flags
 from t2t.cli.server import import_serving
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
@@ -29,11 +37,11 @@ from t2t.errors import UserError
 from t2t.files.progress import write_line
 from t2t.hparams.groups import TrainHParams
 from t2t.hparams.override import assigned_names
-from t2t.runs.arguments import RENAMED
+from t2t.runs.arguments import FLAGS, RENAMED
 from t2t.runs.data import find_missing_data, generate_all, nominal_specs
 from t2t.runs.decisions import begun_run
 from t2t.runs.names import Request, build_hparams, check_names, flag_options, resolve
-from t2t.runs.resuming import check_same_run, fill_from_run, recorded_seed
+from t2t.runs.resuming import check_same_run, fill_from_run, recorded_seed, recorded_settings
 from t2t.runs.run_checks import check_training
 from t2t.runs.settings import Settings
 from t2t.runs.startup import import_quietly
@@ -43,7 +51,8 @@ from t2t.tracking.choice import build_trackers, check_trackers, split_names
 from t2t.training.cluster import find_cluster
 
 USAGE = """
-Trains a model on a problem; if --output_dir holds an interrupted run, resumes it exactly.
+Trains a model on a problem; if --output_dir holds an interrupted run, resumes it exactly, with
+its own settings unless others are given.
 
     %s --generate_data --problem=translate_ende_numbers --model=transformer \\
       --hparams_set=transformer_quickstart --output_dir=run --decode_interactive
@@ -166,10 +175,25 @@ def _config_of(values: flags.FlagValues, request: Request) -> str:
     found = {name: value for name in names if (value := getattr(request, name)) not in (None, "")}
     if seed := recorded_seed(request.output_folder, values.random_seed):
         found["random_seed"] = seed
+    found |= _settings_flags(values, request)
     hparams = build_hparams(request)[0]
     changed = {name: value for name, value in hparams.items() if name in assigned_names(request.overrides)}
     searched = (flag for flag in OUTPUT_FLAGS if flag in values)  # already included in `changed`
     return format_config({**found, **flag_options(request), **given_flags(values, (*found, *searched))}, changed)
+
+
+def _settings_flags(values: flags.FlagValues, request: Request) -> dict[str, Any]:
+    """Returns the flags of settings that are given, or that the run in --output_dir has changed from their defaults."""
+    given, defaults = _given_settings(values), Settings()
+    settings = {
+        name: value
+        for name, value in recorded_settings(request.output_folder, given).items()
+        if name in given or value != getattr(defaults, name)
+    }
+    found = {FLAGS.get(name, name): value for name, value in settings.items() if name != "evaluates"}
+    if "evaluates" in settings:
+        found["schedule"] = values.schedule if "evaluates" in given else TRAIN_ONLY
+    return found
 
 
 def _check_files(values: flags.FlagValues, request: Request) -> None:
@@ -212,11 +236,16 @@ def _check_model(request: Request) -> None:
 
 
 def _settings(values: flags.FlagValues, request: Request) -> Settings:
-    return Settings(
-        seed=recorded_seed(request.output_folder, values.random_seed),
-        evaluates=values.schedule == TRAIN_AND_EVALUATE,
-        **{RENAMED.get(name, name): values[name].value for names in SETTINGS_FLAGS.values() for name in names},
-    )
+    folder = request.output_folder
+    found = recorded_settings(folder, _given_settings(values))
+    return Settings(seed=recorded_seed(folder, values.random_seed), **found)
+
+
+def _given_settings(values: flags.FlagValues) -> dict[str, Any]:
+    """Returns the settings that are given, by name, without the seed."""
+    names = [name for group in SETTINGS_FLAGS.values() for name in group if is_given(values[name])]
+    evaluates = {"evaluates": values.schedule == TRAIN_AND_EVALUATE} if is_given(values["schedule"]) else {}
+    return evaluates | {RENAMED.get(name, name): values[name].value for name in names}
 
 
 def _train(values: flags.FlagValues, request: Request, settings: Settings) -> int:

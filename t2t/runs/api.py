@@ -5,7 +5,6 @@ Paths are text or `pathlib.Path`. Heavy modules are imported when a function is 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -140,7 +139,7 @@ def train(
         problem_options: options of the problem, if its data was generated with any.
         callbacks: Keras callbacks; an epoch consists of the updates from one evaluation to the next.
         settings: fields of `t2t.runs.settings.Settings`, e.g. `seed=1`, `eval_every=500`,
-            `warm_start_from="other_run"`.
+            `warm_start_from="other_run"`; a resumed run keeps those of `t2t.runs.settings.REMEMBERED` that are omitted.
 
     Returns:
         the folder of the run, for `load`.
@@ -152,7 +151,7 @@ def train(
         KeyboardInterrupt: on Ctrl-C or SIGTERM, after a checkpoint is saved; the same call resumes training.
     """
     from t2t.runs.names import Request, check_names, resolve_aliases
-    from t2t.runs.resuming import check_same_run, fill_from_run, recorded_seed
+    from t2t.runs.resuming import check_same_run, fill_from_run, recorded_seed, recorded_settings
     from t2t.runs.run_checks import check_training
 
     asked = Request(
@@ -168,12 +167,13 @@ def train(
     )
     if "warm_start_from" in settings:
         settings["warm_start_from"] = as_path("warm_start_from", settings["warm_start_from"])
-    chosen = Settings(**settings)
+    Settings(**settings)  # to fail early
     load_plugins_quietly(asked.usr_dir)
     request = fill_from_run(resolve_aliases(asked))
     check_names(request)
     if "seed" not in settings:
-        chosen = dataclasses.replace(chosen, seed=recorded_seed(request.output_folder))
+        settings["seed"] = recorded_seed(request.output_folder)
+    chosen = Settings(**recorded_settings(request.output_folder, settings))
     check_same_run(request)
     check_training(request, chosen, needs_data=True, generates=False)  # before TensorFlow is loaded
     with quietly():

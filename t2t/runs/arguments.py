@@ -43,6 +43,9 @@ RENAMED = {
 }
 """Flag -> argument or hparam, where their names differ."""
 
+FLAGS = {argument: flag for flag, argument in RENAMED.items()}
+"""The reverse."""
+
 PHRASES = {
     " (t2t-datagen, or t2t-trainer --generate_data)": " (t2t.generate_data)",
     ", or pass --generate_data to t2t-trainer": "",

@@ -14,6 +14,7 @@ from t2t.files.paths import to_record
 from t2t.runs.data import OpenData
 from t2t.runs.names import Resolved
 from t2t.runs.resuming import MAY_CHANGE_ON_RESUME
+from t2t.runs.settings import Settings
 from t2t.specs.features import ProblemSpec
 from t2t.specs.mixture import merge_problem_entries, mixture_of
 from t2t.text.encoder import TextEncoder
@@ -45,7 +46,9 @@ def joined_spec(specs: Sequence[ProblemSpec]) -> ProblemSpec:
     return ProblemSpec(name=mixture_of(spec.name for spec in specs), members=tuple(specs))
 
 
-def record_of(resolved: Resolved, data: Sequence[OpenData], warm_start: dict[str, Any], seed: int) -> RunRecord:
+def record_of(
+    resolved: Resolved, data: Sequence[OpenData], warm_start: dict[str, Any], settings: Settings
+) -> RunRecord:
     """Returns the record of a run; see `RunRecord.warm_start`."""
     request = resolved.request
     return RunRecord(
@@ -64,7 +67,8 @@ def record_of(resolved: Resolved, data: Sequence[OpenData], warm_start: dict[str
         vocabularies=describe_encoders(encoders_of(data)),
         plugins=[plugin.to_dict() for plugin in resolved.plugins],
         warm_start=warm_start,
-        seed=seed,
+        seed=settings.seed,
+        settings=settings.remembered(),
         versions=versions(),
     )
 

@@ -1,7 +1,9 @@
 """Completes requests from the record of an existing run, and checks that both agree."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
@@ -10,6 +12,7 @@ from t2t.files.paths import to_record
 from t2t.hparams.override import assigned_names
 from t2t.runs.decisions import with_recorded_decisions
 from t2t.runs.names import Request, build_hparams, merge_hparams
+from t2t.runs.settings import REMEMBERED
 
 MAY_CHANGE_ON_RESUME = (
     "train_steps", "xla", "best_metric", "early_stopping_steps", "decode_method", "beam_size", "alpha",
@@ -76,6 +79,19 @@ def recorded_seed(folder: Path, asked: int | None = None) -> int:
     if asked is not None:
         check_same_seed(store, begun_with, asked)
     return begun_with
+
+
+def recorded_settings(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings `given`, by name, and those not given of `REMEMBERED` that the run in a folder has recorded.
+
+    The number of best checkpoints is left as it is recorded if it is not given, and the run does not evaluate now.
+    """
+    recorded = RunDir.open(folder).record.settings if RunDir.exists(folder) else {}
+    found = {name: recorded[name] for name in REMEMBERED if name in recorded} | dict(given)
+    evaluates = found.get("evaluates", True) and found.get("eval_steps") != 0
+    if not evaluates and "keep_best_checkpoints" not in given:
+        found.pop("keep_best_checkpoints", None)
+    return found
 
 
 def check_same_beginning(folder: Path, warm_start_from: str) -> None:

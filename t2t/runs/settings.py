@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import os
+from typing import Any
 
 from t2t.errors import UserError
 from t2t.hparams.field import check_values, param
@@ -10,6 +11,12 @@ from t2t.training.cluster import ALONE, Cluster, find_cluster
 
 _LARGEST_SEED = 2**32 - 1
 """numpy's."""
+
+
+REMEMBERED = (
+    "eval_every", "eval_steps", "keep_checkpoint_max", "keep_best_checkpoints", "log_every", "evaluates",
+)  # fmt: skip
+"""Settings that shape a run on any machine; a resumed run keeps those that it is not given anew."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -76,6 +83,11 @@ class Settings:
     def cluster(self) -> Cluster:
         """The processes that train together; raises UserError if their addresses are invalid."""
         return find_cluster(self.worker_hosts, self.worker_index)
+
+    def remembered(self) -> dict[str, Any]:
+        """Returns the settings of `REMEMBERED` by name, without the best checkpoints if there is no evaluation."""
+        unread = () if self.evaluates_dev else ("keep_best_checkpoints",)
+        return {name: getattr(self, name) for name in REMEMBERED if name not in unread}
 
     @property
     def evaluates_dev(self) -> bool:

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+from pathlib import Path
 from typing import Any
 
 from t2t.checkpoints.adapters import AdapterBase
@@ -13,8 +14,10 @@ from t2t.checkpoints.transfer import require_exact
 from t2t.errors import UserError
 from t2t.files.paths import local_path, to_record
 from t2t.hparams.base import HParams
+from t2t.runs.arguments import FLAGS
 from t2t.runs.resuming import check_same_seed
 from t2t.runs.run_checks import find_source
+from t2t.runs.settings import Settings
 from t2t.training.step import UpdateStep
 from t2t.training.weights import assign_model, restore
 
@@ -71,6 +74,26 @@ def _has_fingerprint(source: str, fingerprint: str | None) -> bool:
         store, which = find_source(source)
         return fingerprint_of(store.find(which)) == fingerprint
     return False
+
+
+def log_settings(folder: Path, settings: Settings) -> None:
+    """Logs which of its settings the run in a folder keeps, if they are not the defaults, and which have changed."""
+    before = RunDir.open(folder).record.settings if RunDir.exists(folder) else {}
+    now, defaults = settings.remembered(), Settings().remembered()
+    kept = [_as_flag(name, value) for name, value in now.items() if before.get(name) == value != defaults[name]]
+    changed = [
+        f"{_as_flag(name, value)} instead of {_as_flag(name, before[name])}"
+        for name, value in now.items()
+        if before.get(name, value) != value
+    ]
+    if found := [f"{', '.join(kept)} as before"] * bool(kept) + changed:
+        log.info("settings of the run in %s: %s", folder, "; ".join(found))
+
+
+def _as_flag(name: str, value: Any) -> str:
+    if name == "evaluates":
+        return f"--schedule={'continuous_train_and_eval' if value else 'train'}"
+    return f"--{FLAGS.get(name, name)}={value}"
 
 
 def warn_changed_train_steps(run: RunDir, hparams: HParams) -> None:

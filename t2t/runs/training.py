@@ -32,7 +32,7 @@ from t2t.runs.resuming import check_same_beginning, recorded_data_fingerprint
 from t2t.runs.run_checks import check_adapters
 from t2t.runs.run_evaluator import RunEvaluator
 from t2t.runs.settings import Settings
-from t2t.runs.starting import check_same_start, restore_latest, warn_changed_train_steps
+from t2t.runs.starting import check_same_start, log_settings, restore_latest, warn_changed_train_steps
 from t2t.runs.warm_start import warm_start
 from t2t.specs.constants import DEV, TRAIN
 from t2t.training.adapting import build_adapters
@@ -151,17 +151,18 @@ class TrainingRun:
                 self._check_run(folder)
             self.workers.check_same(self._shared())
             trainer = self._open_trainer(store, stack)
-            evaluator = self._build_evaluator()
+            evaluator, begun_at = self._build_evaluator(), trainer.update
             if is_chief:
-                self._log_progress(folder, trainer.update)
-            if trainer.update < self.plan.train_steps:
+                self._log_progress(folder, begun_at)
+            if begun_at < self.plan.train_steps:
                 self._warm_up(trainer, evaluator)
             signals = StopOnSignal()
             stack.callback(signals.release)
             signals.take_over()
             self._train(trainer, store, self._all_callbacks(trainer, store, signals, evaluator, callbacks))
             if is_chief:
-                store.prune(self.settings.keep_checkpoint_max)  # the last evaluation may have found another best
+                # The last evaluation may have found another best. Where nothing was trained, all checkpoints stay.
+                store.prune(self.settings.keep_checkpoint_max if trainer.update > begun_at else 0)
                 RunDir.open(folder).publish_figures()
             received = self._report_signal(trainer.update, signals.received or 0)
             if received or evaluator is None or self.settings.keep_best_checkpoints == 1:
@@ -207,6 +208,7 @@ class TrainingRun:
     def _check_run(self, folder: Path) -> None:
         """Raises UserError if the output directory holds another run; removes the record of an unstarted one."""
         check_same_beginning(folder, self.settings.warm_start_from)
+        log_settings(folder, self.settings)
         RunDir.abandon_unstarted(folder)
         if RunDir.exists(folder):
             begun = RunDir.open(folder)
@@ -288,7 +290,7 @@ class TrainingRun:
 
     def record(self) -> RunRecord:
         """Returns the record of the run directory."""
-        return record_of(self.resolved, self.data, self.warm_start, self.settings.seed)
+        return record_of(self.resolved, self.data, self.warm_start, self.settings)
 
     def _all_callbacks(
         self,

@@ -9,7 +9,7 @@ from t2t.errors import needs_extra
 from t2t.files.paths import check_local, local_path
 from t2t.runs.api import StrPath
 from t2t.runs.arguments import (
-    RENAMED,
+    FLAGS,
     as_integer,
     as_options,
     as_overrides,
@@ -23,8 +23,6 @@ from t2t.tuning.settings import TuneSettings
 if TYPE_CHECKING:
     from t2t.runs.names import Request
     from t2t.tuning.results import StudyResult
-
-_FLAGS = {argument: flag for flag, argument in RENAMED.items()}
 
 
 @checks_arguments(settings=Settings)
@@ -135,6 +133,6 @@ def _arguments(request: Request, settings: Mapping[str, Any]) -> tuple[str, ...]
         "problem": request.problem, "model": request.model, "hparams_set": request.hparams_set,
         "data_dir": request.data_dir, "t2t_usr_dir": request.usr_dir, "train_steps": request.train_steps,
         **flag_options(request),
-        **{_FLAGS.get(name, name): value for name, value in settings.items() if name not in ("seed", "evaluates")},
+        **{FLAGS.get(name, name): value for name, value in settings.items() if name not in ("seed", "evaluates")},
     }  # fmt: skip
     return tuple(f"--{name}={value}" for name, value in given.items() if value not in (None, ""))

@@ -5,8 +5,12 @@ import shutil
 
 import pytest
 
+import t2t
 from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import decoder, trainer
+from t2t.errors import UserError
+from t2t.runs.training import TrainingRun
 from tests.builders import edited
 
 
@@ -26,6 +30,38 @@ def test_the_run_knows_where_its_data_is(run, tiny_run, capsys):
     assert go_on(run, "--train_steps=41") == 0
     assert json.loads((run / "checkpoints/latest.json").read_text())["step"] == 41
     assert "resuming" in capsys.readouterr().err
+
+
+def test_the_settings_of_a_run_are_kept_and_where_nothing_trains_its_checkpoints(run, capsys):
+    before = RunDir.open(run).record.settings
+    assert (before["eval_steps"], before["eval_every"], before["keep_checkpoint_max"]) == (1, 20, 20)
+    command = ["t2t-trainer", f"--output_dir={run}", "--worker_cpu=1", "--eval_steps=2", "--keep_checkpoint_max=1"]
+    assert trainer.main(command) == 0
+    assert (
+        f"settings of the run in {run}: --local_eval_frequency=20 as before; --eval_steps=2 instead of --eval_steps=1; "
+        f"--keep_checkpoint_max=1 instead of --keep_checkpoint_max=20\n"
+    ) in capsys.readouterr().err
+    assert RunDir.open(run).record.settings == before | {"eval_steps": 2, "keep_checkpoint_max": 1}
+    assert CheckpointStore(run / "checkpoints").steps() == [20, 40]
+
+
+@pytest.mark.parametrize("given", [{}, {"eval_steps": 100}, {"keep_best_checkpoints": 1}])
+def test_command_and_function_take_the_settings_of_the_run(run, monkeypatch, given):
+    recorded = {"eval_every": 7, "eval_steps": 5, "keep_checkpoint_max": 0, "keep_best_checkpoints": 5}
+    with edited(run / "run.json") as record:
+        record["settings"] = recorded
+    found = []
+
+    def note(request, settings, cluster):
+        found.append({name: getattr(settings, name) for name in recorded})
+        raise UserError("enough")
+
+    monkeypatch.setattr(TrainingRun, "from_request", note)
+    flags = [f"--{name}={value}" for name, value in given.items()]
+    assert trainer.main(["t2t-trainer", f"--output_dir={run}", *flags]) == 2
+    with pytest.raises(UserError, match="enough"):
+        t2t.train(output_dir=run, **given)
+    assert found == [recorded | given] * 2
 
 
 def test_without_updates_a_run_decodes_and_stays_as_it_is(run, tmp_path, capsys):

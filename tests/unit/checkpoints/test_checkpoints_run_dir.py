@@ -365,3 +365,9 @@ def test_the_last_lines_of_figures_are_read_without_the_others(run):
     assert 1 < len(last) < 10
     assert last == every[-len(last) :]
     assert list(run.metrics(10**6)) == every
+
+
+def test_settings_that_are_not_recorded_anew_stay(run):
+    run.resume(dataclasses.replace(run.record, settings={"eval_steps": 5, "keep_best_checkpoints": 3}))
+    run.resume(dataclasses.replace(run.record, settings={"eval_steps": 0}))
+    assert RunDir.open(run.path).record.settings == {"eval_steps": 0, "keep_best_checkpoints": 3}

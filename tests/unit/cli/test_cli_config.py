@@ -201,6 +201,26 @@ def test_what_is_printed_of_a_run_of_several_problems_is_read(tmp_path, capsys):
     assert (read.problem, read.problem_options) == (record.problem, {"vocab_size": 4000})
 
 
+@pytest.mark.parametrize(
+    ("flags", "printed"),
+    [
+        ([], {"eval_steps = 5", 'schedule = "train"'}),
+        (["--eval_steps=100", "--schedule=train_and_evaluate"],
+         {"eval_steps = 100", 'schedule = "continuous_train_and_eval"'}),
+    ],
+)  # fmt: skip
+def test_the_settings_of_a_run_are_printed(tmp_path, capsys, flags, printed):
+    record = RunRecord(
+        problem="translate_ende_multi30k", model="transformer", hparams_set="transformer_tiny",
+        hparams=transformer_tiny().to_dict(), spec=ProblemSpec(name="translate_ende_multi30k"),
+        settings={"eval_steps": 5, "eval_every": 1000, "evaluates": False},
+    )  # fmt: skip
+    run = RunDir.create(tmp_path / "run", record, {}).path
+    assert trainer.main(["t2t-trainer", f"--output_dir={run}", "--print_config", *flags]) == 0
+    lines = capsys.readouterr().out.split("\n")
+    assert {line for line in lines if line.startswith(("eval", "local", "sched"))} == printed
+
+
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = st.one_of(
     st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), TEXT,

@@ -12,6 +12,7 @@ from t2t.models.transformer import Transformer
 from t2t.runs.data import open_data
 from t2t.runs.names import Request, Resolved, get_problem
 from t2t.runs.recording import changeable_fields, record_of
+from t2t.runs.settings import Settings
 
 HPARAMS = transformer_tiny().freeze()
 
@@ -33,7 +34,7 @@ def made(tmp_path):
         problem = get_problem(request.problem, options)
         generate(problem, request.data_folder, tmp_path, workers=1)
         data = open_data(request, problem)
-        return data, record_of(Resolved(request, Transformer, HPARAMS, HPARAMS, []), [data], {}, seed=5)
+        return data, record_of(Resolved(request, Transformer, HPARAMS, HPARAMS, []), [data], {}, Settings(seed=5))
 
     return make
 

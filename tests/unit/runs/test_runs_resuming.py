@@ -8,7 +8,7 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.runs.names import Request, resolve
-from t2t.runs.resuming import check_same_beginning, fill_from_run, recorded_seed
+from t2t.runs.resuming import check_same_beginning, fill_from_run, recorded_seed, recorded_settings
 from t2t.specs.features import ProblemSpec
 from tests.builders import edited
 
@@ -99,6 +99,33 @@ def test_the_seed_of_a_run_without_checkpoints_is_its_records(unstarted):
     assert [recorded_seed(unstarted, asked) for asked in (0, 3)] == [0, 3]
     CheckpointStore(RunDir.open(unstarted).checkpoints_folder).save(3, model={}, state={"seed": 8, "data": {}})
     assert recorded_seed(unstarted) == 8
+
+
+SETTINGS = {"eval_every": 100, "eval_steps": 7, "keep_checkpoint_max": 0, "keep_best_checkpoints": 5}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "given", "found"),
+    [
+        ({}, {}, {}),  # as of earlier versions
+        ({}, {"eval_steps": 3}, {"eval_steps": 3}),
+        (SETTINGS, {}, SETTINGS),
+        (SETTINGS, {"eval_steps": 100, "worker_cpu": 2}, SETTINGS | {"eval_steps": 100, "worker_cpu": 2}),
+        (SETTINGS, {"keep_best_checkpoints": 1}, SETTINGS | {"keep_best_checkpoints": 1}),
+        ({"worker_cpu": 4, "evaluates": False}, {}, {"evaluates": False}),
+        ({"keep_best_checkpoints": 5}, {"evaluates": False}, {"evaluates": False}),
+        ({"keep_best_checkpoints": 5}, {"eval_steps": 0}, {"eval_steps": 0}),
+        ({"keep_best_checkpoints": 5, "eval_steps": 0}, {}, {"eval_steps": 0}),
+    ],
+)
+def test_the_settings_of_a_run_are_kept_unless_others_are_given(folder, recorded, given, found):
+    with edited(f"{folder}/run.json") as record:
+        record["settings"] = recorded
+    assert recorded_settings(folder, given) == found
+
+
+def test_a_new_run_has_the_settings_that_are_given(tmp_path):
+    assert recorded_settings(tmp_path / "nowhere", {"eval_steps": 3}) == {"eval_steps": 3}
 
 
 def test_a_run_that_began_with_other_weights_does_not_begin_again_without_them(unstarted):

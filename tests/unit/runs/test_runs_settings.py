@@ -10,7 +10,7 @@ from t2t.cli import trainer
 from t2t.cli.problem_flags import problem_options
 from t2t.errors import UserError
 from t2t.runs.names import get_problem
-from t2t.runs.settings import Settings
+from t2t.runs.settings import REMEMBERED, Settings
 
 FLAGS = {
     "seed": "random_seed", "worker_gpu": "worker_gpu", "worker_cpu": "worker_cpu",
@@ -80,3 +80,10 @@ def test_the_best_ones_are_kept_by_runs_that_evaluate(values):
         "--keep_best_checkpoints=2: this run does not evaluate, so that none is the best; leave it out, or train with "
         "--schedule=continuous_train_and_eval and --eval_steps above 0"
     )
+
+
+@pytest.mark.parametrize("values", [{"eval_steps": 0}, {"evaluates": False}])
+def test_a_run_that_does_not_evaluate_does_not_say_how_many_best_ones_are_kept(values):
+    every = Settings().remembered()
+    assert set(every) == set(REMEMBERED)
+    assert set(every) - set(Settings(**values).remembered()) == {"keep_best_checkpoints"}
