@@ -36,11 +36,16 @@ def describe_raw_files(files: Mapping[str, Path]) -> dict[str, RawFile]:
 def check_raw_files(recorded: Mapping[str, RawFile], files: Mapping[str, Path], folder: Path) -> None:
     """Refuses data if the content of a raw file has changed since it was made; missing files are ignored.
 
+    A file is found among those recorded by its name, or else by its path: earlier versions gave some files other names.
+
     Raises:
         UserError: the message names every file that differs.
     """
-    there = {name: Path(path) for name, path in files.items() if name in recorded and Path(path).is_file()}
-    differing = [str(path) for name, path in there.items() if not has_same_content(path, recorded[name])]
+    by_path = {file.path: file for file in recorded.values()}
+    before = {Path(path): recorded.get(name) or by_path.get(recorded_path(Path(path))) for name, path in files.items()}
+    differing = [
+        str(path) for path, file in before.items() if file and path.is_file() and not has_same_content(path, file)
+    ]
     if differing:
         raise UserError(
             f"{folder} was made when {', '.join(differing)} held something else; to generate it again, delete that "

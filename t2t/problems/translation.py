@@ -57,9 +57,11 @@ class TranslationFiles(Translation):
         return [[source_path, target_path] for source_path, target_path in zip(paths[::2], paths[1::2], strict=True)]
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
-        """Returns the files that exist, by their names, in which plain and packed files differ."""
-        found = filter(None, (locate(tmp_dir, name) for name in self.file_names()))
-        return super().raw_files(tmp_dir) | {path.name: path for path in found}
+        """Returns the files that exist, by their names in the folder, in which plain and packed files differ."""
+        found = {name.removesuffix(".gz"): path for name in self.file_names() if (path := locate(tmp_dir, name))}
+        return super().raw_files(tmp_dir) | {
+            name + ".gz" * path.name.endswith(".gz"): path for name, path in found.items()
+        }
 
     def requirements(self) -> str:
         """Returns the names of the files and where they come from."""

@@ -17,6 +17,7 @@ from t2t.problems.text_files import Text2TextFiles
 from t2t.problems.translation import TranslationFiles
 from t2t.runs.data import generate_data, open_data
 from t2t.runs.names import Request, get_problem
+from tests.builders import edited
 
 PAPER = "abc"
 PAPER_SHA256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -223,6 +224,46 @@ def test_files_of_a_corpus_by_their_names_in_the_folder(tmp_path):
     (elsewhere / "b").write_text("abd")
     with pytest.raises(UserError, match=rf"d/news was made when {elsewhere}/b held something else"):
         generate(News(), tmp_path / "d", elsewhere, workers=1)
+
+
+class InFolders(TranslationFiles):
+    name = "in_folders"
+    vocab_kind = "byte"
+    split_files = {"train": ("train/a.gz", "train/b"), "dev": ("dev/a.gz", "dev/b")}
+
+
+@pytest.fixture
+def in_folders(tmp_path):
+    """The files of that corpus, each with its own content, and a function that generates its data."""
+    names = ("train/a", "train/b", "dev/a", "dev/b")
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"{name}\n")
+    return names, lambda: generate(InFolders(), tmp_path / "d", tmp_path, workers=1)
+
+
+@pytest.mark.parametrize("changed", ["train/b", "dev/b"])
+def test_files_of_one_name_in_several_folders_are_told_apart(in_folders, tmp_path, changed):
+    names, again = in_folders
+    manifest = again()
+    assert list(manifest.raw_files) == list(names)
+    assert again() == manifest
+    (tmp_path / changed).write_text("something else\n")
+    with pytest.raises(UserError, match=rf"d/in_folders was made when {tmp_path}/{changed} held something else"):
+        again()
+
+
+def test_data_with_the_names_of_files_alone_are_recognised_and_compared_as_far_as_known(in_folders, tmp_path):
+    _, again = in_folders
+    again()
+    with edited(tmp_path / "d/in_folders/manifest.json") as manifest:  # earlier versions kept the last of each name
+        manifest["raw_files"] = {name: manifest["raw_files"][f"dev/{name}"] for name in "ab"}
+    assert again().raw_files.keys() == {"a", "b"}
+    (tmp_path / "train/a").write_text("something else\n")
+    assert again().raw_files.keys() == {"a", "b"}
+    (tmp_path / "dev/a").write_text("something else\n")
+    with pytest.raises(UserError, match=rf"d/in_folders was made when {tmp_path}/dev/a held something else"):
+        again()
 
 
 def test_a_file_that_cannot_be_read_is_named(request_, monkeypatch):
