@@ -6,7 +6,7 @@ from typing import Any
 from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.cli.common import define_alias
+from t2t.cli.common import define_alias, is_given
 from t2t.cli.field_flag import define_field_flag
 from t2t.cli.help import DATA, FILTERS, NAMES, flag_group
 from t2t.cli.plugin_flags import define_plugin_flags
@@ -84,9 +84,9 @@ def define_problem_flags(values: flags.FlagValues, goes_on: bool = False) -> Non
 
 
 def problem_options(values: flags.FlagValues) -> dict[str, Any]:
-    """Returns the problem options that differ from their defaults."""
+    """Returns the problem options that are given; a default may be meant to replace what data or a run records."""
     names = (*_OPTION_FLAGS, *_NUMBER_FLAGS, "keep_annotations", *_FILE_FILTER_FLAGS, *_FILTER_FLAGS)
-    return {name: values[name].value for name in names if values[name].value != values[name].default}
+    return {name: values[name].value for name in names if is_given(values[name])}
 
 
 def request_of(values: flags.FlagValues) -> Request:

@@ -78,7 +78,7 @@ def learn_shared_vocabulary(request: Request, file: str, seed: int = DATA_SEED) 
         UserError: a problem that is not of text, or the option `vocab_file`, which names another vocabulary.
         MachineError: the file cannot be written, or an object store does not respond.
     """
-    if "vocab_file" in request.problem_options:
+    if request.problem_options.get("vocab_file"):
         raise UserError(
             f"--shared_vocab_file={file} and --vocab_file: each names the vocabulary; leave one of them out"
         )

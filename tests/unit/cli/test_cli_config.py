@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
-from t2t.cli import datagen, decoder, trainer, tune
+from t2t.cli import datagen, decoder, eval, trainer, tune
 from t2t.cli.common import parse
 from t2t.cli.config import format_config
 from t2t.cli.problem_flags import request_of
@@ -115,6 +115,32 @@ def test_one_file_is_for_several_commands(config):
     assert values.random_seed != 7
     assert parsed(decoder, f"--config={config}").output_dir == "none"
     assert parsed(tune, f"--config={config}").train_steps == 40
+
+
+def test_evaluations_of_training_limit_no_others(config):
+    config.write_text("eval_steps = 5\n" + RUN)
+    assert parsed(trainer, f"--config={config}").eval_steps == 5
+    assert parsed(eval, f"--config={config}").eval_steps == 0
+
+
+def test_an_option_that_is_given_with_its_default_is_given(config):
+    config.write_text("subword_sampling = 0.0\n" + RUN)
+    options = {"filter_language": True, "filter_length_ratio": 2.0}
+    assert request_of(parsed(trainer, f"--config={config}")).problem_options == options | {"subword_sampling": 0.0}
+    given = parsed(trainer, f"--config={config}", "--nofilter_language", "--vocab_kind=")
+    assert request_of(given).problem_options == {
+        "filter_language": False, "filter_length_ratio": 2.0, "subword_sampling": 0.0, "vocab_kind": "",
+    }  # fmt: skip
+
+
+def test_data_are_not_those_without_a_filter_that_is_turned_off(tmp_path, capsys):
+    (tmp_path / "text").write_text("a b c\n")
+    files = [f"--{split}_{side}={tmp_path / 'text'}" for split in ("train", "dev") for side in ("source", "target")]
+    command = ["t2t-datagen", "--problem=text2text_files", "--vocab_kind=byte", f"--data_dir={tmp_path}", *files]
+    assert datagen.main([*command, "--filter_max_words=6"]) == 0
+    assert datagen.main(command) == 0
+    assert datagen.main([*command, "--filter_max_words=0"]) == 2
+    assert "holds data made otherwise than asked (filter_max_words: asked none, found 6)" in capsys.readouterr().err
 
 
 def test_generation_skips_what_only_training_reads(config):

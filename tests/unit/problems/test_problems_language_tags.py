@@ -189,6 +189,9 @@ def test_a_vocabulary_is_named_once_and_of_text(raw, names):
     asked = Request(problem="tag_ende", data_dir=str(raw), problem_options={"vocab_file": "x.spm"})
     with pytest.raises(UserError, match=r"--shared_vocab_file=y.spm and --vocab_file: each names the vocabulary"):
         learn_shared_vocabulary(asked, "y.spm")
+    (raw / "there.spm").touch()
+    asked = Request(problem="tag_ende", data_dir=str(raw), problem_options={"vocab_file": ""})
+    assert learn_shared_vocabulary(asked, f"{raw}/there.spm").problem_options == {"vocab_file": f"{raw}/there.spm"}
     for problem in ("tag_images", "image_mnist_gen"):
         asked = Request(problem=problem, data_dir=str(raw))
         with pytest.raises(UserError, match=rf"--shared_vocab_file=.*: problem {problem} is no problem of text"):
