@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import logging
 import random
+import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -105,8 +106,9 @@ def learn_shared_vocabulary(request: Request, file: str, seed: int = DATA_SEED) 
 def _text_of_all(problems: Sequence[TextProblem], tmp_dir: Path, seed: int) -> Iterator[str]:
     for problem in problems:
         fetch_raw_files(problem, tmp_dir)
-        source = Source(tmp_dir, random.Random(f"{seed} {problem.name}"))
-        yield from problem.sampled_text(problem.vocab_features, source, lambda size: None)
+        with tempfile.TemporaryDirectory() as work_dir:  # so that files are cut into shards only once
+            source = Source(tmp_dir, random.Random(f"{seed} {problem.name}"), work_dir=Path(work_dir))
+            yield from problem.sampled_text(problem.vocab_features, source, lambda size: None)
 
 
 def generate_data(

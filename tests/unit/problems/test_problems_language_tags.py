@@ -1,6 +1,7 @@
 """Language tags at the start of inputs, and one vocabulary for several problems."""
 
 import contextlib
+import random
 import shutil
 
 import numpy as np
@@ -8,7 +9,9 @@ import pytest
 
 from t2t.data.generate import generate
 from t2t.errors import UserError
+from t2t.files.line_blocks import cut_files
 from t2t.problems.array_inputs import Image2Class
+from t2t.problems.base import Source
 from t2t.problems.text_problems import Text2Text
 from t2t.problems.translation import TranslationFiles
 from t2t.problems.variants import VariantProblem
@@ -168,6 +171,23 @@ def test_one_vocabulary_is_learned_from_all_problems_and_kept(raw, names):
     (raw / "train.de").write_text("anders\n")
     assert learn_shared_vocabulary(asked, str(file)) == request
     assert file.read_bytes() == content
+
+
+def test_each_file_is_cut_into_shards_once_for_one_vocabulary(raw, names, monkeypatch):
+    cut = []
+
+    def cut_and_note(files, *args):
+        cut.append([path.name for path in files])
+        return cut_files(files, *args)
+
+    monkeypatch.setattr("t2t.problems.line_shards.SHARD_BYTES", 20)
+    monkeypatch.setattr("t2t.problems.line_shards.cut_files", cut_and_note)
+    asked = Request(problem="tag_ende-tag_enfr", data_dir=str(raw / "data"), tmp_dir=str(raw), problem_options=TAGS)
+    source = Source(raw, random.Random(0))
+    assert get_problem("tag_ende").shards("train", source) > 2
+    cut.clear()
+    learn_shared_vocabulary(asked, str(raw / "shared.spm"))
+    assert cut == [["train.en", "train.de"], ["train.en", "train.fr"]]
 
 
 def test_one_vocabulary_is_learned_from_files_in_a_store(raw, names, tmp_path, monkeypatch):
