@@ -5,16 +5,18 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from t2t.checkpoints.checkpoint import fingerprint_of
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names, join_overrides
 from t2t.hparams.ranges import RangedHParams
 from t2t.registry import HPARAMS_RANGES
-from t2t.runs.data import generate_all
-from t2t.runs.names import Request, build_hparams, check_names, problems_of
-from t2t.runs.run_checks import check_training
+from t2t.runs.data import find_missing_data, generate_all, open_data
+from t2t.runs.names import Request, build_hparams, check_names, get_problem, problems_of, split_request
+from t2t.runs.run_checks import check_training, find_source
 from t2t.runs.settings import Settings
+from t2t.specs.constants import DEV, TRAIN
 from t2t.tuning.objective import Objective, resolve_objective
 from t2t.tuning.results import StudyResult, collect
 from t2t.tuning.settings import RECORD_FILE, TuneSettings
@@ -22,6 +24,8 @@ from t2t.tuning.space import own_values
 from t2t.tuning.study import Study
 from t2t.tuning.tuner import TrialCommand, Tuner
 
+_SHOWN = 12
+"""Digits of a fingerprint, as in messages."""
 log = logging.getLogger("t2t")
 
 
@@ -78,6 +82,7 @@ def search(asked: StudyRequest) -> StudyResult:
             write_atomically(asked.folder / RECORD_FILE, asked.record.encode())
     if asked.generates:
         generate_all(request)
+        study.check_identity(_identity_of_data(request))
     command = TrialCommand(asked.arguments, common, request.hparams_set, asked.settings.seed, check)
 
     def results() -> StudyResult:
@@ -119,10 +124,40 @@ def _identity(
     """Returns the values that identify a study, by their names in messages."""
     return {
         "problem": request.problem, "model": request.model, "hparams_set": request.hparams_set,
-        "hparams": request.overrides, "train_steps": train_steps, "problem options": request.problem_options,
+        "hparams": request.overrides, "train_steps": train_steps, "problem options": _changed_options(request),
         "range": ranged.to_dict(), "objective": objective.key, "random_seed": asked.settings.seed,
-        "local_eval_frequency": asked.settings.eval_every,
+        "local_eval_frequency": asked.settings.eval_every, "eval_steps": asked.settings.eval_steps,
+        **_identity_of_start(asked.settings), **_identity_of_data(request),
     }  # fmt: skip
+
+
+def _changed_options(request: Request) -> dict[str, Any]:
+    """Returns the options of the problems that are given and differ from their defaults."""
+    options = [field for problem in problems_of(request) for field in dataclasses.fields(problem.options)]
+    defaults = {field.name: field.default for field in options}
+    given = request.problem_options.items()
+    return {name: value for name, value in given if value != defaults.get(name.rpartition(".")[2])}
+
+
+def _identity_of_start(settings: Settings) -> dict[str, Any]:
+    """Returns what identifies the weights that trials start with."""
+    source, fingerprint = settings.warm_start_from, ""
+    if source:
+        store, which = find_source(source)
+        fingerprint = fingerprint_of(store.find(which))[:_SHOWN]
+    flags = ("warm_start_other_vocabulary", "warm_start_optimizer")
+    return {"fingerprint of warm_start_from": fingerprint, **{name: getattr(settings, name) for name in flags}}
+
+
+def _identity_of_data(request: Request) -> dict[str, Any]:
+    """Returns what identifies the data, nothing if it is still to be generated."""
+    if find_missing_data(request):
+        return {}
+    data = [
+        open_data(part, get_problem(part.problem, part.problem_options), verify=False, splits=(TRAIN, DEV))
+        for part in split_request(request)
+    ]
+    return {"fingerprint of the data": "+".join(one.fingerprint[:_SHOWN] for one in data)}
 
 
 def get_range(name: str, overrides: str) -> RangedHParams:

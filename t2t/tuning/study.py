@@ -82,7 +82,7 @@ class Study:
         """Total number of trials."""
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._study = self._open()
-        self._check_identity(json.loads(json.dumps(identity)))
+        self.check_identity(identity)
 
     def _open(self) -> optuna.Study:
         with os_errors_as_machine_errors(f"cannot write {self.folder}"):
@@ -115,22 +115,25 @@ class Study:
             return optuna.pruners.HyperbandPruner(smallest, self._last_update, reduction_factor=3)
         return optuna.pruners.NopPruner()
 
-    def _check_identity(self, identity: dict[str, Any]) -> None:
-        """Records the identity of a new study; raises UserError if an existing one has another."""
-        found = self._study.user_attrs.get(_IDENTITY)
-        if found is None:
-            self._study.set_user_attr(_IDENTITY, identity)
-            return
-        identity, found = _without_spaces(identity), _without_spaces(found)
+    def check_identity(self, identity: dict[str, Any]) -> None:
+        """Records values that identify the study, where it has none, as studies of earlier versions.
+
+        Raises:
+            UserError: it was begun with other values.
+        """
+        asked = _without_spaces(json.loads(json.dumps(identity)))
+        found = _without_spaces(self._study.user_attrs.get(_IDENTITY, {}))
         wrong = [
-            f"{name}: asked {identity.get(name)}, found {found.get(name)}"
-            for name in sorted({*identity, *found})
-            if identity.get(name) != found.get(name)
+            f"{name}: asked {asked[name]}, found {found[name]}"
+            for name in sorted(asked.keys() & found.keys())
+            if asked[name] != found[name]
         ]
         if wrong:
             raise UserError(
                 f"--study={self.folder} is another study: {first_few(wrong)}; resume that, or use another --study"
             )
+        if asked.keys() - found.keys():
+            self._study.set_user_attr(_IDENTITY, asked | found)
 
     def begin(self) -> tuple[Trial, dict[str, Any]] | None:
         """Begins the next trial; returns it and its hparams, or None if the study has all its trials."""
@@ -258,7 +261,7 @@ class Study:
 
 def _without_spaces(identity: dict[str, Any]) -> dict[str, Any]:
     """Returns an identity with its overrides as the file of a study brings them, without spaces and a last comma."""
-    return identity | {"hparams": merge_overrides("", identity.get("hparams", ""))}
+    return identity | {"hparams": merge_overrides("", identity["hparams"])} if "hparams" in identity else identity
 
 
 def _is_chosen(one: FrozenTrial) -> bool:

@@ -9,8 +9,10 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 
+from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen, decoder, runs, tune
 from t2t.registry import HPARAMS, HPARAMS_RANGES
 from t2t.tuning import trial_run, tuner
@@ -124,6 +126,36 @@ def test_a_study_with_spaces_in_its_hparams_goes_on(fake, tmp_path):
     assert fake(study, "--trials=2", hparams) == 0
     assert tune.main(["t2t-tune", f"--study={study}", "--trials=3"]) == 0
     assert sorted(trials_of(study)) == [0, 1, 2]
+
+
+@pytest.fixture
+def begun(fake, tmp_path):
+    """Returns a study of one trial that is evaluated on 5 batches and starts with other weights, and these."""
+    base = CheckpointStore(tmp_path / "base/checkpoints")
+    base.save(1, model={"a": np.zeros(1)})
+    study = tmp_path / "study"
+    flags = ["--trials=1", "--eval_steps=5", f"--warm_start_from={tmp_path / 'base'}", "--filter_max_words=0"]
+    assert fake(study, *flags) == 0
+    return study, base
+
+
+def check_refused(study, capsys, said, *flags):
+    capsys.readouterr()
+    assert tune.main(["t2t-tune", f"--study={study}", "--trials=2", *flags]) == 2
+    assert f"--study={study} is another study: {said}" in capsys.readouterr().err
+    assert list(trials_of(study)) == [0]
+
+
+def test_a_study_goes_on_with_the_same_evaluations_data_and_weights_alone(begun, given, tmp_path, capsys):
+    study, base = begun
+    check_refused(study, capsys, "eval_steps: asked 100, found 5; resume that", "--eval_steps=100")
+    check_refused(study, capsys, "warm_start_optimizer: asked True, found False; res", "--warm_start_optimizer")
+    other = f"--data_dir={tmp_path / 'data'}"
+    assert datagen.main(["t2t-datagen", *given[:-4], other, "--random_seed=5"]) == 0
+    check_refused(study, capsys, "fingerprint of the data: asked ", other)
+    assert tune.main(["t2t-tune", f"--study={study}"]) == 0
+    base.save(2, model={"a": np.ones(1)})
+    check_refused(study, capsys, "fingerprint of warm_start_from: asked ")
 
 
 def test_a_machine_repeats_a_trial_of_another_in_its_own_folder(fake, tmp_path):

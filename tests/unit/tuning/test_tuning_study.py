@@ -144,6 +144,14 @@ def test_another_study_in_the_folder_is_refused_by_name(open_study):
         open_study(identity="two")
 
 
+def test_what_a_study_does_not_say_of_itself_is_accepted_once(open_study):
+    open_study().check_identity({"eval_steps": 5})
+    open_study().check_identity({"eval_steps": 5})
+    with pytest.raises(UserError, match=r"is another study: eval_steps: asked 100, found 5; resume that, or use"):
+        open_study().check_identity({"eval_steps": 100})
+    open_study()
+
+
 @pytest.mark.parametrize("begun", ["alpha=1, sizes=[1, 2],", "alpha=1,sizes=[1, 2]"])
 def test_spaces_between_overrides_make_no_other_study(open_study, begun):
     open_study(hparams=begun)
