@@ -29,8 +29,9 @@ log = logging.getLogger("t2t")
 def average(checkpoints: Iterable[tuple[str, Mapping[str, np.ndarray]]]) -> dict[str, np.ndarray]:
     """Returns the mean of each variable, summed in float64, in the variable's own type.
 
-    Integers and booleans (counters, seeds) have no meaningful mean and are taken from the last checkpoint.
-    `checkpoints` is iterated once and yields (name for messages, weights by variable path).
+    Integers and booleans (counters, seeds), which no model here has, have no meaningful mean and are taken from the
+    checkpoint that comes last: the newest of `last_steps`, the least good of `best_steps`. `checkpoints` is iterated
+    once and yields (name for messages, weights by variable path).
 
     Raises:
         UserError: no checkpoint, two with different names, shapes or types of variables, or one with NaN or infinity.

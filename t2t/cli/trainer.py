@@ -131,7 +131,7 @@ def _define_training_flags(values: flags.FlagValues) -> None:
     for heading, names in SETTINGS_FLAGS.items():
         with flag_group(values, heading):
             for name in names:
-                more = ", all of it with --schedule=evaluate" if name == "eval_steps" else ""
+                more = ", and no limit with --schedule=evaluate" if name == "eval_steps" else ""
                 define_field_flag(values, name, Settings, more=more)
 
 
