@@ -6,15 +6,16 @@ train_steps = 1300
 [hparams]
 batch_size = 2048
 
-One file serves all commands that take --config: each ignores the keys of the others. Flags on the command line
-override the file; hparams given there override those of the file one by one, and drop those that they leave unread.
+One file serves all commands that take --config: each ignores the keys of the others, and those that it reads only for
+other tasks. Flags on the command line override the file; hparams given there override those of the file one by one, and
+drop those that they leave unread.
 """
 
 import importlib
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,25 @@ def _fill(flag: flags.Flag, place: str, value: Any) -> None:
             flag.parse(element)
     except flags.Error as error:
         raise UserError(f"{place}: {one_line(error)}") from error
+    mark_of_file(flag, True)
+
+
+def mark_of_file(flag: flags.Flag, is_of_file: bool) -> None:
+    """Records whether the --config file has set a flag."""
+    flag.set_by_file = is_of_file
+
+
+def is_of_file(flag: flags.Flag) -> bool:
+    """Returns whether the --config file, and not the command line, has set a flag."""
+    return getattr(flag, "set_by_file", False)
+
+
+def unset_of_file(values: flags.FlagValues, names: Iterable[str]) -> None:
+    """Unsets those of the flags that the --config file has set; for flags that the command's task does not read."""
+    for name in names:
+        if is_of_file(values[name]):
+            values[name].unparse()
+            mark_of_file(values[name], False)
 
 
 def _fill_hparams(values: flags.FlagValues, place: str, value: Any) -> None:

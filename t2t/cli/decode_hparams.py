@@ -5,6 +5,7 @@ from typing import Any
 
 from absl import flags
 
+from t2t.cli.config import is_of_file, mark_of_file
 from t2t.cli.help import DECODING, flag_group
 from t2t.cli.tensor2tensor import has_flag
 from t2t.errors import UserError, one_line
@@ -99,14 +100,17 @@ def _advice(values: flags.FlagValues, name: str) -> str:
 
 
 def _set(values: flags.FlagValues, name: str, flag: str, value: Any) -> None:
-    """Sets a flag as if it had been given on the command line.
+    """Sets a flag as if it had been given where --decode_hparams was; the command line comes before the --config file.
 
     Raises:
-        UserError: the command has no such flag, it was given with another value, or the value is not allowed.
+        UserError: the command has no such flag, it was given there with another value, or the value is not allowed.
     """
     if not has_flag(values, flag):
         raise UserError(f"--decode_hparams: {name}: this command does not read it; decode with t2t-decoder")
-    if values[flag].present and values[flag].value != value:
+    by_file = is_of_file(values["decode_hparams"])
+    if values[flag].present and by_file and not is_of_file(values[flag]):
+        return
+    if values[flag].present and values[flag].value != value and by_file == is_of_file(values[flag]):
         raise UserError(f"--decode_hparams: {name}={value}, but --{flag}={values[flag].value}; keep one")
     try:
         values[flag].parse(str(value))
@@ -114,3 +118,4 @@ def _set(values: flags.FlagValues, name: str, flag: str, value: Any) -> None:
         raise UserError(f"--decode_hparams: {name}={value}: {one_line(error)}") from error
     values[flag].using_default_value = False
     values[flag].present = True
+    mark_of_file(values[flag], by_file)

@@ -197,10 +197,8 @@ def _check(values: flags.FlagValues) -> None:
         exclusive = ["--attention_to_html", *(mode for mode in given if mode != "--decode_from_file")]
     if len(exclusive) > 1:
         raise UserError(f"{' and '.join(exclusive)} are given; the command does one thing at a time: keep one of them")
+    _refuse_unread(values)
     if values.attention_to_html:
-        why = "--attention_to_html draws the best output of each line"
-        unread = ("n_best", "output_format", "decode_to_file", "decode_window", *_SIDE_FILES)
-        refuse_flags(values, (*unread, *WORD_FLAGS, "unknown_dictionary"), why)
         check_output(values.attention_to_html)
     if values.decode_to_file and given in ([], ["--decode_interactive"]):
         raise UserError(
@@ -224,7 +222,6 @@ def _check(values: flags.FlagValues) -> None:
     check_reference(values)
     check_shard_flags(values)
     checked_beam_options(values)
-    _refuse_unread(values)
     if values.output_format == PHARAOH:
         values.alignments = True
     if source := values.decode_from_file or values.score_file or values.align_file:
@@ -234,7 +231,11 @@ def _check(values: flags.FlagValues) -> None:
 
 
 def _refuse_unread(values: flags.FlagValues) -> None:
-    """Raises UserError for flags that --score_file and --align_file ignore, since they do not search."""
+    """Raises UserError for flags that --attention_to_html, --score_file and --align_file ignore."""
+    if values.attention_to_html:
+        why = "--attention_to_html draws the best output of each line"
+        undrawn = ("n_best", "output_format", "decode_to_file", "decode_window", *_SIDE_FILES, "unknown_dictionary")
+        refuse_flags(values, (*undrawn, *WORD_FLAGS), why)
     unread = ("n_best", "output_format", "random_seed", *OUTPUT_FLAGS, "unknown_dictionary")
     if values.score_file:
         refuse_flags(values, (*unread, *WORD_FLAGS), "--score_file searches nothing")

@@ -11,6 +11,7 @@ from typing import Any
 from absl import flags
 
 from t2t.checkpoints.run_record import RunRecord
+from t2t.cli.config import unset_of_file
 from t2t.cli.help import OUTPUT, flag_group
 from t2t.cli.pairs import read_all, read_pairs
 from t2t.errors import UserError
@@ -75,7 +76,12 @@ def output_options_of(values: flags.FlagValues) -> OutputOptions:
 
 
 def refuse_flags(values: flags.FlagValues, names: Iterable[str], why: str) -> None:
-    """Raises UserError if one of these flags, which would have no effect, was given; `why` is the reason."""
+    """Raises UserError if one of these flags, which would have no effect, was given; `why` is the reason.
+
+    Those that the --config file has set are unset instead, as the file may be for other tasks as well.
+    """
+    names = list(names)
+    unset_of_file(values, names)
     given = [f"--{name}" for name in names if values[name].present]
     if given:
         raise UserError(f"{', '.join(given)}: {why}; leave {'it' if len(given) == 1 else 'them'} out")

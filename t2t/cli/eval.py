@@ -74,16 +74,16 @@ def main(values: flags.FlagValues) -> int:
         refuse_flags(values, ("split",), "--eval_use_test_set names the split test")
         values.split = TEST
     run = open_trained_run(values)
-    if values.compare_engine and values.engine != CTRANSLATE2:
-        raise UserError(
-            f"--compare_engine: --engine={values.engine} is not compared with TensorFlow; ask for --engine=ctranslate2"
-        )
     if values.choice_file:
         why = "--choice_file needs no data and searches nothing"
         refuse_flags(values, ("data_dir", "split", "eval_steps", "compare_engine", *OUTPUT_FLAGS), why)
         LineSource(values.choice_file)
         select_problem(run, request.problem)
         return _judge_choices(load_run(values, run.path, request.problem), values.choice_file)
+    if values.compare_engine and values.engine != CTRANSLATE2:
+        raise UserError(
+            f"--compare_engine: --engine={values.engine} is not compared with TensorFlow; ask for --engine=ctranslate2"
+        )
     return evaluate(request, values.checkpoint, values.split, values.eval_steps, values)
 
 

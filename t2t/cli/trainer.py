@@ -8,7 +8,7 @@ from typing import Any
 from absl import flags
 
 from t2t.cli.common import command, command_flags, is_given
-from t2t.cli.config import define_config_flag, format_config, given_flags
+from t2t.cli.config import define_config_flag, format_config, given_flags, unset_of_file
 from t2t.cli.decoding import (
     check_files,
     check_reference,
@@ -114,6 +114,8 @@ _OF_TRAINING = (
     "studio", "track", "dry_run", "decode_from_file", "decode_interactive", "warm_start_from", "keep_best_checkpoints",
 )  # fmt: skip
 """Flags of training, and of decoding after it."""
+_ONLY_WITH_SOME = ("decode_to_file", "decode_reference", "warm_start_other_vocabulary", "warm_start_optimizer")
+"""Flags that only go with some of these."""
 
 
 def _define_training_flags(values: flags.FlagValues) -> None:
@@ -146,10 +148,12 @@ def main(values: flags.FlagValues) -> int:
     if values.print_config:
         print(_config_of(values, request), end="")
         return 0
+    evaluates_only = values.schedule in (EVALUATE, EVALUATE_TRAIN)
+    if evaluates_only:
+        unset_of_file(values, (*_OF_TRAINING, *_ONLY_WITH_SOME))
     _check_files(values, request)
     is_dry, is_chief = values.dry_run, find_cluster(values.worker_hosts, values.worker_index).is_chief
     generates = values.generate_data and not is_dry
-    evaluates_only = values.schedule in (EVALUATE, EVALUATE_TRAIN)
     _check_beside(values, evaluates_only)
     if not evaluates_only:
         check_same_run(request)

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
+from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen, decoder, eval, trainer, tune
 from t2t.cli.common import parse
 from t2t.cli.config import format_config
+from t2t.cli.decoding import refuse_flags
 from t2t.cli.problem_flags import request_of
 from t2t.cli.search_flags import given_hparams, trained_overrides
 from t2t.errors import UserError
@@ -141,6 +143,70 @@ def test_data_are_not_those_without_a_filter_that_is_turned_off(tmp_path, capsys
     assert datagen.main(command) == 0
     assert datagen.main([*command, "--filter_max_words=0"]) == 2
     assert "holds data made otherwise than asked (filter_max_words: asked none, found 6)" in capsys.readouterr().err
+
+
+UNREAD = """
+data_dir = "gone"
+decode_beam_size = 2
+n_best = 2
+output_format = "files"
+alignments = true
+token_scores = true
+split = "test"
+compare_engine = true
+decode_hparams = "alpha=0.3"
+track = "wandb, unknown"
+decode_from_file = "{folder}/gone"
+decode_to_file = "{folder}/gone/out"
+decode_reference = "{folder}/gone"
+dry_run = true
+warm_start_from = "gone"
+warm_start_optimizer = true
+keep_best_checkpoints = 5
+"""
+NO_FILES = ("--decode_from_file=", "--decode_reference=")
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "said"),
+    [
+        (eval, ["--choice_file=/gone"], "/gone: there is no such file"),
+        (decoder, [*NO_FILES, "--score_file=/gone"], "/gone: there is no such file"),
+        (decoder, [*NO_FILES, "--align_file=/gone"], "/gone: there is no such file"),
+        (decoder, [*NO_FILES, "--attention_to_html=/gone/page"], "cannot write /gone/page"),
+        (trainer, ["--schedule=evaluate"], "no data of text2text_files in gone"),
+        (trainer, ["--schedule=evaluate_on_train_data"], "no data of text2text_files in gone"),
+    ],
+)  # fmt: skip
+def test_a_mode_skips_what_it_does_not_read_of_the_file(command, arguments, said, config, tmp_path, capsys):
+    record = RunRecord(
+        problem="text2text_files", model="transformer", hparams_set="transformer_tiny",
+        hparams=transformer_tiny().to_dict(), spec=ProblemSpec(name="text2text_files"),
+    )  # fmt: skip
+    run = RunDir.create(tmp_path / "run", record, {}).path
+    CheckpointStore(run / "checkpoints").save(1, model={})
+    config.write_text(UNREAD.format(folder=tmp_path))
+    assert command.main(["t2t", f"--config={config}", f"--output_dir={run}", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_mode_refuses_what_the_command_line_gives_over_the_file(config, capsys):
+    config.write_text("decode_beam_size = 2\ndecode_alpha = 1.0\n")
+    values = parsed(decoder, f"--config={config}", "--decode_beam_size=3")
+    with pytest.raises(UserError, match=r"^--decode_beam_size: it searches nothing; leave it out$"):
+        refuse_flags(values, ("decode_beam_size", "decode_alpha"), "it searches nothing")
+    assert (values.decode_beam_size, values.decode_alpha) == (3, None)
+
+
+def test_decode_hparams_of_the_command_line_come_before_the_file(config):
+    config.write_text("decode_beam_size = 2\n")
+    assert parsed(decoder, f"--config={config}", "--decode_hparams=beam_size=3").decode_beam_size == 3
+    config.write_text("decode_hparams = 'beam_size=3,return_beams=True'\n")
+    values = parsed(decoder, f"--config={config}", "--decode_beam_size=2")
+    assert (values.decode_beam_size, values.n_best) == (2, 3)
+    config.write_text("decode_hparams = 'beam_size=3'\ndecode_beam_size = 2\n")
+    with pytest.raises(UserError, match=r"^--decode_hparams: beam_size=3, but --decode_beam_size=2; keep one$"):
+        parsed(decoder, f"--config={config}")
 
 
 def test_generation_skips_what_only_training_reads(config):
