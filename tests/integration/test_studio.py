@@ -372,12 +372,47 @@ def test_lines_of_ones_own_are_compared(page, studio, pair):
     assert page.locator(".sentences strong").all_inner_texts() == ["\u00b10.0"] * 2
 
 
+def test_blank_lines_of_ones_own_keep_the_pairs(page, studio, pair):
+    page.goto(f"{studio}/compare?a={pair[0]}&b={pair[0]}")
+    page.get_by_label("Lines").select_option("lines of your own")
+    page.get_by_label("Inputs, a line each").fill("1 2\n\n4 5\n\n")
+    page.get_by_label("References, a line each").fill("2 1\n5 4\n")
+    page.get_by_role("button", name="Compare").click()
+    page.locator("[role=alert]").wait_for()
+    said = page.locator("[role=alert]").inner_text()
+    assert said == "3 inputs and 2 references: give as many of both, a line each"
+    page.get_by_label("References, a line each").fill("2 1\n\n5 4\n")
+    page.get_by_role("button", name="Compare").click()
+    page.wait_for_selector(".sentences li")
+    page.get_by_label("Order").select_option("as in the set")
+    assert [line.locator("dd").all_inner_texts()[:2] for line in page.locator(".sentences li").all()] == [
+        ["1 2", "2 1"], ["", ""], ["4 5", "5 4"],
+    ]  # fmt: skip
+
+
 def test_a_checkpoint_is_looked_at_in_the_playground(page, studio):
     page.goto(f"{studio}/playground?a=digits@averaged&text=1 2")
     page.wait_for_selector(".beam")
     page.wait_for_selector(".panels-side-by-side[aria-busy=false]")
     assert page.locator(".panel > .status").inner_text() == "digits after 500 updates"
     assert page.locator(".strokes line").count() > 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "run", "checkpoint"),
+    [("a=lr@0.1", "lr@0.1", "latest (500)"), ("run=lr@0.1", "lr@0.1", "latest (500)"), ("a=lr@0.1@9", "lr@0.1", "9"),
+     ("a=lr@9", "lr", "9")],
+)  # fmt: skip
+def test_a_run_whose_name_has_an_at_sign_is_chosen(page, studio, asked, run, checkpoint):
+    runs = [{"run": name, "has_checkpoints": True} for name in ("digits", "lr", "lr@0.1")]
+    found = {"served": False, "latest": 500, "best": None, "names": [], "steps": [9, 500]}
+    page.route("**/insight/runs", lambda route: route.fulfill(json={"runs": runs}))
+    page.route("**/insight/checkpoints*", lambda route: route.fulfill(json=found))
+    page.goto(f"{studio}/playground?{asked}")
+    chosen = page.locator(".system").first
+    chosen.get_by_label("Checkpoint").wait_for()
+    selected = chosen.locator("select").evaluate_all("all => all.map(one => one.selectedOptions[0].text)")
+    assert selected == [run, checkpoint]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -5,7 +5,8 @@
   const OWN = "lines of your own";
   const COUNTS = ["20", "50", "100"];
 
-  const linesOf = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
+  // Blank lines count, so that inputs and references stay pairs; those at the end do not.
+  const linesOf = (text) => (text.trim() ? text.trimEnd().split("\n").map((line) => line.trim()) : []);
 
   // The lines that are compared: {sources, references}.
   async function readLines(choices, form, most) {

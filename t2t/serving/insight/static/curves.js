@@ -119,7 +119,7 @@
       insight.search("Figures", address.get("filter"), (text) => changed({ filter: text })),
       reset,
     );
-    const hint = element("p", { class: "note" }, "Drag across a chart to zoom in, double-click to see all. Without ticked runs, these are all.");
+    const hint = element("p", { class: "note" }, `Drag across a chart to zoom in, double-click to see all. If none are ticked, up to ${MOST_RUNS} runs are drawn.`);
     content.append(hint, tools, legend, said, grid);
     reset.hidden = true;
     insight.onThemeChange(draw);

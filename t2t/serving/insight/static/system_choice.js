@@ -13,8 +13,9 @@
     return [...(found.served ? [["", "as served"]] : []), ...newest, ...best, ...found.names.map((name) => [name, name]), ...steps];
   }
 
-  // A system as an address writes it: run@checkpoint.
-  const parse = (text) => {
+  // A system as an address writes it: run@checkpoint, or the name of a run, which may contain @ as well.
+  const parse = (text, runs) => {
+    if (runs.includes(text)) return [text, null];
     const at = text.lastIndexOf("@");
     return at < 0 ? [text, null] : [text.slice(0, at), text.slice(at + 1)];
   };
@@ -26,7 +27,7 @@
       this.label = label;
       this.runs = optional ? [NONE, ...runs] : runs;
       this.changed = changed;
-      const [run, checkpoint] = parse(text);
+      const [run, checkpoint] = parse(text, this.runs);
       this.run = this.runs.includes(run) ? run : this.runs[0];
       this.place = element("span", {});
       this.node = element(
