@@ -22,6 +22,8 @@ _INPUT_FILES = (
 _LISTS = ("vocab_file",)
 """Input files of which several may be named, with commas between them."""
 _OUTPUT_FILES = ("decode_to_file",)
+_LOCAL_FILES = ("choice_file", "attention_to_html", "plot")
+"""Other files, which lie on this machine."""
 _WEB = ("server", "storage")
 """URLs of a server and a database, which are not checked as object store addresses."""
 TEXTS = ("inputs_once",)
@@ -59,13 +61,15 @@ def _sharing(values: flags.FlagValues) -> str:
 
 
 def mirror_files(values: flags.FlagValues) -> None:
-    """Downloads input files from object stores, and replaces addresses of input and output files by local mirrors.
+    """Downloads input files from object stores; replaces addresses of files by local mirrors, and `~` by its folder.
+
+    Folders and the files of problems are expanded where they are used.
 
     Raises:
         MachineError: the store refuses or does not answer.
     """
     for name, value in _texts(values):
-        if name not in (*_INPUT_FILES, *_OUTPUT_FILES):
+        if name not in (*_INPUT_FILES, *_OUTPUT_FILES, *_LOCAL_FILES):
             continue
         paths = named_files(value) if name in _LISTS else [local_path(value)]
         if any(map(address_of, paths)):
@@ -73,6 +77,8 @@ def mirror_files(values: flags.FlagValues) -> None:
                 with os_errors_as_machine_errors(f"cannot read {value}"):
                     fetch(*paths)
             values[name].value = join_names(paths)
+        elif value.startswith("~") and name not in _LISTS:
+            values[name].value = str(paths[0])
 
 
 def _texts(values: flags.FlagValues) -> Iterator[tuple[str, str]]:

@@ -43,6 +43,16 @@ def test_a_comma_in_another_file_is_part_of_its_name(store):
     assert Path(path).read_text() == "text"
 
 
+@pytest.mark.parametrize("name", ["decode_from_file", "decode_to_file", "param_file", "choice_file", "plot"])
+def test_files_may_be_named_by_the_home_folder(name, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    assert mirrored(**{name: "~/a b,c"}) == {name: "/home/me/a b,c"}
+    assert mirrored(vocab_file="~/x.spm,~/y.spm", tag_suffix="~") == {
+        "vocab_file": "~/x.spm,~/y.spm",
+        "tag_suffix": "~",
+    }
+
+
 def test_names_of_this_machine_stay_as_they_are(store):
     given = {"vocab_file": "x.spm,y.spm", "decode_from_file": "a,b", "train_source": "memory://b/x"}
     assert mirrored(**given) == given
