@@ -8,9 +8,11 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
+from sacrebleu import SACREBLEU_DIR
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from t2t.errors import UnknownNameError, UserError, did_you_mean, one_line
+from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.metrics.base import Score, check_lines, lower_is_better
 from t2t.metrics.languages import bleu_tokenizer
 from t2t.registry import register_metric
@@ -30,6 +32,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], language: str = "
 
     Raises:
         UserError: no lines, unequal numbers of lines, or an option or value that sacreBLEU does not know.
+        MachineError: the model of a tokenizer such as `flores200`, which sacreBLEU downloads, cannot be had.
     """
     options = {"tokenize": bleu_tokenizer(language), **options}
     scored, signature = _sacrebleu("bleu", BLEU, hypotheses, references, options)
@@ -111,9 +114,18 @@ def _sacrebleu(
 
 
 def sacrebleu_metric(name: str, metric_class: type, options: dict[str, Any]) -> Any:
-    """Returns an object of one of sacreBLEU's classes; raises UserError for an option or value that it refuses."""
+    """Returns an object of one of sacreBLEU's classes.
+
+    Raises:
+        UserError: an option or value that it refuses.
+        MachineError: the model of a tokenizer cannot be downloaded or read.
+    """
     _check_options(name, metric_class, options)
+    asked = ", ".join([name, *(f"{option}={value}" for option, value in options.items())])
     try:
-        return metric_class(**options)
+        with os_errors_as_machine_errors(
+            f"{asked}: the tokenizer needs a model, which sacreBLEU downloads once to {SACREBLEU_DIR}/models"
+        ):
+            return metric_class(**options)
     except (AssertionError, ImportError, RuntimeError, TypeError, ValueError) as error:
-        raise UserError(f"{name} with {options}: sacreBLEU refuses the options: {one_line(error)}") from error
+        raise UserError(f"{asked}: sacreBLEU cannot compute it: {one_line(error)}") from error

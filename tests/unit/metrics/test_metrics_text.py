@@ -1,12 +1,17 @@
 """Metrics of text, compared with hand calculations and with sacreBLEU called directly."""
 
 import math
+import re
+import urllib.error
+import urllib.request
 
 import pytest
+from sacrebleu import SACREBLEU_DIR
 from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.tokenizers import tokenizer_spm
 
 from t2t import metrics
-from t2t.errors import UnknownNameError, UserError
+from t2t.errors import MachineError, UnknownNameError, UserError
 from t2t.metrics import languages, text
 from t2t.metrics.languages import bleu_tokenizer
 from t2t.metrics.text import accuracy_per_sequence, bleu, chrf, chrf_plus_plus, ter
@@ -159,8 +164,25 @@ def test_options_that_sacrebleu_refuses_are_told_in_one_line(monkeypatch):
             raise RuntimeError("Japanese tokenization\nrequires extra dependencies")
 
     monkeypatch.setattr(text, "BLEU", Refuses)
-    with pytest.raises(UserError, match="sacreBLEU refuses the options: Japanese tokenization requires extra"):
+    message = (
+        r"^bleu, tokenize=ja-mecab: sacreBLEU cannot compute it: Japanese tokenization requires extra dependencies$"
+    )
+    with pytest.raises(UserError, match=message):
         bleu(["a"], ["a"], tokenize="ja-mecab")
+
+
+def test_a_tokenizer_whose_model_cannot_be_downloaded_is_told_in_one_line(monkeypatch, tmp_path):
+    def no_network(*arguments):
+        raise urllib.error.URLError("no route to host")
+
+    monkeypatch.setattr(tokenizer_spm, "SACREBLEU_DIR", str(tmp_path))
+    monkeypatch.setattr(urllib.request, "urlopen", no_network)
+    message = (
+        f"bleu, tokenize=flores200: the tokenizer needs a model, which sacreBLEU downloads once to {SACREBLEU_DIR}/models"
+        f": <urlopen error no route to host>; fix that and run the same command again"
+    )
+    with pytest.raises(MachineError, match=f"^{re.escape(message)}$"):
+        bleu(["a"], ["a"], tokenize="flores200")
 
 
 # === chrF++ and TER ===
