@@ -67,23 +67,28 @@ def last_steps(store: CheckpointStore, count: int) -> list[int]:
     Raises:
         UserError: `count` is not positive, there is no checkpoint, or there is only one and `count` is larger.
     """
+    _require_positive(f"--n={count}", count)
     cure = "train on with a larger --keep_checkpoint_max"
     return _check_count(f"last {count}", count, store.steps(), f"{store.folder} holds", cure)[-count:]
 
 
 def best_steps(store: CheckpointStore, count: int, warns: bool = True) -> list[int]:
     """Returns the steps of the `count` best checkpoints, best first; raises and, if `warns`, warns as `last_steps`."""
+    _require_positive(f"best:{count}", count)
     best = store.best()
     steps = [one.step for one in store.ranking() if store.has(one.step)] or ([best.step] if best else [])
     cure = f"train with --keep_best_checkpoints={max(count, 2)}"
     return _check_count(f"best {count}", count, steps, f"{store.folder} ranks", cure, warns)[:count]
 
 
+def _require_positive(given: str, count: int) -> None:
+    if count < 1:
+        raise UserError(f"{given}: it is the number of checkpoints to average; give at least 1")
+
+
 def _check_count(asked: str, count: int, steps: list[int], has: str, cure: str, warns: bool = True) -> list[int]:
     """Returns `steps` after checking their number; `asked`, `has` and `cure` are parts of the message."""
     found = f"{has} {len(steps)} ({', '.join(map(str, steps)) or 'none'})"
-    if count < 1:
-        raise UserError(f"average the {asked} checkpoints: give a number of at least 1")
     if not steps:
         raise UserError(f"average the {asked} checkpoints: {found}; train first")
     if len(steps) == 1 < count:

@@ -8,7 +8,7 @@ from absl import flags
 from t2t.cli.common import command, command_flags
 from t2t.cli.help import MACHINE, flag_group
 from t2t.errors import UserError
-from t2t.training.cluster import find_cluster
+from t2t.training.cluster import SLURM, find_cluster
 
 USAGE = """
 Prints a line for each machine: the value of TF_CONFIG, a TAB, and equivalent flags. Use either one:
@@ -34,6 +34,10 @@ def main(values: flags.FlagValues) -> int:
         )
     if not values.masters:
         raise UserError("--masters: not given; name host:port of each machine, e.g. node1:2222,node2:2222")
+    if values.masters == SLURM:
+        raise UserError(
+            f"--masters={SLURM}: under Slurm no list is needed; start t2t-trainer --worker_hosts={SLURM} with srun"
+        )
     addresses = values.masters.split(",")
     for index in range(len(addresses)):
         try:

@@ -29,7 +29,8 @@ def registry_listing(containing: str = "") -> str:
             rows = list(_with_families(registry.entries()))
         if rows and title == "Problems":
             what = (
-                "of every problem: sides swapped; inputs as targets; words of the targets hidden, for transformer_mlm"
+                "of text-to-text problems: sides swapped; inputs as targets; of all with texts as targets: words of "
+                "these hidden, for transformer_mlm"
             )
             rows.append(("<name>_rev, <name>_copy, <name>_masked", what))
         if rows:

@@ -92,7 +92,7 @@ def test_named_checkpoints_are_averaged_with_steps(run, capsys):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--n=0"], "average the last 0 checkpoints: give a number of at least 1"),
+        (["--n=0"], "--n=0: it is the number of checkpoints to average; give at least 1"),
         (["--checkpoints=20,30"], "checkpoint '30': there is none"),
         (
             ["--checkpoints=20,/tmp"],

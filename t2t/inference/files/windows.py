@@ -64,7 +64,7 @@ def check_job(job: FileJob) -> None:
     if os.path.isfile(job.target) and os.path.exists(job.source) and os.path.samefile(job.source, job.target):
         raise UserError(f"cannot write {job.target}: it is the file that is read; write elsewhere")
     if job.window < 1:
-        raise UserError(f"a window of {job.window} lines: give a number of at least 1")
+        raise UserError(f"--decode_window={job.window}: it is a number of lines; give at least 1")
     if job.shard:
         check_sharded(job.source, job.target)
 

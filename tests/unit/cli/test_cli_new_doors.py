@@ -41,6 +41,10 @@ def test_each_machine_is_the_worker_that_both_forms_name(capsys, monkeypatch):
     [
         ([], "--masters: not given; name host:port of each machine"),
         (["--masters=a"], "--masters=a: 'a' is no host:port, e.g. node1:2222"),
+        (
+            ["--masters=slurm"],
+            "--masters=slurm: under Slurm no list is needed; start t2t-trainer --worker_hosts=slurm with srun",
+        ),
         (["--masters=a:1", "--ps=b:1"], "--ps=b:1: there are no parameter servers"),
     ],
 )

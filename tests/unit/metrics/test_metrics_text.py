@@ -178,8 +178,8 @@ def test_a_tokenizer_whose_model_cannot_be_downloaded_is_told_in_one_line(monkey
     monkeypatch.setattr(tokenizer_spm, "SACREBLEU_DIR", str(tmp_path))
     monkeypatch.setattr(urllib.request, "urlopen", no_network)
     message = (
-        f"bleu, tokenize=flores200: the tokenizer needs a model, which sacreBLEU downloads once to {SACREBLEU_DIR}/models"
-        f": <urlopen error no route to host>; fix that and run the same command again"
+        f"bleu, tokenize=flores200: the tokenizer needs a model, which sacreBLEU downloads once to {SACREBLEU_DIR}/"
+        f"models: <urlopen error no route to host>; fix that and run the same command again"
     )
     with pytest.raises(MachineError, match=f"^{re.escape(message)}$"):
         bleu(["a"], ["a"], tokenize="flores200")

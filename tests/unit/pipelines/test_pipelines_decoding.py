@@ -169,7 +169,7 @@ def test_a_large_file_has_a_thousand_shards_and_an_empty_one_has_one(answer, tmp
 
 
 def test_a_window_without_lines_is_refused_before_anything_is_loaded(answer, loaded):
-    with pytest.raises(UserError, match=r"^a window of 0 lines: give a number of at least 1$"):
+    with pytest.raises(UserError, match=r"^--decode_window=0: it is a number of lines; give at least 1$"):
         answer(window=0)
     assert loaded.asked == []
 

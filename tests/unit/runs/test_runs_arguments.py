@@ -15,10 +15,10 @@ from t2t.runs.arguments import as_overrides, format_for_python
 from tests.readme import ROOT
 
 COMMANDS_ALONE = {
-    "checkpoints", "compare_engine", "constraints_file", "decode_from_file", "decode_to_file", "dry_run",
-    "exclude_problems", "from", "generate_data", "merge", "model_dir", "output_format", "plot", "registry_help",
-    "schedule", "sentencepiece_model", "shard", "shared_vocab_file", "step", "t2t_dir", "target_prefix_file",
-    "target_space_id", "track", "train_language", "unknown_dictionary",
+    "checkpoints", "compare_engine", "constraints_file", "decode_from_file", "decode_to_file", "decode_window",
+    "dry_run", "exclude_problems", "from", "generate_data", "merge", "model_dir", "n", "output_format", "plot",
+    "registry_help", "schedule", "sentencepiece_model", "shard", "shared_vocab_file", "step", "t2t_dir",
+    "target_prefix_file", "target_space_id", "track", "train_language", "unknown_dictionary",
 }  # fmt: skip
 """Flags that are not arguments of any function, including flags of commands without a function."""
 NAMES = ("translate_ende_numbers", "transformer", "transformer_tiny")

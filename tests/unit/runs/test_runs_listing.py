@@ -45,6 +45,15 @@ def test_families_keep_what_is_the_same_and_numbers_in_their_order():
     assert "  a_family_{2,3,5,9,10,11,12,100}_of_007_x  " in listing
 
 
+def test_the_last_of_the_problems_are_the_variants():
+    assert re.search(
+        r"_masked +of text-to-text problems: sides swapped; inputs as targets; of all with texts as targets: words of "
+        r"these hidden, for transformer_mlm$",
+        registry_listing(),
+        re.M,
+    )
+
+
 def fields_in(listing):
     return re.findall(r"^  ([a-z_0-9]+)=", listing, re.M)
 

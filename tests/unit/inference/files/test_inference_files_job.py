@@ -332,7 +332,7 @@ def test_a_stream_starts_again(out, tmp_path, reverser_class, monkeypatch):
     ("changes", "message"),
     [
         ({"source": "/nowhere/in"}, "/nowhere/in: there is no such file; check the path"),
-        ({"window": 0}, "a window of 0 lines: give a number of at least 1"),
+        ({"window": 0}, "--decode_window=0: it is a number of lines; give at least 1"),
         ({"output_format": "xml"}, "output format 'xml' does not exist"),
         ({"n_best": 9}, "n_best=9: too many"),
         ({"target": ""}, "no file to write to was named"),
