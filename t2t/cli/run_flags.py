@@ -15,7 +15,7 @@ from t2t.cli.search_flags import trained_overrides
 from t2t.errors import UserError
 from t2t.inference.shortlist.shortlist import read_shortlist
 from t2t.runs.names import canonical
-from t2t.runs.run_checks import check_loadable, select_problems
+from t2t.runs.run_checks import check_loadable, check_own_checkpoints, select_problems
 from t2t.runs.startup import import_quietly, load_plugins_quietly
 
 
@@ -78,6 +78,8 @@ def _open_trained_runs(values: flags.FlagValues, folders: Sequence[str]) -> list
     runs = [open_run(folder, *names) for folder in folders]
     for run in runs:
         check_run_loadable(run, values)
+    if len(runs) > 1:
+        check_own_checkpoints(runs, values.checkpoint)
     if "shortlist" in values and values.shortlist:  # an ensemble uses the shortlist of its first run
         for problem in select_problems(runs[0], values.problem):
             read_shortlist(runs[0], problem)

@@ -9,6 +9,7 @@ from absl import flags
 from t2t.checkpoints.run_dir import RunDir, run_and_checkpoint
 from t2t.checkpoints.store import LATEST
 from t2t.cli.common import command, command_flags
+from t2t.cli.decoding import refuse_flags
 from t2t.cli.decoding_flags import (
     define_device_flags,
     define_engine_flags,
@@ -24,7 +25,7 @@ from t2t.cli.search_flags import define_search_flags, trained_overrides
 from t2t.errors import UserError, needs_extra
 from t2t.export.formats import is_export
 from t2t.files.paths import local_path
-from t2t.runs.run_checks import check_engine_of_adapters, select_problem
+from t2t.runs.run_checks import check_engine_of_adapters, check_own_checkpoints, select_problem
 from t2t.runs.startup import import_quietly
 
 SERVICE = "Service"
@@ -52,8 +53,9 @@ with a --host that others can reach, anyone there can use it. Exports are checke
 def build_flags(values: flags.FlagValues) -> None:
     define_server_flags(values)
     with flag_group(values, RUN) as define:
-        define.multi_string("adapters", [], "Folder of an adapter run or of one of its checkpoints, or NAME=FOLDER; "
-                            "it shares the weights of its base run, which --output_dir names.")  # fmt: skip
+        define.multi_string("adapters", [], "Folder of an adapter run, for its latest checkpoint whatever --checkpoint "
+                            "is, or of one of its checkpoints, or NAME=FOLDER; it shares the weights of its base run, "
+                            "which --output_dir names.")  # fmt: skip
     with flag_group(values, SERVICE) as define:
         define.integer("port", 8501, "Port to listen on; 0 for any free one.", 0, 65535)
 
@@ -107,7 +109,10 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
     named = named_runs(values.output_dir) if needs_runs or values.output_dir else {}
     adapters = _named_adapters(values, named)
     runs = {name: folder for name, folder in named.items() if not is_export(folder)}
-    folders = {name: (_checked_runs(values, folder)[0], folder) for name, folder in runs.items()}
+    checked = {name: _checked_runs(values, folder) for name, folder in runs.items()}
+    if sum(map(len, checked.values())) > 1:
+        check_own_checkpoints([run for several in checked.values() for run in several], values.checkpoint)
+    folders = {name: (checked[name][0], folder) for name, folder in runs.items()}
     server, app, service = (import_serving(f"t2t.serving.{name}") for name in ("server", "app", "service"))
     listening = server.open_socket(values.host, values.port)
     with listening:
@@ -190,6 +195,10 @@ def _checked_runs(values: flags.FlagValues, folder: str) -> list[RunDir]:
 def _checked_run(values: flags.FlagValues, folder: str) -> RunDir:
     """Opens a run and checks it without loading TensorFlow."""
     path, checkpoint = run_and_checkpoint(folder)
+    if checkpoint:
+        refuse_flags(
+            values, ("checkpoint",), f"--output_dir={folder} is a checkpoint itself, and others can be named like it"
+        )
     run = open_run(path)
     check_run_loadable(run, values, checkpoint)
     select_problem(run, values.problem)

@@ -121,6 +121,19 @@ def check_checkpoint(store: CheckpointStore, which: str) -> None:
         store.find(which)
 
 
+def check_own_checkpoints(runs: Sequence[RunDir], which: str) -> None:
+    """Raises UserError for the path of a checkpoint that is not each run's own, as no path is of several runs."""
+    if which == LATEST or count_of_best(which) is not None:
+        return
+    for run in runs:
+        found = CheckpointStore(run.checkpoints_folder).find(which)
+        if found.parent.resolve() != run.checkpoints_folder.resolve():
+            raise UserError(
+                f"--checkpoint={which}: {found} is no checkpoint of the run in {run.path}, and one is taken of each "
+                f"run; give latest, best, best:5, averaged or a step"
+            )
+
+
 def find_source(source: str) -> tuple[CheckpointStore, str]:
     """Returns the store and name of the checkpoint of a warm start from a run or checkpoint; raises UserError."""
     store, which = CheckpointStore(local_path(source)), source

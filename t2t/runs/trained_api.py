@@ -85,7 +85,7 @@ def load(
     if language := languages[1]:
         load_plugins_quietly(as_path("usr_dir", usr_dir))
     from t2t.checkpoints.run_dir import RunDir
-    from t2t.runs.run_checks import check_engine_of_adapters, select_problem
+    from t2t.runs.run_checks import check_engine_of_adapters, check_own_checkpoints, select_problem
 
     def load_one(folder: Any, engine: EngineChoice | None = None) -> LoadedRun:
         own = select_problem(RunDir.open(folder), problem, language) if language else problem
@@ -115,6 +115,7 @@ def load(
     from t2t.runs.ensembles import load_ensemble
 
     average = as_text("ensemble_average", ensemble_average)
+    check_own_checkpoints([RunDir.open(_run_folder(one)) for one in folders], _checkpoint_name(checkpoint))
     return load_ensemble(folders, load_one, average, choice).with_languages(*languages).translator()
 
 
@@ -215,7 +216,7 @@ def learn_shortlist(
     from t2t.runs import shortlist
     from t2t.runs.run_checks import check_plugins, select_problem
 
-    run = RunDir.open(as_path("output_dir", output_dir, "the folder of a run"))
+    run = RunDir.open(_run_folder(output_dir))
     check_plugins(run, load_plugins_quietly(as_path("usr_dir", usr_dir)))
     name = select_problem(run, as_text("problem", problem))
     return shortlist.learn_shortlist(run, as_path("data_dir", data_dir), name, ShortlistOptions(**options))
@@ -276,7 +277,7 @@ def distill(
     choice = EngineChoice(as_text("engine", engine), as_text("compute_type", compute_type))
     choice.check()
     load_plugins_quietly(as_path("usr_dir", usr_dir))
-    run = RunDir.open(as_path("output_dir", output_dir, "the folder of a run"))
+    run = RunDir.open(_run_folder(output_dir))
     name = select_problem(run, as_text("problem", problem))
     check_distillation(run, name, source, target)  # before TensorFlow is loaded
     with quietly():
@@ -304,10 +305,17 @@ def _load_run(
     devices: tuple[int, int, int] | None = None,
     engine: EngineChoice | None = None,
 ) -> LoadedRun:
-    is_step = isinstance(checkpoint, int) and not isinstance(checkpoint, bool)
-    folder = as_path("output_dir", output_dir, "the folder of a run")
-    which = str(checkpoint) if is_step else as_path("checkpoint", checkpoint, "a step, latest, best or averaged")
+    folder, which = _run_folder(output_dir), _checkpoint_name(checkpoint)
     plugin, name = as_path("usr_dir", usr_dir), as_text("problem", problem)
     from t2t.runs.loading import load as load_run
 
     return load_run(folder, which, plugin or None, overrides, name, devices, engine)
+
+
+def _run_folder(output_dir: Any) -> str:
+    return as_path("output_dir", output_dir, "the folder of a run")
+
+
+def _checkpoint_name(checkpoint: Any) -> str:
+    is_step = isinstance(checkpoint, int) and not isinstance(checkpoint, bool)
+    return str(checkpoint) if is_step else as_path("checkpoint", checkpoint, "a step, latest, best or averaged")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
+from t2t.runs.run_checks import check_own_checkpoints
 
 if TYPE_CHECKING:
     from t2t.inference.translator import Translator
@@ -50,8 +51,9 @@ class LoadedModels:
         """Returns the model of a checkpoint, `latest`, `best`, a step, ...; names are resolved at each call.
 
         Raises:
-            UserError: no such checkpoint, a failure to load, or with `only_text` inputs that are not text.
+            UserError: no such checkpoint of the run, a failure to load, or with `only_text` inputs that are not text.
         """
+        check_own_checkpoints([run], checkpoint)
         folder = CheckpointStore(run.checkpoints_folder).find(checkpoint)
         key = folder, folder.stat().st_mtime
         if key not in self._models:

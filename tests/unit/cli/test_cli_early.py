@@ -156,7 +156,14 @@ def refused_uses_of_a_run(place):
     yield "eval", [run, no_data], f"no data of {PROBLEM} in {gone}"
     yield "eval", [run, data, "--split=test"], f"split 'test': {PROBLEM} has train, dev"
     yield "eval", [run, f"--choice_file={gone}"], f"{gone}: there is no such file"
+    saved, other = f"{place}/run/checkpoints/step-00000005", f"--output_dir={place}/aligning"
+    of_one = f"--checkpoint={saved}: {saved} is no checkpoint of the run in {place}/aligning, and one is taken of each"
+    yield "decoder", [f"{run},{place}/aligning", f"--checkpoint={saved}", f"--decode_from_file={place}/text"], of_one
     for command in ("server", "insight"):
+        yield command, [run, other, f"--checkpoint={saved}"], of_one
+        yield command, [f"--output_dir=both={place}/run,{place}/aligning", f"--checkpoint={saved}"], of_one
+        asked = f"--checkpoint: --output_dir={saved} is a checkpoint itself, and others can be named like it; leave it"
+        yield command, [f"--output_dir=early={saved}", other, "--checkpoint=best"], asked
         yield command, [f"--output_dir={gone}"], f"no run in {gone}"
         yield command, [run, f"--output_dir=b={gone}"], f"no run in {gone}"
         yield command, [run, "--checkpoint=77"], "checkpoint '77': there is none"

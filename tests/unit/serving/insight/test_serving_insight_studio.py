@@ -122,6 +122,19 @@ def test_a_checkpoint_that_is_not_there_is_refused_and_no_path_is_read(loads, ch
     assert loads.log == []
 
 
+def test_the_path_of_a_checkpoint_is_not_taken_for_those_of_other_runs(loads, tmp_path):
+    save(write_run(tmp_path / "other", 5), 10)
+    path = f"{tmp_path}/other/checkpoints/step-00000010"
+    studio = Studio(RunFolders({}, [tmp_path]), LoadedModels(loads.load), default=path)
+    with pytest.raises(UserError) as error:
+        studio.model("run")
+    assert str(error.value) == (
+        f"--checkpoint={path}: {path} is no checkpoint of the run in {loads.run.path}, and one is taken of each run; "
+        f"give latest, best, best:5, averaged or a step"
+    )
+    assert loads.log == []
+
+
 def test_what_is_served_is_the_usual_model_of_its_run_beside_its_checkpoints(loads):
     served = LoadedModel(SimpleNamespace(), 30)
     studio = Studio(loads.runs, LoadedModels(loads.load), {"run": served})
