@@ -65,11 +65,11 @@ def build_flags(values: flags.FlagValues) -> None:
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
-    folder = _check_early(values)
+    folder, problem = _check_early(values)
     import_quietly("t2t.inference.backend_choice").check_tensorflow("exports are made by TensorFlow")
     exporting = import_quietly("t2t.runs.exporting")
     options = ("format", "n_best", "quantization", "parity_file", "parity_lines", "data_dir")
-    loaded = load_run(values, values.output_dir, values.problem).with_languages(*languages_of(values))
+    loaded = load_run(values, values.output_dir, problem).with_languages(*languages_of(values))
     parities = exporting.export_run(loaded, folder, **{name: values[name].value for name in options})
     for what, parity in parities.items():
         print(f"{what}: {parity}")
@@ -77,14 +77,14 @@ def main(values: flags.FlagValues) -> int:
     return 0
 
 
-def _check_early(values: flags.FlagValues) -> Path:
-    """Checks the request as far as possible without loading TensorFlow; returns the folder to create."""
+def _check_early(values: flags.FlagValues) -> tuple[Path, str]:
+    """Checks the request as far as possible without loading TensorFlow; returns its folder and problem."""
     run = open_trained_run(values)
     if not values.export_dir and is_mirrored(run.path):
         raise UserError("--export_dir: not given; name the folder to make, here or in the store")
     folder = local_path(values.export_dir) if values.export_dir else _next_version(run.path / "export")
     check_request(values.format, values.quantization, folder)
-    problem, data_dir = select_problem(run, values.problem), values.data_dir
+    problem, data_dir = select_problem(run, values.problem, values.target_language), values.data_dir
     if file := values.parity_file:
         if next(iter(read_lines(local_path(file), Counter())), None) is None:
             raise UserError(f"--parity_file={file}: it holds no line; give lines of text to try the export on")
@@ -93,7 +93,7 @@ def _check_early(values: flags.FlagValues) -> Path:
             open_run_data(run, data_dir, problem, DEV, verify=False)
         except UserError as error:
             raise UserError(f"{error}; {OTHER_INPUTS}") from None
-    return folder
+    return folder, problem
 
 
 def _next_version(folder: Path) -> Path:

@@ -12,9 +12,10 @@ from absl import flags
 from t2t.checkpoints.run_dir import RunDir, run_and_checkpoint
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli.common import command, command_flags
+from t2t.cli.decoding_flags import languages_of
 from t2t.cli.help import RUN, flag_group
 from t2t.cli.run_flags import check_run_loadable, load_run, open_run
-from t2t.cli.server import SERVICE, define_server_flags, import_serving, named_runs, run_server
+from t2t.cli.server import SERVICE, define_server_flags, import_serving, named_runs, problem_of, run_server
 from t2t.errors import UserError
 from t2t.export.formats import is_export
 from t2t.files.output import check_output
@@ -23,8 +24,8 @@ from t2t.inference.split_examples import SplitExamples
 from t2t.registry.plugins import load_plugins
 from t2t.runs.data import OpenData, check_split, open_run_data
 from t2t.runs.overview import find_runs
-from t2t.runs.run_checks import check_plugins, select_problem
-from t2t.runs.startup import quietly
+from t2t.runs.run_checks import check_plugins
+from t2t.runs.startup import load_plugins_quietly, quietly
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
 
@@ -120,15 +121,22 @@ def _addresses(values: flags.FlagValues, folders: list[Path], service, loaded_fo
 def _load(values: flags.FlagValues, run: RunDir, checkpoint: str):
     """Returns the translator of a checkpoint and its step."""
     check_run_loadable(run, values, checkpoint)
-    loaded = load_run(values, run.path, select_problem(run, values.problem), checkpoint, many_rows=True)
+    loaded = load_run(values, run.path, problem_of(values, run), checkpoint, many_rows=True)
+    loaded = loaded.with_languages(*languages_of(values))
     return loaded.translator(), loaded.checkpoint.step
 
 
 def _examples(values: flags.FlagValues, run: RunDir, split: str, count: int) -> tuple[list[str], list[str], int]:
     """Returns the first inputs and references of a split, and the number of its examples."""
-    data = _open_split(values, run, select_problem(run, values.problem), split, verify=True)
+    load_plugins_quietly(values.t2t_usr_dir or None)  # languages of problems may be theirs
+    data = _open_split(values, run, problem_of(values, run), split, verify=True)
     check_split(data, split)
-    reader = data.readers[split]
+    reader, own = data.readers[split], data.problem.target_language
+    if values.target_language not in ("", own):
+        raise UserError(
+            f"--target_language={values.target_language}: references of {data.problem.name} are in {own or 'another'}; "
+            f"give lines of your own"
+        )
     if INPUTS not in data.problem.encoders or reader.features[TARGETS].kind != FeatureKind.TOKENS:
         raise UserError(f"{data.problem.name}: its inputs or targets are no text; give lines of your own")
     examples = SplitExamples(data.problem, reader, count)

@@ -25,7 +25,7 @@ from t2t.cli.search_flags import define_search_flags, trained_overrides
 from t2t.errors import UserError, needs_extra
 from t2t.export.formats import is_export
 from t2t.files.paths import local_path
-from t2t.runs.run_checks import check_engine_of_adapters, check_own_checkpoints, select_problem
+from t2t.runs.run_checks import check_engine_of_adapters, check_one_problem, check_own_checkpoints, select_problem
 from t2t.runs.startup import import_quietly
 
 SERVICE = "Service"
@@ -166,7 +166,7 @@ def _named_adapters(values: flags.FlagValues, named: dict[str, str]) -> dict[str
         path, checkpoint = run_and_checkpoint(folder)
         run = open_run(path)
         check_run_loadable(run, values, checkpoint or LATEST)
-        select_problem(run, values.problem)
+        problem_of(values, run)
     return adapters
 
 
@@ -189,7 +189,9 @@ def _checked_runs(values: flags.FlagValues, folder: str) -> list[RunDir]:
             f"--output_dir={folder}: {found[0]} is a checkpoint, and an ensemble is of runs; name its run, with "
             f"--checkpoint for all of them"
         )
-    return [_checked_run(values, one) for one in folders]
+    runs = [_checked_run(values, one) for one in folders]
+    check_one_problem(runs, problem_of(values, runs[0]))
+    return runs
 
 
 def _checked_run(values: flags.FlagValues, folder: str) -> RunDir:
@@ -201,8 +203,13 @@ def _checked_run(values: flags.FlagValues, folder: str) -> RunDir:
         )
     run = open_run(path)
     check_run_loadable(run, values, checkpoint)
-    select_problem(run, values.problem)
+    problem_of(values, run)
     return run
+
+
+def problem_of(values: flags.FlagValues, run: RunDir) -> str:
+    """Returns the problem of a run that --problem or --target_language selects; raises as `select_problem`."""
+    return select_problem(run, values.problem, values.target_language)
 
 
 def _build_models(values: flags.FlagValues, named: dict[str, str], adapters: dict[str, str]) -> list:
@@ -226,15 +233,19 @@ def _build_models(values: flags.FlagValues, named: dict[str, str], adapters: dic
             import_quietly("t2t.inference.parallel").use_single_core_ops()
             exports = import_serving("t2t.serving.exports")
             served.append(exports.ServedExport(name, folder, values.n_best, limits))
-        elif len(split_folders(folder)) > 1:
-            serve(name, load_runs(values, _checked_runs(values, folder), values.problem, many_rows=True))
+            continue
+        runs = _checked_runs(values, folder)
+        problem = problem_of(values, runs[0])
+        if len(runs) > 1:
+            serve(name, load_runs(values, runs, problem, many_rows=True))
         else:
-            run, checkpoint = run_and_checkpoint(folder)
-            bases.append(load_run(values, run, values.problem, checkpoint, many_rows=True))
+            checkpoint = run_and_checkpoint(folder)[1]
+            bases.append(load_run(values, runs[0].path, problem, checkpoint, many_rows=True))
             serve(name, bases[-1])
-    how = values.t2t_usr_dir or None, trained_overrides(values), values.problem
+    how = values.t2t_usr_dir or None, trained_overrides(values)
     for name, folder in adapters.items():
-        serve(name, import_quietly("t2t.runs.adapting").load_adapters(bases, folder, *how))
+        problem = problem_of(values, open_run(run_and_checkpoint(folder)[0]))
+        serve(name, import_quietly("t2t.runs.adapting").load_adapters(bases, folder, *how, problem))
     return served
 
 

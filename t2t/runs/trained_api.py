@@ -82,13 +82,11 @@ def load(
     choice.check()
 
     languages = as_text("source_language", source_language), as_text("target_language", target_language)
-    if language := languages[1]:
-        load_plugins_quietly(as_path("usr_dir", usr_dir))
-    from t2t.checkpoints.run_dir import RunDir
-    from t2t.runs.run_checks import check_engine_of_adapters, check_own_checkpoints, select_problem
+    from t2t.checkpoints.run_dir import RunDir, run_and_checkpoint
+    from t2t.runs.run_checks import check_engine_of_adapters, check_own_checkpoints
 
     def load_one(folder: Any, engine: EngineChoice | None = None) -> LoadedRun:
-        own = select_problem(RunDir.open(folder), problem, language) if language else problem
+        own = _problem_of(folder, problem, languages[1], usr_dir)
         return _load_run(folder, checkpoint, usr_dir, own, devices=devices, engine=engine)
 
     folders = (
@@ -103,12 +101,13 @@ def load(
         if adapter_runs:
             from t2t.runs.adapting import load_adapters
 
-            shared = as_path("usr_dir", usr_dir) or None, "", as_text("problem", problem)
+            plugins = as_path("usr_dir", usr_dir) or None
             runs = {name: as_path("adapters", run, "a run for each name") for name, run in adapter_runs.items()}
-            adapted = {
-                name: load_adapters([base], run, *shared).with_languages(*languages) for name, run in runs.items()
-            }
-            translator.adapters = {name: loaded.translator() for name, loaded in adapted.items()}
+            adapted = {}
+            for name, run in runs.items():
+                own = _problem_of(run_and_checkpoint(run)[0], problem, languages[1], usr_dir)
+                adapted[name] = load_adapters([base], run, plugins, "", own).with_languages(*languages).translator()
+            translator.adapters = adapted
         return translator
     if adapter_runs:
         raise UserError("--adapters: they change the weights of one run, and --output_dir names several; name one")
@@ -179,7 +178,8 @@ def export_model(
         from t2t.runs.exporting import export_run
 
     languages = as_text("source_language", source_language), as_text("target_language", target_language)
-    loaded = _load_run(output_dir, checkpoint, usr_dir, problem, as_overrides(hparams)).with_languages(*languages)
+    own = _problem_of(output_dir, problem, languages[1], usr_dir)
+    loaded = _load_run(output_dir, checkpoint, usr_dir, own, as_overrides(hparams)).with_languages(*languages)
     return export_run(loaded, folder, **options)
 
 
@@ -310,6 +310,18 @@ def _load_run(
     from t2t.runs.loading import load as load_run
 
     return load_run(folder, which, plugin or None, overrides, name, devices, engine)
+
+
+def _problem_of(output_dir: Any, problem: Any, language: str, usr_dir: Any) -> str:
+    """Returns the name of the problem to load, empty for that of a run of one; see `select_problem`."""
+    name, plugin = as_text("problem", problem), as_path("usr_dir", usr_dir)
+    if not language:
+        return name
+    from t2t.checkpoints.run_dir import RunDir
+    from t2t.runs.run_checks import select_problem
+
+    load_plugins_quietly(plugin)
+    return select_problem(RunDir.open(_run_folder(output_dir)), name, language)
 
 
 def _run_folder(output_dir: Any) -> str:

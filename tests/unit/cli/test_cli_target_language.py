@@ -1,0 +1,98 @@
+"""`--target_language` selects the problem of a run of several, in every command that has it; nothing is loaded."""
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+import t2t
+from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.run_record import RunRecord
+from t2t.checkpoints.store import CheckpointStore
+from t2t.cli import exporter, insight, server
+from t2t.errors import UserError
+from t2t.hparams.transformer import transformer_tiny
+from t2t.runs import loading
+from t2t.serving.app import build_app
+from t2t.serving.service import Service
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+
+GERMAN, FRENCH = "translate_ende_multi30k", "translate_enfr_multi30k"
+TOKENS = dict.fromkeys(("inputs", "targets"), FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=9))
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run of two problems with a dummy checkpoint."""
+    name = f"{GERMAN}-{FRENCH}"
+    members = tuple(ProblemSpec(name=one, features=TOKENS) for one in (GERMAN, FRENCH))
+    record = RunRecord(
+        problem=name, model="transformer", hparams_set="transformer_tiny",
+        hparams=transformer_tiny().replace(shared_modalities=True).to_dict(),
+        spec=ProblemSpec(name=name, features={}, members=members),
+    )  # fmt: skip
+    run = RunDir.create(tmp_path / "run", record, {})
+    CheckpointStore(run.checkpoints_folder).save(5, model={"a": np.zeros(1)}, state={"seed": 0, "data": {}})
+    return run.path
+
+
+@pytest.fixture(autouse=True)
+def _loads_nothing(monkeypatch):
+    """Runs end where they are told their languages, with an error that names these and the problem."""
+
+    class Loaded:
+        def __init__(self, output_dir, checkpoint, usr_dir=None, decode_overrides="", problem="", *rest, **more):
+            self.problem = problem
+
+        def with_languages(self, source, target):
+            raise UserError(f"{self.problem} from {source} to {target}")
+
+    monkeypatch.setattr(loading, "load", Loaded)
+
+
+def served(run, capsys, monkeypatch, *languages):
+    assert server.main(["t2t-server", "--port=0", f"--output_dir={run}", *languages]) == 2
+    return capsys.readouterr().err
+
+
+def inspected(run, capsys, monkeypatch, *languages):
+    """Loads the run on demand."""
+    started = []
+    monkeypatch.setattr(insight, "run_server", lambda values, addresses, needs_runs: started.append(addresses) or 0)
+    assert insight.main(["t2t-insight", str(run), *languages]) == 0
+    service = Service([])
+    app = build_app(service, ["127.0.0.1"], started[0](service, {}))
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        answer = client.post("/insight/load", json={"model": "run"})
+    assert answer.status_code == 400
+    return answer.json()["error"]
+
+
+def exported(run, capsys, monkeypatch, *languages):
+    assert exporter.main(["t2t-exporter", f"--output_dir={run}", *languages]) == 2
+    return capsys.readouterr().err
+
+
+def exported_in_python(run, capsys, monkeypatch, *languages):
+    named = dict(language.removeprefix("--").split("=") for language in languages)
+    with pytest.raises(UserError) as error:
+        t2t.export_model(run, run.parent / "export", **named)
+    return str(error.value)
+
+
+def loaded_in_python(run, capsys, monkeypatch, *languages):
+    named = dict(language.removeprefix("--").split("=") for language in languages)
+    with pytest.raises(UserError) as error:
+        t2t.load(run, **named)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("door", [served, inspected, exported, exported_in_python, loaded_in_python])
+def test_the_problem_that_writes_the_language_is_loaded(run, capsys, monkeypatch, door):
+    found = door(run, capsys, monkeypatch, "--source_language=en", "--target_language=fr")
+    assert f"{FRENCH} from en to fr" in found
+
+
+@pytest.mark.parametrize("door", [served, exported])
+def test_without_a_language_the_problem_is_to_be_named(run, capsys, monkeypatch, door):
+    found = door(run, capsys, monkeypatch)
+    assert f"the run in {run} is of several problems; name one with --problem: {GERMAN}, {FRENCH}" in found
