@@ -7,7 +7,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
-from t2t.errors import UnknownNameError
+from t2t.errors import UnknownNameError, UserError
 from t2t.files.lines import on_one_line
 from t2t.serving import requests
 from t2t.serving.address import EVENTS, HTML, TEXT
@@ -95,13 +95,21 @@ async def translate(service: Service, request: Request) -> Response:
         return await _translate_lines(service, request, body)
     data = requests.read_json(body)
     asked = requests.translation_request(data)
-    model = service.model(data.get("model"))
+    model = service.model(_asked_model(request, data))
     how = (asked.texts, asked.n_best, asked.changes, None, asked.terms)
     questions = await run_in_threadpool(service.questions, model, *how)  # large constraints take time
     if asked.is_stream or EVENTS in request.headers.get("accept", ""):
         requests.only_text(asked.texts)
         return await event_response(request.url.path, _translation_events(service, model, questions[0], asked.is_one))
     return JSONResponse(requests.translations(model.name, await service.answers(model, questions), asked.is_one))
+
+
+def _asked_model(request: Request, data: dict[str, Any]) -> Any:
+    """Returns the model that the body or the query names, None for neither; raises UserError for two different ones."""
+    in_body, in_query = data.get("model"), request.query_params.get("model")
+    if in_body is None or in_query is None or in_body == in_query:
+        return in_query if in_body is None else in_body
+    raise UserError(f"model {in_body!r:.100} in the body, {in_query!r:.100} in the query: name one, in one of them")
 
 
 async def _translate_lines(service: Service, request: Request, body: bytes) -> Response:

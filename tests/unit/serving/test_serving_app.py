@@ -117,6 +117,28 @@ def test_models_are_told_apart_by_name(client):
     assert found["other"]["model"] == "other"
 
 
+@pytest.mark.parametrize(
+    ("query", "body", "model"),
+    [({"model": "other"}, {}, "other"), ({"model": "other"}, {"model": "other"}, "other"), ({}, {}, "letters")],
+)
+def test_a_model_is_named_in_the_query_or_the_body(client, query, body, model):
+    answer = client.post("/translate", params=query, json={"text": "a b", **body})
+    assert (answer.status_code, answer.json()["model"]) == (200, model)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({}, 404, "model 'letter' is not served; did you mean letters or other? there are letters, other, alone"),
+        ({"model": "other"}, 400, "model 'other' in the body, 'letter' in the query: name one, in one of them"),
+        ({"model": 3}, 400, "model 3 in the body, 'letter' in the query: name one, in one of them"),
+    ],
+)
+def test_a_wrong_name_in_the_query_is_refused(client, body, status, said):
+    answer = client.post("/translate", params={"model": "letter"}, json={"text": "a", **body})
+    assert (answer.status_code, answer.json()["error"]) == (status, said)
+
+
 def test_a_language_model_goes_on_from_nothing(client):
     assert client.post("/translate", json={"text": "", "model": "alone"}).json()["text"]
 
