@@ -12,6 +12,9 @@ from absl import flags
 WIDTH = 100
 """Columns of the longest line."""
 
+LONGEST_S = 1e9
+"""Upper bound of flags that are times, in seconds: some waits fail beyond 2^63 ns."""
+
 NAMES, RUN, FILES, DATA, TRAINING, WARM_START = "Names", "Run", "Files", "Data", "Training", "Warm start"
 ACTION, OUTPUT, DECODING, MACHINE = "What to do", "Output", "Decoding", "Machine"
 FILTERS = "Filters of training data"

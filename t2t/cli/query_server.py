@@ -3,6 +3,7 @@
 import http.client
 import json
 import urllib.error
+import urllib.parse
 import urllib.request
 from typing import Any
 
@@ -10,7 +11,7 @@ from absl import flags
 
 from t2t.cli.common import command, command_flags
 from t2t.cli.decoding import typed_lines
-from t2t.cli.help import NAMES, OUTPUT, flag_group
+from t2t.cli.help import LONGEST_S, NAMES, OUTPUT, flag_group
 from t2t.cli.tensor2tensor import QUERY_FLAGS, define_unused_flags
 from t2t.errors import MachineError, UserError
 
@@ -30,7 +31,7 @@ def build_flags(values: flags.FlagValues) -> None:
     with flag_group(values, OUTPUT) as define:
         define.string("inputs_once", "", "Sends only this text.")
         define.integer("n_best", 1, "Outputs for each text.", lower_bound=1)
-        define.float("timeout_secs", 10.0, "Seconds to wait for an answer.", lower_bound=0.001)
+        define.float("timeout_secs", 10.0, "Seconds to wait for an answer.", 0.001, LONGEST_S)
     define_unused_flags(values, QUERY_FLAGS)
 
 
@@ -38,13 +39,24 @@ def build_flags(values: flags.FlagValues) -> None:
 def main(values: flags.FlagValues) -> int:
     if not values.server:
         raise UserError("--server: not given; name host:port of a running t2t-server, e.g. localhost:8080")
-    address = values.server.rstrip("/") if "://" in values.server else f"http://{values.server}"
-    if not address.startswith(("http://", "https://")):
-        raise UserError(f"--server={values.server}: it is no address of a web server; give host:port")
+    address = _address(values.server)
     for text in [values.inputs_once] if values.inputs_once else typed_lines():
         for output in _outputs(address, text, values):
             print(f"{output['score']:10.4f}  {output['text']}", flush=True)
     return 0
+
+
+def _address(server: str) -> str:
+    """Returns the URL of a server, without a slash at its end; raises UserError for what is none."""
+    address = server.rstrip("/") if "://" in server else f"http://{server}"
+    try:
+        parts = urllib.parse.urlsplit(address)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets that do not match, a port that is no number
+        is_address = False
+    if not is_address:
+        raise UserError(f"--server={server}: it is no address of a web server; give host:port")
+    return address
 
 
 def _outputs(address: str, text: str, values: flags.FlagValues) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from t2t.cli.decoding_flags import (
     engine_choice,
     languages_of,
 )
-from t2t.cli.help import RUN, flag_group
+from t2t.cli.help import LONGEST_S, RUN, flag_group
 from t2t.cli.plugin_flags import define_usr_dir_flag
 from t2t.cli.run_flags import check_run_loadable, load_run, load_runs, open_run, split_folders
 from t2t.cli.search_flags import define_search_flags, trained_overrides
@@ -74,13 +74,14 @@ def define_server_flags(values: flags.FlagValues) -> None:
         define.integer("request_beam", 8, "Largest beam, or number of samples per text, that a request may ask for; "
                        "the run's own is always allowed.", 1)  # fmt: skip
         define.integer("batch_texts", 32, "Largest number of texts in a batch.", 1)
-        define.float("batch_wait_ms", 3.0, "Milliseconds that a text waits for others to form a batch.", 0.0)
+        define.float("batch_wait_ms", 3.0, "Milliseconds that a text waits for others to form a batch.", 0.0,
+                     1000 * LONGEST_S)  # fmt: skip
         define.integer("queue_texts", 256, "Largest number of queued texts for each run, and of queued figures.", 1)
         define.integer("streams", 4, "Largest number of concurrent streamed answers.", 1)
         define.integer("request_texts", 128, "Largest number of texts in a request.", 1)
         define.integer("request_bytes", 1 << 20, "Largest body of a request, in bytes.", 1)
-        define.float("request_seconds", 60.0, "Time limit of a request, in seconds.", 0.001)
-        define.float("grace_seconds", 30.0, "Seconds to finish open requests at shutdown.", 1.0)
+        define.float("request_seconds", 60.0, "Time limit of a request, in seconds.", 0.001, LONGEST_S)
+        define.float("grace_seconds", 30.0, "Seconds to finish open requests at shutdown.", 1.0, LONGEST_S)
     define_language_flags(values)
     define_search_flags(values, decodes_only=True)
     define_engine_flags(values)

@@ -3,7 +3,7 @@
 import pytest
 from absl import flags
 
-from t2t.cli import avg_all, bleu, datagen, decoder, trainer
+from t2t.cli import avg_all, bleu, datagen, decoder, query_server, server, trainer
 from t2t.cli.common import define_alias, parse
 from t2t.errors import UserError
 
@@ -88,6 +88,15 @@ RUN = ("--problem=algorithmic_reverse_binary40", "--model=transformer", "--hpara
         (bleu, ["--chrf_word_order=-1"], "flag --chrf_word_order=-1: -1 is not an integer in the range [0, 100]"),
         (bleu, ["--chrf_beta=0"], "flag --chrf_beta=0: 0 is not an integer in the range [1, 100]"),
         (bleu, ["--chrf", "--nochrf"], "--chrf is given twice, --chrf and --nochrf; keep one"),
+        (
+            query_server,
+            ["--timeout_secs=1e300"],
+            "flag --timeout_secs=1e300: 1e+300 is not a number in the range [0.001, 1000000000.0]; see --help",
+        ),
+        *(
+            (server, [f"--{flag}=1e300"], f"flag --{flag}=1e300: 1e+300 is not a number in the range [")
+            for flag in ("batch_wait_ms", "request_seconds", "grace_seconds")
+        ),
         (avg_all, ["--output_dir=a", "--model_dir=b"], "--output_dir is given twice, --output_dir=a and --model_dir=b"),
     ],
 )
