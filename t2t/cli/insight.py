@@ -52,7 +52,7 @@ def build_flags(values: flags.FlagValues) -> None:
                             "--runs= may be omitted.")  # fmt: skip
         define.string("data_dir", "", "Folder of generated data that the runs were trained on, for inspecting it and "
                       "for comparing systems on its dev and test splits.")  # fmt: skip
-    define_server_flags(values)
+    define_server_flags(values, request_beam=32)
     with flag_group(values, SERVICE) as define:
         define.integer("port", 8600, "Port to listen on; 0 for any free one.", 0, 65535)
         define.boolean("ends_with_input", False, "Ends when standard input ends; t2t-trainer --studio uses it.")
@@ -114,6 +114,7 @@ def _addresses(values: flags.FlagValues, folders: list[Path], service, loaded_fo
             values.checkpoint,
             functools.partial(_examples, values) if values.data_dir else None,
             opened_data.OpenedData(functools.partial(_open_split, values)) if values.data_dir else None,
+            values.request_beam,
         )
     )
 

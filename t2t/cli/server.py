@@ -60,8 +60,8 @@ def build_flags(values: flags.FlagValues) -> None:
         define.integer("port", 8501, "Port to listen on; 0 for any free one.", 0, 65535)
 
 
-def define_server_flags(values: flags.FlagValues) -> None:
-    """Defines the flags of the served runs and of the limits of requests."""
+def define_server_flags(values: flags.FlagValues, request_beam: int = 8) -> None:
+    """Defines the flags of the served runs and of the limits of requests; `request_beam` is a default."""
     with flag_group(values, RUN) as define:
         define.multi_string("output_dir", [], "Folder of a run, of one of its checkpoints or of an export, or "
                             "NAME=FOLDER; NAME=a,b,c for an ensemble of runs.")  # fmt: skip
@@ -71,8 +71,8 @@ def define_server_flags(values: flags.FlagValues) -> None:
     with flag_group(values, SERVICE) as define:
         define.string("host", "127.0.0.1", "Address to listen on.")
         define.integer("n_best", 1, "Outputs for each text by default; requests may override it.", 1)
-        define.integer("request_beam", 8, "Largest beam, or number of samples per text, that a request may ask for; "
-                       "the run's own is always allowed.", 1)  # fmt: skip
+        define.integer("request_beam", request_beam, "Largest beam, or number of samples per text, that a request may "
+                       "ask for; the run's own is always allowed.", 1)  # fmt: skip
         define.integer("batch_texts", 32, "Largest number of texts in a batch.", 1)
         define.float("batch_wait_ms", 3.0, "Milliseconds that a text waits for others to form a batch.", 0.0,
                      1000 * LONGEST_S)  # fmt: skip

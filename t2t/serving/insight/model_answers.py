@@ -37,7 +37,7 @@ def load_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
 def search_answer(studio: Studio, data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Loads a model and parses the request; returns the events of the search, see `search_events`."""
     translator, _ = _model(studio, data)
-    return search_events(translator, read_search(translator, data))
+    return search_events(translator, read_search(translator, data, studio.widest))
 
 
 def figure_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def figure_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
 def beam_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the tree of all hypotheses in a beam search."""
     translator, _ = _model(studio, data)
-    search, own = read_search(translator, data), translator.hparams.beam_size
+    search, own = read_search(translator, data, studio.widest), translator.hparams.beam_size
     changes = {name: search.changes[name] for name in OF_BEAMS if name in search.changes}
     width = search.changes.get("beam_size", own if own > 1 else USUAL_BEAM)
     return beam_json(

@@ -14,9 +14,6 @@ from t2t.serving.insight.run_answers import int_of
 from t2t.serving.requests import search_changes, texts_of
 from t2t.serving.search_changes import SEARCH_KEYS, check_changes
 
-WIDEST = 32
-"""Largest beam, and largest number of outputs."""
-
 
 class Search(NamedTuple):
     """A parsed search request."""
@@ -31,8 +28,10 @@ class Search(NamedTuple):
     """Constraints on the words of each output."""
 
 
-def read_search(translator: Translator, data: Mapping[str, Any]) -> Search:
+def read_search(translator: Translator, data: Mapping[str, Any], widest: int) -> Search:
     """Parses `source`, and optionally `search` and `n_best`, `terms`, and `prefix` (ids) or `begins` (text).
+
+    Beams and numbers of outputs are at most `widest`; the model's own beam is always allowed.
 
     Raises:
         UserError: a value of the wrong type or out of bounds, or a search that the model does not support.
@@ -42,10 +41,10 @@ def read_search(translator: Translator, data: Mapping[str, Any]) -> Search:
     if not isinstance(asked, dict) or not set(asked) <= set(SEARCH_KEYS):
         raise UserError(f"search {asked!r:.80}: an object with some of {', '.join(SEARCH_KEYS)} is wanted")
     changes = search_changes(asked)
+    most = max(widest, translator.settings(1)[0].rows_per_sentence)
     if "beam_size" in changes:
-        int_of(changes, "beam_size", 1, 1, WIDEST)
-    n_best = int_of(data, "n_best", 1, 1, WIDEST)
-    most = max(WIDEST, translator.settings(1)[0].rows_per_sentence)
+        int_of(changes, "beam_size", 1, 1, most)
+    n_best = int_of(data, "n_best", 1, 1, most)
     check_changes(translator, n_best, changes, most)
     return Search(source, n_best, changes, _prefix(translator, data), read_terms(data.get("terms"), "terms"))
 

@@ -26,6 +26,7 @@ class Studio:
         default: checkpoint for requests that name none.
         examples: reads examples of a split; None without a data folder.
         data: opens splits; None without a data folder.
+        widest: largest beam, and largest number of outputs, that a request may ask for.
     """
 
     def __init__(
@@ -36,9 +37,10 @@ class Studio:
         default: str = LATEST,
         examples: Examples | None = None,
         data: OpenedData | None = None,
+        widest: int = 32,
     ):
         self.runs, self._models, self._served, self._default = runs, models, dict(served or {}), default
-        self._examples, self._data = examples, data
+        self._examples, self._data, self.widest = examples, data, widest
 
     @property
     def has_data(self) -> bool:

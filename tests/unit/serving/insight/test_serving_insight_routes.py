@@ -178,9 +178,9 @@ def test_the_figure_of_a_forced_text_is_that_of_its_ids_and_its_score_that_of_th
 def client_of(tmp_path):
     """Returns a function that makes a client of one translator's model."""
 
-    def make(translator):
+    def make(translator, **limits):
         named = {"only": NamedRun(write_run(tmp_path / "only", 2).path)}
-        studio = Studio(RunFolders(named), LoadedModels(None), {"only": LoadedModel(translator, 1)})
+        studio = Studio(RunFolders(named), LoadedModels(None), {"only": LoadedModel(translator, 1)}, **limits)
         service = Service([ServedModel("only", translator, 1)])
         return TestClient(build_app(service, ["127.0.0.1"], insight_addresses(studio)), base_url="http://127.0.0.1")
 
@@ -338,6 +338,15 @@ def test_mistakes_are_said(client, path, asked, status, message):
     answer = client.post(f"/insight/{path}", json=asked)
     assert answer.status_code == status
     assert message in answer.json()["error"]
+
+
+@pytest.mark.parametrize("path", ["beam", "search"])
+def test_searches_of_pages_have_the_limit_of_the_server_and_may_be_as_wide_as_the_runs_own(client_of, path):
+    with client_of(build(Letters), widest=2) as client:
+        answer = client.post(f"/insight/{path}", json={"source": "a", "search": {"beam_size": 4}})
+        assert answer.status_code == 400
+        assert answer.json()["error"] == "beam_size 4: a whole number from 1 to 3 is wanted"
+        assert client.post(f"/insight/{path}", json={"source": "a", "search": {"beam_size": 3}}).status_code == 200
 
 
 class Jobs:
