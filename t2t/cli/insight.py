@@ -1,6 +1,7 @@
 """`t2t-insight`: web pages for inspecting runs, and training curves as a picture."""
 
 import functools
+import logging
 import os
 import signal
 import sys
@@ -28,6 +29,8 @@ from t2t.runs.run_checks import check_plugins
 from t2t.runs.startup import load_plugins_quietly, quietly
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
+
+log = logging.getLogger("t2t")
 
 USAGE = """
 Serves web pages on this machine for inspecting runs, finished or in training: a table of all runs below folders,
@@ -162,9 +165,23 @@ def _plot(values: flags.FlagValues, folders: list[Path]) -> int:
         found[name] = run, update
     check_output(values.plot)
     curves, run_folders = (import_serving(f"t2t.serving.insight.{name}") for name in ("curves", "run_folders"))
-    below = run_folders.RunFolders({}, folders)
-    found = {name: (below.run(name), None) for name in below.names()} | found
-    drawn = {name: curves.curves_of(run, update) for name, (run, update) in found.items()}
+    drawn = _curves_below(run_folders.RunFolders({}, folders), folders, curves.curves_of)
+    drawn |= {name: curves.curves_of(run, update) for name, (run, update) in found.items()}
+    if not drawn:
+        raise UserError(f"--plot={values.plot}: none of the runs has figures to draw; train them on, or name others")
     names = curves.plot_curves(drawn, values.plot)
     print(f"{len(names)} curves drawn: {', '.join(names)}")
     return 0
+
+
+def _curves_below(runs, folders: list[Path], curves_of) -> dict:
+    """Returns the curves of the runs below folders by name; leaves out, with a warning, those that have none."""
+    drawn = {}
+    for name in runs.names():
+        try:
+            drawn[name] = curves_of(runs.run(name))
+        except UserError as error:
+            if runs.place(name).path in folders:  # named itself
+                raise
+            log.warning("%s is not drawn: %s", name, error)
+    return drawn
