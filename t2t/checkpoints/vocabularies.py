@@ -2,13 +2,13 @@
 
 import dataclasses
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from t2t.checkpoints.checkpoint import VOCABULARIES, Checkpoint
 from t2t.checkpoints.run_dir import RunDir
-from t2t.errors import UserError
+from t2t.errors import UserError, first_few
 from t2t.text.label import LabelEncoder
 from t2t.text.vocabulary_files import VocabularyFile
 
@@ -33,11 +33,12 @@ class Comparison:
     """Feature -> description of the two vocabularies, where they differ."""
 
 
-def compare(checkpoint: Checkpoint, own: Mapping[str, VocabularyFile]) -> Comparison:
+def compare(checkpoint: Checkpoint, own: Mapping[str, VocabularyFile], shared_modalities: bool) -> Comparison:
     """Compares the vocabularies of a checkpoint, and of the run in which it lies, with a run's own.
 
     A feature that only one of them has, or that is text in one and a class in the other, is no difference: no weight of
     it is in both. The checkpoint must have been read from a folder, which may be `<run>/checkpoints/<name>`.
+    `shared_modalities` is the hparam of the run, see `counterparts`.
     """
     known: dict[str, dict[str, list]] = {}
     assert checkpoint.folder is not None, "it has been read from its folder"
@@ -48,35 +49,73 @@ def compare(checkpoint: Checkpoint, own: Mapping[str, VocabularyFile]) -> Compar
         known[f"checkpoint {checkpoint.folder}"] = checkpoint.state[VOCABULARIES]
     ours = to_state(own)[VOCABULARIES]
     for where, theirs in known.items():
+        pairs = {
+            name: (theirs[there], ours[name])
+            for name, there in counterparts(ours, theirs, checkpoint.weights, shared_modalities).items()
+        }
         differing = {
-            name: f"of {name} {_format_entry(theirs[name])} there, {_format_entry(ours[name])} here"
-            for name in ours
-            if name in theirs and theirs[name] != ours[name] and _is_class(theirs[name]) == _is_class(ours[name])
+            name: f"of {name} {_format_entry(there)} there, {_format_entry(here)} here"
+            for name, (there, here) in pairs.items()
+            if there != here and _is_class(there) == _is_class(here)
         }
         if differing:
             return Comparison(where, differing)
     return Comparison(next(iter(known), ""), {})
 
 
+def counterparts(
+    ours: Collection[str], theirs: Collection[str], their_weights: Collection[str], shared_modalities: bool
+) -> dict[str, str]:
+    """Returns our feature -> their feature whose weights have the same paths, where there is one.
+
+    The weights of a problem of a mixture lie at paths of its own, but with `shared_modalities` at those of a model of a
+    single problem. Then names differ in the problem: `a.inputs` is the counterpart of `inputs`, and of `b.inputs`.
+
+    Args:
+        ours: names of a run's features with vocabularies.
+        theirs: those of a checkpoint.
+        their_weights: paths of the checkpoint's weights.
+        shared_modalities: the hparam of the run.
+    """
+    names = {}
+    for name in theirs:
+        problem, _, feature = name.rpartition(".")
+        if not problem or not any(f"/{problem}/" in path for path in their_weights):
+            names[feature] = name
+    found = {}
+    for name in ours:
+        problem, _, feature = name.rpartition(".")
+        if name in theirs:
+            found[name] = name
+        elif feature in names and (shared_modalities or not problem):
+            found[name] = names[feature]
+    return found
+
+
 def check_same_vocabularies(
-    checkpoint: Checkpoint, own: Mapping[str, VocabularyFile], user: Path, asked: str, remedy: str = ""
+    checkpoint: Checkpoint,
+    own: Mapping[str, VocabularyFile],
+    shared_modalities: bool,
+    user: Path,
+    asked: str,
+    remedy: str = "",
 ) -> None:
     """Checks that a checkpoint was trained with a run's `own` vocabularies; warns if its vocabularies are unknown.
 
-    For the message, `user` is the folder of the run, `asked` the user's request, e.g. `--checkpoint=/runs/base`, and
-    `remedy` a further remedy.
+    `shared_modalities` is the hparam of the run. For the message, `user` is the folder of the run, `asked` the user's
+    request, e.g. `--checkpoint=/runs/base`, and `remedy` a further remedy.
 
     Raises:
         UserError: a vocabulary differs.
     """
-    found = compare(checkpoint, own)
+    found = compare(checkpoint, own, shared_modalities)
     if not found.where:
         log.warning("%s: no run and no state tells of its vocabulary, which cannot be checked", asked)
     if found.differing:
+        differing = first_few(list(found.differing.values()))
         raise UserError(
-            f"{asked}: {found.where} has another vocabulary than the run in {user}: "
-            f"{'; '.join(found.differing.values())}; the same ids would mean other words; take a checkpoint of the "
-            f"same vocabulary{remedy}"
+            f"{asked}: {found.where} has another vocabulary than the run in {user}: {differing}; the same ids would "
+            f"mean other words; take a checkpoint of the same vocabulary{remedy}"
         )
 
 

@@ -39,7 +39,7 @@ def load_adapters(
     run, own_problem, hparams = open_to_decode(output_dir, usr_dir, decode_overrides, problem)
     read = CheckpointStore(run.checkpoints_folder).load(which or LATEST, (MODEL, EMA))
     adapts, base = _base_of(read, folder, bases)
-    check_same_vocabularies(read, run.record.vocabularies, run.path, f"--adapters={folder}")
+    check_same_vocabularies(read, run.record.vocabularies, hparams.shared_modalities, run.path, f"--adapters={folder}")
     check_same_architecture(read, run.record.model, hparams, run.path / RECORD_FILE)
     check_fits(read, base.checkpoint.weights)
     if base.run.record.spec.members and base.problem.name != own_problem.name:

@@ -127,7 +127,9 @@ def load(
     _note_unused_penalties(hparams, decode_overrides)
     record, name = run.record, loaded_problem.name
     read = load_for_decoding(CheckpointStore(run.checkpoints_folder), checkpoint)
-    check_same_vocabularies(read, record.vocabularies, run.path, f"--checkpoint={checkpoint}")
+    check_same_vocabularies(
+        read, record.vocabularies, hparams.shared_modalities, run.path, f"--checkpoint={checkpoint}"
+    )
     check_same_architecture(read, record.model, hparams, run.path / RECORD_FILE)
 
     def build() -> "SequenceModel":

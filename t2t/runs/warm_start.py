@@ -14,7 +14,7 @@ from t2t.checkpoints.checkpoint import ARCHITECTURE, EMA, MODEL, OPTIMIZER, Chec
 from t2t.checkpoints.rows import RowTransfer
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.transfer import TransferReport, require_some
-from t2t.checkpoints.vocabularies import check_same_vocabularies, compare
+from t2t.checkpoints.vocabularies import check_same_vocabularies, compare, counterparts
 from t2t.errors import UserError
 from t2t.files.paths import local_path, to_record
 from t2t.runs.run_checks import find_source
@@ -84,14 +84,14 @@ def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, Text
     store, which = find_source(settings.warm_start_from)
     optimizer = (OPTIMIZER,) if settings.warm_start_optimizer else ()
     checkpoint = merge_base(store.load(which, (MODEL, EMA, *optimizer)))
-    vocabularies = describe_encoders(encoders)
+    vocabularies, is_shared = describe_encoders(encoders), step.model.hparams.shared_modalities
     reinitialized_features: tuple[str, ...] = ()
     if settings.warm_start_other_vocabulary:
-        found = compare(checkpoint, vocabularies)
+        found = compare(checkpoint, vocabularies, is_shared)
         reinitialized_features = tuple(name for name in vocabularies if name in found.differing or not found.where)
     else:
         remedy = ", or pass --warm_start_other_vocabulary to take the rows of the pieces that both have"
-        check_same_vocabularies(checkpoint, vocabularies, folder, asked, remedy)
+        check_same_vocabularies(checkpoint, vocabularies, is_shared, folder, asked, remedy)
     theirs, left = checkpoint.weights, step.model.vocabulary_weights(reinitialized_features)
     weights = {path: array for path, array in theirs.items() if path not in left}
     places = {v.path: tuple(v.shape) for v in step.model.variables if v.path not in left}
@@ -144,10 +144,12 @@ def _row_transfers(
     if not reinitialized_features or not RunDir.exists(run):
         return {}
     try:
-        before = RunDir.open(run).encoders()
+        theirs = RunDir.open(run).encoders()
     except UserError as error:
         log.warning("%s; without it, no rows are taken over", error)
         return {}
+    names = counterparts(encoders, theirs, checkpoint.weights, step.model.hparams.shared_modalities)
+    before = {name: theirs[there] for name, there in names.items()}
     users = {name: step.model.vocabulary_weights([name]) for name in encoders}
     found = {}
     for path in set().union(*(users[name] for name in reinitialized_features)):
@@ -156,8 +158,8 @@ def _row_transfers(
         known = {before[name].fingerprint for name in of_path if name in before}
         if len(known) != 1 or not before.keys() >= set(of_path):
             continue
-        theirs, ours = before[of_path[0]], encoders[of_path[0]]
-        found[path] = RowTransfer(shared_ids(theirs, ours), theirs.vocab_size, ours.vocab_size)
+        there, here = before[of_path[0]], encoders[of_path[0]]
+        found[path] = RowTransfer(shared_ids(there, here), there.vocab_size, here.vocab_size)
     return found
 
 

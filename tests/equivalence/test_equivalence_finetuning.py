@@ -1,5 +1,6 @@
 """Warm starts from runs with another vocabulary and with optimizer state, and updates with frozen weights."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -63,6 +64,26 @@ def test_another_vocabulary_takes_the_rows_of_the_pieces_that_both_have(make_run
     )
     assert said.reinitialized_features == ("inputs", "targets")
     assert json.loads(json.dumps(said.record("x")))["report"] == said.lines()
+
+
+@pytest.mark.parametrize(("problem", "mixture"), [("otherwise", "backwards-forwards"), ("backwards-forwards", "")])
+def test_a_mixture_with_shared_modalities_and_a_single_problem_take_each_others_rows(
+    make_run, tmp_path, problem, mixture
+):
+    """Their weights have the same paths, their vocabularies other names: `inputs` and `backwards.inputs`."""
+    start = make_run(tmp_path / "start", None, mixture or "otherwise", train_steps=1, shared_modalities=bool(mixture))
+    start.fit()
+    run = make_run(tmp_path / "run", {"warm_start_from": str(start.folder)}, problem, shared_modalities=not mixture)
+    before, encoders = model_arrays(run.step)[TABLE], encoders_of(run.data)
+    with pytest.raises(UserError, match="the same ids would mean other words"):
+        warm_start(run.step, run.settings, encoders, run.folder)
+    settings = dataclasses.replace(run.settings, warm_start_other_vocabulary=True)
+    warm_start(run.step, settings, encoders, run.folder)
+    there = next(iter(encoders_of(start.data).values()))
+    ids = {there.piece(i): i for i in range(there.vocab_size)}
+    for row, found in enumerate(model_arrays(run.step)[TABLE]):
+        known = ids.get(next(iter(encoders.values())).piece(row))
+        np.testing.assert_array_equal(found, before[row] if known is None else start.checkpoint().model[TABLE][known])
 
 
 def test_the_optimizer_goes_on_where_it_was_only_where_asked(make_run, trained, tmp_path):
