@@ -104,7 +104,7 @@ class WordAligner:
             changes: dict[str, Any] = {}
             if hparams.replace_unknown and (unknown := self._unknown_words(one.ids)):
                 row, source = inputs[i]
-                source = self._read_source(row) if source is None else source
+                source = self._problem.decode_input(row) if source is None else source
                 replaced = tuple(link for link in own if link[1] in unknown)
                 words = replace_words(one.text, source, replaced, dictionary)
                 changes["text"] = " ".join(" ".join(words).split())
@@ -144,10 +144,6 @@ class WordAligner:
             target_words = _word_numbers(target, encoders[TARGETS], outputs[number][begun:], join)
             found[number] = word_links(weights_TS[begun:, first:], source_words, target_words)
         return found
-
-    def _read_source(self, row: Row) -> str:
-        """Returns the text of an input without its language tag."""
-        return self._problem.encoders[INPUTS].decode(row[len(self._problem.language_marks().input_start) :])
 
     def _unknown_words(self, ids: Sequence[int]) -> set[int]:
         """Returns the indices of the words of an output that contain the unknown token."""

@@ -57,8 +57,8 @@ class SplitExamples:
         texts = self._reader.texts(self._stored(feature), self.limit)
         if texts is not None:
             return texts[self.first :]
-        first = len(self._problem.language_marks().input_start) if feature == INPUTS else 0
-        return [self._problem.encoders[feature].decode(ids[first:].tolist()) for ids in self.arrays(feature)]
+        decode = self._problem.decode_input if feature == INPUTS else self._problem.encoders[feature].decode
+        return [decode(ids.tolist()) for ids in self.arrays(feature)]
 
     @property
     def read_sources(self) -> Callable[[], list[str]] | None:

@@ -21,7 +21,7 @@ from t2t.problems.masking import TokenMasking
 from t2t.problems.options import ProblemOptions
 from t2t.problems.preprocessors import Preprocessor
 from t2t.problems.source import Source
-from t2t.specs.constants import DEV, TEST, TRAIN
+from t2t.specs.constants import DEV, INPUTS, TEST, TRAIN
 from t2t.specs.constraints.constraint import OutputConstraint
 from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.text.encoder import TextEncoder
@@ -191,6 +191,10 @@ class Problem(Languages, ABC):
         """Gives the problem its vocabularies and returns it."""
         self.encoders = dict(encoders)
         return self
+
+    def decode_input(self, ids: Any) -> str:
+        """Returns the text of the ids of an input as a model reads them, without its language tag or code."""
+        return self.encoders[INPUTS].decode(ids[len(self.language_marks().input_start) :])
 
     def decode_target(self, ids: Any) -> str:
         """Returns the readable text of the ids that a model outputs."""

@@ -76,21 +76,29 @@ class SampledCandidates:
             yield number, ids_BKT[:, :, : int(ops.convert_to_numpy(result.lengths).max())] if update else ids_BKT
 
         samples = dict(self._jobs.run_alone(draw, list(enumerate(batches))))
-        return [self._with_rewards(batch[TARGETS], samples[n], problem) for n, batch in enumerate(batches)]
+        return [self._with_rewards(batch, samples[n], problem) for n, batch in enumerate(batches)]
 
-    def _with_rewards(self, targets_BT: np.ndarray, samples_BKT: np.ndarray, problem: str) -> Drawn:
+    def _with_rewards(self, batch: Features, samples_BKT: np.ndarray, problem: str) -> Drawn:
+        targets_BT = batch[TARGETS]
         candidates_BCT = _candidates(targets_BT, samples_BKT, distinct=self._hparams.objective == "minimum_risk")
         rewards_BC = np.zeros(candidates_BCT.shape[:2], np.float32)
         for sentence, target in enumerate(targets_BT):
             if target.any():
                 rows = [target, *samples_BKT[sentence]]
-                rewards_BC[sentence] = self._rewards([np.trim_zeros(row, "b") for row in rows], problem)
+                rows = [np.trim_zeros(row, "b") for row in rows]
+                rewards_BC[sentence] = self._rewards(rows, batch[INPUTS][sentence], problem)
         return candidates_BCT, rewards_BC
 
-    def _rewards(self, candidates: Sequence[np.ndarray], problem: str) -> list[float]:
-        """Returns the rewards of a sentence's candidates, the first of which is the target."""
+    def _rewards(self, candidates: Sequence[np.ndarray], source: np.ndarray, problem: str) -> list[float]:
+        """Returns the rewards of a sentence's candidates, the first of which is the target.
+
+        Like outputs that are evaluated, they are scored as the problem finishes them, given the input `source`.
+        """
         of_problem = self._problems[problem]
         texts = [of_problem.decode_target(ids.tolist()) for ids in candidates]
+        if of_problem.finishes:
+            read = of_problem.decode_input(np.trim_zeros(source, "b").tolist())
+            texts = [of_problem.finish(read, text).text for text in texts]
         scores = {
             text: compute([self._metric], [text], texts[:1], of_problem.target_language)[self._metric].value
             for text in set(texts)

@@ -22,7 +22,7 @@ SAMPLED = {"objective_samples": 3, "extra_length": 2}
 class Words:
     """A problem whose words are the ids."""
 
-    target_language = ""
+    target_language, finishes = "", False
 
     def language_marks(self):
         return LanguageMarks()

@@ -16,10 +16,12 @@ from t2t.hparams.neural_gpu import NeuralGpuHParams
 from t2t.metrics.gleu import sentence_gleu
 from t2t.models.neural_gpu import NeuralGpu
 from t2t.problems.base import Problem
+from t2t.problems.parsing import ParsingTrees
 from t2t.runs.objectives import build_objective
 from t2t.runs.sampled_candidates import SampledCandidates, widest_rows
 from t2t.specs.constraints.finite import DEAD, FiniteConstraint
 from t2t.text.language_codes import LanguageMarks
+from t2t.text.token import TokenEncoder
 from tests.builders import batch, padded, tiny_hparams, tiny_transformer, tokens_spec
 
 SAMPLES = 4
@@ -29,7 +31,7 @@ class Words:
     """A problem whose words are the ids, and whose targets begin with the ids of `start`."""
 
     name, target_language = "words", ""
-    constraint = Problem.constraint
+    constraint, finishes = Problem.constraint, Problem.finishes
 
     def __init__(self, spec=None, start=()):
         self.spec = lambda: spec or tokens_spec()
@@ -131,6 +133,24 @@ def test_of_a_metric_whose_smaller_values_are_better_the_reward_is_the_negative(
     np.testing.assert_array_equal(rewards_BC[:, 0], 0.0)
     assert (rewards_BC[:, 1:] <= 0.0).all()
     assert (rewards_BC[:, 1:] < 0.0).any()
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"), [("bracket_f1", [100.0, 50.0, 100.0, 0.0]), ("bracket_errors", [0.0] * 4)]
+)
+def test_outputs_that_the_problem_finishes_are_scored_as_it_finishes_them(model, metric, expected):
+    """A parser writes labels, which are a tree only with the words: of two phrases, the first sample has one right."""
+    labels = ["S", "/S", "NP", "/NP", "X", "/X", "DT", "NN"]
+    encoders = {"inputs": TokenEncoder(["a", "dog", "runs"]), "targets": TokenEncoder(labels)}
+    target, *samples = (
+        [*encoders["targets"].encode(text), 1]
+        for text in ("S NP DT NN /NP NN /S", "S DT NP NN NN /NP /S", "S NP DT NN /NP NN /S", "X DT X NN NN /X /X")
+    )
+    problem = ParsingTrees().with_encoders(encoders)
+    drawing = SampledCandidates(model, {"": problem}, hparams_of(objective_metric=metric), run_seed=3)
+    features = {"inputs": padded([[*encoders["inputs"].encode("a dog runs"), 1]], 6), "targets": padded([target])}
+    _, rewards_BC = drawing._with_rewards(features, padded(samples)[None], "")
+    np.testing.assert_allclose(rewards_BC, [expected])
 
 
 # === What a warm-up counts with ===
