@@ -180,7 +180,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         passed = 0
         while self._batch >= len(batches):
             if passed > self._order.windows:
-                raise self._all_too_long()
+                raise self._all_too_long(self._limit())
             self._next_window()
             batches, reader = self._window_batches()
             passed += 1
@@ -191,11 +191,17 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             self._next_window()
         return batch, reader, epoch
 
-    def _all_too_long(self) -> UserError:
-        """Returns the error for examples that preprocessors have made too long; for stored ones see `_count_longer`."""
+    def _all_too_long(self, limit: int | None = None) -> UserError:
+        """Returns the error for examples that preprocessors have made too long; for stored ones see `_count_longer`.
+
+        `limit` is the curriculum's; None for `max_length` alone.
+        """
+        asked = f"max_length={self._max_length}; set it higher"
+        if self._curriculum is not None and limit not in (None, self._max_length):
+            asked = f"hparam curriculum_length={self._curriculum.first} allows so far ({limit}); set it higher, or to 0"
         return UserError(
             f"preprocessors of {self._reader.problem}: after them all {len(self._reader):,} {self._reader.split} "
-            f"examples are longer than max_length; set it higher"
+            f"examples are longer than {asked}"
         )
 
     def _next_window(self) -> None:
@@ -210,9 +216,13 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             return self._reader
         return PreprocessedReader(self._reader, self._preprocessors, self._seed, epoch)
 
+    def _limit(self) -> int | None:
+        """Returns the curriculum's limit on the lengths of the current window; None without one."""
+        return self._curriculum.longest(self._drawn - self._batch) if self._curriculum else None
+
     def _window_batches(self) -> tuple[list[Batch], SplitReader]:
         """Returns the batches of the current window, in the order of training, and their reader."""
-        limit = self._curriculum.longest(self._drawn - self._batch) if self._curriculum else None
+        limit = self._limit()
         place = (self._epoch, self._window)
         plan = self._plan
         if plan is None or plan[0] != (*place, limit):

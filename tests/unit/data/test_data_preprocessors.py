@@ -243,20 +243,34 @@ def test_a_preprocessor_of_a_feature_that_is_not_there_is_refused(images):
         next(TrainingBatches(images, seed=1, batch_size=4, preprocessors=(RandomFlip(features=("input",)),)))
 
 
-@pytest.mark.parametrize("changes", [{}, {"fixed_shapes": 4}], ids=str)
-def test_examples_none_of_which_is_short_enough_afterwards_are_refused(digits_train, changes):
+TOO_LONG = "max_length=25; set it higher"
+
+
+@pytest.mark.parametrize(
+    ("changes", "limit"),
+    [
+        ({}, TOO_LONG),
+        ({"fixed_shapes": 4}, TOO_LONG),
+        ({"curriculum": Curriculum(25, 25, 9)}, TOO_LONG),
+        (
+            {"curriculum": Curriculum(5, 60, 9), "max_length": 60},
+            "hparam curriculum_length=5 allows so far (5); set it higher, or to 0",
+        ),
+    ],
+    ids=str,
+)
+def test_examples_none_of_which_is_short_enough_afterwards_are_refused(digits_train, changes, limit):
     class Long(Preprocessor):
         changes_lengths = True
 
         def __call__(self, example, rng):
             return {"inputs": np.insert(example["inputs"], 0, [4] * 30)}
 
-    sizes = {"batch_size": 60, "window": 70, "max_length": 25}
+    sizes = {"batch_size": 60, "window": 70, "max_length": 25, **changes}
     with pytest.raises(UserError) as error:
-        next(TrainingBatches(digits_train, seed=3, **sizes, **changes, preprocessors=(Long(),)))
+        next(TrainingBatches(digits_train, seed=3, **sizes, preprocessors=(Long(),)))
     assert str(error.value) == (
-        f"preprocessors of {digits_train.problem}: after them all 200 train examples are longer than max_length; "
-        f"set it higher"
+        f"preprocessors of {digits_train.problem}: after them all 200 train examples are longer than {limit}"
     )
 
 
