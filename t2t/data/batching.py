@@ -61,7 +61,7 @@ class Ladder:
         return self.rungs[np.searchsorted(self.rungs, lengths)]
 
 
-def cut(indices: np.ndarray, lengths: Mapping[str, np.ndarray], batch_size: int, ladder: Ladder) -> list[Batch]:
+def cut_batches(indices: np.ndarray, lengths: Mapping[str, np.ndarray], batch_size: int, ladder: Ladder) -> list[Batch]:
     """Sorts examples by the target's width, then by source length, and cuts them into batches, greedily.
 
     Source lengths are sorted in alternating directions from one width to the next, so that a batch across two widths

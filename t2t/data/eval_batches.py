@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from t2t.data.batch_arrays import Arrays, read_batch
-from t2t.data.batching import LADDER_STEP, Batch, Ladder, cut
+from t2t.data.batching import LADDER_STEP, Batch, Ladder, cut_batches
 from t2t.data.lengths import clip_lengths, lengths_of_all, longest_of_all, select_id_sequences, within_length
 from t2t.data.preprocessors import mask_rows
 from t2t.data.reader import SplitReader, checked_columns, sequences_of
@@ -23,8 +23,8 @@ class EvalBatches:
         batch_size: padded tokens per side, or examples if no feature is a sequence.
         columns: as in `TrainingBatches`.
         limit: number of examples to use, from the first; None for all.
-        max_length: longer sequences of ids are cut to it, keep their end of sequence and are counted in `cut`; None to
-            cut none. Audio may have any length.
+        max_length: longer sequences of ids are cut to it, keep their end of sequence and are counted in `shortened`;
+            None to cut none. Audio may have any length.
         ladder_step: ratio of neighbouring widths, see `Ladder`.
         masking: hides tokens of each example, always the same ones, see `Problem.masking`; None for none.
     """
@@ -45,14 +45,14 @@ class EvalBatches:
         sequences = sequences_of(reader, self._columns)
         indices = np.arange(min(len(reader), len(reader) if limit is None else limit))
         lengths = lengths_of_all(reader, sequences, indices)
-        self.cut = 0
+        self.shortened = 0
         """Examples with a sequence that was cut."""
         limited = select_id_sequences(reader, sequences, lengths)
         if max_length is not None and limited:
-            self.cut = int((~within_length(limited, max_length)).sum())
+            self.shortened = int((~within_length(limited, max_length)).sum())
             lengths |= clip_lengths(limited, max_length)
         ladder = Ladder(longest_of_all(reader, sequences, max_length), ladder_step)
-        self._batches = cut(indices, lengths, batch_size, ladder)
+        self._batches = cut_batches(indices, lengths, batch_size, ladder)
 
     def extremes(self) -> list[Arrays]:
         """Returns the batches that need most memory: the one with the longest sequence, and the one with most rows."""

@@ -94,7 +94,7 @@ class FixedShapes:
             for other in others
         ]
 
-    def cut(self, indices: np.ndarray, lengths: Mapping[str, np.ndarray]) -> list[Batch]:
+    def cut_batches(self, indices: np.ndarray, lengths: Mapping[str, np.ndarray]) -> list[Batch]:
         """Cuts examples into batches of these shapes, each example in exactly one.
 
         `indices` and each of `lengths` are (N,); no length is above `longest`.

@@ -29,7 +29,7 @@ class PackedRows(FixedShapes):
         others = (length,) if any(name != TARGETS for name in names) else (0,)
         return cls(names, ((length, others),), batch_size)
 
-    def cut(self, indices: np.ndarray, lengths: Mapping[str, np.ndarray]) -> list[Batch]:
+    def cut_batches(self, indices: np.ndarray, lengths: Mapping[str, np.ndarray]) -> list[Batch]:
         """Packs examples into batches, each example in exactly one.
 
         `indices` and each of `lengths` are (N,); no length is above that of the rows.

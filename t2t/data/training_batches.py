@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from t2t.data.batch_arrays import Arrays, read_batch
-from t2t.data.batching import LADDER_STEP, Batch, Ladder, cut
+from t2t.data.batching import LADDER_STEP, Batch, Ladder, cut_batches
 from t2t.data.curriculum import Curriculum
 from t2t.data.fixed_shapes import FixedShapes, obstacle_to_fixed_shapes
 from t2t.data.lengths import (
@@ -98,12 +98,12 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         self._sequences = sequences_of(reader, self._columns)
         self._order = WindowedOrder(len(reader), seed, window)
         target = reader.features.get(self._columns.get(TARGETS, ""))
-        self._cuts = target is not None and target.kind == FeatureKind.LABEL
+        self._target_is_class = target is not None and target.kind == FeatureKind.LABEL
         self._ladder_step = ladder_step
         longer = self._count_longer()
-        self.skipped = 0 if self._cuts else longer
+        self.skipped = 0 if self._target_is_class else longer
         """Number of stored examples that are left out of each epoch because they are longer than `max_length`."""
-        self.cut = longer - self.skipped
+        self.shortened = longer - self.skipped
         """Number of stored examples that are longer than `max_length` and whose text is cut."""
         self.shapes: FixedShapes | None = None
         """The only shapes that occur; None for any."""
@@ -234,9 +234,9 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         reader = self._reader_of(epoch)
         indices, lengths = self._window_examples(reader, epoch, window, limit)
         if self.shapes is None:
-            batches = cut(indices, lengths, self._batch_size, self._ladder(lengths))
+            batches = cut_batches(indices, lengths, self._batch_size, self._ladder(lengths))
         else:
-            batches = self.shapes.cut(indices, lengths)
+            batches = self.shapes.cut_batches(indices, lengths)
         return self._order.shuffled(batches, epoch, window), reader
 
     def _ladder(self, lengths: Arrays) -> Ladder:
@@ -272,10 +272,10 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         """Returns the examples of a window that are short enough, and their lengths; `limit` is the curriculum's."""
         indices = self._order.indices(epoch, window)
         lengths = lengths_of_all(reader, self._sequences, indices)
-        if self._cuts and self._max_length is not None:
+        if self._target_is_class and self._max_length is not None:
             lengths |= clip_lengths(self._limited_sequences(lengths), self._max_length)
         most = self._max_length if limit is None else limit
-        if most is not None and (self.skipped or limit is not None or (self.resized and not self._cuts)):
+        if most is not None and (self.skipped or limit is not None or (self.resized and not self._target_is_class)):
             keep = within_length(self._limited_sequences(lengths), most)
             indices, lengths = indices[keep], {name: counts[keep] for name, counts in lengths.items()}
         return indices, lengths
@@ -309,7 +309,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             return 0
         count = len(self._reader)
         longer = sum(int((lengths > self._max_length).sum()) for lengths in self._all_longest())
-        if longer == count and not self._cuts:
+        if longer == count and not self._target_is_class:
             raise UserError(
                 f"max_length {self._max_length}: all {count:,} {self._reader.split} examples of "
                 f"{self._reader.problem} are longer; set max_length higher (the longest has {self.longest})"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from t2t.data.batching import Ladder, cut
+from t2t.data.batching import Ladder, cut_batches
 from t2t.errors import UserError, memory_errors_as_machine_errors
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.model_facts import ModelFacts
@@ -126,7 +126,7 @@ def batches_of(rows: Sequence[Row], weights: np.ndarray, most: int) -> list[Batc
         weights: of each, see `weights_of`.
         most: maximum ids in a batch, padding included.
     """
-    batches = cut(np.arange(len(rows)), {INPUTS: weights}, max(most, 1), Ladder(int(weights.max()), 1.0))
+    batches = cut_batches(np.arange(len(rows)), {INPUTS: weights}, max(most, 1), Ladder(int(weights.max()), 1.0))
     return [(batch.indices, padded([rows[i] for i in batch.indices])) for batch in reversed(batches)]
 
 

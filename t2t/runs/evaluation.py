@@ -70,9 +70,9 @@ def build_evaluator(
         data.readers[split], hparams.batch_size, columns=data.problem.columns, limit=len(examples),
         max_length=max_sequence_ids(model, hparams), ladder_step=1.0, masking=data.problem.masking(),
     )  # fmt: skip
-    if batches.cut:
+    if batches.shortened:
         longest = describe_max_ids(model, hparams)
-        log.warning("%s: %d examples are longer than %s and are cut for evaluation", split, batches.cut, longest)
+        log.warning("%s: %d examples are longer than %s and are cut for evaluation", split, batches.shortened, longest)
     language = data.problem.target_language
     if not decodes(model, data.problem):
         return Evaluator(model, batches, None, metrics, language, sharing=sharing)

@@ -124,7 +124,7 @@ def resolve_best_metric(hparams: HParams, problem: Problem, model: SequenceModel
 
 def _report_longer(batches: TrainingBatches, data: OpenData, max_length: int, is_new: bool) -> None:
     """Warns of training examples above `max_length`; raises UserError if a new run would skip half of all examples."""
-    longer, count = batches.skipped + batches.cut, len(data.readers[TRAIN])
+    longer, count = batches.skipped + batches.shortened, len(data.readers[TRAIN])
     if not longer:
         return
     found = (

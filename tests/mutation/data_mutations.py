@@ -283,7 +283,7 @@ DATA_MUTATIONS = (
     Mutation(
         name="lengths before preprocessors",
         file="t2t/data/training_batches.py",
-        original="(self.resized and not self._cuts)",
+        original="(self.resized and not self._target_is_class)",
         broken="False",
         breaks="Examples that preprocessors have made longer than max_length reach the model.",
         tests=("tests/unit/data/test_data_preprocessors.py::test_what_has_become_longer_than_max_length_is_skipped",),

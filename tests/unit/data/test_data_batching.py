@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t2t.data.batching import Ladder, cut
+from t2t.data.batching import Ladder, cut_batches
 from t2t.data.lengths import batch_unit
 from t2t.specs.features import FeatureKind, FeatureSpec
 
@@ -37,7 +37,7 @@ def greedy(pairs, batch_size, rungs):
 @given(LENGTHS, st.integers(1, 300), st.sampled_from([1.0, 1.1, 1.5]))
 def test_cut_is_the_greedy_rule(pairs, batch_size, step):
     ladder = Ladder(60, step)
-    batches = cut(np.arange(len(pairs)), by_name(pairs), batch_size, ladder)
+    batches = cut_batches(np.arange(len(pairs)), by_name(pairs), batch_size, ladder)
     assert [batch.indices.tolist() for batch in batches] == greedy(pairs, batch_size, ladder.rungs.tolist())
 
 
@@ -46,13 +46,13 @@ def test_sources_rise_and_fall_from_one_width_to_the_next():
     lengths = {"inputs": np.array([2, 8, 5, 1, 5, 8, 2]), "targets": np.array([4, 4, 3, 4, 8, 8, 8])}
     ladder = Ladder(8, 2.0)
     ladder.rungs = np.array([4, 8])
-    batches = cut(np.arange(7), lengths, 24, ladder)
+    batches = cut_batches(np.arange(7), lengths, 24, ladder)
     assert [lengths["inputs"][batch.indices].tolist() for batch in batches] == [[1, 2, 5], [8, 8, 5], [2]]
 
 
 @given(LENGTHS, st.integers(60, 400), st.sampled_from([1.0, 1.1, 1.5]))
 def test_batches_keep_their_budget_and_fit_their_examples(pairs, batch_size, step):
-    batches = cut(np.arange(len(pairs)), by_name(pairs), batch_size, Ladder(60, step))
+    batches = cut_batches(np.arange(len(pairs)), by_name(pairs), batch_size, Ladder(60, step))
     assert sorted(np.concatenate([b.indices for b in batches]).tolist()) == list(range(len(pairs)))
     for batch in batches:
         assert len(batch.indices) * max(batch.widths.values()) <= batch_size
@@ -63,7 +63,7 @@ def test_batches_keep_their_budget_and_fit_their_examples(pairs, batch_size, ste
 
 
 def test_an_example_above_the_budget_makes_a_batch_alone():
-    batches = cut(np.array([5, 6, 7]), {"targets": np.array([50, 3, 60])}, 12, Ladder(60, 1.0))
+    batches = cut_batches(np.array([5, 6, 7]), {"targets": np.array([50, 3, 60])}, 12, Ladder(60, 1.0))
     assert [b.indices.tolist() for b in batches] == [[6], [5], [7]]
 
 
@@ -80,7 +80,7 @@ def test_an_example_above_the_budget_makes_a_batch_alone():
     ],
 )
 def test_a_batch_may_be_as_large_as_its_budget_and_no_larger(batch_size, rows):
-    batches = cut(np.arange(4), {"targets": np.array([4, 4, 4, 4])}, batch_size, Ladder(4, 1.0))
+    batches = cut_batches(np.arange(4), {"targets": np.array([4, 4, 4, 4])}, batch_size, Ladder(4, 1.0))
     assert [len(batch.indices) for batch in batches] == rows
 
 
@@ -88,17 +88,17 @@ def test_the_longer_side_counts():
     # widths 3, 3, 5: two rows of 3 are 6; with the third, three rows of 5 are 15
     lengths = {"inputs": np.array([1, 3, 5]), "targets": np.array([3, 3, 3])}
     for batch_size, rows in ((14, [2, 1]), (15, [3]), (6, [2, 1]), (5, [1, 1, 1])):
-        batches = cut(np.arange(3), lengths, batch_size, Ladder(5, 1.0))
+        batches = cut_batches(np.arange(3), lengths, batch_size, Ladder(5, 1.0))
         assert [len(batch.indices) for batch in batches] == rows
 
 
 def test_indices_are_those_given():
-    (batch,) = cut(np.array([40, 30]), {"targets": np.array([2, 1])}, 100, Ladder(2, 1.0))
+    (batch,) = cut_batches(np.array([40, 30]), {"targets": np.array([2, 1])}, 100, Ladder(2, 1.0))
     assert batch.indices.tolist() == [30, 40]
 
 
 def test_without_sequences_batch_size_counts_examples():
-    batches = cut(np.array([4, 2, 9, 1, 0]), {}, 2, Ladder(1))
+    batches = cut_batches(np.array([4, 2, 9, 1, 0]), {}, 2, Ladder(1))
     assert [b.indices.tolist() for b in batches] == [[4, 2], [9, 1], [0]]
     assert batches[0].widths == {}
 

@@ -47,7 +47,7 @@ def test_widths_are_the_best_of_all(count):
 
 
 def test_every_example_is_in_one_batch_that_holds_it(shapes, lengths):
-    batches = shapes.cut(np.arange(20_000) + 5, lengths)
+    batches = shapes.cut_batches(np.arange(20_000) + 5, lengths)
     np.testing.assert_array_equal(np.sort(np.concatenate([b.indices for b in batches])), np.arange(20_000) + 5)
     for batch in batches:
         assert 1 <= len(batch.indices) <= batch.rows
@@ -58,13 +58,13 @@ def test_every_example_is_in_one_batch_that_holds_it(shapes, lengths):
 def test_only_the_chosen_shapes_occur_whatever_comes(shapes):
     seen = set()
     for seed in range(4):
-        seen |= shapes_of(shapes.cut(np.arange(3000), lengths_like_sentences(3000, seed)))
+        seen |= shapes_of(shapes.cut_batches(np.arange(3000), lengths_like_sentences(3000, seed)))
     assert len(seen) <= 32
     assert len({rows for rows, *_ in seen}) > 5
 
 
 def test_little_is_padded_and_only_the_last_batch_has_empty_rows(shapes, lengths):
-    batches = shapes.cut(np.arange(20_000), lengths)
+    batches = shapes.cut_batches(np.arange(20_000), lengths)
     cells = sum(batch.rows * sum(batch.widths.values()) for batch in batches)
     assert 1 - sum(counts.sum() for counts in lengths.values()) / cells < 0.13
     assert [len(batch.indices) < batch.rows for batch in batches].count(True) <= 1
@@ -74,7 +74,8 @@ def test_targets_alone_have_all_the_shapes():
     lengths = {"targets": lengths_like_sentences(5000)["targets"]}
     shapes = FixedShapes.choose(lengths, 6, {"targets": 60}, 512)
     assert [others for _, others in shapes.grid] == [(0,)] * 6
-    assert {batch.widths["targets"] for batch in shapes.cut(np.arange(5000), lengths)} == {w for w, _ in shapes.grid}
+    batches = shapes.cut_batches(np.arange(5000), lengths)
+    assert {batch.widths["targets"] for batch in batches} == {width for width, _ in shapes.grid}
 
 
 def test_an_epoch_of_fixed_shapes_holds_every_example_once(digits_train):
@@ -130,7 +131,7 @@ def test_widths_are_multiples_and_none_is_wider_than_allowed(lengths, widest):
     widths = {width for main, others in shapes.grid for width in (main, *others)}
     assert {width for width in widths if width % 8} == {60: {60}, 63: {63}}.get(widest, set())
     assert max(widths) == min(widest, 64)
-    batches = shapes.cut(np.arange(20_000), lengths)
+    batches = shapes.cut_batches(np.arange(20_000), lengths)
     np.testing.assert_array_equal(np.sort(np.concatenate([b.indices for b in batches])), np.arange(20_000))
     for batch in batches:
         assert all(lengths[name][batch.indices].max() <= width for name, width in batch.widths.items())
@@ -138,7 +139,7 @@ def test_widths_are_multiples_and_none_is_wider_than_allowed(lengths, widest):
 
 def test_every_shape_that_occurs_is_listed_once_the_extreme_ones_first(shapes, lengths):
     listed = [(rows, widths["inputs"], widths["targets"]) for rows, widths in shapes.every()]
-    assert shapes_of(shapes.cut(np.arange(20_000), lengths)) <= set(listed)
+    assert shapes_of(shapes.cut_batches(np.arange(20_000), lengths)) <= set(listed)
     assert len(set(listed)) == len(listed) <= 32
     assert shapes.every()[:2] == shapes.extremes()
 

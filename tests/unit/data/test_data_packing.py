@@ -85,7 +85,8 @@ def test_the_dummy_batch_has_the_features_and_the_shape_of_all_batches(digits_tr
 
 
 def test_targets_alone_are_packed():
-    (batch,) = PackedRows.for_features(["targets"], 10, 20).cut(np.array([7, 8, 9]), {"targets": np.array([6, 7, 4])})
+    rows = PackedRows.for_features(["targets"], 10, 20)
+    (batch,) = rows.cut_batches(np.array([7, 8, 9]), {"targets": np.array([6, 7, 4])})
     assert (batch.indices.tolist(), batch.places.tolist(), batch.rows) == ([7, 9, 8], [0, 0, 1], 2)
     assert batch.widths == {"targets": 10}
 

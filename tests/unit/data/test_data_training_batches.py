@@ -279,7 +279,7 @@ def test_evaluation_holds_every_example_once_in_a_fixed_order(digits_train):
     values, _ = digits_train.read(np.array([17]), "targets")
     assert found[17][1] == tuple(values.tolist())
     assert all(np.array_equal(a[0], b[0]) for a, b in zip(batches, EvalBatches(digits_train, 120), strict=True))
-    assert batches.cut == 0
+    assert batches.shortened == 0
 
 
 def test_evaluation_can_be_limited_to_the_first_examples(digits_train):
@@ -289,7 +289,7 @@ def test_evaluation_can_be_limited_to_the_first_examples(digits_train):
 
 def test_evaluation_cuts_what_is_too_long_and_keeps_its_end(digits_train):
     batches = EvalBatches(digits_train, 120, max_length=6)
-    assert batches.cut == int((digits_train.lengths("targets") > 6).sum()) > 0
+    assert batches.shortened == int((digits_train.lengths("targets") > 6).sum()) > 0
     seen = 0
     for indices, batch in batches:
         for place, row in zip(indices, batch["targets"], strict=True):
@@ -314,7 +314,7 @@ def test_labels_are_plain_vectors_and_text_sets_the_batches(tmp_path):
     learnt = 0
     while cut.state()["epoch"] == 0:
         learnt += len(next(cut)[0]["targets"])
-    assert (cut.cut, learnt) == (40, 50), "after the curriculum those that are cut are learnt, too"
+    assert (cut.shortened, learnt) == (40, 50), "after the curriculum those that are cut are learnt, too"
     labels_alone = TrainingBatches(reader, seed=0, batch_size=20, columns={"targets": "targets"})
     assert [len(next(labels_alone)[0]["targets"]) for _ in range(4)].count(20) >= 2
     with pytest.raises(

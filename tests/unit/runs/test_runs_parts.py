@@ -9,9 +9,9 @@ from t2t.runs.parts import _report_longer, micro_batches_of
 from tests.builders import tiny_hparams
 
 
-def report(skipped=0, cut=0, of=1000, longest=1234, is_new=True):
+def report(skipped=0, shortened=0, of=1000, longest=1234, is_new=True):
     data = SimpleNamespace(readers={"train": range(of)}, problem=SimpleNamespace(name="news"))
-    _report_longer(SimpleNamespace(skipped=skipped, cut=cut, longest=longest), data, 256, is_new)
+    _report_longer(SimpleNamespace(skipped=skipped, shortened=shortened, longest=longest), data, 256, is_new)
 
 
 @pytest.mark.parametrize(
@@ -55,5 +55,5 @@ def test_a_resumed_run_may_skip_what_it_always_has(caplog):
 
 
 def test_cut_examples_are_a_warning_however_many(caplog):
-    report(cut=1000)
+    report(shortened=1000)
     assert "100.0% of the training examples of news (1,000 of 1,000) are longer and are cut; to learn" in caplog.text
