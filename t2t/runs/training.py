@@ -301,13 +301,14 @@ class TrainingRun:
         of_caller: Sequence[keras.callbacks.Callback],
     ) -> list[keras.callbacks.Callback]:
         """Returns the callbacks of this worker, in the order in which they are called."""
+        hooks = CallEpochHooks(trainer, of_caller, self.settings.eval_every)
         if self.workers.is_chief:
-            own = self._chief_callbacks(trainer, store, signals, evaluator, of_caller)
+            own = self._chief_callbacks(trainer, store, signals, evaluator, hooks)
         else:
-            own = [self._evaluate(trainer, evaluator)] if evaluator is not None else []
+            own = [self._evaluation_callback(trainer, evaluator)] if evaluator is not None else []
         several = self.workers.are_several
         agreement = [AgreeToStop(trainer, self.workers, self.settings.eval_every)] if several else []
-        return [*own, signals, *of_caller, *agreement]
+        return [*own, signals, *of_caller, hooks.ending, *agreement]
 
     def _chief_callbacks(
         self,
@@ -315,12 +316,9 @@ class TrainingRun:
         store: CheckpointStore,
         signals: StopOnSignal,
         evaluator: RunEvaluator | None,
-        own: Sequence[keras.callbacks.Callback],
+        hooks: CallEpochHooks,
     ) -> list[keras.callbacks.Callback]:
-        """Opens the run directory; returns the callbacks that write to it.
-
-        The last of them calls the epoch hooks of the caller's callbacks, `own`.
-        """
+        """Opens the run directory; returns the callbacks that write to it, and last the `hooks` of the caller's."""
         settings, run = self.settings, self._open_run(self.resolved.request.output_folder)
         progress = ShowProgress(trainer)
         metrics = LogMetrics(run.append_metrics, run.path / "events")
@@ -332,11 +330,10 @@ class TrainingRun:
         }
         keep_max = settings.keep_checkpoint_max
         saving = SaveCheckpoints(trainer, store, settings.eval_every, keep_max, state, run.publish_figures)
-        hooks = CallEpochHooks(trainer, own, settings.eval_every)
         callbacks = [metrics, progress, saving]
         if evaluator is not None:
             callbacks.append(
-                self._evaluate(
+                self._evaluation_callback(
                     trainer,
                     hooks.tests(evaluator, evaluator.loss),
                     evaluator.best_trackers(run, store, settings.keep_best_checkpoints),
@@ -350,7 +347,7 @@ class TrainingRun:
             )
         return [*callbacks, hooks]
 
-    def _evaluate(
+    def _evaluation_callback(
         self, trainer: Trainer, evaluate: Callable[[], dict[str, float]], best_trackers: Sequence[BestTracker] = (),
         **options: Any,
     ) -> Evaluate:  # fmt: skip

@@ -229,6 +229,18 @@ def test_training_moves_every_weight(whole):
 
 
 @pytest.mark.usefixtures("no_rehearsal")
+def test_an_epoch_of_the_callers_callbacks_ends_after_its_last_update(make_run, tmp_path):
+    notes = []
+    callback = keras.callbacks.LambdaCallback(
+        on_epoch_begin=lambda epoch, logs: notes.append(f"begin {epoch}"),
+        on_train_batch_end=lambda update, logs: notes.append(update),
+        on_epoch_end=lambda epoch, logs: notes.append(f"end {epoch}"),
+    )
+    make_run(tmp_path / "run", {"eval_every": 2}, "forwards", make_run.tiny, train_steps=3).fit([callback])
+    assert notes == ["begin 0", 1, 2, "end 0", "begin 1", 3, "end 1"]
+
+
+@pytest.mark.usefixtures("no_rehearsal")
 def test_a_run_that_diverges_stops_and_names_the_update_and_what_to_go_back_to(make_run, tmp_path):
     run = make_run(
         tmp_path / "run", {"eval_every": 1}, train_steps=20, optimizer="sgd", learning_rate_schedule="constant",

@@ -12,13 +12,16 @@ Figures = dict[str, float]
 class CallEpochHooks(keras.callbacks.Callback):
     """Calls `on_epoch_begin`, `on_epoch_end`, `on_test_begin` and `on_test_end`; comes after `Evaluate` in the list.
 
-    Epoch n, counted from 0, has the updates n * every + 1 to (n + 1) * every, also in a resumed run; the last one ends
-    with the run. An epoch that is interrupted does not end.
+    It comes before the callbacks whose hooks it calls, and `ending` after them, since an epoch begins before its first
+    update and ends after its last. Epoch n, counted from 0, has the updates n * every + 1 to (n + 1) * every, also in a
+    resumed run; the last one ends with the run. An epoch that is interrupted does not end.
     """
 
     def __init__(self, trainer: Trainer, callbacks: Sequence[keras.callbacks.Callback], every: int):
         super().__init__()
         self._trainer, self._callbacks, self._every = trainer, list(callbacks), every
+        self.ending = keras.callbacks.LambdaCallback(on_train_batch_end=self._end_of_update)
+        """Ends the epoch after its last update."""
         self._hooks = keras.callbacks.CallbackList([])
         self._has_begun = self._in_test = False
         self._epoch: int | None = None
@@ -58,15 +61,17 @@ class CallEpochHooks(keras.callbacks.Callback):
             self._hooks.on_epoch_begin(self._epoch)
 
     def on_train_batch_end(self, batch, logs=None):
-        """Keeps the training figures; ends the epoch after its last update."""
+        """Keeps the training figures."""
         self._reported = logs or self._reported
-        if batch % self._every == 0:
-            self._end_epoch()
 
     def on_train_end(self, logs=None):
         """Ends the last epoch of a run that is finished."""
         self._reported = logs or self._reported
         if self._trainer.update >= self._trainer.plan.train_steps:
+            self._end_epoch()
+
+    def _end_of_update(self, batch: int, logs: Figures | None = None) -> None:
+        if batch % self._every == 0:
             self._end_epoch()
 
     def _end_epoch(self) -> None:
