@@ -6,7 +6,7 @@ that it began with. After that, only XLA may be switched on or off.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
@@ -16,6 +16,9 @@ from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names
 from t2t.runs.data import OpenData
 from t2t.specs.constants import TRAIN
+
+if TYPE_CHECKING:
+    from t2t.training.workers import Workers
 
 SHAPES = 16
 """Default number of batch shapes with XLA; each is compiled before the first update.
@@ -36,7 +39,7 @@ def decide(
     *,
     compiles: bool,
     bfloat16: bool,
-    begun: RunRecord | None,
+    begun: Mapping[str, Mapping[str, Any]] | None,
     overrides: str,
 ) -> HParams:
     """Returns hparams in which `precision` is chosen, `xla` is on or off, and the batch shapes for XLA are set.
@@ -47,14 +50,14 @@ def decide(
         data: of the run, its training split open.
         compiles: whether `xla=auto` turns XLA on in a new run: with GPUs, and with JAX.
         bfloat16: whether the devices multiply bfloat16, see `multiplies_bfloat16`.
-        begun: record of the run that is resumed; None for a new one.
+        begun: recorded hparams of the run that is resumed, see `begun_hparams`; None for a new one.
         overrides: value of `--hparams`.
 
     Raises:
         UserError: `xla=on` for a model or data that XLA cannot compile.
     """
     if begun is not None:
-        hparams, data = with_recorded_decisions(hparams, begun.hparams, overrides), ()
+        hparams, data = with_recorded_decisions(hparams, begun, overrides), ()
     hparams = decide_precision(hparams, bfloat16)
     asked = hparams.xla
     if begun is None and asked == "auto" and not compiles:
@@ -107,6 +110,12 @@ def begun_run(folder: Path) -> RunRecord | None:
         return None
     run = RunDir.open(folder)
     return run.record if run.has_checkpoints else None
+
+
+def begun_hparams(folder: Path, workers: "Workers") -> Mapping[str, Mapping[str, Any]] | None:
+    """Returns the recorded hparams of the chief's run, see `begun_run`, to all workers: they may not see its folder."""
+    begun = begun_run(folder) if workers.is_chief else None
+    return workers.from_chief(begun.hparams if begun else None)
 
 
 def compilation_line(shapes: Sequence[FixedShapes | None], replicas: int) -> str:

@@ -23,7 +23,7 @@ from t2t.inference.parallel import Sharing
 from t2t.layers.adapters import Adapters
 from t2t.runs.best_average import average_best
 from t2t.runs.data import OpenData, open_all
-from t2t.runs.decisions import begun_run, compilation_line, decide
+from t2t.runs.decisions import begun_hparams, compilation_line, decide
 from t2t.runs.names import Request, Resolved, resolve
 from t2t.runs.objectives import build_objective
 from t2t.runs.parts import batches_of, build_parts, micro_batches_of, schedule_of
@@ -70,7 +70,7 @@ class TrainingRun:
             data,
             compiles=self.devices.are_gpus or engine.always_compiles,
             bfloat16=engine.multiplies_bfloat16(),
-            begun=begun_run(resolved.request.output_folder),
+            begun=begun_hparams(resolved.request.output_folder, self.workers),
             overrides=resolved.request.overrides,
         )
         self.resolved = resolved = dataclasses.replace(resolved, hparams=hparams)

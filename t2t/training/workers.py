@@ -68,12 +68,16 @@ class Workers:
                 f"{self.cluster.describe(0)}; start all workers with the same command on the same data and versions"
             )
 
+    def from_chief(self, value: Any) -> Any:
+        """Returns the value (JSON) that the chief passes; those of the others are not looked at."""
+        return json.loads(self.exchange(json.dumps(value).encode())[0]) if self.are_several else value
+
     def share(self, step: UpdateStep, begin: tuple[int, dict[str, Any]]) -> tuple[int, dict[str, Any]]:
         """Copies the chief's weights, optimizer state and averages to all; returns the chief's `begin` (JSON)."""
         if not self.are_several:
             return begin
         self._send_state(step)
-        update, state = json.loads(self.exchange(json.dumps(begin).encode())[0])
+        update, state = self.from_chief(begin)
         return update, state
 
     @contextlib.contextmanager

@@ -14,12 +14,14 @@ from t2t.files import processor
 from t2t.hparams.transformer import transformer_tiny
 from t2t.models.lstm import LstmSeq2seqAttention
 from t2t.models.transformer import Transformer
-from t2t.runs.decisions import MULTIPLE, SHAPES, begun_run, compilation_line, decide
+from t2t.runs.decisions import MULTIPLE, SHAPES, begun_hparams, begun_run, compilation_line, decide
 from t2t.runs.names import Request
 from t2t.runs.resuming import check_same_run
 from t2t.specs.constants import TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.training.cluster import Cluster
 from t2t.training.tensorflow.precision import multiplies_bfloat16
+from t2t.training.workers import Workers
 
 TOKENS = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=9)
 LABEL = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=9)
@@ -37,8 +39,8 @@ def data_of(targets=TOKENS):
 
 def decided(overrides="", model=Transformer, targets=TOKENS, gpus=False, bfloat16=False, begun=None):
     return decide(
-        transformer_tiny().override(overrides), model, data_of(targets), compiles=gpus, bfloat16=bfloat16, begun=begun,
-        overrides=overrides,
+        transformer_tiny().override(overrides), model, data_of(targets), compiles=gpus, bfloat16=bfloat16,
+        begun=begun and begun.hparams, overrides=overrides,
     )  # fmt: skip
 
 
@@ -170,6 +172,28 @@ def request(run, overrides):
         problem="translate_ende_numbers", model="transformer", hparams_set="transformer_tiny",
         output_dir=str(run.path), overrides=overrides,
     )  # fmt: skip
+
+
+class Worker(Workers):
+    """One of two workers; `sent` is what the chief passes, or has passed."""
+
+    sent = b""
+
+    def __init__(self, index):
+        super().__init__(Cluster(("localhost:1", "localhost:2"), index))
+
+    def exchange(self, own):
+        Worker.sent = own if self.is_chief else self.sent
+        return [self.sent, own]
+
+
+@pytest.mark.parametrize("is_begun", [True, False])
+def test_a_worker_that_does_not_see_the_run_goes_on_as_the_chief_does(run, tmp_path, is_begun):
+    """The run began on GPUs; the chief and the worker would decide otherwise by themselves."""
+    folders = (run.path if is_begun else tmp_path / "new", tmp_path / "nothing")
+    of_chief, of_worker = (begun_hparams(folder, Worker(index)) for index, folder in enumerate(folders))
+    assert of_chief == of_worker == (RunDir.open(run.path).record.hparams if is_begun else None)
+    assert begun_hparams(folders[0], Workers()) == of_chief
 
 
 def test_what_was_decided_is_no_other_run_and_other_shapes_are(run):
