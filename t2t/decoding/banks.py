@@ -68,12 +68,12 @@ def keep_best(candidates: Candidates, count: int, of_all: Any) -> Candidates:
 
 
 def places_by_bank(log_probs_BC: Any, banks_BC: Any, beam_size: int) -> Any:
-    """Returns the indices of the K candidates to continue, (B, K) int32, ascending.
+    """Returns the indices of the K candidates to continue, (B, K) int32, best first: ascending, empty ones last.
 
     Takes the best of each bank, then the second of each, and so on.
 
     Args:
-        log_probs_BC: float32, best first; NO_HYPOTHESIS for empty candidates.
+        log_probs_BC: float32, best first, with NO_HYPOTHESIS anywhere between for empty candidates.
         banks_BC: int32, ids that each still needs: its bank.
         beam_size: K.
     """
@@ -85,4 +85,6 @@ def places_by_bank(log_probs_BC: Any, banks_BC: Any, beam_size: int) -> Any:
     ranks_BC = ops.sum((ops.cumsum(in_bank_BCM, axis=1) - in_bank_BCM) * in_bank_BCM, axis=2)
     ranks_BC = ops.where(exists_BC, ranks_BC, count)
     _, chosen_BK = top_k(-ops.cast(ranks_BC, "float32"), beam_size)  # of equal ranks, the better candidate
-    return ops.sort(chosen_BK, axis=1)
+    order_C = ops.arange(count, dtype="int32")
+    order_BC = ops.where(exists_BC, order_C[None, :], order_C[None, :] + count)
+    return ops.sort(gather_beams(order_BC, chosen_BK), axis=1) % count

@@ -210,7 +210,8 @@ def extend_active(
 ) -> tuple[ActiveBeams, Any]:
     """Returns K unfinished candidates, best first, and the beam that each continues, (B, K) int32.
 
-    `choose` returns their indices, (B, K) int32, from log-probabilities (B, C), best first; None for the most probable.
+    `choose` returns their indices, (B, K) int32, best first; None for the most probable. It gets log-probabilities
+    (B, C), best first, with NO_HYPOTHESIS in place of complete candidates, wherever they are.
     """
     beam_size = active.log_probs.shape[1]
     open_BC = ops.where(complete_BC, NO_HYPOTHESIS, candidates.log_probs)

@@ -117,6 +117,17 @@ def test_a_list_beside_forced_phrases_is_searched_as_it_is_alone(changes):
     assert [[ids for _, _, ids in found] for found in mixed[:8]] == [[ids for _, _, ids in found] for found in alone]
 
 
+@pytest.mark.parametrize("beam_size", [3, 6])
+def test_answers_that_begin_others_are_all_found_beside_forced_phrases(beam_size):
+    """Complete candidates are then among the best, and fewer than the beam are open."""
+    rows = node_table(9, 10)
+    answers = [(2,), (2, 3), (2, 3, 4, 5)]
+    constraints = [answers_constraint(answers), phrase_constraint([(8, 3)], [], 9)]
+    found, _ = node_search(rows, constraints, [7, 7], beam_size=beam_size, stop_early=False, alpha=0.0)
+    expected = node_ranking(rows, [(*answer, EOS) for answer in answers], alpha=0.0)
+    assert [ids for _, _, ids in found] == [ids for _, ids in expected]
+
+
 @pytest.mark.parametrize("changes", [{"beam_size": 2}, {"method": "greedy"}], ids=str)
 def test_forced_phrases_beside_long_lists_are_searched_as_they_are_alone(changes):
     rows = node_table(40, 7)
@@ -170,13 +181,15 @@ def test_a_wide_beam_with_phrases_ranks_under_the_rules_on_the_end(rule):
 
 
 def test_banks_take_turns_by_hand():
-    log_probs = np.array([[-1, -2, -3, -4, -5, -1e9], [-1, -2, -3, -1e9, -1e9, -1e9]], np.float32)
-    needed = np.array([[3, 3, 3, 2, 1, 0], [500, 600, 2, 1, 1, 1]], np.int32)
+    log_probs = np.array(
+        [[-1, -2, -3, -4, -5, -1e9], [-1, -2, -3, -1e9, -1e9, -1e9], [-1e9, -2, -1e9, -4, -1e9, -6]], np.float32
+    )
+    needed = np.array([[3, 3, 3, 2, 1, 0], [500, 600, 2, 1, 1, 1], [0, 1, 0, 1, 0, 1]], np.int32)
     chosen = [
         np.asarray(places_by_bank(ops.convert_to_tensor(log_probs), ops.convert_to_tensor(needed), k)) for k in (3, 4)
     ]
-    np.testing.assert_array_equal(chosen[0], [[0, 3, 4], [0, 1, 2]])
-    np.testing.assert_array_equal(chosen[1], [[0, 1, 3, 4], [0, 1, 2, 3]])
+    np.testing.assert_array_equal(chosen[0], [[0, 3, 4], [0, 1, 2], [1, 3, 5]])
+    np.testing.assert_array_equal(chosen[1], [[0, 1, 3, 4], [0, 1, 2, 3], [1, 3, 5, 0]])
     assert needed[1, :2].min() >= MOST_BANKS, "they share one, and there is room for both"
 
 
