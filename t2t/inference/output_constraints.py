@@ -11,7 +11,7 @@ from t2t.inference.model_facts import ModelFacts
 from t2t.inference.output_terms import OutputTerms, constraints_of_terms
 from t2t.inference.rows import Row, max_sequence_ids
 from t2t.problems.base import Problem
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.constants import TARGETS
 from t2t.specs.constraints.finite import ANYTHING, FiniteConstraint
 
 
@@ -71,14 +71,19 @@ def constraints_of(
 
 def constrains_outputs(problem: Problem, model: ModelFacts, hparams: DecodeHParams) -> bool:
     """Returns whether the problem may constrain outputs of this model; which ones depends on the input."""
-    is_declared = type(problem).constraint is not Problem.constraint
-    return is_declared and hparams.constrain_output and model.autoregressive and model.spec.inputs is not None
+    is_searched = model.autoregressive and model.spec.inputs is not None
+    return declares_constraint(problem) and hparams.constrain_output and is_searched
+
+
+def declares_constraint(problem: Problem) -> bool:
+    """Returns whether the problem may constrain outputs, of some models; it does so by the text of the input."""
+    return type(problem).constraint is not Problem.constraint
 
 
 def _of_problem(problem: Problem, sentences: Sequence[Row], texts: Sequence[str] | None) -> Constraints | None:
     """Returns the constraints of the problem; inputs without one may have any output, None if all are."""
     if texts is None:
-        texts = [problem.encoders[INPUTS].decode(ids) for ids in sentences]
+        texts = [problem.decode_input(ids) for ids in sentences]
     found = [problem.constraint(without_surrogates(text)) for text in texts]
     others = [type(constraint).__name__ for constraint in found if not isinstance(constraint, FiniteConstraint | None)]
     if others and None in found:

@@ -19,7 +19,7 @@ from t2t.inference.pair_scorer import PairScorer
 from t2t.inference.prefixes import check_prefix, check_prefixes, check_takes_prefixes
 from t2t.inference.rows import NOT_FINITE, Row, check_lengths
 from t2t.inference.texts import as_texts, check_rows
-from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
+from t2t.specs.constants import EOS_ID, TARGETS
 from t2t.specs.features import FeatureKind
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ class Translator(PairScorer):
             UserError: the weights hold NaN or infinity.
         """
         if source is None:
-            source = self.problem.encoders[INPUTS].decode(ids_in) if self.problem.finishes else ""
+            source = self.problem.decode_input(ids_in) if self.problem.finishes else ""
         is_class = self.facts.spec.targets.kind == FeatureKind.LABEL
         hypotheses = []
         for k in range(n_best):

@@ -193,7 +193,9 @@ class Problem(Languages, ABC):
         return self
 
     def decode_input(self, ids: Any) -> str:
-        """Returns the text of the ids of an input as a model reads them, without its language tag or code."""
+        """Returns the text of the ids of an input, without its language's tag or code; empty if inputs are not text."""
+        if INPUTS not in self.encoders:
+            return ""
         return self.encoders[INPUTS].decode(ids[len(self.language_marks().input_start) :])
 
     def decode_target(self, ids: Any) -> str:
@@ -246,7 +248,7 @@ class Problem(Languages, ABC):
         for each input, or a `TreeConstraint` with the same labels for all of them.
 
         Args:
-            source: the input as text.
+            source: the input as text, without a language's tag; empty if inputs are not text.
         """
         return None
 

@@ -88,11 +88,11 @@ class _Sides(NamedTuple):
 
 
 def _sources(translator: Translator, job: Job) -> Iterator[str | None]:
-    """Returns the lines of a job, None for blank ones; None for all lines unless the problem constrains outputs."""
+    """Returns the inputs of a job as text, None for blank ones; None for all unless the problem constrains outputs."""
     if LineSource(job.source).is_stream or not translator.constrains_outputs(job.n_best, **job.changes):
         return itertools.repeat(None)
     _, lines = lines_of(job, Counter())
-    return (None if translator.is_blank(line) else line for line in lines)
+    return (None if translator.is_blank(line) else line if translator.reads_text else "" for line in lines)
 
 
 def decode_file(translator: Translator, job: Job) -> Report:
@@ -159,7 +159,7 @@ def _translate(
         sentences,
         job.n_best,
         seeds=seeds,
-        sources=lines,
+        sources=lines if translator.reads_text else None,
         prefixes=None if given is None else translator.encode_prefixes([given[row] for row in asked]),
         **({} if terms is None else {"constraints": [terms[row] for row in asked]}),
         scored=job.output_format not in (TEXT, FILES, PHARAOH),

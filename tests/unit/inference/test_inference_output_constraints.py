@@ -3,6 +3,7 @@
 import dataclasses
 import random
 
+import numpy as np
 import pytest
 
 from t2t.decoding.constraints.batch_constraints import BatchConstraints
@@ -158,6 +159,13 @@ def test_an_input_without_a_constraint_leaves_those_of_the_others(glossary):
     constrained = glossary.problem.constraint("a")
     assert constraints_of(*how, [()] * 3, ["b", "a", "c"]) == [ANYTHING, constrained, ANYTHING]
     assert constraints_of(*how, [()] * 2, ["b", "c"]) is None
+
+
+def test_where_inputs_are_not_text_constraints_get_an_empty_one(glossary):
+    settings, hparams = glossary.settings()
+    sound = Glossary().with_encoders({TARGETS: WORDS})
+    assert constraints_of(sound, glossary.facts, settings, hparams, [np.zeros(10, np.float32)]) is None
+    assert sound.decode_input(np.zeros(10, np.float32)) == ""
 
 
 @pytest.mark.slow

@@ -66,6 +66,27 @@ def test_lines_name_files_where_inputs_are_not_text(job, out, reading_class, tmp
     assert report.warnings("limit") == []
 
 
+def test_the_paths_of_recordings_are_no_text_of_inputs(job, reading_class, tmp_path):
+    """What a problem allows for an input depends on its text, which is empty here."""
+    seen = []
+
+    class Noting(reading_class):
+        def constrains_outputs(self, n_best=1, **changes):
+            return True
+
+        def check_terms(self, terms, n_best=1, *, prefix=(), source=None, **changes):
+            seen.append(source)
+
+        def translate_ids(self, sentences, n_best=1, *, sources, **others):
+            seen.append(sources)
+            return super().translate_ids(sentences, n_best, **others)
+
+    for name, text in (("a.wav", "sound"), ("in", "a.wav\n"), ("prefixes", "b\n")):
+        (tmp_path / name).write_text(text)
+    decode_file(Noting(), job(prefixes=str(tmp_path / "prefixes")))
+    assert set(seen) == {"", None}
+
+
 def test_lines_name_files_of_a_store(job, out, reading_class, tmp_path, monkeypatch):
     """Next to a list that is in a store, too, or by their addresses."""
     with memory_store(monkeypatch, tmp_path / "cache") as store:
