@@ -131,10 +131,10 @@ class _Parser:
         found = _COUNT.match(self._pattern, self._at)
         if found is None:
             raise self._error("{ begins no number of times such as {2,3}; write \\{ for the character")
-        least = int(found[1])
-        most = int(found[3]) if found[3] else None if found[2] else least
+        least = _number(found[1])
+        most = _number(found[3]) if found[3] else None if found[2] else least
         if max(least, most or 0) > _MOST_REPEATED or (most is not None and most < least):
-            raise self._error(f"{found[0]} times: from a smaller to a larger number, at most {_MOST_REPEATED}")
+            raise self._error(f"{found[0]:.20} times: from a smaller to a larger number, at most {_MOST_REPEATED}")
         self._at = found.end()
         return least, most
 
@@ -215,6 +215,11 @@ class _Parser:
 
     def _error(self, why: str) -> UserError:
         return UserError(f"regular expression {self._pattern!r:.80}, after {self._at} characters: {why}")
+
+
+def _number(digits: str) -> int:
+    """Returns a number of times; one that is too large for any stands for those with more digits than `int` reads."""
+    return int(digits) if len(digits) < 10 else _MOST_REPEATED + 1
 
 
 def _is_one(ranges: list[Range]) -> bool:

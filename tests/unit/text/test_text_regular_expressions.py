@@ -134,6 +134,7 @@ def test_the_shortest_output_is_known():
         ("[a", "it ends too early"), ("*a", r"\*: there is nothing before it to repeat; leave it out, or write \\\*"),
         ("^a", r"\^: the whole text has to match anyway; leave it out"), ("a*?", "a repetition of a repetition"),
         ("a{x", "{ begins no number of times such as"), ("a{3,2}", "from a smaller to a larger number"),
+        ("a{" + "1" * 5000 + "}", "1 characters: {1{19} times: from a smaller to a larger number, at most 1000"),
         ("(?=a)", r"of groups with \(\? there is \(\?:...\) alone"), (r"(a)\1", r"\\1: there are"),
         (r"\bx", r"\\b: there"),
         ("[b-a]", "a range goes from a character to one that is not before it"), ("a\\", "it ends too early"),
