@@ -39,6 +39,14 @@ class Constraint(NamedTuple):
     def restrict(self, found: NextToken, ids_NT: Any, position: Any, states_NS: Any) -> NextToken:
         """Returns the model's scores, -inf for tokens that may not come next.
 
+        The rules, in this order; a later one sees what the earlier ones leave:
+            1. End of sequence gets its penalty, which has a say in where the model would end.
+            2. The automaton forbids what leads out of its outputs. Without beams, where the model would end, with rules
+               1 and 4, but a phrase is missing, it forbids all that does not continue a phrase.
+            3. N-grams do not repeat.
+            4. Short outputs do not end, unless nothing else may be written.
+            5. Within the prefix, its token is written, whatever the others forbid.
+
         Args:
             found: the model's scores.
             ids_NT: (N, T) int32, the tokens of each row so far.
@@ -48,7 +56,7 @@ class Constraint(NamedTuple):
         settings = self.settings
         if settings.constrains_output:
             found = as_log_probs(found, self.vocab_size)
-        if settings.eos_penalty:  # first of these: it has a say in where the model would end
+        if settings.eos_penalty:
             found = penalise_end(found, settings.eos_penalty)
         if self.automaton is not None:
             room_N = ops.repeat(self.limits, settings.rows_per_sentence, axis=0) - position
@@ -59,7 +67,7 @@ class Constraint(NamedTuple):
                 found = _complete_at_end(found, free, self.automaton.nearer(states_NS, found.columns))
         if settings.no_repeat_ngram:
             found = forbid_repeats(found, ids_NT, position, settings.no_repeat_ngram, self.vocab_size)
-        if settings.min_length:  # last of these: if nothing else may be written, an output may end
+        if settings.min_length:
             found = delay_end(found, position, settings.min_length)
         return force_prefix(found, self.prefix, position)
 
