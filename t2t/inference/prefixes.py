@@ -1,4 +1,4 @@
-"""Checks the given prefixes of outputs."""
+"""Checks the given ids of outputs, and of what they begin with."""
 
 from collections.abc import Sequence
 
@@ -11,16 +11,21 @@ from t2t.specs.constants import EOS_ID, PAD_ID
 
 def check_prefix(model: ModelFacts, hparams: DecodeHParams, prefix: Sequence[int]) -> None:
     """Raises UserError if an output cannot begin with these ids, or there are too many of them."""
-    size, longest = model.spec.targets.vocab_size, max_sequence_ids(model, hparams) - 1
-    wrong = [token for token in prefix if not PAD_ID < token < size or token == EOS_ID]
-    if wrong:
-        raise UserError(
-            f"a beginning with id {wrong[0]}: it may hold ids from 2 to {size - 1}; take them from a vocabulary "
-            f"or a beam"
-        )
+    longest = max_sequence_ids(model, hparams) - 1
+    check_ids(model, prefix, "a beginning")
     if len(prefix) >= longest:
         raise UserError(
             f"a beginning with {len(prefix)} ids: an output may begin with fewer than {longest}; give a shorter one"
+        )
+
+
+def check_ids(model: ModelFacts, ids: Sequence[int], what: str) -> None:
+    """Raises UserError if no output has these ids before end of sequence; `what` they are begins the message."""
+    size = model.spec.targets.vocab_size
+    wrong = [token for token in ids if not PAD_ID < token < size or token == EOS_ID]
+    if wrong:
+        raise UserError(
+            f"{what} with id {wrong[0]}: it may hold ids from 2 to {size - 1}; take them from a vocabulary or a beam"
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from t2t.decoding.result import SearchResult
-from t2t.errors import ArgumentError, UserError
+from t2t.errors import ArgumentError, UnknownArgumentError, UserError
 from t2t.files.lines import without_surrogates
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.engine import DecodeRequest, Prefixes
@@ -16,7 +16,7 @@ from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.output_constraints import constrains_outputs, constraints_of
 from t2t.inference.output_terms import OutputTerms, read_all_terms
 from t2t.inference.pair_scorer import PairScorer
-from t2t.inference.prefixes import check_prefix, check_prefixes, check_takes_prefixes
+from t2t.inference.prefixes import check_ids, check_prefix, check_prefixes, check_takes_prefixes
 from t2t.inference.rows import NOT_FINITE, Row, check_lengths
 from t2t.inference.texts import as_texts, check_rows
 from t2t.specs.constants import EOS_ID, TARGETS
@@ -54,7 +54,7 @@ class Translator(PairScorer):
         n_best: int = 1,
         *,
         prefixes: Iterable[str] | None = None,
-        constraints: Sequence[Any] | None = None,
+        constraints: Iterable[Any] | None = None,
         **changes,
     ) -> list[list[Hypothesis]]:
         """Returns the `n_best` best outputs of each text, best first, in the order of the texts.
@@ -126,7 +126,7 @@ class Translator(PairScorer):
         seeds: Sequence[int] | None = None,
         sources: Sequence[str] | None = None,
         prefixes: Prefixes | None = None,
-        constraints: Sequence[Any] | None = None,
+        constraints: Iterable[Any] | None = None,
         scored: bool = True,
         **changes,
     ) -> DecodeRequest:
@@ -217,7 +217,7 @@ class Translator(PairScorer):
             changes: see `translate`, for the model's best.
 
         Raises:
-            UserError: the model has no attention, or a target that `score` refuses.
+            UserError: the model has no attention, or a target that `score` refuses, or ids that no output has.
         """
         (ids,) = self.encode([source])
         if target is None:
@@ -228,6 +228,8 @@ class Translator(PairScorer):
             check_lengths(self.facts, [own], self.hparams)
             text, written = target, (*own, EOS_ID)
         else:
+            if self.facts.spec.targets.kind == FeatureKind.TOKENS:
+                check_ids(self.facts, target[:-1] if len(target) and target[-1] == EOS_ID else target, "an output")
             text, written = self.problem.decode_target(target), tuple(target)
             check_lengths(self.facts, [written[:-1]], self.hparams)
         (row,) = self.input_rows([ids])
@@ -241,6 +243,8 @@ class Translator(PairScorer):
     ) -> Iterator[list[Hypothesis]]:
         """Returns an iterator over the outputs of each line in order, which reads `window` lines at a time.
 
+        It takes the changes of `translate`, but no `prefixes` and `constraints`.
+
         Raises:
             UserError: as `translate`, before anything is read.
         """
@@ -248,6 +252,9 @@ class Translator(PairScorer):
             raise ArgumentError(
                 f"lines={lines!r:.60}: it is of type {type(lines).__name__}; give texts to iterate over"
             )
+        for name in ("prefixes", "constraints"):
+            if name in changes:
+                raise UnknownArgumentError(f"stream takes no {name}; give them, and a list of texts, to translate")
         self.settings(n_best, **changes)
         return self._stream(iter(lines), n_best, window, changes)
 

@@ -49,6 +49,13 @@ def test_the_weights_are_those_of_the_pass_that_gives_the_logits(translator):
         np.testing.assert_array_equal(seen.weights[0], np.asarray(record[seen.layers[0]][0])[0])
 
 
+@pytest.mark.parametrize("ids", [[99, 1], [3, 11], [-1, 1], [1, 1]], ids=str)
+def test_ids_that_no_output_has_are_refused(translator, ids):
+    wrong = next(number for number in ids if number not in range(2, 11))
+    with pytest.raises(UserError, match=f"^an output with id {wrong}: it may hold ids from 2 to 10; take them from a"):
+        translator.attend("a b", ids)
+
+
 def test_without_a_target_it_is_the_models_best(translator):
     (best,) = translator.translate(["c b"], beam_size=3)[0]
     found = translator.attend("c b", beam_size=3)

@@ -457,6 +457,8 @@ def test_rehearsal_decodes_as_many_of_the_longest_batches_as_run_at_a_time(monke
         (lambda t: t.score([("a", 1)]), "targets[0]=1: it is of type int; give text"),
         (lambda t: t.score_ids([[3]], []), "1 sources and 0 targets; give as many of both"),
         (lambda t: t.attend(None), "texts[0]=None: it is of type NoneType; give text"),
+        (lambda t: t.stream(["a"], constraints=[None]), "stream takes no constraints; give them, and a list of"),
+        (lambda t: t.stream(["a"], prefixes=["b"]), "stream takes no prefixes; give them, and a list of texts, to"),
         (lambda t: t.stream("abc"), "lines='abc': it is of type str; give texts to iterate over"),
     ],
 )
