@@ -9,7 +9,7 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.inference.engine import Constraints, Prefixes
 from t2t.inference.model_facts import ModelFacts
 from t2t.inference.output_terms import OutputTerms, constraints_of_terms
-from t2t.inference.rows import Row, max_sequence_ids
+from t2t.inference.rows import Row, describe_max_ids, max_sequence_ids
 from t2t.problems.base import Problem
 from t2t.specs.constants import TARGETS
 from t2t.specs.constraints.finite import ANYTHING, FiniteConstraint
@@ -47,6 +47,11 @@ def constraints_of(
         if is_constrained or model.spec.inputs is None or not model.autoregressive:
             why = "allows some outputs only" if is_constrained else "writes no outputs piece by piece for inputs"
             raise UserError(f"constraints: {problem.name} with this model {why}; leave them out")
+        if problem.continuation_mark and any(one is not None and one.regex for one in terms):
+            raise UserError(
+                f"regex: {problem.name} joins pieces of outputs that end in {problem.continuation_mark}, and regular "
+                f"expressions match them unjoined; give constraints, avoid or choices, in pieces"
+            )
         found = constraints_of_terms(terms, problem.encoders[TARGETS], problem.language_marks().output_start)
     elif is_constrained:
         found = _of_problem(problem, sentences, texts)
@@ -61,10 +66,15 @@ def constraints_of(
     for number, (constraint, prefix) in enumerate(zip(fitted, prefixes or [()] * len(fitted), strict=True), start=1):
         needed = constraint.shortest(prefix)
         if needed is None or needed > longest:
-            begun = f" that begins with the {len(prefix)} ids that are given" if prefix else ""
+            given = len(prefix) - len(problem.language_marks().output_start)
+            begun = f" that begins with the {given} ids that are given" if given > 0 else ""
             of_which = f"input {number} of {len(fitted)}: " if len(fitted) > 1 else ""
+            cures = ["give other constraints" if asked else "ask for constrain_output=false"]
+            cures += ["give another beginning"] * (given > 0)
+            cures += ["raise max_input_length"] * (needed is not None and longest != model.longest_sequence)
             raise UserError(
-                f"{of_which}no output{begun} keeps to its constraints within {longest} ids; give other ones"
+                f"{of_which}no output{begun} keeps to its constraints within {describe_max_ids(model, hparams)}; "
+                f"{' or '.join(cures)}"
             )
     return fitted
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from t2t.errors import ArgumentError, UserError
@@ -53,8 +53,8 @@ def read_terms(value: Any, what: str) -> OutputTerms | None:
         raise UserError(f"{what}: {unknown[0]!r} is no constraint; there are {', '.join(KEYS)}")
     found: dict[str, tuple[str, ...]] = {}
     regex = value.get("regex", "")
-    if not isinstance(regex, str):
-        raise UserError(f"{what}: regex {regex!r:.60}: a text is wanted")
+    if "regex" in value and (not isinstance(regex, str) or not regex):
+        raise UserError(f"{what}: regex {regex!r:.60}: a text is wanted, not an empty one")
     for name, texts in value.items():
         if name == "regex":
             continue
@@ -71,9 +71,11 @@ def read_terms(value: Any, what: str) -> OutputTerms | None:
     return None if terms == OutputTerms() else terms
 
 
-def read_all_terms(values: Sequence[Any], count: int) -> list[OutputTerms | None]:
+def read_all_terms(values: Iterable[Any], count: int) -> list[OutputTerms | None]:
     """Returns the terms of each of `count` inputs; raises ArgumentError for another number, else as `read_terms`."""
-    if isinstance(values, Mapping | str) or len(values) != count:
+    is_list = isinstance(values, Iterable) and not isinstance(values, Mapping | str)
+    values = list(values) if is_list else []
+    if not is_list or len(values) != count:
         raise ArgumentError(f"constraints for {count} inputs: give a list with an object for each, None for nothing")
     return [read_terms(value, f"constraints of input {number}") for number, value in enumerate(values, start=1)]
 

@@ -21,7 +21,7 @@ MOST_CELLS = 2**26
 """Largest number of states times edges of the tables of a call: 512 MiB."""
 
 _NEVER = 2**30
-"""Ids that an output still needs where it cannot end."""
+"""`ids_before_end` where an output cannot end."""
 
 
 class _Tables(NamedTuple):
@@ -35,8 +35,8 @@ class _Tables(NamedTuple):
     """(S, F) int32: their next states."""
     default_states: Any
     """(S,) int32: the next state after any other id."""
-    needed: Any
-    """(S,) int32: ids that an output needs at least before it may end, or be cut at its limit."""
+    ids_before_end: Any
+    """(S,) int32: minimum ids before an output may end, or be cut at its limit; end of sequence is not counted."""
     is_final: Any
     """(S,) bool."""
     shares_beams: Any
@@ -64,7 +64,8 @@ class FiniteAutomaton(_Tables):
             )
         ids = [np.full((starts[-1], width), -1, np.int32) for width in widths]
         states, default_states = [np.zeros_like(table) for table in ids], np.zeros(starts[-1], np.int32)
-        needed, (is_final, shares) = np.full(starts[-1], _NEVER, np.int32), np.zeros((2, starts[-1]), bool)
+        ids_before_end = np.full(starts[-1], _NEVER, np.int32)
+        is_final, shares = np.zeros((2, starts[-1]), bool)
         for constraint, start in zip(unique, starts[:-1], strict=True):
             for state, edges in enumerate(constraint.edges, start=start):
                 for table, part in enumerate(_divided(edges, constraint.rewards_progress)):
@@ -72,19 +73,19 @@ class FiniteAutomaton(_Tables):
                     states[table][state, : len(part)] = [0 if s == DEAD else start + s for s in part.values()]
             rows = slice(start, start + len(constraint.edges))
             default_states[rows] = [0 if s == DEAD else start + s for s in constraint.defaults]
-            needed[rows] = [_NEVER if count is None else count - 1 for count in constraint.needed]
+            ids_before_end[rows] = [_NEVER if count is None else count - 1 for count in constraint.needed]
             is_final[start + np.array(sorted(constraint.final), int)] = True
             shares[rows] = constraint.rewards_progress
         first = {id(constraint): start for constraint, start in zip(unique, starts[:-1], strict=True)}
         first_states = np.array([[first[id(constraint)]] for constraint in constraints], np.int32)
         tables = ids[0], states[0], ids[1], states[1], default_states
-        return cls(*tables, needed, is_final, shares), first_states
+        return cls(*tables, ids_before_end, is_final, shares), first_states
 
     def allowed(self, states: Any, room: Any, ids: Any) -> Any:
         """See the base class."""
         states_N, (ids_NX, after_NX) = states[:, 0], self._edges_of(states)
-        by_default_N = ops.take(self.needed, ops.take(self.default_states, states_N)) < room
-        by_edge_NX = ops.take(self.needed, after_NX) < room[:, None]
+        by_default_N = ops.take(self.ids_before_end, ops.take(self.default_states, states_N)) < room
+        by_edge_NX = ops.take(self.ids_before_end, after_NX) < room[:, None]
         allowed_NV = ops.broadcast_to(by_default_N[:, None], (ops.shape(states)[0], ops.shape(ids)[0]))
         allowed_NV = _with_ids(allowed_NV, ids_NX, by_edge_NX)
         is_end_V, is_padding_V = ops.equal(ids, EOS_ID), ops.equal(ids, PAD_ID)
@@ -131,15 +132,16 @@ class PhraseAutomaton(FiniteAutomaton):
     def nearer(self, states: Any, ids: Any) -> Any:
         """Returns which ids bring an output nearer to where it may end, (N, V) bool; none in rows without banks."""
         ids_NF, after_NF = self._phrases_of(states)
-        is_nearer_NF = ops.take(self.needed, after_NF) < ops.take(self.needed, states[:, 0])[:, None]
+        is_nearer_NF = ops.take(self.ids_before_end, after_NF) < ops.take(self.ids_before_end, states[:, 0])[:, None]
         none_NV = ops.zeros((ops.shape(states)[0], ops.shape(ids)[0]), "bool")
         return _with_ids(none_NV, ids_NF, is_nearer_NF)
 
     def phrases(self, states: Any) -> PhraseEdges:
         """Returns how the outputs of rows can go on with phrases."""
         ids_NF, after_NF = self._phrases_of(states)
-        default_N = ops.take(self.needed, ops.take(self.default_states, states[:, 0]))
-        return PhraseEdges(ids_NF, ops.take(self.needed, after_NF), ops.where(self.shared(states), default_N, 0))
+        by_default_N = ops.take(self.ids_before_end, ops.take(self.default_states, states[:, 0]))
+        others_N = ops.where(self.shared(states), by_default_N, 0)
+        return PhraseEdges(ids_NF, ops.take(self.ids_before_end, after_NF), others_N)
 
     def _phrases_of(self, states: Any) -> tuple[Any, Any]:
         """Returns the ids of `phrase_ids` in the state of each row, (N, F) int32, and their next states."""

@@ -1,5 +1,6 @@
 """Decodes a file: translates, or continues, each line."""
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -78,21 +79,33 @@ class _Sides(NamedTuple):
         given = [side for side in self if side is not None]
         if not given:
             return
-        for number, source in zip(given[0].lines, _sources(translator, job), strict=False):
-            terms = self.terms(number, 1) or [None]
-            try:
-                prefixes = translator.encode_prefixes(self.prefixes.of_lines(number, 1)) if self.prefixes else [[]]
-                check_line(terms[0], tuple(prefixes[0]), source)
-            except UserError as error:
-                raise UserError(f"{', '.join(side.name_of(number) for side in given)}: {error}") from None
+        is_constrained = translator.constrains_outputs(job.n_best, **job.changes)
+        for number, line in zip(given[0].lines, _inputs(job), strict=False):
+            (terms,), begins = self.terms(number, 1) or [None], self.prefixes and self.prefixes.of_lines(number, 1)
+            if line is not None and translator.is_blank(line):
+                continue
+            with _errors_named(*[self.prefixes.name_of(number)] if self.prefixes else []):
+                prefix = tuple(translator.encode_prefixes(begins)[0]) if begins else ()
+            source = line if translator.reads_text or line is None else ""
+            # Each side is checked alone first, so that an error names the one at fault.
+            for one, ids in dict.fromkeys([(None, ()), (terms, ()), (None, prefix), (terms, prefix)]):
+                sides = [side for side, asked in ((self.constraints, one), (self.prefixes, ids)) if side and asked]
+                with _errors_named(*[side.name_of(number) for side in sides] or [f"{job.source}, line {number + 1:,}"]):
+                    check_line(one, ids, source if is_constrained else None)
 
 
-def _sources(translator: Translator, job: Job) -> Iterator[str | None]:
-    """Returns the inputs of a job as text, None for blank ones; None for all unless the problem constrains outputs."""
-    if LineSource(job.source).is_stream or not translator.constrains_outputs(job.n_best, **job.changes):
-        return itertools.repeat(None)
-    _, lines = lines_of(job, Counter())
-    return (None if translator.is_blank(line) else line if translator.reads_text else "" for line in lines)
+@contextlib.contextmanager
+def _errors_named(*names: str) -> Iterator[None]:
+    """Puts names in front of the message of a UserError."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{', '.join(names)}: {error}") from None
+
+
+def _inputs(job: Job) -> Iterator[str | None]:
+    """Returns the lines of a job; None for those of a stream, which can be read only once."""
+    return itertools.repeat(None) if LineSource(job.source).is_stream else lines_of(job, Counter())[1]
 
 
 def decode_file(translator: Translator, job: Job) -> Report:

@@ -88,7 +88,9 @@ def test_a_prefix_counts_towards_what_is_held(translator):
     for (one,), prefix, asked in zip(found, prefixes, terms, strict=True):
         assert one.text.startswith(prefix)
         assert keeps_to(one.text, asked)
-    with pytest.raises(UserError, match=r"^no output that begins with the 1 ids that are given keeps to"):
+    with pytest.raises(
+        UserError, match=r"^no output that begins with the 1 ids .*allows; give other constraints or give another begin"
+    ):
         translator.translate(["a"], prefixes=["b"], constraints=[{"avoid": ["b"]}])
 
 
@@ -105,7 +107,9 @@ def test_terms_are_of_the_text_after_a_language_code(monkeypatch):
     (continued,) = coded.translate(["a b"], prefixes=["a"], constraints=terms[:1])
     assert WORDS.decode(continued[0].ids[1:]) == "a b"
     longest = {"choices": [" ".join("abc" * 341)]}  # 1,023 ids, and end of sequence, but for the code
-    with pytest.raises(UserError, match=r"^no output .* keeps to its constraints within 1024 ids; give other ones"):
+    with pytest.raises(
+        UserError, match=r"^no output .* within the 1,024 ids that max_input_length allows; give other constr"
+    ):
         coded.check_terms(read_terms(longest, "here"))
 
 
@@ -124,7 +128,8 @@ def test_while_an_output_is_written_it_keeps_to_its_terms(translator):
         ({"forced": ["x"]}, r"here: 'forced' is no constraint; there are constraints, avoid, choices, regex"),
         ({"avoid": "x"}, r"here: avoid 'x': a list of texts is wanted, none of them empty"),
         ({"avoid": ["x", " "]}, r"here: avoid \['x', ' '\]: a list of texts is wanted, none of them empty"),
-        ({"regex": 3}, "here: regex 3: a text is wanted"),
+        ({"regex": 3}, "here: regex 3: a text is wanted, not an empty one"),
+        ({"regex": ""}, "here: regex '': a text is wanted, not an empty one"),
         ({"choices": []}, r"here: choices \[\]: there is nothing to choose from; give one text or more"),
         ({"regex": "x", "avoid": ["y"]}, "here: regex leaves no room for other constraints; give regex alone"),
         ({"choices": ["x"], "avoid": ["y"]}, r"here: choices leaves no room for other constraints; give choices alone"),
@@ -145,6 +150,9 @@ def test_terms_as_they_are_read():
         terms_of_line("{a}", "here")
     with pytest.raises(ArgumentError, match=r"constraints for 2 inputs: give a list with an object for each"):
         read_all_terms([None], 2)
+    assert read_all_terms(iter([None, {}]), 2) == [None, None]
+    with pytest.raises(ArgumentError, match=r"constraints for 2 inputs: give a list with an object for each"):
+        read_all_terms(3, 2)
 
 
 @pytest.mark.parametrize("name", KEYS)
@@ -171,7 +179,8 @@ def test_terms_that_no_output_keeps_to_are_refused(translator):
         ),
         (
             {"constraints": [" ".join("abcdefgh" * 200)]},
-            r"^no output keeps to its constraints within 1024",
+            r"^no output keeps to its constraints within the 1,024 ids that max_input_length allows; give other "
+            r"constraints or raise max_input_length$",
         ),
     ):
         with pytest.raises(UserError, match=message):
@@ -253,13 +262,52 @@ def test_lines_with_the_same_constraint_are_checked_by_one_automaton(translator,
     assert compiled == ["a( b)*", "c+", "("]
 
 
+def test_a_problem_that_joins_its_pieces_takes_no_regex(translator, monkeypatch):
+    monkeypatch.setattr(translator.problem, "continuation_mark", "@@", raising=False)
+    translator.check_terms(OutputTerms(avoid=("a",)))
+    with pytest.raises(
+        UserError, match=r"^regex: letters joins pieces of outputs that end in @@, and regular expressio"
+    ):
+        translator.check_terms(OutputTerms(regex="a"))
+
+
+def test_a_line_without_an_output_has_no_constraint(translator, tmp_path):
+    (tmp_path / "in").write_text("\n  \n")
+    (tmp_path / "terms").write_text('{"constraints": ["zzz"]}\n{"constraints": ["a"]}\n')
+    (tmp_path / "begins").write_text("a\n" + "a " * 2000 + "\n")
+    names = {"source": "in", "target": "out", "constraints": "terms", "prefixes": "begins"}
+    job = Job(**{name: str(tmp_path / file) for name, file in names.items()})
+    decode_file(translator, job)
+    assert (tmp_path / "out").read_text() == "\n\n"
+    (tmp_path / "terms").write_text('{"constraints": ["a"]}\n{"constraints": 3}\n')
+    with pytest.raises(UserError, match=r"^--constraints_file=\S*terms, line 2: constraints 3: a list of texts is"):
+        decode_file(translator, job)
+
+
+@pytest.mark.parametrize(
+    ("terms", "begin", "message"),
+    [
+        ('{"avoid": ["z"]}', "a", r"--constraints_file=\S*terms, line 2: constraint 'z': the vocabulary of outputs"),
+        ('{"avoid": ["b"]}', "a " * 2000, r"--target_prefix_file=\S*begins, line 2: a beginning with 2000 ids: an"),
+        ('{"avoid": ["b"]}', "b", r"--constraints_file=\S*, line 2, --target_prefix_file=\S*, line 2: no output that"),
+    ],
+)  # fmt: skip
+def test_errors_name_the_file_at_fault(translator, tmp_path, terms, begin, message):
+    (tmp_path / "in").write_text("a\nb\n")
+    (tmp_path / "terms").write_text(f"\n{terms}\n")
+    (tmp_path / "begins").write_text(f"\n{begin}\n")
+    names = {"source": "in", "target": "out", "constraints": "terms", "prefixes": "begins"}
+    with pytest.raises(UserError, match=f"^{message}"):
+        decode_file(translator, Job(**{name: str(tmp_path / file) for name, file in names.items()}))
+
+
 def test_large_tables_are_refused_and_small_ones_shared(translator, monkeypatch):
     from t2t.decoding.constraints import finite_automaton
 
     constraints = constraints_of_terms([OutputTerms(avoid=(letter,)) for letter in "abc"], WORDS)
     automaton, first_states = finite_automaton.FiniteAutomaton.of_constraints([*constraints, constraints[0]])
     np.testing.assert_array_equal(first_states[:, 0], [1, 2, 3, 1])
-    assert len(automaton.needed) == 4
+    assert len(automaton.ids_before_end) == 4
     monkeypatch.setattr(finite_automaton, "MOST_CELLS", 2)
     with pytest.raises(UserError, match=r"constraints of 3 outputs take 4 cells, more than 2; ask for fewer outputs"):
         finite_automaton.FiniteAutomaton.of_constraints(constraints)
