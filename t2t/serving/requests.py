@@ -6,7 +6,7 @@ exported model's signature, and a plain one.
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from t2t.errors import UserError
@@ -18,6 +18,7 @@ from t2t.serving.search_changes import SEARCH_KEYS
 SIGNATURE = "serving_default"
 TEXT, STREAM = "text", "stream"
 """Keys of the input text, and of the option that requests server-sent events."""
+_PREDICT_KEYS = ("signature_name", "instances", "inputs")
 
 
 def read_json(body: bytes) -> dict[str, Any]:
@@ -35,8 +36,9 @@ def prediction_texts(data: dict[str, Any]) -> tuple[list[str], bool]:
     """Returns the texts of a predict request, and whether they came by rows (`instances`).
 
     Raises:
-        UserError: another signature, both forms or neither, or values that are not text.
+        UserError: an unknown key, another signature, both forms or neither, or values that are not text.
     """
+    _check_keys(data, _PREDICT_KEYS)
     if data.get("signature_name", SIGNATURE) != SIGNATURE:
         asked = data["signature_name"]
         raise UserError(f"signature_name {asked!r}: there is {SIGNATURE}; ask for that or leave it out")
@@ -51,6 +53,11 @@ def prediction_texts(data: dict[str, Any]) -> tuple[list[str], bool]:
     if isinstance(column, dict) and set(column) == {TEXT}:
         column = column[TEXT]
     return texts_of(column, "inputs"), False
+
+
+def _check_keys(data: Mapping[str, Any], allowed: Sequence[str]) -> None:
+    if unknown := sorted(set(data) - set(allowed)):
+        raise UserError(f"{unknown[0]!r} is no part of a request; there are {', '.join(allowed)}")
 
 
 def texts_of(value: Any, name: str) -> list[str]:
@@ -93,8 +100,7 @@ def translation_request(data: dict[str, Any]) -> TranslationRequest:
         UserError: an unknown key, or a value of the wrong type.
     """
     allowed = (TEXT, "model", "n_best", STREAM, *SEARCH_KEYS, *REQUEST_KEYS)
-    if unknown := sorted(set(data) - set(allowed)):
-        raise UserError(f"{unknown[0]!r} is no part of a request; there are {', '.join(allowed)}")
+    _check_keys(data, allowed)
     text = data.get(TEXT)
     is_one = isinstance(text, str)
     texts = texts_of([text] if is_one else text, TEXT)

@@ -92,6 +92,7 @@ def prediction_request(texts: int) -> Schema:
     return {
         "type": "object",
         "properties": {"signature_name": {"const": "serving_default"}, **properties},
+        "additionalProperties": False,
         "oneOf": [{"required": [name]} for name in properties],
     }
 

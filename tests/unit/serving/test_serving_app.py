@@ -188,6 +188,18 @@ MISTAKES = [
         400,
         "there is serving_default; ask for",
     ),
+    *(
+        (
+            "/v1/models/letters:predict",
+            {form: ["a"], **more},
+            400,
+            f"^{key!r} is no part of a request; there are signature_name, instances, inputs$",
+        )
+        for form, more, key in [
+            ("instances", {"n_best": 2, "constraints": ["c"]}, "constraints"),
+            ("inputs", {"text": None}, "text"),
+        ]
+    ),
     ("/v1/models/letters:predict", {"instances": ["a"] * 6}, 413, "6 texts, at most 5; send fewer at once"),
     ("/v1/models/letters:predict", {"instances": ["a" * 3000]}, 413, "the body is larger than 2,000 bytes; send less"),
     ("/v1/models/letters:predict", [], 400, "the body is a JSON list; send an object"),

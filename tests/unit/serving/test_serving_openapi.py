@@ -101,7 +101,12 @@ def test_refused_requests_and_errors_are_as_described(client, paths):
         "/translate": [{"text": []}, {"text": "a", "beam_size": 0}, {"text": "a", "no": 1}, {"text": "a", "stream": 1}],
         "/v1/completions": [{}, {"prompt": "a", "temperature": -1}, {"prompt": "a", "top_p": 0}, {"prompt": 3}],
         "/v1/chat/completions": [{"messages": []}, {"messages": [3]}, {"messages": [{"role": "user"}], "n": 0}],
-        "/v1/models/{name}:predict": [{}, {"instances": []}, {"instances": ["a"], "inputs": ["a"]}],
+        "/v1/models/{name}:predict": [
+            {},
+            {"instances": []},
+            {"instances": ["a"], "inputs": ["a"]},
+            {"instances": ["a"], "n_best": 2},
+        ],
     }
     for path, bodies in wrong.items():
         operation = paths[path]["post"]
