@@ -1,8 +1,8 @@
 """Exports a run to CTranslate2, which decodes several times faster on CPUs, with its own search."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from t2t.errors import UserError
 from t2t.export.formats import FLOAT32, PROMISES, finite_or_inf
@@ -17,6 +17,7 @@ from t2t.export.parity import (
     difference_per_token,
     largest_difference,
 )
+from t2t.export.search import BEAM_SEARCH, beams, length_exponent
 from t2t.files.paths import to_record
 from t2t.inference.ctranslate2.conversion import model_complaints, write_model
 from t2t.inference.ctranslate2.engine import CTranslate2Engine
@@ -31,6 +32,8 @@ _PROBABILITIES = "log-probability of the run's output of each line, nats per tok
 
 class CTranslate2Export(Export):
     """Exports a token-to-token Transformer to CTranslate2."""
+
+    search: ClassVar[Mapping[str, tuple | None] | None] = {**BEAM_SEARCH, "extra_length": None}
 
     def __init__(self, translator: Translator, job: ExportJob):
         super().__init__(translator, job)
@@ -64,10 +67,12 @@ class CTranslate2Export(Export):
             found[_PROBABILITIES] = _compare_outputs(run, exported, rows, outputs).demand(_PROBABILITIES, promise)
         what = "greedy search"
         found[what] = compare(expected, answers_of_run(exported, rows, **GREEDY), measure).demand(what, promise)
-        beam: dict[str, Any] = {"decode_method": "beam", "coverage_penalty": 0.0, **UNCONSTRAINED}
-        what = f"beam search of {run.hparams.beam_size}"
-        beams = compare(answers_of_run(run, rows, **beam), answers_of_run(exported, rows, **beam), measure)
-        return found | {what: beams.demand(what, None)}
+        if (size := beams(run.hparams)) > 1:
+            beam: dict[str, Any] = {"coverage_penalty": 0.0, **UNCONSTRAINED}
+            what = f"beam search of {size}"
+            compared = compare(answers_of_run(run, rows, **beam), answers_of_run(exported, rows, **beam), measure)
+            found[what] = compared.demand(what, None)
+        return found
 
     def _engine(self, folder: Path) -> CTranslate2Engine:
         most_tokens, start = self.translator.model.longest_sequence, self._marks.output_start
@@ -81,7 +86,6 @@ class CTranslate2Export(Export):
     def usage(self) -> str:
         """See the base class."""
         hparams, encoders = self.translator.hparams, self.translator.problem.encoders
-        penalty = hparams.alpha if hparams.length_penalty == "power" else 0
         is_shared = self._tokens.source == self._tokens.target
         lists = ["shared_vocabulary.json"] * 2 if is_shared else ["source_vocabulary.json", "target_vocabulary.json"]
         files, extra = describe_encoders(encoders), hparams.extra_length + self._tokens.adds_end
@@ -109,7 +113,7 @@ translator = ctranslate2.Translator(str(folder), compute_type="{self.job.quantiz
 
 pieces = [source_tokens[token_id] for token_id in {self._encoded(example_text(self.translator))}]
 found = translator.translate_batch(
-    [pieces], beam_size={hparams.beam_size}, length_penalty={penalty}, max_input_length={self._inputs},
+    [pieces], beam_size={beams(hparams)}, length_penalty={length_exponent(hparams):g}, max_input_length={self._inputs},
     min_decoding_length=0, max_decoding_length={limit},
     suppress_sequences=[[target_tokens[{PAD_ID}]]],{prefix}
 )

@@ -18,6 +18,7 @@ from t2t.export.marian.model import MarianExport
 from t2t.export.onnx_graphs import OnnxExport
 from t2t.export.parity import Parity
 from t2t.export.saved_model import SavedModelExport
+from t2t.export.search import check_search
 from t2t.files.atomic import LockedError, new_folder, os_errors_as_machine_errors
 from t2t.files.remote.mirror import forget_folder, is_mirrored, publish, publish_folder, remove_file
 from t2t.inference.translator import Translator
@@ -43,12 +44,14 @@ def export(
     `inputs` are texts, of which blank ones are skipped, or arrays; `origin` describes them in the report.
 
     Raises:
-        UserError: see `check_request`; no inputs, or a model or setting that the format does not support.
+        UserError: see `check_request` and `check_search`; no inputs, or a model or setting that the format does not
+            support.
         ParityError: the outputs of the export differ from the run's.
         MachineError: the folder cannot be written.
     """
     check_request(job.format, job.quantization, job.folder)
     made = EXPORTS[job.format](translator, job)
+    check_search(made)
     if not made.keeps_constraints and translator.constrains_outputs(job.n_best):
         log.warning(
             "--format=%s: the export may write outputs that %s does not allow, as with constrain_output=false; "

@@ -2,7 +2,7 @@
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,6 +22,8 @@ class ExportJob:
     n_best: int = 1
     """Number of outputs for each input."""
     quantization: str = FLOAT32
+    asked: Collection[str] = ()
+    """Names of the decode hparams that were given for the export; the others are the run's."""
     origin: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Facts of the run for the report."""
     run: RunDir | None = None
@@ -44,6 +46,8 @@ class Export(ABC):
 
     keeps_constraints: ClassVar[bool] = False
     """Whether outputs are kept to those that the problem allows, see `docs/constraints.md`."""
+    search: ClassVar[Mapping[str, tuple | None] | None] = None
+    """What the export's search has: decode hparam -> its possible values, None for all. None for the run's search."""
 
     def __init__(self, translator: Translator, job: ExportJob):
         self.translator, self.job = translator, job

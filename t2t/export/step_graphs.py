@@ -31,6 +31,7 @@ from t2t.export.parity import (
     difference_per_token,
     largest_difference,
 )
+from t2t.export.search import GREEDY_SEARCH
 from t2t.files.paths import to_record
 from t2t.inference.rows import Row, positions_in, reads_ids
 from t2t.inference.tensorflow.search_signatures import inputs_signature, unknown_sizes
@@ -68,6 +69,7 @@ class Graph:
 class GraphExport(Export):
     """Exports graphs `begin` and `step` of an autoregressive model, or `model` of any other."""
 
+    search = GREEDY_SEARCH
     format: ClassVar[str]
     """Name of the format, and of its runtime in the script."""
     needs: ClassVar[str]

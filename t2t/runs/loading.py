@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from t2t.checkpoints.architectures import check_same_architecture
@@ -53,6 +53,8 @@ class LoadedRun:
     """The requested engine."""
     unknown_dictionary: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Translations of words of inputs, for `replace_unknown`."""
+    asked: Collection[str] = ()
+    """Names of the hparams that the caller set; the others are the run's."""
 
     @property
     def model(self) -> "SequenceModel":
@@ -137,7 +139,7 @@ def load(
             import_quietly("t2t.inference.parallel").use_single_core_ops()
         return import_quietly("t2t.runs.building").build_model(record, hparams, read, devices).for_problem(name)
 
-    loaded = LoadedRun(run, loaded_problem, once(build), hparams, read, choice)
+    loaded = LoadedRun(run, loaded_problem, once(build), hparams, read, choice, asked=assigned_names(decode_overrides))
     if choice.engine == TENSORFLOW or (devices and devices != (0, 0, 1)):
         loaded.build()  # reports missing or mismatched parts now
     log.info("loaded checkpoint %s (%d updates)", read.folder, read.step)

@@ -22,6 +22,7 @@ from t2t.export.huggingface.tokenizer import shows_alike, tokenizer_complaints, 
 from t2t.export.job import Export, ExportJob, Trial
 from t2t.export.made_inputs import example_text
 from t2t.export.parity import GREEDY, UNCONSTRAINED, Answer, Parity, ParityError, answers_of_run, compare
+from t2t.export.search import BEAM_SEARCH, beams, length_exponent
 from t2t.files.paths import to_record
 from t2t.inference.ctranslate2 import conversion
 from t2t.inference.rows import NOT_FINITE, max_sequence_ids
@@ -41,6 +42,8 @@ class HuggingFaceExport(Export):
         job: the export request.
         interpreter: path of a Python with transformers and PyTorch, for the comparison.
     """
+
+    search = BEAM_SEARCH
 
     def __init__(self, translator: Translator, job: ExportJob, interpreter: str = sys.executable):
         super().__init__(translator, job)
@@ -81,22 +84,12 @@ class HuggingFaceExport(Export):
             "eos_token_id": EOS_ID,
             "decoder_start_token_id": network.start,
             "bad_words_ids": [[PAD_ID]],
-            "num_beams": self._beams,
-            "length_penalty": self._length_penalty,
+            "num_beams": beams(self.translator.hparams),
+            "length_penalty": length_exponent(self.translator.hparams),
             "early_stopping": False,
             "max_length": network.longest or self.translator.model.hparams.max_length,
             **({"forced_eos_token_id": EOS_ID} if "forced_eos_token_id" in network.config else {}),
         }
-
-    @property
-    def _beams(self) -> int:
-        """Beam size; 1 is greedy search."""
-        return self.translator.hparams.beam_size if self.translator.hparams.decode_method == "beam" else 1
-
-    @property
-    def _length_penalty(self) -> float:
-        """Exponent of the length that scores are divided by, the only length penalty in transformers."""
-        return self.translator.hparams.alpha if self.translator.hparams.length_penalty == "power" else 0.0
 
     def verify(self, folder: Path, trial: Trial) -> dict[str, Parity]:
         """Compares the ids of texts, and greedy search; beam searches differ, so their agreement is only reported."""
@@ -111,13 +104,13 @@ class HuggingFaceExport(Export):
             found[what] = compare(ours, given).demand(what, promise)
         beam = {"decode_method": "beam", "coverage_penalty": 0.0, **UNCONSTRAINED}
         searches: dict[int, tuple[str, dict[str, Any], Promise | None]] = {1: ("greedy search", GREEDY, promise)}
-        if self._beams > 1:
-            searches[self._beams] = (f"beam search of {self._beams}", beam, None)
+        if (size := beams(self.translator.hparams)) > 1:
+            searches[size] = (f"beam search of {size}", beam, None)
         cut = [row[:-1] for row in rows]
-        for beams, (what, changes, promised) in searches.items():
+        for size, (what, changes, promised) in searches.items():
             ours = answers_of_run(self.translator, cut, **{**changes, "extra_length": extra})
             ours = [[self._comparable(answer) for answer in answers] for answers in ours]
-            answers = [Answer(tuple(ids), score, text) for ids, score, text in theirs["outputs"][str(beams)]]
+            answers = [Answer(tuple(ids), score, text) for ids, score, text in theirs["outputs"][str(size)]]
             given = [[self._comparable(answer)] for answer in answers]
             found[what] = compare(ours, given).demand(what, promised)
         return found
@@ -140,7 +133,7 @@ class HuggingFaceExport(Export):
         """Returns the outputs of transformers; raises ParityError if it fails or does not load every tensor."""
         answers = folder / "answers.json"
         job = {"folder": str(folder), "rows": list(rows), "limits": list(limits), "texts": list(texts)}
-        job |= {"beams": sorted({1, self._beams}), "answers": str(answers)}
+        job |= {"beams": sorted({1, beams(self.translator.hparams)}), "answers": str(answers)}
         done = subprocess.run(
             [self._interpreter, "-P", str(_SCRIPT)],  # -P: do not import files next to the script
             input=json.dumps(job),

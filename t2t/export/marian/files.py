@@ -12,6 +12,7 @@ import numpy as np
 from t2t.errors import UserError
 from t2t.export.marian.names import ACTIVATIONS, EPSILON, NORM_LETTERS, OUTPUT, SETTINGS, stack_names
 from t2t.export.marian.yaml import format_settings, format_vocabulary
+from t2t.export.search import beams, length_exponent
 from t2t.inference.rows import NOT_FINITE
 from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
 from t2t.models.base import SequenceModel
@@ -119,8 +120,8 @@ def write_decoder(folder: Path, vocabularies: list[str], hparams: Any) -> None:
         "relative-paths": True,
         "models": [MODEL],
         "vocabs": vocabularies,
-        "beam-size": hparams.beam_size,
-        "normalize": float(hparams.alpha if hparams.length_penalty == "power" else 0.0),
+        "beam-size": beams(hparams),
+        "normalize": length_exponent(hparams),
         "word-penalty": 0.0,
         "mini-batch": 16,
         "maxi-batch": 100,

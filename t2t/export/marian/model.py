@@ -13,6 +13,7 @@ from t2t.export.job import Export, ExportJob, Trial
 from t2t.export.marian.files import DECODER, MODEL, complaints, write_decoder, write_model, write_vocabularies
 from t2t.export.marian.network import MarianNetwork
 from t2t.export.parity import GREEDY, Answer, Parity, answers_of_run, compare
+from t2t.export.search import BEAM_SEARCH, length_exponent
 from t2t.inference.rows import Row
 from t2t.inference.translator import Translator
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
@@ -27,6 +28,8 @@ _CUTTERS = {
 
 class MarianExport(Export):
     """Exports a token-to-token Transformer with a network that Marian supports."""
+
+    search = BEAM_SEARCH
 
     def __init__(self, translator: Translator, job: ExportJob):
         super().__init__(translator, job)
@@ -55,7 +58,7 @@ class MarianExport(Export):
             _CUTTERS[encoders[feature].kind].format(side=side)
             for feature, side in ((INPUTS, "source"), (TARGETS, "target"))
         )
-        power = self.translator.hparams.alpha if self.translator.hparams.length_penalty == "power" else 0
+        power = f"{length_exponent(self.translator.hparams):g}"
         return f"""
 A model of Marian: `{MODEL}` with its settings inside, vocabularies, and `{DECODER}`, which names them.
 

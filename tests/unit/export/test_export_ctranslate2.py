@@ -90,6 +90,13 @@ def test_every_form_of_the_network_searches_as_ours(changes, tmp_path):
     assert found["greedy search"].largest_difference < 1e-4
 
 
+@pytest.mark.parametrize(("decoding", "beams"), [({}, 3), ({"decode_method": "greedy"}, 1)])
+def test_the_readme_has_the_beam_of_the_run(decoding, beams, tmp_path):
+    made, trial = tried(translator_of(letters(), decoding=decoding), tmp_path)
+    assert f"[pieces], beam_size={beams}, length_penalty=0, " in made.usage()
+    assert list(made.verify(tmp_path, trial)) == ["greedy search", "beam search of 3"][: 2 if beams > 1 else 1]
+
+
 @pytest.mark.slow
 def test_two_vocabularies_stay_two(tmp_path):
     made, trial = tried(translator_of(letters(TokenEncoder("hgfedcbaxyz"))), tmp_path)

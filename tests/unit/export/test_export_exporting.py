@@ -1,13 +1,17 @@
 """What is the same for all formats of exports."""
 
 import logging
+from pathlib import Path
 
 import pytest
 
+from t2t.errors import UserError
 from t2t.export import exporting
 from t2t.export.job import Export, ExportJob
+from t2t.export.search import check_search
+from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.specs.constraints.finite import ANYTHING
-from tests.letters import TEXTS, WORDS, Letters, letters, translator_of
+from tests.letters import TEXTS, WORDS, Letters, letters, moods, translator_of
 
 
 class Anything(Letters):
@@ -62,3 +66,59 @@ def test_an_export_that_drops_the_problems_constraint_says_so(
 
 def test_only_saved_models_keep_constraints():
     assert [name for name, made in exporting.EXPORTS.items() if made.keeps_constraints] == ["saved_model"]
+    assert [name for name, made in exporting.EXPORTS.items() if made.search is None] == ["saved_model"]
+
+
+def of_format(name, job, **decoding):
+    """An export without contents whose search is that of a format."""
+    made = type("Made", (Network,), {"search": exporting.EXPORTS[name].search})
+    return made(translator_of(letters(), decoding=decoding), ExportJob(folder=Path("new"), format=name, **job))
+
+
+OTHERS = "; leave that out, or use saved_model, which has the run's own search"
+
+
+@pytest.mark.parametrize(
+    ("format", "decoding", "n_best", "lost"),
+    [
+        *((name, {}, 3, "n_best=3 (only 1)" + OTHERS) for name in exporting.EXPORTS if name != "saved_model"),
+        ("onnx", {"beam_size": 8, "alpha": 0.5}, 1, "beam_size=8 (only 1), alpha=0.5 (only 0.0)" + OTHERS),
+        ("litert", {"decode_method": "beam"}, 2, "n_best=2 (only 1), decode_method=beam (only greedy)" + OTHERS),
+        ("ctranslate2", {"decode_method": "sample"}, 1, "decode_method=sample (only beam or greedy); leave that out"),
+        ("ctranslate2", {"alpha": 1.0}, 1, "length_penalty=gnmt (only power)" + OTHERS),
+        ("ctranslate2", {"coverage_penalty": 0.5}, 1, "coverage_penalty=0.5 (only 0.0)" + OTHERS),
+        ("marian", {"min_output_length": 2}, 1, "min_output_length=2 (only 0)" + OTHERS),
+        ("huggingface", {"extra_length": 9}, 1, "extra_length=9" + OTHERS),
+    ],
+)
+def test_what_a_search_of_its_own_does_not_have_is_refused_if_it_is_asked_for(format, decoding, n_best, lost, tmp_path):
+    with pytest.raises(UserError) as raised:
+        check_search(of_format(format, {"n_best": n_best, "asked": decoding.keys()}, **decoding))
+    assert str(raised.value) == f"--format={format}: the search of the export does not have {lost}"
+    check_search(of_format(format, {}, **decoding))
+
+
+@pytest.mark.parametrize(
+    ("format", "decoding"),
+    [
+        ("saved_model", {"beam_size": 8, "coverage_penalty": 0.5}),
+        ("onnx", {"decode_method": "greedy", "extra_length": 9, "alpha": 0.0}),
+        ("litert", {"beam_size": 1, "constrain_output": False}),
+        ("ctranslate2", {"beam_size": 8, "alpha": 1.0, "length_penalty": "power", "extra_length": 9}),
+        ("marian", {"decode_method": "greedy", "eos_penalty": 0.0}),
+        ("huggingface", {"alpha": 0.0}),
+    ],
+)
+def test_what_a_search_has_may_be_asked_for(format, decoding):
+    check_search(of_format(format, {"asked": [*decoding, "hidden_size"]}, **decoding))
+
+
+def test_classes_are_no_search():
+    translator = translator_of(moods(), TransformerEncoder)
+    check_search(exporting.EXPORTS["onnx"](translator, ExportJob(folder=Path("new"), format="onnx", n_best=3)))
+
+
+def test_an_export_checks_its_search(tmp_path):
+    with pytest.raises(UserError, match=r"--format=onnx: the search of the export does not have n_best=3 \(only 1\)"):
+        exporting.export(translator_of(letters()), ExportJob(folder=tmp_path / "new", format="onnx", n_best=3), TEXTS)
+    assert not list(tmp_path.iterdir())

@@ -123,6 +123,13 @@ def test_ctranslate2_reads_it(tmp_path):
     np.testing.assert_allclose(translator.score_ids(rows, outputs), sums, atol=1e-4)
 
 
+@pytest.mark.parametrize(("decoding", "beams"), [({}, 3), ({"decode_method": "greedy"}, 1)])
+def test_the_decoder_has_the_beam_of_the_run(decoding, beams, tmp_path):
+    _, exported = made(letters(), tmp_path, decoding=decoding)
+    exported.write(tmp_path)
+    assert f"beam-size: {beams}\n" in (tmp_path / "decoder.yml").read_text()
+
+
 def test_an_export_is_kept_with_its_report_or_not_at_all(tmp_path):
     translator, exported = made(letters(), tmp_path / "kept")
     job = ExportJob(folder=tmp_path / "kept", format="marian")

@@ -155,9 +155,10 @@ def test_the_checkpoint_that_is_asked_for(make_run):
 
 def test_the_runs_own_hparams_decode_unless_others_are_asked_for(make_run):
     path, _ = make_run("counting")
-    assert load(path).hparams.beam_size == 2
-    changed = load(path, decode_overrides="beam_size=3,alpha=1.0").hparams
-    assert (changed.beam_size, changed.alpha, changed.hidden_size) == (3, 1.0, 8)
+    own, changed = load(path), load(path, decode_overrides="beam_size=3,alpha=1.0")
+    assert (own.hparams.beam_size, set(own.asked)) == (2, set())
+    assert (changed.hparams.beam_size, changed.hparams.alpha, changed.hparams.hidden_size) == (3, 1.0, 8)
+    assert set(changed.asked) == {"beam_size", "alpha"}
 
 
 @pytest.mark.parametrize(
