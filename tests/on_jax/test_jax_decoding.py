@@ -15,8 +15,10 @@ import t2t
 from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.inference.backend_choice import check_tensorflow
+from t2t.inference.jax import batch_search
 from t2t.inference.jax.backend import JaxBackend
 from tests.builders import tiny_transformer
+from tests.letters import letters, translator_of
 from tests.on_jax.decoding_cases import CASES, MANY, SOURCES, decoded
 from tests.readme import ROOT, block
 
@@ -64,6 +66,32 @@ def test_on_accelerators_batches_do_not_shrink_and_need_fewer_programs(monkeypat
     assert fewer.count("a search") < programs.count("a search")
     for key, value in expected.items():
         np.testing.assert_allclose(found[key], value, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        [{"constraints": ["a"]}, {"constraints": ["a b"]}, {"constraints": ["a b", "c"]}],
+        [{"choices": ["a", "b"]}, {"choices": ["a", "b c", "d e f"]}, {"avoid": ["a", "b c"]}],
+    ],
+    ids=["phrases", "lists"],
+)
+def test_constraints_of_one_kind_share_programs_and_find_what_they_find_alone(terms, monkeypatch, caplog):
+    def outputs():
+        translator = translator_of(letters())
+        caplog.clear()
+        found = [translator.translate(["a b c"], 2, constraints=[one])[0] for one in terms]
+        programs = sum(record.msg.startswith("XLA compiles") for record in caplog.records)
+        return programs, [[(one.ids, one.log_prob) for one in several] for several in found]
+
+    caplog.set_level("DEBUG", logger="t2t")
+    programs, found = outputs()
+    monkeypatch.setattr(batch_search, "_padded_tables", lambda constraints: constraints)
+    more_programs, expected = outputs()
+    assert (programs, more_programs) == (3, 9)
+    assert [[ids for ids, _ in several] for several in found] == [[ids for ids, _ in several] for several in expected]
+    for ours, theirs in zip(found, expected, strict=True):
+        assert [one for _, one in ours] == pytest.approx([one for _, one in theirs], abs=1e-5)
 
 
 def test_copies_on_several_devices_and_of_several_each_give_what_one_gives(tmp_path):

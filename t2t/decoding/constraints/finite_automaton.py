@@ -18,7 +18,7 @@ from t2t.specs.constants import EOS_ID, PAD_ID
 from t2t.specs.constraints.finite import DEAD, FiniteConstraint
 
 MOST_CELLS = 2**26
-"""Largest number of states times edges of the tables of a call: 512 MiB."""
+"""Largest number of states times edges of the tables of a call: 512 MiB, on JAX up to 1.2 GiB with padding."""
 
 _NEVER = 2**30
 """`ids_before_end` where an output cannot end."""
@@ -80,6 +80,19 @@ class FiniteAutomaton(_Tables):
         first_states = np.array([[first[id(constraint)]] for constraint in constraints], np.int32)
         tables = ids[0], states[0], ids[1], states[1], default_states
         return cls(*tables, ids_before_end, is_final, shares), first_states
+
+    def padded(self, states: int, edges: int, phrases: int) -> Self:
+        """Returns the automaton, of numpy arrays, with tables of other sizes: S, E and F, none of them smaller.
+
+        The added states are dead, no state leads to them, and the added edges have no id.
+        """
+        widths = ((0, edges - self.edge_ids.shape[1]),) * 2 + ((0, phrases - self.phrase_ids.shape[1]),) * 2
+        filling = (-1, 0, -1, 0, 0, _NEVER, False, False)
+        rows = (0, states - len(self.needed))
+        padding = [(rows, width) for width in widths] + [(rows,)] * 4
+        return type(self)(
+            *(np.pad(*given, constant_values=value) for *given, value in zip(self, padding, filling, strict=True))
+        )
 
     def allowed(self, states: Any, room: Any, ids: Any) -> Any:
         """See the base class."""

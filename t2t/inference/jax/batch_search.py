@@ -13,12 +13,13 @@ from keras import ops
 
 from t2t.data.padded_sizes import pad_to
 from t2t.decoding.constraints.batch_constraints import BatchConstraints
+from t2t.decoding.constraints.finite_automaton import FiniteAutomaton
 from t2t.decoding.result import SearchResult
 from t2t.decoding.settings import SearchNumbers, SearchSettings
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.engine import BatchHypotheses, Constraints
 from t2t.inference.jax.programs import Program
-from t2t.inference.jax.sizes import padded_length, padded_rows
+from t2t.inference.jax.sizes import padded_edges, padded_length, padded_rows, padded_states
 from t2t.inference.rows import Batched, padded, positions_in
 from t2t.inference.search_batch import SearchState, select_from_batch
 from t2t.inference.shortlist.shortlist import Shortlist
@@ -156,7 +157,7 @@ class JaxBatchSearch(BatchSearch):
         if constraints is not None:
             # Padding gets the constraint of the first sentence.
             numbers = np.where(np.arange(size) < count, np.arange(size), 0)
-            limited = constraints.select(numbers)
+            limited = _padded_tables(constraints.select(numbers))
         room = self._room(inputs, is_sequence, begun, constraints)
         state = self._start(
             inputs, pad_to(np.asarray(seeds_B, np.int32), [size]), _numbers(self._settings.numbers),
@@ -203,6 +204,15 @@ class JaxBatchSearch(BatchSearch):
         missing = min(padded_length(int(is_held_V.sum())), self._vocab_size) - int(is_held_V.sum())
         is_held_V[np.flatnonzero(~is_held_V)[:missing]] = True
         return np.flatnonzero(is_held_V).astype(np.int32)
+
+
+def _padded_tables(constraints: BatchConstraints) -> BatchConstraints:
+    """Pads the tables of finite constraints to one of a few sizes; those of trees have the size of the vocabulary."""
+    automaton = constraints.automaton
+    if not isinstance(automaton, FiniteAutomaton):
+        return constraints
+    widths = (padded_edges(table.shape[1]) for table in (automaton.edge_ids, automaton.phrase_ids))
+    return constraints._replace(automaton=automaton.padded(padded_states(len(automaton.needed)), *widths))
 
 
 def _numbers(numbers: SearchNumbers) -> SearchNumbers:

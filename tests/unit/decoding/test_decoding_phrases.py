@@ -151,6 +151,35 @@ def test_a_long_list_does_not_widen_the_table_of_phrases():
 
 
 @pytest.mark.parametrize(
+    "constraints",
+    [
+        [phrase_constraint([(2, 3), (4,)], [(5, 2)], V), answers_constraint([(2, 3), (4, 4, 2)]), ANYTHING],
+        [answers_constraint([(2, 3), (4, 4, 2)]), phrase_constraint([], [(3,)], V)],
+    ],
+    ids=["with banks", "without"],
+)
+def test_larger_tables_of_the_same_automaton_allow_the_same(constraints):
+    plain = BatchConstraints.build(constraints, V).automaton
+    edges, phrases = plain.edge_ids.shape[1], plain.phrase_ids.shape[1]
+    larger = plain.padded(len(plain.needed) + 5, edges + 3, phrases and phrases + 2)
+    count = len(plain.needed)
+    assert [table.shape for table in larger[:3:2]] == [(count + 5, edges + 3), (count + 5, phrases and phrases + 2)]
+    assert not np.asarray(larger.allowed(np.arange(count, count + 5)[:, None], np.full(5, 99), np.arange(V))).any()
+    pairs = np.array(list(itertools.product(range(count), range(V))))
+    np.testing.assert_array_equal(larger.advance(pairs[:, :1], pairs[:, 1]), plain.advance(pairs[:, :1], pairs[:, 1]))
+    states = np.arange(count)[:, None]
+    for room in range(1, 6):
+        rooms = np.full(count, room)
+        np.testing.assert_array_equal(
+            larger.allowed(states, rooms, np.arange(V)), plain.allowed(states, rooms, np.arange(V))
+        )
+    if phrases:
+        np.testing.assert_array_equal(larger.nearer(states, np.arange(V)), plain.nearer(states, np.arange(V)))
+        np.testing.assert_array_equal(larger.phrases(states).other_banks, plain.phrases(states).other_banks)
+        np.testing.assert_array_equal(np.asarray(larger.phrases(states).ids)[:, phrases:], -1)
+
+
+@pytest.mark.parametrize(
     ("rule", "expected"),
     [
         ({}, (4, EOS)),

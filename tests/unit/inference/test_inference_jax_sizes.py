@@ -1,6 +1,6 @@
 """Batches are padded to few sizes, and not by much."""
 
-from t2t.inference.jax.sizes import padded_length, padded_rows
+from t2t.inference.jax.sizes import padded_edges, padded_length, padded_rows, padded_states
 
 
 def test_sizes_by_hand():
@@ -8,6 +8,8 @@ def test_sizes_by_hand():
     assert [padded_length(length) for length in (1, 8, 9, 17, 33, 41, 65, 130, 1000)] == [
         8, 8, 16, 24, 40, 48, 80, 160, 1024,
     ]  # fmt: skip
+    assert [padded_states(states) for states in (1, 32, 33, 65, 129)] == [32, 32, 64, 96, 192]
+    assert [padded_edges(edges) for edges in (0, 1, 4, 5, 9, 17, 33)] == [0, 4, 4, 8, 12, 24, 48]
 
 
 def test_few_sizes_and_little_padding():
