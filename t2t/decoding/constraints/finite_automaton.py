@@ -88,7 +88,7 @@ class FiniteAutomaton(_Tables):
         """
         widths = ((0, edges - self.edge_ids.shape[1]),) * 2 + ((0, phrases - self.phrase_ids.shape[1]),) * 2
         filling = (-1, 0, -1, 0, 0, _NEVER, False, False)
-        rows = (0, states - len(self.needed))
+        rows = (0, states - len(self.ids_before_end))
         padding = [(rows, width) for width in widths] + [(rows,)] * 4
         return type(self)(
             *(np.pad(*given, constant_values=value) for *given, value in zip(self, padding, filling, strict=True))

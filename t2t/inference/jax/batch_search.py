@@ -212,7 +212,7 @@ def _padded_tables(constraints: BatchConstraints) -> BatchConstraints:
     if not isinstance(automaton, FiniteAutomaton):
         return constraints
     widths = (padded_edges(table.shape[1]) for table in (automaton.edge_ids, automaton.phrase_ids))
-    return constraints._replace(automaton=automaton.padded(padded_states(len(automaton.needed)), *widths))
+    return constraints._replace(automaton=automaton.padded(padded_states(len(automaton.ids_before_end)), *widths))
 
 
 def _numbers(numbers: SearchNumbers) -> SearchNumbers:

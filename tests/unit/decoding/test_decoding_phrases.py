@@ -161,8 +161,8 @@ def test_a_long_list_does_not_widen_the_table_of_phrases():
 def test_larger_tables_of_the_same_automaton_allow_the_same(constraints):
     plain = BatchConstraints.build(constraints, V).automaton
     edges, phrases = plain.edge_ids.shape[1], plain.phrase_ids.shape[1]
-    larger = plain.padded(len(plain.needed) + 5, edges + 3, phrases and phrases + 2)
-    count = len(plain.needed)
+    larger = plain.padded(len(plain.ids_before_end) + 5, edges + 3, phrases and phrases + 2)
+    count = len(plain.ids_before_end)
     assert [table.shape for table in larger[:3:2]] == [(count + 5, edges + 3), (count + 5, phrases and phrases + 2)]
     assert not np.asarray(larger.allowed(np.arange(count, count + 5)[:, None], np.full(5, 99), np.arange(V))).any()
     pairs = np.array(list(itertools.product(range(count), range(V))))
