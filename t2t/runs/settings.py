@@ -16,7 +16,7 @@ _LARGEST_SEED = 2**32 - 1
 REMEMBERED = (
     "eval_every", "eval_steps", "keep_checkpoint_max", "keep_best_checkpoints", "log_every", "evaluates",
 )  # fmt: skip
-"""Settings that shape a run on any machine; a resumed run keeps those that it is not given anew."""
+"""Settings that shape a run on any machine; a resumed run keeps them unless they are given again."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

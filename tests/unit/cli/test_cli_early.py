@@ -156,9 +156,21 @@ def refused_uses_of_a_run(place):
     yield "eval", [run, no_data], f"no data of {PROBLEM} in {gone}"
     yield "eval", [run, data, "--split=test"], f"split 'test': {PROBLEM} has train, dev"
     yield "eval", [run, f"--choice_file={gone}"], f"{gone}: there is no such file"
-    saved, other = f"{place}/run/checkpoints/step-00000005", f"--output_dir={place}/aligning"
-    of_one = f"--checkpoint={saved}: {saved} is no checkpoint of the run in {place}/aligning, and one is taken of each"
+    saved, of_one = of_one_run(place)
     yield "decoder", [f"{run},{place}/aligning", f"--checkpoint={saved}", f"--decode_from_file={place}/text"], of_one
+
+
+def of_one_run(place):
+    """Returns the path of a checkpoint of one of two runs, and what is said if it is named for both."""
+    saved = f"{place}/run/checkpoints/step-00000005"
+    what = f"{saved} is no checkpoint of the run in {place}/aligning, and one is taken of each"
+    return saved, f"--checkpoint={saved}: {what}"
+
+
+def refused_services(place):
+    """Yields the same as `refused_trainings`, for commands that serve runs."""
+    gone, run, *_ = flags_of(place)
+    (saved, of_one), other = of_one_run(place), f"--output_dir={place}/aligning"
     for command in ("server", "insight"):
         yield command, [run, other, f"--checkpoint={saved}"], of_one
         yield command, [f"--output_dir=both={place}/run,{place}/aligning", f"--checkpoint={saved}"], of_one
@@ -211,7 +223,7 @@ def refused_files(place):
 
 def test_mistakes_are_refused_without_tensorflow_and_leave_nothing(place):
     before = sorted(place.rglob("*"))
-    kinds = (refused_trainings, refused_uses_of_a_run, refused_generation, refused_files)
+    kinds = (refused_trainings, refused_uses_of_a_run, refused_services, refused_generation, refused_files)
     cases = json.dumps([case for kind in kinds for case in kind(place)])
     done = subprocess.run(
         [sys.executable, "-c", RUNNER], input=cases, capture_output=True, text=True, check=False, env=os.environ

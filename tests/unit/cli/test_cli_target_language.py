@@ -37,7 +37,7 @@ def run(tmp_path):
 
 @pytest.fixture(autouse=True)
 def _loads_nothing(monkeypatch):
-    """Runs end where they are told their languages, with an error that names these and the problem."""
+    """Replaces loading: a run that gets its languages raises an error that names them and the problem."""
 
     class Loaded:
         def __init__(self, output_dir, checkpoint, usr_dir=None, decode_overrides="", problem="", *rest, **more):
