@@ -151,18 +151,18 @@ class TrainingRun:
                 self._check_run(folder)
             self.workers.check_same(self._shared())
             trainer = self._open_trainer(store, stack)
-            evaluator, begun_at = self._build_evaluator(), trainer.update
+            evaluator = self._build_evaluator()
             if is_chief:
-                self._log_progress(folder, begun_at)
-            if begun_at < self.plan.train_steps:
+                self._log_progress(folder, trainer.update)
+            if trainer.update < self.plan.train_steps:
                 self._warm_up(trainer, evaluator)
             signals = StopOnSignal()
             stack.callback(signals.release)
             signals.take_over()
             self._train(trainer, store, self._all_callbacks(trainer, store, signals, evaluator, callbacks))
             if is_chief:
-                # The last evaluation may have found another best. Where nothing was trained, all checkpoints stay.
-                store.prune(self.settings.keep_checkpoint_max if trainer.update > begun_at else 0)
+                # The last evaluation may have found another best, or a crash interrupted the last removal.
+                store.prune(self.settings.keep_checkpoint_max)
                 RunDir.open(folder).publish_figures()
             received = self._report_signal(trainer.update, signals.received or 0)
             if received or evaluator is None or self.settings.keep_best_checkpoints == 1:
