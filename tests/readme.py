@@ -18,7 +18,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 _NAMES = (
-    "constraints", "exporting", "fine_tuning", "insight", "paper", "parsing", "serving", "speech", "speed", "video",
+    "constraints", "decoding", "exporting", "fine_tuning", "insight", "paper", "parsing", "serving", "speech", "speed",
+    "training", "video",
 )  # fmt: skip
 GUIDES = (README, *(ROOT / f"docs/{name}.md" for name in _NAMES))
 """README and the guides that continue it; block names are unique across them."""

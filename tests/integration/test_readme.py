@@ -317,6 +317,39 @@ def test_quickstart_learns_what_it_promises(split, quickstart):
     assert len(lines_of(quickstart / f"{split}.out")) == 1000
 
 
+@pytest.mark.slow
+def test_decoding_as_its_page_says(quickstart, tmp_path):
+    (tmp_path / "quickstart").symlink_to(quickstart, target_is_directory=True)
+    printed = run(tmp_path, "decode_file")
+    assert printed.startswith("\n".join(PHRASES))
+    assert "1,000 dev examples of translate_ende_numbers" in printed
+    assert lines_of(tmp_path / "phrases.de") == PHRASES
+    two, tsv, jsonl, aligned = run(tmp_path, "decode_formats").splitlines()[::2]
+    best, second = two.split("\t")
+    texts, scores, log_probs = (tsv.split("\t")[column::3] for column in range(3))
+    assert texts == [best, second]
+    assert best == PHRASES[0] != second
+    score, log_prob = float(scores[0]), float(log_probs[0])
+    assert score == pytest.approx(
+        log_prob / ((5 + 7) / 6) ** 0.6, abs=1e-5
+    )  # of seven pieces, end of sequence included
+    assert json.loads(jsonl) == {"line": 1, "hypotheses": [{"text": best, "score": score, "log_prob": log_prob}]}
+    assert re.fullmatch(rf"{best} \|\|\| \d-\d \d-\d", aligned)
+    run(tmp_path, "decode_pairs")
+    right, wrong = map(float, lines_of(tmp_path / "pairs.scores"))
+    assert right == pytest.approx(log_prob, abs=1e-4)
+    assert wrong < right - 2
+    assert re.fullmatch(r"\d-\d \d-\d", lines_of(tmp_path / "pairs.links")[0])
+
+
+@pytest.mark.slow
+def test_training_as_its_page_says(folder):
+    run(folder, "train", short=True)
+    assert {"run.json", "checkpoints", "metrics.jsonl", "events"} <= {
+        path.name for path in (folder / "numbers").iterdir()
+    }
+
+
 @pytest.fixture(scope="module")
 def quickstart(tmp_path_factory):
     """A folder with the run and data of the README's first line, from T2T_QUICKSTART or made here."""
