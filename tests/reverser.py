@@ -11,8 +11,9 @@ from t2t.inference.translator import Hypothesis, Translator
 class Reverser:
     """Outputs each text reversed, with its position in the file; ids are code points. Fails on texts with `breaks`."""
 
-    def __init__(self, longest_input=50, has_inputs=True, weights="w", breaks=None):
+    def __init__(self, longest_input=50, has_inputs=True, weights="w", breaks=None, longest_target=None):
         self.longest_input, self.has_inputs, self.weights, self.breaks = longest_input, has_inputs, weights, breaks
+        self.longest_target = longest_target or longest_input
         self.asked = []
         """All translated texts in order."""
 

@@ -84,8 +84,8 @@ class PairScorer(TextModel):
             on_done: called after each batch with the number of pairs in it.
 
         Raises:
-            UserError: a target is longer than `longest_input` (cutting it would change its probability), or targets are
-                classes.
+            UserError: a target is longer than `longest_target` (cutting it would change its probability), or targets
+                are classes.
         """
         self._check_scores()
         check_row_pairs(sources, targets)
@@ -134,7 +134,7 @@ class PairScorer(TextModel):
         `texts` are the pairs of texts whose words are counted; None to count those of the decoded ids.
 
         Raises:
-            UserError: no layer attends to the inputs, or a target is longer than `longest_input`.
+            UserError: no layer attends to the inputs, or a target is longer than `longest_target`.
         """
         _, hparams = self.settings(alignments=True, **changes)
         check_row_pairs(sources, targets)

@@ -117,12 +117,17 @@ class TextModel:
 
     @property
     def longest_input(self) -> int:
-        """Maximum ids of an input, without end of sequence; longer ones are cut. Targets have about the same limit."""
-        return max_sequence_ids(self.facts, self.hparams) - 1 - len(self.problem.language_marks().input_end)
+        """Maximum ids of an input, without end of sequence and the language code behind it; longer ones are cut."""
+        return self.longest_target - len(self.problem.language_marks().input_end)
+
+    @property
+    def longest_target(self) -> int:
+        """Maximum ids of a given output, without end of sequence; longer ones are refused."""
+        return max_sequence_ids(self.facts, self.hparams) - 1
 
     @property
     def most_ids(self) -> str:
-        """The same limit with end of sequence, and the setting it comes from, for a message."""
+        """Maximum ids of an input or output, all included, and the setting it comes from, for a message."""
         return describe_max_ids(self.facts, self.hparams)
 
     def fingerprint(self) -> str:

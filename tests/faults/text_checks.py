@@ -109,7 +109,8 @@ def generate_and_read(pairs: list[tuple[bytes, bytes]]) -> None:
 class Echo:
     """A translator that returns its input, to test only the handling of files."""
 
-    has_inputs, longest_input, hparams, is_blank = True, 40, DecodeHParams(), Translator.is_blank
+    has_inputs, hparams, is_blank = True, DecodeHParams(), Translator.is_blank
+    longest_input, longest_target = 40, 41
     problem = None  # not needed for text
     reads_text = True
 
@@ -159,7 +160,7 @@ def score_lines(lines: list[tuple[bytes, bytes]]) -> None:
     Path("in").write_bytes(b"".join(b"\t".join(pair) + b"\n" for pair in pairs))
     report = score_file(Echo(), FileJob(source="in", target="out", window=3))
     lengths = [len(read_as(target)) for _, target in pairs]
-    wanted = [-1.0 * length if length <= Echo.longest_input else math.nan for length in lengths]
+    wanted = [-1.0 * length if length <= Echo.longest_target else math.nan for length in lengths]
     assert Path("out").read_text() == "".join(f"{score:.6f}\n" for score in wanted)
     assert report.unscored.count == sum(map(math.isnan, wanted))
 

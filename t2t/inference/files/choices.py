@@ -86,14 +86,13 @@ def _scores(
     translator: Translator, file: str, choices: Sequence[Choice], report: Report
 ) -> Iterator[tuple[float, float]]:
     """Returns the log-probabilities of both outputs of each line."""
-    longest = translator.longest_input
     targets = translator.encode_targets(
         [output for choice in choices for output in choice.outputs],
         [choice.source for choice in choices for _ in choice.outputs] if translator.has_inputs else None,
         lambda place: f"{file}: line {choices[place // 2].number:,}: output {'AB'[place % 2]}",
     )
     for place, ids in enumerate(targets):
-        if len(ids) > longest:
+        if len(ids) > translator.longest_target:
             raise UserError(
                 f"{file}: line {choices[place // 2].number:,}: output {'AB'[place % 2]} has {len(ids) + 1:,} ids with "
                 f"end of sequence, more than {translator.most_ids}; give a shorter one"
@@ -101,6 +100,7 @@ def _scores(
     sources: Sequence[Sequence[int]] = [()] * len(choices)
     if translator.has_inputs:
         sources = translator.encode([choice.source for choice in choices])
+    longest = translator.longest_input
     for choice, source in zip(choices, sources, strict=True):
         if len(source) > longest:
             report.cut.note(choice.number)

@@ -80,7 +80,7 @@ def _answer(
     translator: Translator, name: str, answer: _AnswerPairs, too_long: str, texts: list[str], report: Report, progress
 ) -> list[str]:
     numbers = range(report.lines + 1, report.lines + len(texts) + 1)
-    longest = translator.longest_input
+    longest, longest_target = translator.longest_input, translator.longest_target
     sources: _Ids = [()] * len(texts)
     pairs: _Pairs = [("", line) for line in texts]
     if translator.has_inputs:
@@ -93,11 +93,11 @@ def _answer(
         functools.partial(_name_of_line, name, report.lines + 1),
     )
     for number, source, target in zip(numbers, sources, targets, strict=True):
-        if len(target) > longest:
+        if len(target) > longest_target:
             report.unscored.note(number)
         if len(source) > longest:
             report.cut.note(number)
-    rows = [row for row, target in enumerate(targets) if len(target) <= longest]
+    rows = [row for row, target in enumerate(targets) if len(target) <= longest_target]
     progress.add(len(texts) - len(rows))
     read = [sources[row][:longest] for row in rows], [targets[row] for row in rows], [pairs[row] for row in rows]
     answers = answer(*read, progress.add)

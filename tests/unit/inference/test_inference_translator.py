@@ -12,6 +12,8 @@ import tensorflow as tf
 from t2t.errors import ArgumentError, MachineError, UnknownNameError, UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.transformer import TransformerHParams
+from t2t.inference.files.scoring import score_file
+from t2t.inference.files.windows import FileJob
 from t2t.inference.rows import cut_rows, max_sequence_ids
 from t2t.inference.tensorflow.batch_search import TensorFlowBatchSearch
 from t2t.inference.translator import Translator
@@ -243,6 +245,23 @@ def test_a_target_that_is_too_long_to_score_is_refused():
             f"target 2 of 3: it has 13 ids with end of sequence, more than the 12 ids that {said}; a target that is "
             f"cut has another probability, so give a shorter one"
         )
+
+
+def test_a_language_code_behind_inputs_takes_no_room_from_targets(monkeypatch, tmp_path):
+    """What `score` takes, a file of pairs is scored with too."""
+    coded, (code,) = build(Letters, max_input_length=6), WORDS.encode("h")
+    monkeypatch.setattr(type(coded.problem), "language_marks", lambda self: LanguageMarks(input_end=(code,)))
+    assert (coded.longest_input, coded.longest_target) == (4, 5)
+    (source,) = coded.input_rows(coded.encode(["a"]))
+    target = coded.encode_targets(["a b c d e"])[0]
+    expected = log_probs_by_hand(coded, [*target, EOS_ID], source).sum()
+    assert coded.score([("a", "a b c d e")]) == pytest.approx([expected], abs=2e-5)
+    (tmp_path / "pairs").write_text("a\ta b c d e\na\ta b c d e f\n")
+    report = score_file(coded, FileJob(source=str(tmp_path / "pairs"), target=str(tmp_path / "scores")))
+    assert (tmp_path / "scores").read_text() == f"{coded.score([('a', 'a b c d e')])[0]:.6f}\nnan\n"
+    assert report.unscored.first == [2]
+    with pytest.raises(UserError, match=r"target 1 of 1: it has 7 ids with end of sequence, more than the 6 ids that"):
+        coded.score([("a", "a b c d e f")])
 
 
 def test_a_score_without_a_number_is_refused():

@@ -52,6 +52,15 @@ def test_what_is_exactly_the_longest_is_compared_whole(choices, reverser_class):
         judge_choices(reverser, choices("s\t1\t1234567\tA\n"))
 
 
+def test_a_language_code_behind_inputs_takes_no_room_from_outputs(choices, reverser_class):
+    reverser = reverser_class(longest_input=5, longest_target=6)
+    reverser.most_ids = "the 7 ids that max_input_length allows"
+    judged = judge_choices(reverser, choices("123456\t1\t123456\tA\n"))
+    assert (judged.right, judged.report.cut.first) == (1, [1])
+    with pytest.raises(UserError, match=r"line 1: output B has 8 ids with end of sequence, more than the 7 ids that"):
+        judge_choices(reverser, choices("s\t1\t1234567\tA\n"))
+
+
 def test_what_is_cut_and_repaired_is_reported(choices, reverser_class):
     judged = judge_choices(
         reverser_class(longest_input=6), choices(b"s\ta\tbb\tA\nmuch too long\ta\x00\t\xff\xff\tA\n")

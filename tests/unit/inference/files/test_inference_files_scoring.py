@@ -76,6 +76,13 @@ def test_what_is_exactly_the_longest_is_scored_whole(job, out, tmp_path, reverse
     assert (report.cut.first, report.unscored.first) == ([2], [4])
 
 
+def test_a_language_code_behind_inputs_takes_no_room_from_targets(job, out, tmp_path, reverser_class):
+    (tmp_path / "in").write_text("12345\t123456\n123456\tab\na\t1234567\n")
+    report = score_file(reverser_class(longest_input=5, longest_target=6), job())
+    assert out.read_text() == "-5006.000000\n-5002.000000\nnan\n"
+    assert (report.cut.first, report.unscored.first) == ([2], [3])
+
+
 def test_interrupted_and_gone_on_is_undisturbed(job, out, tmp_path, reverser_class, caplog):
     caplog.set_level("INFO", logger="t2t")
     (tmp_path / "in").write_text(TEXT + "a\t" + "too long " * 6 + "\na\tbreak\n")
