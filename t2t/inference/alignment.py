@@ -65,7 +65,8 @@ class WordAligner:
         if hparams.replace_unknown and vocabulary.unknown_id is None:
             raise UserError(
                 f"replace_unknown: the vocabulary of targets, of kind {vocabulary.kind}, has no unknown token; "
-                f"leave it out, or use a run with a vocabulary of words"
+                f"leave it out, or use a run with a vocabulary of kind token, piece_table or bpe, or a word_list with "
+                f"UNK"
             )
         layer, head = hparams.alignment_layer, hparams.alignment_head
         for heads in self._heads:

@@ -257,9 +257,13 @@ def test_a_vocabulary_that_can_spell_every_word_is_refused():
     pieces = SentencePieceEncoder.build(["a b c d e f g h"] * 20, 270)
     problem = Letters().with_encoders({"inputs": pieces, "targets": pieces})
     translator = translator_of(problem, spec=problem.spec())
-    message = r"replace_unknown: the vocabulary of targets, of kind sentencepiece, has no unknown token; leave it"
-    with pytest.raises(UserError, match=message):
+    message = (
+        "replace_unknown: the vocabulary of targets, of kind sentencepiece, has no unknown token; leave it out, or use "
+        "a run with a vocabulary of kind token, piece_table or bpe, or a word_list with UNK"
+    )
+    with pytest.raises(UserError) as refused:
         translator.settings(replace_unknown=True)
+    assert str(refused.value) == message
 
 
 def test_a_dictionary_is_part_of_what_decides_the_outputs():
