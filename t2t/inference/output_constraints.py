@@ -47,12 +47,7 @@ def constraints_of(
         if is_constrained or model.spec.inputs is None or not model.autoregressive:
             why = "allows some outputs only" if is_constrained else "writes no outputs piece by piece for inputs"
             raise UserError(f"constraints: {problem.name} with this model {why}; leave them out")
-        if problem.continuation_mark and any(one is not None and one.regex for one in terms):
-            raise UserError(
-                f"regex: {problem.name} joins pieces of outputs that end in {problem.continuation_mark}, and regular "
-                f"expressions match them unjoined; give constraints, avoid or choices, in pieces"
-            )
-        found = constraints_of_terms(terms, problem.encoders[TARGETS], problem.language_marks().output_start)
+        found = _of_terms(problem, terms)
     elif is_constrained:
         found = _of_problem(problem, sentences, texts)
     if found is None:
@@ -61,6 +56,22 @@ def constraints_of(
         if value:
             cure = "" if asked else ", or ask for constrain_output=false"
             raise UserError(f"{name}={value}: it may forbid all that constraints of outputs allow; leave it out{cure}")
+    return _fitted(found, problem, model, hparams, prefixes, asked)
+
+
+def _fitted(
+    found: Constraints,
+    problem: Problem,
+    model: ModelFacts,
+    hparams: DecodeHParams,
+    prefixes: Prefixes | None,
+    asked: bool,
+) -> Constraints:
+    """Returns the constraints within the longest output; `asked` tells whether they are of a request, for the message.
+
+    Raises:
+        UserError: no output of that length satisfies one of them.
+    """
     longest = max_sequence_ids(model, hparams)
     fitted = [constraint.fitted(longest) for constraint in found]
     for number, (constraint, prefix) in enumerate(zip(fitted, prefixes or [()] * len(fitted), strict=True), start=1):
@@ -88,6 +99,16 @@ def constrains_outputs(problem: Problem, model: ModelFacts, hparams: DecodeHPara
 def declares_constraint(problem: Problem) -> bool:
     """Returns whether the problem may constrain outputs, of some models; it does so by the text of the input."""
     return type(problem).constraint is not Problem.constraint
+
+
+def _of_terms(problem: Problem, terms: Sequence[OutputTerms | None]) -> Constraints:
+    """Returns the requested constraints; raises UserError for a regular expression where pieces are joined."""
+    if problem.continuation_mark and any(one is not None and one.regex for one in terms):
+        raise UserError(
+            f"regex: {problem.name} joins pieces of outputs that end in {problem.continuation_mark}, and regular "
+            f"expressions match them unjoined; give constraints, avoid or choices, in pieces"
+        )
+    return constraints_of_terms(terms, problem.encoders[TARGETS], problem.language_marks().output_start)
 
 
 def _of_problem(problem: Problem, sentences: Sequence[Row], texts: Sequence[str] | None) -> Constraints | None:
