@@ -23,7 +23,8 @@ from t2t.specs.constants import DEFAULT_DATA_DIR, DEV
 
 _PROMISES = "\n\n".join(f"With {name}, {promise}." for name, promise in PROMISES.items())
 USAGE = f"""
-Exports a run for other programs. The export is kept only if it agrees with the run on a few hundred inputs.
+Exports a run for other programs. The export is kept only if it agrees with the run on 200 inputs
+(--parity_lines).
 
     %s --output_dir=run --export_dir=served/1  (TensorFlow SavedModel: text in, text out)
     %s --output_dir=run --export_dir=served/1 --parity_file=lines.txt
@@ -35,9 +36,9 @@ Exports a run for other programs. The export is kept only if it agrees with the 
 
 {_PROMISES}
 
-It contains the comparison, t2t_export.json, and a README.md on how to call it. The inputs are the
-dev split of the run's data, lines of --parity_file, or, without either, random texts from the
-run's vocabulary; the report says which. A SavedModel has the run's own search, fixed to its
+The export contains the comparison, t2t_export.json, and a README.md on how to call it. The inputs
+are the dev split of the run's data, lines of --parity_file, or, without either, random texts from
+the run's vocabulary; the report says which. A SavedModel has the run's own search, fixed to its
 settings or those given here.
 """
 

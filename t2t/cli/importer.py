@@ -25,7 +25,7 @@ The folders of fairseq and Marian models, --from=fairseq and --from=marian, cont
 
 A run of Tensor2Tensor (hparams.json, model.ckpt-*) needs its vocabulary file:
 
-    %s --t2t_dir=their_run --output_dir=run \\
+    %s --from=tensor2tensor --model_dir=their_run --output_dir=run \\
       --vocab_file=vocab.translate_ende_wmt32k.32768.subwords
 """
 

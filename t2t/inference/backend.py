@@ -16,7 +16,10 @@ class ModelFunction(ABC):
 
     @abstractmethod
     def __call__(self, *tensors: Any) -> Any:
-        """Returns tensors, of arrays as the signature says, on the device of the thread, see `use_device`."""
+        """Runs the function on the thread's device, see `use_device`.
+
+        Takes arrays as the signature says; returns a structure of TensorFlow tensors or numpy arrays.
+        """
 
 
 class Backend(ABC):

@@ -33,7 +33,7 @@ class DecodeRequest:
     """(rows,) int, the sampling seed of each row, used with that of the settings."""
     settings: SearchSettings
     hparams: DecodeHParams
-    """The sizes of batches, and by how much an output may be longer than its input."""
+    """The sizes of batches, by how much an output may be longer than its input, and whether a shortlist is used."""
     prefixes: Prefixes | None = None
     """Ids that outputs begin with, which count as certain, if the model has inputs; None for none."""
     constraints: Constraints | None = None

@@ -98,7 +98,7 @@ class FallbackEngine(Engine):
 
     def decode(self, request: DecodeRequest) -> Iterator[BatchHypotheses]:
         """See the base class."""
-        what = " ".join(map(str, (self.name, *_decisive(request.settings))))
+        what = " ".join(map(str, (self.name, *_kind_of_search(request.settings))))
 
         def try_both() -> Agreement:
             scored = dataclasses.replace(request.settings, scored=True)  # they are compared
@@ -157,8 +157,8 @@ class _Remembered(dict[str, Agreement]):
     set = dict.__setitem__
 
 
-def _decisive(settings: SearchSettings) -> tuple[Any, ...]:
-    """Returns the settings that the outputs of a search without sampling depend on."""
+def _kind_of_search(settings: SearchSettings) -> tuple[Any, ...]:
+    """Returns the settings that tell kinds of searches apart; the engines are compared once for each kind."""
     return settings.method, settings.rows_per_sentence, settings.penalty, settings.alpha, settings.stop_early
 
 

@@ -29,7 +29,7 @@ class ServedExport(ServedModel):
     """
 
     def __init__(self, name: str, folder: Path | str, n_best: int = 1, limits: BatchLimits | None = None):
-        self.translator = None  # type: ignore[assignment]  # code that needs one refuses exports
+        self.translator = None  # type: ignore[assignment]  # none: its search is fixed
         self._folder = local_path(folder)
         fetch_folder(self._folder)
         self._most, self._run = _read_report(self._folder)
