@@ -11,7 +11,7 @@ import pytest
 import t2t
 from t2t.errors import ArgumentError, UserError
 from t2t.registry import PROBLEMS
-from t2t.runs.arguments import as_overrides, format_for_python
+from t2t.runs.arguments import FUNCTIONS, RENAMED, as_overrides, format_for_python
 from tests.readme import ROOT
 
 COMMANDS_ALONE = {
@@ -206,6 +206,13 @@ def test_short_imports_give_what_the_long_ones_do():
         assert getattr(t2t, name) is not None
     with pytest.raises(AttributeError, match="module 't2t' has no attribute 'lod'"):
         t2t.lod  # noqa: B018
+
+
+def test_the_page_on_python_lists_all_functions_and_renamed_arguments():
+    text = (ROOT / "docs/python.md").read_text(encoding="utf-8")
+    assert dict(re.findall(r"^\| `--(\w+)` \| `(\w+)`", text, re.M)) == RENAMED
+    functions = re.findall(r"^\| `(t2t\.\w+)\(.*?\)` \| `(t2t-\w+)", text, re.M)
+    assert {command: name for name, command in functions if name != "t2t.registered"} == FUNCTIONS
 
 
 def test_folders_may_be_paths(tmp_path):
