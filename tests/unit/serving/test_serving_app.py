@@ -1,6 +1,7 @@
 """The server's routes, requested as by clients."""
 
 import asyncio
+import json
 import logging
 import threading
 from types import SimpleNamespace
@@ -13,10 +14,12 @@ from t2t.cli.server import named_runs
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.settings import search_settings
-from t2t.inference.translator import Translator
+from t2t.inference.translator import Hypothesis, Translator
 from t2t.serving.app import build_app
-from t2t.serving.models import BatchLimits, ServedModel
+from t2t.serving.models import Answer, BatchLimits, ServedModel
+from t2t.serving.requests import translations
 from t2t.serving.service import RequestLimits, Service
+from tests.readme import ROOT, blocks
 from tests.unit.inference.test_inference_translator import Letters, LettersAlone, build
 from tests.waiting import join_all, start_thread, wait_until
 
@@ -80,6 +83,12 @@ def test_a_plain_request_of_one_text_or_several(client, translator):
         translator, 3
     )
     assert "text" not in many
+
+
+def test_the_response_on_the_page_has_this_form():
+    (shown,) = [one.text for one in blocks(ROOT / "docs/serving.md") if one.language == "json"]
+    best = Hypothesis("einundzwanzig Katzen", (), -0.3417, -0.5179)
+    assert json.loads(shown) == translations("ende", [Answer([best], cut=False)], is_one=True)
 
 
 def test_outputs_hold_what_a_request_asks_for(client, translator):
