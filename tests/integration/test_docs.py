@@ -203,6 +203,12 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in anchors(found), f"{page.name} links to {target}"
 
 
+def test_the_readme_lists_every_page():
+    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Documentation")[2]
+    listed = {ROOT / name for name in re.findall(r"\]\((docs/\w+\.md)\)", text)}
+    assert listed == {*DOCS} - {ROOT / "docs/index.md"}
+
+
 @pages
 def test_files_that_are_named_exist(page):
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
