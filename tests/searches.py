@@ -5,7 +5,7 @@ from keras import ops
 from t2t.decoding.beam_search import BeamSearch
 from t2t.decoding.penalties import gnmt
 from t2t.decoding.sampling import RollOut, greedy_chooser, sampling_chooser
-from t2t.decoding.search import rules
+from t2t.decoding.search import search_of
 from t2t.layers.beams import reorder_rows
 
 
@@ -54,7 +54,7 @@ def decode(
     seeds = ops.arange(batch_size, dtype="int32") if sentence_seeds is None else sentence_seeds
     limits = limits_of(max_steps, batch_size)
     automaton, first_states = (None, None) if constraints is None else constraints[:2]
-    search = rules(
+    search = search_of(
         settings, vocab_size=vocab_size, limits=limits, sentence_seeds=seeds, reorder=reorder, prefix=prefix,
         automaton=automaton,
     )  # fmt: skip

@@ -15,7 +15,7 @@ from t2t.decoding.settings import SAMPLE, SearchNumbers, SearchSettings
 from t2t.layers.beams import reorder_rows
 
 
-def rules(
+def search_of(
     settings: SearchSettings,
     *,
     vocab_size: int,

@@ -17,7 +17,7 @@ from t2t.decoding.constraints.batch_constraints import BatchConstraints
 from t2t.decoding.constraints.token_rules import forbid_padding
 from t2t.decoding.coverage import covering, reorder_covered, start_coverage
 from t2t.decoding.result import SearchResult, exists
-from t2t.decoding.search import rules
+from t2t.decoding.search import search_of
 from t2t.decoding.settings import SearchNumbers, SearchSettings
 from t2t.decoding.state import repeat_for_beams
 from t2t.decoding.step import NextToken
@@ -132,7 +132,7 @@ class BatchSearch(ABC):
         # Compiled functions take structures of tensors, without None: () replaces a missing memory.
         kept = keras.tree.map_structure(lambda part: () if part is None else part, encoded)
         state = SearchState(numbers, (), kept, prefix, limits_B, seeds_B, candidates_BV, ())
-        return state._replace(progress=self._rules(state).start(cache, width=room or 0))
+        return state._replace(progress=self._search_of(state).start(cache, width=room or 0))
 
     def _begin_with(self, state: SearchState, prefix_BP, lengths_B) -> SearchState:
         """Forces outputs to begin with prefixes of `lengths_B` ids; their limits leave room for one id more."""
@@ -145,7 +145,7 @@ class BatchSearch(ABC):
         automaton = keras.tree.map_structure(ops.convert_to_tensor, constraints.automaton)
         limits_B = ops.maximum(state.limits, constraints.shortest)
         states_BS = ops.convert_to_tensor(constraints.first_states)
-        progress = self._rules(state).constrain(state.progress, states_BS)
+        progress = self._search_of(state).constrain(state.progress, states_BS)
         return state._replace(automaton=automaton, limits=limits_B, progress=progress)
 
     def _begin_at(self, state: SearchState, log_prob: float) -> SearchState:
@@ -172,7 +172,7 @@ class BatchSearch(ABC):
 
         if self._settings.counts_coverage:
             step = covering(step, self._settings.coverage)
-        search = self._rules(state)
+        search = self._search_of(state)
         progress = search.advance(step, state.progress, room, min_active)
         return state._replace(progress=progress), search.active_sentences(progress)
 
@@ -184,10 +184,10 @@ class BatchSearch(ABC):
         """
         return max(2 * self._settings.rows_per_sentence + 1, self._settings.top_k)
 
-    def _rules(self, state: SearchState) -> Any:
+    def _search_of(self, state: SearchState) -> Any:
         """Returns the `BeamSearch` or `RollOut` of a state."""
         reorder = self._model.reorder_cache
-        return rules(
+        return search_of(
             self._settings,
             vocab_size=self._vocab_size,
             limits=state.limits,

@@ -59,7 +59,7 @@ class JaxBatchSearch(BatchSearch):
         self._start = Program(model, self._first_state, "the beginning of a search", constants=(7,))
         self._advance = Program(model, self._search_until, "a search")
         self._select = Program(model, select_from_batch, "the choice of sentences")
-        self._result = Program(model, lambda state: self._rules(state).result(state.progress), "its result")
+        self._result = Program(model, lambda state: self._search_of(state).result(state.progress), "its result")
 
     def search(
         self,

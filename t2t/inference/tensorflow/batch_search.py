@@ -168,7 +168,7 @@ class TensorFlowBatchSearch(BatchSearch):
         return _Programs(
             advance=TensorFlowFunction(self._model, self._advance, (batch, _NUMBER, _NUMBER)),
             keep=traced(select_from_batch, (batch, tf.TensorSpec([None], tf.int32))),
-            result=traced(lambda state: self._rules(state).result(state.progress), (batch,)),
+            result=traced(lambda state: self._search_of(state).result(state.progress), (batch,)),
         )
 
     def search_batch(
@@ -200,7 +200,7 @@ class TensorFlowBatchSearch(BatchSearch):
 
     def _advance(self, state: SearchState, room, min_active) -> tuple[SearchState, Any]:
         token_ids = None if self._shortlist is None else self._union(state.candidates, prefix_of(state))
-        widened = state._replace(progress=self._rules(state).widen(state.progress, room))
+        widened = state._replace(progress=self._search_of(state).widen(state.progress, room))
         return self._search_until(widened, room, min_active, token_ids)
 
     def _union(self, candidates_BV, prefix_NP):
