@@ -4,7 +4,7 @@ from keras import ops
 
 from t2t.decoding.beam_search import BeamSearch
 from t2t.decoding.penalties import gnmt
-from t2t.decoding.sampling import RollOut, greedy_chooser, sampling_chooser
+from t2t.decoding.sampling import TokenByToken, greedy_chooser, sampling_chooser
 from t2t.decoding.search import search_of
 from t2t.layers.beams import reorder_rows
 
@@ -15,7 +15,7 @@ def limits_of(max_steps, batch_size):
 
 
 def searched(search, step_fn, state, width=None, first_states=None):
-    """Runs a `BeamSearch` or a `RollOut` from start to end; `first_states` are the initial states of its automaton."""
+    """Runs a `BeamSearch` or a `TokenByToken` from start to end; `first_states` are those of its automaton."""
     width = ops.max(search.limits) if width is None else width
     start = search.start(state, width)
     start = start if first_states is None else search.constrain(start, first_states)
@@ -33,7 +33,7 @@ def beam_search(
 
 def greedy(step_fn, state, *, batch_size, vocab_size, max_steps, length_penalty=None):
     limits, penalty = limits_of(max_steps, batch_size), length_penalty or gnmt(0.6)
-    return searched(RollOut(1, limits, penalty, greedy_chooser(vocab_size)), step_fn, state)
+    return searched(TokenByToken(1, limits, penalty, greedy_chooser(vocab_size)), step_fn, state)
 
 
 def sample(
@@ -43,7 +43,7 @@ def sample(
     seeds = ops.arange(batch_size, dtype="int32") if sentence_seeds is None else sentence_seeds
     choose = sampling_chooser(seed, seeds, samples, temperature, top_k, top_p, vocab_size)
     limits, penalty = limits_of(max_steps, batch_size), length_penalty or gnmt(0.6)
-    return searched(RollOut(samples, limits, penalty, choose), step_fn, state)
+    return searched(TokenByToken(samples, limits, penalty, choose), step_fn, state)
 
 
 def decode(

@@ -29,7 +29,7 @@ Chooser = Callable[[NextToken, Any], tuple[Any, Any]]
 """(the model's scores, position () int32) -> tokens (N,) int32 and their log-probabilities (N,) float32."""
 
 
-class _RollOutRows(NamedTuple):
+class _Rows(NamedTuple):
     """One growing output per row."""
 
     ids: Any
@@ -118,16 +118,16 @@ def draw(probs: Any, noise: Any) -> Any:
     return ops.where(allowed_N, tokens_N, most_probable(probs))
 
 
-class RollOutProgress(NamedTuple):
-    """State of an unfinished roll-out; every tensor but `step` has rows as its first axis."""
+class TokenByTokenProgress(NamedTuple):
+    """State of an unfinished search; every tensor but `step` has rows as its first axis."""
 
     step: Any
     """() int32: tokens so far."""
-    rows: _RollOutRows
+    rows: _Rows
     state: Any
 
 
-class RollOut(NamedTuple):
+class TokenByToken(NamedTuple):
     """Greedy search or sampling, with the methods of `t2t.decoding.beam_search.BeamSearch`."""
 
     rows_per_sentence: int
@@ -140,28 +140,30 @@ class RollOut(NamedTuple):
     eos_penalty: float = 0.0
     """Subtracted by the constraint at end of sequence; it lowers scores, not the log-probabilities of the result."""
 
-    def start(self, state: Any, width: Any) -> RollOutProgress:
-        """Returns the initial state of a roll-out."""
+    def start(self, state: Any, width: Any) -> TokenByTokenProgress:
+        """Returns the initial state of a search."""
         start_N = ops.full((ops.shape(self.limits)[0] * self.rows_per_sentence,), PAD_ID, "int32")
-        rows = _RollOutRows(
+        rows = _Rows(
             ids=ops.zeros((*ops.shape(start_N), width), "int32"),
             tokens=start_N,
             log_probs=ops.zeros_like(start_N, "float32"),
             lengths=ops.zeros_like(start_N),
             active=ops.ones_like(start_N, "bool"),
         )
-        return RollOutProgress(ops.zeros((), "int32"), rows, as_tensors(state))
+        return TokenByTokenProgress(ops.zeros((), "int32"), rows, as_tensors(state))
 
-    def constrain(self, progress: RollOutProgress, states_BS: Any) -> RollOutProgress:
-        """Sets the first states of the constraint, (B, S) int32, in a roll-out that `start` returned."""
+    def constrain(self, progress: TokenByTokenProgress, states_BS: Any) -> TokenByTokenProgress:
+        """Sets the first states of the constraint, (B, S) int32, in a state that `start` returned."""
         states_NS = ops.repeat(states_BS, self.rows_per_sentence, axis=0)
         return progress._replace(rows=progress.rows._replace(constraint=states_NS))
 
-    def active_sentences(self, progress: RollOutProgress) -> Any:
+    def active_sentences(self, progress: TokenByTokenProgress) -> Any:
         """Returns which sentences are unfinished, (B,) bool."""
         return ops.any(ops.reshape(progress.rows.active, (-1, self.rows_per_sentence)), axis=1)
 
-    def advance(self, step_fn: StepFn, progress: RollOutProgress, until: Any, min_active: Any = 0) -> RollOutProgress:
+    def advance(
+        self, step_fn: StepFn, progress: TokenByTokenProgress, until: Any, min_active: Any = 0
+    ) -> TokenByTokenProgress:
         """Continues until `until` tokens are written or at most `min_active` sentences are unfinished."""
         limits_N = ops.repeat(self.limits, self.rows_per_sentence, axis=0)
 
@@ -177,7 +179,7 @@ class RollOut(NamedTuple):
             states_NS = rows.constraint
             if self.constraint is not None:
                 states_NS = restore_shapes(self.constraint.advance(states_NS, tokens_N), like=states_NS)
-            rows = _RollOutRows(
+            rows = _Rows(
                 ids=write_column(rows.ids, step, tokens_N),
                 tokens=tokens_N,
                 log_probs=ops.maximum(rows.log_probs + gained_N, NO_HYPOTHESIS),
@@ -185,15 +187,15 @@ class RollOut(NamedTuple):
                 active=ops.logical_and(rows.active, ops.logical_not(ended_N)),
                 constraint=states_NS,
             )
-            return RollOutProgress(step + 1, rows, restore_shapes(new_state, like=state))
+            return TokenByTokenProgress(step + 1, rows, restore_shapes(new_state, like=state))
 
         return advance_while_active(self.active_sentences, add_token, progress, until, min_active)
 
-    def widen(self, progress: RollOutProgress, width: Any) -> RollOutProgress:
-        """Pads the roll-out to `width` tokens."""
+    def widen(self, progress: TokenByTokenProgress, width: Any) -> TokenByTokenProgress:
+        """Pads the outputs to `width` tokens."""
         return progress._replace(rows=progress.rows._replace(ids=pad_to_width(progress.rows.ids, width)))
 
-    def result(self, progress: RollOutProgress) -> SearchResult:
+    def result(self, progress: TokenByTokenProgress) -> SearchResult:
         """Returns the hypotheses, those of a sentence in the order of their rows."""
         rows = progress.rows
         scores_N = rows.log_probs / self.penalty(ops.cast(rows.lengths, "float32"))

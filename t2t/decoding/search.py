@@ -10,7 +10,7 @@ from t2t.decoding.beam_search import BeamSearch
 from t2t.decoding.constraints.automaton import Automaton
 from t2t.decoding.constraints.constraint import constraint_of
 from t2t.decoding.penalties import PENALTIES
-from t2t.decoding.sampling import RollOut, greedy_chooser, sampling_chooser
+from t2t.decoding.sampling import TokenByToken, greedy_chooser, sampling_chooser
 from t2t.decoding.settings import SAMPLE, SearchNumbers, SearchSettings
 from t2t.layers.beams import reorder_rows
 
@@ -25,7 +25,7 @@ def search_of(
     reorder: Callable[[Any, Any], Any] = reorder_rows,
     prefix: Any = None,
     automaton: Automaton | None = None,
-) -> BeamSearch | RollOut:
+) -> BeamSearch | TokenByToken:
     """Returns the search that the settings describe.
 
     Args:
@@ -50,4 +50,4 @@ def search_of(
         choose = sampling_chooser(numbers.seed, sentence_seeds, *chances, vocab_size)
     else:
         choose = greedy_chooser(vocab_size)
-    return RollOut(settings.rows_per_sentence, limits, penalty, choose, *limiting)
+    return TokenByToken(settings.rows_per_sentence, limits, penalty, choose, *limiting)

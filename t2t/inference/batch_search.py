@@ -185,7 +185,7 @@ class BatchSearch(ABC):
         return max(2 * self._settings.rows_per_sentence + 1, self._settings.top_k)
 
     def _search_of(self, state: SearchState) -> Any:
-        """Returns the `BeamSearch` or `RollOut` of a state."""
+        """Returns the `BeamSearch` or `TokenByToken` of a state."""
         reorder = self._model.reorder_cache
         return search_of(
             self._settings,

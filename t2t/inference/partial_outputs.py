@@ -85,7 +85,7 @@ def partial_outputs(
 
 
 def _certain_ids(progress: Any) -> list[list[int]]:
-    """Returns the ids of each row of a roll-out, or the common prefix of all hypotheses of a beam search."""
+    """Returns the ids of each row of a `TokenByToken`, or the common prefix of all hypotheses of a beam search."""
     if not isinstance(progress, BeamProgress):
         rows = zip(*map(ops.convert_to_numpy, (progress.rows.ids, progress.rows.lengths)), strict=True)
         return [ids[:length].tolist() for ids, length in rows]
