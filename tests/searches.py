@@ -23,11 +23,11 @@ def searched(search, step_fn, state, width=None, first_states=None):
 
 
 def beam_search(
-    step_fn, state, *, batch_size, beam_size, vocab_size, max_steps, length_penalty=None, stop_early=True,
+    step_fn, state, *, batch_size, beam_size, vocab_size, max_steps, length_penalty=None, only_best=True,
     width=None, reorder=reorder_rows,
 ):  # fmt: skip
     limits, penalty = limits_of(max_steps, batch_size), length_penalty or gnmt(0.6)
-    search = BeamSearch(beam_size, vocab_size, limits, penalty, stop_early, reorder)
+    search = BeamSearch(beam_size, vocab_size, limits, penalty, only_best, reorder)
     return searched(search, step_fn, state, width)
 
 

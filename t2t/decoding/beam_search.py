@@ -70,7 +70,8 @@ class BeamSearch(NamedTuple):
     limits: Any
     """(B,) int32: most tokens of a hypothesis of each sentence, end of sequence included, at least 1."""
     penalty: LengthPenalty
-    stop_early: bool = True
+    only_best: bool = True
+    """Only the best hypothesis is wanted, see `is_done`."""
     reorder: Callable[[Any, Any], Any] = reorder_rows
     """Reorders the beams of a state, see `t2t.layers.beams.reorder_rows`."""
     constraint: Constraint | None = None
@@ -144,7 +145,7 @@ class BeamSearch(NamedTuple):
         active, beams_BK = extend_active(active, candidates, complete_BC, step, self._chooser(banks_BC))
         if self.constraint is not None:
             active = active._replace(constraint=self._advanced(active))
-        done_B = is_done(active.log_probs, finished.scores, self.limits, self.penalty, self.stop_early)
+        done_B = is_done(active.log_probs, finished.scores, self.limits, self.penalty, self.only_best)
         state = restore_shapes(self.reorder(new_state, beams_BK), like=state)
         return BeamProgress(step + 1, deactivate(active, done_B), finished, state)
 
@@ -258,22 +259,22 @@ def extend_finished(
     return SearchResult(*(gather_beams(field, chosen_BK) for field in pool))
 
 
-def is_done(active_log_probs: Any, finished_scores: Any, limits: Any, penalty: LengthPenalty, stop_early: bool) -> Any:
+def is_done(active_log_probs: Any, finished_scores: Any, limits: Any, penalty: LengthPenalty, only_best: bool) -> Any:
     """Returns which sentences cannot improve, (B,) bool: the stop rule.
 
     Token log-probabilities and coverage penalties are at most 0, and the length penalty does not fall with length, so a
     hypothesis of log-probability a can reach a score of a / penalty(limit) at most. The best unfinished one must beat
-    the best finished score (`stop_early`), or the worst of K finished scores (else).
+    the best finished score (`only_best`), or the worst of K finished scores (else).
 
     Args:
         active_log_probs: (B, K) float32, best first.
         finished_scores: (B, K) float32, best first.
         limits: (B,) int32.
         penalty: of a length.
-        stop_early: only the best hypothesis is wanted.
+        only_best: whether only the best hypothesis is wanted.
     """
     reachable_B = active_log_probs[:, 0] / penalty(ops.cast(limits, "float32"))
-    to_beat_B = finished_scores[:, 0] if stop_early else finished_scores[:, -1]
+    to_beat_B = finished_scores[:, 0] if only_best else finished_scores[:, -1]
     return to_beat_B >= reachable_B
 
 

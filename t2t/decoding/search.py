@@ -43,7 +43,7 @@ def search_of(
     penalty = PENALTIES[settings.penalty](numbers.alpha)
     limiting = (constraint_of(settings, vocab_size, limits, prefix, automaton), settings.eos_penalty)
     if settings.uses_beam_search:
-        return BeamSearch(settings.beam_size, vocab_size, limits, penalty, settings.stop_early, reorder, *limiting)
+        return BeamSearch(settings.beam_size, vocab_size, limits, penalty, settings.only_best, reorder, *limiting)
     if settings.method == SAMPLE:
         top_p = numbers.top_p if settings.top_p < 1 else 1.0
         chances = (settings.samples, numbers.temperature, settings.top_k, top_p)

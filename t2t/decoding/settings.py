@@ -41,8 +41,8 @@ class SearchSettings:
     """Subtracted from the log-probability of end of sequence where hypotheses and tokens compete; at least 0."""
     no_repeat_ngram: int = 0
     """n: no n-gram occurs twice in an output; 0 for any output."""
-    stop_early: bool = True
-    """Stop a sentence once its best hypothesis is certain (beam); off where an n-best list is wanted."""
+    only_best: bool = True
+    """Only the best output is wanted, so a sentence stops once it is certain (beam)."""
     samples: int = 1
     """Samples drawn for each sentence (sample)."""
     temperature: float = 1.0
@@ -82,7 +82,7 @@ class SearchSettings:
         )
         if self.uses_beam_search:
             return dataclasses.replace(
-                plain, beam_size=self.beam_size, coverage=self.coverage, stop_early=self.stop_early
+                plain, beam_size=self.beam_size, coverage=self.coverage, only_best=self.only_best
             )
         if self.method == MASK_PREDICT:
             return SearchSettings(

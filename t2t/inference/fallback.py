@@ -159,7 +159,7 @@ class _Remembered(dict[str, Agreement]):
 
 def _kind_of_search(settings: SearchSettings) -> tuple[Any, ...]:
     """Returns the settings that tell kinds of searches apart; the engines are compared once for each kind."""
-    return settings.method, settings.rows_per_sentence, settings.penalty, settings.alpha, settings.stop_early
+    return settings.method, settings.rows_per_sentence, settings.penalty, settings.alpha, settings.only_best
 
 
 def _spread(count: int) -> np.ndarray:

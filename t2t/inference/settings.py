@@ -53,7 +53,7 @@ def search_settings(
         min_length=hparams.min_output_length,
         eos_penalty=hparams.eos_penalty,
         no_repeat_ngram=hparams.no_repeat_ngram_size,
-        stop_early=n_best == 1,
+        only_best=n_best == 1,
         samples=max(n_best, 1) if hparams.decode_method == "sample" else 1,
         temperature=hparams.sampling_temperature,
         top_k=hparams.sampling_top_k,

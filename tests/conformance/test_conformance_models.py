@@ -271,7 +271,7 @@ def test_cached_decoding_is_the_full_forward_pass(case, model):
 )
 def test_sentences_of_two_batches_that_go_on_together_find_what_each_finds_alone(case, model, monkeypatch):
     monkeypatch.setattr(batch_search, "TOKENS_PER_CALL", 3)
-    search = batch_search.TensorFlowBatchSearch(model, SearchSettings(beam_size=2, stop_early=False), extra_length=4)
+    search = batch_search.TensorFlowBatchSearch(model, SearchSettings(beam_size=2, only_best=False), extra_length=4)
     read = features_of(model)["inputs" if model.spec.inputs else "targets"]
     rows = [[read[row, : (read[row] != 0).sum()]] for row in range(3)]
 

@@ -40,7 +40,7 @@ MANY = rows(np.random.default_rng(1), np.random.default_rng(0).integers(1, 9, 18
 HPARAMS = DecodeHParams(extra_length=6, decode_batch_size=4000)
 SETTINGS = {
     "beam": SearchSettings(beam_size=4),
-    "several best, coverage": SearchSettings(beam_size=3, stop_early=False, coverage=0.2, penalty="power", alpha=1.0),
+    "several best, coverage": SearchSettings(beam_size=3, only_best=False, coverage=0.2, penalty="power", alpha=1.0),
     "greedy": SearchSettings(beam_size=1),
     "constrained": SearchSettings(beam_size=3, min_length=3, no_repeat_ngram=2, eos_penalty=0.5),
     "samples": SearchSettings(method="sample", samples=3, seed=2**32 + 5, temperature=1.3),

@@ -44,7 +44,7 @@ def enumerate_all(table, vocab_size, limit, penalty):
     return sorted(scored, reverse=True)
 
 
-def beam_search(table, vocab_size, beam_size, limit, penalty, stop_early):
+def beam_search(table, vocab_size, beam_size, limit, penalty, only_best):
     """Returns the best hypotheses of a search with beam size K, best first; at most K."""
     alive, finished = [(0.0, ())], []
     for length in range(1, limit + 1):
@@ -59,7 +59,7 @@ def beam_search(table, vocab_size, beam_size, limit, penalty, stop_early):
         finished += [(log_prob / penalty(length), log_prob, tokens) for log_prob, tokens in whole]
         finished = sorted(finished, key=lambda item: -item[0])[:beam_size]
         alive = [item for item in continued if item not in whole][:beam_size]
-        needed = 1 if stop_early else beam_size
+        needed = 1 if only_best else beam_size
         if not alive:
             break
         if len(finished) >= needed and finished[needed - 1][0] >= alive[0][0] / penalty(limit):

@@ -186,11 +186,11 @@ class CTranslate2Engine(PartialEngine):
         """Starts `translate_batch`; returns its futures. A token may be suppressed."""
         beam = settings.beam_size if settings.uses_beam_search else 1
         # Without a length penalty, a finished output that is the best so far cannot be beaten.
-        only_best = beam == 1 or (settings.stop_early and not settings.alpha)
+        one_suffices = beam == 1 or (settings.only_best and not settings.alpha)
         return self._model.translate_batch(
             [self._tokens.source_of(rows[n]) for n in numbers],
             beam_size=beam,
-            num_hypotheses=1 if only_best else beam,
+            num_hypotheses=1 if one_suffices else beam,
             length_penalty=settings.alpha if beam > 1 else 0,
             max_decoding_length=max(limits[n] for n in numbers),
             min_decoding_length=0, max_input_length=0, max_batch_size=0,
@@ -218,7 +218,7 @@ class CTranslate2Engine(PartialEngine):
     def _result(self, found: Sequence[Sequence[_Found]], settings: SearchSettings) -> SearchResult:
         """Returns the hypotheses of a batch as arrays; one whose probability is not finite does not exist."""
         penalty = PENALTIES[settings.penalty](settings.alpha)
-        most = 1 if settings.stop_early else settings.rows_per_sentence
+        most = 1 if settings.only_best else settings.rows_per_sentence
         widest = max((len(tokens) for each in found for tokens, _ in each), default=0)
         ids_BKT = np.zeros((len(found), most, widest), np.int32)
         lengths_BK = np.zeros((len(found), most), np.int32)
@@ -250,7 +250,7 @@ def _ranked(hypotheses: list[_Found], settings: SearchSettings) -> list[_Found]:
         return hypotheses
     penalty = PENALTIES[settings.penalty](settings.alpha)
     best = sorted(hypotheses, key=lambda one: one[1] / penalty(float(len(one[0]))), reverse=True)
-    return best[:1] if settings.stop_early else best
+    return best[:1] if settings.only_best else best
 
 
 def _use_avx512() -> None:

@@ -60,7 +60,7 @@ def test_wide_beam_ranks_like_enumeration_under_limits_of_each_sentence(penalty)
     # 27 prefixes without end of sequence exist before the last step, so 32 beams lose none.
     limits = [1, 2, 3, 4, 4]
     tables = reference.random_tables(len(limits), V, T, seed=1)
-    result = search(tables, 32, np.asarray(limits, "int32"), penalty, stop_early=False)
+    result = search(tables, 32, np.asarray(limits, "int32"), penalty, only_best=False)
     for sentence, limit in enumerate(limits):
         expected = reference.enumerate_all(tables[sentence], V, limit, penalty)[:32]
         assert_same_hypotheses(hypotheses(result, sentence), expected)
@@ -68,7 +68,7 @@ def test_wide_beam_ranks_like_enumeration_under_limits_of_each_sentence(penalty)
 
 def test_beam_wider_than_all_hypotheses_returns_each_once_and_empty_rows_after():
     tables = reference.random_tables(1, V, T, seed=2)
-    result = search(tables, 128, T, gnmt(0.6), stop_early=False)
+    result = search(tables, 128, T, gnmt(0.6), only_best=False)
     # 1 + 3 + 9 + 27 end by themselves, 81 are cut off.
     assert_same_hypotheses(hypotheses(result, 0), reference.enumerate_all(tables[0], V, T, gnmt(0.6)))
     assert np.count_nonzero(result.lengths) == 121
@@ -80,7 +80,7 @@ def test_beam_wider_than_all_hypotheses_returns_each_once_and_empty_rows_after()
 @pytest.mark.parametrize("penalty", PENALTIES, ids=PENALTY_IDS)
 def test_early_stop_keeps_the_best_of_all(penalty):
     tables = reference.random_tables(12, V, T, seed=3)
-    result = search(tables, 32, T, penalty, stop_early=True)
+    result = search(tables, 32, T, penalty, only_best=True)
     for sentence, table in enumerate(tables):
         assert_same_hypotheses(hypotheses(result, sentence)[:1], reference.enumerate_all(table, V, T, penalty)[:1])
 
@@ -89,7 +89,7 @@ def test_early_stop_keeps_the_best_of_all(penalty):
 def test_narrow_beam_tells_the_truth_and_never_beats_enumeration(beam_size):
     # Nearly uniform probabilities: long hypotheses win only late, after a narrow beam has dropped them.
     tables, penalty = reference.random_tables(40, V, T, seed=4, spread=0.5), power(1.0)
-    result = search(tables, beam_size, T, penalty, stop_early=False)
+    result = search(tables, beam_size, T, penalty, only_best=False)
     short = 0
     for sentence, table in enumerate(tables):
         best = reference.enumerate_all(table, V, T, penalty)[0][0]
@@ -104,27 +104,25 @@ def test_narrow_beam_tells_the_truth_and_never_beats_enumeration(beam_size):
 # --- Against an independent search ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stop_early", [True, False])
+@pytest.mark.parametrize("only_best", [True, False])
 @pytest.mark.parametrize("beam_size", [2, 3])
 @pytest.mark.parametrize("penalty", [gnmt(0.6), power(1.0)], ids=["gnmt0.6", "power1"])
-def test_equals_plain_python_search(penalty, beam_size, stop_early):
+def test_equals_plain_python_search(penalty, beam_size, only_best):
     limits = [1 + case % 5 for case in range(20)]
     tables = reference.random_tables(len(limits), 5, 5, seed=5)
-    result = search(
-        tables, beam_size, np.asarray(limits, "int32"), penalty, vocab_size=5, depth=5, stop_early=stop_early
-    )
+    result = search(tables, beam_size, np.asarray(limits, "int32"), penalty, vocab_size=5, depth=5, only_best=only_best)
     for sentence, limit in enumerate(limits):
-        expected = reference.beam_search(tables[sentence], 5, beam_size, limit, penalty, stop_early)
+        expected = reference.beam_search(tables[sentence], 5, beam_size, limit, penalty, only_best)
         assert_same_hypotheses(hypotheses(result, sentence), expected)
 
 
-@pytest.mark.parametrize("stop_early", [True, False])
-def test_batch_equals_batches_of_one(stop_early):
+@pytest.mark.parametrize("only_best", [True, False])
+def test_batch_equals_batches_of_one(only_best):
     limits = [4, 2, 4, 3]
     tables = reference.random_tables(len(limits), V, T, seed=6)
-    together = search(tables, 3, np.asarray(limits, "int32"), gnmt(0.6), stop_early=stop_early)
+    together = search(tables, 3, np.asarray(limits, "int32"), gnmt(0.6), only_best=only_best)
     for sentence, limit in enumerate(limits):
-        alone = search([tables[sentence]], 3, limit, gnmt(0.6), stop_early=stop_early)
+        alone = search([tables[sentence]], 3, limit, gnmt(0.6), only_best=only_best)
         assert hypotheses(alone, 0) == hypotheses(together, sentence)
 
 
@@ -147,13 +145,13 @@ def test_early_stop_ends_when_the_best_is_certain():
 
 
 def test_full_search_by_log_probability():
-    result = run_rows([STEP_0, STEP_1, STEP_2], 2, 0.0, stop_early=False)
+    result = run_rows([STEP_0, STEP_1, STEP_2], 2, 0.0, only_best=False)
     expected = [(math.log(p), math.log(p), tokens) for p, tokens in ((0.4, (2, 1)), (0.288, (2, 0, 1)))]
     assert_same_hypotheses(hypotheses(result, 0), expected)
 
 
 def test_length_penalty_turns_the_order():
-    result = run_rows([STEP_0, STEP_1, STEP_2], 2, 3.5, stop_early=False)
+    result = run_rows([STEP_0, STEP_1, STEP_2], 2, 3.5, only_best=False)
     long, short = math.log(0.288), math.log(0.4)
     expected = [(long / (8 / 6) ** 3.5, long, (2, 0, 1)), (short / (7 / 6) ** 3.5, short, (2, 1))]
     assert_same_hypotheses(hypotheses(result, 0), expected)
@@ -162,7 +160,7 @@ def test_length_penalty_turns_the_order():
 def test_sentences_of_a_batch_are_ranked_apart():
     # The second sentence ends with .8 * .6 = .48 after two tokens, or with .8 * .3 * .9 = .216 after three.
     second = [[0.3, 0.6, 0.1], [0.2, 0.4, 0.4]]
-    result = run_rows([STEP_0 * 2, STEP_1 + second, STEP_2 * 2], 2, 3.5, batch_size=2, stop_early=False)
+    result = run_rows([STEP_0 * 2, STEP_1 + second, STEP_2 * 2], 2, 3.5, batch_size=2, only_best=False)
     assert [tokens for _, _, tokens in hypotheses(result, 0)] == [(2, 0, 1), (2, 1)]
     short, long = math.log(0.48), math.log(0.216)
     expected = [(short / (7 / 6) ** 3.5, short, (2, 1)), (long / (8 / 6) ** 3.5, long, (2, 0, 1))]
@@ -173,7 +171,7 @@ def test_cut_off_hypotheses_rank_by_the_same_penalty():
     # Limit 2: [0 0] is cut off with .9 * .9 = .81, [1] has ended with .06, [0 1] with .9 * .06 = .054. The scores are
     # normalised for all three, where Tensor2Tensor would return the cut one, had nothing ended, with plain ln(.81).
     row = [0.9, 0.06, 0.04]
-    result = run_rows([[row] * 3, [row] * 3], 3, 1.0, stop_early=False)
+    result = run_rows([[row] * 3, [row] * 3], 3, 1.0, only_best=False)
     expected = [
         (math.log(0.81) / (7 / 6), math.log(0.81), (0, 0)),
         (math.log(0.054) / (7 / 6), math.log(0.054), (0, 1)),
@@ -208,15 +206,15 @@ def test_width_one_is_greedy():
 def test_ties_go_to_the_earlier_then_to_the_lower_beam_then_to_the_lower_token():
     row = [1 / 3] * 3
     for _ in range(3):
-        cut = run_rows([[row] * 2] * 2, 2, 0.0, stop_early=False)
+        cut = run_rows([[row] * 2] * 2, 2, 0.0, only_best=False)
         assert [tokens for _, _, tokens in hypotheses(cut, 0)] == [(1,), (0, 0)]
-        longer = run_rows([[row] * 2] * 3, 2, 0.0, stop_early=False)
+        longer = run_rows([[row] * 2] * 3, 2, 0.0, only_best=False)
         assert [tokens for _, _, tokens in hypotheses(longer, 0)] == [(1,), (0, 1)]
 
 
 def test_forbidden_tokens_make_no_hypotheses():
     with np.errstate(divide="ignore"):
-        result = run_rows([[[0.0, 0.0, 1.0]] * 3, [[0.25, 0.75, 0.0]] * 3], 3, 0.0, stop_early=False)
+        result = run_rows([[[0.0, 0.0, 1.0]] * 3, [[0.25, 0.75, 0.0]] * 3], 3, 0.0, only_best=False)
     expected = [(math.log(p), math.log(p), tokens) for p, tokens in ((0.75, (2, 1)), (0.25, (2, 0)))]
     assert_same_hypotheses(hypotheses(result, 0), expected)
     assert float(result.scores[0, 2]) == np.float32(NO_HYPOTHESIS)
@@ -264,9 +262,9 @@ def test_state_may_be_nested_and_loses_no_row():
         return log_probs, {"deep": [inner], "history": history}
 
     state = {"deep": [tree_state(3, 3)], "history": np.zeros((9, T), "int32")}
-    kwargs = dict(batch_size=3, beam_size=3, vocab_size=V, max_steps=T, length_penalty=gnmt(0.6), stop_early=False)
+    kwargs = dict(batch_size=3, beam_size=3, vocab_size=V, max_steps=T, length_penalty=gnmt(0.6), only_best=False)
     nested = beam_search(step_fn, state, **kwargs)
-    for field, expected in zip(nested, search(tables, 3, T, gnmt(0.6), stop_early=False), strict=True):
+    for field, expected in zip(nested, search(tables, 3, T, gnmt(0.6), only_best=False), strict=True):
         np.testing.assert_array_equal(field, expected)
 
 

@@ -64,7 +64,7 @@ def searched(tables, limits, **settings):
 def test_a_wide_beam_ranks_what_the_rules_allow_as_enumeration_does(rules):
     limits = [1, 2, 3, 4, 4]
     tables = reference.random_tables(len(limits), V, T, seed=31)
-    result = searched(tables, limits, beam_size=64, alpha=0.6, stop_early=False, **rules)
+    result = searched(tables, limits, beam_size=64, alpha=0.6, only_best=False, **rules)
     for sentence, limit in enumerate(limits):
         expected = expected_of(tables[sentence], limit, rules, gnmt(0.6))
         assert_same_hypotheses(hypotheses(result, sentence), expected[:64])
@@ -73,7 +73,7 @@ def test_a_wide_beam_ranks_what_the_rules_allow_as_enumeration_does(rules):
 @pytest.mark.parametrize("rules", RULES, ids=str)
 def test_the_best_alone_is_the_first_of_them(rules):
     tables = reference.random_tables(6, V, T, seed=32)
-    result = searched(tables, [T] * 6, beam_size=64, alpha=1.0, stop_early=True, **rules)
+    result = searched(tables, [T] * 6, beam_size=64, alpha=1.0, only_best=True, **rules)
     for sentence in range(6):
         best = expected_of(tables[sentence], T, rules, gnmt(1.0))[0]
         assert_same_hypotheses(hypotheses(result, sentence)[:1], [best])

@@ -60,7 +60,7 @@ def test_it_turns_the_order_towards_what_has_seen_the_whole_source(beta, best):
     tokens = [[[0.1, 0.1, 0.8]] * 2, [[0.4, 0.5, 0.1]] * 2, [[0.05, 0.9, 0.05]] * 2]
     weights = [[[0.9, 0.1, 1e-30]] * 2] * 2 + [[[0.1, 0.9, 1e-30]] * 2]
     step, state = looking_step(tokens, weights), ()
-    sizes = {"batch_size": 1, "beam_size": 2, "vocab_size": 3, "max_steps": 3, "stop_early": True}
+    sizes = {"batch_size": 1, "beam_size": 2, "vocab_size": 3, "max_steps": 3, "only_best": True}
     if beta:
         step, state = covering(step, beta), start_coverage((), KEEP_BS, 2)
         found = beam_search(step, state, length_penalty=gnmt(0.0), reorder=reorder_covered(lambda s, b: s), **sizes)

@@ -121,7 +121,7 @@ def test_decode_searches_as_told():
 
     wide = tree_step_fn(tables, 4, 4, 3), tree_state(3, 3)
     narrow = tree_step_fn(tables, 4, 4, 1), tree_state(3, 1)
-    same({"beam_size": 3, "stop_early": False}, beam_search(*wide, beam_size=3, stop_early=False, **sizes))
+    same({"beam_size": 3, "only_best": False}, beam_search(*wide, beam_size=3, only_best=False, **sizes))
     same({"method": "greedy"}, greedy(*narrow, **sizes))
     same({"beam_size": 1}, greedy(*narrow, **sizes))
     chance = dict(seed=9, samples=3, temperature=1.5, top_k=3, top_p=0.8)

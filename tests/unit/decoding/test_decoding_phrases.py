@@ -40,7 +40,7 @@ def allowed(forced, forbidden, limit=LONGEST):
 
 
 SEARCHES = [
-    {"beam_size": 2}, {"beam_size": 3, "stop_early": False}, {"beam_size": 8}, {"method": "greedy"},
+    {"beam_size": 2}, {"beam_size": 3, "only_best": False}, {"beam_size": 8}, {"method": "greedy"},
     {"method": "sample", "samples": 3}, {"method": "sample", "samples": 2, "top_k": 1},
 ]  # fmt: skip
 
@@ -67,7 +67,7 @@ def test_a_wide_beam_ranks_them_as_enumeration_does():
     rows = node_table(V, 1)
     wanted = [(((2, 3), (4,)), ()), (((2, 2, 3),), ((3, 4), (4, 4))), ((), ((2,),)), ((), ())]
     constraints = [phrase_constraint(forced, forbidden, V) for forced, forbidden in wanted]
-    results = node_search(rows, constraints, [6, 6, 5, 4], beam_size=400, stop_early=False)
+    results = node_search(rows, constraints, [6, 6, 5, 4], beam_size=400, only_best=False)
     for (forced, forbidden), limit, found in zip(wanted, [6, 6, 5, 4], results, strict=True):
         expected = node_ranking(rows, allowed(forced, forbidden, limit))[:400]
         assert [ids for _, _, ids in found] == [ids for _, ids in expected]
@@ -123,7 +123,7 @@ def test_answers_that_begin_others_are_all_found_beside_forced_phrases(beam_size
     rows = node_table(9, 10)
     answers = [(2,), (2, 3), (2, 3, 4, 5)]
     constraints = [answers_constraint(answers), phrase_constraint([(8, 3)], [], 9)]
-    found, _ = node_search(rows, constraints, [7, 7], beam_size=beam_size, stop_early=False, alpha=0.0)
+    found, _ = node_search(rows, constraints, [7, 7], beam_size=beam_size, only_best=False, alpha=0.0)
     expected = node_ranking(rows, [(*answer, EOS) for answer in answers], alpha=0.0)
     assert [ids for _, _, ids in found] == [ids for _, ids in expected]
 
@@ -202,7 +202,7 @@ def test_where_the_model_would_end_is_judged_under_the_rules_on_the_end(rule, ex
 def test_a_wide_beam_with_phrases_ranks_under_the_rules_on_the_end(rule):
     rows, penalty, least = node_table(V, 8), rule.get("eos_penalty", 0.0), rule.get("min_length", 0)
     (found,) = node_search(
-        rows, [phrase_constraint([(2, 3)], [], V)], [5], beam_size=200, stop_early=False, alpha=0.0, **rule
+        rows, [phrase_constraint([(2, 3)], [], V)], [5], beam_size=200, only_best=False, alpha=0.0, **rule
     )
     outputs = [ids for ids in allowed([(2, 3)], [], 5) if ids[-1] != EOS or len(ids) > least]
     expected = sorted((sum(node_log_probs(rows, ids)) - penalty * (ids[-1] == EOS), ids) for ids in outputs)[::-1]
@@ -226,7 +226,7 @@ def test_one_of_a_list_is_written_whatever_the_model_says():
     rows = node_table(V, 3)
     lists = [[(2, 3), (2, 3, 4), (4,)], [(3, 3, 3)], [(), (2,)]]
     constraints = [answers_constraint(answers) for answers in lists]
-    for changes in (*SEARCHES, {"beam_size": 9, "stop_early": False}):
+    for changes in (*SEARCHES, {"beam_size": 9, "only_best": False}):
         for answers, found in zip(lists, node_search(rows, constraints, [4, 4, 2], **changes), strict=True):
             assert {ids[:-1] for _, _, ids in found} <= set(answers)
             if changes.get("beam_size") == 9:

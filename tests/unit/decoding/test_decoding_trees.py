@@ -61,7 +61,7 @@ def test_the_lists_are_those_of_outputs_that_need_no_repairs(words, longest):
 
 def test_a_wide_beam_ranks_trees_as_enumeration_does():
     rows, words, limits = node_table(V, 1), [1, 2, 2, 3, 3], [6, 3, 7, 4, 6]
-    for sentence, found in enumerate(searched(rows, words, limits, beam_size=400, stop_early=False)):
+    for sentence, found in enumerate(searched(rows, words, limits, beam_size=400, only_best=False)):
         expected = node_ranking(rows, outputs(words[sentence], limits[sentence]))[:400]
         assert [ids for _, _, ids in found] == [ids for _, ids in expected]
         np.testing.assert_allclose([score for score, _, _ in found], [score for score, _ in expected], rtol=1e-4)
@@ -77,7 +77,7 @@ def test_the_best_alone_is_the_first_of_them():
     st.integers(0, 10**6),
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=3),
     st.sampled_from([
-        {"beam_size": 2}, {"beam_size": 3, "stop_early": False}, {"beam_size": 30, "eos_penalty": 0.5},
+        {"beam_size": 2}, {"beam_size": 3, "only_best": False}, {"beam_size": 30, "eos_penalty": 0.5},
         {"beam_size": 2, "min_length": 5}, {"method": "greedy"}, {"method": "sample", "samples": 3},
         {"method": "sample", "samples": 2, "top_k": 1}, {"method": "sample", "samples": 2, "top_p": 0.5},
     ]),
@@ -107,7 +107,7 @@ def test_greedy_search_takes_the_likeliest_label_that_can_still_become_a_tree():
 
 def test_a_prefix_is_gone_on_with_to_a_tree():
     rows, prefix = node_table(V, 6), np.array([[4, 3, 0], [7, 4, 6]], np.int32)
-    whole = searched(rows, [2, 2], [7, 7], np.repeat(prefix, 60, axis=0), beam_size=60, stop_early=False)
+    whole = searched(rows, [2, 2], [7, 7], np.repeat(prefix, 60, axis=0), beam_size=60, only_best=False)
     for begin, found in zip(((4, 3), (7, 4, 6)), whole, strict=True):
         expected = {ids for ids in outputs(2, 7) if ids[: len(begin)] == begin}
         assert {ids for _, _, ids in found} == expected

@@ -61,7 +61,7 @@ def in_one_go(model, settings, ids_BS, length, extra=EXTRA):
 
 SETTINGS = {
     "beam": SearchSettings(beam_size=3),
-    "whole list": SearchSettings(beam_size=4, stop_early=False, penalty="power", alpha=1.0),
+    "whole list": SearchSettings(beam_size=4, only_best=False, penalty="power", alpha=1.0),
     "greedy": SearchSettings(method="greedy"),
     "sample": SearchSettings(method="sample", samples=2, temperature=0.7, top_k=5, seed=3),
 }

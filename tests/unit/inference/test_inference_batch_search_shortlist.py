@@ -36,8 +36,8 @@ SIZE, EXTRA = 40, 12
 LENGTHS = (9, 3, 7, 1, 8, 2, 5, 6, 4, 9, 2, 3)
 SETTINGS = {
     "beam": SearchSettings(beam_size=3),
-    "whole list": SearchSettings(beam_size=4, stop_early=False, penalty="power", alpha=1.0),
-    "a beam wider than some shortlists": SearchSettings(beam_size=12, stop_early=False),
+    "whole list": SearchSettings(beam_size=4, only_best=False, penalty="power", alpha=1.0),
+    "a beam wider than some shortlists": SearchSettings(beam_size=12, only_best=False),
     "greedy": SearchSettings(method="greedy"),
     "sample": SearchSettings(method="sample", samples=2, temperature=0.7, top_k=5, seed=3),
     "nucleus": SearchSettings(method="sample", samples=2, top_p=0.8, seed=3),
