@@ -158,12 +158,12 @@ class WordAligner:
         """Yields the index of each pair and the mean of its chosen heads, (T, S) with padding."""
         lengths = np.array([max(len(row), len(ids)) for row, ids in zip(rows, outputs, strict=True)])
         sizes = np.maximum(lengths, lengths**2 // LINEAR_UP_TO)
-        for numbers, inputs_BS in batches_of(rows, sizes, hparams.decode_batch_size):
-            targets_BT = padded([outputs[i] for i in numbers])
+        for indices, inputs_BS in batches_of(rows, sizes, hparams.decode_batch_size):
+            targets_BT = padded([outputs[i] for i in indices])
             with memory_errors(targets_BT, 1):
                 every = [_source_attention(model, inputs_BS, targets_BT) for model in self._models]
             chosen_BTS = np.mean([_chosen_heads(layers, hparams) for layers in every], axis=0)
-            yield from zip(numbers.tolist(), chosen_BTS, strict=True)
+            yield from zip(indices.tolist(), chosen_BTS, strict=True)
 
 
 def _word_numbers(text: str | None, encoder: TextEncoder, ids: Row, join: Callable[[str], str]) -> np.ndarray:

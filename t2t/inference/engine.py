@@ -69,8 +69,8 @@ class Engine(ABC):
 
         The arguments are those of `score_tokens`.
         """
-        for numbers, found in self.score_tokens(sources, targets, hparams):
-            yield numbers, np.array([log_probs.sum(dtype=np.float64) for log_probs in found])
+        for indices, found in self.score_tokens(sources, targets, hparams):
+            yield indices, np.array([log_probs.sum(dtype=np.float64) for log_probs in found])
 
     @abstractmethod
     def score_tokens(

@@ -117,8 +117,8 @@ class FallbackEngine(Engine):
             some = [sources[i] for i in chosen], [targets[i] for i in chosen]
             log_probs = np.zeros((2, len(chosen)))
             for engine, found in zip((self._full(), self._fast), log_probs, strict=True):
-                for numbers, values in engine.score(some[0], some[1], hparams):
-                    found[numbers] = values
+                for indices, values in engine.score(some[0], some[1], hparams):
+                    found[indices] = values
             apart = np.abs(log_probs[0] - log_probs[1]) / list(map(len, some[1]))
             return Agreement(len(chosen), len(chosen), float(apart.max()))
 
@@ -170,11 +170,11 @@ def _spread(count: int) -> np.ndarray:
 def _best(batches: Iterator[BatchHypotheses]) -> list[tuple[tuple[int, ...], float]]:
     """Returns the ids and the log-probability of the best output of each row."""
     found: dict[int, Any] = {}
-    for numbers, result in batches:
-        for row, number in enumerate(numbers):
+    for indices, result in batches:
+        for row, index in enumerate(indices):
             ids = tuple(result.ids[row, 0, : result.lengths[row, 0]].tolist())
-            found[int(number)] = ids, float(result.log_probs[row, 0])
-    return [found[number] for number in sorted(found)]
+            found[int(index)] = ids, float(result.log_probs[row, 0])
+    return [found[index] for index in sorted(found)]
 
 
 def _compare(ours: list, theirs: list) -> Agreement:

@@ -122,7 +122,7 @@ class ModelEngine(Engine):
         def decode(queue: Sequence[Batched]) -> Iterator[list[BatchHypotheses]]:
             if isinstance(search, BatchSearch):
                 return search.search(queue, request.seeds, request.prefixes, constraints, weights=weights, max_ids=most)
-            return ([(numbers, search(batch))] for numbers, batch in queue)
+            return ([(indices, search(batch))] for indices, batch in queue)
 
         with memory_errors(batches[0][1], settings.rows_per_sentence):
             yield from itertools.chain.from_iterable(run(decode, queues, self._jobs.searches))

@@ -94,10 +94,10 @@ class PairScorer(TextModel):
         check_lengths(self.facts, targets, self.hparams)
         rows = self.input_rows(sources) if self.has_inputs else [()] * len(targets)
         scores = np.zeros(len(targets), np.float64)
-        for numbers, found in self.engine.score(rows, [[*ids, EOS_ID] for ids in targets], self.hparams):
-            scores[numbers] = found
+        for indices, found in self.engine.score(rows, [[*ids, EOS_ID] for ids in targets], self.hparams):
+            scores[indices] = found
             if on_done is not None:
-                on_done(len(numbers))
+                on_done(len(indices))
         if not np.isfinite(scores).all():
             raise UserError(NOT_FINITE)
         return (scores + 0.0).tolist()  # no -0.0

@@ -37,7 +37,7 @@ class SearchState(NamedTuple):
 class Batch(NamedTuple):
     """Sentences that are searched as one batch."""
 
-    numbers: np.ndarray
+    indices: np.ndarray
     """(B,) int: indices of the sentences."""
     tokens: int
     """Tokens searched so far."""
@@ -85,11 +85,11 @@ def concat_batches(batches: list[Batch]) -> Batch:
         batches: the list is emptied, so that the memory of its parts can be freed.
     """
     parts = [batch.state for batch in batches]
-    numbers, tokens = np.concatenate([batch.numbers for batch in batches]), batches[0].tokens
+    indices, tokens = np.concatenate([batch.indices for batch in batches]), batches[0].tokens
     batches.clear()
     if len(parts) == 1:
-        return Batch(numbers, tokens, parts[0])
-    return Batch(numbers, tokens, _map_sentences(functools.partial(keras.tree.map_structure, _concat_padded), *parts))
+        return Batch(indices, tokens, parts[0])
+    return Batch(indices, tokens, _map_sentences(functools.partial(keras.tree.map_structure, _concat_padded), *parts))
 
 
 def _concat_padded(*parts: Any) -> Any:

@@ -105,17 +105,17 @@ class Translator(PairScorer):
             return []
         results: list[list[Hypothesis]] = [[] for _ in rows]
         texts: Sequence[str | None] = [None] * len(rows) if sources is None else sources
-        for numbers, found in self.engine.decode(request):
-            outputs = [self.hypotheses(found, i, n_best, sentences[n], texts[n]) for i, n in enumerate(numbers)]
+        for indices, found in self.engine.decode(request):
+            outputs = [self.hypotheses(found, i, n_best, sentences[n], texts[n]) for i, n in enumerate(indices)]
             if hparams.alignments or hparams.replace_unknown:
-                read = [(rows[n], texts[n]) for n in numbers]
+                read = [(rows[n], texts[n]) for n in indices]
                 outputs = self.aligner.annotate(read, outputs, hparams, self.unknown_dictionary)
             if hparams.token_scores:
-                outputs = self._with_token_scores([rows[n] for n in numbers], outputs, hparams)
-            for number, hypotheses in zip(numbers, outputs, strict=True):
-                results[number] = hypotheses
+                outputs = self._with_token_scores([rows[n] for n in indices], outputs, hparams)
+            for index, hypotheses in zip(indices, outputs, strict=True):
+                results[index] = hypotheses
             if on_done is not None:
-                on_done(len(numbers))
+                on_done(len(indices))
         return results
 
     def request(
@@ -196,10 +196,10 @@ class Translator(PairScorer):
         flat = [(row, k) for row, hypotheses in enumerate(outputs) for k in range(len(hypotheses))]
         targets = [outputs[row][k].ids for row, k in flat]
         annotated = [list(hypotheses) for hypotheses in outputs]
-        for numbers, found in self.engine.score_tokens([rows[row] for row, _ in flat], targets, hparams):
-            for number, log_probs in zip(numbers, found, strict=True):
-                pieces = map(encoder.piece, targets[number])
-                row, k = flat[number]
+        for indices, found in self.engine.score_tokens([rows[row] for row, _ in flat], targets, hparams):
+            for index, log_probs in zip(indices, found, strict=True):
+                pieces = map(encoder.piece, targets[index])
+                row, k = flat[index]
                 values = [0.0] * begun + [float(value) + 0.0 for value in log_probs[begun:]]
                 annotated[row][k] = dataclasses.replace(outputs[row][k], tokens=tuple(zip(pieces, values, strict=True)))
         return annotated

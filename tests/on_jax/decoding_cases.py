@@ -55,12 +55,12 @@ def decoded(model, settings, sources=SOURCES, prefixes=None, shortlist=None):
     hparams = dataclasses.replace(HPARAMS, shortlist=shortlist is not None)
     seeds, found = 100 + np.arange(len(sources)), {}
     request = DecodeRequest(rows=sources, seeds=seeds, settings=settings, hparams=hparams, prefixes=prefixes)
-    for numbers, result in engine.decode(request):
-        for place, number in enumerate(numbers):
+    for indices, result in engine.decode(request):
+        for place, index in enumerate(indices):
             ids = [row[:length] for row, length in zip(result.ids[place], result.lengths[place], strict=True)]
-            found[f"{number} ids"] = np.concatenate(ids)
-            found[f"{number} lengths"] = result.lengths[place]
-            found[f"{number} scores"] = np.stack([result.scores[place], result.log_probs[place]])
+            found[f"{index} ids"] = np.concatenate(ids)
+            found[f"{index} lengths"] = result.lengths[place]
+            found[f"{index} scores"] = np.stack([result.scores[place], result.log_probs[place]])
     return found
 
 
@@ -75,7 +75,7 @@ def searched(model, settings, prefix):
 def scored(model):
     """Log-probabilities of the tokens of every pair."""
     found = ModelEngine(model).score_tokens(SOURCES, SOURCES[::-1], HPARAMS)
-    return {str(number): row for numbers, of_rows in found for number, row in zip(numbers, of_rows, strict=True)}
+    return {str(index): row for indices, of_rows in found for index, row in zip(indices, of_rows, strict=True)}
 
 
 def translated(translator, texts=TEXTS, **changes):

@@ -49,9 +49,9 @@ class BatchConstraints(NamedTuple):
         shortest = [one.shortest(prefix) for one, prefix in zip(constraints, given, strict=True)]
         return cls(automaton, states_BS, np.array(shortest, np.int32))
 
-    def select(self, numbers: Any) -> Self:
+    def select(self, indices: Any) -> Self:
         """Selects the constraints of some of the sentences, by index."""
-        return self._replace(first_states=self.first_states[numbers], shortest=self.shortest[numbers])
+        return self._replace(first_states=self.first_states[indices], shortest=self.shortest[indices])
 
 
 def _automaton_of(constraints: Sequence[OutputConstraint], vocab_size: int) -> tuple[Automaton, np.ndarray]:

@@ -113,20 +113,20 @@ class CTranslate2Engine(PartialEngine):
         rows, settings = request.rows, request.settings
         limits = self._limits(rows, request.hparams)
         batches = self._batches(rows, request.hparams.decode_batch_size // settings.rows_per_sentence)
-        waiting = [(numbers, self._search(numbers, rows, limits, settings)) for numbers in batches]
+        waiting = [(indices, self._search(indices, rows, limits, settings)) for indices in batches]
         while waiting:
             longer = []
-            for numbers, results in waiting:
+            for indices, results in waiting:
                 found = {}
-                for number, result in zip(numbers, results, strict=True):
-                    hypotheses = _hypotheses(result, settings, limits[number])
-                    if any(len(tokens) > limits[number] for tokens, _ in hypotheses):
+                for index, result in zip(indices, results, strict=True):
+                    hypotheses = _hypotheses(result, settings, limits[index])
+                    if any(len(tokens) > limits[index] for tokens, _ in hypotheses):
                         # A batch has the limit of its longest row. Searched alone, this row has its own limit.
-                        longer.append(([number], self._search([number], rows, limits, settings)))
+                        longer.append(([index], self._search([index], rows, limits, settings)))
                         continue
                     if any(self._padding in tokens for tokens, _ in hypotheses):  # of a model that is hardly trained
-                        hypotheses = self._search_without_padding(number, rows, limits, settings)
-                    found[number] = _ranked(hypotheses, settings)
+                        hypotheses = self._search_without_padding(index, rows, limits, settings)
+                    found[index] = _ranked(hypotheses, settings)
                 if found:
                     yield np.array(list(found)), self._result(list(found.values()), settings)
             waiting = longer
@@ -138,19 +138,19 @@ class CTranslate2Engine(PartialEngine):
         longer = [max(source, target, key=len) for source, target in zip(sources, targets, strict=True)]
         waiting = [
             (
-                numbers,
+                indices,
                 self._model.score_batch(
-                    [self._tokens.source_of(sources[n]) for n in numbers],
-                    [self._tokens.target_of(targets[n]) for n in numbers],
+                    [self._tokens.source_of(sources[n]) for n in indices],
+                    [self._tokens.target_of(targets[n]) for n in indices],
                     max_input_length=0, max_batch_size=0, asynchronous=True,
                 ),
             )
-            for numbers in self._batches(longer, hparams.decode_batch_size)
+            for indices in self._batches(longer, hparams.decode_batch_size)
         ]  # fmt: skip
-        for numbers, results in waiting:
+        for indices, results in waiting:
             found = [np.array(result.result().log_probs, np.float64) for result in results]
             # CTranslate2 also scores the end of sequence, which a target that was cut does not have.
-            yield np.array(numbers), [row_T[: len(targets[n])] for n, row_T in zip(numbers, found, strict=True)]
+            yield np.array(indices), [row_T[: len(targets[n])] for n, row_T in zip(indices, found, strict=True)]
 
     def warm_up(self, request: DecodeRequest) -> None:
         """See the base class."""
@@ -177,7 +177,7 @@ class CTranslate2Engine(PartialEngine):
 
     def _search(
         self,
-        numbers: Sequence[int],
+        indices: Sequence[int],
         rows: Sequence[Row],
         limits: Sequence[int],
         settings: SearchSettings,
@@ -188,27 +188,27 @@ class CTranslate2Engine(PartialEngine):
         # Without a length penalty, a finished output that is the best so far cannot be beaten.
         one_suffices = beam == 1 or (settings.only_best and not settings.alpha)
         return self._model.translate_batch(
-            [self._tokens.source_of(rows[n]) for n in numbers],
+            [self._tokens.source_of(rows[n]) for n in indices],
             beam_size=beam,
             num_hypotheses=1 if one_suffices else beam,
             length_penalty=settings.alpha if beam > 1 else 0,
-            max_decoding_length=max(limits[n] for n in numbers),
+            max_decoding_length=max(limits[n] for n in indices),
             min_decoding_length=0, max_input_length=0, max_batch_size=0,
             suppress_sequences=[[suppressed]] if suppressed else None,
-            target_prefix=[[self._tokens.target[token_id] for token_id in self._start]] * len(numbers)
+            target_prefix=[[self._tokens.target[token_id] for token_id in self._start]] * len(indices)
             if self._start
             else None,
             return_end_token=True, return_scores=settings.scored or beam > 1, asynchronous=True,
         )  # fmt: skip
 
     def _search_without_padding(
-        self, number: int, rows: Sequence[Row], limits: Sequence[int], settings: SearchSettings
+        self, index: int, rows: Sequence[Row], limits: Sequence[int], settings: SearchSettings
     ) -> list[_Found]:
         """Returns the hypotheses of a row without padding; log-probabilities are among all tokens, padding included."""
-        (result,) = self._search([number], rows, limits, settings, self._padding)
-        hypotheses = [tokens for tokens, _ in _hypotheses(result, settings, limits[number])]
+        (result,) = self._search([index], rows, limits, settings, self._padding)
+        hypotheses = [tokens for tokens, _ in _hypotheses(result, settings, limits[index])]
         targets = [tokens[:-1] if tokens[-1] == self._end else tokens for tokens in hypotheses]
-        source = self._tokens.source_of(rows[number])
+        source = self._tokens.source_of(rows[index])
         scored = self._model.score_batch([source] * len(targets), targets, max_input_length=0)
         return [
             (tokens, float(sum(one.log_probs[len(self._start) : len(tokens)])))

@@ -72,11 +72,11 @@ class JaxBatchSearch(BatchSearch):
         max_ids: int,
     ) -> Iterator[list[BatchHypotheses]]:
         """See the base class."""
-        for numbers, rows in batches:
-            own = None if prefixes is None else [prefixes[number] for number in numbers]
-            limited = None if constraints is None else constraints.select(numbers)
-            for chosen, found in self._search_rows(rows, seeds[numbers], own, limited):
-                yield [(numbers[chosen], found)]
+        for indices, rows in batches:
+            own = None if prefixes is None else [prefixes[index] for index in indices]
+            limited = None if constraints is None else constraints.select(indices)
+            for chosen, found in self._search_rows(rows, seeds[indices], own, limited):
+                yield [(indices[chosen], found)]
 
     def search_batch(
         self, ids_BS, seeds_B, constraints: BatchConstraints | None = None, prefix: Sequence[int] = ()
@@ -121,20 +121,20 @@ class JaxBatchSearch(BatchSearch):
     ) -> Iterator[BatchHypotheses]:
         """Yields indices of rows and their hypotheses; a few unfinished sentences continue as a smaller batch."""
         state, token_ids, room = self._started(rows, seeds_B, prefixes, constraints)
-        numbers_B = np.arange(len(state.limits))
+        indices_B = np.arange(len(state.limits))
         while True:
-            fewer = len(numbers_B) // SHRINKS_TO if self._shrinks and len(numbers_B) > SMALLEST else 0
+            fewer = len(indices_B) // SHRINKS_TO if self._shrinks and len(indices_B) > SMALLEST else 0
             state, active_B = self._advance(state, np.int32(room), np.int32(fewer), token_ids)
             is_active_B, found = np.asarray(active_B), self.result(state)
             is_kept_B = np.zeros_like(is_active_B)
             if is_active_B.any() and is_active_B.sum() <= fewer:
                 is_kept_B[np.argsort(~is_active_B, kind="stable")[:fewer]] = True
-            leaves_B = ~is_kept_B & (numbers_B < len(rows))
-            yield numbers_B[leaves_B], SearchResult(*(field[leaves_B] for field in found))
+            leaves_B = ~is_kept_B & (indices_B < len(rows))
+            yield indices_B[leaves_B], SearchResult(*(field[leaves_B] for field in found))
             if not is_kept_B.any():
                 return
             state = self._select(state, np.flatnonzero(is_kept_B).astype(np.int32))
-            numbers_B = numbers_B[is_kept_B]
+            indices_B = indices_B[is_kept_B]
 
     def _started(
         self,
@@ -156,8 +156,8 @@ class JaxBatchSearch(BatchSearch):
         limited: Any = ()
         if constraints is not None:
             # Padding gets the constraint of the first sentence.
-            numbers = np.where(np.arange(size) < count, np.arange(size), 0)
-            limited = _padded_tables(constraints.select(numbers))
+            indices = np.where(np.arange(size) < count, np.arange(size), 0)
+            limited = _padded_tables(constraints.select(indices))
         room = self._room(inputs, is_sequence, begun, constraints)
         state = self._start(
             inputs, pad_to(np.asarray(seeds_B, np.int32), [size]), _numbers(self._settings.numbers),

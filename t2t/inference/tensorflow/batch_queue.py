@@ -21,7 +21,7 @@ class PiecewiseSearch(Protocol):
 
     def start(
         self,
-        numbers_B: np.ndarray,
+        indices_B: np.ndarray,
         ids_BS: np.ndarray,
         seeds_B: np.ndarray,
         prefixes: Sequence[Sequence[int]] | None = None,
@@ -65,10 +65,10 @@ class BatchQueue:
             prefixes: the ids that the output of each row begins with; None for none.
             constraints: on the output of each row; None for none.
         """
-        for numbers, rows in batches:
-            own = None if prefixes is None else [prefixes[number] for number in numbers]
-            limited = None if constraints is None else constraints.select(numbers)
-            yield self._advance(self._search.start(numbers, rows, seeds[numbers], own, limited))
+        for indices, rows in batches:
+            own = None if prefixes is None else [prefixes[index] for index in indices]
+            limited = None if constraints is None else constraints.select(indices)
+            yield self._advance(self._search.start(indices, rows, seeds[indices], own, limited))
             yield from self._advance_ready()
         while self._unfinished:
             self._ready.append(self._unfinished.pop(min(self._unfinished)))
@@ -83,8 +83,8 @@ class BatchQueue:
         found, unfinished = self._search.advance(batch)
         if unfinished is not None:
             kept = self._unfinished[unfinished.tokens]
-            numbers = np.concatenate([one.numbers for one in (*kept, unfinished)])
-            if kept and len(numbers) * int(self._weights[numbers].max()) > self._max_ids:
+            indices = np.concatenate([one.indices for one in (*kept, unfinished)])
+            if kept and len(indices) * int(self._weights[indices].max()) > self._max_ids:
                 self._ready.append(self._unfinished.pop(unfinished.tokens))
             self._unfinished[unfinished.tokens].append(unfinished)
         return found

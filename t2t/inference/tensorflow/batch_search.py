@@ -78,7 +78,7 @@ class TensorFlowBatchSearch(BatchSearch):
 
     def start(
         self,
-        numbers_B: np.ndarray,
+        indices_B: np.ndarray,
         ids_BS: np.ndarray,
         seeds_B: np.ndarray,
         prefixes: Sequence[Sequence[int]] | None = None,
@@ -87,7 +87,7 @@ class TensorFlowBatchSearch(BatchSearch):
         """Returns a batch in its initial state.
 
         Args:
-            numbers_B: (B,) int, indices of the sentences.
+            indices_B: (B,) int, indices of the sentences.
             ids_BS: (B, S) int32, sources, or output prefixes if the model has no inputs; sources other than text are
                 arrays as in `t2t.data.batch_arrays`.
             seeds_B: (B,) int32, sampling seed of each sentence.
@@ -97,19 +97,19 @@ class TensorFlowBatchSearch(BatchSearch):
         state = self._start_state(ids_BS, seeds_B)
         if prefixes is not None:
             state = self._begin_with_ids(state, prefixes)
-        return Batch(numbers_B, 0, state if constraints is None else self.constrain(state, constraints))
+        return Batch(indices_B, 0, state if constraints is None else self.constrain(state, constraints))
 
     def advance(self, batch: Batch) -> tuple[list[BatchHypotheses], Batch | None]:
         """Searches TOKENS_PER_CALL more tokens. Returns finished hypotheses and the batch of unfinished sentences.
 
         Finished sentences leave the batch in groups, since smaller batches take less time per token.
         """
-        numbers, tokens, state = batch
+        indices, tokens, state = batch
         programs = self._programs_of(state)
         tokens += TOKENS_PER_CALL
         found = []
         while True:
-            min_active = min_active_size(len(numbers))
+            min_active = min_active_size(len(indices))
             state, active = programs.advance(state, tf.constant(tokens), tf.constant(min_active))
             kept = active.numpy()
             reached_tokens = kept.sum() > min_active
@@ -117,13 +117,13 @@ class TensorFlowBatchSearch(BatchSearch):
                 kept = select_active(kept, min_active)
             if not kept.all():
                 result = SearchResult(*(field[~kept] for field in self.result(state)))
-                found.append((numbers[~kept], result))
-                numbers = numbers[kept]
-                if not len(numbers):
+                found.append((indices[~kept], result))
+                indices = indices[kept]
+                if not len(indices):
                     return found, None
                 state = programs.keep(state, tf.constant(np.flatnonzero(kept), tf.int32))
             if reached_tokens:
-                return found, Batch(numbers, tokens, state)
+                return found, Batch(indices, tokens, state)
 
     def steps(
         self,

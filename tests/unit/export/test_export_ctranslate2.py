@@ -144,8 +144,8 @@ def test_a_single_line_that_int8_finds_otherwise_is_found_out(tmp_path, monkeypa
 
     def score_with(wrong):
         def other_score(*given):
-            for numbers, log_probs in score(*given):
-                yield numbers, log_probs + np.where(numbers == 0, wrong, 0.0)
+            for indices, log_probs in score(*given):
+                yield indices, log_probs + np.where(indices == 0, wrong, 0.0)
 
         return other_score
 

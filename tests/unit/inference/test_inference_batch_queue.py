@@ -17,14 +17,14 @@ class TwoSteps:
         self.second = []
         """Row indices of each batch in the second step."""
 
-    def start(self, numbers, rows, seeds, prefixes=None, constraints=None):
-        return Batch(numbers, 0, None)
+    def start(self, indices, rows, seeds, prefixes=None, constraints=None):
+        return Batch(indices, 0, None)
 
     def advance(self, batch):
         if batch.tokens == 0:
             return [], batch._replace(tokens=1)
-        self.second.append(batch.numbers.tolist())
-        return [(batch.numbers, None)], None
+        self.second.append(batch.indices.tolist())
+        return [(batch.indices, None)], None
 
 
 @pytest.mark.parametrize(
@@ -39,10 +39,10 @@ class TwoSteps:
 )
 def test_unfinished_batches_are_concatenated_as_far_as_they_fit(monkeypatch, weight, max_ids, second):
     monkeypatch.setattr(
-        batch_queue, "concat_batches", lambda batches: Batch(np.concatenate([one.numbers for one in batches]), 1, None)
+        batch_queue, "concat_batches", lambda batches: Batch(np.concatenate([one.indices for one in batches]), 1, None)
     )
     search = TwoSteps()
-    batches = [(np.array([number]), np.array([[7]])) for number in range(5)]
+    batches = [(np.array([index]), np.array([[7]])) for index in range(5)]
     found = chain.from_iterable(BatchQueue(search, np.full(5, weight), max_ids).run(batches, np.arange(5)))
-    assert sorted(number for numbers, _ in found for number in numbers.tolist()) == list(range(5))
+    assert sorted(index for indices, _ in found for index in indices.tolist()) == list(range(5))
     assert sorted(search.second) == second

@@ -68,8 +68,8 @@ SETTINGS = {
 
 
 def check_found(found, expected, first=0):
-    numbers = np.concatenate([numbers for numbers, _ in found])
-    assert sorted(numbers - first) == list(range(len(numbers)))
+    indices = np.concatenate([indices for indices, _ in found])
+    assert sorted(indices - first) == list(range(len(indices)))
     for some, result in found:
         wanted, width = type(result)(*(np.asarray(field)[some - first] for field in expected)), result.ids.shape[-1]
         np.testing.assert_array_equal(result.lengths, wanted.lengths)
@@ -126,25 +126,25 @@ def test_batches_wait_for_others_until_they_are_one_batchs_worth(monkeypatch):
     begun, together_with = [], []
 
     class Search:
-        def start(self, numbers, ids, seeds, prefixes=None, constraints=None):
-            return Batch(numbers, 0, None)
+        def start(self, indices, ids, seeds, prefixes=None, constraints=None):
+            return Batch(indices, 0, None)
 
         def advance(self, batch):
-            begun.append((batch.tokens, batch.numbers.tolist()))
+            begun.append((batch.tokens, batch.indices.tolist()))
             if batch.tokens == 2:
-                return [(batch.numbers, "done")], None
-            left = batch.numbers[:2] if batch.tokens == 0 else batch.numbers
-            gone = batch.numbers[len(left) :]
+                return [(batch.indices, "done")], None
+            left = batch.indices[:2] if batch.tokens == 0 else batch.indices
+            gone = batch.indices[len(left) :]
             return [(gone, "gone")] if len(gone) else [], Batch(left, batch.tokens + 1, None)
 
     def join(batches):
-        together_with.append([batch.numbers.tolist() for batch in batches])
-        return Batch(np.concatenate([batch.numbers for batch in batches]), batches[0].tokens, None)
+        together_with.append([batch.indices.tolist() for batch in batches])
+        return Batch(np.concatenate([batch.indices for batch in batches]), batches[0].tokens, None)
 
     monkeypatch.setattr(batch_queue, "concat_batches", join)
     batches = [(np.arange(4) + 4 * i, np.zeros((4, 4), np.int32)) for i in range(3)]
     found = chain.from_iterable(BatchQueue(Search(), np.full(12, 4), 16).run(batches, np.arange(12)))
-    assert sorted(n for numbers, _ in found for n in numbers.tolist()) == list(range(12))
+    assert sorted(n for indices, _ in found for n in indices.tolist()) == list(range(12))
     assert together_with[:2] == [[[0, 1], [4, 5]], [[8, 9]]]
     assert together_with[2:] == [[[0, 1, 4, 5]], [[8, 9]]]
     assert [tokens for tokens, _ in begun] == [0, 0, 0, 1, 1, 2, 2]

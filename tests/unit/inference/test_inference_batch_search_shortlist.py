@@ -106,12 +106,12 @@ def found_by(search, sources, most=30, places=None):
 
 def hypotheses_of(batches):
     found = {}
-    for numbers, result in batches:
+    for indices, result in batches:
         ids, log_probs, lengths = (np.asarray(part) for part in (result.ids, result.log_probs, result.lengths))
-        for row, number in enumerate(numbers):
+        for row, index in enumerate(indices):
             kept = [k for k in range(ids.shape[1]) if lengths[row, k]]
-            found[int(number)] = [(ids[row, k, : lengths[row, k]].tolist(), float(log_probs[row, k])) for k in kept]
-    return [found[number] for number in sorted(found)]
+            found[int(index)] = [(ids[row, k, : lengths[row, k]].tolist(), float(log_probs[row, k])) for k in kept]
+    return [found[index] for index in sorted(found)]
 
 
 def assert_same(found, expected):

@@ -80,9 +80,9 @@ def test_a_row_counts_as_its_ids_or_an_eighth_of_its_outputs(length, extra_lengt
 def test_a_batch_is_as_large_as_it_may_be_and_the_longest_comes_first(most, batches):
     rows = [[7] * 3, [8] * 3, [9] * 3]
     found = batches_of(rows, weights_of(rows), most)
-    assert [numbers.tolist() for numbers, _ in found] == batches
-    for numbers, ids in found:
-        assert ids.tolist() == [rows[number] for number in numbers]
+    assert [indices.tolist() for indices, _ in found] == batches
+    for indices, ids in found:
+        assert ids.tolist() == [rows[index] for index in indices]
 
 
 def test_rows_are_padded_to_the_longest_and_never_to_nothing():
