@@ -62,7 +62,7 @@ class BatchSearch(ABC):
         prefixes: Sequence[Sequence[int]] | None = None,
         constraints: BatchConstraints | None = None,
         *,
-        weights: np.ndarray,
+        sizes: np.ndarray,
         max_ids: int,
     ) -> Iterator[list[BatchHypotheses]]:
         """Yields indices of rows with their hypotheses, in any order.
@@ -75,7 +75,7 @@ class BatchSearch(ABC):
             seeds: (rows,) int32, the sampling seed of each row, used with that of the settings.
             prefixes: the ids that the output of each row begins with, if the model has inputs; None for none.
             constraints: on the output of each row; None for none.
-            weights: (rows,) int, size of each row in ids, see `t2t.inference.rows.weights_of`.
+            sizes: (rows,) int, size of each row in ids, see `t2t.inference.rows.row_sizes`.
             max_ids: maximum ids of a batch, padding included.
         """
 

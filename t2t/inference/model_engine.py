@@ -18,7 +18,7 @@ from t2t.inference.batch_mask_predict import BatchMaskPredict
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.engine import BatchHypotheses, DecodeRequest, Engine
 from t2t.inference.parallel import Jobs, Sharing, batch_share, queues_of
-from t2t.inference.rows import Batched, Row, batches_of, memory_errors, positions_in, weights_of
+from t2t.inference.rows import Batched, Row, batches_of, memory_errors, positions_in, row_sizes
 from t2t.inference.scoring import Scorer
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
@@ -107,9 +107,9 @@ class ModelEngine(Engine):
     def _decode(self, request: DecodeRequest, is_warm_up: bool = False) -> Iterator[BatchHypotheses]:
         """See `decode`; if `is_warm_up`, decodes only the largest batches, as many as run in parallel."""
         rows, settings, hparams = request.rows, request.settings, request.hparams
-        weights = weights_of(rows, hparams.extra_length, positions_in(self._model))
-        most = batch_share(int(weights.sum()), hparams.decode_batch_size // settings.rows_per_sentence)
-        batches = batches_of(rows, weights, most)
+        sizes = row_sizes(rows, hparams.extra_length, positions_in(self._model))
+        most = batch_share(int(sizes.sum()), hparams.decode_batch_size // settings.rows_per_sentence)
+        batches = batches_of(rows, sizes, most)
         run, queues = self._jobs.run, queues_of(batches)
         if is_warm_up:  # the longest come first
             run, queues = self._jobs.run_alone, [[batch] for batch in batches[: self._jobs.searches]]
@@ -121,7 +121,7 @@ class ModelEngine(Engine):
 
         def decode(queue: Sequence[Batched]) -> Iterator[list[BatchHypotheses]]:
             if isinstance(search, BatchSearch):
-                return search.search(queue, request.seeds, request.prefixes, constraints, weights=weights, max_ids=most)
+                return search.search(queue, request.seeds, request.prefixes, constraints, sizes=sizes, max_ids=most)
             return ([(indices, search(batch))] for indices, batch in queue)
 
         with memory_errors(batches[0][1], settings.rows_per_sentence):

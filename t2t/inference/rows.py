@@ -105,7 +105,7 @@ def positions_in(model: "SequenceModel") -> Callable[[Row], int]:
     return len if reads_ids(model) else lambda row: model.source_embedding.positions_of(len(row))
 
 
-def weights_of(rows: Sequence[Row], extra_length: int = 0, size_of: Callable[[Row], int] = len) -> np.ndarray:
+def row_sizes(rows: Sequence[Row], extra_length: int = 0, size_of: Callable[[Row], int] = len) -> np.ndarray:
     """Returns the size of each row in ids, (rows,) int: its own length, or an eighth of its longest output's.
 
     With short inputs and long outputs, the caches fill the memory.
@@ -118,15 +118,15 @@ def weights_of(rows: Sequence[Row], extra_length: int = 0, size_of: Callable[[Ro
     return np.array([max(size, (size + extra_length) // OUTPUT_SHARE, 1) for size in map(size_of, rows)])
 
 
-def batches_of(rows: Sequence[Row], weights: np.ndarray, most: int) -> list[Batched]:
+def batches_of(rows: Sequence[Row], sizes: np.ndarray, most: int) -> list[Batched]:
     """Returns (indices of rows, rows padded to (B, S)) pairs, the longest first: if memory runs out, it does at once.
 
     Args:
         rows: ids, or other inputs.
-        weights: of each, see `weights_of`.
+        sizes: of each, see `row_sizes`.
         most: maximum ids in a batch, padding included.
     """
-    batches = cut_batches(np.arange(len(rows)), {INPUTS: weights}, max(most, 1), Ladder(int(weights.max()), 1.0))
+    batches = cut_batches(np.arange(len(rows)), {INPUTS: sizes}, max(most, 1), Ladder(int(sizes.max()), 1.0))
     return [(batch.indices, padded([rows[i] for i in batch.indices])) for batch in reversed(batches)]
 
 

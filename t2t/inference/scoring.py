@@ -13,7 +13,7 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.inference.backend import ModelFunction
 from t2t.inference.backend_choice import inference_backend
 from t2t.inference.parallel import Jobs
-from t2t.inference.rows import Batched, Row, batches_of, memory_errors, padded, weights_of
+from t2t.inference.rows import Batched, Row, batches_of, memory_errors, padded, row_sizes
 from t2t.inference.signatures import inputs_signature
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import INPUTS, TARGETS
@@ -52,4 +52,4 @@ class Scorer:
                 log_probs_BT = keras.ops.convert_to_numpy(log_probs(features))
             yield indices, [row_T[: len(targets[i])] for i, row_T in zip(indices, log_probs_BT, strict=True)]
 
-        yield from self._jobs.run(score, batches_of(rows, weights_of(rows), hparams.decode_batch_size))
+        yield from self._jobs.run(score, batches_of(rows, row_sizes(rows), hparams.decode_batch_size))

@@ -68,7 +68,7 @@ class JaxBatchSearch(BatchSearch):
         prefixes: Sequence[Sequence[int]] | None = None,
         constraints: BatchConstraints | None = None,
         *,
-        weights: np.ndarray,
+        sizes: np.ndarray,
         max_ids: int,
     ) -> Iterator[list[BatchHypotheses]]:
         """See the base class."""

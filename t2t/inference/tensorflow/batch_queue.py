@@ -40,12 +40,12 @@ class BatchQueue:
 
     Args:
         search: searches one batch.
-        weights: (rows,) int, size of each row in ids.
+        sizes: (rows,) int, size of each row in ids.
         max_ids: maximum ids of a batch, padding included.
     """
 
-    def __init__(self, search: PiecewiseSearch, weights: np.ndarray, max_ids: int):
-        self._search, self._weights, self._max_ids = search, weights, max_ids
+    def __init__(self, search: PiecewiseSearch, sizes: np.ndarray, max_ids: int):
+        self._search, self._sizes, self._max_ids = search, sizes, max_ids
         self._ready: collections.deque[list[Batch]] = collections.deque()
         self._unfinished: dict[int, list[Batch]] = collections.defaultdict(list)
         """By the number of tokens searched."""
@@ -84,7 +84,7 @@ class BatchQueue:
         if unfinished is not None:
             kept = self._unfinished[unfinished.tokens]
             indices = np.concatenate([one.indices for one in (*kept, unfinished)])
-            if kept and len(indices) * int(self._weights[indices].max()) > self._max_ids:
+            if kept and len(indices) * int(self._sizes[indices].max()) > self._max_ids:
                 self._ready.append(self._unfinished.pop(unfinished.tokens))
             self._unfinished[unfinished.tokens].append(unfinished)
         return found

@@ -70,11 +70,11 @@ class TensorFlowBatchSearch(BatchSearch):
         prefixes: Sequence[Sequence[int]] | None = None,
         constraints: BatchConstraints | None = None,
         *,
-        weights: np.ndarray,
+        sizes: np.ndarray,
         max_ids: int,
     ) -> Iterator[list[BatchHypotheses]]:
         """See the base class."""
-        return BatchQueue(self, weights, max_ids).run(batches, seeds, prefixes, constraints)
+        return BatchQueue(self, sizes, max_ids).run(batches, seeds, prefixes, constraints)
 
     def start(
         self,

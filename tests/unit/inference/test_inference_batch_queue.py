@@ -28,7 +28,7 @@ class TwoSteps:
 
 
 @pytest.mark.parametrize(
-    ("weight", "max_ids", "second"),
+    ("size", "max_ids", "second"),
     [
         (2, 8, [[0, 1, 2, 3], [4]]),  # 4 x 2 = 8 fits, 5 x 2 does not
         (2, 7, [[0, 1, 2], [3, 4]]),
@@ -37,12 +37,12 @@ class TwoSteps:
         (9, 8, [[0], [1], [2], [3], [4]]),  # rows that are too long are searched alone
     ],
 )
-def test_unfinished_batches_are_concatenated_as_far_as_they_fit(monkeypatch, weight, max_ids, second):
+def test_unfinished_batches_are_concatenated_as_far_as_they_fit(monkeypatch, size, max_ids, second):
     monkeypatch.setattr(
         batch_queue, "concat_batches", lambda batches: Batch(np.concatenate([one.indices for one in batches]), 1, None)
     )
     search = TwoSteps()
     batches = [(np.array([index]), np.array([[7]])) for index in range(5)]
-    found = chain.from_iterable(BatchQueue(search, np.full(5, weight), max_ids).run(batches, np.arange(5)))
+    found = chain.from_iterable(BatchQueue(search, np.full(5, size), max_ids).run(batches, np.arange(5)))
     assert sorted(index for indices, _ in found for index in indices.tolist()) == list(range(5))
     assert sorted(search.second) == second

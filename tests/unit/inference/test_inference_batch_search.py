@@ -112,11 +112,11 @@ def test_batches_that_go_on_together_find_what_one_search_finds(model, settings,
         batch_queue, "concat_batches", lambda batches: (joined.append(len(batches)), concat_batches(batches))[1]
     )
     sources = rows(np.random.default_rng(5), (9, 3, 7, 1, 8, 2, 5, 6, 4, 9, 2, 3))
-    weights = np.array(list(map(len, sources)))
-    batches = batches_of(sources, weights, most=12)
+    sizes = np.array(list(map(len, sources)))
+    batches = batches_of(sources, sizes, most=12)
     assert len(batches) > 2
     search = TensorFlowBatchSearch(model, settings, EXTRA)
-    found = list(chain.from_iterable(BatchQueue(search, weights, 24).run(batches, np.arange(12))))
+    found = list(chain.from_iterable(BatchQueue(search, sizes, 24).run(batches, np.arange(12))))
     check_found(found, in_one_go(model, settings, padded(sources), length=9 + EXTRA))
     assert max(joined) > 1
 
@@ -153,7 +153,7 @@ def test_batches_wait_for_others_until_they_are_one_batchs_worth(monkeypatch):
 @pytest.mark.slow
 def test_other_numbers_compile_nothing_and_find_what_a_search_of_their_own_does(model, monkeypatch):
     """alpha, temperature, top_p, the seed and the extra length are tensors of one compiled search."""
-    rows_BS, weights = padded(rows(np.random.default_rng(5), (9, 3, 7, 1))), np.array([9, 3, 7, 1])
+    rows_BS, sizes = padded(rows(np.random.default_rng(5), (9, 3, 7, 1))), np.array([9, 3, 7, 1])
     engine = ModelEngine(model)
     compiled = []
     build = model_engine.build_search
@@ -164,7 +164,7 @@ def test_other_numbers_compile_nothing_and_find_what_a_search_of_their_own_does(
         SearchSettings(method="sample", seed=2**40 + 3, temperature=0.2, top_p=0.99),
     ):  # fmt: skip
         for extra in (EXTRA, 1):
-            queue = BatchQueue(engine.search(settings, extra), weights, 99)
+            queue = BatchQueue(engine.search(settings, extra), sizes, 99)
             found = list(chain.from_iterable(queue.run([(np.arange(4), rows_BS)], np.arange(4))))
             check_found(found, in_one_go(model, settings, rows_BS, length=9 + extra, extra=extra))
     assert len(compiled) == 2

@@ -98,10 +98,10 @@ def with_others_at_minus_infinity(model, settings, ids_BS, allowed_BV):
 
 def found_by(search, sources, most=30, places=None):
     """Returns ids and log-probabilities of each source's hypotheses, from batches that shrink and are joined."""
-    weights = np.array(list(map(len, sources)))
+    sizes = np.array(list(map(len, sources)))
     places = np.arange(len(sources)) if places is None else np.array(places)
-    batches = batches_of(sources, weights, most)
-    return hypotheses_of(chain.from_iterable(BatchQueue(search, weights, most).run(batches, places)))
+    batches = batches_of(sources, sizes, most)
+    return hypotheses_of(chain.from_iterable(BatchQueue(search, sizes, most).run(batches, places)))
 
 
 def hypotheses_of(batches):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.rows import batches_of, cut_rows, describe_max_ids, max_sequence_ids, padded, weights_of
+from t2t.inference.rows import batches_of, cut_rows, describe_max_ids, max_sequence_ids, padded, row_sizes
 from t2t.specs.constants import EOS_ID
 from t2t.specs.features import FeatureKind
 
@@ -66,11 +66,11 @@ def test_what_has_set_the_longest_is_said(positions, said):
 
 
 @pytest.mark.parametrize(
-    ("length", "extra_length", "weight"),
+    ("length", "extra_length", "size"),
     [(0, 0, 1), (1, 0, 1), (5, 0, 5), (2, 14, 2), (2, 21, 2), (2, 22, 3), (0, 15, 1), (0, 16, 2)],
 )
-def test_a_row_counts_as_its_ids_or_an_eighth_of_its_outputs(length, extra_length, weight):
-    assert weights_of([[7] * length], extra_length).tolist() == [weight]
+def test_a_row_counts_as_its_ids_or_an_eighth_of_its_outputs(length, extra_length, size):
+    assert row_sizes([[7] * length], extra_length).tolist() == [size]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_row_counts_as_its_ids_or_an_eighth_of_its_outputs(length, extra_lengt
 )
 def test_a_batch_is_as_large_as_it_may_be_and_the_longest_comes_first(most, batches):
     rows = [[7] * 3, [8] * 3, [9] * 3]
-    found = batches_of(rows, weights_of(rows), most)
+    found = batches_of(rows, row_sizes(rows), most)
     assert [indices.tolist() for indices, _ in found] == batches
     for indices, ids in found:
         assert ids.tolist() == [rows[index] for index in indices]
