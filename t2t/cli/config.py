@@ -42,12 +42,12 @@ _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
 """Kind of flag -> its value types in TOML, and their name in messages; all other kinds take text."""
 
 
-def define_config_flag(values: flags.FlagValues, besides: tuple[str, ...] = ()) -> None:
-    """Defines --config. Flags in `besides` have another meaning than the trainer's, or none; files do not set them."""
+def define_config_flag(values: flags.FlagValues, excluded: tuple[str, ...] = ()) -> None:
+    """Defines --config. Flags in `excluded` have another meaning than the trainer's, or none; files do not set them."""
     with flag_group(values, RUN) as define:
         define.string("config", "", "TOML file with flags, name = value, and a table [hparams]; flags on the command "
                       "line override it.")  # fmt: skip
-    values["config"].besides = besides
+    values["config"].excluded = excluded
 
 
 def apply_config(values: flags.FlagValues) -> None:
@@ -57,16 +57,16 @@ def apply_config(values: flags.FlagValues) -> None:
         UserError: no such file, invalid TOML, an unknown key, or a value of the wrong type.
     """
     if values.config:
-        fill_from_file(values, local_path(values.config), values["config"].besides)
+        fill_from_file(values, local_path(values.config), values["config"].excluded)
 
 
-def fill_from_file(values: flags.FlagValues, path: Path, besides: tuple[str, ...] = ()) -> None:
-    """Does the same as `apply_config` for the file `path`; keys in `besides` are ignored."""
+def fill_from_file(values: flags.FlagValues, path: Path, excluded: tuple[str, ...] = ()) -> None:
+    """Does the same as `apply_config` for the file `path`; keys in `excluded` are ignored."""
     text, found = _read(path)
     given = {getattr(values[name], "alias_of", name) for name in values if values[name].present}
     others: set[str] | None = None
     for key, value in found.items():
-        if key in besides and key in values:
+        if key in excluded and key in values:
             continue
         if key in _NEVER or not has_flag(values, key) or hasattr(values[key], "alias_of"):
             others = _all_flags() if others is None else others
@@ -161,15 +161,15 @@ def hparams_of_file(values: flags.FlagValues) -> str:
     return getattr(values[HPARAMS], "of_file", "")
 
 
-def given_flags(values: flags.FlagValues, besides: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Returns name -> value of the flags that differ from their defaults, except --hparams and those in `besides`."""
+def given_flags(values: flags.FlagValues, excluded: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Returns name -> value of the flags that differ from their defaults, except --hparams and those in `excluded`."""
     return {
         name: values[name].value
         for name in values
         if values[name].name == name
         and has_flag(values, name)
         and not hasattr(values[name], "alias_of")
-        and name not in (*_NEVER, HPARAMS, "decode_hparams", *besides)  # --decode_hparams has already set other flags
+        and name not in (*_NEVER, HPARAMS, "decode_hparams", *excluded)  # --decode_hparams has already set other flags
         and values[name].value != values[name].default
     }
 

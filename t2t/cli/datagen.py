@@ -46,7 +46,7 @@ def build_flags(values: flags.FlagValues) -> None:
         define.string("exclude_problems", "", "Names or patterns of problems to exclude from --problem: a,b*.")
         define.boolean("only_list", False, "Only lists the problems that --problem names.")
     define_beam_flag(values)
-    define_config_flag(values, besides=("random_seed", *TextOptions.training_names()))
+    define_config_flag(values, excluded=("random_seed", *TextOptions.training_names()))
     define_unused_flags(values, DATAGEN_FLAGS)
 
 

@@ -102,7 +102,7 @@ _SIDE_FILES = {"target_prefix_file": "begin with", "constraints_file": "hold, av
 @command_flags
 def build_flags(values: flags.FlagValues) -> None:
     define_trained_flags(values)
-    define_config_flag(values, besides=("random_seed",))
+    define_config_flag(values, excluded=("random_seed",))
     with flag_group(values, ACTION) as define:
         define.boolean("decode_interactive", False, "Translates typed text.")
         define.string("decode_from_file", "", "Decodes this file, plain or gzip; - for standard input.")

@@ -47,7 +47,7 @@ log = logging.getLogger("t2t")
 @command_flags
 def build_flags(values: flags.FlagValues) -> None:
     define_trained_flags(values)
-    define_config_flag(values, besides=("random_seed", "eval_steps"))
+    define_config_flag(values, excluded=("random_seed", "eval_steps"))
     with flag_group(values, DATA) as define:
         define.string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data.")
         define.enum("split", DEV, SPLITS, "Which split to evaluate on.")

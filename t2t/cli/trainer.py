@@ -154,7 +154,7 @@ def main(values: flags.FlagValues) -> int:
     _check_files(values, request)
     is_dry, is_chief = values.dry_run, find_cluster(values.worker_hosts, values.worker_index).is_chief
     generates = values.generate_data and not is_dry
-    _check_beside(values, evaluates_only)
+    _check_training_flags(values, evaluates_only)
     if not evaluates_only:
         check_same_run(request)
         settings = _settings(values, request)
@@ -222,7 +222,7 @@ def _check_files(values: flags.FlagValues, request: Request) -> None:
             raise UserError(f"--{name}: it tells how --warm_start_from is taken; give that too")
 
 
-def _check_beside(values: flags.FlagValues, evaluates_only: bool) -> None:
+def _check_training_flags(values: flags.FlagValues, evaluates_only: bool) -> None:
     """Raises UserError for flags that evaluating ignores, wrong values of --track, and missing packages."""
     for name in _OF_TRAINING:
         if evaluates_only and values[name].value != values[name].default:

@@ -60,10 +60,10 @@ def _fields_of_all_sets() -> Iterator[str]:
         seen.add(type(hparams))
 
 
-def _fields_of(hparams: HParams, besides: Collection[str] = ()) -> Iterator[str]:
-    """Yields a line for each field of a set but those in `besides`."""
+def _fields_of(hparams: HParams, excluded: Collection[str] = ()) -> Iterator[str]:
+    """Yields a line for each field of a set but those in `excluded`."""
     for name, value in hparams.items():
-        if name not in besides:
+        if name not in excluded:
             yield f"  {name}={value}  {hparams.document(name)}"
 
 
