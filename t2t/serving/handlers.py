@@ -9,7 +9,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 
 from t2t.errors import UnknownNameError, UserError
 from t2t.files.lines import on_one_line
-from t2t.serving import requests
+from t2t.serving import plain_answers, plain_requests
 from t2t.serving.address import EVENTS, HTML, TEXT
 from t2t.serving.events import event_response, text_pieces
 from t2t.serving.home import POLICY, home_json, home_page
@@ -57,12 +57,12 @@ async def names(service: Service, request: Request) -> Response:
 async def status(service: Service, request: Request) -> Response:
     """Answers `GET /v1/models/NAME`, in the formats of TensorFlow Serving and OpenAI."""
     model = _version(service, request)
-    return JSONResponse(requests.status(model.step) | _openai_model(model))
+    return JSONResponse(plain_answers.status(model.step) | _openai_model(model))
 
 
 async def version_status(service: Service, request: Request) -> Response:
     """Answers `GET /v1/models/NAME/versions/STEP`."""
-    return JSONResponse(requests.status(_version(service, request).step))
+    return JSONResponse(plain_answers.status(_version(service, request).step))
 
 
 def _openai_model(model: ServedModel) -> dict[str, Any]:
@@ -83,9 +83,9 @@ def _version(service: Service, request: Request) -> ServedModel:
 async def predict(service: Service, request: Request) -> Response:
     """Answers `POST /v1/models/NAME:predict`."""
     model = _version(service, request)
-    texts, by_rows = requests.prediction_texts(requests.read_json(await service.body(request)))
+    texts, by_rows = plain_requests.prediction_texts(plain_requests.read_json(await service.body(request)))
     answers = await service.answers(model, service.questions(model, texts))
-    return JSONResponse(requests.prediction(answers, by_rows))
+    return JSONResponse(plain_answers.prediction(answers, by_rows))
 
 
 async def translate(service: Service, request: Request) -> Response:
@@ -93,15 +93,15 @@ async def translate(service: Service, request: Request) -> Response:
     body = await service.body(request)
     if request.headers.get("content-type", "").startswith(TEXT):
         return await _translate_lines(service, request, body)
-    data = requests.read_json(body)
-    asked = requests.translation_request(data)
+    data = plain_requests.read_json(body)
+    asked = plain_requests.translation_request(data)
     model = service.model(_asked_model(request, data))
     how = (asked.texts, asked.n_best, asked.changes, None, asked.terms)
     questions = await run_in_threadpool(service.questions, model, *how)  # large constraints take time
     if asked.is_stream or EVENTS in request.headers.get("accept", ""):
-        requests.only_text(asked.texts)
+        plain_requests.only_text(asked.texts)
         return await event_response(request.url.path, _translation_events(service, model, questions[0], asked.is_one))
-    return JSONResponse(requests.translations(model.name, await service.answers(model, questions), asked.is_one))
+    return JSONResponse(plain_answers.translations(model.name, await service.answers(model, questions), asked.is_one))
 
 
 def _asked_model(request: Request, data: dict[str, Any]) -> Any:
@@ -116,7 +116,7 @@ async def _translate_lines(service: Service, request: Request, body: bytes) -> R
     lines = body.decode("utf-8", "replace").split("\n")
     ended = [""] if len(lines) > 1 and not lines[-1] else []
     lines = [line.removesuffix("\r") for line in lines[: len(lines) - len(ended)]]
-    texts = requests.texts_of(lines, "lines")
+    texts = plain_requests.texts_of(lines, "lines")
     model = service.model(request.query_params.get("model"))
     answers = await service.answers(model, service.questions(model, texts, 1))
     return PlainTextResponse("\n".join([on_one_line(answer.hypotheses[0].text) for answer in answers] + ended))
@@ -127,19 +127,19 @@ async def _translation_events(service: Service, model: ServedModel, question: Qu
         for number, piece in pieces.items():
             yield {"output": number, "delta": piece}
         if answer is not None:
-            yield requests.translations(model.name, [answer], is_one)
+            yield plain_answers.translations(model.name, [answer], is_one)
 
 
 async def complete(service: Service, request: Request) -> Response:
     """Answers `POST /v1/completions`."""
-    data = requests.read_json(await service.body(request))
+    data = plain_requests.read_json(await service.body(request))
     model = service.model(data.get("model"))
     return await _complete(service, request, model, completion_request(data, model), Completion(model, False))
 
 
 async def complete_chat(service: Service, request: Request) -> Response:
     """Answers `POST /v1/chat/completions`."""
-    data = requests.read_json(await service.body(request))
+    data = plain_requests.read_json(await service.body(request))
     model = service.model(data.get("model"))
     return await _complete(service, request, model, chat_request(data, model), Completion(model, True))
 
@@ -151,7 +151,7 @@ async def _complete(
     how = (asked.texts, n, asked.changes, asked.most_tokens, asked.terms)
     questions = await run_in_threadpool(service.questions, model, *how)  # long texts and large constraints take time
     if asked.is_stream:
-        text = requests.only_text(asked.texts)
+        text = plain_requests.only_text(asked.texts)
         events = completion.chunks(service.stream(model, questions[0]), text, asked.include_usage)
         return await event_response(request.url.path, events)
     answers = await service.answers(model, questions)

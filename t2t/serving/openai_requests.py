@@ -8,7 +8,7 @@ from t2t.errors import UserError
 from t2t.inference.output_terms import REQUEST_KEYS, OutputTerms
 from t2t.inference.settings import SEED
 from t2t.serving.models import ServedModel
-from t2t.serving.requests import output_terms, positive, search_changes, stream_option, texts_of
+from t2t.serving.plain_requests import output_terms, positive, search_changes, stream_option, texts_of
 from t2t.serving.search_changes import SEARCH_KEYS
 
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {

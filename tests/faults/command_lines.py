@@ -30,7 +30,7 @@ from t2t.cli import (
 )
 from t2t.errors import T2TError, UserError
 from t2t.runs.names import Request, get_hparams, problems_of
-from t2t.serving.requests import prediction_texts, read_json, translation_request
+from t2t.serving.plain_requests import prediction_texts, read_json, translation_request
 from tests.nasty_lines import nasty_lines
 
 ODD_VALUES = [

@@ -15,7 +15,7 @@ from t2t.serving.events import event_response
 from t2t.serving.insight import data_answers, run_answers
 from t2t.serving.insight.page import APP_FILES, PAGES, PLOTLY, app_page, figures_page, plotly_file, static
 from t2t.serving.insight.studio import Studio
-from t2t.serving.requests import read_json
+from t2t.serving.plain_requests import read_json
 from t2t.serving.schemas import ANY_OBJECT, INTEGER, STRING
 from t2t.serving.service import Service
 

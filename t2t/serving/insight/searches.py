@@ -11,7 +11,7 @@ from t2t.inference.partial_outputs import has_partial_outputs, partial_outputs
 from t2t.inference.settings import SEED
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.serving.insight.run_answers import int_of
-from t2t.serving.requests import search_changes, texts_of
+from t2t.serving.plain_requests import search_changes, texts_of
 from t2t.serving.search_changes import SEARCH_KEYS, check_changes
 
 

@@ -1,7 +1,6 @@
-"""JSON of requests and responses.
+"""JSON of requests other than OpenAI's.
 
-Two formats: TensorFlow Serving's REST interface (`instances` by rows, `inputs` by columns) with the outputs of an
-exported model's signature, and a plain one.
+Two formats: TensorFlow Serving's REST interface (`instances` by rows, `inputs` by columns), and a plain one.
 """
 
 import json
@@ -12,7 +11,6 @@ from typing import Any, NamedTuple
 from t2t.errors import UserError
 from t2t.files.lines import clean_line
 from t2t.inference.output_terms import REQUEST_KEYS, OutputTerms, read_terms
-from t2t.serving.models import Answer
 from t2t.serving.search_changes import SEARCH_KEYS
 
 SIGNATURE = "serving_default"
@@ -65,17 +63,6 @@ def texts_of(value: Any, name: str) -> list[str]:
     if not isinstance(value, list) or not value or not all(isinstance(text, str) for text in value):
         raise UserError(f"{name}: a list of one or more texts is wanted (or of objects with {TEXT!r} alone); send that")
     return [clean_line(text.encode("utf-8", "surrogatepass"), Counter()) for text in value]
-
-
-def prediction(answers: Sequence[Answer], by_rows: bool) -> dict[str, Any]:
-    """Returns the response to a predict request, by rows or columns like the request."""
-    rows = [
-        {"outputs": [one.text for one in answer.hypotheses], "scores": [one.score for one in answer.hypotheses]}
-        for answer in answers
-    ]
-    if by_rows:
-        return {"predictions": rows}
-    return {"outputs": {name: [row[name] for row in rows] for name in ("outputs", "scores")}}
 
 
 class TranslationRequest(NamedTuple):
@@ -140,21 +127,3 @@ def positive(data: dict[str, Any], name: str) -> int | None:
     if value is not None and (type(value) is not int or value < 1):
         raise UserError(f"{name} {value!r}: a whole number from 1 is wanted")
     return value
-
-
-def translations(model: str, answers: Sequence[Answer], is_one: bool) -> dict[str, Any]:
-    """Returns the response to a plain request."""
-    found: list[dict[str, Any]] = [
-        {
-            "outputs": [{key: getattr(one, key) for key in ("text", "score", "log_prob")} for one in answer.hypotheses],
-            "cut": answer.cut,
-        }
-        for answer in answers
-    ]
-    return {"model": model, "translations": found} | ({"text": found[0]["outputs"][0]["text"]} if is_one else {})
-
-
-def status(step: int) -> dict[str, Any]:
-    """Returns TensorFlow Serving's status of a loaded model; its version is its step."""
-    fine = {"error_code": "OK", "error_message": ""}
-    return {"model_version_status": [{"version": str(step), "state": "AVAILABLE", "status": fine}]}
