@@ -53,20 +53,18 @@ class Measures:
     def __init__(self):
         self._registry = CollectorRegistry()
         common = {"registry": self._registry, "namespace": "t2t"}
-        self._requests = Counter(
-            "requests", "Requests answered, by what was asked and status.", ["asked", "status"], **common
-        )
+        self._requests = Counter("requests", "Requests answered, by path and status.", ["path", "status"], **common)
         what = "Seconds from the head of a request to its answer, or to the first event of a stream."
-        self._seconds = Histogram("request_seconds", what, ["asked"], buckets=_BUCKETS_S, **common)
+        self._seconds = Histogram("request_seconds", what, ["path"], buckets=_BUCKETS_S, **common)
         self.texts = Counter("texts", "Texts answered.", ["model"], **common)
         self.waiting_texts = Gauge("waiting_texts", "Texts in the queue.", ["model"], **common)
         self.streams = Gauge("streams", "Answers that are being streamed.", **common)
         self.waiting_jobs = Gauge("waiting_jobs", "Figures and curves in their queues.", **common)
 
-    def note_request(self, asked: str, status: int, seconds: float) -> None:
+    def note_request(self, path: str, status: int, seconds: float) -> None:
         """Counts a request."""
-        self._requests.labels(asked, str(status)).inc()
-        self._seconds.labels(asked).observe(seconds)
+        self._requests.labels(path, str(status)).inc()
+        self._seconds.labels(path).observe(seconds)
 
     def page(self) -> bytes:
         """Returns all metrics in Prometheus's text format."""

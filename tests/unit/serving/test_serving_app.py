@@ -259,7 +259,7 @@ def counted(client, name):
 
 
 def test_requests_and_texts_are_counted(client):
-    requests, texts = 't2t_requests_total{asked="/translate",status="200"}', 't2t_texts_total{model="letters"}'
+    requests, texts = 't2t_requests_total{path="/translate",status="200"}', 't2t_texts_total{model="letters"}'
     before = [counted(client, name) for name in (requests, texts)]
     client.post("/translate", json={"text": "a"})
     client.post("/translate", json={"text": TEXTS})
