@@ -3,7 +3,6 @@
 Legend: H, W height and width, C channels.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,14 +12,13 @@ from t2t.errors import UserError
 from t2t.inference.occlusion import occlusion_map
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Hypothesis, Translator
+from t2t.serving.insight.figures import answers_with_class, classes_json
 from t2t.serving.insight.media import media_of, output_media
 from t2t.serving.insight.run_answers import int_of
 from t2t.serving.insight.split_data import SplitData
 from t2t.serving.insight.studio import Studio
 from t2t.specs.constants import DEV, EOS_ID, INPUTS
 from t2t.specs.features import FeatureKind
-
-MOST_CLASSES = 20
 
 
 def example_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,10 +28,6 @@ def example_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
     (value,), (reference,) = examples.inputs(), examples.references()
     spec = split.reader.features[split.columns[INPUTS]]
     found = _answers(translator, [value])[0]
-    classes = None
-    if _answers_with_class(translator):
-        likeliest = found[:MOST_CLASSES]
-        classes = [{"name": one.text, "probability": math.exp(one.log_prob or 0.0)} for one in likeliest]
     return {
         "step": step,
         "problem": split.problem.name,
@@ -41,7 +35,7 @@ def example_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
         "inputs": media_of(np.asarray(value), spec),
         "reference": {"text": reference, "media": output_media(split.problem, reference)},
         "output": {"text": found[0].text, "media": output_media(split.problem, found[0].text)},
-        "classes": classes,
+        "classes": classes_json(found) if answers_with_class(translator) else None,
         "has_map": spec.kind == FeatureKind.IMAGE,
     }
 
@@ -61,7 +55,7 @@ def occlusion_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
 
     def score(images: Sequence[np.ndarray]) -> Sequence[float]:
         inputs: list[Any] = list(images)
-        if not _answers_with_class(translator):
+        if not answers_with_class(translator):
             ids = [token for token in answer.ids if token != EOS_ID]
             return translator.score_ids(inputs, [ids] * len(inputs))
         each = _answers(translator, inputs)
@@ -82,12 +76,8 @@ def _asked(studio: Studio, data: Mapping[str, Any]) -> tuple[Translator, int, Sp
 
 def _answers(translator: Translator, inputs: Sequence[Any]) -> list[list[Hypothesis]]:
     """Returns the best output for each input; for classification all classes, the most probable first."""
-    count = translator.facts.spec.targets.vocab_size if _answers_with_class(translator) else 1
+    count = translator.facts.spec.targets.vocab_size if answers_with_class(translator) else 1
     return translator.translate_ids(list(inputs), count)
-
-
-def _answers_with_class(translator: Translator) -> bool:
-    return not translator.facts.autoregressive and translator.facts.spec.targets.kind == FeatureKind.LABEL
 
 
 def _named(answers: Sequence[Hypothesis], name: Any) -> Hypothesis:

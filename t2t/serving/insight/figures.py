@@ -16,7 +16,7 @@ from t2t.inference.attention import Attention, AttentionMap, NoAttentionError
 from t2t.inference.beam_trace import Node, alternatives, beam_tree, given_ids, token_log_probs
 from t2t.inference.output_terms import OutputTerms
 from t2t.inference.rollout import attention_rollout
-from t2t.inference.translator import Translator
+from t2t.inference.translator import Hypothesis, Translator
 from t2t.inference.word_links import word_numbers
 from t2t.problems.parsing import Parsing
 from t2t.problems.treebank.trees import Part, Tree, parse_tree
@@ -31,7 +31,7 @@ NAMES = {
 }
 """Kind of attention -> its name in the paper (section 3.2.3)."""
 
-MOST_CLASSES = 20
+_MOST_CLASSES = 20
 
 WHOLE = 65535
 """Integer for a weight of 1."""
@@ -140,11 +140,24 @@ def packed(fractions: np.ndarray) -> str:
 
 
 def _classes(translator: Translator, source: str) -> list[dict[str, Any]] | None:
-    if translator.model.autoregressive or translator.model.spec.targets.kind != FeatureKind.LABEL:
+    if not answers_with_class(translator):
         return None
-    count = min(MOST_CLASSES, translator.model.spec.targets.vocab_size)
-    found = translator.translate([source], n_best=count)[0]
-    return [{"name": one.text, "probability": math.exp(one.log_prob)} for one in found if one.log_prob is not None]
+    count = min(_MOST_CLASSES, translator.facts.spec.targets.vocab_size)
+    return classes_json(translator.translate([source], n_best=count)[0])
+
+
+def answers_with_class(translator: Translator) -> bool:
+    """Returns whether the outputs of a model are classes, all of which it scores at once."""
+    return not translator.facts.autoregressive and translator.facts.spec.targets.kind == FeatureKind.LABEL
+
+
+def classes_json(found: Sequence[Hypothesis]) -> list[dict[str, Any]]:
+    """Returns the first classes of an answer, best first, with their probabilities."""
+    return [
+        {"name": one.text, "probability": math.exp(one.log_prob)}
+        for one in found[:_MOST_CLASSES]
+        if one.log_prob is not None
+    ]
 
 
 def _tree(translator: Translator, source: str, output: str, given: bool) -> dict[str, Any] | None:
