@@ -6,7 +6,7 @@ from typing import Any
 from t2t.errors import UserError
 from t2t.serving.insight.data_examples import examples_json
 from t2t.serving.insight.data_figures import ORDERS, pieces_json, split_json
-from t2t.serving.insight.run_answers import number_of
+from t2t.serving.insight.run_answers import query_int
 from t2t.serving.insight.split_data import SplitData
 from t2t.serving.insight.studio import Studio
 from t2t.specs.constants import TRAIN
@@ -25,15 +25,15 @@ def data_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
 
 def data_examples_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
     """Returns some examples of a split; with `text`, only those that contain it."""
-    start, count = number_of(data, "start", 0, 0, _LAST), number_of(data, "count", 20, 1, MOST_EXAMPLES)
+    start, count = query_int(data, "start", 0, 0, _LAST), query_int(data, "count", 20, 1, MOST_EXAMPLES)
     return examples_json(_split(studio, data), start, count, str(data.get("text", "")))
 
 
 def data_pieces_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
     """Returns some pieces of a vocabulary."""
     split = _split(studio, data)
-    start, count = number_of(data, "start", 0, 0, _LAST), number_of(data, "count", 50, 1, MOST_PIECES)
-    index = number_of(data, "vocabulary", 0, 0, max(0, len(split.vocabularies) - 1))
+    start, count = query_int(data, "start", 0, 0, _LAST), query_int(data, "count", 50, 1, MOST_PIECES)
+    index = query_int(data, "vocabulary", 0, 0, max(0, len(split.vocabularies) - 1))
     order = data.get("order", next(iter(ORDERS)))
     if order not in ORDERS:
         raise UserError(f"order {order!r}: one of {', '.join(ORDERS)} is wanted")

@@ -14,7 +14,7 @@ from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.serving.insight.figures import answers_with_class, classes_json
 from t2t.serving.insight.media import media_of, output_media
-from t2t.serving.insight.run_answers import int_of
+from t2t.serving.insight.run_answers import json_int
 from t2t.serving.insight.split_data import SplitData
 from t2t.serving.insight.studio import Studio
 from t2t.specs.constants import DEV, EOS_ID, INPUTS
@@ -71,7 +71,7 @@ def _asked(studio: Studio, data: Mapping[str, Any]) -> tuple[Translator, int, Sp
     name = data.get("model")
     translator, step, _ = studio.model(name, data.get("checkpoint"), only_text=False)
     split = studio.data(name, translator.problem.name, data.get("split", DEV))
-    return translator, step, split, int_of(data, "example", 0, 0, len(split.reader) - 1)
+    return translator, step, split, json_int(data, "example", 0, 0, len(split.reader) - 1)
 
 
 def _answers(translator: Translator, inputs: Sequence[Any]) -> list[list[Hypothesis]]:

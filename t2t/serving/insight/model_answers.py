@@ -6,7 +6,7 @@ from typing import Any
 from t2t.errors import UserError
 from t2t.inference.translator import Translator
 from t2t.serving.insight.figures import alternatives_json, beam_json, figure_of
-from t2t.serving.insight.run_answers import int_of
+from t2t.serving.insight.run_answers import json_int
 from t2t.serving.insight.searches import ids_of, read_search, search_events
 from t2t.serving.insight.studio import Studio
 from t2t.serving.plain_requests import texts_of
@@ -68,7 +68,7 @@ def alternatives_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, An
     translator, _ = _model(studio, data)
     (source,) = texts_of([data.get("source")], "source")
     prefix = ids_of(data, "prefix") if "prefix" in data else []
-    return alternatives_json(translator, source, prefix, int_of(data, "count", 10, 1, MOST_ALTERNATIVES))
+    return alternatives_json(translator, source, prefix, json_int(data, "count", 10, 1, MOST_ALTERNATIVES))
 
 
 def outputs_answer(studio: Studio, data: Mapping[str, Any], most_texts: int) -> dict[str, Any]:

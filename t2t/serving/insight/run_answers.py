@@ -46,12 +46,12 @@ def curves_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
     by = data.get("by", UPDATES)
     if by not in (UPDATES, HOURS):
         raise UserError(f"by {by!r}: {UPDATES} or {HOURS} is wanted")
-    most = int_of(data, "most", 1000, 4, MOST_POINTS)
+    most = json_int(data, "most", 1000, 4, MOST_POINTS)
     view = {
         "by": by,
-        "start": _number_of(data, "start"),
-        "end": _number_of(data, "end"),
-        "smoothing": int_of(data, "smoothing", 1, 1, WIDEST_MEAN),
+        "start": _json_number(data, "start"),
+        "end": _json_number(data, "end"),
+        "smoothing": json_int(data, "smoothing", 1, 1, WIDEST_MEAN),
         "most": min(most, max(MOST_POINTS // max(len(names), 1), _FEWEST_POINTS)),
     }
     found = {}
@@ -75,7 +75,7 @@ def checkpoints_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any
 
 def examples_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the first examples of a split of a run's data."""
-    count = number_of(data, "count", 20, 1, MOST_EXAMPLES)
+    count = query_int(data, "count", 20, 1, MOST_EXAMPLES)
     return studio.examples(data.get("run"), data.get("split", DEV), count)
 
 
@@ -83,7 +83,7 @@ def dev_outputs_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any
     """Returns the changes of outputs for dev sentences of one of a run's problems, by default the first."""
     run = studio.runs.run(data.get("run"))
     problem = select_problem(run, data.get("problem") or run.record.problems[0])
-    most = number_of(data, "most", 10, 1, MOST_VERSIONS)
+    most = query_int(data, "most", 10, 1, MOST_VERSIONS)
     own = problem if len(run.record.problems) > 1 else ""
     evaluations = [one for one in read_dev_outputs(run.dev_outputs_file) if one.problem == own]
     return {"problems": list(run.record.problems), "problem": problem, **history_json(evaluations, most)}
@@ -112,7 +112,7 @@ def run_names(studio: Studio, data: Mapping[str, Any]) -> Sequence[str]:
     return list(dict.fromkeys(names))
 
 
-def int_of(data: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:
+def json_int(data: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:
     """Returns an integer from a JSON body; raises UserError for other types and values out of bounds."""
     value = data.get(name, default)
     if type(value) is not int or not least <= value <= most:
@@ -120,7 +120,7 @@ def int_of(data: Mapping[str, Any], name: str, default: int, least: int, most: i
     return value
 
 
-def number_of(data: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:
+def query_int(data: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:
     """Returns an integer from a query string; raises UserError for other texts and values out of bounds."""
     text = str(data.get(name, default))
     if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
@@ -128,7 +128,7 @@ def number_of(data: Mapping[str, Any], name: str, default: int, least: int, most
     return int(text)
 
 
-def _number_of(data: Mapping[str, Any], name: str) -> float | None:
+def _json_number(data: Mapping[str, Any], name: str) -> float | None:
     value = data.get(name)
     if value is not None and type(value) not in (int, float):
         raise UserError(f"{name} {value!r}: a number is wanted")

@@ -10,7 +10,7 @@ from t2t.inference.output_terms import OutputTerms, read_terms
 from t2t.inference.partial_outputs import has_partial_outputs, partial_outputs
 from t2t.inference.settings import SEED
 from t2t.inference.translator import Hypothesis, Translator
-from t2t.serving.insight.run_answers import int_of
+from t2t.serving.insight.run_answers import json_int
 from t2t.serving.plain_requests import search_changes, texts_of
 from t2t.serving.search_changes import SEARCH_KEYS, check_changes
 
@@ -43,8 +43,8 @@ def read_search(translator: Translator, data: Mapping[str, Any], widest: int) ->
     changes = search_changes(asked)
     most = max(widest, translator.settings(1)[0].rows_per_sentence)
     if "beam_size" in changes:
-        int_of(changes, "beam_size", 1, 1, most)
-    n_best = int_of(data, "n_best", 1, 1, most)
+        json_int(changes, "beam_size", 1, 1, most)
+    n_best = json_int(data, "n_best", 1, 1, most)
     check_changes(translator, n_best, changes, most)
     return Search(source, n_best, changes, _prefix(translator, data), read_terms(data.get("terms"), "terms"))
 
