@@ -289,7 +289,7 @@ MODEL_MUTATIONS = (
     Mutation(
         name="limit of the longest line for all",
         file="t2t/inference/ctranslate2/engine.py",
-        original="any(len(tokens) > limits[number] for tokens, _ in hypotheses)",
+        original="any(len(tokens) > limits[index] for tokens, _ in hypotheses)",
         broken="False",
         breaks="What is decoded next to a longer line may be longer than its own limit.",
         tests=(
