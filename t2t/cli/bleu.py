@@ -7,7 +7,7 @@ from absl import flags
 
 from t2t.cli.bleu_folder import CASED, UNCASED, VARIANTS, Events, score_folder, score_variants
 from t2t.cli.common import command, command_flags
-from t2t.cli.decoding import refuse_flags
+from t2t.cli.config import refuse_flags
 from t2t.cli.help import FILES, flag_group
 from t2t.cli.pairs import read_all, read_pairs
 from t2t.cli.plugin_flags import define_usr_dir_flag

@@ -141,6 +141,18 @@ def unset_of_file(values: flags.FlagValues, names: Iterable[str]) -> None:
             mark_of_file(values[name], False)
 
 
+def refuse_flags(values: flags.FlagValues, names: Iterable[str], why: str) -> None:
+    """Raises UserError if one of these flags, which would have no effect, was given; `why` is the reason.
+
+    Those that the --config file has set are unset instead, as the file may be for other tasks as well.
+    """
+    names = list(names)
+    unset_of_file(values, names)
+    given = [f"--{name}" for name in names if values[name].present]
+    if given:
+        raise UserError(f"{', '.join(given)}: {why}; leave {'it' if len(given) == 1 else 'them'} out")
+
+
 def _fill_hparams(values: flags.FlagValues, place: str, value: Any) -> None:
     """Keeps hparams of the file, a table or text, for `given_hparams`; those of a file read before override them."""
     try:

@@ -7,7 +7,7 @@ from absl import flags
 from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.beam import answer_by_beam, checked_beam_options, define_beam_flag
 from t2t.cli.common import command, command_flags
-from t2t.cli.config import define_config_flag
+from t2t.cli.config import define_config_flag, refuse_flags
 from t2t.cli.decoding import (
     align_file,
     check_files,
@@ -22,7 +22,6 @@ from t2t.cli.decoding import (
     merge_file,
     output_options_of,
     print_scores,
-    refuse_flags,
     score_file,
 )
 from t2t.cli.decoding_flags import (

@@ -5,13 +5,12 @@ import dataclasses
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from absl import flags
 
 from t2t.checkpoints.run_record import RunRecord
-from t2t.cli.config import unset_of_file
 from t2t.cli.help import OUTPUT, flag_group
 from t2t.cli.pairs import read_all, read_pairs
 from t2t.errors import UserError
@@ -73,18 +72,6 @@ def output_options_of(values: flags.FlagValues) -> OutputOptions:
         constraints=values.constraints_file,
         shard=parse_shard(values.shard) if values.shard else None,
     )
-
-
-def refuse_flags(values: flags.FlagValues, names: Iterable[str], why: str) -> None:
-    """Raises UserError if one of these flags, which would have no effect, was given; `why` is the reason.
-
-    Those that the --config file has set are unset instead, as the file may be for other tasks as well.
-    """
-    names = list(names)
-    unset_of_file(values, names)
-    given = [f"--{name}" for name in names if values[name].present]
-    if given:
-        raise UserError(f"{', '.join(given)}: {why}; leave {'it' if len(given) == 1 else 'them'} out")
 
 
 def check_files(source: str, target: str) -> None:

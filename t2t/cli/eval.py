@@ -6,8 +6,7 @@ from absl import flags
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli.common import command, command_flags
-from t2t.cli.config import define_config_flag
-from t2t.cli.decoding import refuse_flags
+from t2t.cli.config import define_config_flag, refuse_flags
 from t2t.cli.decoding_flags import define_device_flags, define_engine_flags
 from t2t.cli.field_flag import define_field_flag
 from t2t.cli.help import DATA, DECODING, flag_group

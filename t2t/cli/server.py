@@ -9,7 +9,7 @@ from absl import flags
 from t2t.checkpoints.run_dir import RunDir, run_and_checkpoint
 from t2t.checkpoints.store import LATEST
 from t2t.cli.common import command, command_flags
-from t2t.cli.decoding import refuse_flags
+from t2t.cli.config import refuse_flags
 from t2t.cli.decoding_flags import (
     define_device_flags,
     define_engine_flags,

@@ -11,8 +11,7 @@ from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen, decoder, eval, trainer, tune
 from t2t.cli.common import parse
-from t2t.cli.config import format_config
-from t2t.cli.decoding import refuse_flags
+from t2t.cli.config import format_config, refuse_flags
 from t2t.cli.problem_flags import request_of
 from t2t.cli.search_flags import given_hparams, trained_overrides
 from t2t.errors import UserError
