@@ -7,7 +7,7 @@ import logging
 import queue
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,21 +127,19 @@ class ServedModel:
             threads=len(self._devices),
         )
 
-    def warm_up(self, seconds: float = WARM_UP_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
+    def warm_up(self) -> None:
         """Decodes random inputs on each device, single ones and full batches, so that requests find compiled functions.
 
-        Args:
-            seconds: no further size is started after this time; at least one runs on each device.
-            clock: returns the time in seconds.
+        After `WARM_UP_SECONDS`, no further size is started; at least one runs on each device.
         """
-        start = clock()
+        start = time.monotonic()
         for done, (count, length) in enumerate((n, m) for n in (1, self.limits.most_texts) for m in WARM_UP_LENGTHS):
-            if done and clock() - start >= seconds:
+            if done and time.monotonic() - start >= WARM_UP_SECONDS:
                 break
             for device in self._devices:
                 with _use_device(*device):
                     self._decode_made_up(count, length)
-        log.info("model %s is warmed up, %.1f s", self.name, clock() - start)
+        log.info("model %s is warmed up, %.1f s", self.name, time.monotonic() - start)
 
     def _decode_made_up(self, count: int, length: int) -> None:
         """Decodes `count` random inputs of `length` ids."""

@@ -40,11 +40,10 @@ class LoadedModels:
 
     Args:
         load: loads a model.
-        most: largest number of models in memory.
     """
 
-    def __init__(self, load: Loader, most: int = MOST_LOADED):
-        self._load, self._most = load, most
+    def __init__(self, load: Loader):
+        self._load = load
         self._models: OrderedDict[tuple[Path, float], LoadedModel] = OrderedDict()
 
     def get(self, run: RunDir, checkpoint: str, only_text: bool = True) -> LoadedModel:
@@ -57,7 +56,7 @@ class LoadedModels:
         folder = CheckpointStore(run.checkpoints_folder).find(checkpoint)
         key = folder, folder.stat().st_mtime
         if key not in self._models:
-            while len(self._models) >= self._most:
+            while len(self._models) >= MOST_LOADED:
                 (old, _), _ = self._models.popitem(last=False)
                 log.info("model of %s leaves the memory", old)
             translator, step = self._load(run, str(folder))

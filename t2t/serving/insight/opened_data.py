@@ -26,11 +26,10 @@ class OpenedData:
 
     Args:
         open_split: opens a split.
-        most: largest number of open splits.
     """
 
-    def __init__(self, open_split: OpenSplit, most: int = MOST_OPEN):
-        self._open, self._most = open_split, most
+    def __init__(self, open_split: OpenSplit):
+        self._open = open_split
         self._lock = threading.Lock()
         self._splits: OrderedDict[tuple[str, str, str, str], tuple[int, SplitData]] = OrderedDict()
 
@@ -48,7 +47,7 @@ class OpenedData:
         key = str(run.path), run.record.created, name, split
         known = self._splits.get(key)
         if known is None or known[0] != _written(known[1]):
-            while len(self._splits) >= self._most:
+            while len(self._splits) >= MOST_OPEN:
                 self._splits.popitem(last=False)
             data = self._open(run, name, split)
             check_split(data, split)

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,16 +32,10 @@ class RunFolders:
     Args:
         named: name -> run.
         folders: folders to search for runs, repeatedly.
-        clock: returns the time in seconds.
     """
 
-    def __init__(
-        self,
-        named: Mapping[str, NamedRun],
-        folders: Sequence[Path] = (),
-        clock: Callable[[], float] = time.monotonic,
-    ):
-        self._named, self._folders, self._clock = dict(named), list(folders), clock
+    def __init__(self, named: Mapping[str, NamedRun], folders: Sequence[Path] = ()):
+        self._named, self._folders = dict(named), list(folders)
         self._lock = threading.RLock()
         self._looked: float | None = None
         self._runs: dict[str, NamedRun] = dict(named)
@@ -88,7 +82,7 @@ class RunFolders:
 
     def _look(self) -> None:
         """Searches the folders, at most every `LOOK_AGAIN_S` seconds."""
-        now = self._clock()
+        now = time.monotonic()
         if self._looked is None or now - self._looked >= LOOK_AGAIN_S:
             self._looked = now
             self._runs = self._named | _found_runs(self._folders, self._named)

@@ -1,12 +1,15 @@
 """A served model: warm-up within a time limit, and answers from all of its devices."""
 
+import math
 import threading
+import types
 
 import numpy as np
 import pytest
 
 from t2t.inference import model_engine
 from t2t.inference.tensorflow import devices
+from t2t.serving import models
 from t2t.serving.models import WARM_UP_LENGTHS, BatchLimits, ServedModel
 from t2t.training.tensorflow.distribute import build_strategy
 from tests.letters import TEXTS, letters, letters_alone, translator_of
@@ -40,26 +43,30 @@ def decoded(monkeypatch):
 
 
 @pytest.mark.parametrize("problem", [letters, letters_alone])
-def test_one_and_a_full_batch_of_each_length_are_decoded(decoded, problem):
+def test_one_and_a_full_batch_of_each_length_are_decoded(monkeypatch, decoded, problem):
+    monkeypatch.setattr(models, "WARM_UP_SECONDS", math.inf)
     translator = translator_of(problem(), decoding={"max_input_length": 20})
     sizes = decoded(translator)
-    ServedModel("letters", translator, 1, limits=BatchLimits(most_texts=3)).warm_up(1000.0)
+    ServedModel("letters", translator, 1, limits=BatchLimits(most_texts=3)).warm_up()
     assert sizes == [(count, length) for count in (1, 3) for length in (4, 16, 19)]
 
 
 def test_what_requests_need_is_compiled(monkeypatch):
+    monkeypatch.setattr(models, "WARM_UP_SECONDS", 0.0)
     translator = translator_of(letters())
     model = ServedModel("letters", translator, 1, n_best=2)
-    model.warm_up(0.0)
+    model.warm_up()
     monkeypatch.setattr(model_engine, "build_search", None)
     assert len(model.answer(model.questions(["a"]))[0].hypotheses) == 2
 
 
 @pytest.mark.parametrize(("seconds", "count"), [(0.0, 1), (2.0, 2), (1000.0, 2 * len(WARM_UP_LENGTHS))])
-def test_nothing_more_is_decoded_after_the_time(decoded, seconds, count):
+def test_nothing_more_is_decoded_after_the_time(monkeypatch, decoded, seconds, count):
+    monkeypatch.setattr(models, "WARM_UP_SECONDS", seconds)
+    monkeypatch.setattr(models, "time", types.SimpleNamespace(monotonic=Clock()))
     translator = translator_of(letters())
     sizes = decoded(translator)
-    ServedModel("letters", translator, 1).warm_up(seconds, Clock())
+    ServedModel("letters", translator, 1).warm_up()
     assert len(sizes) == count
 
 
@@ -103,8 +110,9 @@ def test_answers_are_streamed_on_each_device_in_turn():
     model.queue.close()
 
 
-def test_each_device_is_warmed_up(decoded):
+def test_each_device_is_warmed_up(monkeypatch, decoded):
+    monkeypatch.setattr(models, "WARM_UP_SECONDS", 0.0)
     model = model_on(2)
     sizes = decoded(model.translator)
-    model.warm_up(0.0)
+    model.warm_up()
     assert sizes == [(1, 4), (1, 4)]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from t2t.errors import UserError
+from t2t.inference.files import choices as choices_module
 from t2t.inference.files.choices import judge_choices
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "winograd_enfr.tsv"
@@ -23,9 +24,10 @@ def choices(tmp_path):
 
 
 @pytest.mark.parametrize("window", [4096, 2])
-def test_the_shorter_is_chosen_and_none_of_two_that_are_equal(choices, reverser, window):
+def test_the_shorter_is_chosen_and_none_of_two_that_are_equal(choices, reverser, monkeypatch, window):
     """Right in lines 1 and 2, wrong in 3 and 4, undecided in 5."""
-    judged = judge_choices(reverser, choices(LINES), window)
+    monkeypatch.setattr(choices_module, "WINDOW", window)
+    judged = judge_choices(reverser, choices(LINES))
     assert (judged.right, judged.of, judged.ties) == (2, 5, 1)
     assert str(judged) == "accuracy 0.400 (2 of 5)"
 

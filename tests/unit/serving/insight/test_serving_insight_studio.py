@@ -1,5 +1,6 @@
 """Runs are found below folders and opened on request; models are loaded when needed, only a few at a time."""
 
+import math
 import shutil
 import subprocess
 import sys
@@ -10,29 +11,23 @@ import pytest
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UnknownNameError, UserError
+from t2t.serving.insight import loaded_models, run_folders
 from t2t.serving.insight.loaded_models import LoadedModel, LoadedModels
-from t2t.serving.insight.run_folders import LOOK_AGAIN_S, NamedRun, RunFolders
+from t2t.serving.insight.run_folders import NamedRun, RunFolders
 from t2t.serving.insight.studio import Studio
 from tests.many_runs import write_run, write_runs
 from tests.readme import ROOT
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
-def test_runs_are_found_below_folders_and_those_that_begin_later_too(tmp_path):
+def test_runs_are_found_below_folders_and_those_that_begin_later_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_folders, "LOOK_AGAIN_S", math.inf)
     write_runs(tmp_path / "all", 3, 1)
     alone = write_run(tmp_path / "alone", 1).path
-    clock = Clock()
-    runs = RunFolders({"mine": NamedRun(alone)}, [tmp_path / "all", alone], clock)
+    runs = RunFolders({"mine": NamedRun(alone)}, [tmp_path / "all", alone])
     assert runs.names() == ["mine", "group_0/run_00", "group_1/run_01", "group_2/run_02", "alone"]
     write_run(tmp_path / "all" / "new", 1)
     assert "new" not in runs.names()
-    clock.now += LOOK_AGAIN_S
+    monkeypatch.setattr(run_folders, "LOOK_AGAIN_S", 0.0)
     assert "new" in runs.names()
     assert runs.run("new").record.problem == "translate_ende_numbers"
     with pytest.raises(UnknownNameError, match=r"'group_0/run_01' is not here; did you mean .*6 are, see the table"):
@@ -108,8 +103,9 @@ def test_a_model_is_loaded_once_and_the_newest_when_there_is_one(loads):
     assert loads.log == ["step-00000030", "step-00000040"]
 
 
-def test_few_models_stay_in_memory_those_that_were_asked_for_last(loads):
-    studio = Studio(loads.runs, LoadedModels(loads.load, most=2))
+def test_few_models_stay_in_memory_those_that_were_asked_for_last(loads, monkeypatch):
+    monkeypatch.setattr(loaded_models, "MOST_LOADED", 2)
+    studio = Studio(loads.runs, LoadedModels(loads.load))
     for step in ("10", "20", "10", "30", "10", "20"):
         assert studio.model("run", step).step == int(step)
     assert [int(name[-2:]) for name in loads.log] == [10, 20, 30, 20]
