@@ -11,6 +11,11 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+_MOST_NEAREST = 3
+"""Names that an error proposes for an unknown one."""
+_MOST_SHOWN = 200
+"""Characters of each of two texts that differ."""
+
 
 class T2TError(Exception):
     """An error whose message is written for the person at the terminal; commands print it as one line."""
@@ -42,9 +47,9 @@ class UnknownArgumentError(ArgumentError, UnknownNameError):
     """An argument that a Python function does not have."""
 
 
-def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """Returns at most `most` known names that resemble `name`, the most similar first."""
-    return difflib.get_close_matches(name, sorted(known), n=most, cutoff=0.5)
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """Returns at most `_MOST_NEAREST` known names that resemble `name`, the most similar first."""
+    return difflib.get_close_matches(name, sorted(known), n=_MOST_NEAREST, cutoff=0.5)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -72,12 +77,13 @@ def asked_and_found(asked: str, found: str) -> str:
     return f"asked {_cut(asked, begin)}, found {_cut(found, begin)}"
 
 
-def _cut(text: str, begin: int, most: int = 200) -> str:
-    """Returns a text, cut to `most` characters from about `begin` on if it is longer; `...` marks the cuts."""
-    if len(text) <= most:
+def _cut(text: str, begin: int) -> str:
+    """Returns a text, cut to `_MOST_SHOWN` characters from about `begin` on if it is longer; `...` marks the cuts."""
+    if len(text) <= _MOST_SHOWN:
         return text
-    begin = min(begin, len(text) - most)
-    return ("..." if begin else "") + text[begin : begin + most] + ("..." if begin + most < len(text) else "")
+    begin = min(begin, len(text) - _MOST_SHOWN)
+    end = begin + _MOST_SHOWN
+    return ("..." if begin else "") + text[begin:end] + ("..." if end < len(text) else "")
 
 
 def first_few(texts: Sequence[str], separator: str = "; ", most: int = 8) -> str:

@@ -51,8 +51,6 @@ def write_distilled(
     manifest: Manifest,
     targets: Iterable[list[list[int] | None]],
     distillation: Distillation,
-    *,
-    most_examples: int = MOST_EXAMPLES,
 ) -> Manifest:
     """Writes data with other training targets.
 
@@ -63,7 +61,6 @@ def write_distilled(
         targets: lists of targets of consecutive examples, each as ids, end of sequence included, or None to keep the
             example's own target. They have no language codes either.
         distillation: how they were made.
-        most_examples: examples in one shard.
 
     Returns:
         The manifest of the new data.
@@ -82,7 +79,7 @@ def write_distilled(
                 shutil.copyfile(original / name, partial / name)
                 fsync_file(partial / name)
         reader = SplitReader(original, manifest, TRAIN)
-        writer = ShardWriter(partial, TRAIN, reader.features, most_examples)
+        writer = ShardWriter(partial, TRAIN, reader.features, MOST_EXAMPLES)
         try:
             train = _write_train(writer, reader, manifest.splits[TRAIN], targets)
         finally:

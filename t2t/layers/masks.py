@@ -132,6 +132,6 @@ def span_keep(query_T, key_S, span: Span | BlockWindow):
     return span.sees(query_T[:, None], key_S[None, :])
 
 
-def score_bias(keep, dtype="float32"):
-    """Returns what to add to attention scores: 0 where `keep` is True, MASKED_SCORE elsewhere; same shape."""
-    return ops.cast(ops.logical_not(keep), dtype) * MASKED_SCORE
+def score_bias(keep):
+    """Returns what to add to attention scores: 0 where `keep` is True, MASKED_SCORE elsewhere; same shape, float32."""
+    return ops.cast(ops.logical_not(keep), "float32") * MASKED_SCORE

@@ -113,13 +113,13 @@ def read_tree_file(path: Path | str, tally: Counter[str]) -> Iterator[Tree | Mal
     return read_trees(read_lines(path, tally), str(path))
 
 
-def parse_tree(text: str, source: str = "text") -> Tree | Malformed:
+def parse_tree(text: str) -> Tree | Malformed:
     """Reads text that should hold exactly one tree."""
-    found = list(read_trees(text.split("\n"), source))
+    found = list(read_trees(text.split("\n"), "text"))
     wrong = next((one for one in found if isinstance(one, Malformed)), None)
     if wrong is not None:
         return wrong
-    return found[0] if len(found) == 1 else Malformed(source, 1, f"{len(found)} trees where one should be")
+    return found[0] if len(found) == 1 else Malformed("text", 1, f"{len(found)} trees where one should be")
 
 
 def read_trees(lines: Iterable[str], source: str) -> Iterator[Tree | Malformed]:

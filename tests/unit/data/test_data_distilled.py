@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pytest
 
+from t2t.data import distilled as distilled_data
 from t2t.data.distilled import find_distilled, write_distilled
 from t2t.data.generate import generate
 from t2t.data.manifest import MANIFEST_NAME, Distillation, Manifest, read_manifest
@@ -26,11 +27,10 @@ def targets_of(reader, window=70):
 
 
 @pytest.fixture
-def distilled(digits_folder, digits_train, tmp_path):
+def distilled(digits_folder, digits_train, tmp_path, monkeypatch):
+    monkeypatch.setattr(distilled_data, "MOST_EXAMPLES", 60)
     folder = tmp_path / "digits"
-    write_distilled(
-        folder, digits_folder, read_manifest(digits_folder), targets_of(digits_train), COUNTED, most_examples=60
-    )
+    write_distilled(folder, digits_folder, read_manifest(digits_folder), targets_of(digits_train), COUNTED)
     return folder
 
 

@@ -140,7 +140,7 @@ def test_a_lost_bracket_costs_one_tree_of_many():
 
 def test_one_tree_is_one_tree():
     assert parse_tree("(S (NP a)) (S (NP b))") == Malformed("text", 1, "2 trees where one should be")
-    assert str(parse_tree("", source="line 3")) == "line 3:1: 0 trees where one should be"
+    assert str(parse_tree("")) == "text:1: 0 trees where one should be"
     assert str(parse_tree("(S (NP a)")) == "text:1: 1 bracket is still open where the text ends"
 
 
