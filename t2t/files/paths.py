@@ -112,8 +112,8 @@ def named_files(names: str | os.PathLike[str]) -> list[Path]:
     Raises:
         UserError: see `check_address`; or an address has `*` or `?`, since patterns match local files only.
     """
-    text = os.fspath(names)
-    if "," not in text or ("://" not in text and local_path(text).is_file()):
+    text = os.fspath(names)  # a list may be longer than a name can be, which `Path.is_file` raises for
+    if "," not in text or ("://" not in text and os.path.isfile(local_path(text))):
         return _matches(local_path(text).absolute())
     return [path for part in text.split(",") if part.strip() for path in _matches(local_path(part.strip()).absolute())]
 
@@ -138,7 +138,7 @@ def _matches(path: Path) -> list[Path]:
                 f"between them"
             )
         return [path]
-    if not _PATTERN.search(str(path)) or path.exists():
+    if not _PATTERN.search(str(path)) or os.path.exists(path):
         return [path]
     return sorted(map(Path, glob.glob(str(path)))) or [path]
 

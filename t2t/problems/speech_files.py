@@ -11,6 +11,7 @@ kHz. Changes to the recordings after generation are not detected, only changes t
 are those of the user's files.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,7 +39,7 @@ class ListedRecordings(SplitFiles):
         """
         for place, name, said in self.columns_of(split, source):
             recording = place.path.parent / name
-            if not recording.is_file():
+            if not os.path.isfile(recording):  # it may be no path but a text, longer than `Path.is_file` takes
                 raise self._missing(place, recording)
             yield place, recording, said
 

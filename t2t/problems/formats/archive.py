@@ -6,6 +6,7 @@ Archives are read in memory and never unpacked on the disk, so that paths in the
 import contextlib
 import functools
 import lzma
+import os
 import tarfile
 import zipfile
 import zlib
@@ -20,7 +21,7 @@ MOST_BYTES = 1 << 30
 
 def find_first_existing(folder: Path, names: Sequence[str]) -> Path | None:
     """Returns the first of some files or folders that exists, or None."""
-    return next((path for name in names if (path := Path(folder) / name).exists()), None)
+    return next((path for name in names if os.path.exists(path := Path(folder) / name)), None)
 
 
 def read_members(place: Path, wanted: Callable[[str], bool]) -> dict[str, bytes]:

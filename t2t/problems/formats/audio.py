@@ -6,6 +6,7 @@ Legend: N samples of a waveform.
 """
 
 import io
+import os
 import wave
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def read_audio(path: Path | str) -> tuple[np.ndarray, int]:
         UserError: the file is missing, damaged, or of a kind that libsndfile does not read, or has nan or infinity.
     """
     path = Path(path)
-    if not path.is_file():
+    if not os.path.isfile(path):  # `Path.is_file` raises for names that are too long
         raise UserError(f"{path}: there is no such sound file; check the path")
     with needs_extra("audio", "reading sound files"):
         import soundfile

@@ -4,6 +4,7 @@ Legend: H, W height and width, C channels.
 """
 
 import io
+import os
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,7 @@ def read_image(path: Path, channels: int) -> np.ndarray:
             f"{path}: image files have 1 to 4 channels, and images of {channels} are asked for; decode a split of "
             f"generated data, or give arrays to translate_ids"
         )
-    if not path.is_file():
+    if not os.path.isfile(path):  # `Path.is_file` raises for names that are too long
         raise UserError(f"{path}: there is no such image file; check the path")
     try:
         with Image.open(path) as image:

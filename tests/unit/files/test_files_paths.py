@@ -177,6 +177,14 @@ def test_an_option_names_one_file_or_several(parts, text, names):
         assert named_files(join_names(named_files(text))) == named_files(text)
 
 
+@pytest.mark.parametrize("times", [60, 600])
+def test_a_list_or_pattern_may_be_longer_than_a_name_or_path(parts, times):
+    files = [parts / "b.en", parts / "a.en"] * times
+    assert named_files("b.en,a.en," * times) == files
+    assert named_files(join_names(files)) == files
+    assert named_files(f"[{'ab' * times}].en") == [parts / "a.en", parts / "b.en"]
+
+
 @pytest.mark.parametrize("pattern", ["part-*.en", "part-?.en", "par*/1.en"])
 def test_a_pattern_in_a_store_is_refused_whatever_is_here_of_it(pattern):
     here = local_path("s3://corpora/part-1.en")

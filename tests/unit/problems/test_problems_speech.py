@@ -136,12 +136,13 @@ def test_other_rates_are_resampled(tmp_path):
     assert problem.input_array(np.zeros(5)).dtype == np.float32
 
 
-def test_a_recording_that_is_not_there_is_named_with_its_line(recordings, tmp_path):
-    (tmp_path / "train").write_text("sound/a.wav\tyes\n\nsound/x.wav\tno\n")
+@pytest.mark.parametrize("name", ["sound/x.wav", "yes " * 75 + "yes"], ids=["path", "columns swapped"])
+def test_a_recording_that_is_not_there_is_named_with_its_line(recordings, tmp_path, name):
+    (tmp_path / "train").write_text(f"sound/a.wav\tyes\n\n{name}\tno\n")
     with pytest.raises(UserError) as raised:
         list(get_problem("speech_files", recordings).generate_samples("train", Source(tmp_path, random.Random(0))))
     assert str(raised.value) == (
-        f"{tmp_path}/train, line 3, names {tmp_path}/sound/x.wav, which is not there; a line is the path of a "
+        f"{tmp_path}/train, line 3, names {tmp_path}/{name}, which is not there; a line is the path of a "
         f"recording, a TAB and what is said in it; correct the file"
     )
 
