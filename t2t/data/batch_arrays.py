@@ -11,8 +11,7 @@ from t2t.data.batching import Batch
 from t2t.data.columns import batch_dtype, length_unit, pad
 from t2t.data.packing import pack_ids
 from t2t.data.reader import SplitReader
-from t2t.specs.constants import EOS_ID, POSITIONS
-from t2t.specs.features import FeatureKind
+from t2t.specs.constants import POSITIONS
 
 Arrays = dict[str, np.ndarray]
 """Feature name to (B, L) int32 for tokens, (B,) int32 for labels, (B, height, width, channels) uint8 for images, ..."""
@@ -36,11 +35,11 @@ def read_batch(reader: SplitReader, batch: Batch, columns: Mapping[str, str]) ->
 
 
 def _read_rows(reader: SplitReader, indices: np.ndarray, stored: str, width: int) -> np.ndarray:
-    """Reads (B, L, ...) rows; cuts sequences to L and ends those of tokens with EOS_ID again."""
+    """Reads (B, L, ...) rows; cuts sequences to L, and ends those of tokens as they ended before."""
     values, lengths = reader.read(indices, stored)
     spec = reader.features[stored]
     width *= length_unit(spec)
     rows = pad(values, lengths, max(width, int(lengths.max())), batch_dtype(spec))[:, :width]
-    if spec.kind == FeatureKind.TOKENS:
-        rows[lengths > width, -1] = EOS_ID
+    if end := reader.ends.get(stored):
+        rows[lengths > width, -len(end) :] = end[:width]
     return np.ascontiguousarray(rows)

@@ -14,7 +14,8 @@ from t2t.data.texts import read_texts
 from t2t.data.verification import verify_files
 from t2t.errors import UserError, did_you_mean, one_line
 from t2t.files.trust import check_inside
-from t2t.specs.features import FeatureSpec
+from t2t.specs.constants import EOS_ID
+from t2t.specs.features import FeatureKind, FeatureSpec
 
 
 class SplitReader:
@@ -31,6 +32,10 @@ class SplitReader:
         """Stored feature name to its spec."""
         self.longest: dict[str, int] = {name: totals.longest for name, totals in record.columns.items()}
         """Most items of a feature in one example."""
+        self.ends: dict[str, tuple[int, ...]] = {
+            name: (EOS_ID,) for name, spec in self.features.items() if spec.kind == FeatureKind.TOKENS
+        }
+        """By feature of tokens, the ids in which each sequence ends, also one that is cut."""
         self._record = record
         self._first = np.cumsum([0] + [shard.examples for shard in record.shards])
         self._values = [self._map_all(shard.values) for shard in record.shards]

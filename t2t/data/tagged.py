@@ -25,6 +25,7 @@ class TaggedReader(SplitReader):
         self._untagged, self._tagged = reader, feature
         self._before, self._behind = list(before), list(behind)
         self._added = len(self._before) + len(self._behind)
+        self.ends = {**reader.ends, feature: (*reader.ends[feature], *behind)}
         self.longest = {**reader.longest, feature: reader.longest[feature] + self._added}
 
     def lengths(self, feature: str, indices: np.ndarray | None = None) -> np.ndarray:

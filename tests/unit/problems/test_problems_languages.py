@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sentencepiece
 
+from t2t.data.eval_batches import EvalBatches
 from t2t.data.generate import generate
 from t2t.errors import UserError
 from t2t.problems.text_files import Text2TextFiles
@@ -77,6 +78,22 @@ def test_data_is_read_with_codes_around_texts(raw, source, target):
     )
     with pytest.raises(UserError, match=r"text2text_files_copy: its vocabulary has codes of languages, which differ"):
         one_side.language_marks()
+
+
+@pytest.mark.parametrize("width", [4, 1])
+def test_a_text_that_is_cut_for_evaluation_keeps_its_codes(raw, width):
+    options = options_of(
+        raw, encoder_of(source="end", target="begin"), source_language="eng_Latn", target_language="deu_Latn"
+    )
+    generate(Text2TextFiles(**options), raw / "data", raw, workers=1)
+    request = Request(problem="text2text_files", problem_options=options, data_dir=str(raw / "data"))
+    reader = open_data(request, get_problem("text2text_files", options)).readers["dev"]
+    [(indices, batch)] = EvalBatches(reader, 100, max_length=width, ladder_step=1.0)
+    for side, end in (("inputs", 2), ("targets", 1)):
+        whole = rows(reader, side)
+        assert max(map(len, whole)) > width
+        cut = [(row[: max(0, width - end)] + row[-end:])[:width] if len(row) > width else row for row in whole]
+        assert batch[side].tolist() == [(cut[index] + [0] * width)[:width] for index in indices]
 
 
 def test_data_without_languages_is_not_made(raw):
