@@ -128,7 +128,7 @@ def open_plan(
     The caller holds the lock of the generation.
 
     Raises:
-        UserError: raw files are missing, or a vocabulary cannot be learnt from them.
+        UserError: raw files are missing, a vocabulary cannot be learnt from them, or it lacks a language's tag or code.
         MachineError: the disk is full, or the place is not writable.
     """
     plan = read_plan(partial)
@@ -147,7 +147,9 @@ def open_plan(
         return Source(tmp_dir, rng, progress=progress, work_dir=partial / WORK, call_each=call_each)
 
     problem = copy.copy(problem)
-    records = save_encoders(partial, problem.build_encoders(source("vocabulary")))
+    encoders = problem.build_encoders(source("vocabulary"))
+    problem.language_marks(encoders)  # data without a tag or language that reading it needs would be of no use
+    records = save_encoders(partial, encoders)
     problem.with_encoders(read_encoders(partial, records, REMEDY))
     _log_vocabularies(problem)
     shards = {split: count_shards(problem, split, source(split)) for split in problem.splits}

@@ -123,7 +123,6 @@ class TextProblem(Problem):
             groups = [self.text_features] if self.shared_vocabulary else [(name,) for name in self.text_features]
             for names in groups:
                 encoders |= dict.fromkeys(names, self._learn(names, source.fork()))
-        self.language_marks(encoders)  # to fail early if a tag or language is missing
         return encoders
 
     def _known_encoders(self, features: Sequence[str]) -> dict[str, TextEncoder]:

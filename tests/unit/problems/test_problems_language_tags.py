@@ -218,17 +218,30 @@ def test_a_vocabulary_is_named_once_and_of_text(raw, names):
             learn_shared_vocabulary(asked, str(raw / "y.spm"))
 
 
-@pytest.mark.parametrize(
-    ("problem", "options", "line"),
-    [
-        ("speech_generate_files", ("train_file", "dev_file"), "cat.wav\tcat\n"),
-        ("parsing_trees", ("train_trees", "dev_trees"), "(TOP (NP (NN cat)))\n"),
-    ],
-)
-def test_it_is_learned_from_words_only(raw, problem, options, line):
+@pytest.fixture(params=["speech_generate_files", "parsing_trees"])
+def words(request, raw):
+    """A problem of files and its options; of its sides, only the inputs are words, of which the only one is `cat`."""
+    side, line = {
+        "speech_generate_files": ("file", "cat.wav\tcat\n"), "parsing_trees": ("trees", "(TOP (NP (NN cat)))\n")
+    }[request.param]  # fmt: skip
     (raw / "words").write_text(line)
     (raw / "cat.wav").write_bytes(b"")
-    files = dict.fromkeys(options, str(raw / "words"))
+    return request.param, dict.fromkeys((f"train_{side}", f"dev_{side}"), str(raw / "words"))
+
+
+def test_tags_are_refused_where_no_option_names_the_target_language(raw, words):
+    problem, files = words
+    with pytest.raises(UserError) as raised:
+        generate(get_problem(problem, files | TAGS), raw / "data", raw, workers=1)
+    assert str(raised.value) == (
+        f"--language_tags=en,de,fr: problem {problem} does not say its target language; leave the tags out, or name "
+        f"the language with --target_language where the problem has that option"
+    )
+    assert not (raw / "data" / problem).exists()
+
+
+def test_it_is_learned_from_words_only(raw, words):
+    problem, files = words
     asked = Request(problem=problem, data_dir=str(raw), problem_options=files | {"vocab_kind": "token"})
     learn_shared_vocabulary(asked, str(raw / "words.tokens"))
     encoder = read_vocabulary(raw / "words.tokens")

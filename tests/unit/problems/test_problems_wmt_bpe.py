@@ -5,6 +5,7 @@ import random
 import pytest
 
 from t2t.cli import datagen
+from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
@@ -87,3 +88,12 @@ def test_another_vocabulary_can_be_learnt(archive):
     source = Source(archive, random.Random(0))
     assert problem.build_encoders(source)["inputs"].kind == "byte"
     assert next(iter(problem.generate_samples("train", source)))
+
+
+def test_the_archives_vocabulary_has_no_tags(archive, tmp_path):
+    problem = get_problem("wmt_ende_bpe32k", {"language_tags": "en,de"})
+    with pytest.raises(
+        UserError, match=r"^--language_tags=en,de: problem wmt_ende_bpe32k: the vocabulary, .* no tag <2"
+    ):
+        generate(problem, tmp_path, archive, workers=1)
+    assert not (tmp_path / "wmt_ende_bpe32k").exists()
