@@ -40,10 +40,15 @@ class CommonVoice(Speech2Text):
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the sentences of a split, in the order of its list."""
         path = self._list(split, source)
-        for row in self._rows(path, split, source):
+        for number, row in self._rows(path, split, source):
             if row.get("path") is None or row.get("sentence") is None:
                 raise UserError(f"{path}: columns {', '.join(map(str, row))}; it needs path and sentence")
             clip = Path(row["path"])
+            if not clip.name:
+                raise UserError(
+                    f"{path}, line {number:,}, has {row['path']!r} as its path, which must name a file in clips; "
+                    f"correct the file"
+                )
             names = [str(clip.with_suffix(".wav")), str(clip), f"{clip}.mp3"]
             recording = find_first_existing(path.parent / "clips", names)
             if recording is None:
@@ -57,17 +62,17 @@ class CommonVoice(Speech2Text):
             raise UserError(f"{self.name}: train.tsv is missing from {source.tmp_dir}; it needs {self.requirements()}")
         return folder / f"{split}.tsv"
 
-    def _rows(self, path: Path, split: str, source: Source) -> Iterator[dict[str, str]]:
+    def _rows(self, path: Path, split: str, source: Source) -> Iterator[tuple[int, dict[str, str]]]:
         """Yields the rows of a list, or of one shard of it, each without the columns that its line lacks.
 
-        The first line of the file names the columns; empty lines are left out.
+        Each comes with the number of its line, from 1. The first line of the file names the columns; empty lines are
+        left out.
         """
         columns = next(read_lines(path, Counter()), "").split("\t")
         for (block,) in blocks_to_read([(path,)], split, source, RECORDINGS_PER_SHARD):
-            lines = block.read(source.tally)
-            if block.first == 1:
-                next(lines, None)
-            yield from (dict(zip(columns, line.split("\t"), strict=False)) for line in lines if line)
+            for number, line in enumerate(block.read(source.tally), block.first):
+                if line and number > 1:
+                    yield number, dict(zip(columns, line.split("\t"), strict=False))
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the lists that exist; recordings are not included."""

@@ -268,6 +268,22 @@ def test_common_voice(tmp_path, drawn, place):
         drawn("common_voice", "dev")
 
 
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("", ", line 3, has '' as its path, which must name a file in clips; correct the file"),
+        ("/", ", line 3, has '/' as its path, which must name a file in clips; correct the file"),
+        ("x" * 300, f": clips/{'x' * 300} is not there; unpack the archive again"),
+    ],
+)
+def test_paths_of_common_voice_that_name_no_file(tmp_path, drawn, path, said):
+    (tmp_path / "en").mkdir()
+    (tmp_path / "en" / "train.tsv").write_text(f"sentence\tpath\n\nOne.\t{path}\n")
+    with pytest.raises(UserError) as raised:
+        drawn("common_voice", "train")
+    assert str(raised.value) == f"{tmp_path}/en/train.tsv{said}"
+
+
 def test_rows_of_common_voice_end_only_with_their_lines(tmp_path, drawn):
     (tmp_path / "en" / "clips").mkdir(parents=True)
     (tmp_path / "en" / "clips" / "a.wav").write_bytes(b"")
