@@ -9,16 +9,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from t2t.errors import UserError, needs_extra
+from t2t.problems.filters.options import FilterOptions
 from t2t.problems.filters.sample_filter import SampleFilter
 from t2t.specs.constants import INPUTS, TARGETS
 
 _SIDES = {INPUTS: "source", TARGETS: "target"}
 
 
-def language_filters(languages: Mapping[str, str]) -> Iterator[SampleFilter]:
+def language_filters(options: FilterOptions, languages: Mapping[str, str]) -> Iterator[SampleFilter]:
     """Yields a filter for each text with a known language.
 
     Args:
+        options: of the problem.
         languages: by feature, the code of the language that its texts should be in, empty if it is not known; only the
             part before a hyphen counts, e.g. `zh` of `zh-TW`.
 
@@ -28,8 +30,11 @@ def language_filters(languages: Mapping[str, str]) -> Iterator[SampleFilter]:
     identifier = _load_identifier()
     wanted = {name: code.lower().replace("_", "-").partition("-")[0] for name, code in languages.items() if code}
     if not wanted:
-        flags = " and ".join(f"--{_SIDES[name]}_language" for name in languages)
-        raise UserError(f"--filter_language: the language of the texts is not known; name it with {flags}")
+        flags = [f"{_SIDES[name]}_language" for name in languages if hasattr(options, f"{_SIDES[name]}_language")]
+        cure = (
+            f"; name it with --{' and --'.join(flags)}" if flags else ", and no option names it; leave the filter out"
+        )
+        raise UserError(f"--filter_language: the language of the texts is not known{cure}")
     for name, code in wanted.items():
         if code not in identifier.labels:
             raise UserError(

@@ -31,7 +31,7 @@ def text_filters(
     """
     yield from length_filters(options, features)
     if options.filter_language:
-        yield from language_filters({name: languages[name] for name in features})
+        yield from language_filters(options, {name: languages[name] for name in features})
 
 
 def text_duplicate_key(options: FilterOptions, features: Mapping[str, FeatureSpec]) -> DuplicateKey | None:

@@ -5,14 +5,17 @@ import pytest
 from t2t.errors import UserError
 from t2t.problems.filters import language
 from t2t.problems.filters.language import language_filters
+from t2t.problems.text_files import TextFilesOptions
+from t2t.runs.names import get_problem
 
 ENGLISH = "The committee will meet again on Thursday to vote on the proposal."
 GERMAN = "Der Ausschuss wird am Donnerstag erneut zusammentreten, um darüber abzustimmen."
 CHINESE = "委员会将于星期四再次开会表决该提案。"
+OPTIONS = TextFilesOptions()
 
 
 def kept(pairs, source="en", target="de"):
-    filters = list(language_filters({"inputs": source, "targets": target}))
+    filters = list(language_filters(OPTIONS, {"inputs": source, "targets": target}))
     samples = [dict(zip(("inputs", "targets"), pair, strict=True)) for pair in pairs]
     return [pair for pair, sample in zip(pairs, samples, strict=True) if all(one.keeps(sample) for one in filters)]
 
@@ -32,7 +35,7 @@ def test_a_side_that_is_no_text_passes():
 
 
 def test_reasons_name_side_and_language():
-    reasons = [one.reason for one in language_filters({"inputs": "en", "targets": "de"})]
+    reasons = [one.reason for one in language_filters(OPTIONS, {"inputs": "en", "targets": "de"})]
     assert reasons == ["with a source in another language than en", "with a target in another language than de"]
 
 
@@ -48,15 +51,26 @@ def test_reasons_name_side_and_language():
 )  # fmt: skip
 def test_languages_that_cannot_be_told(languages, said):
     with pytest.raises(UserError) as raised:
-        list(language_filters(languages))
+        list(language_filters(OPTIONS, languages))
     assert str(raised.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    "problem", ["languagemodel_files", "classify_files", "speech_files", "speech_generate_files", "parsing_trees"]
+)
+def test_flags_that_a_problem_lacks_are_not_recommended(problem):
+    with pytest.raises(UserError) as raised:
+        get_problem(problem, {"filter_language": True}).sample_filters()
+    assert str(raised.value) == (
+        "--filter_language: the language of the texts is not known, and no option names it; leave the filter out"
+    )
 
 
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "py3langid.langid", None)
     language._load_identifier.cache_clear()
     with pytest.raises(UserError) as raised:
-        list(language_filters({"targets": "de"}))
+        list(language_filters(OPTIONS, {"targets": "de"}))
     language._load_identifier.cache_clear()
     assert str(raised.value) == (
         "--filter_language: the package py3langid is not installed; pip install 't2t-keras[language]'"
