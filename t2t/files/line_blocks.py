@@ -10,10 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from t2t.files.lines import GZIP_MAGIC, errors_of_reading, pair_lines, read_lines, unequal_lengths
+from t2t.files.lines import GZIP_MAGIC, check_start, errors_of_reading, pair_lines, read_lines, unequal_lengths
 
 _BUFFER = 1 << 20
 """Bytes that are read at a time."""
+
+_FIRST_BYTES = 16
+"""More than any kind of file needs to be recognized."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +83,9 @@ def cut_files(files: Sequence[Path], most_bytes: int, most_lines: int | None = N
 def _plain_size(path: Path) -> int:
     """Returns the size of a plain file in bytes, -1 for a gzip file."""
     with errors_of_reading(path), path.open("rb") as file:
-        return -1 if file.read(len(GZIP_MAGIC)) == GZIP_MAGIC else path.stat().st_size
+        first = file.read(_FIRST_BYTES)
+        check_start(first, path)  # before lines are counted, whose numbers would mean nothing
+        return -1 if first.startswith(GZIP_MAGIC) else path.stat().st_size
 
 
 def _blocks(path: Path, cuts: _Cuts) -> list[LineBlock]:

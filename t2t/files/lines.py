@@ -24,6 +24,10 @@ _BLOCK = 2**16
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_OTHER_COMPRESSION = re.compile(
+    rb"(?P<xz>\xfd7zXZ\0)|(?P<bzip2>BZh[1-9](?:1AY&SY|\x17rE8P\x90))|(?P<zstd>\(\xb5/\xfd)|(?P<zip>PK\x03\x04)"
+)
+"""First bytes of files, by the name of their compression."""
 _BREAKS = re.compile(r"[\n\r]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -43,7 +47,7 @@ def read_lines(path: Path | str, tally: Counter[str], start: int = 0, stop: int 
         stop: byte at which to stop, where another line begins; None for the end of the file.
 
     Raises:
-        UserError: the file is missing, unreadable, broken gzip or UTF-16; the message names it.
+        UserError: the file is missing, unreadable, broken gzip, UTF-16 or compressed otherwise; the message names it.
     """
     with contextlib.ExitStack() as stack:
         with errors_of_reading(path):
@@ -53,7 +57,7 @@ def read_lines(path: Path | str, tally: Counter[str], start: int = 0, stop: int 
             return
         with errors_of_reading(path):
             for block in _part(file, start, stop):
-                yield from _lines_of(block if start else _strip_bom(block, path), tally)
+                yield from _lines_of(block if start else _strip_mark(block, path), tally)
                 start += len(block)
 
 
@@ -75,7 +79,7 @@ def stream_lines(stream: BinaryIO, tally: Counter[str], name: Path | str) -> Ite
     with errors_of_reading(name):
         content = cast(io.BufferedIOBase, stream)  # it has `read1`, which `BinaryIO` does not name
         for number, block in enumerate(_unpacked(content)):
-            yield from _lines_of(block if number else _strip_bom(block, name), tally)
+            yield from _lines_of(block if number else _strip_mark(block, name), tally)
 
 
 def _lines_of(block: bytes, tally: Counter[str]) -> Iterable[str]:
@@ -227,7 +231,17 @@ def errors_of_reading(name: Path | str) -> Iterator[None]:
         raise UserError(f"{name}: cannot be read ({error.strerror or one_line(error)}); check the path") from None
 
 
-def _strip_bom(raw: bytes, name: Path | str) -> bytes:
-    if raw.startswith(_UTF16_MARKS):
+def check_start(first: bytes, name: Path | str) -> None:
+    """Raises UserError if the first bytes of a file, unpacked if it is gzip, are those of no text in UTF-8."""
+    if first.startswith(_UTF16_MARKS):
         raise UserError(f"{name}: the file is UTF-16; text must be UTF-8: convert it, e.g. `iconv -f UTF-16 -t UTF-8`")
-    return raw.removeprefix(_UTF8_MARK)
+    if packed := _OTHER_COMPRESSION.match(first):
+        raise UserError(
+            f"{name}: the file is compressed with {packed.lastgroup}; text files are plain or gzip: decompress it, or "
+            f"use gzip"
+        )
+
+
+def _strip_mark(first: bytes, name: Path | str) -> bytes:
+    check_start(first, name)
+    return first.removeprefix(_UTF8_MARK)

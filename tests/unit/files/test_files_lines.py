@@ -1,11 +1,15 @@
+import bz2
 import gzip
 import io
+import lzma
 import random
+import zipfile
 from collections import Counter
 
 import pytest
 
 from t2t.errors import UserError
+from t2t.files.line_blocks import cut_files
 from t2t.files.lines import INVALID_UTF8, NUL_REMOVED, pair_lines, read_lines, stream_lines
 
 
@@ -129,6 +133,34 @@ def test_missing_unreadable_and_utf16(tmp_path):
     path = write(tmp_path / "wide", "a\nb\n".encode("utf-16"))
     with pytest.raises(UserError, match="wide: the file is UTF-16; text must be UTF-8: convert it"):
         lines_of(path)
+
+
+ZIPPED = io.BytesIO()
+with zipfile.ZipFile(ZIPPED, "w") as archive:
+    archive.writestr("text", "a\nb\n")
+OTHERWISE_PACKED = {
+    "xz": lzma.compress(b"a\nb\n"), "bzip2": bz2.compress(b"a\nb\n"), "zip": ZIPPED.getvalue(),
+    "zstd": bytes.fromhex("28b52ffd0458210000610a620a"),  # RFC 8878, section 3.1.1: the magic number is little-endian
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OTHERWISE_PACKED)
+@pytest.mark.parametrize("packed", [False, True])
+def test_other_compression_is_refused(tmp_path, kind, packed):
+    path = write(tmp_path / "text", OTHERWISE_PACKED[kind], packed)
+    for read in (lines_of, lambda path: cut_files([path], 1) and lines_of(path)):
+        with pytest.raises(UserError) as raised:
+            read(path)
+        assert str(raised.value) == (
+            f"{path}: the file is compressed with {kind}; text files are plain or gzip: decompress it, or use gzip"
+        )
+
+
+def test_an_empty_bzip2_file_is_refused_and_texts_that_look_like_one_are_read(tmp_path):
+    with pytest.raises(UserError, match="compressed with bzip2"):
+        lines_of(write(tmp_path / "empty", bz2.compress(b"")))
+    for text in ("BZh9 and others", "PK", "xz", "(\u00b5/", "a PK\x03\x04"):
+        assert lines_of(write(tmp_path / "text", text.encode())) == ([text], {})
 
 
 def read_pairs(source, target, tally):
