@@ -11,8 +11,10 @@ papers also count the ends of empty lines, which are left out here. Source: Meri
 mixture models" (arXiv:1609.07843). Licence: CC BY-SA 3.0.
 
 `languagemodel_lm1b32k`: 30 million sentences of news in shuffled order. Source: Chelba et al. 2013, "One
-billion word benchmark" (arXiv:1312.3005), its own folder or TensorFlow Datasets (`lm1b`). Licence: Apache 2.0 of the
-corpus's scripts; the text is that of WMT 2011.
+billion word benchmark" (arXiv:1312.3005), its own folder or TensorFlow Datasets (`lm1b`). Their dev and test splits
+differ, so scores are not comparable: of the folder, dev and test are held-out files 1 and 0 of 50; of TensorFlow
+Datasets, the first 2% of all held-out sentences and the other 98%. Licence: Apache 2.0 of the corpus's scripts; the
+text is that of WMT 2011.
 """
 
 from collections.abc import Iterator
