@@ -119,10 +119,9 @@ class Parsing(TextProblem):
         No label is left out: a word list cannot spell unknown labels, and a tree with one could not be written. But a
         label is either of phrases or of words; trees with the rarer use are skipped.
         """
-        label_list = self._label_list(source)
-        if self.options.vocab_file:
-            return {**self._given_encoders(self.vocab_features), TARGETS: label_list}
-        return {INPUTS: self._learn(self.vocab_features, source), TARGETS: label_list}
+        label_list, names = self._label_list(source), self.vocab_features
+        known = self._fixed_encoders(names) or {INPUTS: self._learn(names, source)}
+        return {**known, TARGETS: label_list}
 
     def sample_filters(self) -> Sequence[SampleFilter]:
         """The filters of the sentence that the options ask for; labels of trees are not its words.

@@ -78,7 +78,7 @@ class SpeechGenerateFiles(ListedRecordings, TextProblem):
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
         """Learns or reads the vocabulary of the text; that of the codes is fixed."""
         names = self.vocab_features
-        known = self._known_encoders(names) or {INPUTS: self._learn(names, source.fork())}
+        known = self._fixed_encoders(names) or {INPUTS: self._learn(names, source.fork())}
         return {**known, TARGETS: TokenEncoder(CODES)}
 
     def sample_filters(self) -> Sequence[SampleFilter]:

@@ -118,11 +118,21 @@ class TextProblem(Problem):
 
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
         """Learns the vocabulary from a bounded, evenly spread sample of the training text, or reads the one given."""
-        encoders = self._known_encoders(self.text_features)
+        encoders = self._fixed_encoders(self.text_features)
         if not encoders:
             groups = [self.text_features] if self.shared_vocabulary else [(name,) for name in self.text_features]
             for names in groups:
                 encoders |= dict.fromkeys(names, self._learn(names, source.fork()))
+        return encoders
+
+    def _fixed_encoders(self, features: Sequence[str]) -> dict[str, TextEncoder]:
+        """Returns `_known_encoders`, with a warning if the user has chosen a size, which they do not have."""
+        encoders = self._known_encoders(features)
+        if encoders and self.options.vocab_size:
+            log.warning(
+                "%s: --vocab_size=%d has no effect: its vocabulary, of kind %s, has %d ids whatever is asked for",
+                self.name, self.options.vocab_size, self.vocab_kind, encoders[features[0]].vocab_size,
+            )  # fmt: skip
         return encoders
 
     def _known_encoders(self, features: Sequence[str]) -> dict[str, TextEncoder]:

@@ -118,6 +118,13 @@ def test_every_label_has_an_id(source, tmp_path):
     assert pieces[-5:] == ["/FRAG", "/X", "FRAG", "UH", "X"]  # which no training tree has
 
 
+def test_a_size_is_logged_that_bytes_of_sentences_cannot_have(source, tmp_path, caplog):
+    (tmp_path / "t").write_text(DOG)
+    files = dict.fromkeys(("train_trees", "dev_trees"), str(tmp_path / "t"))
+    ParsingTrees(**files, vocab_kind="byte", vocab_size=50).build_encoders(source)
+    assert "--vocab_size=50 has no effect: its vocabulary, of kind byte, has 258 ids" in caplog.text
+
+
 def test_a_test_split_only_where_there_is_one(tmp_path):
     assert ParsingTrees(train_trees="a", dev_trees="b").splits == ("train", "dev")
     assert ParsingTrees(train_trees="a", dev_trees="b", test_trees="c").splits == ("train", "dev", "test")

@@ -110,6 +110,13 @@ def test_features_before_there_is_data_are_those_that_data_has(recordings):
     assert (nominal.targets.vocab_size, nominal.shared_vocabulary) == (256 + 3, False)
 
 
+def test_a_size_is_logged_that_bytes_of_texts_cannot_have(recordings, caplog):
+    with_encoders(get_problem("speech_generate_files", {**recordings, "vocab_size": 50}))
+    assert caplog.messages[0].startswith(
+        "speech_generate_files: --vocab_size=50 has no effect: its vocabulary, of kind "
+    )
+
+
 def test_classes_are_words_where_that_is_asked_for(recordings):
     problem = with_encoders(get_problem("speech_generate_files", {**recordings, "vocab_kind": "token"}))
     assert sorted(problem.encoders["inputs"].encode("one two three")) == [2, 3, 4]

@@ -95,6 +95,21 @@ def test_options_change_kind_and_size(tmp_path):
     assert told.spec().inputs.vocab_size == 258
 
 
+@pytest.mark.parametrize(
+    ("problem", "kind", "ids"),
+    [(Told(vocab_size=50), "token", 7), (Counting(vocab_kind="byte", vocab_size=50), "byte", 258)],
+)
+def test_a_size_is_logged_that_a_vocabulary_cannot_have(tmp_path, caplog, problem, kind, ids):
+    ready(problem, tmp_path)
+    assert caplog.messages == [
+        f"counting: --vocab_size=50 has no effect: its vocabulary, of kind {kind}, has {ids} ids whatever is asked for"
+    ]
+    caplog.clear()
+    ready(type(problem)(vocab_kind=problem.options.vocab_kind), tmp_path)
+    ready(Counting(vocab_size=5), tmp_path)
+    assert not caplog.messages
+
+
 def test_wrong_options_are_named():
     with pytest.raises(
         UnknownNameError, match="problem option 'vocab_sise': Counting has no such option; did you mean"
