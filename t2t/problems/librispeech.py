@@ -30,6 +30,7 @@ from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 _FOLDER, _DATASET = "LibriSpeech", "librispeech"
+_TRANSCRIPTS = "*/*/*.trans.txt"
 _TRANSCRIPTS_PER_SHARD = 20
 """Files of transcripts in a shard; each has about fifty recordings."""
 _ENDS = (".wav", ".flac")
@@ -62,6 +63,13 @@ class Librispeech(Speech2Text):
             if part_source is not source:
                 source.skipped += part_source.skipped
 
+    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
+        """Returns the transcripts that exist, by their paths in the corpus; recordings are not included."""
+        root = Path(tmp_dir) / _FOLDER
+        folders = [root / part for parts in self.parts.values() for part in parts]
+        found = [path for folder in folders for path in sorted(folder.glob(_TRANSCRIPTS))]
+        return super().raw_files(tmp_dir) | {path.relative_to(root).as_posix(): path for path in found}
+
     def requirements(self) -> str:
         """Returns which folder is looked for, and what else is read."""
         return f"{_FOLDER} in --tmp_dir; else librispeech of TensorFlow Datasets in --tmp_dir/{FOLDER}"
@@ -85,9 +93,9 @@ class Librispeech(Speech2Text):
 
     def _transcripts(self, folder: Path) -> list[Path]:
         """Returns the files of transcripts of a part, one for each reader and chapter."""
-        found = sorted(folder.glob("*/*/*.trans.txt"))
+        found = sorted(folder.glob(_TRANSCRIPTS))
         if not found:
-            raise UserError(f"{self.name}: {folder} has no transcripts (*/*/*.trans.txt); unpack its archive there")
+            raise UserError(f"{self.name}: {folder} has no transcripts ({_TRANSCRIPTS}); unpack its archive there")
         return found
 
     def _of_folder(self, part: str, source: Source) -> Iterator[Sample]:

@@ -181,6 +181,23 @@ def test_librispeech_of_its_own_folder(tmp_path, drawn):
         drawn("librispeech", "dev")
 
 
+def test_changed_transcripts_of_librispeech_are_noticed(tmp_path):
+    problem = get_problem("librispeech_clean_small")
+    assert problem.raw_files(tmp_path) == {}
+    names = [f"{part}/1/2/1-2.trans.txt" for part in ("train-clean-100", "dev-clean", "test-clean")]
+    for name in names:
+        transcripts = tmp_path / "LibriSpeech" / name
+        record(transcripts.with_name("1-2-0000.wav"), 800)
+        transcripts.write_text("1-2-0000 ONE\n")
+    manifest = generate(problem, tmp_path / "data", tmp_path, workers=1)
+    assert list(manifest.raw_files) == names
+    transcripts.write_text("1-2-0000 TWO\n")
+    with pytest.raises(
+        UserError, match=r"librispeech_clean_small was made when .*/test-clean/1/2/1-2.trans.txt held som"
+    ):
+        generate(problem, tmp_path / "data", tmp_path, workers=1)
+
+
 def test_librispeech_through_tfds(tmp_path, drawn, prepared_tfds):
     example = {
         "speech": np.array([0, 2**14, -(2**15)]), "text": "HELLO", "speaker_id": 1, "chapter_id": 1, "id": "1-1-0",
