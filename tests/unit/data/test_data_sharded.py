@@ -466,7 +466,9 @@ def test_a_process_that_dies_leaves_the_shards_that_are_finished(tmp_path, dies,
     assert done.returncode == status
     assert said in done.stderr
     kept = {path.name for path in (tmp_path / "killed/.words.partial/work").glob("*-0000?")}
-    assert {"dev-00000", "train-00000"} <= kept
+    assert "dev-00000" in kept
+    # Two processes take the shards in turn: when one begins with 4, the other may still be at one of those before.
+    assert len(kept & {f"train-{number:05}" for number in range(4)}) >= 3
     assert "train-00004" not in kept
     assert run_script(tmp_path / "killed", 2).returncode == 0
     assert run_script(tmp_path / "whole", 1).returncode == 0

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 from starlette.requests import Request
 from starlette.testclient import TestClient
-from t2t.serving.requests import translations
 
 from t2t.cli.server import named_runs
 from t2t.errors import UserError
@@ -18,6 +17,7 @@ from t2t.inference.settings import search_settings
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.serving.app import build_app
 from t2t.serving.models import Answer, BatchLimits, ServedModel
+from t2t.serving.plain_answers import translations
 from t2t.serving.service import RequestLimits, Service
 from tests.readme import ROOT, blocks
 from tests.unit.inference.test_inference_translator import Letters, LettersAlone, build
