@@ -122,7 +122,8 @@ def _hparams(model: ForeignModel, tensors: Tensors) -> TransformerHParams:
         target_start="pad",
         input_end=False,
         beam_size=5,
-        alpha=0.0,
+        length_penalty="power",
+        alpha=1.0,
         **model.settings,
         **_positions(model, tensors),
     )

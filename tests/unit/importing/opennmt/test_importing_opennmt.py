@@ -66,6 +66,12 @@ def test_the_network_of_opennmt_py_is_the_same(tmp_path, monkeypatch, settings, 
     assert "ids of inputs: padding 1, end of sequence 3 and unknown 0 became 0, 1 and 2" in report.lines()
     assert "ids of targets: padding 2, end of sequence 3 and unknown 0 became 0, 1 and 2" in report.lines()
     assert loaded.hparams.layer_prepostprocess_dropout == loaded.hparams.relu_dropout == 0.3
+    check_search(loaded.hparams)
+
+
+def check_search(hparams):
+    """Compares with the defaults of OpenNMT-py 3 and Eole: 5 beams, and scores that are means over the length."""
+    assert (hparams.beam_size, hparams.length_penalty, hparams.alpha) == (5, "power", 1.0)
 
 
 def test_one_vocabulary_and_one_table(tmp_path, monkeypatch):
@@ -89,6 +95,7 @@ def test_the_network_of_eole_is_the_same(tmp_path, one_table):
     write_eole(tmp_path / "model", network, tokens, {"mlp_activation_fn": "gated-silu"}, one_table)
     loaded, _ = imported(tmp_path)
     check(loaded, network, tokens)
+    check_search(loaded.hparams)
 
 
 def test_attention_biases_that_only_some_maps_have(tmp_path):
