@@ -123,6 +123,7 @@ def write_decoder(folder: Path, vocabularies: list[str], hparams: Any) -> None:
         "beam-size": beams(hparams),
         "normalize": length_exponent(hparams),
         "word-penalty": 0.0,
+        "allow-unk": True,
         "mini-batch": 16,
         "maxi-batch": 100,
         "maxi-batch-sort": "src",

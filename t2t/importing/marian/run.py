@@ -86,8 +86,12 @@ def read(request: ImportRequest) -> ForeignRun:
 
 
 def _warnings(files: ModelFiles) -> tuple[str, ...]:
-    penalty = files.decoder.get("word-penalty") or 0
-    return (f"decoder.yml has word-penalty={penalty}, which the search here does not have",) if penalty else ()
+    found, penalty = [], files.decoder.get("word-penalty") or 0
+    if penalty:
+        found.append(f"decoder.yml has word-penalty={penalty}, which the search here does not have")
+    if files.decoder.get("allow-unk") is not True:
+        found.append("decoder.yml has no allow-unk: true, so Marian writes no <unk>; the search here may write it")
+    return tuple(found)
 
 
 def _hparams(files: ModelFiles) -> HParams:

@@ -96,6 +96,15 @@ def test_an_output_layer_of_older_models_is_transposed(tmp_path):
     assert_same_probabilities(load(tmp_path / "run"), values, arrays, [2, 0], [3, 5, 0])
 
 
+@pytest.mark.parametrize(("line", "is_named"), [("", True), ("allow-unk: false", True), ("allow-unk: true", False)])
+def test_marian_writes_no_unknown_word_unless_it_may(tmp_path, line, is_named):
+    make(tmp_path / "model")
+    with open(tmp_path / "model/decoder.yml", "a", encoding="utf-8") as file:
+        file.write(f"\n{line}\n")
+    said = "decoder.yml has no allow-unk: true, so Marian writes no <unk>; the search here may write it"
+    assert import_run(request_of(tmp_path)).run.warnings == (said,) * is_named
+
+
 def test_words_are_read_whatever_yaml_makes_of_them(tmp_path):
     make(tmp_path / "model")
     import_run(request_of(tmp_path))
