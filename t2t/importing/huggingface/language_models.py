@@ -79,7 +79,7 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
             f"{len(languages.ids)} languages; source {problem.source_language or 'to be named'}, target "
             f"{problem.target_language or 'to be named'}",
         ),
-        warnings=search_warnings(folder),
+        warnings=search_warnings(folder, known=("forced_bos_token_id",)),  # the code of a language
     )
 
 
