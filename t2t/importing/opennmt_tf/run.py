@@ -12,6 +12,7 @@ from t2t.errors import UserError
 from t2t.hparams.transformer_bart import TransformerBartHParams, transformer_m2m
 from t2t.importing.formats import ImportRequest
 from t2t.importing.huggingface.folder import ModelFolder
+from t2t.importing.huggingface.settings import number_of
 from t2t.importing.opennmt_tf.folder import Configuration, read_configuration
 from t2t.importing.opennmt_tf.weights import ATTRIBUTES, convert_stacks, convert_tables
 from t2t.importing.run import ForeignRun
@@ -42,7 +43,7 @@ def read(request: ImportRequest) -> ForeignRun:
     encoders, notes, warnings = sides_of([(INPUTS, source), (TARGETS, target)], models)
     warnings += () if models else _tokenizer_warnings(configuration)
     weights, settings = token_weights(source, target, *convert_tables(tensors))
-    hparams = _hparams(configuration, tensors).replace(**settings)
+    hparams = _hparams(folder, configuration, tensors).replace(**settings)
     weights |= convert_stacks(tensors, hparams)
     return ForeignRun(
         problem=get_text_problem(request.problem or "text2text_files").with_encoders(encoders),
@@ -52,10 +53,9 @@ def read(request: ImportRequest) -> ForeignRun:
         weights=weights,
         unused=tensors.finish(),
         tensors=tensors.taken,
-        step=int(prefix.name.rpartition("-")[2]),
         origin=f"the model in {folder.path}",
         settings="its description and its vocabularies",
-        notes=notes,
+        notes=(*notes, f"checkpoint: update {prefix.name.rpartition('-')[2]} of the original; training starts at 0"),
         warnings=warnings,
     )
 
@@ -71,7 +71,7 @@ def _tokenizer_warnings(configuration: Configuration) -> tuple[str, ...]:
     )
 
 
-def _hparams(configuration: Configuration, tensors: Tensors) -> TransformerBartHParams:
+def _hparams(folder: ModelFolder, configuration: Configuration, tensors: Tensors) -> TransformerBartHParams:
     """Returns the hparams, with `transformer_m2m`'s values for training settings that are in no file."""
     description, params = configuration.description, configuration.params
     inner = tensors.take("encoder/layers/0/ffn/layer/inner/kernel")
@@ -90,10 +90,10 @@ def _hparams(configuration: Configuration, tensors: Tensors) -> TransformerBartH
         layer_prepostprocess_dropout=float(description.dropout),
         attention_dropout=float(description.attention_dropout),
         relu_dropout=float(description.ffn_dropout),
-        label_smoothing=float(params.get("label_smoothing") or 0.0),
-        beam_size=int(params.get("beam_width") or 4),
+        label_smoothing=number_of(folder, params, "label_smoothing", 0.0),
+        beam_size=int(number_of(folder, params, "beam_width", 4)),
         length_penalty="gnmt",
-        alpha=float(params.get("length_penalty") or 0.0),
+        alpha=number_of(folder, params, "length_penalty", 0.0),
         **_positions(configuration, tensors),
     )
 

@@ -68,11 +68,19 @@ def test_a_model_of_the_catalogue(tmp_path):
     network = make(tmp_path, settings=("params:", "  beam_width: 5", "  length_penalty: 0.2", "  label_smoothing: 0.1"))
     loaded, report = imported(tmp_path)
     check(loaded, network, TOKENS)
-    assert "problem text2text_files, model transformer_bart, update 7, without Adam's moments" in report.lines()[0]
+    assert "problem text2text_files, model transformer_bart, update 0, without Adam's moments" in report.lines()[0]
+    assert "checkpoint: update 7 of the original; training starts at 0" in report.lines()
     assert "ids of inputs: padding 0, end of sequence 2 and unknown 10 became 0, 1 and 2" in report.lines()
     assert "ids of targets: padding 1, end of sequence 2 and unknown 11 became 0, 1 and 2" in report.lines()
     assert not loaded.hparams.input_end
     assert (loaded.hparams.beam_size, loaded.hparams.alpha, loaded.hparams.label_smoothing) == (5, 0.2, 0.1)
+
+
+@pytest.mark.parametrize("name", ["beam_width", "length_penalty", "label_smoothing"])
+def test_a_setting_that_is_no_number_is_refused(tmp_path, name):
+    make(tmp_path, settings=("params:", f"  {name}: much"))
+    with pytest.raises(UserError, match=rf"its configuration has {name}='much', which is no number; get it again"):
+        imported(tmp_path)
 
 
 NETWORKS = {
@@ -161,7 +169,8 @@ def test_a_step_that_is_not_there_is_named(tmp_path):
     make(tmp_path)
     with pytest.raises(UserError, match=r"--step=8: .* has checkpoints of steps 7; ask for one"):
         imported(tmp_path, step=8)
-    assert imported(tmp_path, step=7)[1].run.step == 7
+    _, report = imported(tmp_path, step=7)
+    assert "checkpoint: update 7 of the original; training starts at 0" in report.lines()
 
 
 @pytest.mark.parametrize(
