@@ -11,7 +11,7 @@ from t2t.export.huggingface.mapping import (
 from t2t.hparams.transformer import TransformerHParams
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.huggingface.search import search_hparams
-from t2t.importing.huggingface.settings import check_equal, need, number_of
+from t2t.importing.huggingface.settings import check_equal, need, need_size, number_of
 from t2t.importing.parts import take_parts
 from t2t.importing.tensors import Tensors
 
@@ -24,7 +24,7 @@ def with_sizes(folder: ModelFolder, hparams: TransformerHParams) -> TransformerH
     """
     for theirs, same in MARIAN_EQUAL.items():
         check_equal(folder, same, theirs)
-    sizes = {ours: need(folder, theirs) for theirs, ours in MARIAN_SIZES.items()}
+    sizes = {ours: need_size(folder, theirs) for theirs, ours in MARIAN_SIZES.items()}
     rates = {ours: number_of(folder, folder.config, theirs, usual) for theirs, (ours, usual) in MARIAN_RATES.items()}
     return hparams.replace(
         **sizes,

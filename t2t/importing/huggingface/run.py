@@ -27,7 +27,7 @@ def read(request: ImportRequest) -> ForeignRun:
     """
     folder = ModelFolder(request.model_dir)
     model_type = folder.config.get("model_type")
-    if model_type not in MODEL_TYPES:
+    if not isinstance(model_type, str) or model_type not in MODEL_TYPES:
         raise UserError(
             f"--model_dir={folder.path}: config.json has model_type={model_type!r}; models that can be imported are "
             f"{', '.join(MODEL_TYPES)}"

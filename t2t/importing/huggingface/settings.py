@@ -1,5 +1,6 @@
 """Checks that the settings in a config.json have values that our networks support."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +21,8 @@ def check_settings(folder: ModelFolder, allowed: Mapping[str, tuple[Any, ...]]) 
 def check_equal(folder: ModelFolder, *names: str) -> None:
     """Raises UserError unless the settings, which share one hparam here, have the same value."""
     values = {name: folder.config.get(name) for name in names}
-    if len(set(values.values())) > 1:
+    first, *others = values.values()
+    if any(value != first for value in others):
         given = " and ".join(f"{name}={value!r}" for name, value in values.items())
         raise UserError(f"{folder.path / 'config.json'} has {given}; the models here have one value for both")
 
@@ -35,12 +37,22 @@ def need(folder: ModelFolder, name: str, kind: type = int) -> Any:
     return value
 
 
+def need_size(folder: ModelFolder, name: str, default: int | None = None) -> int:
+    """Returns a whole number above 0, or the default if it is missing; raises UserError for anything else."""
+    if default is not None and folder.config.get(name) is None:
+        return default
+    size: int = need(folder, name)
+    if size < 1:
+        raise UserError(f"{folder.path / 'config.json'} has {name}={size}; it must be above 0; get it again")
+    return size
+
+
 def number_of(folder: ModelFolder, values: Mapping[str, Any], name: str, default: float) -> float:
     """Returns a numeric setting, or the default if it is missing; raises UserError for other types."""
     value = values.get(name)
     if value is None:
         return default
-    if type(value) not in (int, float):
+    if type(value) not in (int, float) or not math.isfinite(value):
         raise UserError(
             f"--model_dir={folder.path}: its configuration has {name}={value!r}, which is no number; get it again"
         )

@@ -26,7 +26,7 @@ from t2t.importing.formats import ImportRequest
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.huggingface.marian import marian_encoders
 from t2t.importing.huggingface.search import search_hparams, search_warnings
-from t2t.importing.huggingface.settings import check_settings, need
+from t2t.importing.huggingface.settings import check_settings, need_size, number_of
 from t2t.importing.huggingface.tokenizer_files import NAMES, TokenizerFiles
 from t2t.importing.ids import pieces_by_id
 from t2t.importing.parts import take_parts
@@ -83,22 +83,23 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
 def _hparams(folder: ModelFolder) -> TransformerHParams:
     """Returns the hparams of the network and its search, with T5's values for training."""
     config = folder.config
-    heads, head_size, dropout = need(folder, "num_heads"), need(folder, "d_kv"), float(config.get("dropout_rate", 0.1))
+    heads, head_size = need_size(folder, "num_heads"), need_size(folder, "d_kv")
+    layers, dropout = need_size(folder, "num_layers"), number_of(folder, config, "dropout_rate", 0.1)
     form = config.get("feed_forward_proj", _USUAL_FEED_FORWARD[config["model_type"]])
     activation, is_gated = T5_FEED_FORWARD[form]
     return t5_small().replace(
-        hidden_size=need(folder, "d_model"),
-        num_encoder_layers=need(folder, "num_layers"),
-        num_decoder_layers=config.get("num_decoder_layers") or need(folder, "num_layers"),
+        hidden_size=need_size(folder, "d_model"),
+        num_encoder_layers=layers,
+        num_decoder_layers=need_size(folder, "num_decoder_layers", layers),
         num_heads=heads,
         attention_key_channels=heads * head_size,
         attention_value_channels=heads * head_size,
-        filter_size=need(folder, "d_ff"),
+        filter_size=need_size(folder, "d_ff"),
         activation=activation,
         gated_feed_forward=is_gated,
-        norm_epsilon=float(config.get("layer_norm_epsilon", 1e-6)),
-        relative_bias_buckets=need(folder, "relative_attention_num_buckets"),
-        relative_bias_max_distance=config.get("relative_attention_max_distance", 128),
+        norm_epsilon=number_of(folder, config, "layer_norm_epsilon", 1e-6),
+        relative_bias_buckets=need_size(folder, "relative_attention_num_buckets"),
+        relative_bias_max_distance=need_size(folder, "relative_attention_max_distance", 128),
         layer_prepostprocess_dropout=dropout,
         attention_dropout=dropout,
         relu_dropout=dropout,
@@ -136,7 +137,7 @@ def _pieces(folder: ModelFolder, rows: int) -> list[str]:
             f"{(PAD_ID, EOS_ID, UNK_ID)}, and other models cannot be imported"
         )
     files = TokenizerFiles(folder)
-    pieces += [f"<extra_id_{n}>" for n in reversed(range(int(files.settings.get("extra_ids", _EXTRA_IDS))))]
+    pieces += [f"<extra_id_{n}>" for n in reversed(range(files.extra_ids(_EXTRA_IDS)))]
     _check_added(folder, files, pieces)
     if len(pieces) > rows:
         raise UserError(

@@ -3,6 +3,7 @@
 import functools
 from typing import Any
 
+from t2t.errors import UserError
 from t2t.importing.huggingface.folder import ModelFolder
 
 SETTINGS, _SPECIAL, _ADDED, _WHOLE = (
@@ -27,11 +28,21 @@ class TokenizerFiles:
         """The content of tokenizer.json."""
         return self._read(_WHOLE)
 
+    def extra_ids(self, default: int) -> int:
+        """Returns the number of sentinels; raises UserError if it is no whole number of at least 0."""
+        count = self.settings.get("extra_ids")
+        if count is not None and (type(count) is not int or count < 0):
+            raise UserError(
+                f"{self._folder.path / SETTINGS} has extra_ids={count!r}; it must be a whole number of at least 0; get "
+                f"it again"
+            )
+        return default if count is None else count
+
     def added_tokens(self) -> list[tuple[Any, Any]]:
         """Returns (token, id) pairs, unchecked."""
         listed: list[tuple[Any, Any]] = []
         if isinstance(decoder := self.settings.get("added_tokens_decoder"), dict):
-            listed += [(token.get("content"), int(n)) for n, token in decoder.items() if isinstance(token, dict)]
+            listed += [(token.get("content"), _number(n)) for n, token in decoder.items() if isinstance(token, dict)]
         listed += self._read(_ADDED).items()
         added = self.whole.get("added_tokens")
         tokens = added if isinstance(added, list) else []
@@ -42,7 +53,8 @@ class TokenizerFiles:
         lists = []
         for values in (self.settings, self._read(_SPECIAL)):
             for name in ("extra_special_tokens", "additional_special_tokens"):
-                given = values.get(name) or ()
+                given = values.get(name)
+                given = given if isinstance(given, list | dict) else ()
                 found = [token.get("content") if isinstance(token, dict) else token for token in given]
                 lists.append([token for token in found if isinstance(token, str)])
         return lists
@@ -50,3 +62,8 @@ class TokenizerFiles:
     def _read(self, name: str) -> dict[str, Any]:
         content: dict[str, Any] = self._folder.read_json(name) if self._folder.has(name) else {}
         return content
+
+
+def _number(text: str) -> int | None:
+    """Returns the id that a name of JSON is; None if it is none."""
+    return int(text) if text.isdecimal() else None

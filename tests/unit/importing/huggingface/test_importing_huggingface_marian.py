@@ -168,6 +168,23 @@ def test_search_settings_without_an_hparam_are_named(request_of):
     )
 
 
+@pytest.mark.parametrize(
+    ("search", "said"),
+    [
+        ({"max_length": 512, "early_stopping": True, "num_beam_groups": 1, "force_words_ids": None}, ""),
+        ({"max_length": 20, "max_new_tokens": 99}, "max_length=20, max_new_tokens=99"),
+        ({"forced_bos_token_id": 7, "sequence_bias": [[[5], -1.0]]}, "sequence_bias=[[[5], -1.0]], forced_bos_tok"),
+        ({"forced_decoder_ids": [[1, 5]], "force_words_ids": [[5]]}, "forced_decoder_ids=[[1, 5]], force_words_ids"),
+        ({"num_beam_groups": 2, "penalty_alpha": 0.6}, "num_beam_groups=2, penalty_alpha=0.6"),
+    ],
+)
+def test_settings_that_change_outputs_are_named(request_of, search, said):
+    marian.write_model(request_of.model_dir)
+    (request_of.model_dir / "generation_config.json").write_text(json.dumps(search))
+    start = f"search settings that have no hparam here were left out: {said}"
+    assert [text.startswith(start) for text in import_run(request_of).run.warnings] == [True] * bool(said)
+
+
 def test_the_report_and_the_record_say_what_was_imported(imported):
     folder, values, tensors, loaded, report = imported
     size = values["vocab_size"]
@@ -252,6 +269,10 @@ def setting(**changes):
         (setting(activation_function="tanh"), r"activation_function='tanh' \(known: 'swish', 'silu', 'relu', 'gelu'\)"),
         (setting(scale_embedding=False, normalize_before=True), r"scale_embedding=False .*; normalize_before=True "),
         (setting(decoder_ffn_dim=3), r"has encoder_ffn_dim=12 and decoder_ffn_dim=3; the models here have one value"),
+        (setting(encoder_layers=0), r"config.json has encoder_layers=0; it must be above 0; get it again"),
+        (setting(decoder_ffn_dim=[]), r"has encoder_ffn_dim=12 and decoder_ffn_dim=\[\]; the models here have one val"),
+        (setting(num_beams=float("inf")), r"its configuration has num_beams=inf, which is no number; get it again"),
+        (setting(model_type=["marian"]), r"config.json has model_type=\['marian'\]; models that can be imported are m"),
         (setting(dropout="much"), r"its configuration has dropout='much', which is no number; get it again"),
         (setting(scale_embedding=None), r"has scale_embedding=None; it must be of type bool; get it again"),
         (setting(d_model="8"), r"has d_model='8'; it must be of type int; get it again"),

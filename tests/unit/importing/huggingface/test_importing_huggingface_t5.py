@@ -161,6 +161,11 @@ def put(name, array):
         ),
         (setting(feed_forward_proj="gated-tanh"), r"feed_forward_proj='gated-tanh' \(known: 'relu', 'gelu', 'gelu_new"),
         (setting(decoder_start_token_id=2), r"decoder_start_token_id=2 \(known: 0\); it cannot be imported"),
+        (setting(dropout_rate=None, num_decoder_layers="2"), r"has num_decoder_layers='2'; it must be of type int"),
+        (setting(num_layers=0), r"config.json has num_layers=0; it must be above 0; get it again"),
+        (setting(dropout_rate="x"), r"its configuration has dropout_rate='x', which is no number; get it again"),
+        (setting(layer_norm_epsilon=[]), r"its configuration has layer_norm_epsilon=\[\], which is no number; get it"),
+        (setting(relative_attention_max_distance=1.5), r"has relative_attention_max_distance=1.5; it must be of"),
         (setting(num_heads="2"), r"has num_heads='2'; it must be of type int; get it again"),
         (setting(relative_attention_num_buckets=12), r"hparam relative_bias_buckets=12: half of them are for one"),
     ],
@@ -190,6 +195,21 @@ def test_tokens_that_a_tokenizer_adds_are_refused_by_name(tmp_path, name, conten
     (tmp_path / "model" / name).write_text(json.dumps(content))
     with pytest.raises(UserError, match=r"neither pieces of spiece.model nor its sentinels: '<hl>', '<sep>'; texts he"):
         import_run(request_for(tmp_path))
+
+
+def test_a_wrong_number_of_sentinels_is_refused(tmp_path):
+    t5.write_model(tmp_path / "model")
+    (tmp_path / "model/tokenizer_config.json").write_text(json.dumps({"extra_ids": "many"}))
+    with pytest.raises(UserError, match=r"tokenizer_config.json has extra_ids='many'; it must be a whole number of at"):
+        import_run(request_for(tmp_path))
+
+
+def test_values_of_other_types_in_files_of_a_tokenizer_list_nothing(tmp_path):
+    t5.write_model(tmp_path / "model")
+    settings = {"extra_ids": None, "additional_special_tokens": True, "added_tokens_decoder": {"a": {"content": None}}}
+    (tmp_path / "model/tokenizer_config.json").write_text(json.dumps(settings))
+    import_run(request_for(tmp_path))
+    assert (tmp_path / "run/run.json").exists()
 
 
 def test_files_that_list_sentinels_and_special_pieces_are_read(tmp_path):
