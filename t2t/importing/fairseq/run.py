@@ -57,6 +57,11 @@ def read(request: ImportRequest) -> ForeignRun:
     checkpoint = read_checkpoint(request.model_dir)
     hparams = _hparams(checkpoint)
     vocabularies = read_vocabularies(request.model_dir, checkpoint)
+    if hparams.shared_embedding and vocabularies.source.ids_fingerprint != vocabularies.target.ids_fingerprint:
+        raise UserError(
+            f"--model_dir={request.model_dir}: its dictionaries differ, and the model has one table for both "
+            f"(share_all_embeddings); give the files of one model"
+        )
     problem = get_text_problem(request.problem or "text2text_files").with_encoders(
         {INPUTS: vocabularies.source, TARGETS: vocabularies.target}
     )

@@ -77,6 +77,14 @@ def test_targets_have_the_same_probabilities(request_of, monkeypatch, changes, e
     assert_same_probabilities(load(request_of.output_dir), values, tensors)
 
 
+def test_one_table_for_two_dictionaries_is_refused(request_of, monkeypatch):
+    theirs.write_model(request_of.model_dir, monkeypatch, share_all_embeddings=True)
+    path = request_of.model_dir / "dict.de.txt"
+    path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
+    with pytest.raises(UserError, match=r"its dictionaries differ, and the model has one table for both \(share_all"):
+        import_run(request_of)
+
+
 def test_a_file_of_an_older_version_is_read(request_of, monkeypatch):
     """With joint query, key and value projections, numbered norms, another name of the output layer, and one stream."""
 
