@@ -68,6 +68,11 @@ class Export(ABC):
     def usage(self) -> str:
         """Returns the README of the folder as Markdown without a title; its examples run as shown."""
 
+    def language_complaints(self) -> list[str]:
+        """Returns why a format without a place for the marks of languages cannot hold the run; empty if it can."""
+        has_marks = any(self.translator.problem.language_marks())
+        return ["texts have marks of their languages, for which the format has no place"] if has_marks else []
+
     def front_matter(self) -> str:
         """Returns text to put before the title of the README, ending with a newline; empty in most formats."""
         return ""

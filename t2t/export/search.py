@@ -38,7 +38,7 @@ def check_search(made: Export) -> None:
     """Checks that an export keeps the search that was asked for it.
 
     Raises:
-        UserError: more than one output of a model that searches, or settings that the export's search does not have.
+        UserError: more than one output of a model that searches, or settings that the export's search is not given.
     """
     job, hparams, kept = made.job, made.translator.hparams, made.search
     if kept is None or not made.translator.model.autoregressive:
@@ -55,5 +55,5 @@ def check_search(made: Export) -> None:
     if lost:
         others = "" if hparams.decode_method == "sample" else f", or use {SAVED_MODEL}, which has the run's own search"
         raise UserError(
-            f"--format={job.format}: the search of the export does not have {', '.join(lost)}; leave that out{others}"
+            f"--format={job.format}: the search of the export is not given {', '.join(lost)}; leave that out{others}"
         )

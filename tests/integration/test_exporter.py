@@ -220,7 +220,7 @@ def test_two_do_not_export_into_the_same_folder(tiny_run, tmp_path, capsys):
         (["--export_dir={new}", "--n_best=3"], "n_best=3: beam search of width 2 has from 1 to 2 hypotheses"),
         (
             ["--export_dir={new}", "--format=ctranslate2", "--n_best=2", "--hparams=no_repeat_ngram_size=2"],
-            "--format=ctranslate2: the search of the export does not have n_best=2 (only 1), no_repeat_ngram_size=2 "
+            "--format=ctranslate2: the search of the export is not given n_best=2 (only 1), no_repeat_ngram_size=2 "
             "(only 0); leave that out, or use saved_model, which has the run's own search\n",
         ),
     ],

@@ -25,7 +25,9 @@ def main() -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(job["folder"])
     model, loading = transformers.AutoModelForSeq2SeqLM.from_pretrained(job["folder"], output_loading_info=True)
     model.eval()
-    model.generation_config.forced_eos_token_id = None  # limits differ by line, and our search forces no end
+    settings = model.generation_config
+    settings.forced_eos_token_id = None  # limits differ by line, and our search forces no end
+    settings.min_new_tokens = settings.no_repeat_ngram_size = None  # the searches are compared without constraints
     answers: dict[str, Any] = {
         "classes": [type(model).__name__, type(tokenizer).__name__],
         "loading": {kind: sorted(map(str, names)) for kind, names in loading.items() if names and "keys" in kind},

@@ -5,9 +5,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -43,7 +43,9 @@ class HuggingFaceExport(Export):
         interpreter: path of a Python with transformers and PyTorch, for the comparison.
     """
 
-    search = BEAM_SEARCH
+    search: ClassVar[Mapping[str, tuple | None] | None] = {
+        **BEAM_SEARCH, "min_output_length": None, "no_repeat_ngram_size": None,
+    }  # fmt: skip
 
     def __init__(self, translator: Translator, job: ExportJob, interpreter: str = sys.executable):
         super().__init__(translator, job)
@@ -61,7 +63,7 @@ class HuggingFaceExport(Export):
         found = conversion.modality_complaints(model) or model_complaints(model)
         if not found and (of_marian := marian_complaints(model.hparams)) and (of_t5 := t5_complaints(model.hparams)):
             found = [f"Marian's has other settings than {', '.join(of_marian)}; T5's than {', '.join(of_t5)}"]
-        found = found or tokenizer_complaints(self.translator.problem.encoders)
+        found = found or tokenizer_complaints(self.translator.problem.encoders) + self.language_complaints()
         if found:
             others = ["saved_model", *([] if conversion.model_complaints(model) else ["ctranslate2"])]
             others += [] if model.mask_predicts else ["onnx"]
@@ -78,17 +80,22 @@ class HuggingFaceExport(Export):
         write_tokenizer(folder, self.translator.problem.encoders, network.longest, network.start)
 
     def _search(self) -> dict[str, Any]:
-        network = self._network
+        network, hparams = self._network, self.translator.hparams
+        constraints = {
+            "min_new_tokens": hparams.min_output_length,
+            "no_repeat_ngram_size": hparams.no_repeat_ngram_size,
+        }
         return {
             "pad_token_id": PAD_ID,
             "eos_token_id": EOS_ID,
             "decoder_start_token_id": network.start,
             "bad_words_ids": [[PAD_ID]],
-            "num_beams": beams(self.translator.hparams),
-            "length_penalty": length_exponent(self.translator.hparams),
+            "num_beams": beams(hparams),
+            "length_penalty": length_exponent(hparams),
             "early_stopping": False,
             "max_length": network.longest or self.translator.model.hparams.max_length,
             **({"forced_eos_token_id": EOS_ID} if "forced_eos_token_id" in network.config else {}),
+            **{name: value for name, value in constraints.items() if value},
         }
 
     def verify(self, folder: Path, trial: Trial) -> dict[str, Parity]:
@@ -176,6 +183,6 @@ print(tokenizer.decode(model.generate(**inputs)[0], skip_special_tokens=True))
 ```
 
 The network is the run's own; beam search is that of transformers, which ends by rules of its own. It knows the length
-penalty n^alpha (`length_penalty`) and not ((5+n)/6)^alpha, and is given no coverage penalty, and none of
-`min_output_length`, `eos_penalty` and `no_repeat_ngram_size`.{limit}
+penalty n^alpha (`length_penalty`) and not ((5+n)/6)^alpha, and is given the run's `min_output_length`
+(`min_new_tokens`) and `no_repeat_ngram_size`, but no coverage penalty and no `eos_penalty`.{limit}
 """

@@ -33,7 +33,7 @@ class MarianExport(Export):
 
     def __init__(self, translator: Translator, job: ExportJob):
         super().__init__(translator, job)
-        if found := complaints(translator.model, translator.problem.encoders):
+        if found := complaints(translator.model, translator.problem.encoders) + self.language_complaints():
             raise UserError(f"--format=marian: it cannot hold this model: {'; '.join(found)}; use ctranslate2 or onnx")
 
     def write(self, folder: Path) -> None:

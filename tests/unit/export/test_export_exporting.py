@@ -88,13 +88,14 @@ OTHERS = "; leave that out, or use saved_model, which has the run's own search"
         ("ctranslate2", {"alpha": 1.0}, 1, "length_penalty=gnmt (only power)" + OTHERS),
         ("ctranslate2", {"coverage_penalty": 0.5}, 1, "coverage_penalty=0.5 (only 0.0)" + OTHERS),
         ("marian", {"min_output_length": 2}, 1, "min_output_length=2 (only 0)" + OTHERS),
+        ("ctranslate2", {"no_repeat_ngram_size": 2}, 1, "no_repeat_ngram_size=2 (only 0)" + OTHERS),
         ("huggingface", {"extra_length": 9}, 1, "extra_length=9" + OTHERS),
     ],
 )
 def test_what_a_search_of_its_own_does_not_have_is_refused_if_it_is_asked_for(format, decoding, n_best, lost, tmp_path):
     with pytest.raises(UserError) as raised:
         check_search(of_format(format, {"n_best": n_best, "asked": decoding.keys()}, **decoding))
-    assert str(raised.value) == f"--format={format}: the search of the export does not have {lost}"
+    assert str(raised.value) == f"--format={format}: the search of the export is not given {lost}"
     check_search(of_format(format, {}, **decoding))
 
 
@@ -106,7 +107,7 @@ def test_what_a_search_of_its_own_does_not_have_is_refused_if_it_is_asked_for(fo
         ("litert", {"beam_size": 1, "constrain_output": False}),
         ("ctranslate2", {"beam_size": 8, "alpha": 1.0, "length_penalty": "power", "extra_length": 9}),
         ("marian", {"decode_method": "greedy", "eos_penalty": 0.0}),
-        ("huggingface", {"alpha": 0.0}),
+        ("huggingface", {"alpha": 0.0, "min_output_length": 2, "no_repeat_ngram_size": 3}),
     ],
 )
 def test_what_a_search_has_may_be_asked_for(format, decoding):
@@ -119,6 +120,6 @@ def test_classes_are_no_search():
 
 
 def test_an_export_checks_its_search(tmp_path):
-    with pytest.raises(UserError, match=r"--format=onnx: the search of the export does not have n_best=3 \(only 1\)"):
+    with pytest.raises(UserError, match=r"--format=onnx: the search of the export is not given n_best=3 \(only 1\)"):
         exporting.export(translator_of(letters()), ExportJob(folder=tmp_path / "new", format="onnx", n_best=3), TEXTS)
     assert not list(tmp_path.iterdir())

@@ -23,9 +23,10 @@ from t2t.importing.formats import ImportRequest
 from t2t.importing.run import import_run
 from t2t.models.lstm import LstmSeq2seq
 from t2t.runs.loading import load
+from t2t.text.language_codes import LanguageMarks
 from t2t.text.sentencepiece import SentencePieceEncoder
 from tests.builders import numpy, weights_of
-from tests.letters import letters, translator_of
+from tests.letters import Letters, letters, translator_of
 from tests.peers import transformers_python
 from tests.readme import blocks
 from tests.reference import marian, t5
@@ -176,6 +177,24 @@ def test_a_run_that_is_decoded_greedily_has_one_beam(tmp_path):
         written(of_pieces(decoding={"decode_method": method}), tmp_path / method)
         search = json.loads((tmp_path / method / "generation_config.json").read_text())
         assert (search["num_beams"], search["length_penalty"]) == (beams, 0.0)  # which gnmt is not
+
+
+def test_constraints_that_transformers_has_come_back(tmp_path):
+    decoding = {"min_output_length": 3, "no_repeat_ngram_size": 2}
+    written(of_pieces(decoding=decoding), tmp_path / "model")
+    search = json.loads((tmp_path / "model/generation_config.json").read_text())
+    assert (search["min_new_tokens"], search["no_repeat_ngram_size"]) == (3, 2)
+    hparams = imported(tmp_path).hparams
+    assert {name: getattr(hparams, name) for name in decoding} == decoding
+    written(of_pieces(), tmp_path / "free")
+    free = json.loads((tmp_path / "free/generation_config.json").read_text())
+    assert free.keys().isdisjoint({"min_new_tokens", "no_repeat_ngram_size"})
+
+
+def test_marks_of_languages_are_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(Letters, "language_marks", lambda self: LanguageMarks(input_end=(5,)))
+    with pytest.raises(UserError, match=r"model: texts have marks of their languages, for which the format has no pla"):
+        written(of_pieces(), tmp_path / "model")
 
 
 @pytest.mark.parametrize(

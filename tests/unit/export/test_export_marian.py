@@ -19,10 +19,11 @@ from t2t.importing.run import import_run
 from t2t.runs.loading import load
 from t2t.text.bpe import BpeEncoder
 from t2t.text.byte import ByteEncoder
+from t2t.text.language_codes import LanguageMarks
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.token import TokenEncoder
 from tests.builders import numpy
-from tests.letters import TEXTS, letters, translator_of
+from tests.letters import TEXTS, Letters, letters, translator_of
 from tests.reference import marian_native as theirs
 
 FORMS = {
@@ -130,6 +131,14 @@ def test_the_decoder_has_the_beam_of_the_run(decoding, beams, tmp_path):
     assert f"beam-size: {beams}\n" in (tmp_path / "decoder.yml").read_text()
 
 
+def test_marian_may_write_the_unknown_word_as_the_run_may(tmp_path):
+    _, exported = made(letters(), tmp_path)
+    exported.write(tmp_path)
+    assert "allow-unk: true\n" in (tmp_path / "decoder.yml").read_text()
+    request = ImportRequest(format="marian", model_dir=tmp_path, output_dir=tmp_path / "run")
+    assert not import_run(request).run.warnings
+
+
 def test_an_export_is_kept_with_its_report_or_not_at_all(tmp_path):
     translator, exported = made(letters(), tmp_path / "kept")
     job = ExportJob(folder=tmp_path / "kept", format="marian")
@@ -183,6 +192,12 @@ def test_a_vocabulary_that_marian_cannot_read_is_refused(tmp_path):
     problem = letters().with_encoders(dict.fromkeys(("inputs", "targets"), ByteEncoder()))
     with pytest.raises(UserError, match=r"a vocabulary of kind byte; use ctranslate2 or onnx"):
         made(problem, tmp_path)
+
+
+def test_marks_of_languages_are_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(Letters, "language_marks", lambda self: LanguageMarks(output_start=(6,)))
+    with pytest.raises(UserError, match=r"model: texts have marks of their languages, for which the format has no pla"):
+        made(letters(), tmp_path)
 
 
 def test_every_word_comes_back_from_yaml():
