@@ -56,8 +56,11 @@ class SavedModelExport(Export):
         what, more = ("classes", ", probabilities") if gives_classes else ("outputs", "")
         of = "text: string [batch]" if reads_ids(model) else "inputs"
         languages = ""
-        if any(self.translator.problem.language_marks()):
-            languages = "\nThe languages are fixed: those of the run, or those that t2t-exporter was given.\n"
+        if any(marks := self.translator.problem.language_marks()):
+            languages = "\nThe languages are fixed: those of the run, or those that t2t-exporter was given."
+            first = " ".join(map(str, marks.input_start))
+            languages += f" The inputs of `{IDS}` begin with their mark, {first}." if first else ""
+            languages += "\n"
         score = f"\n- `{SCORE}({of}) -> {{log_probs: float [batch]}}`" if model.spec.inputs is None else ""
         return f"""
 A TensorFlow SavedModel; it needs TensorFlow and tensorflow-text, and nothing else.

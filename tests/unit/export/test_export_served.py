@@ -112,6 +112,17 @@ def test_languages_stand_around_texts_as_the_translator_puts_them(monkeypatch, m
     assert all(one[: len(marks.output_start)] == marks.output_start for row in ids for one in row)
 
 
+@pytest.mark.parametrize(
+    ("marks", "is_said"), [(LanguageMarks(input_start=(4,)), True), (LanguageMarks(input_end=(5,)), False)]
+)
+def test_the_readme_names_the_mark_that_ids_begin_with(monkeypatch, tmp_path, marks, is_said):
+    translator = translator_of(letters(), decoding=DECODING)
+    monkeypatch.setattr(type(translator.problem), "language_marks", lambda self: marks)
+    usage = SavedModelExport(translator, ExportJob(folder=tmp_path, format="saved_model")).usage()
+    assert "The languages are fixed: those of the run, or those that t2t-exporter was given." in usage
+    assert (" The inputs of `ids` begin with their mark, 4.\n" in usage) == is_said
+
+
 def test_a_language_model_goes_on_and_scores():
     translator = translator_of(letters_alone(), decoding=DECODING)
     signatures = Served(translator, 2).signatures()
