@@ -103,15 +103,38 @@ class RunDir:
         return record.is_file()
 
     @classmethod
+    def has_begun(cls, path: str | Path) -> bool:
+        """Returns whether a directory holds a run that can be resumed; one without checkpoints is replaced.
+
+        Raises:
+            UserError: the run has evaluations after an update, so it had checkpoints, which are gone.
+        """
+        path = local_path(path)
+        if not cls.exists(path) or _has_checkpoints(path):
+            return cls.exists(path)
+        # checkpoints are saved before they are evaluated, but none of a model that was evaluated untrained
+        lines = cls.open(path).metrics()
+        saved = [line["step"] for line in lines if line["step"] and any(name.startswith("dev/") for name in line)]
+        if saved:
+            raise UserError(
+                f"--output_dir={path}: the run there got to update {max(saved)}, and its checkpoints are gone; "
+                f"restore {path / 'checkpoints'} from a copy, or begin again in another --output_dir"
+            )
+        return False
+
+    @classmethod
     def create(cls, path: str | Path, record: RunRecord, encoders: Mapping[str, TextEncoder]) -> Self:
         """Starts a run in a directory, which is created if needed: saves the vocabularies, then the record.
 
+        A run that ended before its first checkpoint is replaced: its record last, so that a crash meanwhile leaves it
+        or the new one.
+
         Raises:
-            UserError: the directory holds a run, or the remains of one.
+            UserError: the directory holds a run with checkpoints, or the remains of one.
             MachineError: the directory cannot be written.
         """
         path = local_path(path)
-        if cls.exists(path):
+        if cls.has_begun(path):
             raise UserError(f"--output_dir={path}: a run has begun there; resume it or use another --output_dir")
         if CheckpointStore(path / _CHECKPOINTS).steps():
             raise UserError(
@@ -121,39 +144,23 @@ class RunDir:
         created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         run = cls(path, dataclasses.replace(record, created=created))
         with os_errors_as_machine_errors(f"cannot begin a run in {path}"):
+            if cls.exists(path):
+                cls.open(path)._forget_figures()
             (path / _VOCAB_FOLDER).mkdir(parents=True, exist_ok=True)
             saved = save_encoders(path / _VOCAB_FOLDER, encoders)
             publish(*(path / _VOCAB_FOLDER / vocabulary.file for vocabulary in saved.values()))
             run.record.write(path / RECORD_FILE)
         return run
 
-    @classmethod
-    def abandon_unstarted(cls, path: str | Path) -> None:
-        """Removes the record of a run that ended before its first checkpoint, so that another can start there.
-
-        Its figures are removed, too, and what experiment trackers call it.
-
-        Raises:
-            UserError: the run has evaluations after an update, so it had checkpoints, which are gone.
-        """
-        path = local_path(path)
-        if cls.exists(path) and not _has_checkpoints(path):
-            # checkpoints are saved before they are evaluated, but none of a model that was evaluated untrained
-            lines = list(cls.open(path).metrics())
-            saved = [line["step"] for line in lines if line["step"] and any(name.startswith("dev/") for name in line)]
-            if saved:
-                raise UserError(
-                    f"--output_dir={path}: the run there got to update {max(saved)}, and its checkpoints are gone; "
-                    f"restore {path / 'checkpoints'} from a copy, or begin again in another --output_dir"
-                )
-            if lines:
-                reached = max(line["step"] for line in lines)
-                log.warning("the run in %s got to update %d and has no checkpoint; it starts again", path, reached)
-            with os_errors_as_machine_errors(f"cannot begin a run in {path}"):
-                for name in (METRICS_FILE, _DEV_OUTPUTS, TRACKING_FILE):
-                    remove_file(path / name)
-                remove_folder(path / _EVENTS)
-                remove_file(path / RECORD_FILE)
+    def _forget_figures(self) -> None:
+        """Removes the figures and outputs so far, and what experiment trackers call the run."""
+        if reached := [line["step"] for line in self.metrics()]:
+            log.warning(
+                "the run in %s got to update %d and has no checkpoint; it starts again", self.path, max(reached)
+            )
+        for name in (METRICS_FILE, _DEV_OUTPUTS, TRACKING_FILE):
+            remove_file(self.path / name)
+        remove_folder(self.path / _EVENTS)
 
     @classmethod
     def open(cls, path: str | Path) -> Self:

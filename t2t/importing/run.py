@@ -101,7 +101,6 @@ def write_run(folder: Path, run: ForeignRun) -> ImportReport:
     _check_shapes(run, model)
     record = _record(run)
     with lock_run(folder):
-        RunDir.abandon_unstarted(folder)
         written = RunDir.create(folder, record, run.problem.encoders)
         CheckpointStore(written.checkpoints_folder).save(
             run.step,

@@ -58,7 +58,7 @@ def check_training(request: Request, settings: Settings, *, needs_data: bool, ge
             for path in options.paths(name):
                 if not exists(path):
                     raise UserError(f"--{name}={path}: there is no such file; check the path")
-    if settings.warm_start_from and not RunDir.exists(request.output_folder):
+    if settings.warm_start_from and not RunDir.has_begun(request.output_folder):
         find_source(settings.warm_start_from)
     if hparams.lora_rank and not CheckpointStore(request.output_folder / "checkpoints").steps():
         check_adapters(hparams, settings)

@@ -206,11 +206,10 @@ class TrainingRun:
         return contextlib.nullcontext() if self.workers.are_several else signals.interruptible()
 
     def _check_run(self, folder: Path) -> None:
-        """Raises UserError if the output directory holds another run; removes the record of an unstarted one."""
+        """Raises UserError if the output directory holds another run; one without checkpoints is replaced later."""
         check_same_beginning(folder, self.settings.warm_start_from)
         log_settings(folder, self.settings)
-        RunDir.abandon_unstarted(folder)
-        if RunDir.exists(folder):
+        if RunDir.has_begun(folder):
             begun = RunDir.open(folder)
             begun.check_same(self.record(), changeable_fields(begun.record, self.data))
             check_same_start(begun, self.settings.warm_start_from)
@@ -282,7 +281,7 @@ class TrainingRun:
 
     def _open_run(self, folder: Path) -> RunDir:
         """Creates the run directory, or records the changes of a resumed run."""
-        if not RunDir.exists(folder):
+        if not RunDir.has_begun(folder):
             return RunDir.create(folder, self.record(), encoders_of(self.data))
         run = RunDir.open(folder)
         run.resume(self.record(), changeable_fields(run.record, self.data))

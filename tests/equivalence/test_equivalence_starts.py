@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -74,7 +75,9 @@ def test_a_resumed_run_keeps_its_beginning(make_run, trained, tmp_path, caplog):
     make_run(tmp_path / "run", {"warm_start_from": str(tmp_path / "moved")}, train_steps=4).fit()
 
 
-def test_a_run_that_ended_before_its_first_checkpoint_begins_again_with_its_weights(make_run, trained, tmp_path):
+def test_a_run_that_ended_before_its_first_checkpoint_begins_again_with_its_weights(
+    make_run, trained, tmp_path, monkeypatch
+):
     source = {"warm_start_from": str(trained.folder)}
     make_run(tmp_path / "run", source, train_steps=1).fit()
     assert json.loads((tmp_path / "run/run.json").read_text())["seed"] == 3
@@ -82,6 +85,10 @@ def test_a_run_that_ended_before_its_first_checkpoint_begins_again_with_its_weig
     before = (tmp_path / "run/run.json").read_bytes()
     with pytest.raises(UserError, match=rf"began with --warm_start_from={trained.folder} and has no checkpoint; give"):
         make_run(tmp_path / "run", train_steps=1).fit()
+    failing = make_run(tmp_path / "run", source, train_steps=1)
+    monkeypatch.setattr(failing, "_warm_up", lambda *_: sys.exit(1))
+    with pytest.raises(SystemExit):
+        failing.fit()
     assert (tmp_path / "run/run.json").read_bytes() == before
     again = make_run(tmp_path / "run", source, train_steps=1, learning_rate=0.0)
     again.fit()

@@ -317,13 +317,12 @@ def test_a_run_without_checkpoints_is_begun_again(store, elsewhere):
         (run.path / "events" / "train" / "events.out.tfevents.1").touch()
         run.publish_figures()
     elsewhere()
-    RunDir.abandon_unstarted(RUN)
-    assert not RunDir.exists(RUN)
-    assert names_in(local_path(RUN)) == {"vocab"}
+    assert not RunDir.has_begun(RUN)
     create()
+    assert names_in(local_path(RUN)) == {"vocab", "run.json"}
+    assert not store.names("b/run/events") + store.names("b/run/tracking.json")
     save(5)
-    RunDir.abandon_unstarted(RUN)
-    assert RunDir.exists(RUN)
+    assert RunDir.has_begun(RUN)
 
 
 @pytest.mark.parametrize("is_elsewhere", [False, True])
@@ -335,8 +334,7 @@ def test_a_run_whose_first_checkpoint_was_partly_uploaded_is_begun_again(store, 
     if is_elsewhere:
         elsewhere()
     assert not RunDir.open(RUN).has_checkpoints
-    RunDir.abandon_unstarted(RUN)
-    assert not RunDir.exists(RUN)
+    assert not RunDir.has_begun(RUN)
     create()
     save(7)
     assert checkpoints().steps() == [7]

@@ -125,37 +125,51 @@ def test_no_run_there(tmp_path):
 
 
 def test_a_second_run_does_not_begin_in_one_place(run):
+    (run.path / "checkpoints/step-00000500").mkdir(parents=True)
     with pytest.raises(UserError, match=r"a run has begun there; resume it or use another --output_dir"):
         RunDir.create(run.path, record(), ENCODERS)
 
 
-def test_a_run_without_checkpoints_begins_anew_and_says_what_it_had_done(run, caplog):
-    RunDir.abandon_unstarted(run.path)
-    assert not RunDir.exists(run.path)
-    assert caplog.messages == []
-    run = RunDir.create(run.path, run.record, {})
+@pytest.fixture
+def begun(run):
+    """A run with figures and without checkpoints."""
     run.append_metrics(100, {"loss": 3.0})
     run.dev_outputs_file.touch()
     (run.path / "tracking.json").touch()
     (run.path / "events" / "train").mkdir(parents=True)
     (run.path / "events" / "train" / "events.out.tfevents.1").touch()
-    RunDir.abandon_unstarted(run.path)
-    assert f"the run in {run.path} got to update 100 and has no checkpoint; it starts again" in caplog.messages
-    assert not RunDir.exists(run.path)
-    assert [path.name for path in run.path.iterdir()] == ["vocab"]
+    return run
+
+
+def test_a_run_without_checkpoints_begins_anew_and_says_what_it_had_done(begun, caplog):
+    assert not RunDir.has_begun(begun.path)
+    assert begun.metrics_file.exists()
+    RunDir.create(begun.path, record(seed=5), {})
+    assert caplog.messages == [f"the run in {begun.path} got to update 100 and has no checkpoint; it starts again"]
+    assert sorted(path.name for path in begun.path.iterdir()) == ["run.json", "vocab"]
+    assert RunDir.open(begun.path).record.seed == 5
+
+
+def test_a_run_that_begins_anew_has_its_old_record_until_it_has_the_new_one(begun, monkeypatch):
+    def killed(self, file):
+        raise KeyboardInterrupt
+
+    before = (begun.path / "run.json").read_bytes()
+    monkeypatch.setattr(RunRecord, "write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        RunDir.create(begun.path, record(seed=5), ENCODERS)
+    assert (begun.path / "run.json").read_bytes() == before
 
 
 def test_a_run_that_was_evaluated_untrained_begins_anew(run):
     run.append_metrics(0, {"dev/loss": 3.0})
-    RunDir.abandon_unstarted(run.path)
-    assert not RunDir.exists(run.path)
+    assert not RunDir.has_begun(run.path)
 
 
 @pytest.mark.parametrize("name", [".tmp-step-00000500", ".averaged.lock", ".tmp-averaged"])
 def test_an_unfinished_checkpoint_is_none(run, name):
     (run.path / "checkpoints" / name).mkdir(parents=True)
     assert not run.has_checkpoints
-    RunDir.abandon_unstarted(run.path)
     RunDir.create(run.path, record(), {})
 
 
@@ -163,15 +177,14 @@ def test_an_unfinished_checkpoint_is_none(run, name):
 def test_a_finished_checkpoint_is_kept_with_its_run(run, name):
     (run.path / "checkpoints" / name).mkdir(parents=True)
     assert run.has_checkpoints
-    RunDir.abandon_unstarted(run.path)
-    assert RunDir.exists(run.path)
+    assert RunDir.has_begun(run.path)
 
 
 def test_an_evaluated_run_whose_checkpoints_are_gone_is_left_alone(run):
     run.append_metrics(100, {"loss": 3.0})
     run.append_metrics(50, {"dev/loss": 3.0})
     with pytest.raises(UserError, match=r"got to update 50, and its checkpoints are gone; restore .*/checkpoints from"):
-        RunDir.abandon_unstarted(run.path)
+        RunDir.create(run.path, record(), {})
     assert RunDir.exists(run.path)
 
 

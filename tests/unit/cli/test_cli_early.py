@@ -82,6 +82,11 @@ def refused_trainings(place):
         [*train[1], f"--warm_start_from={gone}"],
         f"--warm_start_from={gone}: checkpoint {gone!r}: there",
     )
+    yield (
+        "trainer",
+        [f"--output_dir={place}/unstarted", data, f"--warm_start_from={gone}"],
+        f"--warm_start_from={gone}: checkpoint {gone!r}: there",
+    )
     yield "trainer", [*train[1], f"--log_step_count_steps={2**40}"], "setting log_every=1099511627776: it is at most"
     yield "trainer", [*NAMES[1:], run, data, "--problem=algorithmic_sort_binary40"], "belongs to another run: problem:"
     yield "trainer", [NAMES[0], NAMES[2], run, data, "--model=transformer_moe"], "the model reads TransformerMoeHParams"
