@@ -158,10 +158,10 @@ def _distinct_folders(store: CheckpointStore, names: Sequence[int | str]) -> dic
     folders: dict[int | str, Path] = {}
     for name in names:
         folder = store.find(name)
-        if folder.parent != store.folder:
+        if folder.parent.resolve() != store.folder.resolve():
             raise UserError(f"checkpoint {name!r}: {folder} is not in {store.folder}; give checkpoints of one run")
         for other, found in folders.items():
-            if found == folder:
+            if found.resolve() == folder.resolve():
                 raise UserError(f"checkpoints {other} and {name} are the same, {folder}; name each once")
         folders[name] = folder
     return folders

@@ -6,7 +6,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from t2t.checkpoints.averaging import average, average_checkpoints, best_steps, last_steps, load_for_decoding
+from t2t.checkpoints.averaging import (
+    average,
+    average_checkpoints,
+    best_steps,
+    last_steps,
+    load_for_decoding,
+    mean_checkpoint,
+)
 from t2t.checkpoints.best import Best
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
@@ -175,6 +182,17 @@ def test_latest_is_never_another_checkpoint(tmp_path):
     (store.folder / "step-00000003" / "model.safetensors").write_bytes(b"")
     with pytest.raises(UserError, match="step-00000003 is damaged"):
         average_checkpoints(store, [1, "latest"])
+
+
+def test_checkpoints_are_known_by_any_path(tmp_path):
+    store = CheckpointStore(tmp_path / "run/checkpoints")
+    for step, value in ((1, 0.0), (2, 4.0)):
+        store.save(step, model={"w": np.full(2, value)})
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    by_link = [f"{tmp_path}/link/checkpoints/step-0000000{step}" for step in (1, 2)]
+    np.testing.assert_array_equal(mean_checkpoint(store, by_link).weights["w"], [2.0, 2.0])
+    with pytest.raises(UserError, match=rf"^checkpoints 1 and {by_link[0]} are the same, .*; name each once$"):
+        average_checkpoints(store, [1, by_link[0]])
 
 
 def test_checkpoints_of_another_run_are_refused(tmp_path):
