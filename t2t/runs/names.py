@@ -1,6 +1,7 @@
 """Resolves names to objects: problem, model class and hparams."""
 
 import dataclasses
+import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from t2t.problems.text_problems import TextProblem
 from t2t.problems.variants import SUFFIXES, VariantProblem
 from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS, REGISTRIES
 from t2t.registry.plugins import Plugin, load_plugins
+from t2t.registry.registry import Registry
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
 from t2t.specs.features import ProblemSpec
 from t2t.specs.mixture import mixture_of, select_problem_entries, split_mixture
@@ -269,13 +271,27 @@ def split_variants(name: str) -> tuple[str, list[str]]:
 
 
 def get_hparams(name: str) -> HParams:
-    """Returns a new set; raises UserError for an unknown name or a function that returns no HParams."""
+    """Returns a new set; raises UserError for an unknown name, or a function with arguments or without HParams."""
+    check_takes(HPARAMS, name)
     hparams = HPARAMS.get(name)()
     if not isinstance(hparams, HParams):
         raise UserError(
             f"hparams set {name!r} returned {type(hparams).__name__}; its function must end with `return hparams`"
         )
     return hparams.replace()
+
+
+def check_takes(registry: Registry[Any], name: str, *argument: Any) -> None:
+    """Raises UserError for an unknown name, or one of a function that cannot be called with `argument`, one or none."""
+    entry = registry.entry(name)
+    try:
+        inspect.signature(registry.get(name)).bind(*argument)
+    except TypeError as error:
+        count = "one argument" if argument else "no argument"
+        raise UserError(
+            f"{registry.kind} {name!r} ({entry.origin}): its function is called with {count}: {error}; change its "
+            f"parameters, or give them defaults"
+        ) from None
 
 
 def merge_hparams(hparams_set: str, earlier: str, later: str) -> str:

@@ -13,7 +13,7 @@ from t2t.hparams.override import assigned_names, join_overrides
 from t2t.hparams.ranges import RangedHParams
 from t2t.registry import HPARAMS_RANGES
 from t2t.runs.data import find_missing_data, generate_all, open_data
-from t2t.runs.names import Request, build_hparams, check_names, get_problem, problems_of, split_request
+from t2t.runs.names import Request, build_hparams, check_names, check_takes, get_problem, problems_of, split_request
 from t2t.runs.run_checks import check_training, find_source
 from t2t.runs.settings import Settings
 from t2t.specs.constants import DEV, TRAIN
@@ -164,11 +164,12 @@ def get_range(name: str, overrides: str) -> RangedHParams:
     """Returns the range with a name, without the hparams that `--hparams` sets.
 
     Raises:
-        UserError: no such range, or one that contains `train_steps`.
+        UserError: no such range, one whose function takes other arguments, or one that contains `train_steps`.
     """
     if not name:
         raise UserError("--hparams_range: not given; name one; list what there is with --registry_help")
     ranged = RangedHParams()
+    check_takes(HPARAMS_RANGES, name, ranged)
     HPARAMS_RANGES.get(name)(ranged)
     for field in sorted(assigned_names(overrides) & ranged.ranges.keys()):
         log.info("%s is not searched: --hparams sets it", field)
