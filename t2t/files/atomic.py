@@ -164,10 +164,23 @@ def append_line(path: Path, line: str) -> None:
         OSError: the line could not be written.
     """
     with Path(path).open("a+b", buffering=0) as file:
-        _cut_torn_line(file)
+        cut_torn_line(file)
         content = line.encode() + b"\n"
         if file.write(content) != len(content):  # happens only where the disk is full
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+
+def cut_torn_line(file: BinaryIO) -> None:
+    """Removes an incomplete last line, left by a crash or a full disk, from a file open for reading and writing."""
+    end = start = file.seek(0, os.SEEK_END)
+    keep = 0
+    while start and not keep:
+        stop, start = start, max(0, start - 4096)
+        file.seek(start)
+        newline = file.read(stop - start).rfind(b"\n")
+        keep = start + newline + 1 if newline >= 0 else 0
+    if keep != end:
+        file.truncate(keep)
 
 
 def fsync_file(path: Path) -> None:
@@ -291,15 +304,3 @@ def _close_inherited_locks() -> None:
 
 
 os.register_at_fork(after_in_child=_close_inherited_locks)
-
-
-def _cut_torn_line(file: BinaryIO) -> None:
-    end = start = file.seek(0, os.SEEK_END)
-    keep = 0
-    while start and not keep:
-        stop, start = start, max(0, start - 4096)
-        file.seek(start)
-        newline = file.read(stop - start).rfind(b"\n")
-        keep = start + newline + 1 if newline >= 0 else 0
-    if keep != end:
-        file.truncate(keep)

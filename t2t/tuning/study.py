@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-from optuna.storages import BaseStorage, JournalStorage, RDBStorage
-from optuna.storages.journal import JournalFileBackend
+from optuna.storages import BaseStorage, RDBStorage
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from t2t.errors import MachineError, UserError, first_few, one_line
 from t2t.files.atomic import LockedError, exclusive_lock, os_errors_as_machine_errors
 from t2t.hparams.override import merge_overrides
 from t2t.hparams.ranges import RangedHParams
+from t2t.tuning.journal import open_journal
 from t2t.tuning.objective import Objective
 from t2t.tuning.settings import TuneSettings
 from t2t.tuning.space import FixedSampler, grid, suggest
@@ -95,17 +95,27 @@ class Study:
                 storage=self._storage(), study_name=name, direction=direction, pruner=self._pruner(),
                 load_if_exists=True,
             )  # fmt: skip
+        except MachineError:
+            raise
         except ModuleNotFoundError as error:
             raise UserError(f"--storage: this database needs the package {error.name}; pip install it") from error
         except OSError as error:
             raise MachineError(f"cannot write {self.folder}: {one_line(error)}") from error
-        except Exception as error:  # of SQLAlchemy or the driver of a database
+        except Exception as error:  # of SQLAlchemy or the driver of a database, or of reading lines
+            if not self.settings.storage:
+                raise UserError(
+                    f"{self._journal} is damaged: {one_line(error)}; restore it from a copy, or use another --study"
+                ) from error
             raise UserError(f"--storage: the database of the study cannot be opened: {one_line(error)}") from error
 
     def _storage(self) -> BaseStorage:
         if self.settings.storage:
             return RDBStorage(self.settings.storage)
-        return JournalStorage(JournalFileBackend(str(self.folder / "study.journal")))
+        return open_journal(self._journal)
+
+    @property
+    def _journal(self) -> Path:
+        return self.folder / "study.journal"
 
     def _pruner(self) -> optuna.pruners.BasePruner:
         if self.settings.pruner == "median":

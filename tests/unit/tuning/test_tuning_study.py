@@ -138,6 +138,14 @@ def test_a_trial_whose_tuner_was_killed_while_it_chose_is_the_one_it_would_have_
     assert carry_out(open_study("half")) == whole[1:]
 
 
+def test_a_damaged_journal_is_named(open_study, tmp_path):
+    open_study()
+    journal = tmp_path / "study/study.journal"
+    journal.write_text("{\n" + journal.read_text())
+    with pytest.raises(UserError, match=rf"^{journal} is damaged: .*; restore it from a copy, or use another --study$"):
+        open_study()
+
+
 def test_another_study_in_the_folder_is_refused_by_name(open_study):
     open_study()
     with pytest.raises(UserError, match=r"is another study: problem: asked two, found one; resume that, or use"):
