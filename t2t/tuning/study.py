@@ -89,10 +89,10 @@ class Study:
             self.folder.mkdir(parents=True, exist_ok=True)
         directions = optuna.study.StudyDirection
         direction = directions.MAXIMIZE if self.objective.higher_is_better else directions.MINIMIZE
-        name = self.settings.study_name or self.folder.name
         try:
+            storage = self._storage()
             return optuna.create_study(
-                storage=self._storage(), study_name=name, direction=direction, pruner=self._pruner(),
+                storage=storage, study_name=self._name_in(storage), direction=direction, pruner=self._pruner(),
                 load_if_exists=True,
             )  # fmt: skip
         except MachineError:
@@ -116,6 +116,13 @@ class Study:
     @property
     def _journal(self) -> Path:
         return self.folder / "study.journal"
+
+    def _name_in(self, storage: BaseStorage) -> str:
+        """Returns the study's name in the storage; its folder may have been renamed since a journal began."""
+        if self.settings.storage:
+            return self.settings.study_name or self.folder.name
+        names = optuna.get_all_study_names(storage)  # earlier versions named it by its folder
+        return self.folder.name if self.folder.name in names else [*names, "study"][0]
 
     def _pruner(self) -> optuna.pruners.BasePruner:
         if self.settings.pruner == "median":

@@ -138,6 +138,18 @@ def test_a_trial_whose_tuner_was_killed_while_it_chose_is_the_one_it_would_have_
     assert carry_out(open_study("half")) == whole[1:]
 
 
+@pytest.mark.parametrize("is_named_by_folder", [False, True])  # as by earlier versions
+def test_a_study_in_a_renamed_folder_is_the_same(open_study, tmp_path, monkeypatch, is_named_by_folder):
+    with monkeypatch.context() as patch:
+        if is_named_by_folder:
+            patch.setattr(Study, "_name_in", lambda self, storage: self.folder.name)
+        found = carry_out(open_study("before"))
+    (tmp_path / "before").rename(tmp_path / "after")
+    study = open_study("after")
+    assert [one.hparams for one in sorted(study.reports(), key=lambda one: one.number)] == found
+    assert study.begin() is None
+
+
 def test_a_damaged_journal_is_named(open_study, tmp_path):
     open_study()
     journal = tmp_path / "study/study.journal"
