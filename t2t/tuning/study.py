@@ -22,7 +22,8 @@ from t2t.tuning.objective import Objective
 from t2t.tuning.settings import TuneSettings
 from t2t.tuning.space import FixedSampler, grid, suggest
 
-_IDENTITY, _FOLDER, _HOST, _VALUES, _STOPPED_AT, _ERROR = "identity", "folder", "host", "hparams", "stopped_at", "error"
+_IDENTITY, _FOLDER, _HOST, _VALUES, _ERROR = "identity", "folder", "host", "hparams", "error"
+_STOPPED_AT, _WENT_ON_AT = "stopped_at", "went_on_at"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,17 +226,26 @@ class Study:
 
     def report(self, trial: Trial, values: dict[int, float]) -> bool:
         """Reports the evaluations of a trial so far; returns whether to stop it early."""
-        if _STOPPED_AT in self._frozen(trial).user_attrs:
+        frozen = self._frozen(trial)
+        known, attributes = frozen.intermediate_values, frozen.user_attrs
+        if _STOPPED_AT in attributes:
             return True
-        known = self._frozen(trial).intermediate_values
+        latest = max(known, default=-1)
+        if latest > attributes.get(_WENT_ON_AT, -1) and self._stops(trial, latest):
+            return True  # a tuner was killed while it decided
         for update, value in sorted(values.items()):
             if update in known or value != value:
                 continue
             trial.report(value, update)
-            if update < self._last_update and trial.should_prune():
-                trial.set_user_attr(_STOPPED_AT, update)  # the decision holds even if this process is killed now
+            if self._stops(trial, update):
                 return True
         return False
+
+    def _stops(self, trial: Trial, update: int) -> bool:
+        """Decides and records whether a trial stops early at its latest update, even if this process is killed now."""
+        stops = update < self._last_update and trial.should_prune()
+        trial.set_user_attr(_STOPPED_AT if stops else _WENT_ON_AT, update)
+        return stops
 
     def is_trained(self, folder: Path) -> bool:
         """Returns whether a run has been evaluated at the last update."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import sqlite3
+import sys
 
 import pytest
 
@@ -97,6 +98,34 @@ def test_a_trial_below_the_median_is_stopped_and_stays_so(open_study):
     states = {one.number: (one.state, one.value) for one in study.reports()}
     assert states[bad.number] == ("stopped", 5.5)
     assert states[good.number] == ("training", 6.5)
+
+
+def test_a_stop_that_a_kill_interrupted_is_decided_again(open_study, monkeypatch):
+    study = open_study(startup_trials=2)
+    for value in (5.0, 6.0, 7.0):
+        trial, _ = study.begin()
+        study.report(trial, {10: value})
+        study.end(trial, "finished", {10: value})
+    trial, _ = study.begin()
+    with monkeypatch.context() as patch:
+        patch.setattr(trial, "should_prune", lambda: sys.exit())
+        with pytest.raises(SystemExit):
+            study.report(trial, {10: 4.0})
+    again = open_study(startup_trials=2)
+    ((same, _),) = again.interrupted()
+    assert again.report(same, {10: 4.0, 20: 9.0})
+    assert again.reports()[-1].updates == 10
+
+
+def test_a_trial_that_went_on_is_not_stopped_for_what_later_trials_reach(open_study):
+    study = open_study(startup_trials=2)
+    first, _ = study.begin()
+    assert not study.report(first, {10: 1.0})
+    for value in (5.0, 6.0, 7.0):
+        trial, _ = study.begin()
+        study.report(trial, {10: value})
+        study.end(trial, "finished", {10: value})
+    assert not open_study(startup_trials=2).report(first, {10: 1.0})
 
 
 def test_lower_may_be_better(open_study):
