@@ -10,6 +10,7 @@ import keras
 from keras import ops
 
 from t2t.layers.cache import CachingLayer, StepCache
+from t2t.layers.sizes import missing_to_multiple
 
 
 class WindowedLayer(CachingLayer):
@@ -38,9 +39,7 @@ class WindowedLayer(CachingLayer):
             return ops.squeeze(self.convolve(_padded(x_BTC, before, self.reach - before)[:, :, None]), axis=2)
         # In rows of d positions, a window is a column of neighbours: backends compute dilated convolutions slowly.
         batch, length, channels = ops.shape(x_BTC)
-        # Not `-length % dilation`: converted programs compute negative remainders of negative numbers.
-        missing = (self.dilation - (length + self.reach) % self.dilation) % self.dilation
-        after = self.reach - before + missing
+        after = self.reach - before + missing_to_multiple(length + self.reach, self.dilation)
         rows = ops.reshape(_padded(x_BTC, before, after), (batch, -1, self.dilation, channels))
         y_BQdF = self.convolve(rows)
         return ops.reshape(y_BQdF, (batch, -1, y_BQdF.shape[-1]))[:, :length]

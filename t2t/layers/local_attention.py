@@ -15,6 +15,7 @@ from keras import ops
 
 from t2t.layers.masks import BlockWindow, Grid, Span, score_bias
 from t2t.layers.products import float32_product
+from t2t.layers.sizes import missing_to_multiple
 
 
 def local_attention(q_BHTK, k_BHTK, v_BHTU, keep, window: Span | BlockWindow, drop: Callable):
@@ -50,8 +51,7 @@ def local_attention(q_BHTK, k_BHTK, v_BHTU, keep, window: Span | BlockWindow, dr
 def _rows(x_BHTK, grid: Grid):
     """Reshapes (B, H, T, K) to (B, H, Y, X, K), zero padded so that Y and X are multiples of the block's."""
     batch, heads, length, channels = ops.shape(x_BHTK)
-    step = grid.rows * grid.columns
-    missing = -length % step
+    missing = missing_to_multiple(length, grid.rows * grid.columns)
     x_BHTK = ops.concatenate([x_BHTK, ops.zeros((batch, heads, missing, channels), x_BHTK.dtype)], axis=2)
     x_BHYXK = ops.reshape(x_BHTK, (batch, heads, (length + missing) // grid.columns, grid.columns, channels))
     beyond = -grid.columns % grid.block_columns

@@ -11,6 +11,7 @@ from keras import ops
 from t2t.layers.cache import CachingLayer, StepCache
 from t2t.layers.gradients import custom_gradient
 from t2t.layers.loops import scan
+from t2t.layers.sizes import missing_to_multiple
 
 BLOCK = 8
 """Positions that `linear_recurrence` computes in one iteration of its loop."""
@@ -82,7 +83,7 @@ def linear_recurrence(factor_BTD, added_BTD):
 def _recurrence(factor_BTD, added_BTD):
     """Returns c (B, T, D): computes all blocks in parallel, then a scan over the ends of the blocks."""
     batch, length, width = ops.shape(factor_BTD)
-    missing = -length % BLOCK
+    missing = missing_to_multiple(length, BLOCK)
 
     def split_into_blocks(x_BTD):
         return ops.reshape(ops.pad(x_BTD, ((0, 0), (0, missing), (0, 0))), (batch, -1, BLOCK, width))

@@ -45,6 +45,7 @@ MODELS = {
     "GELU": lambda: translator_of(letters(), activation="gelu"),
     "a decoder of SSRU": lambda: translator_of(letters(), decoder_layer="ssru"),
     "a language model": lambda: translator_of(letters_alone()),
+    "a window": lambda: translator_of(letters(), self_attention_window=4),
     "one head": lambda: translator_of(letters(), num_heads=1),
     "relative positions": lambda: translator_of(letters(), positions="relative", max_relative_position=2),
     "positions of words": lambda: translator_of(
