@@ -47,7 +47,8 @@ def linear_cross_entropy(hidden, kernel_VD, targets, smoothing: float, kind: str
 
         def gradient(*args, upstream=None):
             upstream = args[0] if upstream is None else upstream
-            return tuple(ops.cast(upstream, g.dtype) * g for g in gradients)
+            # In float32, since a factor of 65,520 or more would be infinite in float16.
+            return tuple(ops.cast(upstream * ops.cast(g, "float32"), g.dtype) for g in gradients)
 
         return loss, gradient
 

@@ -100,6 +100,15 @@ def test_gradients_are_multiplied_by_what_becomes_of_the_loss():
         np.testing.assert_allclose(3.0 * one, other, rtol=1e-6)
 
 
+def test_factors_beyond_the_range_of_float16_keep_gradients_within_it():
+    """As with a scale of the loss: 2^16 is infinite in float16, 2^16 times a hundredth is not."""
+    random = np.random.default_rng(0)
+    hidden, kernel = (0.02 * random.normal(size=(rows, D)).astype(np.float32) for rows in (5, V))
+    given = tf.cast(hidden, tf.float16), kernel, np.array([2, 3, 4, 5, 0], np.int32), 0.1, "all"
+    once, scaled = (found(*given, upstream=factor)[1] for factor in (1.0, 2.0**16))
+    np.testing.assert_array_equal(tf.cast(scaled, tf.float32), 2.0**16 * tf.cast(once, tf.float32))
+
+
 def test_padding_counts_nothing_and_moves_nothing():
     hidden, kernel, _ = example(5)
     loss, hidden_gradient, kernel_gradient = found(hidden, kernel, np.zeros(5, np.int32), 0.1, "all")
