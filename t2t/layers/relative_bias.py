@@ -1,11 +1,13 @@
 """Relative position biases: Raffel et al. 2020, *Exploring the Limits of Transfer Learning* (arXiv:1910.10683).
 
-Legend: H heads, S keys, P queries that differ in position (T, or 1 if all have the same), R buckets.
+Legend: H heads, S keys, P queries that differ in position (T, or 1 if all have the same), Q = P * S pairs, R buckets.
 """
 
 import keras
 import numpy as np
 from keras import ops
+
+from t2t.layers.gradients import custom_gradient
 
 
 class RelativeBias(keras.layers.Layer):
@@ -37,9 +39,27 @@ class RelativeBias(keras.layers.Layer):
         """
         place_PS = ops.clip(offset_PS, -self.max_distance, self.max_distance) + self.max_distance
         bucket_PS = ops.take(ops.convert_to_tensor(self.bucket_of_offset), place_PS, axis=0)
-        # A product copies rows exactly, and its gradient sums in a fixed order, unlike that of a gather.
-        choice_PSR = ops.one_hot(bucket_PS, self.buckets, dtype="float32")
-        return ops.transpose(ops.matmul(choice_PSR, self.table), (2, 0, 1))[None]
+        # Reshaped, since a function with a custom gradient takes tensors but no variables.
+        return ops.transpose(_rows_of(ops.reshape(self.table, self.table.shape), bucket_PS), (2, 0, 1))[None]
+
+
+def _rows_of(table_RH, bucket_PS):
+    """Returns the rows of a table, (P, S, H): exactly, as no product in TensorFloat-32 would be.
+
+    The gradient is a product, which sums in a fixed order, unlike that of a gather.
+    """
+
+    @custom_gradient
+    def rows_of(table_RH):
+        def gradient(*args, upstream=None):
+            up_PSH = args[0] if upstream is None else upstream
+            rows, heads = table_RH.shape
+            choice_QR = ops.reshape(ops.one_hot(bucket_PS, rows, dtype="float32"), (-1, rows))
+            return ops.matmul(ops.transpose(choice_QR), ops.reshape(up_PSH, (-1, heads)))
+
+        return ops.take(table_RH, bucket_PS, axis=0), gradient
+
+    return rows_of(table_RH)
 
 
 def buckets_of_offsets(buckets: int, max_distance: int, causal: bool) -> np.ndarray:

@@ -61,3 +61,19 @@ def test_biases_are_float32_in_every_precision(policy):
     found = layer(np.array([[0]]))
     assert found.dtype == tf.float32
     assert float(found[0, 0, 0, 0]) == 1.0 + 2.0**-20
+
+
+def test_biases_are_looked_up_exactly_and_their_gradients_are_sums_over_pairs():
+    """The lookup multiplies nothing, so that TensorFloat-32 rounds no bias; the gradient is one product."""
+    layer, offset_PS = RelativeBias(3, 8, 3, causal=False), key_offsets(np.arange(5), np.arange(7))
+    layer.build()
+    looked_up = tf.function(layer, autograph=False).get_concrete_function(tf.TensorSpec((None, None), tf.int32))
+    assert "MatMul" not in str(looked_up.graph.as_graph_def())
+    wanted = np.random.default_rng(0).normal(size=(1, 3, 5, 7)).astype(np.float32)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(offset_PS) * wanted)
+    expected = np.zeros((8, 3))
+    buckets = dict(zip(range(-3, 4), layer.bucket_of_offset.tolist(), strict=True))
+    for (t, s), offset in np.ndenumerate(np.clip(offset_PS, -3, 3)):
+        expected[buckets[offset]] += wanted[0, :, t, s]
+    np.testing.assert_allclose(numpy(tape.gradient(loss, layer.table.value)), expected, rtol=1e-5, atol=1e-6)
