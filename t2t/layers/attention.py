@@ -76,6 +76,8 @@ class MultiHeadAttention(CachingLayer):
         rotary: whether self-attention rotates queries and keys by their positions, see `rotate`.
         num_kv_heads: J; 0 = H. Each head of keys and values serves H / J neighbouring heads of queries (Ainslie et al.
             2023, arXiv:2305.13245, section 2.2), and keys and values have J / H of the channels.
+        is_cached: whether decoding caches keys and values; None = if the span is causal. A span of each position alone
+            is causal in a decoder, and not in an encoder.
     """
 
     def __init__(
@@ -91,9 +93,11 @@ class MultiHeadAttention(CachingLayer):
         max_relative_position: int = 0,
         rotary: bool = False,
         num_kv_heads: int = 0,
+        is_cached: bool | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
+        self.is_cached = span.after == 0 if is_cached is None else is_cached
         self.longest, self.span, self.rotary = longest, span, rotary
         self.num_heads, self.num_kv_heads, self.value_channels = num_heads, num_kv_heads or num_heads, value_channels
         self.head_sizes = (key_channels // num_heads, value_channels // num_heads)
@@ -162,11 +166,6 @@ class MultiHeadAttention(CachingLayer):
     def fused_weights(self):
         """Returns the fused weights of self-attention, made once for many steps."""
         return self.project.fused(("query", "key", "value"))
-
-    @property
-    def is_cached(self) -> bool:
-        """Whether the span is causal, so that decoding caches keys and values."""
-        return self.span.after == 0
 
     def empty_entry(self, rows, beams: int, length) -> KeysValues | None:
         """Returns keys and values (G, J, L*K, channels of a head) zeros; None where it is not cached."""

@@ -4,6 +4,8 @@ Legend: D width, S input length, H heads, J heads of keys and values, C channels
 rows, G groups of K beams each (N = G * K), L positions written so far.
 """
 
+from typing import Any
+
 from keras import ops
 
 from t2t.layers.attention import MultiHeadAttention
@@ -15,13 +17,13 @@ from t2t.layers.masks import CAUSAL
 class PrependedAttention(MultiHeadAttention):
     """Self-attention that in decoding steps also attends to the inputs' keys and values.
 
-    On whole sequences it is a plain `MultiHeadAttention`, with the mask given by `span` and `keep`.
+    On whole sequences it is a plain `MultiHeadAttention`, with the mask given by `span` and `keep`. Keys and values are
+    always cached, also if inputs attend to each other in both directions.
     """
 
-    @property
-    def is_cached(self) -> bool:
-        """Always True: decoding steps cache keys and values, also if inputs attend to each other in both directions."""
-        return True
+    def __init__(self, *sizes: Any, **settings: Any):
+        super().__init__(*sizes, **settings)
+        self.is_cached = True
 
     def _step(self, x_ND, memory: KeysValues | None, keep, cache: StepCache):
         """Returns (N, D); `memory` are keys and values of the inputs, (B, J, S, C), and `keep` is (B, 1, 1, S) bool."""

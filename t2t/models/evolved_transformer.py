@@ -80,7 +80,8 @@ class EvolvedEncoderLayer(CompositeLayer):
             name="branches",
         )
         self.branches = build_residual(self, hparams, branches)
-        self.self_attention = build_residual(self, hparams, build_self_attention(self, hparams, Span(reach, reach)))
+        attention = build_self_attention(self, hparams, Span(reach, reach), is_cached=False)
+        self.self_attention = build_residual(self, hparams, attention)
         self.feed_forward = build_feed_forward(self, hparams, index)
 
     def call(self, x_BSD, keep, keep_BS, seed=None):

@@ -191,7 +191,8 @@ class EncoderLayer(CompositeLayer):
     def __init__(self, hparams: TransformerHParams, index: int, **kwargs):
         super().__init__(**kwargs)
         reach = hparams.self_attention_reach
-        self.self_attention = build_residual(self, hparams, build_self_attention(self, hparams, Span(reach, reach)))
+        attention = build_self_attention(self, hparams, Span(reach, reach), is_cached=False)
+        self.self_attention = build_residual(self, hparams, attention)
         self.feed_forward = build_feed_forward(self, hparams, index)
 
     def call(self, x_BSD, keep, keep_BS, seed=None):
@@ -287,12 +288,15 @@ def attended_inputs(model: SequenceModel, inputs):
 
 
 def build_self_attention(
-    owner: keras.layers.Layer, hparams: TransformerHParams, span: Span | BlockWindow
+    owner: keras.layers.Layer, hparams: TransformerHParams, span: Span | BlockWindow, is_cached: bool | None = None
 ) -> MultiHeadAttention:
-    """Returns the self-attention layer of `owner`, with relative or rotary positions if the hparams choose them."""
+    """Returns the self-attention layer of `owner`, with relative or rotary positions if the hparams choose them.
+
+    For `is_cached` see `MultiHeadAttention`.
+    """
     distance = hparams.max_relative_position if hparams.positions == "relative" else 0
     positions: dict[str, Any] = {"max_relative_position": distance, "rotary": hparams.positions == "rotary"}
-    return build_attention(owner, hparams, "self_attention", span=span, **positions)
+    return build_attention(owner, hparams, "self_attention", span=span, is_cached=is_cached, **positions)
 
 
 def share_relative_bias(stack: CompositeLayer, hparams: TransformerHParams) -> RelativeBias | None:

@@ -180,7 +180,8 @@ class CmlmDecoderLayer(DecoderLayer):
     def create_target_reader(self, hparams: TransformerHParams) -> Residual:
         """Returns the unbuilt self-attention in both directions."""
         reach = hparams.self_attention_reach
-        return build_residual(self, hparams, build_self_attention(self, hparams, Span(reach, reach)))
+        attention = build_self_attention(self, hparams, Span(reach, reach), is_cached=False)
+        return build_residual(self, hparams, attention)
 
 
 def is_word(targets_BT):

@@ -10,7 +10,9 @@ from t2t.layers.attention import MultiHeadAttention, attention_weights
 from t2t.layers.cache import KeysValues
 from t2t.layers.masks import CAUSAL, EVERYTHING, Span, keys_keep, padding_keep, score_bias, span_keep
 from t2t.layers.projection import HeadProjection
-from tests.builders import numpy, randomise
+from t2t.registry import MODELS
+from tests.builders import numpy, randomise, tokens_spec
+from tests.small_models import small_hparams
 
 ALL_KEPT = np.ones((1, 1, 1, 1), bool)
 
@@ -52,6 +54,20 @@ def test_spans_are_told_by_position_on_both_sides():
 
 def test_bias_is_nothing_where_kept_and_large_elsewhere():
     np.testing.assert_array_equal(score_bias(np.array([True, False])), [0.0, -1e9])
+
+
+def test_a_span_of_each_position_alone_is_cached_in_a_decoder_and_not_in_an_encoder():
+    assert attention(span=Span(0, 0)).is_cached
+    assert not attention(span=Span(0, 0), is_cached=False).is_cached
+    assert not attention(span=Span(1, 1)).is_cached
+
+
+@pytest.mark.parametrize("name", ["transformer", "evolved_transformer", "transformer_cmlm"])
+def test_encoders_cache_nothing_with_any_window(name):
+    model_class = MODELS.get(name)
+    model = model_class(small_hparams(model_class, {"self_attention_window": 1}), tokens_spec())
+    cached = {path.split("/")[1] for path in model.init_cache(None, 2, None, 1).keys_values}
+    assert cached == (set() if model.mask_predicts else {"decoder"})
 
 
 # === Weights ===
