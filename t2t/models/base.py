@@ -11,6 +11,7 @@ from keras import ops
 
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
+from t2t.hparams.field import unread_complaints
 from t2t.hparams.groups import MASK_PREDICT
 from t2t.layers.beams import reorder_rows
 from t2t.layers.costs import Costed, without_costs
@@ -202,6 +203,31 @@ class SequenceModel(keras.Model):
                 f"hparam packed_length={hparams.packed_length}: objective={hparams.objective} samples outputs for one "
                 f"example a row; set packed_length=0, or objective=likelihood"
             )
+
+    @classmethod
+    def unread_hparams(cls, spec: ProblemSpec) -> dict[str, str]:
+        """Returns the hparams that nothing reads in a model of the problems, name -> why; subclasses add theirs."""
+        found: dict[str, str] = {}
+        if cls.has_command or not cls.writes(spec):
+            instead = "begins with the vector of the problem" if cls.has_command else "reads no previous targets"
+            found |= dict.fromkeys(("target_start", "target_start_id"), f"model {cls.__name__} {instead}")
+        if all(member.targets.kind != FeatureKind.TOKENS for member in spec.members or [spec]):
+            why = f"the targets of problem {spec.name} are not tokens"
+            found |= dict.fromkeys(("output_bias", "shared_embedding_and_softmax_weights"), why)
+        return found
+
+    @classmethod
+    def check_new(cls, hparams: HParams, named_set: HParams, spec: ProblemSpec) -> None:
+        """Raises UserError for hparams that make no sense in a new run; a recorded run that has them still loads.
+
+        They are changes of the set `named_set` that nothing reads: its own values may be for other models.
+        """
+        found = []
+        for name, why in cls.unread_hparams(spec).items():
+            allowed = dict.fromkeys((hparams.field_of(name).default, getattr(named_set, name)))
+            found += unread_complaints(hparams, {name: tuple(allowed)}, why)
+        if found:
+            raise UserError("; ".join(found))
 
     def vocabulary_weights(self, features: Collection[str]) -> set[str]:
         """Returns the paths of the variables that belong to the vocabularies of these features.

@@ -3,6 +3,7 @@
 from t2t.hparams.byte_net import ByteNetHParams
 from t2t.models.byte_net import ByteNet
 from t2t.registry import register_model
+from t2t.specs.features import ProblemSpec
 
 
 @register_model
@@ -11,3 +12,9 @@ class ByteNetLm(ByteNet):
 
     hparams_class = ByteNetHParams
     accepts_inputs = (None,)
+
+    @classmethod
+    def unread_hparams(cls, spec: ProblemSpec) -> dict[str, str]:
+        """Adds those of the unfolding of inputs; see the base class."""
+        why = f"model {cls.__name__} has no inputs to unfold"
+        return super().unread_hparams(spec) | dict.fromkeys(("unfolding_factor", "unfolding_offset"), why)

@@ -91,6 +91,15 @@ class Transformer(EncoderDecoder):
             uniform = keras.initializers.RandomUniform(-limit, limit)
             self.target_space = self.add_weight(name="target_space", shape=(width,), initializer=uniform)
 
+    @classmethod
+    def unread_hparams(cls, spec: ProblemSpec) -> dict[str, str]:
+        """Adds those of the encoder, without inputs; see the base class."""
+        found = super().unread_hparams(spec)
+        if not spec.inputs:
+            why = f"problem {spec.name} has no inputs, and the model thus no encoder"
+            found |= dict.fromkeys(("num_encoder_layers", "target_space_embedding", "input_end"), why)
+        return found
+
     @property
     def longest_sequence(self) -> int | None:
         """The length of the table of learned positions; sinusoids have no limit."""

@@ -11,6 +11,9 @@ from typing import Any, ClassVar, NamedTuple
 import keras
 from keras import ops
 
+from t2t.errors import UserError
+from t2t.hparams.base import HParams
+from t2t.hparams.field import unread_complaints
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
 from t2t.layers.cache import StepCache
@@ -30,7 +33,7 @@ from t2t.models.transformer import (
 )
 from t2t.registry import register_model
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
-from t2t.specs.features import FeatureKind, FeatureSpec
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 
 
 class Encoded(NamedTuple):
@@ -67,6 +70,15 @@ class TransformerCmlm(Transformer):
     packs_examples = False
     encoder: Any
     """An `Encoder`; never None, as the model always has inputs."""
+
+    @classmethod
+    def check_new(cls, hparams: Any, named_set: HParams, spec: ProblemSpec) -> None:
+        """Raises UserError for windows, in which the LENGTH token, the first, would not see the end of its sentence."""
+        super().check_new(hparams, named_set, spec)
+        allowed = {"self_attention_window": (0,)}
+        why = "an output's length is predicted at one position, which must see the whole input"
+        if found := unread_complaints(hparams, allowed, why):
+            raise UserError("; ".join(found))
 
     def build(self, input_shape=None):
         """Creates every weight."""

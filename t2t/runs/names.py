@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UnknownNameError, UserError
 from t2t.files.paths import local_path
 from t2t.hparams.base import HParams
@@ -310,15 +311,22 @@ def build_hparams(request: Request) -> tuple[HParams, HParams]:
 
 
 def check_model(request: Request, model_class: type[Any], hparams: HParams) -> None:
-    """Raises UserError if a model does not accept the set or, where they are known, the features of the problems."""
+    """Raises UserError if a model does not accept the set or, where they are known, the features of the problems.
+
+    A new run must not have hparams that nothing reads, either; see `SequenceModel.check_new`.
+    """
     if not isinstance(hparams, model_class.hparams_class):
         raise _unfit(request, model_class.hparams_class.__name__, hparams)
     model_class.check_hparams(hparams)
-    declared = [spec for problem in problems_of(request) if (spec := problem.declared_spec()) is not None]
+    problems = problems_of(request)
+    declared = [spec for problem in problems if (spec := problem.declared_spec()) is not None]
     for spec in declared:
         model_class.check_accepts(spec)
-    if len(declared) > 1:
-        model_class.check_accepts(ProblemSpec(name=request.problem, members=tuple(declared)))
+    whole = declared[0] if len(declared) == 1 else ProblemSpec(name=request.problem, members=tuple(declared))
+    if whole.members:
+        model_class.check_accepts(whole)
+    if len(declared) == len(problems) and not RunDir.exists(request.output_folder):
+        model_class.check_new(hparams, get_hparams(request.hparams_set), whole)
 
 
 def _unfit(request: Request, needed: str, hparams: HParams) -> UserError:
