@@ -436,8 +436,8 @@ DOOR_MUTATIONS = (
     Mutation(
         name="a trial that falls behind trains on",
         file="t2t/tuning/study.py",
-        original="if update < self._last_update and trial.should_prune():",
-        broken="if update > self._last_update and trial.should_prune():",
+        original="stops = update < self._last_update and trial.should_prune()",
+        broken="stops = update > self._last_update and trial.should_prune()",
         breaks="No trial is stopped early, and a study takes several times as long.",
         tests=("tests/unit/tuning/test_tuning_study.py::test_a_trial_below_the_median_is_stopped_and_stays_so",),
     ),
