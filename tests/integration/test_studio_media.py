@@ -39,7 +39,8 @@ def test_pictures_are_shown_and_lead_to_what_the_model_answers(page, studio, fol
     page.goto(f"{studio}/data?of=picture&split=dev")
     picture = page.locator('[data-example="4"] img')
     picture.wait_for()
-    assert picture.evaluate("image => [image.naturalWidth, image.naturalHeight]") == [5, 6]
+    loaded = "async image => { await image.decode(); return [image.naturalWidth, image.naturalHeight]; }"
+    assert picture.evaluate(loaded) == [5, 6]
     assert picture.get_attribute("alt") == "inputs of example 4"
     assert "green" in page.locator('[data-example="4"]').inner_text()
     page.locator('[data-example="4"] a').click()
@@ -63,9 +64,12 @@ def test_sounds_are_played(page, studio):
     page.goto(f"{studio}/data?of=tone&split=dev")
     sound = page.locator('[data-example="0"] audio')
     sound.wait_for()
-    sound.evaluate("audio => { audio.load(); }")
-    page.wait_for_timeout(500)
-    seconds = sound.evaluate("audio => audio.duration")
+    loaded = """audio => new Promise((resolve, reject) => {
+      audio.onloadedmetadata = () => resolve(audio.duration);
+      audio.onerror = () => reject(new Error(audio.error.message));
+      audio.load();
+    })"""
+    seconds = sound.evaluate(loaded)
     said = page.locator('[data-example="0"] dt').nth(0).inner_text()
     assert f"{seconds:.2f} s" in said
     page.goto(f"{studio}/playground?a=tone&split=dev&example=0")
@@ -94,7 +98,8 @@ def test_the_rows_of_a_picture_stay_sharp(page, studio):
     page.goto(f"{studio}/data?of=picture&split=dev")
     picture = page.locator('[data-example="0"] img')
     picture.wait_for()
-    read = """image => {
+    read = """async image => {
+      await image.decode();
       const canvas = Object.assign(document.createElement("canvas"), { width: 5, height: 6 });
       const context = canvas.getContext("2d");
       context.drawImage(image, 0, 0);
