@@ -1,5 +1,6 @@
 """Waiting with a time limit, so that an event that never occurs fails only its own test."""
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +19,13 @@ def wait_until(is_so: Callable[[], bool], what: str, seconds: float = LIMIT_S) -
     while not is_so():
         assert time.monotonic() < limit, f"{what}: not so after {seconds:g} s"
         time.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    """Returns whether a process runs; one that has ended and is not reaped yet does not."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 def start_thread(target: Callable[..., object], *args: object) -> threading.Thread:

@@ -46,6 +46,10 @@ def write_digits(folder: Path, seed: int = 0) -> list[str]:
     return [*flags, "--problem=text2text_files", "--vocab_kind=token"]
 
 
+PATIENT = "--request_seconds=1200"
+"""Flag of servers: a request may wait for a model as long as it takes to load on a busy machine."""
+
+
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory) -> TinyRun:
     """Trains for forty updates through the command line, with a checkpoint every twenty updates."""
@@ -72,6 +76,15 @@ def browser():
         browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def plain_page(browser):
+    """A page whose console may say errors, as browsers do for requests that are refused."""
+    page = browser.new_page()
+    page.set_default_timeout(180_000)  # machines may be slow
+    yield page
+    page.close()
 
 
 @pytest.fixture

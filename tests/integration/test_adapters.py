@@ -11,6 +11,7 @@ import t2t
 from benchmarks.harness.load import Server
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import avg_all, decoder, eval, exporter, server, trainer
+from tests.integration.conftest import PATIENT
 
 LORA = {"lora_rank": 2, "lora_targets": "query_kernel|value_kernel|ffn"}
 
@@ -111,14 +112,14 @@ def test_adapters_of_another_base_are_refused(tiny_run, adapted, tmp_path):
 def test_a_server_answers_with_the_adapters_that_a_request_names(tiny_run, adapted):
     texts = ["1 2 3", "7 7 1", "4"]
     runs = {"base": adapted.parent / "base", "law": adapted}
-    with Server("t2t-server", f"--output_dir=base={runs['base']}", f"--adapters=law={adapted}") as served:
+    with Server("t2t-server", PATIENT, f"--output_dir=base={runs['base']}", f"--adapters=law={adapted}") as served:
         for name, run in runs.items():
             body = json.dumps({"text": texts, "model": name}).encode()
-            with urllib.request.urlopen(f"http://127.0.0.1:{served.port}/translate", body, timeout=60) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{served.port}/translate", body, timeout=1200) as answer:
                 found = [one["outputs"][0]["text"] for one in json.load(answer)["translations"]]
             assert found == [one[0].text for one in t2t.load(run).translate(texts)]
         body = json.dumps({"model": "law", "prompt": texts[0]}).encode()
-        with urllib.request.urlopen(f"http://127.0.0.1:{served.port}/v1/completions", body, timeout=60) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{served.port}/v1/completions", body, timeout=1200) as answer:
             assert json.load(answer)["choices"][0]["text"] == found[0]
 
 

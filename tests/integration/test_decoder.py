@@ -7,9 +7,9 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -150,19 +150,34 @@ def texts_and_scores(path):
     return re.sub(score, "#", written), list(map(float, re.findall(score, written)))
 
 
+KILLED = """
+import os, signal, sys
+from t2t.cli.decoder import main
+from t2t.inference.translator import Translator
+
+translate = Translator.translate_ids
+
+def killed_after_a_window(*args, **kwargs):
+    if os.path.exists(os.environ["STATE"]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return translate(*args, **kwargs)
+
+Translator.translate_ids = killed_after_a_window
+sys.exit(main())
+"""
+"""A decoder that is killed when it begins a window and the state of an earlier one is on disk."""
+
+
 @pytest.mark.slow
 def test_a_killed_decoder_is_gone_on_from(decode, tiny_run, numbers, tmp_path, capsys):
     undisturbed, target = tmp_path / "undisturbed", tmp_path / "out"
     flags = [f"--decode_from_file={numbers}", "--decode_window=2", "--n_best=2", "--output_format=tsv"]
     assert decode(*flags, f"--decode_to_file={undisturbed}") == 0
-    command = [sys.executable, "-m", "t2t.cli.decoder", f"--output_dir={tiny_run.output_dir}", *flags]
-    code = "import sys; from t2t.cli.decoder import main; sys.exit(main())"
-    process = subprocess.Popen([sys.executable, "-c", code, *command[3:], f"--decode_to_file={target}"])
-    state = tmp_path / "out.partial.json"
-    while process.poll() is None and not state.exists():
-        time.sleep(0.002)
-    process.kill()
-    process.wait()
+    flags_of_all = [f"--output_dir={tiny_run.output_dir}", *flags, f"--decode_to_file={target}"]
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, *flags_of_all], env={**os.environ, "STATE": f"{target}.partial.json"}
+    )
+    assert killed.returncode == -signal.SIGKILL
     assert not target.exists(), "it was killed before the end"
     assert 0 < (tmp_path / "out.partial").read_bytes().count(b"\n") < 30
     capsys.readouterr()

@@ -120,7 +120,7 @@ def test_a_fresh_process_forks_its_workers_before_it_looks_at_the_model(usr_dir,
         *flags(usr_dir, tmp_path, *MODEL, f"--output_dir={tmp_path}/run", "--generate_data"),
     ]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": str(Path(t2t.__file__).parents[1])}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 2
     assert done.stdout == "TensorFlow when the workers are forked: False\n"
     assert done.stderr.splitlines()[-1] == SAID.replace("t2t-trainer", "-c")
@@ -136,7 +136,7 @@ def test_a_set_of_another_family_is_refused_before_any_file_is_made(tmp_path):
         f"--output_dir={tmp_path}/run",
     ]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": str(Path(t2t.__file__).parents[1]), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 2
     assert done.stdout == ""  # no worker was forked
     assert done.stderr.splitlines()[-1] == (

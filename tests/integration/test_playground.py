@@ -10,7 +10,7 @@ import t2t
 from benchmarks.harness.load import Server
 from t2t.cli import trainer
 from t2t.inference.rollout import attention_rollout
-from tests.integration.conftest import TINY
+from tests.integration.conftest import PATIENT, TINY
 from tests.integration.test_browser import choose, expected_lines, lines_of
 from tests.integration.test_studio import wait_until
 from tests.pictures import save_picture
@@ -28,7 +28,9 @@ def translator(tiny_run):
 
 @pytest.fixture(scope="module")
 def insight(tiny_run):
-    with Server("t2t-insight", f"--output_dir=a={tiny_run.output_dir}", f"--output_dir=b={tiny_run.output_dir}") as one:
+    with Server(
+        "t2t-insight", PATIENT, f"--output_dir=a={tiny_run.output_dir}", f"--output_dir=b={tiny_run.output_dir}"
+    ) as one:
         yield f"http://127.0.0.1:{one.port}/"
 
 
@@ -150,7 +152,7 @@ def language_model(tiny_run, tmp_path_factory):
 
 def test_a_language_model_continues_its_text_and_the_pieces_that_are_chosen(page, language_model):
     continuer = t2t.load(str(language_model))
-    with Server("t2t-insight", f"--output_dir=a={language_model}") as server:
+    with Server("t2t-insight", PATIENT, f"--output_dir=a={language_model}") as server:
         panel = asked(page, f"http://127.0.0.1:{server.port}/")
         written = output_of(panel).split()
         assert written[:3] == ["7", "8", "9"]
@@ -288,7 +290,7 @@ def shown_run(insight):
     if "T2T_RUN" not in os.environ:
         yield insight, "a", "7 8 9"
         return
-    with Server("t2t-insight", f"--output_dir=run={os.environ['T2T_RUN']}") as one:
+    with Server("t2t-insight", PATIENT, f"--output_dir=run={os.environ['T2T_RUN']}") as one:
         yield f"http://127.0.0.1:{one.port}/", "run", "A man in a red shirt is riding a bicycle down the street."
 
 
@@ -316,13 +318,11 @@ def test_pictures_for_the_documentation_can_be_drawn(browser, shown_run, tmp_pat
     page.close()
 
 
-def test_mistakes_are_said_in_the_page(browser, insight):
-    page = browser.new_page()  # a plain page: the browser logs an error for the status
-    page.goto(f"{insight}playground")
-    page.get_by_label("Text").fill("1 2")
-    page.get_by_label("Output").fill("1 " * 3000)
-    page.get_by_role("button", name="Translate").click()
-    error = page.locator("[role=alert]").first
+def test_mistakes_are_said_in_the_page(plain_page, insight):
+    plain_page.goto(f"{insight}playground")
+    plain_page.get_by_label("Text").fill("1 2")
+    plain_page.get_by_label("Output").fill("1 " * 3000)
+    plain_page.get_by_role("button", name="Translate").click()
+    error = plain_page.locator("[role=alert]").first
     error.wait_for()
     assert error.inner_text().startswith("target 1 of 1: it has 3001 ids")
-    page.close()

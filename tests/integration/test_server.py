@@ -10,6 +10,7 @@ import t2t
 from benchmarks.harness.load import Server, ask_for
 from t2t.cli import insight, server
 from t2t.serving.insight import curves as plotting
+from tests.integration.conftest import PATIENT
 from tests.waiting import join_all, start_thread, wait_until
 
 TEXTS = ["1 2 3", "4 4", "9", "7 6 5 4 3 2 1"]
@@ -26,18 +27,18 @@ def served(tiny_run):
     run = tiny_run.output_dir
     flags = [f"--output_dir=tiny={run}", f"--output_dir={run}", f"--output_dir=early={run}/checkpoints/step-00000020"]
     flags.append(f"--output_dir=both={run},{run}")
-    with Server("t2t-server", *flags) as one:
+    with Server("t2t-server", PATIENT, *flags) as one:
         yield one
 
 
 def post(port, path, data):
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", json.dumps(data).encode())
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=1200) as answer:
         return json.load(answer)
 
 
 def page(port, path):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=1200) as answer:
         return answer.read().decode()
 
 
@@ -67,14 +68,16 @@ def test_many_clients_lose_nothing_and_get_their_own_answers(served, expected):
 
 @pytest.mark.slow
 def test_several_devices_answer_as_one(tiny_run, expected):
-    with Server("t2t-server", f"--output_dir=tiny={tiny_run.output_dir}", "--worker_cpu=2", "--batch_texts=1") as two:
+    with Server(
+        "t2t-server", PATIENT, f"--output_dir=tiny={tiny_run.output_dir}", "--worker_cpu=2", "--batch_texts=1"
+    ) as two:
         found = post(two.port, "/translate", {"text": TEXTS})["translations"]
     assert [one["outputs"][0]["text"] for one in found] == list(expected.values())
 
 
 @pytest.mark.slow
 def test_a_signal_lets_requests_end_and_the_exit_is_clean(tiny_run, expected):
-    with Server("t2t-server", f"--output_dir=tiny={tiny_run.output_dir}", "--batch_wait_ms=6000") as one:
+    with Server("t2t-server", PATIENT, f"--output_dir=tiny={tiny_run.output_dir}", "--batch_wait_ms=6000") as one:
         found = []
 
         def ask():

@@ -13,6 +13,7 @@ from t2t.checkpoints.dev_outputs import DevOutputs, add_dev_outputs
 from t2t.checkpoints.run_dir import RunDir, lock_run
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import trainer
+from tests.integration.conftest import PATIENT
 from tests.many_runs import write_run, write_runs
 from tests.pictures import DRAWS_DOCS, save_picture
 
@@ -55,7 +56,10 @@ def add_noise(store):
 
 @pytest.fixture(scope="module")
 def studio(folder):
-    with lock_run(folder / "live"), Server("t2t-insight", str(folder), f"--data_dir={GOLDEN_RUN / 'data'}") as one:
+    with (
+        lock_run(folder / "live"),
+        Server("t2t-insight", PATIENT, str(folder), f"--data_dir={GOLDEN_RUN / 'data'}") as one,
+    ):
         yield f"http://127.0.0.1:{one.port}"
 
 
@@ -91,6 +95,8 @@ def test_every_run_is_in_the_table_also_one_that_trains(page, studio):
 
 
 def test_the_table_is_sorted_filtered_and_ticked_and_the_address_keeps_it(page, studio):
+    # Without polling: a redraw between the press and the release of a button would lose the click.
+    page.add_init_script("window.setInterval = () => 0;")
     page.goto(studio)
     rows(page)
     page.get_by_label("Filter").fill("group num_heads=1")
@@ -237,7 +243,8 @@ def test_the_outputs_of_a_sentence_show_what_changed_and_new_ones_come(page, stu
 
 def bars(page, chart):
     """Returns the counts of a histogram's bars that are not empty, by their middle length."""
-    read = "plot => [[...plot._fullData[0].x], [...plot._fullData[0].y]]"
+    # Plotly draws a chart some frames after it is in the page.
+    read = "plot => plot._fullData ? [[...plot._fullData[0].x], [...plot._fullData[0].y]] : [[], []]"
     middles, counts = page.locator(f'[data-figure="{chart}"] .plot').evaluate(read)
     return {x: y for x, y in zip(middles, counts, strict=True) if y}
 
@@ -287,12 +294,10 @@ def test_pieces_of_a_vocabulary_are_sorted_and_found(page, studio):
     wait_until(page, lambda: rows.nth(0).inner_text().split("\t")[2] == "0", "pieces that never occur")
 
 
-def test_a_run_whose_data_are_not_there_says_so(browser, studio):
-    page = browser.new_page()  # a plain page: the browser logs an error for the status
-    page.goto(f"{studio}/data?of=live")
-    page.locator("[role=alert]").wait_for()
-    assert "no data of translate_ende_numbers" in page.locator("[role=alert]").inner_text()
-    page.close()
+def test_a_run_whose_data_are_not_there_says_so(plain_page, studio):
+    plain_page.goto(f"{studio}/data?of=live")
+    plain_page.locator("[role=alert]").wait_for()
+    assert "no data of translate_ende_numbers" in plain_page.locator("[role=alert]").inner_text()
 
 
 LOOK = "document.dispatchEvent(new Event('visibilitychange'))"
@@ -300,33 +305,29 @@ LOOK = "document.dispatchEvent(new Event('visibilitychange'))"
 
 
 @pytest.mark.parametrize("path", ["/", "/curves?run=group_0/run_00", "/outputs?of=digits"])
-def test_a_complaint_goes_when_the_server_answers_again(browser, studio, path):
-    page = browser.new_page()  # a plain page: the browser logs an error for the status
-    page.goto(f"{studio}{path}")
-    page.locator("table, .scatterlayer .trace").first.wait_for()
-    page.route("**/insight/runs", lambda route: route.fulfill(status=500, json={"error": "no answer"}))
-    page.evaluate(LOOK)
-    page.locator("[role=alert]").wait_for()
-    page.unroute("**/insight/runs")
-    page.evaluate(LOOK)
-    page.locator("[role=alert]").wait_for(state="detached")
-    assert page.locator("table, .scatterlayer .trace").count() > 0
-    page.close()
+def test_a_complaint_goes_when_the_server_answers_again(plain_page, studio, path):
+    plain_page.goto(f"{studio}{path}")
+    plain_page.locator("table, .scatterlayer .trace").first.wait_for()
+    plain_page.route("**/insight/runs", lambda route: route.fulfill(status=500, json={"error": "no answer"}))
+    plain_page.evaluate(LOOK)
+    plain_page.locator("[role=alert]").wait_for()
+    plain_page.unroute("**/insight/runs")
+    plain_page.evaluate(LOOK)
+    plain_page.locator("[role=alert]").wait_for(state="detached")
+    assert plain_page.locator("table, .scatterlayer .trace").count() > 0
 
 
-def test_curves_by_hours_that_were_not_answered_are_asked_for_again(browser, studio):
-    page = browser.new_page()
-    page.goto(f"{studio}/curves?run=group_0/run_00&filter=dev/bleu")
-    page.locator(".scatterlayer .trace").first.wait_for()
-    page.route("**/insight/curves", lambda route: route.fulfill(status=500, json={"error": "no answer"}))
-    page.get_by_label("By", exact=True).select_option("hours")
-    page.locator("[role=alert]").wait_for()
-    page.unroute("**/insight/curves")
-    page.evaluate(LOOK)
-    page.locator("[role=alert]").wait_for(state="detached")
-    assert page.locator(".xtitle").text_content().startswith("hours")
-    assert drawn(page, "dev/bleu")[0]["x"][-1] == pytest.approx((399 * 3 + 1) / 3600)
-    page.close()
+def test_curves_by_hours_that_were_not_answered_are_asked_for_again(plain_page, studio):
+    plain_page.goto(f"{studio}/curves?run=group_0/run_00&filter=dev/bleu")
+    plain_page.locator(".scatterlayer .trace").first.wait_for()
+    plain_page.route("**/insight/curves", lambda route: route.fulfill(status=500, json={"error": "no answer"}))
+    plain_page.get_by_label("By", exact=True).select_option("hours")
+    plain_page.locator("[role=alert]").wait_for()
+    plain_page.unroute("**/insight/curves")
+    plain_page.evaluate(LOOK)
+    plain_page.locator("[role=alert]").wait_for(state="detached")
+    assert plain_page.locator(".xtitle").text_content().startswith("hours")
+    assert drawn(plain_page, "dev/bleu")[0]["x"][-1] == pytest.approx((399 * 3 + 1) / 3600)
 
 
 @pytest.fixture(scope="module")
@@ -482,7 +483,7 @@ def phrases(studio, pair, tmp_path):
         "--hparams=learning_rate_schedule=constant",
     ]
     assert trainer.main(["t2t-trainer", *flags]) == 0
-    with Server("t2t-insight", f"{tmp_path}/runs", f"--data_dir={tmp_path}/data") as one:
+    with Server("t2t-insight", PATIENT, f"{tmp_path}/runs", f"--data_dir={tmp_path}/data") as one:
         yield f"http://127.0.0.1:{one.port}", "phrases", ("phrases@450", "phrases@600")
 
 

@@ -8,6 +8,7 @@ import pytest
 import t2t
 from benchmarks.harness.load import Server
 from t2t.cli import trainer
+from tests.integration.conftest import PATIENT
 from tests.integration.test_inputs import PLUGIN, SMALL
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -31,7 +32,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def studio(folder):
     flags = [str(folder / "runs"), f"--data_dir={folder}/data", f"--t2t_usr_dir={folder}/plugin"]
-    with Server("t2t-insight", *flags) as one:
+    with Server("t2t-insight", PATIENT, *flags) as one:
         yield f"http://127.0.0.1:{one.port}"
 
 

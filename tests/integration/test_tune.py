@@ -1,5 +1,6 @@
 """`t2t-tune`: whole studies; a fake trainer is used if a test needs many runs."""
 
+import contextlib
 import json
 import os
 import re
@@ -180,7 +181,7 @@ def test_a_killed_tuner_goes_on_with_the_same_trials(fake, given, tmp_path):
         stderr=subprocess.DEVNULL, env={**os.environ, "FAKE_SECONDS": "0.4"},
     )  # fmt: skip
     try:
-        wait_for(lambda: lines_in(study / "trial_0001/metrics.jsonl") == 1)
+        wait_for(lambda: lines_in(study / "trial_0001/metrics.jsonl") >= 1)
     finally:
         killed_one.kill()
         killed_one.wait()
@@ -193,7 +194,7 @@ def test_a_killed_tuner_goes_on_with_the_same_trials(fake, given, tmp_path):
 
 
 def test_a_killed_trial_goes_on_where_it_was(fake, tmp_path, monkeypatch):
-    monkeypatch.setenv("FAKE_SECONDS", "0.2")
+    monkeypatch.setenv("FAKE_HOLD", "20")
     study = tmp_path / "study"
 
     def kill():
@@ -212,7 +213,7 @@ def test_a_killed_trial_goes_on_where_it_was(fake, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_tuner_that_is_asked_to_stop_lets_its_trials_save(fake, given, tmp_path, monkeypatch):
-    monkeypatch.setenv("FAKE_SECONDS", "0.2")
+    monkeypatch.setenv("FAKE_HOLD", "10")
     study = tmp_path / "study"
 
     def stop():
@@ -224,7 +225,7 @@ def test_a_tuner_that_is_asked_to_stop_lets_its_trials_save(fake, given, tmp_pat
     assert fake(study, "--trials=2") == 128 + signal.SIGTERM
     stopper.join()
     assert not (study / "trial_0001").exists()
-    monkeypatch.setenv("FAKE_SECONDS", "0.01")
+    monkeypatch.delenv("FAKE_HOLD")
     assert fake(study, "--trials=2") == 0
     assert [one["state"] for one in trials_of(study).values()] == ["finished", "finished"]
     assert starts_of(study / "trial_0000")[1] > 0
@@ -303,8 +304,9 @@ def test_trials_are_ordinary_runs(given, tmp_path, capsys):
              "--local_eval_frequency=2", "--eval_steps=1", "--worker_cpu=1", "--trials=2"]  # fmt: skip
 
     def kill():
-        wait_for(lambda: lines_in(study / "trial_0000/metrics.jsonl") >= 3, 600)
-        os.kill(int((study / "logs/trial_0000.process").read_text()), signal.SIGKILL)
+        wait_for(lambda: lines_in(study / "trial_0000/metrics.jsonl") >= 1, 600)
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            os.kill(int((study / "logs/trial_0000.process").read_text()), signal.SIGKILL)
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()

@@ -436,7 +436,7 @@ def run_script(out, workers, dies=""):
         env={**os.environ, "PYTHONPATH": str(Path(t2t.__file__).parents[1])},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
 
 

@@ -444,7 +444,7 @@ def run_script(out, workers, dies=""):
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", SCRIPT, out, str(workers), dies],
         env={**os.environ, "PYTHONPATH": str(Path(t2t.__file__).parents[1])},
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=600,
     )  # fmt: skip
 
 

@@ -1,4 +1,3 @@
-import contextlib
 import os
 import signal
 import subprocess
@@ -10,17 +9,10 @@ from t2t.errors import MachineError, UserError
 from t2t.pipelines.launch import run_task
 from tests.readme import ROOT
 from tests.tasks import Touch
-from tests.waiting import wait_until
+from tests.waiting import is_alive, wait_until
 
 HERE = "--runner=DirectRunner"
 PROCESSES = "--direct_num_workers=2 --direct_running_mode=multi_processing"
-
-
-def is_alive(pid):
-    """Returns whether a process runs; one that has ended and is not reaped yet does not."""
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0] != "Z"
-    return False
 
 
 def test_a_task_is_done_by_a_process_of_its_own(tmp_path, caplog, capfd):
@@ -71,5 +63,5 @@ def test_workers_end_with_the_command(tmp_path, number):
     command = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, stderr=subprocess.DEVNULL)
     wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "a worker is at work")
     command.send_signal(number)
-    command.wait(60)
+    command.wait(600)
     wait_until(lambda: not is_alive(int((tmp_path / "pid").read_text())), "the worker has ended")

@@ -9,7 +9,7 @@ import pytest
 
 from t2t.errors import MachineError
 from t2t.files.remote import client
-from tests.waiting import wait_until
+from tests.waiting import is_alive, wait_until
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_it_ends_with_a_process_that_is_killed(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    wait_until(lambda: not os.path.exists(f"/proc/{int(done.stdout)}"), "its end")
+    wait_until(lambda: not is_alive(int(done.stdout)), "its end")
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # pytest has threads

@@ -8,6 +8,7 @@ import pytest
 from t2t.files.remote.failures import LOST, StoreError
 from t2t.files.remote.owners import Owners
 from t2t.files.remote.store import Store
+from tests.waiting import LIMIT_S, join_all
 
 LOCK = "memory://b/run/lock"
 RENEW_S = 0.05
@@ -80,9 +81,12 @@ def test_of_two_at_once_one_wins(owners, store, monkeypatch):
     write = Owners._write
 
     def together(self, *args):
-        if threading.current_thread().name.startswith("asks"):
-            barrier.wait(10)
+        asks = threading.current_thread().name.startswith("asks")
+        if asks:
+            barrier.wait(LIMIT_S)
         write(self, *args)
+        if asks:
+            barrier.wait(LIMIT_S)  # both have written before either reads
 
     monkeypatch.setattr(Owners, "_write", together)
     pair, answers = [owners("a"), owners("b")], {}
@@ -93,8 +97,7 @@ def test_of_two_at_once_one_wins(owners, store, monkeypatch):
     threads = [threading.Thread(target=ask, args=(one, n), name=f"asks {n}") for n, one in enumerate(pair)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join(30)
+    join_all(*threads)
     assert sorted(map(bool, answers.values())) == [False, True]
 
 
