@@ -38,7 +38,7 @@ from t2t.specs.constants import DEV, TRAIN
 from t2t.training.adapting import build_adapters
 from t2t.training.callbacks.agreement import AgreeToStop
 from t2t.training.callbacks.best import BestTracker
-from t2t.training.callbacks.checkpoints import SaveCheckpoints
+from t2t.training.callbacks.checkpoints import CheckFinite, SaveCheckpoints
 from t2t.training.callbacks.epochs import CallEpochHooks
 from t2t.training.callbacks.evaluation import Evaluate
 from t2t.training.callbacks.metrics_log import LogMetrics
@@ -304,7 +304,8 @@ class TrainingRun:
         if self.workers.is_chief:
             own = self._chief_callbacks(trainer, store, signals, evaluator, hooks)
         else:
-            own = [self._evaluation_callback(trainer, evaluator)] if evaluator is not None else []
+            helping = [self._evaluation_callback(trainer, evaluator)] if evaluator is not None else []
+            own = [CheckFinite(trainer, self.settings.eval_every), *helping]
         several = self.workers.are_several
         agreement = [AgreeToStop(trainer, self.workers, self.settings.eval_every)] if several else []
         return [*own, signals, *of_caller, hooks.ending, *agreement]

@@ -1,9 +1,11 @@
 import contextlib
+import functools
 import io
 import json
 import math
 import os
 import signal
+import types
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -13,6 +15,7 @@ from training_fakes import Step, trainer
 from t2t.checkpoints.best import Best
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import MachineError
+from t2t.runs.training import TrainingRun
 from t2t.training.callbacks.best import BestTracker
 from t2t.training.callbacks.checkpoints import SaveCheckpoints
 from t2t.training.callbacks.evaluation import Evaluate
@@ -20,6 +23,9 @@ from t2t.training.callbacks.metrics_log import LogMetrics
 from t2t.training.callbacks.progress import ShowProgress
 from t2t.training.callbacks.signals import StopOnSignal, StopRequestedError
 from t2t.training.trainer import DivergedError, Trainer
+from t2t.training.workers import WorkerLostError
+
+CHECK_WEIGHTS = Trainer.check_weights
 
 
 class Store:
@@ -88,6 +94,44 @@ def test_what_diverged_is_not_saved():
     with pytest.raises(DivergedError, match="at update 4"):
         run.fit([SaveCheckpoints(run, store, every=2, keep_max=0)])
     assert list(store.saved) == [2]
+
+
+class OtherWorkers:
+    """Of a cluster; they wait for nobody when training begins, and are lost afterwards."""
+
+    are_several = True
+
+    def __init__(self, is_chief):
+        self.is_chief, self.asked = is_chief, 0
+
+    def gather(self, numbers):
+        self.asked += 1
+        if self.asked > 1:
+            raise WorkerLostError("lost")
+        return np.array([numbers])
+
+
+@pytest.mark.parametrize("is_chief", [True, False])
+@pytest.mark.parametrize(("train_steps", "every"), [(9, 3), (2, 3)])
+@pytest.mark.parametrize("spoilt", ["an update", "the weights"])
+def test_every_worker_finds_at_a_checkpoint_that_a_run_diverged(is_chief, train_steps, every, spoilt, monkeypatch):
+    """At a checkpoint between two log steps, or at the end of a run."""
+    run = trainer(Step(bad=(2,) if spoilt == "an update" else ()), train_steps=train_steps, log_every=100)
+    if spoilt == "the weights":
+        check = functools.partial(CHECK_WEIGHTS, run, {"a": np.array([math.nan], np.float32)})
+        monkeypatch.setattr(run, "check_weights", lambda _: check())
+    store, workers = Store(), OtherWorkers(is_chief)
+
+    def evaluation_callback(*_):
+        return Evaluate(run, dict, [], every=every, agree=lambda due: bool(workers.gather([int(due)])[0, 0]))
+
+    fit = types.SimpleNamespace(workers=workers, settings=types.SimpleNamespace(eval_every=every))
+    fit._evaluation_callback = evaluation_callback
+    fit._chief_callbacks = lambda *_: [SaveCheckpoints(run, store, every, keep_max=0), evaluation_callback()]
+    callbacks = TrainingRun._all_callbacks(fit, run, store, StopOnSignal(), object(), ())
+    with pytest.raises(DivergedError, match=r"^training diverged (at update 2: loss nan|by update \d: a is)"):
+        run.fit(callbacks)
+    assert (run.update, store.saved) == (min(every, train_steps), {})
 
 
 # === Evaluation ===
