@@ -86,9 +86,7 @@ class Trainer:
                 listeners.on_train_batch_begin(self.update)
                 self._one_update()
                 logs = self.report() if self.update % self.plan.log_every == 0 else None
-                began = time.monotonic()
                 listeners.on_train_batch_end(self.update, logs)
-                self._since += time.monotonic() - began  # evaluating and saving do not count as training
             listeners.on_train_end(self.report() if self._pending else None)
         return self.update
 
@@ -105,6 +103,16 @@ class Trainer:
     def is_asked_to_stop(self) -> bool:
         """Returns whether the update before the last one asked to stop; so the device stays busy with the last one."""
         return len(self._last_two) == 2 and float(self._last_two[0].stops) > 0
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Context manager for what is done at checkpoints, whose time does not count as training; checks first."""
+        self.check_finite()  # waits, so that the time of updates that are still to run counts
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._since += time.monotonic() - began
 
     def check_finite(self) -> None:
         """Raises DivergedError if an update since the last report was not finite; waits for the device.

@@ -37,10 +37,10 @@ class CheckFinite(keras.callbacks.Callback):
         trainer = self._trainer
         if trainer.update == self._done:
             return
-        trainer.check_finite()
-        model = model_arrays(trainer.step)
-        trainer.check_weights(model)
-        self._save(model)
+        with trainer.paused():
+            model = model_arrays(trainer.step)
+            trainer.check_weights(model)
+            self._save(model)
         self._done = trainer.update
 
     def _save(self, model: Arrays) -> None:

@@ -76,5 +76,6 @@ class CallEpochHooks(keras.callbacks.Callback):
 
     def _end_epoch(self) -> None:
         if self._epoch is not None and not self._in_test:  # a signal may have interrupted the test
-            self._hooks.on_epoch_end(self._epoch, {**self._reported, **self._evaluated})
+            with self._trainer.paused():
+                self._hooks.on_epoch_end(self._epoch, {**self._reported, **self._evaluated})
         self._epoch, self._evaluated = None, {}

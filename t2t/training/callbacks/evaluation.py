@@ -65,7 +65,8 @@ class Evaluate(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         """Evaluates after every `every` updates."""
         if batch % self._every == 0:
-            self._run()
+            with self._trainer.paused():
+                self._run()
 
     def on_train_end(self, logs=None):
         """Evaluates the last update of a run that is finished; an interrupted one is resumed later."""

@@ -8,6 +8,7 @@ import signal
 import types
 from concurrent.futures import ThreadPoolExecutor
 
+import keras
 import numpy as np
 import pytest
 from training_fakes import Step, trainer
@@ -18,6 +19,7 @@ from t2t.errors import MachineError
 from t2t.runs.training import TrainingRun
 from t2t.training.callbacks.best import BestTracker
 from t2t.training.callbacks.checkpoints import SaveCheckpoints
+from t2t.training.callbacks.epochs import CallEpochHooks
 from t2t.training.callbacks.evaluation import Evaluate
 from t2t.training.callbacks.metrics_log import LogMetrics
 from t2t.training.callbacks.progress import ShowProgress
@@ -132,6 +134,57 @@ def test_every_worker_finds_at_a_checkpoint_that_a_run_diverged(is_chief, train_
     with pytest.raises(DivergedError, match=r"^training diverged (at update 2: loss nan|by update \d: a is)"):
         run.fit(callbacks)
     assert (run.update, store.saved) == (min(every, train_steps), {})
+
+
+class Clock:
+    """Simulated time, and a device that needs 2 s for each update and runs them one after the other."""
+
+    def __init__(self):
+        self.now = self.free = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    def take(self, seconds):
+        self.now += seconds
+
+
+class Asynchronous(Step):
+    """Returns at once; reading the results of an update waits for it."""
+
+    def __init__(self, clock):
+        super().__init__()
+        self._clock = clock
+
+    def __call__(self, *args):
+        self._clock.free = max(self._clock.free, self._clock.now) + 2.0
+        return super().__call__(*args)._replace(finite=Waits(self._clock))
+
+
+class Waits:
+    def __init__(self, clock):
+        self._clock, self._ready = clock, clock.free
+
+    def __bool__(self):
+        self._clock.now = max(self._clock.now, self._ready)
+        return True
+
+
+@pytest.mark.parametrize("every", [2, 3, 4, 5, 100])
+def test_the_time_of_updates_counts_and_that_of_saving_and_evaluating_does_not(every, monkeypatch):
+    """Updates of 3 tokens, 2 s each; a checkpoint takes 10 s, an evaluation 100 s, a hook 1,000 s."""
+    clock, reports = Clock(), []
+    monkeypatch.setattr("t2t.training.trainer.time", clock)
+    monkeypatch.setattr(Store, "prune", lambda *_: clock.take(10.0))
+    run = trainer(Asynchronous(clock), train_steps=13, log_every=4)
+    saving = SaveCheckpoints(run, Store(), every, keep_max=0)
+    evaluating = Evaluate(run, lambda: clock.take(100.0) or {}, [], every=every)
+    showing = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda _, logs: reports.append(logs), on_train_end=lambda logs: reports.append(logs)
+    )
+    hooks = CallEpochHooks(run, [keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: clock.take(1000.0))], every)
+    run.fit([showing, saving, evaluating, hooks, hooks.ending])
+    assert [logs["tokens_per_second"] for logs in reports if logs] == [1.5] * 4
 
 
 # === Evaluation ===
