@@ -1,4 +1,7 @@
-"""Our side on JAX: the model's loss, its gradient and Keras's Adam in one compiled function."""
+"""Our side on JAX: the model's loss, its gradient and Keras's Adam in one compiled function, a minimal update.
+
+The update of `t2t-trainer` does more, see `t2t.training.jax.step`.
+"""
 
 import jax
 import jax.numpy as jnp
