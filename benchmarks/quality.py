@@ -9,6 +9,7 @@ and with more seeds or updates it extends existing results.
 import argparse
 import json
 import statistics
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,9 @@ def main(argv: list[str]) -> int:
     print("\n".join([*table(rows), "", describe_machine()]))
     if arguments.json:
         write_atomically(arguments.json, (json.dumps({"rows": rows, "machine": machine()}, indent=1) + "\n").encode())
-    if arguments.plot:
+    if arguments.plot and rows[0]["bleu"] is None:
+        print(f"no plot: {rows[0]['name']}, the baseline of its differences, failed", file=sys.stderr)
+    elif arguments.plot:
         plot(rows, arguments.plot)
     return int(any(isinstance(one, SideError) for one in found.values()))
 

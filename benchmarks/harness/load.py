@@ -3,6 +3,7 @@
 import dataclasses
 import http.client
 import json
+import math
 import os
 import re
 import subprocess
@@ -45,9 +46,9 @@ class Load:
         return self.asked - sum(count for status, count in self.statuses.items() if status)
 
     def percentile(self, percent: float, status: int = 200) -> float:
-        """Returns a percentile of the latencies of responses with a status, in milliseconds."""
-        waits = sorted(self.waits[status])
-        return 1000 * waits[min(len(waits) - 1, int(len(waits) * percent / 100))]
+        """Returns a percentile of the latencies of responses with a status, in milliseconds; NaN if there is none."""
+        waits = sorted(self.waits.get(status, []))
+        return 1000 * waits[min(len(waits) - 1, int(len(waits) * percent / 100))] if waits else math.nan
 
 
 class Server:

@@ -31,7 +31,7 @@ SMALL = ("--pairs=60", "--vocab_size=400", "--train_steps=500")
 def commands(monkeypatch):
     """Fakes and records commands: the trainer leaves a finished run, the decoder cuts the ends of the references."""
     asked = []
-    words_left_out = {"base-seed1": 0, "h1-seed1": 4, "base-seed2": 2, "h1-seed2": 4}
+    words_left_out = {"base-seed1": 0, "h1-seed1": 4, "base-seed2": 2, "h1-seed2": 4, "h8-seed1": 0}
 
     def command(runs, run, cores, name, *flags):
         asked.append((run.name, name))
@@ -86,6 +86,15 @@ def test_a_run_that_fails_is_named_and_stops_no_other(commands, tmp_path, capsys
     assert (
         "base-seed1: it has 500 updates already; ask for as many, or name another --folder\n" in capsys.readouterr().err
     )
+
+
+def test_without_a_baseline_there_is_a_table_and_no_plot(commands, tmp_path, capsys):
+    flags = [f"--folder={tmp_path}", "--group=table3", *SMALL, f"--plot={tmp_path / 'differences.svg'}"]
+    assert main(["quality", *flags, "--only=h2,h8"]) == 1
+    out, err = capsys.readouterr()
+    assert "| h8, " in out
+    assert "no plot: h2, the baseline of its differences, failed\n" in err
+    assert not (tmp_path / "differences.svg").exists()
 
 
 def test_rows_of_table_3_are_beside_the_figures_of_the_paper():
