@@ -151,7 +151,9 @@ def plot_curves(runs: Mapping[str, Curves], path: Path | str) -> list[str]:
             axes.plot(updates, values, marker="." if len(updates) < 30 else None)
         notes = [curves.notes.get(name, "") for curves in runs.values()]
         if len(runs) > 1:
-            axes.legend([_label(run, note) for run, note in zip(runs, notes, strict=True)])
+            legend = axes.legend([_label(run, note) for run, note in zip(runs, notes, strict=True)])
+            for text in legend.get_texts():
+                text.set_parse_math(False)
         else:
             axes.set_ylabel(notes[0])
     picture = io.BytesIO()

@@ -92,7 +92,7 @@ def test_a_run_without_figures_says_so(tmp_path):
 
 
 def test_a_picture_has_a_panel_for_each_figure(tmp_path):
-    runs = {"one": curves_of(Run(tmp_path, LINES)), "_two $x$": Curves({"train/loss": [(10, 1.0)]}, {})}
+    runs = {"one": curves_of(Run(tmp_path, LINES)), "_two $\\x$": Curves({"train/loss": [(10, 1.0)]}, {})}
     assert plot_curves(runs, tmp_path / "curves.png") == ["dev/bleu", "train/loss"]
     content = (tmp_path / "curves.png").read_bytes()
     assert content[:8] == b"\x89PNG\r\n\x1a\n"
