@@ -15,6 +15,7 @@ from t2t.runs.run_checks import select_problem
 from t2t.serving.insight.curves import HOURS, UPDATES, CurveView, curves_json
 from t2t.serving.insight.hparams_table import hparams_json
 from t2t.serving.insight.output_history import history_json
+from t2t.serving.insight.run_folders import printable
 from t2t.serving.insight.studio import Studio
 from t2t.serving.insight.system_comparison import compare_systems
 from t2t.serving.plain_requests import texts_of
@@ -37,7 +38,10 @@ def _row(path: Path, overview: RunOverview) -> dict[str, Any]:
     with contextlib.suppress(OSError):
         size = (path / METRICS_FILE).stat().st_size
     has_checkpoints = overview.state != DAMAGED and bool(CheckpointStore(path / "checkpoints").steps())
-    return dataclasses.asdict(overview) | {"size": size, "has_checkpoints": has_checkpoints}
+    fields = dataclasses.asdict(overview)
+    # Paths and flags may hold bytes that are not UTF-8.
+    row = {name: printable(value) if isinstance(value, str) else value for name, value in fields.items()}
+    return row | {"size": size, "has_checkpoints": has_checkpoints}
 
 
 def curves_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ class NamedRun(NamedTuple):
 class RunFolders:
     """Runs by name, with their metrics. Thread-safe; runs are opened on demand.
 
-    The name of a run found below a folder is its path relative to that folder.
+    The name of a run found below a folder is its path relative to that folder, as `printable` text.
 
     Args:
         named: name -> run.
@@ -93,8 +93,13 @@ def _found_runs(folders: Sequence[Path], taken: Mapping[str, NamedRun]) -> dict[
     found: dict[str, NamedRun] = {}
     for folder in folders:
         for path in find_runs(folder):
-            name = folder.name if path == folder else path.relative_to(folder).as_posix()
+            name = printable(folder.name if path == folder else path.relative_to(folder).as_posix())
             if name in taken or found.get(name, NamedRun(path)).path != path:
-                name = str(path)
+                name = printable(str(path))
             found[name] = NamedRun(path)
     return found
+
+
+def printable(text: str) -> str:
+    """Returns a text that UTF-8 can represent: bytes of paths that are not UTF-8 are written as `\\udcff`."""
+    return text.encode("utf-8", "backslashreplace").decode()

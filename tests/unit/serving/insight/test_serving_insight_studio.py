@@ -1,6 +1,8 @@
 """Runs are found below folders and opened on request; models are loaded when needed, only a few at a time."""
 
+import json
 import math
+import os
 import shutil
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UnknownNameError, UserError
 from t2t.serving.insight import loaded_models, run_folders
 from t2t.serving.insight.loaded_models import LoadedModel, LoadedModels
+from t2t.serving.insight.run_answers import runs_answer
 from t2t.serving.insight.run_folders import NamedRun, RunFolders
 from t2t.serving.insight.studio import Studio
 from tests.many_runs import write_run, write_runs
@@ -50,6 +53,17 @@ def test_a_damaged_run_is_in_the_table_and_others_are_shown(tmp_path):
     assert rows["bad"].state == "damaged"
     assert (rows["good"].state, rows["good"].step, rows["good"].of) == ("finished", 300, 300)
     assert rows["good"].tokens_per_second > 0
+
+
+def test_runs_whose_names_are_not_utf_8_are_in_the_table(tmp_path):
+    write_run(tmp_path / os.fsdecode(b"\xff"), 1)
+    (write_run(tmp_path / os.fsdecode(b"bad\xfe"), 1).path / "run.json").write_text("{}")
+    runs = RunFolders({}, [tmp_path])
+    rows = runs_answer(SimpleNamespace(runs=runs), {})["runs"]
+    assert [row["run"] for row in rows] == runs.names() == [r"bad\udcfe", r"\udcff"]
+    assert r"bad\udcfe" in rows[0]["error"]
+    json.dumps(rows, ensure_ascii=False).encode()  # as Starlette does
+    assert runs.run(r"\udcff").path == tmp_path / os.fsdecode(b"\xff")
 
 
 def test_a_record_that_changes_is_read_again_and_figures_go_on(tmp_path):
