@@ -101,5 +101,5 @@ def _found_runs(folders: Sequence[Path], taken: Mapping[str, NamedRun]) -> dict[
 
 
 def printable(text: str) -> str:
-    """Returns a text that UTF-8 can represent: bytes of paths that are not UTF-8 are written as `\\udcff`."""
+    r"""Returns a text that UTF-8 can represent: bytes of paths that are not UTF-8 are written as `\udcff`."""
     return text.encode("utf-8", "backslashreplace").decode()
