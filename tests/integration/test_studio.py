@@ -330,6 +330,59 @@ def test_curves_by_hours_that_were_not_answered_are_asked_for_again(plain_page, 
     assert drawn(plain_page, "dev/bleu")[0]["x"][-1] == pytest.approx((399 * 3 + 1) / 3600)
 
 
+@pytest.fixture
+def gone(page):
+    """Names to remove from the table of runs that pages get; in it one is damaged, others end in a torn line."""
+    names = set()
+
+    def answer(route):
+        rows = [{**row, "size": row["size"] + 5} for row in route.fetch().json()["runs"] if row["run"] not in names]
+        route.fulfill(json={"runs": [*rows, {**rows[0], "run": "bad", "state": "damaged"}]})
+
+    page.route("**/insight/runs", answer)
+    return names
+
+
+def test_damaged_runs_are_not_ticked_with_all_others(page, studio, gone):
+    page.goto(studio)
+    assert "bad" in rows(page)
+    page.get_by_label("Tick all that are shown").click()
+    page.get_by_text("10 of 10 runs, 1 training, 9 ticked").wait_for()
+    assert page.get_by_label("Tick all that are shown").is_checked()
+    assert not page.get_by_label("Tick bad").is_checked()
+
+
+TICKED = "?run=group_0/run_00&run=bad&run=lost&run=group_1/run_01"
+LEFT_OUT = "Left out, as they are damaged or gone: bad, lost."
+
+
+def test_hparams_of_runs_that_are_damaged_or_gone_are_left_out(page, studio, gone):
+    page.goto(f"{studio}/hparams{TICKED}")
+    page.wait_for_selector("table.hparams")
+    assert page.locator("table.hparams thead th").all_inner_texts() == ["Hparam", "group_0/run_00", "group_1/run_01"]
+    assert page.locator(".note").all_inner_texts() == [LEFT_OUT]
+
+
+def colours(page, figure):
+    """Returns the colour of each curve of a chart by name."""
+    read = "plot => (plot._fullData || []).map(({name, line}) => [name, line.color])"
+    return dict(page.locator(f'[data-figure="{figure}"] .plot').evaluate(read))
+
+
+def test_curves_of_runs_that_are_damaged_or_gone_are_left_out(page, studio, gone):
+    page.goto(f"{studio}/curves{TICKED}&filter=dev/bleu")
+    page.locator(".scatterlayer .trace").nth(1).wait_for()
+    assert page.locator(".legend li").all_inner_texts() == ["group_0/run_00", "group_1/run_01"]
+    assert page.locator(".note").nth(1).inner_text() == LEFT_OUT
+    before, asked = colours(page, "dev/bleu"), []
+    page.on("request", lambda request: asked.append(request.url))
+    gone.add("group_0/run_00")
+    page.evaluate(LOOK)
+    expected = {"group_1/run_01": before["group_0/run_00"]}  # as in the legend
+    wait_until(page, lambda: colours(page, "dev/bleu") == expected, "one curve in the first colour")
+    assert f"{studio}/insight/curves" not in asked  # only a line that is not complete is new
+
+
 @pytest.fixture(scope="module")
 def pair():
     """Two systems of the run with checkpoints."""

@@ -11,12 +11,14 @@
 
   function show(content, facts) {
     let names = []; // of the runs that are drawn
-    let sizes = {}; // of what is known of each
+    let sizes = {}; // of what is known of each, as the table of runs had them before it was asked for
+    let newest = {}; // sizes in that table
     const found = {}; // name of a run -> what the server said of it
     const charts = new Map();
     const grid = element("div", { class: "charts" });
     const legend = element("ul", { class: "legend", "aria-label": "Runs" });
     const said = element("p", { class: "status", role: "status" });
+    const missing = element("p", { class: "note" });
 
     const range = () => (address.get("from") ? [Number(address.get("from")), Number(address.get("to"))] : null);
     const view = () => ({ by: address.get("by", "updates"), log: address.get("log") === "1", range: range() });
@@ -54,6 +56,7 @@
     async function fetchCurves(runs) {
       const { by } = view();
       const zoom = range();
+      const told = newest;
       let drawn = -PAUSE;
       for (let start = 0; start < runs.length; start += AT_A_TIME) {
         const asked = { by, smoothing: Number(address.get("smooth", "1")), most: points(), runs: runs.slice(start, start + AT_A_TIME) };
@@ -62,7 +65,7 @@
         if (by !== view().by || String(zoom) !== String(range())) return; // something else is looked at by now
         for (const [run, curves] of Object.entries(answer.runs)) {
           found[run] = curves;
-          sizes[run] = curves.size;
+          sizes[run] = told[run]; // a line that is not complete yet counts in the table alone
         }
         if (start + AT_A_TIME < runs.length && performance.now() - drawn < PAUSE) continue;
         draw();
@@ -82,15 +85,15 @@
 
     async function look() {
       try {
-        const all = (await insight.ask("/insight/runs")).runs.filter((run) => run.state !== "damaged");
-        const ticked = address.all("run");
-        const shown = ticked.length ? ticked : all.slice(0, MOST_RUNS).map((run) => run.run);
+        const { runs, shown, leftOut } = await insight.askForRuns(MOST_RUNS);
+        missing.textContent = leftOut;
+        newest = Object.fromEntries(runs.map((run) => [run.run, run.size]));
         if (shown.join("\n") !== names.join("\n")) {
           names = shown;
           drawLegend();
+          draw(); // colours go by place
         }
-        const known = new Map(all.map((run) => [run.run, run]));
-        await fetchCurves(names.filter((name) => !(name in sizes) || !known.has(name) || known.get(name).size !== sizes[name]));
+        await fetchCurves(names.filter((name) => newest[name] !== sizes[name]));
         if (!names.length) draw();
       } catch (error) {
         complain(error);
@@ -120,7 +123,7 @@
       reset,
     );
     const hint = element("p", { class: "note" }, `Drag across a chart to zoom in, double-click to see all. If none are ticked, up to ${MOST_RUNS} runs are drawn.`);
-    content.append(hint, tools, legend, said, grid);
+    content.append(hint, missing, tools, legend, said, grid);
     reset.hidden = true;
     insight.onThemeChange(draw);
     insight.keepLooking(look, LOOK_SECONDS);

@@ -35,12 +35,9 @@
     const note = element("p", { class: "note" });
     content.append(note);
     try {
-      let runs = address.all("run");
-      if (!runs.length) {
-        const all = (await insight.ask("/insight/runs")).runs.filter((run) => run.state !== "damaged");
-        runs = all.slice(0, MOST_RUNS).map((run) => run.run);
-        note.textContent = `No run is ticked: these are ${runs.length} of ${all.length}. Tick others in the table of runs.`;
-      }
+      const { runs: all, shown: runs, leftOut } = await insight.askForRuns(MOST_RUNS);
+      const isTicked = address.all("run").length > 0;
+      note.textContent = isTicked ? leftOut : `No run is ticked: these are ${runs.length} of ${all.length}. Tick others in the table of runs.`;
       const found = await insight.ask("/insight/hparams", { runs });
       const onlyDiffering = () => address.get("all") !== "1" && runs.length > 1;
       const draw = () => place.replaceChildren(table(found, onlyDiffering()));

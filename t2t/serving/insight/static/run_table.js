@@ -52,7 +52,8 @@
     return [...known, ...unknown];
   };
 
-  // Draws a table; the head calls sorted(name of the column), boxes ticked(name of a run, whether), tickedAll(whether).
+  // Draws a table; the head calls sorted(name of the column), boxes ticked(name of a run, whether), tickedAll(whether),
+  // which is of those that are not damaged.
   insight.runTable = function (shownRuns, ticks, sort, isDown, { sorted, ticked, tickedAll }) {
     const head = (column) => {
       const isSorted = column.name === sort;
@@ -62,7 +63,8 @@
       return element("th", { scope: "col", role: "columnheader", "aria-sort": direction, class: column.numeric ? "numeric" : null }, button);
     };
     const all = element("input", { type: "checkbox", "aria-label": "Tick all that are shown", onchange: () => tickedAll(all.checked) });
-    all.checked = shownRuns.length > 0 && shownRuns.every((run) => ticks.has(run.run));
+    const undamaged = shownRuns.filter((run) => run.state !== "damaged");
+    all.checked = undamaged.length > 0 && undamaged.every((run) => ticks.has(run.run));
 
     function row(run) {
       const box = element("input", {

@@ -25,7 +25,7 @@
         changed({ run: [...ticks] });
       },
       tickedAll(is) {
-        for (const run of arranged()) is ? ticks.add(run.run) : ticks.delete(run.run);
+        for (const { run, state } of arranged()) is && state !== "damaged" ? ticks.add(run) : ticks.delete(run);
         changed({ run: [...ticks] });
       },
     };

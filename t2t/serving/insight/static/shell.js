@@ -37,6 +37,17 @@
     };
   };
 
+  // Asks for the runs that are not damaged. Returns them, the names of those to show, the ticked ones or the first `most`,
+  // and what is to be said of ticked ones that are left out, which are damaged or gone.
+  insight.askForRuns = async function (most) {
+    const runs = (await insight.ask("/insight/runs")).runs.filter((run) => run.state !== "damaged");
+    const names = runs.map((run) => run.run);
+    const ticked = [...new Set(insight.address.all("run"))];
+    const missing = ticked.filter((name) => !names.includes(name));
+    const shown = ticked.length ? ticked.filter((name) => names.includes(name)) : names.slice(0, most);
+    return { runs, shown, leftOut: missing.length ? `Left out, as they are damaged or gone: ${missing.join(", ")}.` : "" };
+  };
+
   // Replaces the choices in a place; the one that has the focus keeps it.
   insight.replaceTools = function (place, ...nodes) {
     const choices = () => [...place.querySelectorAll("select")];
