@@ -1,5 +1,6 @@
 """The studio pages in a real browser: what they show and store, and that they are accessible."""
 
+import functools
 import re
 import shutil
 import time
@@ -381,6 +382,27 @@ def test_curves_of_runs_that_are_damaged_or_gone_are_left_out(page, studio, gone
     expected = {"group_1/run_01": before["group_0/run_00"]}  # as in the legend
     wait_until(page, lambda: colours(page, "dev/bleu") == expected, "one curve in the first colour")
     assert f"{studio}/insight/curves" not in asked  # only a line that is not complete is new
+
+
+def fulfill(answer, route):
+    route.fulfill(json=answer)
+
+
+@pytest.mark.parametrize(("own", "search"), [("sample", {"seed": 7}), ("beam", {})])
+def test_a_link_asks_a_run_named_none_for_what_its_search_reads(browser, studio, own, search):
+    page = browser.new_page()  # a plain page: the browser logs an error for the status
+    found = {"served": False, "latest": 9, "best": None, "names": [], "steps": [9]}
+    loaded = {"step": 9, "checkpoint": "9", "language": "", "search": {"decode_method": own}}
+    answers = {"runs": {"runs": [{"run": "none", "has_checkpoints": True}]}, "checkpoints": found, "load": loaded}
+    for name, answer in answers.items():
+        page.route(f"**/insight/{name}*", functools.partial(fulfill, answer))
+    page.route("**/insight/search", lambda route: route.fulfill(status=500, json={"error": "no answer"}))
+    with page.expect_request("**/insight/search") as asked:
+        page.goto(f"{studio}/playground?a=none@9&text=1 2&seed=7")
+    sent = asked.value.post_data_json
+    assert (sent["model"], sent["search"]) == ("none", search)
+    assert ("seed=7" in page.url) == ("seed" in search)
+    page.close()
 
 
 @pytest.fixture(scope="module")

@@ -28,8 +28,8 @@
       return { ...this.figure.answer, title, search: this.form.said, beam: this.beam.answer || null };
     }
 
-    // Loads the model, and shows a given output, its own where there is none.
-    async show(source, target) {
+    // Loads the model, calls loaded(), and shows a given output, its own where there is none.
+    async show(source, target, loaded) {
       this.source = source;
       this.status.textContent = "Loading the model \u2026";
       try {
@@ -42,6 +42,7 @@
         this.status.replaceChildren(insight.complaint(error));
         return;
       }
+      loaded();
       await this.write([], target);
     }
 

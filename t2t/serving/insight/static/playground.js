@@ -76,6 +76,13 @@
     const saved = () => save(shownPanels.map((panel) => panel.view).filter(Boolean));
     const saving = element("button", { type: "button", disabled: true, onclick: saved }, "Save as a file");
 
+    // The first model says which fields are read; those of an address that are not are left out of the request.
+    function know(panel) {
+      if (panel !== shownPanels[0]) return;
+      search.ownSearch = panel.search;
+      search.keep();
+    }
+
     async function run(event) {
       if (event) event.preventDefault();
       const mine = ++turn;
@@ -87,9 +94,8 @@
       shownPanels = chosen.map((one) => new insight.Panel(one.system, one.text, search));
       panels.replaceChildren(...shownPanels.map((panel) => panel.node));
       for (const panel of shownPanels) {
-        await panel.show(source.value, target.value || null);
+        await panel.show(source.value, target.value || null, () => know(panel));
         if (mine !== turn) return; // something else was asked for meanwhile
-        if (panel === shownPanels[0]) search.ownSearch = panel.search;
       }
       saving.disabled = false;
       panels.setAttribute("aria-busy", "false");

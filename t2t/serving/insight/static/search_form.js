@@ -29,7 +29,7 @@
     // changed(): something else is asked for.
     constructor(changed) {
       this.changed = changed;
-      this.own = {};
+      this.own = {}; // until a model is loaded
       this.numbers = new Map();
       this.lists = new Map();
       this.lines = new Map();
@@ -66,8 +66,9 @@
       this.update();
     }
 
+    // Undefined for the run's own before that is known.
     get chosenMethod() {
-      return this.method.selectedIndex ? METHODS[this.method.selectedIndex - 1] : this.own.decode_method || METHODS[0];
+      return this.method.selectedIndex ? METHODS[this.method.selectedIndex - 1] : this.own.decode_method;
     }
 
     // Whether a model of a run with this search of its own is asked for a beam, which a tree shows.
@@ -78,14 +79,16 @@
 
     // The run's own values stand in the fields that say nothing.
     set ownSearch(search) {
-      this.own = search || {};
+      this.own = { decode_method: METHODS[0], ...search };
       this.update();
     }
 
+    // Disables fields that the method does not read; none while it is unknown, so that the address keeps their values.
     update() {
+      const chosen = this.chosenMethod;
       for (const [name, , , , , method] of NUMBERS) {
         const field = this.numbers.get(name);
-        field.disabled = Boolean(method) && method !== this.chosenMethod;
+        field.disabled = Boolean(method && chosen) && method !== chosen;
         field.placeholder = this.own[name] ?? (name === "n_best" ? 1 : "");
       }
     }

@@ -27,20 +27,25 @@
       this.label = label;
       this.runs = optional ? [NONE, ...runs] : runs;
       this.changed = changed;
+      this.optional = optional;
       const [run, checkpoint] = parse(text, this.runs);
-      this.run = this.runs.includes(run) ? run : this.runs[0];
+      this.index = Math.max(this.runs.lastIndexOf(run), 0); // the last, as a run may have the name of none
       this.place = element("span", {});
       this.node = element(
         "span",
         { class: "system" },
-        insight.choice(label, this.runs, this.runs.indexOf(this.run), (index) => this.choose(this.runs[index])),
+        insight.choice(label, this.runs, this.index, (index) => this.choose(index)),
         this.place,
       );
       this.ready = this.look(checkpoint);
     }
 
+    get run() {
+      return this.runs[this.index];
+    }
+
     get isNone() {
-      return this.run === NONE;
+      return this.optional && this.index === 0;
     }
 
     // Of the run and the checkpoint, for a request.
@@ -52,8 +57,8 @@
       return this.isNone ? "" : `${this.run}@${this.checkpoint}`;
     }
 
-    async choose(run) {
-      this.run = run;
+    async choose(index) {
+      this.index = index;
       this.ready = this.look(null);
       await this.ready;
       this.changed();
@@ -64,10 +69,10 @@
       this.place.replaceChildren();
       this.checkpoint = "";
       if (this.isNone) return;
-      const run = this.run;
+      const { run, index: place } = this;
       try {
         const found = await insight.ask(`/insight/checkpoints?run=${encodeURIComponent(run)}`);
-        if (run !== this.run) return;
+        if (place !== this.index) return;
         const values = options(found);
         if (!values.length) throw new Error("no checkpoint yet");
         const index = Math.max(values.findIndex(([value]) => value === checkpoint), 0);
