@@ -14,7 +14,7 @@ from typing import Any
 _MOST_NEAREST = 3
 """Names that an error proposes for an unknown one."""
 _MOST_SHOWN = 200
-"""Characters of each of two texts that differ."""
+"""Characters of a text that are compared or quoted."""
 
 
 class T2TError(Exception):
@@ -48,8 +48,11 @@ class UnknownArgumentError(ArgumentError, UnknownNameError):
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """Returns at most `_MOST_NEAREST` known names that resemble `name`, the most similar first."""
-    return difflib.get_close_matches(name, sorted(known), n=_MOST_NEAREST, cutoff=0.5)
+    """Returns at most `_MOST_NEAREST` known names that resemble `name`, the most similar first.
+
+    The comparison takes time with the square of the length, so only the first `_MOST_SHOWN` characters count.
+    """
+    return difflib.get_close_matches(name[:_MOST_SHOWN], sorted(known), n=_MOST_NEAREST, cutoff=0.5)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from t2t.errors import ArgumentError, UserError
 from t2t.files.lines import without_surrogates
-from t2t.specs.constraints.finite import ANYTHING, FiniteConstraint, answers_constraint
+from t2t.specs.constraints.finite import ANYTHING, FiniteConstraint, answers_constraint, check_size
 from t2t.specs.constraints.phrases import phrase_constraint
 from t2t.text.encoder import TextEncoder
 from t2t.text.regular_expressions.lifting import regex_constraint
@@ -136,6 +136,8 @@ def _regex(pattern: str, encoder: TextEncoder) -> FiniteConstraint:
 
 
 def _spelled(texts: Sequence[str], encoder: TextEncoder) -> list[tuple[int, ...]]:
+    texts = list(dict.fromkeys(texts))
+    check_size([{}] * (1 + len(texts)))  # each ends in a state of its own; encoding thousands takes seconds
     found = []
     for text, ids in zip(texts, encoder.encode_batch(texts), strict=True):
         if not ids or encoder.unknown_id in ids:

@@ -131,7 +131,7 @@ def _own_addresses(service: Service) -> list[Address]:
 
 def _tensorflow_addresses(service: Service) -> list[Address]:
     request = Content(schemas.prediction_request(service.limits.most_texts), {"instances": [_EXAMPLE]})
-    model, version = "/v1/models/{name}", "/v1/models/{name}/versions/{version:int}"
+    model, version = "/v1/models/{name}", "/v1/models/{name}/versions/{version}"
     statuses = [(model, handlers.status), (version, handlers.version_status)]
     return [
         Address(

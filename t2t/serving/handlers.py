@@ -71,9 +71,9 @@ def _openai_model(model: ServedModel) -> dict[str, Any]:
 
 def _version(service: Service, request: Request) -> ServedModel:
     model = service.model(request.path_params["name"])
-    asked = request.path_params.get("version", model.step)
-    if asked != model.step:
-        raise UnknownNameError(f"version {asked} of model {model.name!r} is not served; there is {model.step}")
+    asked = request.path_params.get("version", str(model.step))
+    if asked != str(model.step):
+        raise UnknownNameError(f"version {asked:.60} of model {model.name!r} is not served; there is {model.step}")
     return model
 
 

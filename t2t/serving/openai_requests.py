@@ -86,7 +86,7 @@ def _check_keys(data: dict[str, Any], prompt: tuple[str, ...]) -> None:
         if value is None or name in (*_OWN, *prompt, *IGNORED):
             continue
         if name not in NEUTRAL:
-            raise UserError(f"{name!r} is no part of a request; there are {', '.join((*prompt, *_OWN))}")
+            raise UserError(f"{name!r:.60} is no part of a request; there are {', '.join((*prompt, *_OWN))}")
         if value not in NEUTRAL[name]:
             raise UserError(f"{name}={value!r:.60}: this is not supported; leave it out")
 

@@ -9,16 +9,16 @@ from t2t.serving.address import JSON, Address, Content
 from t2t.serving.errors import OPENAI_PATHS
 from t2t.serving.schemas import ERROR, OPENAI_ERROR
 
-_PARAMETER = re.compile(r"{(\w+)(?::(\w+))?}")
-_TYPES = {"int": "integer", None: "string"}
+_PARAMETER = re.compile(r"{(\w+)}")
+_TYPES = {"version": "integer"}
+"""Types of parameters in paths that are no strings."""
 
 
 def openapi_document(title: str, addresses: Iterable[Address]) -> dict[str, Any]:
     """Returns the document."""
     paths: dict[str, Any] = {}
     for address in addresses:
-        path = _PARAMETER.sub(r"{\1}", address.path)
-        paths.setdefault(path, {})[address.method.lower()] = _operation(address)
+        paths.setdefault(address.path, {})[address.method.lower()] = _operation(address)
     info = {"title": title, "version": t2t.__version__}
     return {"openapi": "3.1.0", "info": info, "paths": paths}
 
@@ -35,8 +35,8 @@ def _operation(address: Address) -> dict[str, Any]:
         },
     }
     parameters = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": _TYPES[kind or None]}}
-        for name, kind in _PARAMETER.findall(address.path)
+        {"name": name, "in": "path", "required": True, "schema": {"type": _TYPES.get(name, "string")}}
+        for name in _PARAMETER.findall(address.path)
     ]
     parameters += [{"name": name, "in": "query", "schema": schema} for name, schema in address.query.items()]
     if parameters:

@@ -39,7 +39,7 @@ def prediction_texts(data: dict[str, Any]) -> tuple[list[str], bool]:
     _check_keys(data, _PREDICT_KEYS)
     if data.get("signature_name", SIGNATURE) != SIGNATURE:
         asked = data["signature_name"]
-        raise UserError(f"signature_name {asked!r}: there is {SIGNATURE}; ask for that or leave it out")
+        raise UserError(f"signature_name {asked!r:.60}: there is {SIGNATURE}; ask for that or leave it out")
     if ("instances" in data) == ("inputs" in data):
         raise UserError('a request to predict has either "instances", row by row, or "inputs", by columns; send one')
     if "instances" in data:
@@ -55,7 +55,7 @@ def prediction_texts(data: dict[str, Any]) -> tuple[list[str], bool]:
 
 def _check_keys(data: Mapping[str, Any], allowed: Sequence[str]) -> None:
     if unknown := sorted(set(data) - set(allowed)):
-        raise UserError(f"{unknown[0]!r} is no part of a request; there are {', '.join(allowed)}")
+        raise UserError(f"{unknown[0]!r:.60} is no part of a request; there are {', '.join(allowed)}")
 
 
 def texts_of(value: Any, name: str) -> list[str]:
@@ -125,5 +125,5 @@ def positive(data: dict[str, Any], name: str) -> int | None:
     """Returns an integer of at least 1, or None if the key is missing; raises UserError for anything else."""
     value = data.get(name)
     if value is not None and (type(value) is not int or value < 1):
-        raise UserError(f"{name} {value!r}: a whole number from 1 is wanted")
+        raise UserError(f"{name} {value!r:.60}: a whole number from 1 is wanted")
     return value

@@ -98,7 +98,7 @@ class Service:
             raise UnknownNameError("no model is served here all the time; name runs with --output_dir")
         if not isinstance(name, str) or name not in self.models:
             near = did_you_mean(str(name), self.models)
-            raise UnknownNameError(f"model {name!r} is not served; {near}there are {', '.join(self.models)}")
+            raise UnknownNameError(f"model {name!r:.200} is not served; {near}there are {', '.join(self.models)}")
         return self.models[name]
 
     async def body(self, request: Request) -> bytes:

@@ -77,6 +77,11 @@ def test_a_service_without_its_packages_says_what_installs_them(tmp_path, monkey
         import_serving("needs_a_package")
 
 
+def test_only_the_begin_of_a_long_name_is_compared():
+    known = ["x" * 200, "y" * 200]
+    assert nearest("x" * 200 + "y" * 10_000, known) == known[:1]
+
+
 @pytest.mark.parametrize(
     ("asked", "found", "shown"),
     [

@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -168,6 +169,13 @@ def test_equal_terms_share_an_automaton():
     first, second, nothing = constraints_of_terms([OutputTerms(("a",)), OutputTerms(("a",)), None], WORDS)
     assert first is second
     assert nothing is ANYTHING
+
+
+@pytest.mark.parametrize("name", ["constraints", "avoid", "choices"])
+def test_more_texts_than_an_automaton_has_states_are_refused_before_they_are_encoded(name):
+    terms = OutputTerms(**{name: tuple(map(str, range(4096)))})
+    with pytest.raises(UserError, match=r"^a constraint on outputs that takes more than 4,096 states or "):
+        constraints_of_terms([terms], SimpleNamespace(encode_batch=lambda texts: []))  # encodes nothing else
 
 
 def test_terms_that_no_output_keeps_to_are_refused(translator):

@@ -178,6 +178,13 @@ def test_what_is_served_is_told(client):
     assert client.get("/healthz").json() == {"status": "ok", "models": ["letters", "other", "alone"]}
 
 
+@pytest.mark.parametrize("version", ["41", "040", "+40", "x", "9" * 5000])
+def test_a_version_is_named_by_its_step_alone(client, version):
+    answer = client.get(f"/v1/models/letters/versions/{version}")
+    said = f"version {version[:60]} of model 'letters' is not served; there is 40"
+    assert (answer.status_code, answer.json()) == (404, {"error": said})
+
+
 MISTAKES = [
     ("/v1/models/letter:predict", {"instances": ["a"]}, 404, r"model 'letter' is not served; did you mean letters"),
     (
@@ -228,6 +235,9 @@ MISTAKES = [
         "model 'none' is not served; .*there are letters, other, alone",
     ),
     ("/translate", {"text": "a", "model": ["x"]}, 404, r"model \['x'\] is not served"),
+    ("/translate", {"text": "a", "model": "x" * 999}, 404, "^model 'x{199} is not served; there are letters, other"),
+    ("/translate", {"text": "a", "n_best": "x" * 999}, 400, "^n_best 'x{59}: a whole number from 1 is wanted$"),
+    ("/translate", {"text": "a", "x" * 999: 1}, 400, "^'x{59} is no part of a request; there are text, "),
 ]
 
 
