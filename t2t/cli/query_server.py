@@ -48,7 +48,7 @@ def main(values: flags.FlagValues) -> int:
 
 def _address(server: str) -> str:
     """Returns the URL of a server, without a slash at its end; raises UserError for what is none."""
-    address = server.rstrip("/") if "://" in server else f"http://{server}"
+    address = (server if "://" in server else f"http://{server}").rstrip("/")
     try:
         parts = urllib.parse.urlsplit(address)
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

@@ -192,6 +192,7 @@ def answering():
     def serve(status, body):
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
+                assert self.path == "/translate"
                 self.rfile.read(int(self.headers["Content-Length"]))
                 self.send_response(status)
                 self.end_headers()
@@ -216,6 +217,14 @@ def test_outputs_come_best_first_with_their_scores(answering, capsys, text):
     server = answering(200, json.dumps({"translations": [{"outputs": outputs}]}).encode())
     assert run(query_server, f"--server={server}", f"--inputs_once={text}", "--n_best=2") == 0
     assert capsys.readouterr().out == "   -0.2500  a\u00e9\n  -12.5000  b\n"
+
+
+@pytest.mark.parametrize("begin", ["", "http://"])
+@pytest.mark.parametrize("end", ["", "/"])
+def test_an_address_may_end_with_a_slash(answering, capsys, begin, end):
+    server = answering(200, b'{"translations": [{"outputs": [{"text": "a", "score": 0}]}]}')
+    assert run(query_server, f"--server={begin}{server}{end}", "--inputs_once=x") == 0
+    assert capsys.readouterr().out == "    0.0000  a\n"
 
 
 @pytest.mark.parametrize(
