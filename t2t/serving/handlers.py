@@ -1,9 +1,11 @@
 """Request handlers: translation, the interfaces of TensorFlow Serving and OpenAI, and the state of the service."""
 
 import time
+from email.message import Message
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
@@ -20,6 +22,8 @@ from t2t.serving.openapi import openapi_document
 from t2t.serving.service import Service
 
 _STARTED = int(time.time())
+_CHARSETS = ("utf-8", "utf8", "us-ascii", "ascii")
+"""Names of UTF-8, and of ASCII, which is a part of it."""
 
 
 async def home(service: Service, request: Request) -> Response:
@@ -91,7 +95,7 @@ async def predict(service: Service, request: Request) -> Response:
 async def translate(service: Service, request: Request) -> Response:
     """Answers `POST /translate`: JSON for JSON, or lines of plain text for lines."""
     body = await service.body(request)
-    if request.headers.get("content-type", "").startswith(TEXT):
+    if _is_plain_text(request.headers.get("content-type", "")):
         return await _translate_lines(service, request, body)
     data = plain_requests.read_json(body)
     asked = plain_requests.translation_request(data)
@@ -102,6 +106,18 @@ async def translate(service: Service, request: Request) -> Response:
         plain_requests.only_text(asked.texts)
         return await event_response(request.url.path, _translation_events(service, model, questions[0], asked.is_one))
     return JSONResponse(plain_answers.translations(model.name, await service.answers(model, questions), asked.is_one))
+
+
+def _is_plain_text(content_type: str) -> bool:
+    """Returns whether a Content-Type header names plain text; raises HTTPException for one that is not UTF-8."""
+    if content_type.partition(";")[0].strip().lower() != TEXT:
+        return False
+    header = Message()
+    header["Content-Type"] = content_type
+    charset = header.get_content_charset("utf-8")
+    if charset not in _CHARSETS:
+        raise HTTPException(415, f"charset {charset!r:.60}: lines are read as UTF-8; send them so")
+    return True
 
 
 def _asked_model(request: Request, data: dict[str, Any]) -> Any:

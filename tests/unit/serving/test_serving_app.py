@@ -118,6 +118,20 @@ def test_lines_of_plain_text_give_lines(client, translator):
     assert client.post("/translate", content="a b c\r\nd\r\n", headers=plain).text == "\n".join(expected[:2]) + "\n"
 
 
+@pytest.mark.parametrize(
+    ("content_type", "status"),
+    [
+        ("Text/Plain", 200), ('text/plain;charset="UTF-8"', 200), ("text/plain; Charset=us-ascii", 200),
+        ("text/plain; charset=iso-8859-1", 415), ("text/plainer", 400), ("", 400),
+    ],
+)  # fmt: skip
+def test_plain_text_is_named_as_in_http_and_is_utf_8(client, content_type, status):
+    answer = client.post("/translate", content="a", headers={"content-type": content_type})
+    assert answer.status_code == status
+    if status == 415:
+        assert answer.json() == {"error": "charset 'iso-8859-1': lines are read as UTF-8; send them so"}
+
+
 def test_models_are_told_apart_by_name(client):
     found = {
         name: client.post("/translate", json={"text": "a b", "model": name}).json() for name in ("letters", "other")
