@@ -111,6 +111,8 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
     adapters = _named_adapters(values, named)
     runs = {name: folder for name, folder in named.items() if not is_export(folder)}
     checked = {name: _checked_runs(values, folder) for name, folder in runs.items()}
+    is_ensemble = any(len(several) > 1 for several in checked.values())
+    _refuse_unread(values, is_exports=bool(named and not runs), is_ensemble=is_ensemble)
     if sum(map(len, checked.values())) > 1:
         check_own_checkpoints([run for several in checked.values() for run in several], values.checkpoint)
     folders = {name: (checked[name][0], folder) for name, folder in runs.items()}
@@ -132,6 +134,15 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
         served = app.build_app(started, hosts, more_addresses(started, folders))
         server.serve(served, listening, values.grace_seconds)
     return 0
+
+
+def _refuse_unread(values: flags.FlagValues, is_exports: bool, is_ensemble: bool) -> None:
+    """Raises UserError for flags that nothing reads: with exports alone, or without an ensemble."""
+    if is_exports:
+        unread = ("engine", "compute_type", "worker_gpu", "worker_cpu", "weight_shards", "ensemble_average")
+        refuse_flags(values, unread, "only exports are served, which answer as they were made")
+    if not is_ensemble:
+        refuse_flags(values, ("ensemble_average",), "--output_dir names no ensemble, NAME=a,b,c")
 
 
 def named_runs(arguments: Sequence[str], flag: str = "output_dir") -> dict[str, str]:

@@ -111,6 +111,7 @@ def test_without_a_run_there_is_nothing_to_serve(tmp_path, capsys):
         (["--output_dir=a/b={run}"], 2, "model name 'a/b': it is a part of addresses"),
         (["--output_dir={run}", "--n_best=9"], 2, "n_best=9: beam search of width 2 has from 1 to 2 hypotheses"),
         (["--output_dir=a={run}/checkpoints/step-00000020,{run}"], 2, "is a checkpoint, and an ensemble is of runs"),
+        (["--output_dir={run}", "--ensemble_average=probabilities"], 2, "--output_dir names no ensemble, NAME=a,b"),
         (["--output_dir={run},{run}"], 2, "an ensemble needs a name; give --output_dir=NAME="),
         (["--output_dir={run}", "--output_dir={run}"], 2, "two runs have the name 'run'; name them apart"),
     ],

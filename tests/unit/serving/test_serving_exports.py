@@ -101,3 +101,19 @@ def test_what_an_export_cannot_do_is_said(tmp_path, capsys, main, flags, said):
     (tmp_path / "t2t_export.json").write_text("{}")
     assert main(["t2t-server", "--port=0", f"--output_dir=a={tmp_path}", *flags]) == 2
     assert said.format(folder=tmp_path) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "engine=auto", "compute_type=int8", "worker_gpu=1", "worker_cpu=2", "weight_shards=2",
+        "ensemble_average=log_probabilities",
+    ],
+)  # fmt: skip
+def test_flags_that_only_runs_read_are_refused_with_exports_alone(tmp_path, capsys, flag):
+    (tmp_path / "t2t_export.json").write_text("{}")
+    assert server.main(["t2t-server", "--port=0", f"--output_dir=a={tmp_path}", f"--{flag}"]) == 2
+    assert capsys.readouterr().err == (
+        f"t2t-server: error: --{flag.partition('=')[0]}: only exports are served, which answer as they were made; "
+        f"leave it out\n"
+    )
