@@ -136,8 +136,8 @@ def parse(
             positional arguments.
     """
     flags.DEFINE_boolean("help", False, "Shows this text.", short_name="h", flag_values=values)
-    arguments = [_normalised(argument) for argument in argv[1:]]
-    if "-h" in arguments or "--help" in arguments:
+    arguments = [_normalised(values, argument) for argument in argv[1:]]
+    if "-h" in arguments or "--help" in arguments:  # whatever else is wrong
         print(help_text(values, os.path.basename(argv[0]), usage))
         return None
     _check_repeated(values, arguments)
@@ -151,6 +151,9 @@ def parse(
         ) from error
     except flags.Error as error:
         raise UserError(f"{one_line(error)}; see --help") from error
+    if values.help:
+        print(help_text(values, os.path.basename(argv[0]), usage))
+        return None
     _take_positional(values, rest, positional)
     if "config" in values:
         apply_config(values)
@@ -205,12 +208,14 @@ def define_alias(name: str, original: str, flag_values: flags.FlagValues) -> Non
     flag_values[name].alias_of = original
 
 
-def _normalised(argument: str) -> str:
-    """Returns `--flag-name=x` as `--flag_name=x`, and a bare `--registry_help` with its value."""
-    if not argument.startswith("--") or argument == "--":
+def _normalised(values: flags.FlagValues, argument: str) -> str:
+    """Returns `--flag-name=x` and `-flag_name=x` as `--flag_name=x`, and a bare `--registry_help` with its value."""
+    if not argument.startswith("-") or argument == "--":
         return argument
-    name, equals, value = argument[2:].partition("=")
+    name, equals, value = argument.removeprefix("-").removeprefix("-").partition("=")
     name = name.replace("-", "_")
+    if not argument.startswith("--") and (len(name) < 2 or _flag_of(values, f"--{name}") is None):
+        return argument  # "-", -h, or a value such as -5 or -best
     if name == "registry_help" and not equals:
         equals, value = "=", ALL
     return f"--{name}{equals}{value}"

@@ -3,7 +3,7 @@
 import pytest
 from absl import flags
 
-from t2t.cli import avg_all, bleu, datagen, decoder, query_server, server, trainer
+from t2t.cli import avg_all, bleu, datagen, decoder, query_server, runs, server, trainer
 from t2t.cli.common import define_alias, parse
 from t2t.errors import UserError
 
@@ -169,6 +169,30 @@ def test_a_second_name_is_known_in_the_command_that_has_it():
         parse(one, arguments, "")
     read = parse(other, arguments, "")
     assert (read["first"].value, read["second"].value) == ("a", "b")
+
+
+@pytest.mark.parametrize("argument", ["-h", "--help", "-help", "--help=true", "-h=true"])
+def test_the_help_is_shown_however_it_is_asked_for(argument, tmp_path, capsys):
+    assert runs.main(["t2t-runs", argument, str(tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith("Shows all runs below a folder")
+
+
+def test_flags_with_one_dash_are_flags_and_values_with_a_dash_are_values():
+    def read(*arguments):
+        values = flags.FlagValues()
+        flags.DEFINE_string("order_by", "", "One.", flag_values=values)
+        flags.DEFINE_float("least", 0.0, "A number.", flag_values=values)
+        flags.DEFINE_boolean("quick", True, "Other.", flag_values=values)
+        flags.DEFINE_string("file", "", "Input.", flag_values=values)
+        found = parse(values, ["command", *arguments], "", ("file",))
+        return found.order_by, found.least, found.quick, found.file
+
+    assert read("-order-by=-best", "-noquick", "-") == ("-best", 0.0, False, "-")
+    assert read("--order_by", "-best", "-least", "-5") == ("-best", -5.0, True, "")
+    with pytest.raises(UserError, match=r"^--order_by is given twice, --order_by=a and --order_by=b; keep one$"):
+        read("-order_by=a", "--order_by=b")
+    with pytest.raises(UserError, match=r"^flag --oder_by does not exist; did you mean order_by"):
+        read("-oder_by=a")
 
 
 def test_a_task_of_an_array_job_makes_shards_or_merges_them(tmp_path, capsys):
