@@ -14,7 +14,7 @@ from t2t.cli.tensor2tensor import DATAGEN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.problems.text_problems import TextOptions
 from t2t.runs.data import check_data_options, generate_all, generate_parts, learn_shared_vocabulary, merge_all
-from t2t.runs.names import select_names
+from t2t.runs.names import check_problem, select_names
 from t2t.specs.constants import DATA_SEED
 from t2t.specs.mixture import mixture_of
 
@@ -58,6 +58,8 @@ def main(values: flags.FlagValues) -> int:
     if selected := select_names(asked, values.exclude_problems):
         values.problem = mixture_of(selected)
     if values.only_list:
+        for name in selected:
+            check_problem(name)
         print(*selected, sep="\n")
         return 0
     request, seed = request_of(values), values.random_seed

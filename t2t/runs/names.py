@@ -220,6 +220,13 @@ def get_problem(name: str, options: Mapping[str, Any] | None = None) -> Problem:
     return problem
 
 
+def check_problem(name: str) -> None:
+    """Raises UserError for a name of no problem and no variant of one; imports no registered problem."""
+    base, _ = split_variants(name)
+    if base not in PROBLEMS:
+        get_problem(name)
+
+
 def select_names(asked: str, excluded: str = "") -> list[str]:
     """Returns the problem names in a comma-separated list, without those in the list `excluded`.
 

@@ -181,6 +181,12 @@ def test_a_list_is_printed_and_nothing_generated(tmp_path, capsys):
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.parametrize("name", ["zzz", "zzz_rev"])
+def test_only_problems_are_listed(name, capsys):
+    assert run(datagen, "--only_list", f"--problem=algorithmic_reverse_binary40_copy,{name}") == 2
+    assert "error: problem 'zzz' is not registered" in error_of(capsys)
+
+
 # === t2t-query-server ===
 
 
