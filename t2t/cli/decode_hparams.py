@@ -87,6 +87,9 @@ def apply_decode_hparams(values: flags.FlagValues) -> None:
         _set(values, "return_beams", "n_best", beams)
     if given.get("shards", 1) > 1:
         _set(values, "shards", "shard", f"{given.get('shard_id', 0)}/{given['shards']}")
+    elif given.get("shard_id"):
+        shard, shards = given["shard_id"], given.get("shards", 1)
+        raise UserError(f"--decode_hparams=shard_id={shard}: with shards={shards} there is 0 alone; give more shards")
     if useless := [name for name in given if name in _WITHOUT_EFFECT]:
         instead = "; batches are cut by --decode_batch_size ids" if "batch_size" in useless else ""
         log.warning("--decode_hparams: %s: no effect%s", ", ".join(useless), instead)

@@ -51,13 +51,13 @@ AS_USUAL = OutputOptions()
 def define_output_flags(values: flags.FlagValues) -> None:
     """Defines the flags of how outputs are written."""
     with flag_group(values, OUTPUT) as define:
-        define.integer("n_best", 1, "Outputs for each input, best first; at most the beam size.")
+        define.integer("n_best", 1, "Outputs for each input, best first; at most the beam size.", 1)
         define.enum("output_format", TEXT, [*FORMATS, FILES], "text: outputs, with --n_best separated by TAB; tsv: "
                     "text, score and log-probability of each output in turn; jsonl: one object a line; pharaoh: word "
                     "alignments, 0-0 1-2; files: names of sound or image files with the outputs, in the folder "
                     "<decode_to_file>.files.")  # fmt: skip
         define.integer("decode_window", WINDOW, "Lines of a file that are sorted by length and decoded together; also "
-                       "the most that a crash loses.")  # fmt: skip
+                       "the most that a crash loses.", 1)  # fmt: skip
         define.integer("random_seed", 0, "Seed of --decode_method=sample.")
 
 

@@ -359,7 +359,6 @@ def test_checkpoints_by_name_and_path(decode, tiny_run, numbers, tmp_path, capsy
             "flag --decode_method=bean: value should be one of <beam|greedy|sample|mask_predict>",
         ),
         (["--sampling_top_k=2"], "hparam sampling_top_k=2: nothing reads it while decode_method=beam"),
-        (["--decode_window=0"], "--decode_window=0: it is a number of lines; give at least 1"),
     ],
 )
 def test_mistakes_write_nothing(decode, numbers, tmp_path, flags, message, capsys):

@@ -64,6 +64,8 @@ RUN = ("--problem=algorithmic_reverse_binary40", "--model=transformer", "--hpara
         (datagen, ["--problem=wmt"], "problem 'wmt' is not registered"),
         (decoder, ["--sampling_top_p=1.5"], "flag --sampling_top_p=1.5: 1.5 is not a number in the range [0.0, 1.0]"),
         (decoder, ["--sampling_top_k=-1"], "flag --sampling_top_k=-1: -1 is not a non-negative integer"),
+        (decoder, ["--n_best=0"], "flag --n_best=0: 0 is not a positive integer; see --help"),
+        (decoder, ["--decode_window=0"], "flag --decode_window=0: 0 is not a positive integer; see --help"),
         (decoder, ["--sampling_temperature=0"], "flag --sampling_temperature=0: 0.0 is not"),
         (
             decoder,

@@ -153,6 +153,8 @@ def test_decode_hparams_without_an_effect_have_one_line(caplog):
         ),
         (decoder, ["num_samples=5"], "--decode_hparams=num_samples=5: not supported; all examples are decoded; give a"),
         (decoder, ["force_decode_length=True"], "not supported; it has no counterpart; leave it out"),
+        (decoder, ["shard_id=3"], "shard_id=3: with shards=1 there is 0 alone; give more shards"),
+        (decoder, ["shards=0,shard_id=-1"], "shard_id=-1: with shards=0 there is 0 alone; give more shards"),
         (trainer, ["return_beams=True"], "return_beams: this command does not read it; decode with t2t-decoder"),
     ],
 )
