@@ -66,7 +66,7 @@ def chat_request(data: dict[str, Any], model: ServedModel) -> OpenAIRequest:
 
 
 def _request(data: dict[str, Any], model: ServedModel, texts: list[str]) -> OpenAIRequest:
-    options = data.get("stream_options") or {}
+    options = {} if data.get("stream_options") is None else data["stream_options"]
     if not isinstance(options, dict):
         raise UserError(f"stream_options {options!r:.60}: an object is wanted")
     limits = [value for name in ("max_tokens", "max_completion_tokens") if (value := positive(data, name))]
@@ -106,7 +106,9 @@ def _changes(data: dict[str, Any], model: ServedModel) -> dict[str, Any]:
         changes = {"decode_method": SAMPLE} | {k: v for k, v in given.items() if v is not None} | changes
     own = model.translator.hparams.decode_method if model.translator else BEAM
     if changes.get("decode_method", own) != SAMPLE:
-        changes.pop(SEED, None)
+        seed = changes.pop(SEED, 0)
+        if type(seed) is not int:
+            raise UserError(f"{SEED}={seed!r:.60}: it is of type {type(seed).__name__}; give a whole number")
     return changes
 
 

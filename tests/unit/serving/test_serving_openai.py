@@ -174,10 +174,13 @@ MISTAKES = [
     (COMPLETIONS, {"prompt": "a", "temperature": "hot"}, 400, "temperature 'hot': a number from 0 is wanted"),
     (COMPLETIONS, {"prompt": "a", "top_p": 2}, 400, "hparam sampling_top_p=2.0: it is at most 1.0"),
     (COMPLETIONS, {"prompt": "a", "seed": "x", "temperature": 1}, 400, "seed='x': it is of type str"),
+    *((COMPLETIONS, {"prompt": "a", "seed": seed}, 400, f"seed={seed!r}: it is of type {kind}; give a whole number")
+      for seed, kind in (("x", "str"), (1.5, "float"), (True, "bool"), ([], "list"))),
     (COMPLETIONS, {"prompt": ["a"] * 7}, 413, "7 texts, at most 6; send fewer at once"),
     (COMPLETIONS, {"prompt": ["a", "b"], "stream": True}, 400, "stream: 2 texts are asked for, and one is written"),
     (COMPLETIONS, {"prompt": "a", "stream": "yes"}, 400, "stream 'yes': true or false is wanted"),
-    (COMPLETIONS, {"prompt": "a", "stream_options": 3}, 400, "stream_options 3: an object is wanted"),
+    *((COMPLETIONS, {"prompt": "a", "stream_options": options}, 400, f"stream_options {options!r}: an object is wanted")
+      for options in (3, 0, False, "", [])),
     (CHAT, {}, 400, "messages: a list of objects with role and content is wanted; send that"),
     (CHAT, {"messages": [{"role": "system", "content": "a"}]}, 400, "messages: none has the role user; send one"),
     (CHAT, {"messages": message([{"type": "image_url"}])}, 400, "messages: a content of several parts has parts"),
