@@ -22,7 +22,8 @@ class Automaton(Protocol):
     def allowed(self, states: Any, room: Any, ids: Any) -> Any:
         """Returns which ids may come next, (N, V) bool.
 
-        If only these are written, an output can always be completed within its room, including end of sequence.
+        If only these are written, an output can always be completed within its room, including end of sequence, or is
+        cut at its limit in a state where it may end.
 
         Args:
             states: (N, S) int32.
