@@ -34,7 +34,7 @@ from t2t.cli.decoding_flags import (
 from t2t.cli.help import ACTION, flag_group
 from t2t.cli.run_flags import define_trained_flags, load_runs, open_trained_runs
 from t2t.cli.search_flags import OUTPUT_FLAGS, WORD_FLAGS, define_search_flags, define_word_flags, trained_overrides
-from t2t.cli.sharding import check_shard_flags, command_of_shard, define_shard_flags
+from t2t.cli.sharding import FILE_MODES, check_shard_flags, command_of_shard, define_shard_flags
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.dictionary import read_dictionary
@@ -230,11 +230,13 @@ def _check(values: flags.FlagValues) -> None:
 
 
 def _refuse_unread(values: flags.FlagValues) -> None:
-    """Raises UserError for flags that --attention_to_html, --score_file and --align_file ignore."""
+    """Raises UserError for flags that the mode ignores."""
     if values.attention_to_html:
         why = "--attention_to_html draws the best output of each line"
         undrawn = ("n_best", "output_format", "decode_to_file", "decode_window", *_SIDE_FILES, "unknown_dictionary")
         refuse_flags(values, (*undrawn, *WORD_FLAGS), why)
+    if not any(values[name].value for name in FILE_MODES):
+        refuse_flags(values, ["decode_window"], "only files are read by windows")
     unread = ("n_best", "output_format", "random_seed", *OUTPUT_FLAGS, "unknown_dictionary")
     if values.score_file:
         refuse_flags(values, (*unread, *WORD_FLAGS), "--score_file searches nothing")

@@ -10,7 +10,7 @@ from t2t.inference.engine_choice import AUTO
 from t2t.inference.files.shards import check_sharded, parse_shard
 
 FILE_MODES = ("decode_from_file", "score_file", "align_file")
-"""Flags whose file can be divided into shards."""
+"""Flags whose file is read by windows, and can be divided into shards."""
 
 
 def define_shard_flags(values: flags.FlagValues) -> None:
