@@ -66,6 +66,12 @@ class _Sides(NamedTuple):
         lines = enumerate(self.constraints.of_lines(start, count), start=start)
         return [terms_of_line(line, self.constraints.name_of(number)) for number, line in lines]
 
+    def check_counts(self, source: LineSource, count: int) -> None:
+        """Raises UserError unless each side file has `count` lines, as many as the input, `source`."""
+        for side in self:
+            if side is not None:
+                side.check_count(source, count)
+
     def check(self, translator: Translator, job: Job) -> None:
         """Raises UserError for the first line that the job reads and cannot satisfy; it names the line.
 
@@ -114,6 +120,9 @@ def decode_file(translator: Translator, job: Job) -> Report:
     An empty or blank line gets an empty output; a language model continues it. Recordings and images are given by their
     paths, relative to the folder of the file, or by addresses of an object store.
 
+    Where the input is a stream, a side file with more or fewer lines is found when one of them ends; the outputs of
+    earlier windows are written by then.
+
     Raises:
         UserError: a file does not exist, or settings are invalid; nothing has been written. A recording or image that
             is missing or damaged is found when it is read; what was written before can be resumed.
@@ -132,7 +141,8 @@ def decode_file(translator: Translator, job: Job) -> Report:
     sides.check(translator, job)
     answer = functools.partial(_answer, translator, job, sides)
     made_by = functools.partial(_identity, translator, job, sides)
-    return answer_lines(job, answer, made_by, Report(), functools.partial(_marks, translator, job))
+    check_end = functools.partial(sides.check_counts, LineSource(job.source))
+    return answer_lines(job, answer, made_by, Report(), functools.partial(_marks, translator, job), check_end)
 
 
 def _answer(translator: Translator, job: Job, sides: _Sides, texts: list[str], report: Report, progress) -> list[str]:

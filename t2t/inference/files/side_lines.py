@@ -40,6 +40,14 @@ class SideLines:
             self._following, self._read = self._index.read(self._path, rest, self._damage), start
         return [self._next() for _ in range(count)]
 
+    def check_count(self, source: LineSource, count: int) -> None:
+        """Raises UserError unless the file has `count` lines, as many as its input, `source`."""
+        if self._index.lines != count:
+            raise UserError(
+                f"{self._name}: it has {self._index.lines:,} lines and {source} has {count:,}; line n belongs to line "
+                f"n, so give as many, empty where nothing is prescribed"
+            )
+
     def _next(self) -> str:
         line = next(self._following, None)
         if line is None:
@@ -55,21 +63,17 @@ def side_lines(flag: str, side: str, path: str, job: FileJob) -> SideLines:
     """Returns the lines of a side file of a job; `side` is one of `t2t.inference.files.shards.SIDES`.
 
     Raises:
-        UserError: the file is a stream, or has another number of lines than the input.
+        UserError: the file is a stream, or has another number of lines than the input; for an input that is a stream,
+            `check_count` finds that at its end.
     """
     if LineSource(path).is_stream:
         raise UserError(f"--{flag}={path}: it is a stream, which can be read only once; give a file")
-    decoded, wanted = LineSource(job.source), None
-    if job.shard:
-        index, wanted = side_index(side, path, job.target), source_index(job.source, job.target).lines
-    else:
-        index = index_lines(path)
-        if not decoded.is_stream:
-            wanted = sum(1 for _ in decoded.lines(Counter()))
-    if wanted not in (None, index.lines):
-        raise UserError(
-            f"--{flag}={path}: it has {index.lines:,} lines and {job.source} has {wanted:,}; line n "
-            f"belongs to line n, so give as many, empty where nothing is prescribed"
-        )
+    decoded = LineSource(job.source)
+    index = side_index(side, path, job.target) if job.shard else index_lines(path)
     lines = job.shard.lines(index.lines, job.window) if job.shard else range(index.lines)
-    return SideLines(flag, path, index, lines)
+    found = SideLines(flag, path, index, lines)
+    if job.shard:
+        found.check_count(decoded, source_index(job.source, job.target).lines)
+    elif not decoded.is_stream:
+        found.check_count(decoded, sum(1 for _ in decoded.lines(Counter())))
+    return found

@@ -79,7 +79,12 @@ def lines_of(job: FileJob, tally: Counter[str]) -> tuple[int, Iterator[str]]:
 
 
 def answer_lines(
-    job: FileJob, answer: Answer, made_by: Callable[[], Any], report: Report, marks: Marks = _no_marks
+    job: FileJob,
+    answer: Answer,
+    made_by: Callable[[], Any],
+    report: Report,
+    marks: Marks = _no_marks,
+    check_end: Callable[[int], None] = lambda count: None,
 ) -> Report:
     """Answers each line of a file, or of a shard of it; resumes an interrupted attempt at the same job.
 
@@ -89,6 +94,7 @@ def answer_lines(
         made_by: returns, as plain JSON, everything that determines the output besides the input.
         report: empty; is filled, its `files` by `answer`.
         marks: see `Marks`; what was written before is kept only if the files that its lines name have not changed.
+        check_end: called with the number of all lines before the output is complete; not for shards.
 
     Raises:
         UserError: a file does not exist; nothing has been written.
@@ -101,6 +107,7 @@ def answer_lines(
     fingerprint = None if sha256 is None else _fingerprint(sha256, job.window, made_by())
     with open_output(job.target, fingerprint, _unchanged(source.lines, marks)) as output:
         _write_answers(job, source.lines(report.repaired), total, output, answer, report)
+        check_end(report.lines)
         output.finish()
     return report
 

@@ -126,6 +126,21 @@ def test_another_number_of_beginnings_is_refused(job, out, reverser, tmp_path):
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (39, "it ends after line 39, before the input"),
+        (41, "it has 41 lines and standard input has 40; line n belongs to line n, so give as many, empty where"),
+    ],
+)
+def test_another_number_of_beginnings_than_lines_of_a_stream(job, out, reverser, tmp_path, monkeypatch, lines, message):
+    (tmp_path / "prefixes").write_text("a\n" * lines)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(TEXT.encode())))
+    with pytest.raises(UserError, match=f"prefixes: {message}"):
+        decode_file(reverser, job(source="-", prefixes=str(tmp_path / "prefixes")))
+    assert not out.exists()
+
+
 def test_empty_lines_are_not_asked_about(job, reverser):
     decode_file(reverser, job())
     assert len(reverser.asked) == 40 - 5
