@@ -33,8 +33,7 @@ def search_settings(
     own_method = hparams.decode_method
     hparams = dataclasses.replace(hparams, **_checked(changes))
     for name, number in (("n_best", n_best), ("seed", seed)):
-        if not isinstance(number, int | np.integer) or isinstance(number, bool):
-            raise ArgumentError(f"{name}={number!r}: it is of type {type(number).__name__}; give a whole number")
+        check_whole_number(name, number)
     if at_once is not None:
         if not 1 <= n_best <= at_once:
             there_are = f"from 1 to {at_once}" if at_once > 1 else "1"
@@ -64,6 +63,12 @@ def search_settings(
     )
     _check_n_best(n_best, settings, hparams)
     return settings, hparams
+
+
+def check_whole_number(name: str, number: Any) -> None:
+    """Raises ArgumentError unless the argument `name` is a whole number."""
+    if not isinstance(number, int | np.integer) or isinstance(number, bool):
+        raise ArgumentError(f"{name}={number!r}: it is of type {type(number).__name__}; give a whole number")
 
 
 def _check_n_best(n_best: int, settings: SearchSettings, hparams: DecodeHParams) -> None:

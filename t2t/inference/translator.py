@@ -18,6 +18,7 @@ from t2t.inference.output_terms import OutputTerms, read_all_terms
 from t2t.inference.pair_scorer import PairScorer
 from t2t.inference.prefixes import check_ids, check_prefix, check_prefixes, check_takes_prefixes
 from t2t.inference.rows import NOT_FINITE, Row, check_lengths
+from t2t.inference.settings import check_whole_number
 from t2t.inference.texts import as_texts, check_rows
 from t2t.specs.constants import EOS_ID, TARGETS
 from t2t.specs.features import FeatureKind
@@ -142,9 +143,15 @@ class Translator(PairScorer):
             constraints: see `translate`.
             scored: whether scores and probabilities are needed; without them an engine may be faster.
             changes: see `translate`.
+
+        Raises:
+            ArgumentError: as `translate`, or fewer or more seeds or prefixes than sentences.
+            UserError: as `translate`.
         """
         settings, hparams = self.settings(n_best, **changes)
         check_rows(sentences, "sentences")
+        if seeds is not None and len(seeds) != len(sentences):
+            raise ArgumentError(f"{len(seeds)} seeds for {len(sentences)} inputs; give one for each")
         if prefixes is not None:
             check_prefixes(self.facts, hparams, prefixes, len(sentences))
         terms = None if constraints is None else read_all_terms(constraints, len(sentences))
@@ -246,12 +253,16 @@ class Translator(PairScorer):
         It takes the changes of `translate`, but no `prefixes` and `constraints`.
 
         Raises:
+            ArgumentError: `lines` is a single text, or `window` is no whole number from 1.
             UserError: as `translate`, before anything is read.
         """
         if isinstance(lines, str) or not isinstance(lines, Iterable):
             raise ArgumentError(
                 f"lines={lines!r:.60}: it is of type {type(lines).__name__}; give texts to iterate over"
             )
+        check_whole_number("window", window)
+        if window < 1:
+            raise ArgumentError(f"window={window}: it is a number of lines; give at least 1")
         for name in ("prefixes", "constraints"):
             if name in changes:
                 raise UnknownArgumentError(f"stream takes no {name}; give them, and a list of texts, to translate")

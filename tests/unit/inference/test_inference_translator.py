@@ -478,6 +478,10 @@ def test_rehearsal_decodes_as_many_of_the_longest_batches_as_run_at_a_time(monke
         (lambda t: t.attend(None), "texts[0]=None: it is of type NoneType; give text"),
         (lambda t: t.stream(["a"], constraints=[None]), "stream takes no constraints; give them, and a list of"),
         (lambda t: t.stream(["a"], prefixes=["b"]), "stream takes no prefixes; give them, and a list of texts, to"),
+        (lambda t: t.stream(["a"], window=0), "window=0: it is a number of lines; give at least 1"),
+        (lambda t: t.stream(["a"], window=-1), "window=-1: it is a number of lines; give at least 1"),
+        (lambda t: t.stream(["a"], window=2.0), "window=2.0: it is of type float; give a whole number"),
+        (lambda t: t.translate_ids([[3], [4]], seeds=[5]), "1 seeds for 2 inputs; give one for each"),
         (lambda t: t.stream("abc"), "lines='abc': it is of type str; give texts to iterate over"),
     ],
 )
