@@ -335,7 +335,9 @@ class DecodeHParams:
         8192, "Ids decoded together: padded inputs, or an eighth of the longest outputs if that is more, times the "
         "hypotheses per input.", minimum=1,
     )  # fmt: skip
-    sampling_temperature: float = param(1.0, "Temperature: divides the logits.", minimum=1e-6, used_when=_SAMPLING)
+    sampling_temperature: float = param(
+        1.0, "Temperature: divides the logits.", minimum=1e-6, maximum=1e6, used_when=_SAMPLING
+    )
     sampling_top_k: int = param(
         0, "Samples only from the k most probable tokens; 0 = all.", minimum=0, used_when=_SAMPLING
     )

@@ -67,6 +67,7 @@ RUN = ("--problem=algorithmic_reverse_binary40", "--model=transformer", "--hpara
         (decoder, ["--n_best=0"], "flag --n_best=0: 0 is not a positive integer; see --help"),
         (decoder, ["--decode_window=0"], "flag --decode_window=0: 0 is not a positive integer; see --help"),
         (decoder, ["--sampling_temperature=0"], "flag --sampling_temperature=0: 0.0 is not"),
+        (decoder, ["--sampling_temperature=1e39"], "1e39: 1e+39 is not a number in the range [1e-06, 1000000.0]"),
         (
             decoder,
             ["--decode_method=beem"],
