@@ -242,6 +242,20 @@ def test_the_outputs_of_a_sentence_show_what_changed_and_new_ones_come(page, stu
     page.get_by_text("This run has kept no outputs").wait_for()
 
 
+def test_a_late_response_does_not_replace_what_was_asked_for_after_it(page, studio):
+    of_live, held = re.compile(r"dev_outputs\?run=live"), []
+    page.goto(f"{studio}/outputs?of=digits")
+    page.locator("table.versions").first.wait_for()
+    page.route(of_live, lambda route: held.append(route))
+    for run in ("live", "digits"):
+        with page.expect_request(re.compile(rf"dev_outputs\?run={run}")):
+            page.get_by_label("Run").select_option(run)
+    with page.expect_response(of_live):
+        held[0].continue_()
+    page.evaluate("new Promise((done) => setTimeout(done, 100))")
+    assert page.locator("table.versions").count() > 0
+
+
 def bars(page, chart):
     """Returns the counts of a histogram's bars that are not empty, by their middle length."""
     # Plotly draws a chart some frames after it is in the page.

@@ -54,15 +54,16 @@
 
     // Asks for runs of which there is something new, and draws what has come now and then.
     async function fetchCurves(runs) {
-      const { by } = view();
       const zoom = range();
+      const wanted = () => JSON.stringify([view().by, address.get("smooth", "1"), range()]);
+      const mine = wanted();
       const told = newest;
       let drawn = -PAUSE;
       for (let start = 0; start < runs.length; start += AT_A_TIME) {
-        const asked = { by, smoothing: Number(address.get("smooth", "1")), most: points(), runs: runs.slice(start, start + AT_A_TIME) };
+        const asked = { by: view().by, smoothing: Number(address.get("smooth", "1")), most: points(), runs: runs.slice(start, start + AT_A_TIME) };
         if (zoom) [asked.start, asked.end] = zoom;
         const answer = await insight.ask("/insight/curves", asked);
-        if (by !== view().by || String(zoom) !== String(range())) return; // something else is looked at by now
+        if (mine !== wanted()) return; // something else is looked at by now
         for (const [run, curves] of Object.entries(answer.runs)) {
           found[run] = curves;
           sizes[run] = told[run]; // a line that is not complete yet counts in the table alone

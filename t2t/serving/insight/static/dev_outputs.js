@@ -43,6 +43,7 @@
     const said = element("p", { class: "status", role: "status" });
     const list = element("ol", { class: "sentences" });
     let shown = ""; // what is drawn, so that nothing moves while nothing is new
+    let turn = 0;
     const note = "Sentences of the dev split at each evaluation. Each output is compared with the one before it: words that went are struck out, new ones underlined.";
     content.append(element("p", { class: "note" }, note), tools, said, list);
 
@@ -66,6 +67,7 @@
     }
 
     async function look() {
+      const mine = ++turn;
       try {
         const runs = (await insight.ask("/insight/runs")).runs.filter((run) => run.state !== "damaged").map((run) => run.run);
         if (!runs.length) throw new Error("no run can be read");
@@ -73,10 +75,12 @@
         const run = runs.includes(address.get("of")) ? address.get("of") : ticked[0] || runs[0];
         const query = new URLSearchParams({ run, problem: address.get("problem"), most: address.get("most", VERSIONS[0]) });
         const found = await insight.ask(`/insight/dev_outputs?${query}`);
+        if (mine !== turn) return; // something else was asked for meanwhile
         const text = JSON.stringify([runs, run, found]);
         if (text !== shown) draw(runs, run, found);
         shown = text;
       } catch (error) {
+        if (mine !== turn) return;
         shown = ""; // so that the next look replaces the complaint
         said.replaceChildren(insight.complaint(error));
       }

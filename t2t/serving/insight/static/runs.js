@@ -6,6 +6,7 @@
 
   function show(content) {
     let runs = [];
+    let known = ""; // what is drawn, so that no button is replaced under a click while nothing is new
     const ticks = new Set(address.all("run"));
     const place = element("div", { class: "scrolled", tabindex: 0, role: "region", "aria-label": "Table of runs" });
     const said = element("p", { class: "status", role: "status" });
@@ -47,8 +48,11 @@
     async function look() {
       try {
         runs = (await insight.ask("/insight/runs")).runs;
-        draw();
+        const text = JSON.stringify(runs);
+        if (text !== known) draw();
+        known = text;
       } catch (error) {
+        known = ""; // so that the next look replaces the complaint
         said.replaceChildren(insight.complaint(error));
       }
     }
