@@ -7,7 +7,8 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.files.pharaoh import Links
-from t2t.inference.rows import NOT_FINITE, check_lengths
+from t2t.inference.prefixes import check_inputs, check_targets
+from t2t.inference.rows import NOT_FINITE, Row, check_lengths
 from t2t.inference.text_model import TextModel
 from t2t.inference.texts import as_pairs, as_texts, check_row_pairs
 from t2t.specs.constants import EOS_ID, TARGETS
@@ -80,15 +81,15 @@ class PairScorer(TextModel):
 
         Args:
             sources: lists of ids; longer ones than `longest_input` are cut, with a warning.
-            targets: as many lists of ids.
+            targets: as many lists of ids; `ids` of a hypothesis without the end of sequence that they may end with.
             on_done: called after each batch with the number of pairs in it.
 
         Raises:
-            UserError: a target is longer than `longest_target` (cutting it would change its probability), or targets
-                are classes.
+            UserError: a target is longer than `longest_target` (cutting it would change its probability), targets are
+                classes, or ids are padding, end of sequence within a target, or none of the vocabulary.
         """
         self._check_scores()
-        check_row_pairs(sources, targets)
+        self._check_pairs(sources, targets)
         if not len(targets):
             return []
         check_lengths(self.facts, targets, self.hparams)
@@ -134,10 +135,10 @@ class PairScorer(TextModel):
         `texts` are the pairs of texts whose words are counted; None to count those of the decoded ids.
 
         Raises:
-            UserError: no layer attends to the inputs, or a target is longer than `longest_target`.
+            UserError: no layer attends to the inputs, or pairs that `score_ids` refuses.
         """
         _, hparams = self.settings(alignments=True, **changes)
-        check_row_pairs(sources, targets)
+        self._check_pairs(sources, targets)
         check_lengths(self.facts, targets, self.hparams)
         rows = self.input_rows(sources)
         ended = [[*ids, EOS_ID] for ids in targets]
@@ -146,6 +147,12 @@ class PairScorer(TextModel):
         if on_done is not None:
             on_done(len(found))
         return found
+
+    def _check_pairs(self, sources: Sequence[Row], targets: Sequence[Sequence[int]]) -> None:
+        check_row_pairs(sources, targets)
+        if self.has_inputs:
+            check_inputs(self.facts, sources, "sources")
+        check_targets(self.facts, targets)
 
     def _check_scores(self) -> None:
         if self.facts.spec.targets.kind == FeatureKind.LABEL:

@@ -1,12 +1,13 @@
-"""Checks the given ids of outputs, and of what they begin with."""
+"""Checks the given ids of inputs, of outputs, and of what outputs begin with."""
 
 from collections.abc import Sequence
 
 from t2t.errors import ArgumentError, UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.model_facts import ModelFacts
-from t2t.inference.rows import max_sequence_ids
+from t2t.inference.rows import Row, max_sequence_ids
 from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs.features import FeatureKind
 
 
 def check_prefix(model: ModelFacts, hparams: DecodeHParams, prefix: Sequence[int]) -> None:
@@ -24,9 +25,35 @@ def check_ids(model: ModelFacts, ids: Sequence[int], what: str) -> None:
     size = model.spec.targets.vocab_size
     wrong = [token for token in ids if not PAD_ID < token < size or token == EOS_ID]
     if wrong:
+        without_end = ", and leave out the end of sequence" if wrong[0] == EOS_ID else ""
         raise UserError(
             f"{what} with id {wrong[0]}: it may hold ids from 2 to {size - 1}; take them from a vocabulary or a beam"
+            f"{without_end}"
         )
+
+
+def check_targets(model: ModelFacts, targets: Sequence[Sequence[int]]) -> None:
+    """Raises UserError unless outputs hold ids that `check_ids` accepts; those that are no tokens are not checked."""
+    if model.spec.targets.kind == FeatureKind.TOKENS:
+        for number, ids in enumerate(targets):
+            check_ids(model, ids, f"targets[{number}]: an output")
+
+
+def check_inputs(model: ModelFacts, sentences: Sequence[Row], name: str) -> None:
+    """Raises UserError if an input holds padding or an id that its vocabulary lacks; arrays are not checked.
+
+    Inputs are beginnings of outputs for a model without inputs. They may hold end of sequence, as examples may.
+    """
+    read = model.spec.inputs or model.spec.targets
+    if read.kind != FeatureKind.TOKENS:
+        return
+    for number, ids in enumerate(sentences):
+        wrong = [token for token in ids if not PAD_ID < token < read.vocab_size]
+        if wrong:
+            raise UserError(
+                f"{name}[{number}]: an input with id {wrong[0]}: it may hold ids from 1 to {read.vocab_size - 1}; take "
+                f"them from `encode`"
+            )
 
 
 def check_takes_prefixes(model: ModelFacts) -> None:

@@ -16,7 +16,7 @@ from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.output_constraints import constrains_outputs, constraints_of
 from t2t.inference.output_terms import OutputTerms, read_all_terms
 from t2t.inference.pair_scorer import PairScorer
-from t2t.inference.prefixes import check_ids, check_prefix, check_prefixes, check_takes_prefixes
+from t2t.inference.prefixes import check_ids, check_inputs, check_prefix, check_prefixes, check_takes_prefixes
 from t2t.inference.rows import NOT_FINITE, Row, check_lengths
 from t2t.inference.settings import check_whole_number
 from t2t.inference.texts import as_texts, check_rows
@@ -146,10 +146,11 @@ class Translator(PairScorer):
 
         Raises:
             ArgumentError: as `translate`, or fewer or more seeds or prefixes than sentences.
-            UserError: as `translate`.
+            UserError: as `translate`, or ids that the vocabulary of the inputs lacks, or padding.
         """
         settings, hparams = self.settings(n_best, **changes)
         check_rows(sentences, "sentences")
+        check_inputs(self.facts, sentences, "sentences")
         if seeds is not None and len(seeds) != len(sentences):
             raise ArgumentError(f"{len(seeds)} seeds for {len(sentences)} inputs; give one for each")
         if prefixes is not None:

@@ -491,6 +491,35 @@ def test_what_is_not_text_is_refused_in_one_line(translator, call, message):
     assert isinstance(error.value, TypeError)
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t: t.translate_ids([[2], [9999]]), "sentences[1]: an input with id 9999: it may hold ids from 1 to 10"),
+        (lambda t: t.translate_ids([[-3]]), "sentences[0]: an input with id -3: it may hold ids from 1 to 10; take"),
+        (lambda t: t.score_ids([[3, 0, 4]], [[3]]), "sources[0]: an input with id 0: it may hold ids from 1 to 10;"),
+        (lambda t: t.score_ids([[3]], [[3, 0, 4]]), "targets[0]: an output with id 0: it may hold ids from 2 to 10;"),
+        (lambda t: t.score_ids([[3]], [[3, 11]]), "targets[0]: an output with id 11: it may hold ids from 2 to 10;"),
+        (
+            lambda t: t.score_ids([[3]], [[3, EOS_ID]]),
+            "targets[0]: an output with id 1: it may hold ids from 2 to 10; take them from a vocabulary or a beam, and "
+            "leave out the end of sequence",
+        ),
+        (lambda t: t.align_ids([[11]], [[3]]), "sources[0]: an input with id 11: it may hold ids from 1 to 10; take"),
+        (lambda t: t.align_ids([[3]], [[EOS_ID, 3]]), "targets[0]: an output with id 1: it may hold ids from 2 to"),
+    ],
+)
+def test_ids_that_no_text_has_are_refused_in_one_line(translator, call, message):
+    with pytest.raises(UserError, match=f"^{re.escape(message)}"):
+        call(translator)
+
+
+def test_ids_that_a_model_does_not_read_are_not_checked(translator, continuer):
+    assert translator.request([[3, EOS_ID, 4]]).rows, "an example of generated data may hold it"
+    assert continuer.score_ids([[99]], [[3]]) == continuer.score_ids([()], [[3]])
+    with pytest.raises(UserError, match=r"^sentences\[0\]: an input with id 11: it may hold ids from 1 to 10; take"):
+        continuer.translate_ids([[11]])
+
+
 def test_texts_may_come_from_any_iterable(translator):
     listed = translator.translate(TEXTS)
     assert as_ids(translator.translate(text for text in TEXTS)) == as_ids(listed)
