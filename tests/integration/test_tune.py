@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -23,6 +22,7 @@ from tests.fake_trainer import bleu
 from tests.integration.conftest import TINY, write_digits
 from tests.readme import ROOT, blocks, execute, shortened
 from tests.registrations import forgotten
+from tests.waiting import wait_until
 
 SHORT = "train_steps=6, eval_every=2"
 FAKE = "import sys; from tests.fake_trainer import main; sys.exit(main(sys.argv[1:]))"
@@ -82,13 +82,6 @@ def trials_of(study):
 def starts_of(run):
     """The updates from which the processes of a run started or resumed."""
     return [int(line) for line in (run / "starts").read_text().split()]
-
-
-def wait_for(condition, seconds=120):
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it takes too long"
-        time.sleep(0.01)
 
 
 def lines_in(path):
@@ -181,7 +174,7 @@ def test_a_killed_tuner_goes_on_with_the_same_trials(fake, given, tmp_path):
         stderr=subprocess.DEVNULL, env={**os.environ, "FAKE_SECONDS": "0.4"},
     )  # fmt: skip
     try:
-        wait_for(lambda: lines_in(study / "trial_0001/metrics.jsonl") >= 1)
+        wait_until(lambda: lines_in(study / "trial_0001/metrics.jsonl") >= 1, "an evaluation")
     finally:
         killed_one.kill()
         killed_one.wait()
@@ -198,7 +191,7 @@ def test_a_killed_trial_goes_on_where_it_was(fake, tmp_path, monkeypatch):
     study = tmp_path / "study"
 
     def kill():
-        wait_for(lambda: lines_in(study / "trial_0000/metrics.jsonl") >= 2)
+        wait_until(lambda: lines_in(study / "trial_0000/metrics.jsonl") >= 2, "an evaluation")
         os.kill(int((study / "logs/trial_0000.process").read_text()), signal.SIGKILL)
 
     killer = threading.Thread(target=kill, daemon=True)
@@ -217,7 +210,7 @@ def test_a_tuner_that_is_asked_to_stop_lets_its_trials_save(fake, given, tmp_pat
     study = tmp_path / "study"
 
     def stop():
-        wait_for(lambda: lines_in(study / "trial_0000/metrics.jsonl") >= 1)
+        wait_until(lambda: lines_in(study / "trial_0000/metrics.jsonl") >= 1, "an evaluation")
         os.kill(os.getpid(), signal.SIGTERM)
 
     stopper = threading.Thread(target=stop, daemon=True)
@@ -304,7 +297,7 @@ def test_trials_are_ordinary_runs(given, tmp_path, capsys):
              "--local_eval_frequency=2", "--eval_steps=1", "--worker_cpu=1", "--trials=2"]  # fmt: skip
 
     def kill():
-        wait_for(lambda: lines_in(study / "trial_0000/metrics.jsonl") >= 1, 600)
+        wait_until(lambda: lines_in(study / "trial_0000/metrics.jsonl") >= 1, "an evaluation", 600)
         with contextlib.suppress(ProcessLookupError):  # it has ended
             os.kill(int((study / "logs/trial_0000.process").read_text()), signal.SIGKILL)
 

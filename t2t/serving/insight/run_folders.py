@@ -54,7 +54,7 @@ class RunFolders:
             self._look()
             if isinstance(name, str) and name in self._runs:
                 return self._runs[name]
-            near = did_you_mean(str(name)[:200], self._runs)
+            near = did_you_mean(str(name), self._runs)
             raise UnknownNameError(f"run {str(name)[:200]!r} is not here; {near}{len(self._runs)} are, see the table")
 
     def run(self, name: object) -> RunDir:
