@@ -1,6 +1,11 @@
-"""Shared setup of all tests: a quiet engine with two logical devices, so that one machine can run two replicas."""
+"""Shared setup of all tests: a quiet engine with two logical devices, so that one machine can run two replicas.
 
+TensorFlow is not imported here: tests of names, texts, problems and data run without it, in seconds.
+"""
+
+import io
 import os
+import types
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -9,8 +14,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
 import hypothesis
-import keras
 import pytest
+
+from tests.after_import import after_import
+from tests.errors import check_errors
 
 # No deadline per example: time depends on the load of the machine.
 hypothesis.settings.register_profile("t2t", deadline=None)
@@ -28,16 +35,24 @@ def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="rewrite the files under tests/golden/")
 
 
+errors_made: set[str] = set()
+check_errors(errors_made)
+
+
 def pytest_configure(config):
     # Devices can be split only before the engine starts, which the first operation of any test does.
-    if keras.backend.backend() == "jax":
-        import jax
+    if os.environ.get("KERAS_BACKEND") == "jax":
+        after_import("jax", _split_devices_of_jax)
+    else:
+        after_import("tensorflow", _split_devices_of_tensorflow)
 
-        jax.config.update("jax_num_cpu_devices", REPLICAS)
-        jax.config.update("jax_cpu_enable_async_dispatch", False)  # see t2t.training.jax.devices
-        return
-    import tensorflow as tf
 
+def _split_devices_of_jax(jax):
+    jax.config.update("jax_num_cpu_devices", REPLICAS)
+    jax.config.update("jax_cpu_enable_async_dispatch", False)  # see t2t.training.jax.devices
+
+
+def _split_devices_of_tensorflow(tf):
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * REPLICAS)
     if "PYTEST_XDIST_WORKER" in os.environ:  # several processes would compete for cores
@@ -66,3 +81,13 @@ def golden(request):
         assert text == path.read_text(encoding="utf-8")
 
     return compare
+
+
+@pytest.fixture
+def stdin(monkeypatch):
+    """Returns a function that makes bytes the standard input of commands that run in this process."""
+
+    def feed(content):
+        monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(content)))
+
+    return feed

@@ -1,0 +1,70 @@
+"""Errors in tests: expecting one by what it is about, and the checks of every error that is made while tests run."""
+
+import ast
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from t2t import errors
+from t2t.errors import T2TError, UserError
+
+PACKAGE = Path(errors.__file__).parent
+
+
+@contextlib.contextmanager
+def refused(*about: object, by: type[Exception] = UserError) -> Iterator[pytest.ExceptionInfo]:
+    """Expects the code in its block to raise an error of a class, whose message names all of `about`.
+
+    Args:
+        *about: what the error is about, each without spaces: names of options, features, files, layers, registered
+            names; values. Sentences stay free; their form is checked wherever an error is made, see `check_errors`.
+        by: the class.
+
+    Yields:
+        The same as `pytest.raises`.
+    """
+    words = [str(word) for word in about]
+    assert not [word for word in words if word.split() != [word]], f"sentences are not for tests: {words}"
+    with pytest.raises(by) as raised:
+        yield raised
+    missing = [word for word in words if word not in str(raised.value)]
+    assert not missing, f"the error does not name {missing}: {raised.value}"
+
+
+def check_errors(made: set[str]) -> None:
+    """Has every error of this process check its form, and note in `made` the line that made it, as `path:line`."""
+
+    def make(self: T2TError, *args: object) -> None:
+        Exception.__init__(self, *args)
+        check_form(str(self))
+        frame = sys._getframe(1)
+        made.add(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+
+    T2TError.__init__ = make  # type: ignore[method-assign]
+
+
+def check_form(message: str) -> None:
+    """Asserts that a message is one line for a person: no traceback, no object of Python."""
+    assert message, "an error without a message"
+    assert message.splitlines() == [message.strip()], f"an error of several lines, or with space around it: {message!r}"
+    assert "Traceback" not in message, message
+    assert " object at 0x" not in message, message
+    assert not message.endswith((":", ";", ",")), f"an error that does not end: {message}"
+
+
+def lines_that_make_errors() -> dict[str, range]:
+    """Returns the lines of each `raise` of an error of ours in the package, by its first line as `path:line`."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                name = getattr(node.exc.func, "id", getattr(node.exc.func, "attr", ""))
+                if name in OURS:
+                    found[f"{path}:{node.lineno}"] = range(node.lineno, node.end_lineno + 1)
+    return found
+
+
+OURS = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, T2TError)}
