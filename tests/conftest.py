@@ -3,6 +3,8 @@
 TensorFlow is not imported here: tests of names, texts, problems and data run without it, in seconds.
 """
 
+import fcntl
+import gc
 import io
 import os
 import types
@@ -66,6 +68,50 @@ def pytest_collection_modifyitems(items):
         takes_long = item.get_closest_marker("slow") or item.get_closest_marker("exhaustive")
         if takes_long and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_LIMIT_S))
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _group(item) -> str:
+    """Returns the name of the tests that one process runs: those of a file, or of a part of it, see `spread`."""
+    path, spread = str(item.path), item.get_closest_marker("spread")
+    if spread is None:
+        return path
+    if not spread.args:
+        return item.nodeid
+    return f"{path} {[item.callspec.params.get(name) for name in spread.args] if hasattr(item, 'callspec') else ''}"
+
+
+def pytest_collection_finish():
+    # All that is imported by now lives as long as the process. To search it for garbage again and again takes a fifth
+    # of the time of the tests, which make many short-lived objects.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory):
+    """Returns a function that makes a folder once for all processes of a run: `once(name, make)` calls `make(folder)`.
+
+    The folder is to be read only. Of several processes that want it, the first makes it while the others wait.
+    """
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+
+    def make_once(name, make):
+        folder, made = shared / "once" / name, shared / "once" / f"{name}.made"
+        folder.parent.mkdir(exist_ok=True)
+        with open(shared / "once" / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not made.exists():
+                assert not folder.exists(), f"another process failed to make {name}"
+                folder.mkdir()
+                make(folder)
+                made.touch()
+        return folder
+
+    return make_once
 
 
 @pytest.fixture

@@ -93,25 +93,29 @@ def translate_quickstart(folder: Path, before: str = "") -> list[str]:
 
 
 def execute(language: str, text: str, folder: Path) -> subprocess.CompletedProcess:
-    """Runs a block as a newcomer would: with a new home, and the commands of this interpreter's environment on PATH.
+    """Runs a block as a newcomer would: with a new home, and the commands of this interpreter's environment on PATH,
+    which start warm, see `tests.commands`.
 
     Args:
         language: bash, python or pycon.
         text: text of the block.
         folder: working directory, and home.
     """
+    from tests.commands import warm  # not at the top: .ci/run starts this file as a script
+
+    stand_ins, environment = warm({"HOME": str(folder), "LANG": "C.UTF-8"})
+    python = str(stand_ins / "python")
     command = {
         "bash": ["bash", "-euo", "pipefail"],
-        "python": [sys.executable, "-"],
-        "pycon": [sys.executable, "-c", "import doctest, sys; doctest.run_docstring_examples(sys.stdin.read(), {})"],
+        "python": [python, "-"],
+        "pycon": [python, "-c", "import doctest, sys; doctest.run_docstring_examples(sys.stdin.read(), {})"],
     }[language]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {"PATH": path, "HOME": str(folder), "LANG": "C.UTF-8"}
+    path = os.pathsep.join([str(stand_ins), str(Path(sys.executable).parent), os.environ["PATH"]])
     return subprocess.run(
         command,
         input=text,
         cwd=folder,
-        env=environment,
+        env={**environment, "PATH": path},
         capture_output=True,
         encoding="utf-8",
         check=False,

@@ -36,14 +36,18 @@ class TinyRun:
 
 def write_digits(folder: Path, seed: int = 0) -> list[str]:
     """Writes the raw files; returns the flags that name them."""
-    rng, flags = random.Random(seed), []
+    rng = random.Random(seed)
     for split, size in SIZES.items():
         rows = [rng.choices("0123456789", k=rng.randint(1, 9)) for _ in range(size)]
         for side, lines in (("source", rows), ("target", [row[::-1] for row in rows])):
-            path = folder / f"{split}.{side}"
-            path.write_text("".join(" ".join(line) + "\n" for line in lines))
-            flags.append(f"--{split}_{side}={path}")
-    return [*flags, "--problem=text2text_files", "--vocab_kind=token"]
+            (folder / f"{split}.{side}").write_text("".join(" ".join(line) + "\n" for line in lines))
+    return digits_flags(folder)
+
+
+def digits_flags(folder: Path) -> list[str]:
+    """Returns the flags that name the raw files of a folder."""
+    files = [f"--{split}_{side}={folder}/{split}.{side}" for split in SIZES for side in ("source", "target")]
+    return [*files, "--problem=text2text_files", "--vocab_kind=token"]
 
 
 PATIENT = "--request_seconds=1200"
@@ -51,19 +55,26 @@ PATIENT = "--request_seconds=1200"
 
 
 @pytest.fixture(scope="session")
-def tiny_run(tmp_path_factory) -> TinyRun:
+def tiny_run(once) -> TinyRun:
     """Trains for forty updates through the command line, with a checkpoint every twenty updates."""
-    folder = tmp_path_factory.mktemp("tiny_run")
-    data_dir, output_dir, raw_dir = folder / "data", folder / "run", folder / "raw"
-    raw_dir.mkdir()
-    flags = [*write_digits(raw_dir), f"--data_dir={data_dir}"]
-    assert datagen.main(["t2t-datagen", *flags]) == 0
-    train_flags = (
-        *flags, "--model=transformer", "--hparams_set=transformer_tiny", f"--hparams={TINY}",
-        "--local_eval_frequency=20", "--eval_steps=1", "--worker_cpu=1",
+    folder = once("tiny_run", _train)
+    return TinyRun(folder / "data", folder / "run", folder / "raw", _train_flags(folder))
+
+
+def _train(folder: Path) -> None:
+    (folder / "raw").mkdir()
+    write_digits(folder / "raw")
+    flags = _train_flags(folder)
+    assert datagen.main(["t2t-datagen", *flags[: flags.index("--model=transformer")]]) == 0
+    assert trainer.main(["t2t-trainer", *flags, f"--output_dir={folder / 'run'}", "--train_steps=40"]) == 0
+
+
+def _train_flags(folder: Path) -> tuple[str, ...]:
+    return (
+        *digits_flags(folder / "raw"), f"--data_dir={folder / 'data'}", "--model=transformer",
+        "--hparams_set=transformer_tiny", f"--hparams={TINY}", "--local_eval_frequency=20", "--eval_steps=1",
+        "--worker_cpu=1",
     )  # fmt: skip
-    assert trainer.main(["t2t-trainer", *train_flags, f"--output_dir={output_dir}", "--train_steps=40"]) == 0
-    return TinyRun(data_dir, output_dir, raw_dir, train_flags)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,103 @@
+"""`client.py NAME ARGUMENTS...`: runs `python` or a command in a process that a server forks.
+
+It starts in a few milliseconds, since it imports little. Where it has no server, or the process is to have a Python
+path of its own, it starts a real one instead.
+"""
+
+import array
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+
+SOCKET = "T2T_TESTS_COMMANDS"
+"""Environment variable with the address of a server."""
+IMPORT_VARIABLES = ("TF_", "KERAS_", "XLA_", "JAX_", "OMP_", "PYTHON", "LD_", "LC_", "CUDA_")
+"""Beginnings of the names of environment variables that imports read, so that each of their values needs a server."""
+FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
+LIMITS = ("RLIMIT_NOFILE", "RLIMIT_AS", "RLIMIT_FSIZE", "RLIMIT_CPU", "RLIMIT_NPROC", "RLIMIT_CORE")
+
+
+def main() -> None:
+    """Runs the command of this process's arguments; ends as it ends."""
+    root, name, arguments = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), *_command()
+    if name != "python":
+        arguments = [os.path.join(root, "bin", name), *arguments]
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        server.connect(os.environ[SOCKET])
+    except (KeyError, OSError):
+        os.execv(sys.executable, [sys.executable, *arguments])
+    _forward(status := _Status(server))
+    request = {
+        "arguments": arguments,
+        "environment": {one: value for one, value in os.environ.items() if one != SOCKET},
+        "folder": os.getcwd(),
+        "umask": _umask(),
+        "limits": [(one, resource.getrlimit(getattr(resource, one))) for one in LIMITS],
+    }
+    text = json.dumps(request).encode()
+    files = array.array("i", [0, 1, 2])
+    server.sendmsg([len(text).to_bytes(4, "big")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
+    server.sendall(text)
+    status.wait()
+
+
+class _Status:
+    """The pid and the exit status that a server sends, four bytes each."""
+
+    def __init__(self, server: socket.socket):
+        self._server, self.pid = server, 0
+
+    def wait(self) -> None:
+        """Ends this process as the other one ends."""
+        self.pid = self._number()
+        for number in _early:
+            os.kill(self.pid, number)
+        os.close(0)
+        os.close(1)  # so that a reader sees the end when the other process closes it
+        status = self._number()
+        if os.WIFSIGNALED(status):
+            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            os.kill(os.getpid(), os.WTERMSIG(status))
+            signal.pause()
+        os._exit(os.WEXITSTATUS(status))
+
+    def _number(self) -> int:
+        received = self._server.recv(4, socket.MSG_WAITALL)
+        if len(received) < 4:
+            raise SystemExit("the server of commands has ended")
+        return int.from_bytes(received, "big")
+
+
+_early: list[int] = []
+"""Signals that came before there was a process."""
+
+
+def _forward(status: _Status) -> None:
+    def send(number: int, frame: object) -> None:
+        if status.pid:
+            os.kill(status.pid, number)
+        else:
+            _early.append(number)
+
+    for name in FORWARDED:
+        if signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
+            signal.signal(getattr(signal, name), send)
+
+
+def _command() -> tuple[str, list[str]]:
+    return sys.argv[1], sys.argv[2:]
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+if __name__ == "__main__":
+    main()
