@@ -9,7 +9,11 @@ JUMPS_S = (-20 * YEAR_S, -3600.0, 3600.0, 20 * YEAR_S)
 
 
 def jumping(bench: Bench) -> str | None:
-    """Kills a job whose clock jumps, gives its files arbitrary timestamps, and resumes it under another clock."""
+    """Kills a job whose clock jumps, gives its files arbitrary timestamps, and resumes it under another clock.
+
+    One of the two processes goes to its end, and every command reads the clock more than once, for its log: the jump
+    is certain to be seen.
+    """
     first, second = ({"module": bench.job.module, "clock_off_s": bench.rng.choice(JUMPS_S)} for _ in range(2))
     out, process = bench.start_and_wait(**first)
     if process.ended and (wrong := complaint(process, process.wait(), 0, "")):
