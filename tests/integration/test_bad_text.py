@@ -109,10 +109,10 @@ def test_a_wrong_hparam_is_refused_at_once():
 
 def test_what_a_terminal_cannot_show_ends_no_command(tmp_path):
     (tmp_path / "vocab.tokens").write_text("<pad>\n</s>\n<unk>\n\u65e5\n", encoding="utf-8")
-    printed = io.BytesIO()
-    with contextlib.redirect_stdout(io.TextIOWrapper(printed, "ascii", write_through=True)):
+    terminal = io.TextIOWrapper(io.BytesIO(), "ascii", write_through=True)
+    with contextlib.redirect_stdout(terminal):
         assert vocab.main(["t2t-vocab", f"--vocab_file={tmp_path / 'vocab.tokens'}"]) == 0
-    assert b"3 \\u65e5" in printed.getvalue()
+    assert b"3 \\u65e5" in terminal.buffer.getvalue()
 
 
 # === A million empty lines ===

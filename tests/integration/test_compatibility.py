@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from t2t.checkpoints.checkpoint import _json_bytes
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import decoder, trainer
 from t2t.files.atomic import sha256_of
@@ -58,9 +59,9 @@ def test_a_newer_format_is_refused_by_its_number(kept, what):
             values["format"], values["news"] = 99, {"of": "that"}
     else:
         state = CheckpointStore(kept / "run/checkpoints").find("latest") / "state.json"
-        state.write_text(json.dumps({"format": 99, "news": 3}))
+        state.write_bytes(_json_bytes({"format": 99, "news": 3}))
         sums = json.loads(state.with_name("checksums.json").read_bytes()) | {state.name: sha256_of(state)}
-        state.with_name("checksums.json").write_text(json.dumps(sums))
+        state.with_name("checksums.json").write_bytes(_json_bytes(sums))
     if "manifest" in what:
         refuses(trainer, "99 1", output_dir=kept / "run", data_dir=kept / "data", train_steps=600, worker_cpu=1)
     else:

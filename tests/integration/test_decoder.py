@@ -177,14 +177,16 @@ def test_without_a_mode_it_translates_what_is_typed(decode, translator, monkeypa
         (["--checkpoint=30"], "'30'"),
         (["--n_best=3"], "n_best=3 1 2 beam_size"),
         (["--problem=other"], "--problem=other text2text_files"),
-        (["--unknown_dictionary=/dev/null"], "--unknown_dictionary --replace_unknown"),
+        (["--unknown_dictionary=words"], "--unknown_dictionary --replace_unknown"),
         (["--worker_gpu=99"], "--worker_gpu=99 0"),
     ],
 )
-def test_mistakes_write_nothing(tiny_run, tmp_path, flags, about):
+def test_mistakes_write_nothing(tiny_run, tmp_path, monkeypatch, flags, about):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "words").write_text("a\tb\n")
     files = {"decode_from_file": tiny_run.raw_dir / "dev.source", "decode_to_file": tmp_path / "out"}
     refuses(decoder, about, *flags, output_dir=tiny_run.output_dir, **files)
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["words"]
 
 
 def test_a_run_of_a_plugin_asks_for_it_and_runs_no_strangers_code(decode, tiny_run, tmp_path):

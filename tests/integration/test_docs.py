@@ -159,7 +159,7 @@ def test_entry_point_of_the_page_is_found(folder):
         assert name in listed
     both = execute("bash", f"export PYTHONPATH={folder}\nt2t-trainer --t2t_usr_dir=my_problems --registry_help", folder)
     assert both.returncode == 2
-    assert " my_" in both.stderr
+    assert "my_problems/dates.py" in both.stderr
 
 
 def test_excerpts_stand_in_their_files():

@@ -5,7 +5,9 @@ import re
 import pytest
 
 from t2t.cli import trainer
+from t2t.registry import MODELS
 from tests.in_process import call, refuses
+from tests.registrations import forgotten
 
 SET = ("--model=transformer", "--hparams_set=transformer_tiny")
 
@@ -40,11 +42,28 @@ def test_a_model_of_loops_says_that_they_are_not_counted(tiny_run, describe):
     assert re.search(r"^training: about .* loops, .* not counted", said, re.M)
 
 
-@pytest.mark.parametrize("has_data", [True, False])
-def test_a_model_that_does_not_fit_into_memory_is_one_line(tiny_run, has_data, tmp_path):
-    flags = tiny_run.train_flags if has_data else [*SET, "--problem=wmt_ende_tokens_8k", f"--data_dir={tmp_path}/data"]
-    huge = "--hparams=filter_size=10000000000000"  # more bytes than processors can address
-    refuses(trainer, "model memory", *flags, huge, "--dry_run", output_dir=tmp_path / "run", status=1)
+HUGE = '''
+from t2t.models.transformer import Transformer
+from t2t.registry import register_model
+
+
+@register_model
+class Huge(Transformer):
+    """Fits into no memory."""
+
+    def __init__(self, *arguments, **settings):
+        raise MemoryError
+'''
+
+
+def test_a_model_that_does_not_fit_into_memory_is_one_line(tiny_run, tmp_path):
+    (tmp_path / "__init__.py").write_text(HUGE)
+    own = [flag for flag in tiny_run.train_flags if not flag.startswith("--model=")]
+    no_data = [SET[1], "--problem=wmt_ende_tokens_8k", f"--data_dir={tmp_path}/data"]
+    with forgotten(MODELS):
+        for flags in (own, no_data):
+            asked = [*flags, "--model=huge", f"--t2t_usr_dir={tmp_path}", "--dry_run"]
+            refuses(trainer, "model memory", *asked, output_dir=tmp_path / "run", status=1)
 
 
 def test_without_data_vocabularies_have_their_nominal_sizes(tmp_path, describe):

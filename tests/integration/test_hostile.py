@@ -12,6 +12,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from t2t.checkpoints.checkpoint import _json_bytes
 from t2t.checkpoints.run_dir import lock_run
 from t2t.cli import avg_all, decoder
 from t2t.cli import eval as eval_command
@@ -249,7 +250,7 @@ def test_hostile_checkpoints_whose_checksums_hold(tree):
         whole, sums = (folder / name).read_bytes(), (folder / "checksums.json").read_bytes()
         (folder / name).write_bytes(content)
         changed = json.loads(sums) | {name: sha256_of(folder / name)}
-        (folder / "checksums.json").write_text(json.dumps(changed))
+        (folder / "checksums.json").write_bytes(_json_bytes(changed))
         with refused("step-00000004"):
             tree.store.load(4)
         (folder / name).write_bytes(whole)

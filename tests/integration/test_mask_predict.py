@@ -86,9 +86,8 @@ def test_the_decoder_answers_as_the_python_api_does(folder, translator, lines, t
     assert [row["hypotheses"][0]["text"] for row in found[:4]] == [row[0].text for row in outputs]
     for line, row in zip(LINES, outputs, strict=True):
         assert row[0].log_prob == pytest.approx(translator.score([(line, row[0].text)])[0], abs=1e-3)
-    assert (
-        "BLEU" in call(decoder, "--decode_split=dev", output_dir=folder / "run", data_dir=folder / "data").out.upper()
-    )
+    run = {"output_dir": folder / "run", "data_dir": folder / "data"}
+    assert "BLEU" in call(decoder, "--decode_split=dev", **run).out.upper()
 
 
 def test_what_it_cannot_do_is_one_line(folder, lines, tmp_path):

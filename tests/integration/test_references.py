@@ -22,9 +22,8 @@ STRANGE = 3
 def test_an_unknown_word_is_never_right(tiny_run, tmp_path):
     """On data whose dev references are the tiny run's outputs, partly modified."""
     raw = shutil.copytree(tiny_run.raw_dir, tmp_path / "raw")
-    outputs = [
-        best.text for (best,) in t2t.load(tiny_run.output_dir).translate((raw / "dev.source").read_text().splitlines())
-    ]
+    sources = (raw / "dev.source").read_text().splitlines()
+    outputs = [best.text for (best,) in t2t.load(tiny_run.output_dir).translate(sources)]
     targets = [f"{text} zehn" if n < STRANGE else text for n, text in enumerate(outputs)]
     targets[-1] = "1  2"
     (raw / "dev.target").write_text("".join(f"{target}\n" for target in targets))
