@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.faults import clocks, disks, kills, stores
+from tests.faults import disks, kills, stores
 from tests.faults.bench import Bench
 from tests.faults.jobs import Job, write_raw
 from tests.faults.report import HEADER, Row, write_json
@@ -33,7 +33,7 @@ def faults(job: Job) -> dict[str, Injection]:
     found: dict[str, Injection] = {name: functools.partial(kills.killed, name=name) for name in kills.SIGNALS}
     if job.is_only_killed:
         return found
-    found |= {"a second process": kills.second, "no permission": disks.forbidden, "a clock that jumps": clocks.jumping}
+    found |= {"a second process": kills.second, "no permission": disks.forbidden, "a clock that jumps": kills.jumping}
     return {**found, "a file where a folder should be": disks.occupied, **NEED_A_MOUNT}
 
 

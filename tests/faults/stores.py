@@ -95,9 +95,8 @@ class StoredJob(Job):
     @property
     def module(self) -> str:
         """The command's module."""
-        return {"generation": "t2t.cli.datagen", "training": "t2t.cli.trainer", "export": "t2t.cli.exporter"}[
-            self._kind
-        ]
+        commands = {"generation": "datagen", "training": "trainer", "export": "exporter"}
+        return f"t2t.cli.{commands[self._kind]}"
 
     @property
     def is_cold_only(self) -> bool:

@@ -27,24 +27,16 @@ CASES = 1_000
 def rows(times: int = CASES) -> Iterator[Row]:
     """Yields a row for each check."""
     for name in CHECKS:
-        row = Row(f"bad text, {name}", wanted=times)
-        for case in _cases(name, times):
-            row.add(_wrong(name, case))
+        row, cases = Row(f"bad text, {name}", wanted=times), list[Any]()
+        drawn(name, cases.append, times, phases=[Phase.generate])
+        for case in cases:
+            try:
+                run_case(name, case)
+            except Exception as error:
+                row.add(f"{error!r} of {case!r}"[:2000])
+            else:
+                row.add("")
         yield row
-
-
-def _cases(name: str, times: int) -> list[Any]:
-    found: list[Any] = []
-    drawn(name, lambda case: found.append(case), times, phases=[Phase.generate])
-    return found
-
-
-def _wrong(name: str, case: Any) -> str:
-    try:
-        run_case(name, case)
-    except Exception as error:
-        return f"{error!r} of {case!r}"[:2000]
-    return ""
 
 
 def drawn(name: str, function: Callable[[Any], None], times: int, **changes: Any) -> None:
