@@ -69,7 +69,7 @@ def test_a_mutation_that_does_not_fit_says_why(copy, changes, reason):
     assert str(raised.value).startswith(reason)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # that real runs of pytest lead to these verdicts
 def test_verdicts_of_runs(copy):
     """Mutations that are caught, survive, break imports or do not match; the copy is unchanged afterwards."""
     mutations = [
