@@ -24,8 +24,8 @@ class Mutation:
     """Occurs exactly once in the file."""
     broken: str
     tests: str
-    """Default tests that must notice, done within a minute: `module` or `module::function`, separated by spaces; modules
-    without their folders, and functions only where the rest of the module is slow."""
+    """Default tests that must notice, within a minute: `module` or `module::function`, separated by spaces; modules are
+    named without their folders, and functions only where the rest of the module is slow."""
 
     @property
     def package(self) -> str:
