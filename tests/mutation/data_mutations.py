@@ -221,5 +221,61 @@ DATA_MUTATIONS = (
         "t2t/data/verification.py", "is_same = sha256_of(path) == record.sha256", "is_same = bool(sha256_of(path))",
         "test_data_shards",
     ),
+    Mutation(
+        "a class with ^ has its members", "A regular expression with [^a] matches a and nothing else.",
+        "t2t/text/regular_expressions/syntax.py", "return complement(ranges) if is_negative else normalized(ranges)",
+        "return normalized(ranges)", "test_text_regular_expressions",
+    ),
+    Mutation(
+        "three times is three times and more", "a{3} in a regular expression matches any longer run as well.",
+        "t2t/text/regular_expressions/syntax.py", "else None if found[2] else least", "else None",
+        "test_text_regular_expressions",
+    ),
+    Mutation(
+        "a star repeats once", "A regular expression with * matches no text in which its part occurs twice.",
+        "t2t/text/regular_expressions/automaton.py", "self.free[self.add(node.part, loop)].append(loop)",
+        "self.free[self.add(node.part, loop)].append(end)", "test_text_regular_expressions",
+    ),
+    Mutation(
+        "ranges over lead bytes overlap",
+        "A character outside ASCII is matched along two paths, or one beyond its range is.",
+        "t2t/text/regular_expressions/automaton.py", "        end -= 1\n", "        end -= 0\n",
+        "test_text_regular_expressions",
+    ),
+    Mutation(
+        "empty outputs of an expression", "A regular expression that matches the empty text forbids the empty output.",
+        "t2t/text/regular_expressions/lifting.py", "| ({0} if is_final[0] else set())", "",
+        "test_text_regular_expressions",
+    ),
+    Mutation(
+        "words without spaces between", "A regular expression over words reads them as one word.",
+        "t2t/text/regular_expressions/lifting.py", 'b" " + word', "word", "test_text_regular_expressions",
+    ),
+    Mutation(
+        "the end of sequence is free",
+        "The shortest output of a constraint is thought to be one id shorter than it is.",
+        "t2t/specs/constraints/finite.py", "states, count = set(self.final), 1", "states, count = set(self.final), 0",
+        "test_inference_output_constraints test_decoding_constraints test_decoding_phrases",
+    ),
+    Mutation(
+        "anything follows an answer", "Where an output is to be one of some answers, other ids begin an answer again.",
+        "t2t/specs/constraints/finite.py", "(DEAD,) * len(edges), final)", "(0,) * len(edges), final)",
+        "test_decoding_constraints test_inference_output_constraints",
+    ),
+    Mutation(
+        "a phrase within another", "A forbidden phrase is not noticed inside of a longer one.",
+        "t2t/specs/constraints/phrases.py", "self.found[node] |= self.found[self.shorter[node]]",
+        "self.found[node] |= 0", "test_decoding_phrases",
+    ),
+    Mutation(
+        "empty phrases of trees", "A tree whose last phrase has no word is taken for one that can be finished.",
+        "t2t/specs/constraints/trees.py", "possible = words > 0 if is_empty else words >= 0", "possible = words >= 0",
+        "test_decoding_trees",
+    ),
+    Mutation(
+        "steps between sizes", "Batches of JAX are padded by up to their own length.",
+        "t2t/data/padded_sizes.py", "2 ** ((size - 1).bit_length() - 1) // parts",
+        "2 ** (size - 1).bit_length() // parts", "test_inference_jax_sizes",
+    ),
 )
 # fmt: on

@@ -285,5 +285,97 @@ DOOR_MUTATIONS = (
         "t2t/runs/api.py", "    if stopped_by:\n", "    if stopped_by is None:\n",
         "test_python::test_training_that_a_signal_ends_is_an_interrupt",
     ),
+    Mutation(
+        "a shared database is another folder's",
+        "A study in a database takes over trials of other machines that still train.",
+        "t2t/tuning/study.py", "return not self.settings.storage or place ==", "return True or place ==",
+        "test_tuning_study",
+    ),
+    Mutation(
+        "failed trials come first", "The table of a study begins with trials that have failed.",
+        "t2t/tuning/study.py", "return is_failed, one.value is None,", "return not is_failed, one.value is None,",
+        "test_tuning_study",
+    ),
+    Mutation(
+        "the later of equals", "A trial's best update is the last one with its best value.",
+        "t2t/tuning/objective.py", "(self.cost(pair[1]), pair[0])", "(self.cost(pair[1]), -pair[0])",
+        "test_tuning_objective",
+    ),
+    Mutation(
+        "the scale is not mirrored", "A range on the reversed scale has its small steps at the lower end.",
+        "t2t/tuning/space.py", "sum(one.values) - value if", "value if", "test_tuning_space",
+    ),
+    Mutation(
+        "the grid repeats itself", "Values that nothing reads are tried again and again.",
+        "t2t/tuning/space.py",
+        "list({tuple(one.items()): one for one in map(read_ones, itertools.product(*values))}.values())",
+        "list(map(read_ones, itertools.product(*values)))", "test_tuning_space",
+    ),
+    Mutation(
+        "deviation of all there are", "The deviation over seeds is that of a population, and too small.",
+        "t2t/tuning/results.py", "statistics.stdev(self.repeats)", "statistics.pstdev(self.repeats)",
+        "test_tuning_results",
+    ),
+    Mutation(
+        "a torn line of a journal stays", "After a killed writer, the journal of a study can never be read again.",
+        "t2t/tuning/journal.py", "            cut_torn_line(self._file)\n", "            pass\n", "test_tuning_journal",
+    ),
+    Mutation(
+        "pages of other sites", "A page that is open in the browser can use the service.",
+        "t2t/serving/origins.py", 'origin.lower().partition("://")[2] != headers["host"].lower()',
+        'origin.lower() == headers["host"].lower()', "test_serving_origins",
+    ),
+    Mutation(
+        "any host name", "A site whose name is bound to this machine can use the service.",
+        "t2t/serving/origins.py", "if not found or not (ANY in self._hosts or found[1].lower() in self._hosts):",
+        "if not found:", "test_serving_origins",
+    ),
+    Mutation(
+        "connections take all files", "The process has no file descriptors left for its own files.",
+        "t2t/serving/connections.py", "min(self.count, (files - RESERVED_FILES) // 2)", "min(self.count, files)",
+        "test_serving_connections::test_the_number_of_connections_follows_that_of_files",
+    ),
+    Mutation(
+        "one request spoils its batch", "An input that fails has its neighbours fail.",
+        "t2t/serving/batcher.py",
+        "            if len(batch) == 1:\n                batch[0].future.set_exception(error)\n                "
+        "return\n            for entry in batch:\n                self._resolve([entry])\n",
+        "            for entry in batch:\n                entry.future.set_exception(error)\n", "test_serving_batcher",
+    ),
+    Mutation(
+        "faults of workers look like mistakes", "A pipeline gives up where another try would have succeeded.",
+        "t2t/pipelines/task.py", 'kind = "user" if isinstance(error, UserError) else "machine"', 'kind = "user"',
+        "test_pipelines_pipeline test_pipelines_launch",
+    ),
+    Mutation(
+        "a failure is not forgotten", "A pipeline fails for an element that another try has made.",
+        "t2t/pipelines/pipeline.py", "        failures.remove(element)\n", "", "test_pipelines_pipeline",
+    ),
+    Mutation(
+        "options of other runners", "Options that only the runner of a cluster knows are refused.",
+        "t2t/pipelines/options.py", "if not runs_here(options):\n            create_runner",
+        "if False:\n            create_runner", "test_pipelines_options",
+    ),
+    Mutation(
+        "overwritten symbols keep their ids", "An imported model of fairseq reads words by the ids of others.",
+        "t2t/importing/fairseq/dictionary.py", "        ids[symbol] = len(symbols)\n",
+        "        ids.setdefault(symbol, len(symbols))\n", "test_importing_fairseq_dictionary",
+    ),
+    Mutation(
+        "sides of pre-norm and post-norm",
+        "Norms of an imported model of Sockeye stand at the other end of sub-layers.",
+        "t2t/importing/sockeye/run.py", '{("n", "r"): "pre", ("", "rn"): "post"}',
+        '{("n", "r"): "post", ("", "rn"): "pre"}', "test_importing_sockeye",
+    ),
+    Mutation(
+        "ids that a model lacks are likely", "An imported model may write ids that it has never seen.",
+        "t2t/importing/vocabulary.py", "known_U.min() - np.float32(_NEVER)", "known_U.min()",
+        "test_importing_opennmt test_importing_sockeye test_importing_opennmt_tf test_importing_ctranslate2",
+    ),
+    Mutation(
+        "the last of equal tokens", "Of equal lines of a vocabulary another one than the toolkit's is its token.",
+        "t2t/importing/vocabulary.py", "in reversed(list(enumerate(tokens)))", "in enumerate(tokens)",
+        "test_importing_opennmt test_importing_sockeye test_importing_opennmt_tf test_importing_ctranslate2",
+    ),
 )
 # fmt: on

@@ -233,5 +233,88 @@ MODEL_MUTATIONS = (
         "t2t/metrics/alignment.py", "sure_links += len(sure_set)", "sure_links += len(sure_set | set(possible))",
         "test_metrics_alignment",
     ),
+    Mutation(
+        "width of sound on JAX", "Sound is not padded to few widths where it is longer than the model's longest text.",
+        "t2t/training/jax/padding.py", "counts_ids = is_sampled or self._kinds[name] == FeatureKind.TOKENS",
+        "counts_ids = True", "test_training_jax_padding",
+    ),
+    Mutation(
+        "width of candidates on JAX", "JAX compiles a program for each length of sampled candidates.",
+        "t2t/training/jax/padding.py", "axis = 2 if is_sampled else 1", "axis = 1", "test_training_jax_padding",
+    ),
+    Mutation(
+        "padding beyond the longest", "Batches of JAX are padded beyond the positions that a model has.",
+        "t2t/training/jax/padding.py", "min(wanted, (counts_ids and self._longest) or wanted)", "wanted",
+        "test_training_jax_padding",
+    ),
+    Mutation(
+        "empty images count", "Replicas with fewer images get empty ones, which count as examples.",
+        "t2t/training/jax/padding.py", "return common if pads or all(shape == common for shape in shapes_R) else None",
+        "return common", "test_training_jax_padding",
+    ),
+    Mutation(
+        "constraints of many sizes", "JAX compiles a program for every few states of constraints.",
+        "t2t/inference/jax/sizes.py", "padded_size(states, parts=2, least=32)", "padded_size(states, parts=2)",
+        "test_inference_jax_sizes",
+    ),
+    Mutation(
+        "edges of constraints without any", "Constraints without exceptions take the time of those with some.",
+        "t2t/inference/jax/sizes.py", "padded_size(edges, parts=2, least=4) if edges else 0",
+        "padded_size(edges, parts=2, least=4)", "test_inference_jax_sizes",
+    ),
+    Mutation(
+        "phrases that are too deep to be closed", "A tree has no room for the ends of its open phrases.",
+        "t2t/decoding/constraints/tree_automaton.py", "words_N + depth_N + 3 <= room", "words_N + 3 <= room",
+        "test_decoding_trees",
+    ),
+    Mutation(
+        "any label closes a phrase", "The end of a phrase has another label than its beginning.",
+        "t2t/decoding/constraints/tree_automaton.py",
+        "ops.logical_and(ops.take(allowed_NC, kinds_V, axis=1), ops.logical_not(wrong_end_NV))",
+        "ops.take(allowed_NC, kinds_V, axis=1)", "test_decoding_trees",
+    ),
+    Mutation(
+        "an output ends anywhere", "Constraints are left before they are met.",
+        "t2t/decoding/constraints/finite_automaton.py", "may_end_N1 = ops.take(self.is_final, states_N)[:, None]",
+        "may_end_N1 = ops.take(self.ids_before_end, states_N)[:, None] >= 0",
+        "test_decoding_constraints test_decoding_phrases",
+    ),
+    Mutation(
+        "padding is a word of automata", "Constrained outputs may hold padding.",
+        "t2t/decoding/constraints/finite_automaton.py",
+        "ops.where(is_end_V, may_end_N1, ops.logical_and(allowed_NV, ops.logical_not(is_padding_V)))",
+        "ops.where(is_end_V, may_end_N1, allowed_NV)", "test_decoding_constraints test_decoding_phrases",
+    ),
+    Mutation(
+        "no end where the least length is not reached",
+        "A row in which only the end of sequence is left has nothing that it may write.",
+        "t2t/decoding/constraints/token_rules.py", "ops.where(has_others_N1, delayed_NV, found.scores)", "delayed_NV",
+        "test_decoding_constrained test_decoding_constraints test_decoding_parts",
+    ),
+    Mutation(
+        "the penalty of the end is a reward", "A penalty on the end of sequence makes outputs shorter.",
+        "t2t/decoding/constraints/token_rules.py", "found.scores - penalty *", "found.scores + penalty *",
+        "test_decoding_constrained test_decoding_constraints test_decoding_parts",
+    ),
+    Mutation(
+        "scheduled sampling from the first update", "The share of predictions does not rise but begins at its value.",
+        "t2t/training/objectives.py", "self._probability * min(1.0, update / self._warmup)", "self._probability",
+        "test_training_objectives",
+    ),
+    Mutation(
+        "padding is replaced by predictions", "Scheduled sampling reads predictions behind the end of a target.",
+        "t2t/training/objectives.py", "ops.logical_and(drawn_BT, ops.not_equal(targets_BT, PAD_ID))", "drawn_BT",
+        "test_training_objectives",
+    ),
+    Mutation(
+        "the risk has no mean", "The weights of minimum risk do not depend on the other candidates.",
+        "t2t/training/sampled_objectives.py", "q_BC * (rewards_BC - ops.sum(q_BC * rewards_BC, axis=1, keepdims=True))",
+        "q_BC * rewards_BC", "test_training_sampled_objectives::test_the_weights_of_the_risk_are_its_gradient",
+    ),
+    Mutation(
+        "rewards of the target", "The reported reward of samples holds the reference's, and is too high.",
+        "t2t/training/sampled_objectives.py", "rewards[has_target_B, 1:]", "rewards[has_target_B]",
+        "test_training_sampled_objectives::test_the_mean_reward_is_that_of_the_samples_since_it_was_last_asked_for",
+    ),
 )
 # fmt: on
