@@ -6,7 +6,7 @@ import pytest
 
 from tests.mutation.mutation import ROOT, Mutation, NotApplicableError, all_packages
 from tests.mutation.report import Result, Verdict, summary
-from tests.mutation.table import MOST_SURVIVORS, MUTATIONS
+from tests.mutation.table import MUTATIONS
 from tests.mutation.trial import PytestRun, read_run, results
 
 
@@ -16,16 +16,13 @@ def test_every_mutation_fits_the_code():
 
 
 def test_every_package_has_a_mutation():
-    assert len(MUTATIONS) >= 30
     assert {mutation.package for mutation in MUTATIONS} == all_packages()
     assert len({mutation.name for mutation in MUTATIONS}) == len(MUTATIONS)
-    assert sum(bool(mutation.survives) for mutation in MUTATIONS) <= MOST_SURVIVORS
 
 
 def test_every_mutation_names_default_tests():
     for mutation in MUTATIONS:
-        assert mutation.tests, mutation.name
-        for path, _, test in (one.partition("::") for one in mutation.tests):
+        for path, _, test in (one.partition("::") for one in mutation.tests_in()):
             functions = ast.parse((ROOT / path).read_text(encoding="utf-8")).body
             found = {node.name: node for node in functions if isinstance(node, ast.FunctionDef)}
             assert not test or test in found, f"{mutation.name}: {path} has no {test}"
@@ -34,22 +31,21 @@ def test_every_mutation_names_default_tests():
 
 
 def example(**changes):
-    fields = {
-        "name": "sign", "file": "t2t/sum.py", "original": "a + b", "broken": "a - b", "breaks": "Sums are differences.",
-        "tests": ("test_sum.py",),
-    }  # fmt: skip
-    return Mutation(**fields | changes)
+    fields = {"name": "sign", "file": "t2t/sum.py", "original": "a + b", "broken": "a - b", "tests": "test_sum"}
+    return Mutation(breaks="Sums are differences.", **fields | changes)
 
 
 @pytest.fixture
 def copy(tmp_path):
-    (tmp_path / "t2t").mkdir()
+    for folder in ("t2t", "tests"):
+        (tmp_path / folder).mkdir()
     (tmp_path / "t2t" / "__init__.py").touch()  # else an installed t2t would be imported
     (tmp_path / "t2t" / "sum.py").write_text("def total(a, b):\n    return a + b\n")
-    (tmp_path / "test_sum.py").write_text(
+    (tmp_path / "tests" / "test_sum.py").write_text(
         "from t2t.sum import total\n\n\ndef test_total():\n    assert total(2, 3) == 5\n\n\n"
         "def test_zero():\n    assert total(2, 0) == 2\n"
     )
+    (tmp_path / "tests" / "test_wrong.py").write_text("def test_wrong():\n    assert 1 + 1 == 3\n")
     return tmp_path
 
 
@@ -74,22 +70,22 @@ def test_verdicts_of_runs(copy):
     """Mutations that are caught, survive, break imports or do not match; the copy is unchanged afterwards."""
     mutations = [
         example(),
-        example(name="unnoticed", tests=("test_sum.py::test_zero",)),
+        example(name="unnoticed", tests="test_sum::test_zero"),
         example(name="not imported", original="def total", broken="def sum_of"),
         example(name="gone", original="a * b"),
-        example(name="other machine", tests=("test_none.py",)),
+        example(name="fails anyway", tests="test_wrong"),
     ]
     before = (copy / "t2t" / "sum.py").read_text()
     found = list(results(copy, mutations, timeout=100.0))
     assert [(result.verdict, result.reason) for result in found] == [
-        (Verdict.CAUGHT, "test_sum.py::test_total"),
+        (Verdict.CAUGHT, "tests/test_sum.py::test_total"),
         (Verdict.SURVIVED, ""),
-        (Verdict.NOT_APPLICABLE, "test_sum.py could not run"),
+        (Verdict.NOT_APPLICABLE, "tests/test_sum.py could not run"),
         (Verdict.NOT_APPLICABLE, "the original text occurs 0 times in t2t/sum.py"),
-        (Verdict.NOT_APPLICABLE, "without the break: pytest ended with status 4"),
+        (Verdict.NOT_APPLICABLE, "without the break: tests/test_wrong.py::test_wrong"),
     ]
     assert (copy / "t2t" / "sum.py").read_text() == before
-    assert summary(found) == "1 of 5 mutations caught; not as expected: unnoticed, not imported, gone, other machine"
+    assert summary(found) == "1 of 5 mutations caught; not caught: unnoticed, not imported, gone, fails anyway"
 
 
 def test_a_run_is_read_from_the_short_summary():
@@ -100,12 +96,6 @@ def test_a_run_is_read_from_the_short_summary():
     assert PytestRun(0).verdict() == (Verdict.SURVIVED, "")
 
 
-def test_what_is_expected_of_a_result():
-    assert Result(example(), Verdict.CAUGHT).is_expected
-    assert not Result(example(), Verdict.HUNG).is_expected
-    assert Result(example(hangs=True), Verdict.HUNG).is_caught
-    assert not Result(example(), Verdict.SURVIVED).is_expected
-    assert Result(example(survives="no way to see it"), Verdict.SURVIVED).is_expected
-    assert str(Result(example(), Verdict.CAUGHT, "tests/a.py::test_b", 12.3)).split() == [
-        "sign", "t2t", "caught", "12", "tests/a.py::test_b",
-    ]  # fmt: skip
+def test_a_result_is_a_line():
+    result = Result(example(), Verdict.CAUGHT, "tests/a.py::test_b", 12.3)
+    assert str(result).split() == ["sign", "t2t", "caught", "12", "tests/a.py::test_b"]

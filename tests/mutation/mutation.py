@@ -11,29 +11,40 @@ class NotApplicableError(Exception):
     """The file is no longer what the mutation was written for."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Mutation:
     """A change of one text in one file that breaks what the code means, and not its syntax."""
 
     name: str
+    breaks: str
+    """One sentence: what is wrong then."""
     file: str
     """Relative to the root of the checkout."""
     original: str
     """Occurs exactly once in the file."""
     broken: str
-    breaks: str
-    """One sentence: what is wrong then."""
-    tests: tuple[str, ...]
-    """Default tests that should notice, as pytest is given them: few, and done within a minute."""
-    hangs: bool = False
-    """Whether the break makes tests run for ever; elsewhere running out of time does not count as caught."""
-    survives: str = ""
-    """Why no default test notices it; empty for a break that must be caught."""
+    tests: str
+    """Default tests that must notice, within a minute: `module` or `module::function`, separated by spaces; modules are
+    named without their folders, and functions only where the rest of the module is slow."""
 
     @property
     def package(self) -> str:
         """The package that the file belongs to, e.g. `t2t/metrics/brackets`."""
         return str(PurePosixPath(self.file).parent)
+
+    def tests_in(self, root: Path = ROOT) -> list[str]:
+        """Returns the tests as pytest is given them in a copy.
+
+        Raises:
+            NotApplicableError: a file of tests is gone.
+        """
+        found = []
+        for module, colons, function in (test.partition("::") for test in self.tests.split()):
+            paths = [str(path.relative_to(root)) for path in (root / "tests").rglob(f"{module}.py")]
+            if len(paths) != 1:
+                raise NotApplicableError(f"there are {len(paths)} files {module}.py, not one")
+            found.append(paths[0] + colons + function)
+        return found
 
     def broken_source(self, root: Path = ROOT) -> str:
         """Returns the source of the file with the break in it.

@@ -9,6 +9,3 @@ from tests.mutation.mutation import Mutation
 MUTATIONS: tuple[Mutation, ...] = (
     *DATA_MUTATIONS, *LAYER_MUTATIONS, *MODEL_MUTATIONS, *DOOR_MUTATIONS,
 )  # fmt: skip
-
-MOST_SURVIVORS = 2
-"""Mutations that may be known to survive."""

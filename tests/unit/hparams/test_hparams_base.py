@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from t2t.errors import UnknownNameError, UserError
+from t2t.errors import UnknownNameError
 from t2t.hparams.base import HParams
 from t2t.hparams.field import UsedWhen, param
 from t2t.hparams.sections import ModelHParams
 from t2t.hparams.transformer import TransformerHParams, transformer_base
+from tests.errors import refused
 
 
 @dataclass(kw_only=True)
@@ -79,11 +80,9 @@ def test_what_an_override_leaves_unread_falls_back_and_what_it_says_itself_does_
     beam = hparams.replace(beam_size=8, alpha=1.0)
     greedy = beam.override("decode_method=greedy").freeze()
     assert (greedy.beam_size, greedy.alpha) == (4, 0.6)
-    with pytest.raises(
-        UserError, match=r"^hparam beam_size=7: nothing reads it while decode_method=greedy; it is read"
-    ):
+    with refused("beam_size=7", "decode_method=greedy"):
         beam.override("decode_method=greedy,beam_size=7").freeze()
-    with pytest.raises(UserError, match=r"^hparam weight_decay=0.1: nothing reads it"):
+    with refused("weight_decay=0.1"):
         hparams.replace(weight_decay=0.1).override("hidden_size=64").freeze()  # a mistake of the set's author
 
 
@@ -104,7 +103,7 @@ def test_merged_overrides_are_as_one_after_the_other():
     assert TransformerHParams.merge("positions=words,read_next_word=true,num_heads=2", "positions=rotary") == (
         "num_heads=2,positions=rotary"
     )
-    with pytest.raises(UserError, match=r"^hparam read_next_word=True: nothing reads it while positions=rotary"):
+    with refused("read_next_word=True", "positions=rotary"):
         one.override(TransformerHParams.merge("positions=words", "positions=rotary,read_next_word=true")).freeze()
 
 
@@ -112,7 +111,7 @@ def test_merging_keeps_what_no_field_is_named():
     assert HParams.merge("positions=words,read_next_word=true,beam_size=8", "decode_method=greedy") == (
         "positions=words,read_next_word=true,decode_method=greedy"
     )
-    with pytest.raises(UserError, match="hparam decode_method\\[0\\]: it is one value, not a list"):
+    with refused("decode_method[0]"):
         HParams.merge("beam_size=8", "decode_method[0]=greedy")
 
 
@@ -127,11 +126,8 @@ def test_copies_stand_alone_and_are_open(hparams, copied):
 
 def test_frozen_sets_do_not_change(hparams):
     assert hparams.freeze() is hparams
-    with pytest.raises(UserError) as error:
+    with refused("hidden_size=64", "replace(hidden_size=...)"):
         hparams.hidden_size = 64
-    assert str(error.value) == (
-        "hparam hidden_size=64: the run has been resolved; use replace(hidden_size=...) for a copy"
-    )
     assert hparams.replace(hidden_size=64).hidden_size == 64
 
 
@@ -145,7 +141,7 @@ def test_unknown_names_are_answered_with_the_nearest(hparams):
         lambda: hparams.replace(hiden_size=3),
         lambda: hparams.document("hiden_size"),
     ):
-        with pytest.raises(UnknownNameError, match=r"^hparam 'hiden_size' does not exist; did you mean hidden_size"):
+        with refused("'hiden_size'", "hidden_size", by=UnknownNameError):
             use()
     assert not hasattr(hparams, "hiden_size")
     assert getattr(hparams, "hiden_size", 5) == 5
@@ -154,21 +150,15 @@ def test_unknown_names_are_answered_with_the_nearest(hparams):
 @pytest.mark.parametrize(
     ("name", "value", "kind"),
     [
-        ("hidden_size", 64.0, "int"),
-        ("hidden_size", "64", "int"),
-        ("hidden_size", True, "int"),
-        ("hidden_size", None, "int"),
-        ("gate", 1, "bool"),
-        ("learning_rate", "0.1", "float"),
-        ("learning_rate", False, "float"),
-        ("optimizer", 3, "str"),
-        ("kernel_sizes", 3, "tuple"),
+        ("hidden_size", 64.0, "int"), ("hidden_size", "64", "int"), ("hidden_size", True, "int"),
+        ("hidden_size", None, "int"), ("gate", 1, "bool"), ("learning_rate", "0.1", "float"),
+        ("learning_rate", False, "float"), ("optimizer", 3, "str"), ("kernel_sizes", 3, "tuple"),
     ],
-)
+)  # fmt: skip
 def test_types_are_those_of_the_defaults(hparams, name, value, kind):
-    with pytest.raises(UserError) as error:
+    with refused(f"{name}={value!r}", kind) as error:
         hparams.replace(**{name: value})
-    assert str(error.value) == f"hparam {name}={value!r}: it is of type {kind}; {hparams.document(name)}"
+    assert hparams.document(name) in str(error.value)
 
 
 def test_an_int_may_stand_for_a_float_and_a_list_for_a_tuple(hparams):
@@ -178,14 +168,14 @@ def test_an_int_may_stand_for_a_float_and_a_list_for_a_tuple(hparams):
 
 
 def test_a_name_in_two_sections_is_refused():
-    with pytest.raises(UserError, match=r"hparam 'batch_size' is in two sections, model and batch; rename one"):
+    with refused("'batch_size'", "model", "batch"):
 
         class Twice(HParams):
             batch_size: int = param(3, "Taken.")
 
 
 def test_a_name_of_a_method_is_refused():
-    with pytest.raises(UserError, match=r"hparam 'replace' has the name of a method; rename it"):
+    with refused("'replace'"):
 
         class Method(HParams):
             replace: int = param(3, "Taken.")
@@ -202,35 +192,32 @@ def test_a_family_may_give_what_every_model_has_another_default():
 # === Values ===
 
 
+def refuses_what_it_names(hparams, changes, about):
+    """Freezing hparams with changes is refused by the first of them; the error names its value and all of `about`."""
+    (name, value), *_ = changes.items()
+    with refused(f"{name}={value!r}" if name != "positions" else f"{name}={value}", *about):
+        hparams.replace(**changes).freeze()
+
+
 @pytest.mark.parametrize(
-    ("changes", "complaint"),
+    ("changes", "about"),
     [
-        ({"hidden_size": 0}, "hparam hidden_size=0: it is at least 1; Width D of the hidden states, in channels."),
-        ({"hidden_size": 2**31}, "hparam hidden_size=2147483648: it is at most 2,147,483,647; Width D of the hidden "
-         "states, in channels."),
-        ({"label_smoothing": 1.0}, "hparam label_smoothing=1.0: it is at most 0.99; Probability mass e spread evenly "
-         "over the vocabulary, a fraction; with objective=likelihood alone."),
-        ({"optimizer": "adem"}, "hparam optimizer='adem': use one of adam, adamw, adamax, sgd, momentum, adafactor, "
-         "lamb"),
-        ({"gate_bias": 0.5}, "hparam gate_bias=0.5: nothing reads it while gate=False; it is read with gate=True"),
-        ({"gate": True, "gate_bias": 1.5}, "hparam gate_bias=1.5: it is at most 1.0; Bias of the gate."),
-        ({"gate": True, "hidden_size": 7}, "gate and width do not fit"),
-        ({"learning_rate_minimum": 1e-5}, "hparam learning_rate_minimum=1e-05: nothing reads it while "
-         "learning_rate_schedule=noam; it is read with learning_rate_schedule=linear|cosine"),
-        ({"weight_decay": 0.1}, "hparam weight_decay=0.1: nothing reads it while optimizer=adam; it is read with "
-         "optimizer=adamw|lamb|momentum"),
-        ({"sampling_top_k": 5}, "hparam sampling_top_k=5: nothing reads it while decode_method=beam; it is read with "
-         "decode_method=sample"),
-        ({"learning_rate": float("nan")}, "hparam learning_rate=nan: it is a finite number; Factor on the formula "
-         "(noam and rsqrt_decay), or the peak rate (others)."),
-        ({"learning_rate": float("inf")}, "hparam learning_rate=inf: it is a finite number; Factor on the formula "
-         "(noam and rsqrt_decay), or the peak rate (others)."),
+        ({"hidden_size": 0}, ["1"]), ({"hidden_size": 2**31}, ["2,147,483,647"]), ({"label_smoothing": 1.0}, ["0.99"]),
+        ({"optimizer": "adem"}, ["adam", "adamw", "lamb"]), ({"gate_bias": 0.5}, ["gate=False", "gate=True"]),
+        ({"gate_bias": 1.5, "gate": True}, ["1.0"]),
+        ({"learning_rate_minimum": 1e-5}, ["learning_rate_schedule=noam", "learning_rate_schedule=linear|cosine"]),
+        ({"weight_decay": 0.1}, ["optimizer=adam;", "optimizer=adamw|lamb|momentum"]),
+        ({"sampling_top_k": 5}, ["decode_method=beam", "decode_method=sample"]),
+        ({"learning_rate": float("nan")}, []), ({"learning_rate": float("inf")}, []),
     ],
 )  # fmt: skip
-def test_what_freezing_refuses(hparams, changes, complaint):
-    with pytest.raises(UserError) as error:
-        hparams.replace(**changes).freeze()
-    assert str(error.value) == complaint
+def test_what_freezing_refuses(hparams, changes, about):
+    refuses_what_it_names(hparams, changes, about)
+
+
+def test_a_family_refuses_values_that_do_not_fit_together(hparams):
+    with refused("gate", "width"):
+        hparams.replace(gate=True, hidden_size=7).freeze()
 
 
 def test_a_value_is_allowed_where_it_is_read(hparams):
@@ -240,48 +227,28 @@ def test_a_value_is_allowed_where_it_is_read(hparams):
 
 
 def test_freezing_reports_everything_at_once(hparams):
-    with pytest.raises(UserError) as error:
+    with refused("hidden_size=0", "gate_bias=0.5", "batch_size=0"):
         hparams.replace(hidden_size=0, batch_size=0, gate_bias=0.5).freeze()
-    assert [part.partition("=")[0] for part in str(error.value).split("; hparam ")] == [
-        "hparam hidden_size", "gate_bias", "batch_size",
-    ]  # fmt: skip
     hparams.hidden_size = 3  # one that was refused is not frozen
 
 
 @pytest.mark.parametrize(
-    ("changes", "complaint"),
+    ("changes", "about"),
     [
-        ({"num_heads": 3}, "hparam num_heads=3 does not divide the 512 channels of keys; choose a divisor; "
-         "hparam num_heads=3 does not divide the 512 channels of values; choose a divisor"),
-        ({"attention_value_channels": 9}, "hparam num_heads=8 does not divide the 9 channels of values; choose a "
-         "divisor"),
-        ({"hidden_size": 15, "attention_key_channels": 16, "attention_value_channels": 16},
-         "hparam hidden_size=15 is odd; sinusoidal positions need an even width"),
-        ({"positions": "relative", "max_length": 2048}, "hparam positions=relative: attention over 2048 positions and "
-         "more is computed block by block, without relative positions, and max_length=2048; choose a smaller "
-         "max_length or other positions"),
-        ({"positions": "rotary", "num_heads": 512}, "hparam positions=rotary: it rotates pairs of channels, and a head "
-         "has 1 for keys; choose a num_heads that leaves an even number"),
-        ({"positions": "words", "packed_length": 128}, "hparam packed_length=128: positions=words counts on from "
-         "one example of a row to the next; choose other positions, or packed_length=0"),
-        ({"num_kv_heads": 3}, "hparam num_kv_heads=3 does not divide num_heads=8; choose a divisor, or 0 for "
-         "num_heads"),
-        ({"max_relative_position": 20}, "hparam max_relative_position=20: nothing reads it while positions=sinusoidal; "
-         "it is read with positions=relative"),
-        ({"positions": "relative_bias", "max_length": 2048}, "hparam positions=relative_bias: attention over 2048 "
-         "positions and more is computed block by block, without relative positions, and max_length=2048; choose a "
-         "smaller max_length or other positions"),
-        ({"positions": "relative_bias", "relative_bias_max_distance": 16}, "hparam relative_bias_buckets=32: half of "
-         "them are for one distance each, from 0 on, and relative_bias_max_distance=16; choose a distance of more than "
-         "half as many, or fewer buckets"),
-        ({"positions": "relative", "max_relative_position": 129}, "hparam max_relative_position=129: it is at most "
-         "128; Distance k from which on all positions count as equally far, in positions."),
+        ({"num_heads": 3}, ["512"]), ({"num_heads": 8, "attention_value_channels": 9}, ["9"]),
+        ({"hidden_size": 15, "attention_key_channels": 16, "attention_value_channels": 16}, []),
+        ({"positions": "relative", "max_length": 2048}, ["max_length=2048"]),
+        ({"positions": "rotary", "num_heads": 512}, ["num_heads"]),
+        ({"packed_length": 128, "positions": "words"}, ["positions=words"]),
+        ({"num_kv_heads": 3}, ["num_heads=8"]), ({"max_relative_position": 20}, ["positions=relative"]),
+        ({"positions": "relative_bias", "max_length": 2048}, ["max_length=2048"]),
+        ({"relative_bias_buckets": 32, "positions": "relative_bias", "relative_bias_max_distance": 16},
+         ["relative_bias_max_distance=16"]),
+        ({"max_relative_position": 129, "positions": "relative"}, ["128"]),
     ],
 )  # fmt: skip
-def test_what_the_transformer_refuses(changes, complaint):
-    with pytest.raises(UserError) as error:
-        transformer_base().replace(**changes).freeze()
-    assert str(error.value) == complaint
+def test_what_the_transformer_refuses(changes, about):
+    refuses_what_it_names(transformer_base(), changes, about)
 
 
 def test_an_odd_width_is_fine_without_sinusoids():
@@ -325,7 +292,7 @@ def test_data_of_an_older_version_has_defaults_where_it_is_silent(hparams):
 def test_data_with_an_unknown_field_is_refused(hparams):
     data = hparams.to_dict()
     data["model"]["wings"] = 2
-    with pytest.raises(UnknownNameError, match="hparam 'wings' does not exist"):
+    with refused("'wings'", by=UnknownNameError):
         Family.from_dict(data)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from t2t.errors import UnknownNameError
 from t2t.registry import HPARAMS, MODELS, PROBLEMS, tensor2tensor
-from t2t.runs.names import get_hparams, get_problem
+from t2t.runs.names import get_problem
 
 KINDS = {
     "problem": (PROBLEMS, tensor2tensor.problems),
@@ -91,31 +91,3 @@ def test_a_name_without_a_counterpart_says_so_and_what_to_use():
         MODELS.get("super_lm")
     with pytest.raises(UnknownNameError, match="'my_own' is not registered"):
         MODELS.get("my_own")
-
-
-# The characteristic values of Tensor2Tensor's sets in version 1.0.3.
-BIG = {"hidden_size": 1024, "filter_size": 4096, "num_heads": 16, "batch_size": 4096, "num_hidden_layers": 6}
-NEURAL_GPU = {"hidden_size": 256, "batch_size": 1024, "dropout": 0.1, "label_smoothing": 0.0, "clip_grad_norm": 10}
-THEIR_VALUES = {
-    "transformer_base_v1": {"hidden_size": 512, "filter_size": 2048, "learning_rate_warmup_steps": 4000},
-    "transformer_big_dr1": BIG | {"layer_prepostprocess_dropout": 0.1},
-    "transformer_big_dr3": BIG | {"layer_prepostprocess_dropout": 0.3},
-    "transformer_k128": {"attention_key_channels": 128, "hidden_size": 512},
-    "transformer_k256": {"attention_key_channels": 256, "hidden_size": 512},
-    "transformer_parsing_base_dr6": {
-        "hidden_size": 1024, "filter_size": 2048, "num_heads": 8, "num_hidden_layers": 6, "max_length": 512,
-        "attention_dropout": 0.2, "layer_prepostprocess_dropout": 0.2, "learning_rate_warmup_steps": 16_000,
-        "shared_embedding": False,
-    },
-    "slicenet1": {"hidden_size": 768, "batch_size": 1024, "dropout": 0.5, "num_hidden_layers": int(1.5 * 4)},
-    "slicenet1noam": {"hidden_size": 768, "learning_rate_warmup_steps": 4000, "optimizer_adam_beta2": 0.98},
-    "slicenet1tiny": {"hidden_size": 128, "num_hidden_layers": int(1.5 * 2), "batch_size": 512},
-    **dict.fromkeys(("neural_gpu1", "neuralgpu_1"), NEURAL_GPU),
-    "lstm_attention": {"hidden_size": 128, "num_hidden_layers": 2, "batch_size": 1024},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", tensor2tensor.hparams.ALIASES)
-def test_the_set_of_an_alias_has_their_values(name):
-    hparams = get_hparams(name)
-    assert {field: getattr(hparams, field) for field in THEIR_VALUES[name]} == THEIR_VALUES[name]

@@ -5,7 +5,7 @@ import random
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from t2t.errors import UserError
@@ -47,6 +47,8 @@ def accepts(constraint, ids):
 
 
 @given(patterns, st.lists(st.lists(st.sampled_from(TEXTS), max_size=5).map("".join), min_size=1, max_size=8))
+@example("a{2}", ["a", "aa", "aaa"])
+@example("a*[^a]", ["aab", "b", "aa"])
 @settings(max_examples=200, deadline=None)
 def test_bytes_are_accepted_where_the_text_matches(pattern, texts):
     encoder = ByteEncoder()
