@@ -14,7 +14,19 @@ import sys
 
 SOCKET = "T2T_TESTS_COMMANDS"
 """Environment variable with the address of a server."""
-IMPORT_VARIABLES = ("TF_", "KERAS_", "XLA_", "JAX_", "OMP_", "PYTHON", "LD_", "LC_", "CUDA_")
+IMPORT_VARIABLES = (
+    "TF_CPP_",
+    "TF_ENABLE_",
+    "TF_XLA_",
+    "KERAS_",
+    "XLA_",
+    "JAX_",
+    "OMP_",
+    "PYTHON",
+    "LD_",
+    "LC_",
+    "CUDA_",
+)
 """Beginnings of the names of environment variables that imports read, so that each of their values needs a server."""
 FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 LIMITS = ("RLIMIT_NOFILE", "RLIMIT_AS", "RLIMIT_FSIZE", "RLIMIT_CPU", "RLIMIT_NPROC", "RLIMIT_CORE")
@@ -60,7 +72,8 @@ class _Status:
         os.close(1)  # so that a reader sees the end when the other process closes it
         status = self._number()
         if os.WIFSIGNALED(status):
-            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+            if os.WTERMSIG(status) != signal.SIGKILL:
+                signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             os.kill(os.getpid(), os.WTERMSIG(status))
             signal.pause()

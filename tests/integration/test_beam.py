@@ -9,6 +9,7 @@ import pytest
 
 from t2t.cli import datagen, decoder
 from t2t.registry import PROBLEMS
+from tests.commands import python
 from tests.in_process import call, refuses
 from tests.registrations import forgotten
 
@@ -96,7 +97,7 @@ def test_data_of_a_plug_in_are_those_of_processes_and_go_on_after_an_error(citie
     assert os.listdir(tmp_path / "beam") == ["beam_cities"]
 
 
-DECODER = (sys.executable, "-c", "import sys; from t2t.cli.decoder import main; sys.exit(main())")
+DECODER = "import sys; from t2t.cli.decoder import main; sys.exit(main())"
 
 
 @pytest.mark.slow  # that workers of Apache Beam decode and score the same bytes
@@ -111,9 +112,9 @@ def test_a_file_is_that_of_one_machine(tiny_run, tmp_path, monkeypatch, capfd, m
     monkeypatch.chdir(tmp_path)
     sampling = ["--decode_method=sample", "--random_seed=3"] if mode == "decode_from_file" else []
     flags = [f"--output_dir={tiny_run.output_dir}", f"--{mode}=in", "--decode_window=5", *sampling]
-    subprocess.run([*DECODER, *flags, "--decode_to_file=one"], check=True)
+    subprocess.run([*python("-c", DECODER), *flags, "--decode_to_file=one"], check=True)
     capfd.readouterr()
-    subprocess.run([*DECODER, *flags, "--decode_to_file=out", PROCESSES], check=True)
+    subprocess.run([*python("-c", DECODER), *flags, "--decode_to_file=out", PROCESSES], check=True)
     printed = capfd.readouterr().err
     assert "counters of Apache Beam: 37 lines" in printed
     assert "merged into out" in printed

@@ -35,15 +35,17 @@ def test_a_process_is_what_its_caller_makes_it(start, tmp_path):
 
 
 @imports_tensorflow
-def test_a_warm_process_dies_of_the_signals_that_its_client_gets():
+def test_a_warm_process_ends_with_its_client_and_the_client_as_it_ends():
+    waiting = python("-c", "import time; print('here', flush=True); time.sleep(1000)")
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
-        command = python("-c", "import os, time; print(os.getpid(), flush=True); time.sleep(1000)")
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-            own = int(process.stdout.readline())
-            assert own != process.pid
+        with subprocess.Popen(waiting, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            assert process.stdout.readline() == "here\n"
             process.send_signal(number)
             assert process.stdout.read() == "", "the pipe closes as soon as both have ended"
             assert process.wait(LIMIT_S) == -number
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        itself = python("-c", f"import os; os.kill(os.getpid(), {int(number)})")
+        assert subprocess.run(itself, check=False).returncode == -number
 
 
 @imports_tensorflow

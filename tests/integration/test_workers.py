@@ -10,13 +10,13 @@ import random
 import signal
 import socket
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen
+from tests.commands import python
 from tests.in_process import call
 from tests.integration.test_mixture import COPY, REVERSE
 from tests.integration.test_mixture import TINY as MIXED
@@ -24,7 +24,6 @@ from tests.integration.test_mixture import TINY as MIXED
 pytestmark = pytest.mark.slow
 
 HPARAMS = "ema_decay=0.9,clip_grad_norm=1.0,gradient_noise=0.01,relu_dropout=0.1,attention_dropout=0.1"
-TRAINER = (sys.executable, "-c", "import sys; from t2t.cli.trainer import main; sys.exit(main())")
 LOST = 138
 LIMIT_S = 1200
 """Time limit of workers in seconds."""
@@ -33,7 +32,7 @@ LIMIT_S = 1200
 def free_addresses(count):
     """Returns addresses `localhost:port` of free ports below those that the system gives to other servers."""
     found = []
-    for port in random.sample(range(15_000, 32_000), 1000):
+    for port in random.SystemRandom().sample(range(15_000, 32_000), 1000):  # other processes look, too
         with socket.socket() as one, contextlib.suppress(OSError):
             one.bind(("localhost", port))
             found.append(f"localhost:{port}")
@@ -42,12 +41,16 @@ def free_addresses(count):
     raise AssertionError(f"fewer than {count} free ports")
 
 
+def trainer():
+    return python("-c", "import sys; from t2t.cli.trainer import main; sys.exit(main())")
+
+
 def start(flags, count, commands=None):
     """Starts `count` workers with the same flags; `commands` replaces the trainer's command by worker index."""
     hosts = ",".join(free_addresses(count))
     return [
         subprocess.Popen(
-            [*(commands or {}).get(index, TRAINER), *flags, f"--worker_hosts={hosts}", f"--worker_index={index}"],
+            [*((commands or {}).get(index) or trainer()), *flags, f"--worker_hosts={hosts}", f"--worker_index={index}"],
             stderr=subprocess.PIPE, text=True,
         )
         for index in range(count)
@@ -66,7 +69,7 @@ def finish(processes):
 
 
 def signalling(name, update):
-    return {1: (sys.executable, "-m", "tests.worker", name, str(update))}
+    return {1: python("-m", "tests.worker", name, str(update))}
 
 
 def arrays_of(folder):
@@ -97,7 +100,7 @@ def flags_of(tiny_run):
 
 
 def assert_told_of_different_commands(flags, folder):
-    other = (*TRAINER, "--hparams=optimizer_adam_epsilon=1e-8")
+    other = (*trainer(), "--hparams=optimizer_adam_epsilon=1e-8")
     statuses, written = finish(start([*flags, f"--output_dir={folder}", "--train_steps=2"], 2, {1: other}))
     assert statuses == [2, 2], written
     for text in written:
@@ -112,7 +115,7 @@ def flags(tiny_run):
 
 def alone(flags, folder, replicas=2):
     """Trains in one fresh process: the tests' process has other threads, which changes rounding."""
-    command = [*TRAINER, *flags, f"--output_dir={folder}", f"--worker_cpu={replicas}"]
+    command = [*trainer(), *flags, f"--output_dir={folder}", f"--worker_cpu={replicas}"]
     subprocess.run(command, check=True, timeout=LIMIT_S, stderr=subprocess.DEVNULL)
     return folder
 
@@ -139,7 +142,7 @@ def test_two_workers_are_one_process_of_two_replicas(flags, tmp_path, monkeypatc
     processes = []
     for kind in cluster:
         monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": kind, "index": 0}}))
-        command = [*TRAINER, *flags, f"--output_dir={folder}"]
+        command = [*trainer(), *flags, f"--output_dir={folder}"]
         processes.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
     statuses, (of_chief, of_worker) = finish(processes)
     assert statuses == [0, 0], of_chief + of_worker
@@ -152,7 +155,7 @@ def test_two_workers_are_one_process_of_two_replicas(flags, tmp_path, monkeypatc
 
 def test_a_worker_whose_others_are_missing_names_them_and_can_be_stopped(flags, tmp_path):
     hosts = free_addresses(2)
-    command = [*TRAINER, *flags, f"--output_dir={tmp_path / 'run'}", f"--worker_hosts={','.join(hosts)}"]
+    command = [*trainer(), *flags, f"--output_dir={tmp_path / 'run'}", f"--worker_hosts={','.join(hosts)}"]
     with subprocess.Popen([*command, "--worker_index=0"], stderr=subprocess.PIPE, text=True) as process:
         try:
             said = next(line for line in process.stderr if "waits for" in line)
