@@ -2,9 +2,9 @@
 
     python -m tests.golden.make_run
 
-writes `tests/golden/runs/<version>/`: `data` and `run` as the commands leave them, without events and locks and with a
-link in place of the second copy of the vocabulary, and `lines` with `decodes` and `scores`, what the run gave for them.
-A version with new formats adds its own; the others stay.
+writes `tests/golden/runs/<version>/`: `data` and `run` as the commands leave them, without events and locks, and
+`lines` with `decodes` and `scores`, what the run gave for them. A version with new formats adds its own; the others
+stay.
 """
 
 import random
@@ -49,8 +49,6 @@ def main() -> None:
     pairs.write_text("".join(f"{line.strip()}\t{output}\n" for line, output in zip(lines, decodes, strict=True)))
     _call(decoder, run, f"--score_file={pairs}", f"--decode_to_file={folder}/scores")
     shutil.rmtree(folder / "run" / "events")
-    shutil.rmtree(folder / "run" / "vocab")
-    (folder / "run" / "vocab").symlink_to("../data/text2text_files")
 
 
 def _write_raw() -> list[str]:
