@@ -307,8 +307,8 @@ DATA_MUTATIONS = (
     Mutation(
         name="two sides cut at lines of their own",
         file="t2t/files/line_blocks.py",
-        original="_cut_at(path, leading.lines)",
-        broken="_cut_by_bytes(path, most_bytes)",
+        original="_cut_at(path, leading.lines, buffer_bytes)",
+        broken="_cut_by_bytes(path, most_bytes, buffer_bytes)",
         breaks="A shard pairs lines of a corpus that do not belong together.",
         tests=("tests/unit/files/test_files_line_blocks.py",),
     ),
