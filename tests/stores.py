@@ -6,20 +6,29 @@ import uuid
 import fsspec
 
 from t2t.files.remote import agent, client
+from t2t.files.remote.failures import UNANSWERED
 from t2t.files.remote.store import Store
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
 
 
 class MemoryStore:
-    """`memory://`, accessed in this process; `fail` may raise an error before an fsspec operation."""
+    """`memory://`, accessed in this process.
 
-    def __init__(self, renew_s=0.05, takeover_s=30.0):
-        self.notes = []
-        self.service = agent.Service(self.notes.append, renew_s, takeover_s)
+    `requests` are those that moved or removed objects: (operation, address). Operations in `failing` fail.
+    """
+
+    def __init__(self, renew_s=0.05, takeover_s=30.0, settle_s=0.01):
+        self.notes, self.requests, self.failing = [], [], set()
+        self.service = agent.Service(self.notes.append, renew_s, takeover_s, settle_s)
         self.files = fsspec.filesystem("memory")
 
     def send(self, message):
+        if message["op"] in ("get", "put", "remove"):
+            addressed = {"get": lambda pair: pair[0], "put": lambda pair: pair[1], "remove": lambda address: address}
+            self.requests += [(message["op"], addressed[message["op"]](one)) for one in message["args"][0]]
+        if message["op"] in self.failing:
+            return {"error": UNANSWERED, "text": "the store is gone", "address": ""}
         return self.service.answer(message)
 
     def clear(self):

@@ -13,7 +13,6 @@ from pathlib import Path
 from t2t.files.lines import GZIP_MAGIC, check_start, errors_of_reading, pair_lines, read_lines, unequal_lengths
 
 _BUFFER = 1 << 20
-"""Bytes that are read at a time."""
 
 _FIRST_BYTES = 16
 """More than any kind of file needs to be recognized."""
@@ -54,13 +53,16 @@ class _Cuts:
     """Number of lines of the file."""
 
 
-def cut_files(files: Sequence[Path], most_bytes: int, most_lines: int | None = None) -> list[tuple[LineBlock, ...]]:
+def cut_files(
+    files: Sequence[Path], most_bytes: int, most_lines: int | None = None, buffer_bytes: int = _BUFFER
+) -> list[tuple[LineBlock, ...]]:
     """Cuts parallel files, in which line n of each belongs together, into blocks with a part of every file.
 
     Args:
         files: one or more.
         most_bytes: a block ends with the line in which the largest file reaches so many bytes.
         most_lines: if given, blocks have so many lines, whatever their bytes.
+        buffer_bytes: bytes that are read at a time.
 
     Raises:
         UserError: a file cannot be read, or lines were counted and their numbers differ.
@@ -70,10 +72,10 @@ def cut_files(files: Sequence[Path], most_bytes: int, most_lines: int | None = N
         return [tuple(LineBlock(path) for path in files)]
     largest = files[sizes.index(max(sizes))]
     if most_lines:
-        leading = _cut_at(largest, itertools.count(most_lines, most_lines))
+        leading = _cut_at(largest, itertools.count(most_lines, most_lines), buffer_bytes)
     else:
-        leading = _cut_by_bytes(largest, most_bytes)
-    cuts = [leading if path == largest else _cut_at(path, leading.lines) for path in files]
+        leading = _cut_by_bytes(largest, most_bytes, buffer_bytes)
+    cuts = [leading if path == largest else _cut_at(path, leading.lines, buffer_bytes) for path in files]
     for path, cut in zip(files, cuts, strict=True):
         if cut.total != cuts[0].total:
             raise unequal_lengths(files[0], cuts[0].total, path, cut.total)
@@ -93,9 +95,9 @@ def _blocks(path: Path, cuts: _Cuts) -> list[LineBlock]:
     return [LineBlock(path, lines + 1, start, stop) for lines, start, stop in starts]
 
 
-def _cut_by_bytes(path: Path, most_bytes: int) -> _Cuts:
+def _cut_by_bytes(path: Path, most_bytes: int, buffer_bytes: int) -> _Cuts:
     cuts, wanted = _Cuts(), most_bytes - 1
-    for position, buffer in _buffers(path):
+    for position, buffer in _buffers(path, buffer_bytes):
         while (end := buffer.find(b"\n", max(0, wanted - position))) >= 0:
             cuts.lines.append(cuts.total + buffer.count(b"\n", 0, end + 1))
             cuts.offsets.append(position + end + 1)
@@ -104,11 +106,11 @@ def _cut_by_bytes(path: Path, most_bytes: int) -> _Cuts:
     return _ended(path, cuts)
 
 
-def _cut_at(path: Path, lines: Iterable[int]) -> _Cuts:
+def _cut_at(path: Path, lines: Iterable[int], buffer_bytes: int) -> _Cuts:
     """Cuts a file after given numbers of lines, ascending; the file may have fewer lines."""
     cuts, following = _Cuts(), iter(lines)
     wanted = next(following, None)
-    for position, buffer in _buffers(path):
+    for position, buffer in _buffers(path, buffer_bytes):
         count, passed, end = buffer.count(b"\n"), 0, 0
         while wanted is not None and wanted <= cuts.total + count:
             while cuts.total + passed < wanted:
@@ -132,10 +134,10 @@ def _ended(path: Path, cuts: _Cuts) -> _Cuts:
     return cuts
 
 
-def _buffers(path: Path) -> Iterator[tuple[int, bytes]]:
+def _buffers(path: Path, buffer_bytes: int) -> Iterator[tuple[int, bytes]]:
     """Yields parts of a file, each with its offset in bytes in front."""
     position = 0
     with errors_of_reading(path), path.open("rb") as file:
-        while buffer := file.read(_BUFFER):
+        while buffer := file.read(buffer_bytes):
             yield position, buffer
             position += len(buffer)

@@ -34,7 +34,6 @@ log = logging.getLogger("t2t")
 
 _CHUNK = 1 << 20
 _MOST_PLACES = 1 << 16
-"""Most offsets in an index; if a file would have more, only every second, fourth, ... is kept."""
 _SECONDS_BETWEEN_LOOKS = 1.0
 
 
@@ -71,8 +70,13 @@ class _Kept:
     index: LineIndex
 
 
-def index_lines(path: Path | str) -> LineIndex:
+def index_lines(path: Path | str, chunk_bytes: int = _CHUNK, most_places: int = _MOST_PLACES) -> LineIndex:
     """Reads a file once (gzip: twice) and returns its index.
+
+    Args:
+        path: of the file.
+        chunk_bytes: bytes that are read at a time, and least distance between two offsets.
+        most_places: most offsets; if there would be more, only every second, fourth, ... is kept.
 
     Raises:
         UserError: it cannot be read, is damaged gzip, or UTF-16.
@@ -82,18 +86,18 @@ def index_lines(path: Path | str) -> LineIndex:
         if file.read(len(GZIP_MAGIC)) == GZIP_MAGIC:
             return LineIndex(sha256_of(Path(path)), sum(1 for _ in read_lines(path, Counter())), [])
         file.seek(0)
-        return _index_plain(file)
+        return _index_plain(file, chunk_bytes, most_places)
 
 
-def _index_plain(file: BinaryIO) -> LineIndex:
+def _index_plain(file: BinaryIO, chunk_bytes: int, most_places: int) -> LineIndex:
     digest, lines, size, last = hashlib.sha256(), 0, 0, b"\n"
-    places, spacing = [(0, 0)], _CHUNK
-    while chunk := file.read(_CHUNK):
+    places, spacing = [(0, 0)], chunk_bytes
+    while chunk := file.read(chunk_bytes):
         digest.update(chunk)
         offset = size + chunk.find(b"\n") + 1  # of the first line that begins after the start of the chunk
         if offset > size and offset - places[-1][1] >= spacing:
             places.append((lines + 1, offset))
-        if len(places) > _MOST_PLACES:
+        if len(places) > most_places:
             places, spacing = places[::2], 2 * spacing
         lines += chunk.count(b"\n")
         size, last = size + len(chunk), chunk[-1:]

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from t2t.files.remote.failures import FAILED, StoreError
-from t2t.files.remote.owners import Owners
+from t2t.files.remote.owners import SETTLE_S, Owners
 from t2t.files.remote.store import Store
 
 
@@ -28,11 +28,18 @@ class Service:
         say: called with messages to send before the response.
         renew_s: seconds between renewals of an owner.
         takeover_s: seconds without a renewal after which an owner counts as gone.
+        settle_s: see `SETTLE_S`.
     """
 
-    def __init__(self, say: Callable[[dict[str, Any]], None], renew_s: float, takeover_s: float):
+    def __init__(
+        self,
+        say: Callable[[dict[str, Any]], None],
+        renew_s: float,
+        takeover_s: float,
+        settle_s: float = SETTLE_S,
+    ):
         self._store = Store(lambda: say({"alive": True}))
-        self._owners = Owners(Store(), lambda text: say({"note": text}), renew_s, takeover_s)
+        self._owners = Owners(Store(), lambda text: say({"note": text}), renew_s, takeover_s, settle_s)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Returns the response to a request: the name of a method of `Store` or `Owners`, and its arguments."""

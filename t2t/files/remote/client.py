@@ -29,7 +29,8 @@ log = logging.getLogger("t2t")
 class Agent:
     """The agent process. It handles one request at a time; threads wait for each other."""
 
-    def __init__(self) -> None:
+    def __init__(self, silent_s: float = SILENT_S) -> None:
+        self._silent_s = silent_s
         command = [sys.executable, "-m", "t2t.files.remote.agent", str(RENEW_S), str(TAKEOVER_S)]
         self._process = subprocess.Popen(
             command,
@@ -46,7 +47,7 @@ class Agent:
         """Returns the answer to a request.
 
         Raises:
-            MachineError: the process has ended, or gave no sign of life for `SILENT_S`.
+            MachineError: the process has ended, or gave no sign of life for `silent_s`.
         """
         assert self._process.stdin is not None
         with self._lock:
@@ -67,13 +68,13 @@ class Agent:
 
     def _line(self) -> bytes:
         assert self._process.stdout is not None
-        file, until = self._process.stdout.fileno(), time.monotonic() + SILENT_S
+        file, until = self._process.stdout.fileno(), time.monotonic() + self._silent_s
         while b"\n" not in self._unread:
             if not select.select([file], [], [], max(0.0, until - time.monotonic()))[0]:
                 self.kill()
                 raise MachineError(
-                    f"the object store has not answered for {SILENT_S:g} s; see that it can be reached and run the "
-                    f"same command again"
+                    f"the object store has not answered for {self._silent_s:g} s; see that it can be reached and run "
+                    f"the same command again"
                 )
             if not (read := os.read(file, 1 << 16)):
                 raise EOFError

@@ -28,9 +28,16 @@ _AGENT_ENDS_S = 60.0
 class Owners:
     """The folders that a process owns."""
 
-    def __init__(self, store: Store, note: Callable[[str], None], renew_s: float, takeover_s: float):
+    def __init__(
+        self,
+        store: Store,
+        note: Callable[[str], None],
+        renew_s: float,
+        takeover_s: float,
+        settle_s: float = SETTLE_S,
+    ):
         self._store, self._note = store, note
-        self._renew_s, self._takeover_s = renew_s, takeover_s
+        self._renew_s, self._takeover_s, self._settle_s = renew_s, takeover_s, settle_s
         self._lock = threading.Lock()
         self._owned: dict[str, dict[str, Any]] = {}
         self._local: dict[str, BinaryIO] = {}
@@ -68,7 +75,7 @@ class Owners:
             return _described(found)
         mine = {"nonce": uuid.uuid4().hex, "host": socket.gethostname(), "pid": pid, "cache": cache, "renewals": 0}
         self._write(address, mine)
-        time.sleep(SETTLE_S)
+        time.sleep(self._settle_s)
         now = self._read(address) or {}
         if now.get("nonce") != mine["nonce"]:
             return _described(now)

@@ -32,7 +32,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 RETRY_FOR_S = 60.0
-"""No retry is made later than so many seconds after the first attempt."""
 _WAITS_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 _THREADS = 8
 """Files that are transferred at once."""
@@ -55,13 +54,20 @@ class Store:
 
     Args:
         alive: called at most once a second during transfers, and before each retry.
+        waits_s: seconds between attempts, about.
+        retry_for_s: no retry is made later than so many seconds after the first attempt.
 
     Raises:
         StoreError: by every method.
     """
 
-    def __init__(self, alive: Callable[[], None] = lambda: None):
-        self._alive = alive
+    def __init__(
+        self,
+        alive: Callable[[], None] = lambda: None,
+        waits_s: Sequence[float] = _WAITS_S,
+        retry_for_s: float = RETRY_FOR_S,
+    ):
+        self._alive, self._waits_s, self._retry_for_s = alive, waits_s, retry_for_s
         self._systems: dict[str, Any] = {}
 
     def info(self, addresses: Sequence[str]) -> list[Entry | None]:
@@ -180,7 +186,7 @@ class Store:
             StoreError: it failed permanently, or too often.
         """
         started = time.monotonic()
-        for wait in (*_WAITS_S, None):
+        for wait in (*self._waits_s, None):
             try:
                 return call()
             except FileNotFoundError:
@@ -190,7 +196,7 @@ class Store:
             except Exception as error:
                 failure = _failure(error, address)
                 passed = time.monotonic() - started
-                if failure.kind != UNANSWERED or wait is None or passed + wait > RETRY_FOR_S:
+                if failure.kind != UNANSWERED or wait is None or passed + wait > self._retry_for_s:
                     raise failure from error
             self._alive()
             time.sleep(wait * random.uniform(0.5, 1.5))

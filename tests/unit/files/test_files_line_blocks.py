@@ -3,16 +3,16 @@
 import gzip
 from collections import Counter
 
-import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from t2t.errors import UserError
-from t2t.files import line_blocks
 from t2t.files.line_blocks import cut_files, read_pairs
 from t2t.files.lines import read_lines
+from tests.errors import refused
 
 TEXTS = st.lists(st.text(st.sampled_from("ab é\r\0\ufeff"), max_size=12), min_size=1, max_size=40)
+ONE_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+"""All examples write the same files."""
 
 
 def write(path, lines, ended):
@@ -25,11 +25,10 @@ def read(blocks):
 
 
 @given(TEXTS, st.booleans(), st.integers(1, 90), st.integers(1, 50))
-def test_blocks_together_are_the_file(tmp_path_factory, lines, ended, most_bytes, buffer):
-    path = write(tmp_path_factory.mktemp("text") / "file", lines, ended)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(line_blocks, "_BUFFER", buffer)
-        blocks = [block for (block,) in cut_files([path], most_bytes)]
+@ONE_FOLDER
+def test_blocks_together_are_the_file(tmp_path, lines, ended, most_bytes, buffer):
+    path = write(tmp_path / "file", lines, ended)
+    blocks = [block for (block,) in cut_files([path], most_bytes, buffer_bytes=buffer)]
     assert read(blocks) == list(read_lines(path, Counter()))
     sizes = [(block.stop or path.stat().st_size) - block.start for block in blocks]
     assert all(most_bytes <= size < most_bytes + 40 for size in sizes[:-1])
@@ -38,11 +37,11 @@ def test_blocks_together_are_the_file(tmp_path_factory, lines, ended, most_bytes
 
 
 @given(TEXTS, st.booleans(), st.booleans(), st.integers(1, 60))
-def test_two_files_are_cut_at_the_same_lines(tmp_path_factory, lines, one_ended, other_ended, most_bytes):
-    folder = tmp_path_factory.mktemp("text")
+@ONE_FOLDER
+def test_two_files_are_cut_at_the_same_lines(tmp_path, lines, one_ended, other_ended, most_bytes):
     lines = [f"{number} {line}" for number, line in enumerate(lines)]
-    one = write(folder / "one", lines, one_ended)
-    other = write(folder / "other", [line.split()[0] for line in lines], other_ended)
+    one = write(tmp_path / "one", lines, one_ended)
+    other = write(tmp_path / "other", [line.split()[0] for line in lines], other_ended)
     for files in ((one, other), (other, one)):
         pairs = [pair for blocks in cut_files(files, most_bytes) for pair in read_pairs(blocks, Counter())]
         assert len(pairs) == len(lines)
@@ -60,21 +59,19 @@ def test_blocks_of_so_many_lines(tmp_path):
     assert len(cut_files([path], 1, most_lines=20)) == 1
 
 
-def test_what_is_small_or_packed_is_one_block_and_not_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(line_blocks, "_buffers", None)
+def test_what_is_small_or_packed_is_one_block_and_not_counted(tmp_path):
     small, packed = write(tmp_path / "small", ["a"] * 50, True), tmp_path / "packed"
     packed.write_bytes(gzip.compress(b"a\n" * 50))
-    assert len(cut_files([small], 100)) == len(cut_files([packed], 1)) == len(cut_files([small, packed], 1)) == 1
+    for files, most_bytes in (([small], 100), ([packed], 1), ([small, packed], 1)):
+        assert len(cut_files(files, most_bytes, buffer_bytes=None)) == 1  # a buffer of None cannot be read
 
 
-def test_files_of_unequal_lengths_are_named_when_they_are_cut(tmp_path):
+def test_files_of_unequal_lengths_and_missing_ones_are_named_when_they_are_cut(tmp_path):
     one, other = write(tmp_path / "one", ["abc"] * 30, True), write(tmp_path / "other", ["abcdef"] * 31, False)
-    with pytest.raises(UserError) as raised:
+    with refused(one, 30, other, 31):
         cut_files([one, other], 20)
-    assert str(raised.value) == (
-        f"{one} has 30 lines and {other} has 31; line n of one belongs to line n of the other; give files of "
-        f"equal length"
-    )
+    with refused(tmp_path / "gone"):
+        cut_files([tmp_path / "gone"], 10)
 
 
 def test_damage_is_repaired_and_counted_once_whatever_the_blocks(tmp_path):
@@ -84,8 +81,3 @@ def test_damage_is_repaired_and_counted_once_whatever_the_blocks(tmp_path):
     lines = list(read_lines(path, whole))
     assert [line for (block,) in cut_files([path], 30) for line in block.read(parts)] == lines
     assert parts == whole == {"invalid UTF-8 replaced": 20}
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"gone: there is no such file; check the path"):
-        cut_files([tmp_path / "gone"], 10)

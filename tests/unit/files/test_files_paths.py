@@ -6,16 +6,8 @@ import pytest
 
 import t2t
 from t2t.cli import bleu, datagen, decoder, exporter, trainer
-from t2t.errors import UserError
-from t2t.files.paths import (
-    address_of,
-    check_local,
-    join_names,
-    local_path,
-    named_files,
-    to_record,
-    with_addresses,
-)
+from t2t.files.paths import address_of, check_local, join_names, local_path, named_files, to_record, with_addresses
+from tests.errors import refused
 
 
 @pytest.fixture(autouse=True)
@@ -27,12 +19,8 @@ def cache(tmp_path, monkeypatch):
 @pytest.mark.parametrize("scheme", ["file", "local", "s4", "x-y+z.1"])
 def test_a_scheme_without_a_store_is_refused(scheme):
     for path in (f"{scheme}://bucket/data", Path(f"{scheme}://bucket/data")):
-        with pytest.raises(UserError) as raised:
+        with refused(path, f"{scheme}://"):
             local_path(path)
-        assert str(raised.value) == (
-            f"{path}: paths with {scheme}:// are not supported; name a path of this machine, such as the folder where "
-            f"that storage is mounted"
-        )
 
 
 @pytest.mark.parametrize("path", ["", "data", "/a/b", "a:b", "a/gs://b", "./gs://b", "-", "C:/data", "name=gs://b"])
@@ -53,14 +41,16 @@ def test_the_home_folder(monkeypatch):
     [
         ("s3://bucket/data", "s3/bucket/data"),
         ("gs://bucket/data/", "gs/bucket/data"),
-        ("hdfs://name:8020/a/b c", "hdfs/name:8020/a/b c"),
         ("hdfs:///a/b", "hdfs/_/a/b"),
+        ("hdfs://name:8020/a/b c", "hdfs/name:8020/a/b c"),
         ("abfs://files@account.dfs.core.windows.net/a", "abfs/files@account.dfs.core.windows.net/a"),
     ],
 )
 def test_an_address_has_a_mirror_and_a_mirror_its_address(cache, address, place):
     mirror = local_path(address)
     assert mirror == cache / "files" / place
+    if ":///" not in address:
+        assert local_path(Path(address)) == mirror  # though pathlib leaves out a slash
     assert address_of(mirror) == to_record(mirror) == address.rstrip("/")
     assert with_addresses(f"no data in {mirror}; see {mirror}/x") == (
         f"no data in {address.rstrip('/')}; see {address.rstrip('/')}/x"
@@ -68,15 +58,10 @@ def test_an_address_has_a_mirror_and_a_mirror_its_address(cache, address, place)
     assert local_path(str(mirror)) == mirror  # a path of a mirror is returned unchanged
 
 
-def test_pathlib_leaves_out_a_slash(cache):
-    assert local_path(Path("s3://bucket/data")) == cache / "files/s3/bucket/data"
-
-
 @pytest.mark.parametrize("address", ["s3://bucket/../other", "s3://bucket//data", "s3://bucket/./data"])
-def test_an_address_leads_to_no_other_place(address):
-    with pytest.raises(UserError) as raised:
+def test_an_address_leads_to_no_other_path(address):
+    with refused(address):
         local_path(address)
-    assert str(raised.value) == f"{address}: write the address without empty parts, . and .."
 
 
 def test_links_in_the_way_to_the_cache(tmp_path, monkeypatch):
@@ -89,7 +74,7 @@ def test_links_in_the_way_to_the_cache(tmp_path, monkeypatch):
 
 def test_only_local_paths_pass_check_local():
     check_local("/a/b")
-    with pytest.raises(UserError, match=r"^--t2t_usr_dir=s3://b/x: paths with s3:// are not supported; name a path of"):
+    with refused("--t2t_usr_dir=s3://b/x", "s3://"):
         check_local("s3://b/x", "t2t_usr_dir")
 
 
@@ -101,47 +86,49 @@ def here(tmp_path, monkeypatch):
     assert list((tmp_path / "here").iterdir()) == []
 
 
+OF_FILES = ["--problem=text2text_files"]
+
+
 @pytest.mark.parametrize(
     ("command", "flag", "others"),
     [
-        (trainer, "t2t_usr_dir", []),
+        *(
+            (datagen, flag, ["--problem=text2text_files"])
+            for flag in ("data_dir", "tmp_dir", "train_source", "vocab_file")
+        ),
         (datagen, "problem", []),
+        (trainer, "t2t_usr_dir", []),
         (decoder, "attention_to_html", ["--output_dir=run"]),
         (exporter, "t2t_usr_dir", ["--output_dir=run"]),
         (bleu, "tokenize", []),
     ],
 )
 def test_commands_refuse_addresses_by_the_flag(here, capsys, command, flag, others):
-    assert command.main(["t2t", *others, f"--{flag}=gs://bucket/x"]) == 2
-    assert f"--{flag}=gs://bucket/x: paths with gs:// are not supported; name a path of this" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("flag", ["data_dir", "tmp_dir", "train_source", "vocab_file"])
-def test_commands_name_the_flag_of_a_wrong_address(here, capsys, flag):
-    assert datagen.main(["t2t", "--problem=text2text_files", f"--{flag}=s4://bucket/x"]) == 2
-    assert f"--{flag}=s4://bucket/x: paths with s4:// are not supported" in capsys.readouterr().err
+    scheme = "s4" if others == OF_FILES else "gs"
+    assert command.main(["t2t", *others, f"--{flag}={scheme}://bucket/x"]) == 2
+    assert f"--{flag}={scheme}://bucket/x" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("command", "shared", "asked"),
+    ("command", "given", "shared", "asked"),
     [
-        (decoder, "decode_to_file", "shard=0/2"),
-        (decoder, "decode_to_file", "merge"),
-        (datagen, "data_dir", "beam_options=--runner=DirectRunner"),
+        *(
+            (decoder, ["--output_dir=run", "--decode_from_file=a.en"], "decode_to_file", one)
+            for one in ("shard=0/2", "merge")
+        ),
+        (datagen, ["--problem=text2text_files"], "data_dir", "beam_options=--runner=DirectRunner"),
     ],
 )
-def test_what_shares_the_work_needs_a_folder(here, capsys, command, shared, asked):
-    given = {decoder: ["--output_dir=run", "--decode_from_file=a.en"], datagen: ["--problem=text2text_files"]}[command]
+def test_what_shares_the_work_needs_a_folder(here, capsys, command, given, shared, asked):
     assert command.main(["t2t", *given, f"--{shared}=s3://bucket/x", f"--{asked}"]) == 2
-    assert (
-        f"--{asked.partition('=')[0]}: --{shared}=s3://bucket/x is in an object store, and what shares the work shares "
-        "a folder; name one that all of them see, on a file system with locks"
-    ) in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"--{asked.partition('=')[0]}: " in said
+    assert f"--{shared}=s3://bucket/x " in said
 
 
 @pytest.mark.parametrize("remote", ["s3://bucket/x", Path("s3://bucket/x")])
 def test_python_functions_refuse_code_from_a_store(here, remote):
-    with pytest.raises(UserError, match=r"s3:/{1,2}bucket/x: paths with s3:// are not supported"):
+    with refused(remote):
         t2t.generate_data("algorithmic_reverse_binary40", "data", usr_dir=remote)
 
 
@@ -190,18 +177,11 @@ def test_a_pattern_in_a_store_is_refused_whatever_is_here_of_it(pattern):
     here = local_path("s3://corpora/part-1.en")
     here.parent.mkdir(parents=True)
     here.touch()
-    with pytest.raises(UserError) as raised:
-        t2t.generate_data("text2text_files", train_source=f"a.en,s3://corpora/{pattern}")
-    assert str(raised.value) == (
-        f"s3://corpora/{pattern}: a pattern matches files of this machine only; name each file of the store, with "
-        f"commas between them"
-    )
+    with refused(f"s3://corpora/{pattern}"):
+        named_files(f"a.en,s3://corpora/{pattern}")
     assert named_files("s3://corpora/part-[1].en") == [here.with_name("part-[1].en")]  # a name as good as another
 
 
 def test_a_comma_in_one_of_several_names_is_refused(parts):
-    with pytest.raises(UserError) as raised:
+    with refused(parts / "a,b.en"):
         join_names(named_files("a*.en"))
-    assert str(raised.value) == (
-        f"{parts}/a,b.en: commas are between the names of files, and this one has a comma; rename it"
-    )

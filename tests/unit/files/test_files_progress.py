@@ -43,23 +43,25 @@ def lines(caplog):
 def test_lines_elsewhere_than_on_a_terminal_come_now_and_then(pass_seconds, lines):
     """10 of the 80 that were left in 40 seconds: 0.25 a second, so the other 70 take 280 seconds."""
     shown = Progress("decoded", "sentences", total=1100, done=1020, out=io.StringIO(), seconds=30.0)
-    pass_seconds(29.0)
-    shown.add(4)
-    assert lines() == []
-    pass_seconds(11.0)
-    shown.add(6)
+    for seconds, count, logged in ((29.0, 4, 0), (11.0, 6, 1)):
+        pass_seconds(seconds)
+        shown.add(count)
+        assert len(lines()) == logged
     assert lines() == ["decoded: 1,030 of 1,100 sentences, 0.2 sentences/s, 0:04:40 left"]
     pass_seconds(29.0)
     shown.add(1)
-    assert len(lines()) == 1
     shown.close()
     assert len(lines()) == 1
 
 
-def test_a_bar_starts_no_thread():
-    before = set(threading.enumerate())
-    Progress("decoded", "sentences", total=2, out=Terminal()).close()
-    assert set(threading.enumerate()) <= before
+def test_nobody_knows_how_long_it_takes_without_an_end_or_before_anything_is_done(pass_seconds, lines):
+    endless = Progress("train", "examples", out=io.StringIO(), seconds=10.0)
+    begun = Progress("train", "examples", total=10, done=4, out=io.StringIO(), seconds=10.0)
+    pass_seconds(10.0)
+    endless.move_to(12_345)
+    assert lines() == ["train: 12,345 examples, 1,234.5 examples/s"]
+    assert (endless.time_left(), begun.rate(), begun.time_left()) == (None, 0.0, None)
+    assert str(begun) == "train: 4 of 10 examples, 0.0 examples/s"
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), OSError(errno.EIO, "gone"), BrokenPipeError()])
@@ -82,31 +84,21 @@ def test_what_cannot_be_shown_ends_no_job(error):
     assert not shown.on_terminal
 
 
-def test_without_a_known_end_there_is_no_time_left(pass_seconds, lines):
-    shown = Progress("train", "examples", out=io.StringIO(), seconds=10.0)
-    pass_seconds(10.0)
-    shown.move_to(12_345)
-    assert lines() == ["train: 12,345 examples, 1,234.5 examples/s"]
-    assert shown.time_left() is None
-
-
-def test_before_anything_is_done_nobody_knows_how_long_it_takes(pass_seconds):
-    shown = Progress("train", "examples", total=10, done=4, out=io.StringIO())
-    pass_seconds(5.0)
-    assert (shown.rate(), shown.time_left()) == (0.0, None)
-    assert str(shown) == "train: 4 of 10 examples, 0.0 examples/s"
-
-
-def test_a_bar_on_a_terminal(lines):
-    out = Terminal()
+def test_a_bar_on_a_terminal_starts_no_thread_and_stands_below_other_lines(lines):
+    out, before = Terminal(), set(threading.enumerate())
     shown = Progress("training", "updates", total=8, done=2, out=out, seconds=0.0)
     assert shown.on_terminal
+    write_line("a line", out)
     shown.move_to(8)
     shown.show_figures(["loss 2.5"])
     shown.close()
+    assert set(threading.enumerate()) <= before
     assert not shown.on_terminal
     assert lines() == []
-    last = out.getvalue().rpartition("\r")[2]
+    above, _, below = out.getvalue().partition("a line\n")
+    assert above.endswith("\r")  # what was drawn has been taken away
+    assert "training:  25%" in below
+    last = below.rpartition("\r")[2]
     assert last.startswith("training: 100%")
     assert "8/8" in last
     assert "loss 2.5" in last
@@ -171,16 +163,6 @@ def test_a_bar_without_figures_has_its_rate_where_that_fits(draw):
     assert "updates/s" not in draw(40, figures=())
 
 
-def test_a_line_stands_above_the_bar(lines):
-    out = Terminal()
-    shown = Progress("training", "updates", total=8, out=out)
-    write_line("a line", out)
-    shown.close()
-    before, _, after = out.getvalue().partition("a line\n")
-    assert before.endswith("\r")  # what was drawn has been taken away
-    assert "training:   0%" in after
-
-
 def test_figures_go_with_a_bar_only(lines):
     out = io.StringIO()
     Progress("training", "updates", out=out).show_figures(["loss 2.5"])
@@ -195,15 +177,14 @@ def test_clock(seconds, text):
 
 
 @pytest.mark.parametrize(
-    ("values", "line"),
+    ("values", "width", "line"),
     [
-        ([8, 7, 6, 5, 4, 3, 2, 1], "█▇▆▅▄▃▂▁"),
-        ([0, 0, 10, 10, 0, 0], "▁█▁"),  # means of two each
-        ([1.5, 1.5], "▁▁"),
-        ([math.nan, 1, math.inf, 2], "▁█"),
-        ([], ""),
-        ([3], "▁"),
+        ([8, 7, 6, 5, 4, 3, 2, 1], 8, "█▇▆▅▄▃▂▁"),
+        ([0, 0, 10, 10, 0, 0], 3, "▁█▁"),  # means of two each
+        ([1.5, 1.5], 8, "▁▁"),
+        ([math.nan, 1, math.inf, 2], 8, "▁█"),
+        *(([], 8, ""), ([3], 8, "▁")),
     ],
 )
-def test_a_curve_in_a_line(values, line):
-    assert spark_line(values, 3 if len(values) == 6 else 8) == line
+def test_a_curve_in_a_line(values, width, line):
+    assert spark_line(values, width) == line

@@ -2,16 +2,14 @@ r"""Unmodified lines: split at `\n`, from files, compressed files and streams.""
 
 import gzip
 import hashlib
-import io
 import os
-import sys
 from collections import Counter
-from types import SimpleNamespace
 
 import pytest
 
-from t2t.errors import UserError
+from t2t.files.lines import INVALID_UTF8, NUL_REMOVED
 from t2t.files.source import LineSource
+from tests.errors import refused
 from tests.waiting import join_all, start_thread
 
 DIRTY = "\ufeffone\r\ntwo\u2028still two\x85\x0b\r\n\nfo".encode() + b"\xffur\x00\n\rlast\r"
@@ -26,15 +24,16 @@ def dirty(tmp_path):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_standard_input(monkeypatch, packed):
-    content = gzip.compress(DIRTY) if packed else DIRTY
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+def test_standard_input(stdin, packed):
+    stdin(gzip.compress(DIRTY) if packed else DIRTY)
     source = LineSource("-")
     assert source.is_stream
     assert str(source) == "standard input"
-    assert list(source.lines(Counter())) == LINES
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO("a\n".encode("utf-16"))))
-    with pytest.raises(UserError, match=r"^standard input: the file is UTF-16; text must be UTF-8"):
+    tally = Counter()
+    assert list(source.lines(tally)) == LINES
+    assert tally == {INVALID_UTF8: 1, NUL_REMOVED: 1}
+    stdin("a\n".encode("utf-16"))
+    with refused("UTF-16"):
         list(source.lines(Counter()))
 
 
@@ -67,13 +66,10 @@ def test_a_packed_file_is_read_and_not_counted(tmp_path):
 
 
 def test_files_that_are_none(tmp_path, dirty):
-    with pytest.raises(UserError, match="there is no such file; check the path"):
-        LineSource(str(tmp_path / "missing"))
-    with pytest.raises(UserError, match="there is no such file; check the path"):
-        LineSource(str(dirty / "below"))
-    with pytest.raises(UserError, match="it is a folder; give a file, or - for standard input"):
-        LineSource(str(tmp_path))
+    for path in (tmp_path / "missing", dirty / "below", tmp_path):
+        with refused(path):
+            LineSource(str(path))
     source = LineSource(str(dirty))
     dirty.unlink()
-    with pytest.raises(UserError, match=r"in: there is no such file; check the path"):
+    with refused(dirty):
         source.scan()

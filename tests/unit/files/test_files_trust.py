@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from t2t.errors import UserError
 from t2t.files.atomic import write_atomically
-from t2t.files.trust import MOST_BYTES, PlainName, check_inside, read_record, read_sealed, sealed
+from t2t.files.trust import MOST_BYTES, PlainName, check_inside, parse_sealed, read_record, read_sealed, sealed
+from tests.errors import refused
 
 
 @pytest.fixture
@@ -20,60 +20,36 @@ def file(tmp_path):
     return path
 
 
-def test_a_sealed_file_comes_back_without_its_seal(file):
-    assert read_sealed(file) == {"step": 12, "name": "ä\n", "values": [0.1, None, {"x": True}]}
-
-
 def test_every_flipped_bit_is_noticed_or_changes_nothing(file):
     whole, values, noticed = file.read_bytes(), read_sealed(file), 0
-    for place in range(len(whole)):
-        for bit in range(8):
-            flipped = bytearray(whole)
-            flipped[place] ^= 1 << bit
-            file.write_bytes(flipped)
-            try:
-                found = read_sealed(file)
-            except ValueError:
-                noticed += 1
-            else:  # white space, a letter of a \u00e4, or the name of the seal, which is then no known entry
-                assert found == values or set(found) - set(values), flipped
+    for number in range(8 * len(whole)):
+        flipped = bytearray(whole)
+        flipped[number // 8] ^= 1 << number % 8
+        try:
+            found = parse_sealed(file.name, bytes(flipped))
+        except ValueError:
+            noticed += 1
+        else:  # white space, a letter of a \u00e4, or the name of the seal, which is then no known entry
+            assert found == values or set(found) - set(values), flipped
     assert noticed > 7 * len(whole)
 
 
-def test_it_holds_under_its_own_name_only(file):
+def test_a_sealed_file_comes_back_without_its_seal_and_under_its_own_name_only(file):
+    assert read_sealed(file) == {"step": 12, "name": "ä\n", "values": [0.1, None, {"x": True}]}
+    assert parse_sealed("record.json", b'{"step": 3}') == {"step": 3}, "the first versions and hands write no seal"
     other = file.rename(file.with_name("other.json"))
-    with pytest.raises(ValueError, match="it is not what was written: its entry seal belongs to something else"):
+    with refused("seal", by=ValueError):
         read_sealed(other)
 
 
-def test_the_first_versions_and_hands_write_no_seal(tmp_path):
-    (tmp_path / "record.json").write_text('{"step": 3}')
-    assert read_sealed(tmp_path / "record.json") == {"step": 3}
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "Expecting value"),
-        (b"[1]", "it holds no entries"),
-        (b"\xff", "invalid start byte"),
-        (b"[" * 100_000, "it is nested too deeply"),
-        (b'{"step": ' + b"9" * 5000 + b"}", "Exceeds the limit"),
-        (b'{"seal": "x"}', "it is not what was written"),
-        (b'{"seal": 3, "step": 3}', "it is not what was written"),
-    ],
-)
-def test_what_is_no_such_file(tmp_path, content, message):
-    (tmp_path / "record.json").write_bytes(content)
-    with pytest.raises(ValueError, match=message):
-        read_sealed(tmp_path / "record.json")
-
-
-def test_a_file_of_any_size_is_no_record(tmp_path):
-    with (tmp_path / "record.json").open("wb") as file:
-        file.truncate(MOST_BYTES + 1)
-    with pytest.raises(ValueError, match="it has more than 67,108,864 bytes"):
-        read_sealed(tmp_path / "record.json")
+def test_what_is_no_record_is_refused_at_any_size():
+    for content in (
+        *(b"", b"[1]", b"\xff", b"[" * 100_000, b'{"step": ' + b"9" * 5000 + b"}"),
+        *(b'{"seal": "x"}', b'{"seal": 3, "step": 3}'),
+        b'{"step": 3}'.ljust(MOST_BYTES + 1),
+    ):
+        with refused(by=ValueError):
+            parse_sealed("record.json", content)
 
 
 def test_links_lead_nowhere_else_and_pipes_are_not_waited_for(tmp_path):
@@ -83,14 +59,14 @@ def test_links_lead_nowhere_else_and_pipes_are_not_waited_for(tmp_path):
     (tmp_path / "home2").write_text("x")
     for name, target in {"out": "../home2", "up": "..", "passwd": "/etc/passwd", "gone": "/nowhere"}.items():
         (home / name).symlink_to(target)
-        with pytest.raises(UserError, match=rf"home/{name} is a link to outside .*home; put a copy of what it leads"):
+        with refused(home / name):
             check_inside(home, home / name)
     (home / "loop").symlink_to("loop")
     (home / "in").symlink_to("file")
     for name in ("file", "inner", "in", "missing", "loop"):
         check_inside(home, home / name)
     os.mkfifo(home / "pipe")
-    with pytest.raises(UserError, match=r"pipe is neither a file nor a folder but a pipe, socket or device; remove it"):
+    with refused(home / "pipe"):
         read_sealed(home / "pipe")
     (tmp_path / "link").symlink_to(home)  # which its user names
     check_inside(tmp_path / "link", tmp_path / "link" / "file")
@@ -145,24 +121,24 @@ def test_records_of_json(plain, record):
 
 
 @pytest.mark.parametrize(
-    ("plain", "message"),
+    ("plain", "where"),
     [
-        (None, "Expected `object`, got `null`"),
-        ({"count": True}, r"Expected `int`, got `bool` - at `\$.count`"),
-        ({"count": 1.5}, "Expected `int`, got `float`"),
-        ({"is_new": 0}, "Expected `bool`, got `int`"),
-        ({"name": 3}, r"Expected `str \| null`, got `int`"),
-        ({"counts": [1]}, "Expected `object`, got `array`"),
-        ({"counts": {"a": True}}, r"Expected `int`, got `bool` - at `\$.counts\[...\]`"),
-        ({"sections": {"a": 3}}, "Expected `object`, got `int`"),
-        ({"rows": [3]}, r"at `\$.rows\[0\]`"),
-        ({"shape": [1, None]}, r"at `\$.shape\[1\]`"),
-        ({"parts": {"a": 3}}, "Expected `object`, got `int`"),
-        ({"parts": {"a": {"file": "../a"}}}, r"matching regex .* at `\$.parts\[...\].file`"),
-        ({"coutn": 1}, "it has an entry 'coutn', which no record has"),
-        ({"parts": {"a": {"sizes": 1}}}, "it has an entry 'sizes', which no record has"),
+        (None, "object"),
+        ({"count": True}, "$.count"),
+        ({"count": 1.5}, "$.count"),
+        ({"is_new": 0}, "$.is_new"),
+        ({"name": 3}, "$.name"),
+        ({"counts": [1]}, "$.counts"),
+        ({"counts": {"a": True}}, "$.counts[...]"),
+        ({"sections": {"a": 3}}, "$.sections[...]"),
+        ({"rows": [3]}, "$.rows[0]"),
+        ({"shape": [1, None]}, "$.shape[1]"),
+        ({"parts": {"a": 3}}, "$.parts[...]"),
+        ({"parts": {"a": {"file": "../a"}}}, "$.parts[...].file"),
+        ({"coutn": 1}, "'coutn'"),
+        ({"parts": {"a": {"sizes": 1}}}, "'sizes'"),
     ],
 )
-def test_what_is_no_record(plain, message):
-    with pytest.raises(ValueError, match=message):
+def test_what_is_no_record(plain, where):
+    with refused(where, by=ValueError):
         read_record(Record, plain)

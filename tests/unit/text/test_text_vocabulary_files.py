@@ -1,13 +1,21 @@
 """A vocabulary file is read as what it is."""
 
 import gzip
+import pickle
 
 import pytest
 
-from t2t.errors import UserError
 from t2t.text import ENCODER_CLASSES
+from t2t.text.bpe import BpeEncoder
+from t2t.text.byte import ByteEncoder
+from t2t.text.label import LabelEncoder
+from t2t.text.piece_table import PieceTableEncoder
+from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
+from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import read_vocabulary
+from t2t.text.word_list import WordListEncoder
+from tests.errors import refused
 
 LINES = ["one man and two dogs", "two women and one cat; 1 u _ \\"] * 20
 BUILT = {kind: encoder.build(LINES, 300) for kind, encoder in ENCODER_CLASSES.items()}
@@ -16,12 +24,15 @@ SUBWORDS = BUILT["subword"].to_bytes()
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("kind", ENCODER_CLASSES)
-def test_the_kind_is_seen_from_the_content(kind, packed, tmp_path):
-    content = BUILT[kind].to_bytes()
-    (tmp_path / "vocabulary").write_bytes(gzip.compress(content) if packed else content)
-    found = read_vocabulary(tmp_path / "vocabulary")
-    assert type(found) is ENCODER_CLASSES[kind]
-    assert found.fingerprint == BUILT[kind].fingerprint
+def test_the_kind_is_seen_from_the_content_and_a_vocabulary_comes_back(kind, packed, tmp_path):
+    BUILT[kind].save(tmp_path / "vocabulary")
+    if packed:
+        (tmp_path / "vocabulary").write_bytes(gzip.compress((tmp_path / "vocabulary").read_bytes()))
+    found = [read_vocabulary(tmp_path / "vocabulary"), pickle.loads(pickle.dumps(BUILT[kind]))]
+    for again in found if packed else [*found, ENCODER_CLASSES[kind].load(tmp_path / "vocabulary")]:
+        assert type(again) is ENCODER_CLASSES[kind]
+        assert (again.fingerprint, again.to_bytes()) == (BUILT[kind].fingerprint, BUILT[kind].to_bytes())
+        assert again.encode("two dogs, one _") == BUILT[kind].encode("two dogs, one _")
 
 
 @pytest.mark.parametrize(
@@ -45,31 +56,86 @@ def test_ids_do_not_depend_on_quotes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "about"),
     [
-        ("notes.txt", b"To be, or not", "it starts with b'To be, or not', as no known kind does; give a SentencePiece"),
-        ("empty", b"", "it starts with b'', as no known kind does"),
-        ("v.subwords", b"the\nof\n", "subword vocabulary: the file starts with 'the of'"),
-        ("v.subwords.gz", b"the\nof\n", "subword vocabulary: the file starts with 'the of'"),
-        ("v.spm", b"the\nof\n", "sentencepiece vocabulary: the file of 7 bytes is damaged or no SentencePiece model"),
-        ("v.model", BUILT["sentencepiece"].to_bytes()[:-9], "sentencepiece vocabulary: the file of"),
-        ("v.tokens", b"the\nof\n", "token vocabulary: the file starts with 'the of"),
-        ("v.gz", gzip.compress(SUBWORDS)[:-9], "the gzip file is damaged"),
+        ("notes.txt", b"To be", "b'To"),
+        ("empty", b"", "b'',"),
+        ("v.subwords", b"the\nof\n", "subword 'the"),
+        ("v.subwords.gz", b"the\nof\n", "subword 'the"),
+        ("v.spm", b"the\nof\n", "sentencepiece 7"),
+        ("v.model", BUILT["sentencepiece"].to_bytes()[:-9], "sentencepiece"),
+        ("v.tokens", b"the\nof\n", "token 'the"),
+        ("v.gz", gzip.compress(SUBWORDS)[:-9], "gzip"),
     ],
 )
-def test_other_files_are_named(name, content, said, tmp_path):
+def test_other_files_are_named(name, content, about, tmp_path):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserError) as caught:
+    with refused(tmp_path / name, *about.split()):
         read_vocabulary(tmp_path / name)
-    assert str(caught.value).startswith(f"vocabulary {tmp_path / name}: ")
-    assert said in str(caught.value)
+
+
+WORDS = b"<pad>\n</s>\n<unk>\n"
+PIECES = BUILT["sentencepiece"].to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "names"),
+    [
+        *((BpeEncoder, content, "BPE") for content in (b'{"bpe_pieces": [1]}\n', b'{"bpe_pieces": ["a", "b", "b"]}\n')),
+        (BpeEncoder, b'{"bpe_pieces": ["a", "b", "c", "c"], "separator": "@@"}\n', "BPE 4 3"),
+        (ByteEncoder, b"abc", "3 'bytes:"),
+        (LabelEncoder, b"a\nb", "'b';"),
+        (LabelEncoder, b"\xff\n", "UTF-8"),
+        *((PieceTableEncoder, content, "table") for content in (b'{"pieces": ["a"', b'{"pieces": [1]}\n')),
+        (PieceTableEncoder, b'{"pieces": ["a"], "languages": {"ids": {"de": "x"}}}\n', "table"),
+        (PieceTableEncoder, b'{"pieces": ["a"], "languages": {"codes": {}}}\n', "table codes"),
+        (PieceTableEncoder, b'{"pieces": ["a", "b", "c", "d"]}\nmodel', "SentencePiece 5"),
+        (PieceTableEncoder, b'{"pieces": ["a", "b", "c", "a"]}\n' + PIECES, "4 3"),
+        *(
+            (SentencePieceEncoder, content, f"{len(content):,}")
+            for content in (b"", b"abc", PIECES[:-1], PIECES[:1000])
+        ),
+        (SubwordEncoder, b"", "subword '<pad>_' '<EOS>_'"),
+        (SubwordEncoder, b"'the_'\n'of_'\n", "subword 'the_ of_';"),
+        (SubwordEncoder, b"### SubwordTextEncoder\n### Metadata: {}\n'the_'\n", "subword SubwordTextEncoder"),
+        (SubwordEncoder, b"'<pad>_'\n'<EOS>_'\n'\xff'\n", "subword UTF-8"),
+        (SubwordEncoder, b"'<pad>_'\n'<EOS>_'\n'a_'\n", r"subword 0 1 2 3 4 5 6 7 8 9 ; \ _ u"),
+        *(
+            (TokenEncoder, content, name)
+            for content, name in ((b"a\nb\n", "'a"), (b"", "<unk>"), (WORDS + b"a\nb", "'b'"))
+        ),
+        *((TokenEncoder, WORDS + content, name) for content, name in ((b"a\na\n", "'a'"), (b"a b\n", "b'"))),
+        *((TokenEncoder, WORDS + content, name) for content, name in ((b"\nb\n", "''"), (b"\xff\n", "UTF-8"))),
+        *(
+            (WordListEncoder, content, name)
+            for content, name in ((b"a\nb\n", "'a"), (b"<pad>\n<EOS>\n\xff\n", "UTF-8"))
+        ),
+    ],
+)
+def test_damaged_content_is_refused(kind, content, names):
+    with refused(*names.split()):
+        kind.from_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("kind", "lines", "size", "names"),
+    [
+        *((kind, ["", "  "], 10, "") for kind in (TokenEncoder, WordListEncoder)),
+        *((kind, ["a"], 3, "3 4") for kind in (TokenEncoder, WordListEncoder)),
+        *((SentencePieceEncoder, lines, 300, "sentencepiece") for lines in ([], ["", ""])),
+        (SubwordEncoder, ["", ""], 100, "subword"),
+        *((kind, ["a b"], 10, "") for kind in (BpeEncoder, PieceTableEncoder)),  # which come with imported models
+    ],
+)
+def test_texts_that_give_no_vocabulary_are_refused(kind, lines, size, names):
+    with refused(*names.split()):
+        kind.build(lines, size)
 
 
 def test_no_file(tmp_path):
-    with pytest.raises(UserError, match=r"vocabulary .*/absent: there is no such file; check the path"):
-        read_vocabulary(tmp_path / "absent")
-    with pytest.raises(UserError, match=r"vocabulary .*: cannot be read \(Is a directory\); check the path"):
-        read_vocabulary(tmp_path)
+    for path in (tmp_path / "absent", tmp_path):
+        with refused(path):
+            read_vocabulary(path)
 
 
 def test_a_subword_vocabulary_that_is_read_can_be_saved_under_its_fingerprint(tmp_path):

@@ -9,23 +9,8 @@ from t2t.errors import MachineError
 from t2t.files.atomic import LockedError
 from t2t.files.paths import local_path
 from t2t.files.remote import mirror
-from t2t.files.remote.store import Store
-
-
-@pytest.fixture
-def moved(monkeypatch):
-    """A list of the requests to the store in order: (operation, address)."""
-    calls = []
-    for name in ("_put", "_remove", "_get"):
-        own = getattr(Store, name)
-
-        def call(self, *args, name=name, own=own):
-            address = next(one for one in args if "://" in str(one))
-            calls.append((name.strip("_"), address))
-            return own(self, *args)
-
-        monkeypatch.setattr(Store, name, call)
-    return calls
+from tests.errors import refused
+from tests.stores import failing_uploads
 
 
 def write(path, content):
@@ -34,32 +19,30 @@ def write(path, content):
     os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns + 1_000_000))  # two writes within a tick differ
 
 
-def test_a_file_goes_to_the_store_and_back(store):
-    path = local_path("memory://b/a/file")
+@pytest.fixture
+def path(store):
+    """The copy here of memory://b/file."""
+    return local_path("memory://b/file")
+
+
+def test_only_what_has_changed_moves(store, path):
     write(path, "one")
     mirror.publish(path)
-    assert store.files.cat("/b/a/file") == b"one"
+    mirror.publish(path)
+    mirror.fetch(path)
+    assert store.requests == [("put", "memory://b/file")]
+    assert store.files.cat("/b/file") == b"one"
     path.unlink()
     mirror.fetch(path)
     assert path.read_text() == "one"
-
-
-def test_only_what_has_changed_moves(store, moved):
-    path = local_path("memory://b/file")
-    write(path, "one")
-    mirror.publish(path)
-    mirror.publish(path)
-    mirror.fetch(path)
-    assert moved == [("put", "memory://b/file")]
     store.files.pipe("/b/file", b"two")
     mirror.fetch(path)
     mirror.fetch(path)
     assert path.read_text() == "two"
-    assert moved[1:] == [("get", "memory://b/file")]
+    assert store.requests[1:] == [("get", "memory://b/file")] * 2
 
 
-def test_what_was_changed_here_stays_unless_the_store_has_another(store):
-    path = local_path("memory://b/file")
+def test_what_was_changed_here_stays_unless_the_store_has_another(store, path):
     write(path, "one")
     mirror.publish(path)
     write(path, "one, and more")
@@ -73,8 +56,8 @@ def test_what_was_changed_here_stays_unless_the_store_has_another(store):
     assert path.read_text() == "of another machine"
 
 
-def test_what_is_deleted_in_the_store_goes_here_and_what_it_never_had_stays(store):
-    path, own = local_path("memory://b/file"), local_path("memory://b/own")
+def test_what_is_deleted_in_the_store_goes_here_and_what_it_never_had_stays(store, path):
+    own = path.with_name("own")
     write(path, "one")
     write(own, "mine")
     mirror.publish(path)
@@ -89,8 +72,8 @@ def test_what_is_deleted_in_the_store_goes_here_and_what_it_never_had_stays(stor
     assert store.names() == ["b/file"]
 
 
-def test_other_paths_are_left_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr("t2t.files.remote.client._send", None)  # any request would fail
+def test_other_paths_are_left_alone(tmp_path, store):
+    service, store.service = store.service, None  # any request would fail
     path = tmp_path / "file"
     mirror.fetch(path)
     assert not mirror.exists(path)
@@ -106,54 +89,44 @@ def test_other_paths_are_left_alone(tmp_path, monkeypatch):
     assert mirror.names_in(tmp_path) == {"file"}
     assert mirror.names_in(tmp_path / "none") == set()
     assert mirror.list_files(tmp_path) == []
+    store.service = service
 
 
-def test_the_marker_of_a_folder_is_removed_first_and_written_last(store, moved):
+def test_the_marker_of_a_folder_is_removed_first_and_written_last(store):
     folder = local_path("memory://b/f")
     for name in ("marker", "a", "sub/b"):
         write(folder / name, name)
     mirror.publish_folder(folder, "marker")
-    assert {address for _, address in moved[:2]} == {"memory://b/f/a", "memory://b/f/sub/b"}
-    assert moved[2:] == [("put", "memory://b/f/marker")]
-    moved.clear()
+    assert {address for _, address in store.requests[:2]} == {"memory://b/f/a", "memory://b/f/sub/b"}
+    assert store.requests[2:] == [("put", "memory://b/f/marker")]
+    store.requests.clear()
     (folder / "a").unlink()
     write(folder / "marker", "another")
     write(folder / "c", "c")
     mirror.publish_folder(folder, "marker")
-    assert moved == [
+    assert store.requests == [
         ("remove", "memory://b/f/marker"), ("put", "memory://b/f/c"), ("remove", "memory://b/f/a"),
         ("put", "memory://b/f/marker"),
     ]  # fmt: skip
-    moved.clear()
+    store.requests.clear()
     mirror.withdraw(folder, "marker")
-    assert moved[0] == ("remove", "memory://b/f/marker")
+    assert store.requests[0] == ("remove", "memory://b/f/marker")
     assert store.names() == []
 
 
-def test_an_interrupted_attempt_goes_on(store, moved, monkeypatch):
-    monkeypatch.setattr(mirror, "_BATCH", 1)
-    folder = local_path("memory://b/f")
-    for name in "abcd":
+def test_an_interrupted_attempt_goes_on_after_its_last_batch(store, monkeypatch):
+    folder, first = local_path("memory://b/f"), [f"{number:02d}" for number in range(64)]
+    for name in (*first, "c", "d"):
         write(folder / name, name)
-    whole = Store._put
-
-    def put(self, file, address):
-        if address.endswith("/c"):
-            raise OSError("the machine fails")
-        return whole(self, file, address)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "_put", put)
-        with pytest.raises(MachineError):
-            mirror.publish_folder(folder, "d")
-    assert store.names() == ["b/f/a", "b/f/b"]
-    moved.clear()
+    with failing_uploads(monkeypatch, "c"), refused(by=MachineError):
+        mirror.publish_folder(folder, "d")
+    assert store.names() == [f"b/f/{name}" for name in first]
+    store.requests.clear()
     mirror.publish_folder(folder, "d")
-    assert moved == [("put", "memory://b/f/c"), ("put", "memory://b/f/d")]
+    assert store.requests == [("put", "memory://b/f/c"), ("put", "memory://b/f/d")]
 
 
-def test_a_torn_record_counts_as_none(store, tmp_path):
-    path = local_path("memory://b/file")
+def test_a_torn_record_counts_as_none(store, tmp_path, path):
     write(path, "one")
     mirror.publish(path)
     (record,) = (tmp_path / "cache/records").rglob("file.json")
@@ -178,21 +151,12 @@ def test_a_cache_that_cannot_be_written(store, tmp_path):
     assert raised.value.filename == str(path.parent)
 
 
-def test_an_owner_that_cannot_be_given_up_hides_no_error(store, monkeypatch):
+def test_an_owner_that_cannot_be_given_up_hides_no_error(store):
     lock = local_path("memory://b/run/lock")
     lock.parent.mkdir(parents=True)
-    monkeypatch.setattr("t2t.files.remote.store._WAITS_S", ())  # no retries
-
-    def gone(self, address):
-        raise OSError("the store is gone")
-
-    def interrupted():
-        with mirror.exclusive(lock):
-            monkeypatch.setattr(type(store.files), "cat_file", gone)
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
+    store.failing.add("release")
+    with pytest.raises(KeyboardInterrupt), mirror.exclusive(lock):
+        raise KeyboardInterrupt
 
 
 def test_one_at_a_time_holds_a_folder(store, tmp_path, monkeypatch):
@@ -200,13 +164,13 @@ def test_one_at_a_time_holds_a_folder(store, tmp_path, monkeypatch):
     lock.parent.mkdir(parents=True)
     with mirror.exclusive(lock):
         assert store.names() == ["b/run/lock"]
-        with pytest.raises(LockedError, match=rf"^{os.getpid()} on "), mirror.exclusive(lock):
+        with refused(os.getpid(), by=LockedError), mirror.exclusive(lock):
             pass
         monkeypatch.setenv("T2T_CACHE", str(tmp_path / "other machine"))
         elsewhere = local_path("memory://b/run/lock")
         elsewhere.parent.mkdir(parents=True)
-        with pytest.raises(LockedError, match=rf"^{os.getpid()} on "), mirror.exclusive(elsewhere):
+        with refused(os.getpid(), by=LockedError), mirror.exclusive(elsewhere):
             pass
         monkeypatch.setenv("T2T_CACHE", str(tmp_path / "cache"))
     assert store.names() == []
-    assert any("is at work; watching it for 30 s" in note.get("note", "") for note in store.notes)
+    assert any("memory://b/run/lock" in note.get("note", "") for note in store.notes)

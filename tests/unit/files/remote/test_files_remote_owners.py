@@ -8,20 +8,18 @@ import pytest
 from t2t.files.remote.failures import LOST, StoreError
 from t2t.files.remote.owners import Owners
 from t2t.files.remote.store import Store
-from tests.waiting import LIMIT_S, join_all
+from tests.waiting import LIMIT_S, join_all, start_thread
 
 LOCK = "memory://b/run/lock"
-RENEW_S = 0.05
 
 
 @pytest.fixture
-def owners(store, tmp_path, monkeypatch):
+def owners(store, tmp_path):
     """Returns a function that makes owners, each like one on another machine."""
-    monkeypatch.setattr("t2t.files.remote.owners.SETTLE_S", 0.05)
     made = []
 
-    def make(name, takeover_s=60.0):
-        found = Owners(Store(), lambda text: None, RENEW_S, takeover_s)
+    def make(name, takeover_s=60.0, through=None):
+        found = Owners(through or Store(), lambda text: None, renew_s=0.05, takeover_s=takeover_s, settle_s=0.01)
         made.append(found)
         found.own_as = lambda: found.own(LOCK, name, len(made), str(tmp_path / name))
         return found
@@ -34,10 +32,6 @@ def owners(store, tmp_path, monkeypatch):
 def hang(one):
     """Stops the renewals, as when the machine stops."""
     one._closed.set()
-
-
-def nonce(store):
-    return json.loads(store.files.cat("/b/run/lock"))["nonce"]
 
 
 def test_the_second_is_refused_as_long_as_the_first_renews(owners, store):
@@ -76,33 +70,26 @@ def test_the_same_cache_takes_over_at_once(owners, store):
     assert notes == []  # nobody was watched
 
 
-def test_of_two_at_once_one_wins(owners, store, monkeypatch):
-    barrier = threading.Barrier(2)
-    write = Owners._write
+def test_of_two_at_once_one_wins(owners, store):
+    class Together(Store):
+        """Waits at the first write of each owner until both have written, before either reads."""
 
-    def together(self, *args):
-        asks = threading.current_thread().name.startswith("asks")
-        if asks:
-            barrier.wait(LIMIT_S)
-        write(self, *args)
-        if asks:
-            barrier.wait(LIMIT_S)  # both have written before either reads
+        barrier, waited = threading.Barrier(2), False
 
-    monkeypatch.setattr(Owners, "_write", together)
-    pair, answers = [owners("a"), owners("b")], {}
+        def write(self, *args):
+            for act in (lambda: None, lambda: super(Together, self).write(*args)):
+                act()
+                if not self.waited:
+                    self.barrier.wait(LIMIT_S)
+            self.waited = True
 
-    def ask(one, number):
-        answers[number] = one.own_as()
-
-    threads = [threading.Thread(target=ask, args=(one, n), name=f"asks {n}") for n, one in enumerate(pair)]
-    for thread in threads:
-        thread.start()
-    join_all(*threads)
-    assert sorted(map(bool, answers.values())) == [False, True]
+    pair, answers = [owners("a", through=Together()), owners("b", through=Together())], []
+    join_all(*(start_thread(lambda one=one: answers.append(one.own_as())) for one in pair))
+    assert sorted(map(bool, answers)) == [False, True]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}"])
 def test_what_is_no_owner_is_watched_and_replaced(owners, store, content):
     store.files.pipe("/b/run/lock", content)
     assert owners("a", takeover_s=0.1).own_as() == ""
-    assert len(nonce(store)) == 32
+    assert len(json.loads(store.files.cat("/b/run/lock"))["nonce"]) == 32
