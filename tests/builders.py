@@ -4,18 +4,16 @@ Legend: B batch, S source length, T target length, V vocabulary.
 """
 
 import contextlib
-import json
 import math
 import struct
-from pathlib import Path
 
 import keras
 import numpy as np
 
-from t2t.files.trust import SEAL, sealed
 from t2t.hparams.transformer import TransformerHParams
 from t2t.models.transformer import Transformer
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from tests.sealed_files import edited as edited
 
 VOCABULARY = 13
 
@@ -128,13 +126,3 @@ def largest_within(graph):
 def idx(array):
     """Returns an array in the file format of MNIST, as bytes."""
     return bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
-
-
-@contextlib.contextmanager
-def edited(path):
-    """Yields the content of a sealed JSON file; writes and seals it again after the `with` block, with all changes."""
-    path = Path(path)
-    values = json.loads(path.read_text())
-    values.pop(SEAL, None)
-    yield values
-    path.write_text(json.dumps(sealed(path.name, values)))

@@ -12,15 +12,28 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AW
 
 
 class MemoryStore:
-    """`memory://`, accessed in this process; `fail` may raise an error before an fsspec operation."""
+    """`memory://`, accessed in this process.
+
+    Attributes:
+        requests: all messages to the store, e.g. `{"op": "put", "args": [[[file, address], ...]]}`.
+        intercept: called with each message; what it returns is the response, unless it is None.
+    """
 
     def __init__(self, renew_s=0.05, takeover_s=30.0):
         self.notes = []
         self.service = agent.Service(self.notes.append, renew_s, takeover_s)
         self.files = fsspec.filesystem("memory")
+        self.requests = []
+        self.intercept = lambda message: None
 
     def send(self, message):
-        return self.service.answer(message)
+        self.requests.append(message)
+        return self.intercept(message) or self.service.answer(message)
+
+    def transfers(self, op, below=""):
+        """Returns the addresses that were uploaded (`put`) or downloaded (`get`), in order."""
+        pairs = [pair for message in self.requests if message["op"] == op for pair in message["args"][0]]
+        return [address for pair in pairs for address in pair if address.startswith("memory://") and below in address]
 
     def clear(self):
         self.files.store.clear()

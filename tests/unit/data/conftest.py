@@ -73,9 +73,20 @@ def listed_class():
     return Listed
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def sharded_class():
     return Sharded
+
+
+@pytest.fixture
+def data_blocks(monkeypatch):
+    """Returns a function that sets how many digests, or lengths, are handled at a time."""
+
+    def set_size(size):
+        for module in ("digests", "lengths"):
+            monkeypatch.setattr(f"t2t.data.{module}.BLOCK", size)
+
+    return set_size
 
 
 @pytest.fixture(scope="session")

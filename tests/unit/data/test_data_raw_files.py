@@ -17,7 +17,7 @@ from t2t.problems.text_files import Text2TextFiles
 from t2t.problems.translation import TranslationFiles
 from t2t.runs.data import generate_data, open_data
 from t2t.runs.names import Request, get_problem
-from tests.builders import edited
+from tests.sealed_files import edited
 
 PAPER = "abc"
 PAPER_SHA256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

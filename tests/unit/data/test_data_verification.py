@@ -14,7 +14,7 @@ from t2t.files import file_marks
 from t2t.files.trust import read_sealed
 from t2t.runs.data import open_data
 from t2t.runs.names import Request
-from tests.builders import edited
+from tests.sealed_files import edited
 
 FILE = "train-00001-of-00004.inputs.values.npy"
 
