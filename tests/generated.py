@@ -1,9 +1,12 @@
 """Helpers for generated data: reads pairs back as text, and classifies numbers."""
 
+import dataclasses
+
 import numpy as np
 
 from t2t.data.manifest import load_encoders, read_manifest
 from t2t.data.reader import SplitReader
+from t2t.problems.preprocessors import Preprocessor
 from t2t.problems.text_problems import Text2Class
 
 
@@ -71,6 +74,25 @@ def check_resuming(make, last, every=1):
         assert resumed.state() == states[position]
         assert all(same_arrays(next(resumed)[0], batch) for batch in sequence[position : position + 3])
     return states
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Repeated(Preprocessor):
+    """Inserts the first id 0 to `most` - 1 more times: changes lengths."""
+
+    most: int = 6
+    changes_lengths = True
+
+    def __call__(self, example, rng):
+        return {name: np.insert(ids, 0, [ids[0]] * rng.integers(self.most)) for name, ids in example.items()}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Other(Preprocessor):
+    """Replaces ids by random digits: keeps lengths."""
+
+    def __call__(self, example, rng):
+        return {name: np.append(rng.integers(3, 13, len(ids) - 1), 1).astype(np.int32) for name, ids in example.items()}
 
 
 class Parity(Text2Class):
