@@ -5,7 +5,7 @@ import uuid
 
 import fsspec
 
-from t2t.files.remote import agent, client
+from t2t.files.remote import agent, client, owners
 from t2t.files.remote.store import Store
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
@@ -50,6 +50,7 @@ def memory_store(monkeypatch, cache):
     store.clear()
     monkeypatch.setenv("T2T_CACHE", str(cache))
     monkeypatch.setattr(client, "_send", store.send)
+    monkeypatch.setattr(owners, "SETTLE_S", 0.01)
     yield store
     store.service.close()
     store.clear()

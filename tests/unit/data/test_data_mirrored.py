@@ -21,7 +21,6 @@ DATA = "memory://b/data"
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    monkeypatch.setattr("t2t.files.remote.owners.SETTLE_S", 0.01)
     with memory_store(monkeypatch, tmp_path / "cache") as opened:
         yield opened
 
