@@ -106,25 +106,17 @@ def test_a_store_is_averaged_by_steps_into_a_named_checkpoint(tmp_path):
     assert store.latest() == 30
 
 
-def test_an_average_knows_the_vocabularies_of_what_it_is_of(tmp_path):
+def test_an_average_is_of_what_each_would_decode_with_and_knows_its_vocabularies(tmp_path):
     store = CheckpointStore(tmp_path / "checkpoints")
-    for step in (1, 2):
-        state = {"seed": 3, "data": {"epoch": step}, "vocabularies": {"targets": ["byte", 259, "f" * 64]}}
-        store.save(step, model={"w": np.ones(2)}, state=state)
-    average_checkpoints(store, [1, 2])
-    assert store.load("averaged").state == {
-        "averaged_steps": [1, 2], "vocabularies": {"targets": ["byte", 259, "f" * 64]},
-    }  # fmt: skip
-
-
-def test_what_each_would_decode_with_is_averaged(tmp_path):
-    store = CheckpointStore(tmp_path / "checkpoints")
+    known = {"vocabularies": {"targets": ["byte", 259, "f" * 64]}}
     for step in (1, 2):
         model = {"w": np.full(2, 100.0), "statistic": np.full(2, float(step))}
-        store.save(step, model=model, ema={"w": np.full(2, float(step))})
+        state = {"seed": 3, "data": {"epoch": step}, **known}
+        store.save(step, model=model, ema={"w": np.full(2, float(step))}, state=state)
     average_checkpoints(store, [1, 2])
     weights = store.load_model("averaged").weights
     assert weights["w"].tolist() == weights["statistic"].tolist() == [1.5, 1.5]
+    assert store.load("averaged").state == {"averaged_steps": [1, 2], **known}
 
 
 @pytest.mark.parametrize("steps", [[1, 2], [1, "latest"]])

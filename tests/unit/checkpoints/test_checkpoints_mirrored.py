@@ -16,7 +16,7 @@ from t2t.files.paths import local_path
 from t2t.files.remote.failures import UNANSWERED
 from t2t.files.remote.mirror import names_in
 from tests.errors import refused
-from tests.stores import failing_uploads, memory_store
+from tests.stores import memory_store
 from tests.unit.checkpoints.test_checkpoints_run_dir import ENCODERS, record
 
 RUN = "memory://b/run"
@@ -84,7 +84,7 @@ def test_another_machine_loads_what_was_saved(store, elsewhere):
         checkpoints().load("7")
 
 
-def test_only_what_is_asked_for_is_fetched(store, elsewhere):
+def test_only_what_is_asked_for_is_fetched_and_what_is_damaged_again(store, elsewhere):
     save(5, 10)
     elsewhere()
     store.requests.clear()
@@ -93,23 +93,21 @@ def test_only_what_is_asked_for_is_fetched(store, elsewhere):
     assert fetched == {f"step-00000010/{name}" for name in ("model.safetensors", "state.json", "checksums.json")}
     checkpoints().load(parts=(MODEL, "optimizer"))
     assert store.transfers("get", "optimizer.safetensors")
+    file = local_path(RUN) / "checkpoints/step-00000010/model.safetensors"
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + b"x")  # a damaged copy is fetched again
+    assert checkpoints().load().model["w"][0] == 10
+    assert file.read_bytes() == content
 
 
-def test_another_machine_averages_the_best_ones(store, elsewhere):
-    save(5, 10, 15)
+def test_another_machine_averages_the_best_ones_and_prunes_the_store(store, elsewhere):
+    save(5, 10, 15, 20)
     checkpoints().rank_best([Best(10, "bleu", 2.0), Best(5, "bleu", 1.0)])
     elsewhere()
-    assert checkpoints().prune(1) == []
     assert load_for_decoding(checkpoints(), "best:2").weights["w"].tolist() == [7.5] * 3
-
-
-def test_pruning_removes_from_the_store(store, elsewhere):
-    save(5, 10, 15)
-    checkpoints().mark_best(5, "bleu", 1.0)
-    elsewhere()
-    assert checkpoints().prune(1) == [10]
-    assert not any("step-00000010" in name for name in store.names())
-    assert checkpoints().steps() == [5, 15]
+    assert checkpoints().prune(1) == [15]
+    assert not any("step-00000015" in name for name in store.names())
+    assert checkpoints().steps() == [5, 10, 20]
 
 
 def test_copies_of_what_another_machine_has_pruned_go_too(store, elsewhere):
@@ -160,10 +158,22 @@ def test_a_list_that_still_has_what_is_gone(store, elsewhere):
     checkpoints().prune(1)
 
 
-def test_a_save_that_fails_leaves_the_one_before(store, elsewhere, monkeypatch):
+def fail_uploads(store, *names):
+    """Has uploads of files of some names fail."""
+
+    def fail(message):
+        sent = {pair[1].rpartition("/")[2] for pair in message["args"][0]} if message["op"] == "put" else set()
+        return dict(GONE) if sent & {*names} else None
+
+    store.intercept = fail
+
+
+def test_a_save_that_fails_leaves_the_one_before(store, elsewhere):
     save(5)
-    with failing_uploads(monkeypatch, "checksums.json"), pytest.raises(MachineError):
+    fail_uploads(store, "checksums.json")
+    with refused(by=MachineError):
         save(10)
+    fail_uploads(store)
     elsewhere()
     assert (checkpoints().steps(), checkpoints().load().step) == ([5], 5)
     save(10)
@@ -193,20 +203,17 @@ def pointed():
     return [opened.latest(), *(one.step if (one := opened.best(name)) else None for name in ("", "a")), *ranking]
 
 
-@pytest.mark.parametrize("names", [*([name] for name in POINTERS), list(POINTERS)])
-@pytest.mark.parametrize("has_later", [False, True])
+@pytest.mark.parametrize(
+    ("names", "has_later"), [*(([name], False) for name in POINTERS), (list(POINTERS), False), (list(POINTERS), True)]
+)
 def test_a_pointer_that_was_not_uploaded_is_uploaded_later_or_gives_way_to_a_later_one(
     store, elsewhere, names, has_later
 ):
-    def fail(message):
-        sent = {pair[1].rpartition("/")[2] for pair in message["args"][0]} if message["op"] == "put" else set()
-        return dict(GONE) if sent & {*names} else None
-
     save_and_point(5)
     own = cache()
-    store.intercept = fail
+    fail_uploads(store, *names)
     save_and_point(10, failing=names)
-    store.intercept = lambda message: None
+    fail_uploads(store)
     assert pointed() == [10] * 4
     elsewhere()
     assert pointed() == [5 if name in names else 10 for name in POINTERS]
@@ -217,15 +224,6 @@ def test_a_pointer_that_was_not_uploaded_is_uploaded_later_or_gives_way_to_a_lat
     for _ in range(2):
         assert pointed() == [15 if has_later else 10] * 4
         elsewhere()
-
-
-def test_a_damaged_copy_is_fetched_again(store):
-    save(5)
-    file = local_path(RUN) / "checkpoints/step-00000005/model.safetensors"
-    content = file.read_bytes()
-    file.write_bytes(content[:-1] + b"x")
-    assert checkpoints().load().model["w"][0] == 5
-    assert file.read_bytes() == content
 
 
 @pytest.mark.parametrize("has_copies", [True, False])
@@ -305,10 +303,12 @@ def test_a_run_without_checkpoints_is_begun_again(store, elsewhere):
 
 
 @pytest.mark.parametrize("is_elsewhere", [False, True])
-def test_a_run_whose_first_checkpoint_was_partly_uploaded_is_begun_again(store, elsewhere, monkeypatch, is_elsewhere):
+def test_a_run_whose_first_checkpoint_was_partly_uploaded_is_begun_again(store, elsewhere, is_elsewhere):
     create()
-    with failing_uploads(monkeypatch, "checksums.json"), pytest.raises(MachineError):
+    fail_uploads(store, "checksums.json")
+    with refused(by=MachineError):
         save(5)
+    fail_uploads(store)
     assert store.names("b/run/checkpoints/step-00000005")
     if is_elsewhere:
         elsewhere()

@@ -1,5 +1,6 @@
 """The run directory: what it records, locking, and safety of untrusted runs."""
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -116,13 +117,33 @@ def test_an_interrupted_beginning_is_no_run_and_can_begin_again(tmp_path, before
 # === Opening ===
 
 
-def test_no_run_there_and_a_second_one_in_one_place(tmp_path):
+def test_no_run_there_and_checkpoints_without_a_record(tmp_path):
     with refused(tmp_path, f"--output_dir={tmp_path}"):
         RunDir.open(tmp_path)
-    RunDir.create(tmp_path, record(), ENCODERS)
-    (tmp_path / "checkpoints/step-00000500").mkdir(parents=True)
-    with refused("--output_dir"):
+    (tmp_path / "checkpoints" / "step-00000500").mkdir(parents=True)
+    with refused("run.json"):
         RunDir.create(tmp_path, record(), ENCODERS)
+
+
+@pytest.mark.parametrize(
+    ("figures", "checkpoint", "about"),
+    [
+        ({0: "dev/loss"}, None, []),  # it was evaluated untrained
+        *(({}, name, []) for name in (".tmp-step-00000500", ".averaged.lock", ".tmp-averaged")),
+        *(({}, name, ["--output_dir"]) for name in ("step-00000500", ".old-step-00000500", "averaged", "latest.json")),
+        ({100: "loss", 50: "dev/loss"}, None, [50, "run/checkpoints"]),  # its checkpoints are gone
+    ],
+)
+def test_a_run_begins_anew_unless_it_has_finished_or_evaluated_checkpoints(run, figures, checkpoint, about):
+    for step, name in figures.items():
+        run.append_metrics(step, {name: 3.0})
+    if checkpoint:
+        (run.path / "checkpoints" / checkpoint).mkdir(parents=True)
+    assert run.has_checkpoints == bool(checkpoint and about)
+    assert RunDir.has_begun(run.path) or not about or not checkpoint
+    with refused(*about) if about else contextlib.nullcontext():
+        RunDir.create(run.path, record(seed=5), {})
+    assert RunDir.open(run.path).record.seed == (run.record.seed if about else 5)
 
 
 @pytest.fixture
@@ -138,7 +159,6 @@ def begun(run):
 
 def test_a_run_without_checkpoints_begins_anew_and_says_what_it_had_done(begun, caplog):
     assert not RunDir.has_begun(begun.path)
-    assert begun.metrics_file.exists()
     RunDir.create(begun.path, record(seed=5), {})
     assert [str(begun.path) in message and "100" in message for message in caplog.messages] == [True]
     assert sorted(path.name for path in begun.path.iterdir()) == ["run.json", "vocab"]
@@ -150,39 +170,6 @@ def test_a_run_that_begins_anew_has_its_old_record_until_it_has_the_new_one(begu
     with before_calls(full_disk(3), (os, "replace")), refused(begun.path, by=MachineError):
         RunDir.create(begun.path, record(seed=5), ENCODERS)
     assert (begun.path / "run.json").read_bytes() == before
-
-
-def test_a_run_that_was_evaluated_untrained_begins_anew(run):
-    run.append_metrics(0, {"dev/loss": 3.0})
-    assert not RunDir.has_begun(run.path)
-
-
-@pytest.mark.parametrize("name", [".tmp-step-00000500", ".averaged.lock", ".tmp-averaged"])
-def test_an_unfinished_checkpoint_is_none(run, name):
-    (run.path / "checkpoints" / name).mkdir(parents=True)
-    assert not run.has_checkpoints
-    RunDir.create(run.path, record(), {})
-
-
-@pytest.mark.parametrize("name", ["step-00000500", ".old-step-00000500", "averaged", "latest.json"])
-def test_a_finished_checkpoint_is_kept_with_its_run(run, name):
-    (run.path / "checkpoints" / name).mkdir(parents=True)
-    assert run.has_checkpoints
-    assert RunDir.has_begun(run.path)
-
-
-def test_an_evaluated_run_whose_checkpoints_are_gone_is_left_alone(run):
-    run.append_metrics(100, {"loss": 3.0})
-    run.append_metrics(50, {"dev/loss": 3.0})
-    with refused(50, run.path / "checkpoints"):
-        RunDir.create(run.path, record(), {})
-    assert RunDir.exists(run.path)
-
-
-def test_checkpoints_without_a_record_are_never_trained_over(tmp_path):
-    (tmp_path / "checkpoints" / "step-00000500").mkdir(parents=True)
-    with refused("run.json"):
-        RunDir.create(tmp_path, record(), ENCODERS)
 
 
 # === A stranger's run ===
@@ -298,30 +285,26 @@ def test_what_did_not_exist_then_is_no_difference_but_an_hparam_that_is_gone_is(
         run.check_same(older)
 
 
-def test_changed_versions_and_plugins_are_logged_and_recorded(run, caplog):
-    run.resume(record(versions={"t2t": "0.2"}, plugins=[]))
-    assert [message.split()[0] for message in caplog.messages] == ["plugins", "versions"]
-    assert RunDir.open(run.path).record.versions == {"t2t": "0.2"}
-
-
-def test_a_plugin_is_said_to_have_changed_when_it_has(tmp_path, caplog):
+def test_versions_and_plugins_are_said_to_have_changed_when_they_have_and_recorded(tmp_path, caplog):
     folder = tmp_path / "mine"
     folder.mkdir()
-    (folder / "__init__.py").write_text("")
 
-    def again(**values):
-        return dataclasses.replace(with_hparams(**values), plugins=[p.to_dict() for p in load_plugins(str(folder))])
+    def again(content, version):
+        """Returns what changed according to the log, when a run goes on with a plug-in and a version."""
+        (folder / "__init__.py").write_text(content)
+        plugins = [plugin.to_dict() for plugin in load_plugins(str(folder))]
+        asked = record(plugins=plugins, versions={"t2t": version})
+        if not RunDir.exists(tmp_path / "run"):
+            RunDir.create(tmp_path / "run", asked, ENCODERS)
+        caplog.clear()
+        RunDir.open(tmp_path / "run").resume(asked)
+        assert RunDir.open(tmp_path / "run").record.versions == asked.versions
+        return [message.split()[0] for message in caplog.messages]
 
-    path = RunDir.create(tmp_path / "run", again(), ENCODERS).path
-    RunDir.open(path).resume(again(train_steps=7), may_change={"train_steps"})
-    assert RunDir.open(path).record.hparams["train"]["train_steps"] == 7
-    assert caplog.messages == []
-    (folder / "__init__.py").write_text("# repaired\n")
-    RunDir.open(path).resume(again(train_steps=7), may_change={"train_steps"})
-    assert [str(path) in message and "plugins" in message for message in caplog.messages] == [True]
-    caplog.clear()
-    RunDir.open(path).resume(again(train_steps=7), may_change={"train_steps"})
-    assert caplog.messages == []
+    assert again("", "0.1") == []
+    assert again("# repaired\n", "0.1") == ["plugins"]
+    assert again("# repaired\n", "0.1") == []
+    assert again("# repaired again\n", "0.2") == ["plugins", "versions"]
 
 
 def test_a_record_that_cannot_be_rewritten_stays(run, before_calls):
@@ -342,10 +325,8 @@ def test_metrics_are_lines_of_json_and_survive_a_torn_one(run):
     run.append_metrics(30, {"loss": 2})
     lines = [json.loads(line) for line in run.metrics_file.read_text().splitlines()]
     assert lines == list(run.metrics())
-    assert [(line["step"], line["loss"]) for line in lines] == [(10, 2.5), (30, 2.0)]
-    assert lines[0]["bleu"] is None
-    assert lines[0]["norm"] is None
-    assert lines[0]["time"] > 1.6e9
+    assert all(line.pop("time") > 1.6e9 for line in lines)
+    assert lines == [{"step": 10, "loss": 2.5, "bleu": None, "norm": None}, {"step": 30, "loss": 2.0}]
 
 
 def test_the_last_lines_of_figures_are_read_without_the_others(run):

@@ -1,4 +1,5 @@
 import logging
+import os
 from collections import UserList
 
 import pytest
@@ -76,6 +77,12 @@ def listed_class():
 @pytest.fixture(scope="session")
 def sharded_class():
     return Sharded
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch):
+    """Turns off fsync: files of tests need not survive a power failure."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 @pytest.fixture

@@ -86,10 +86,6 @@ def test_the_first_of_equal_samples_is_kept(pairs, tmp_path, compared, key, reas
     assert texts(tmp_path / "repeating", "dev") == [("1", "2")] * 3
 
 
-def test_nothing_is_dropped_unasked(pairs, tmp_path):
-    assert generate(Repeating(pairs), tmp_path, tmp_path, workers=1).split("train").examples == len(pairs)
-
-
 @pytest.mark.parametrize("shard_count", [1, 4])
 def test_processes_and_array_tasks_give_the_same_bytes(pairs, tmp_path, shard_count, log_lines):
     problem = Repeating(pairs, shard_count, filter_duplicates="pair", filter_min_words=2)

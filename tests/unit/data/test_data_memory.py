@@ -30,18 +30,18 @@ def peak_of(work):
         tracemalloc.stop()
 
 
+def generated(problem_class, count, data_dir, **options):
+    """Generates digits; returns the folder of the data, and the peak of the memory."""
+    problem = type("Digits", (problem_class,), {"sizes": {"train": count, "dev": 5}})(**options)
+    peak = peak_of(lambda: generate(problem, data_dir, data_dir / "tmp", workers=1, progress=lambda *_: None))
+    return data_dir / "digits", peak
+
+
 @pytest.fixture(scope="module")
 def of_size(digits_class, tmp_path_factory):
     """Generated data of FEW examples and of MANY, with the peaks of generating them."""
-
-    def generated(count):
-        problem = type("Digits", (digits_class,), {"sizes": {"train": count, "dev": 5}})()
-        data_dir = tmp_path_factory.mktemp("data")
-        peak = peak_of(lambda: generate(problem, data_dir, data_dir / "tmp", workers=1, progress=lambda *_: None))
-        return data_dir / "digits", peak
-
-    generated(10)  # for one-time imports and compilation
-    return {count: generated(count) for count in (FEW, MANY)}
+    made = {count: generated(digits_class, count, tmp_path_factory.mktemp("data")) for count in (10, FEW, MANY)}
+    return {count: made[count] for count in (FEW, MANY)}  # the first was for one-time imports
 
 
 def test_generating(of_size):
@@ -98,11 +98,8 @@ def test_a_block_is_as_good_as_the_whole(of_size, data_blocks):
 def test_looking_for_duplicates(digits_class, tmp_path, data_blocks):
     """Only one block of a shard's 24-byte digests, or one group of all shards' digests, is in memory at a time."""
     data_blocks(500)
-
-    def peak(count):
-        problem = type("Digits", (digits_class,), {"sizes": {"train": count, "dev": 5}})(filter_duplicates="pair")
-        return peak_of(lambda: generate(problem, tmp_path / f"{count}", tmp_path, workers=1, progress=lambda *_: None))
-
-    peak(10)  # for one-time imports
-    few, many = peak(FEW), peak(MANY)
-    assert many - few < GROWTH * (MANY - FEW)
+    peaks = {
+        count: generated(digits_class, count, tmp_path / f"{count}", filter_duplicates="pair")[1]
+        for count in (10, FEW, MANY)  # the first for one-time imports
+    }
+    assert peaks[MANY] - peaks[FEW] < GROWTH * (MANY - FEW)

@@ -103,17 +103,6 @@ def test_a_run_that_trains_no_further_is_told_as_it_was(run, update, expected):
     assert told(Notebook(run.path)).end == expected
 
 
-def test_a_tracker_that_has_lost_the_run_gets_all_of_it(run):
-    told(Notebook(run.path))
-
-    class Forgetful(Notebook):
-        def begin(self, run, name):
-            super().begin(run, name)
-            return "another"
-
-    assert updates(told(Forgetful(run.path))) == [10, 20, 30]
-
-
 def test_a_tracker_that_does_not_answer_disturbs_nothing_and_is_told_later(run, caplog):
     notebook = Notebook(run.path, away=True)
     with caplog.at_level(logging.WARNING, "t2t"):
@@ -194,11 +183,20 @@ def test_trackers_do_not_forget_for_each_other(run):
     assert updates(notebook) == []
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"notebook": 3}', '{"notebook": {"name": 3, "bytes": 1}}'])
-def test_a_damaged_state_begins_another_run_in_the_tracker(run, content):
-    (run.path / "tracking.json").write_text(content)
-    notebook = told(Notebook(run.path))
-    assert notebook.known == ""
+class Forgetful(Notebook):
+    def begin(self, run, name):
+        super().begin(run, name)
+        return "another"
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"notebook": 3}', '{"notebook": {"name": 3, "bytes": 1}}', None])
+def test_a_damaged_state_and_a_tracker_that_has_lost_the_run_begin_another_with_all_of_it(run, content):
+    if content is None:
+        told(Notebook(run.path))
+    else:
+        (run.path / "tracking.json").write_text(content)
+    notebook = told((Forgetful if content is None else Notebook)(run.path))
+    assert notebook.known == ("first" if content is None else "")
     assert updates(notebook) == [10, 20, 30]
 
 
