@@ -328,7 +328,9 @@ DATA_MUTATIONS = (
         original="if there and record.plan == plan.fingerprint:",
         broken="if there:",
         breaks="Data is put together of shards with different vocabularies or seeds.",
-        tests=("tests/unit/data/test_data_sharded.py::test_a_shard_of_another_plan_is_made_again",),
+        tests=(
+            "tests/unit/data/test_data_sharded.py::test_whatever_was_before_the_rest_is_made_and_the_data_is_the_same",
+        ),
     ),
     Mutation(
         name="shards of a corrected plug-in kept",
