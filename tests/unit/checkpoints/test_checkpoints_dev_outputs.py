@@ -66,7 +66,7 @@ def test_a_resumed_run_writes_what_it_would_have_written(file, tmp_path):
 
 def test_the_file_stays_small(file):
     for step in range(1, MOST_EVALUATIONS + 2):
-        add_dev_outputs(file, [outputs(step, "long", 1), *([outputs(step, "short", 1)] if step < 4 else [])])
+        add_dev_outputs(file, [outputs(step, name, 1) for name in ("long", "short") if name == "long" or step < 4])
     steps = [one.step for one in read_dev_outputs(file) if one.problem == "long"]
     assert steps == [*range(1, MOST_EVALUATIONS + 1, 2), MOST_EVALUATIONS + 1]
     assert [one.step for one in read_dev_outputs(file) if one.problem == "short"] == [1, 2, 3]

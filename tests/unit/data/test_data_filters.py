@@ -62,19 +62,21 @@ GOOD = [n for n, score in enumerate(SCORES) if score >= 0.9]
 
 
 @pytest.mark.parametrize("shard_lines", [None, 7])
-@pytest.mark.parametrize("ending", ["", ".gz"])
-def test_pairs_with_a_low_score_are_dropped(tmp_path, files, write, shard_lines, ending):
-    options = with_scores(files, write, SCORES, ending) | {"filter_min_score": 0.9}
+@pytest.mark.parametrize(
+    ("scores", "ending", "options"),
+    [
+        (SCORES, "", {}),
+        (SCORES, ".gz", {}),
+        ([f"http://a\t{score}\t{pair}" for pair, score in enumerate(SCORES)], "", {"train_score_column": 2}),
+    ],
+    ids=["plain", "gzip", "a column of a table"],
+)
+def test_pairs_with_a_low_score_are_dropped(tmp_path, files, write, shard_lines, scores, ending, options):
+    options = with_scores(files, write, scores, ending) | {"filter_min_score": 0.9, **options}
     record, found = made(tmp_path, options, shard_lines=shard_lines)
     assert found == pairs_of(*GOOD)
     assert (len(record.shards) > 4) == (shard_lines == 7 and not ending)
     assert record.dropped == {"with a score below 0.9": 80 - len(GOOD)}
-
-
-def test_scores_may_stand_in_a_column_of_a_table(tmp_path, files, write):
-    table = [f"http://a\t{score}\t{pair}" for score, pair in zip(SCORES, range(80), strict=True)]
-    options = with_scores(files, write, table) | {"filter_min_score": 0.9, "train_score_column": 2}
-    assert made(tmp_path, options)[1] == pairs_of(*GOOD)
 
 
 @pytest.mark.parametrize("shard_lines", [None, 7])

@@ -51,12 +51,16 @@ def test_a_run_that_has_stopped(tmp_path):
     assert (found.tokens_per_second, found.updated) == (60.0, 1025.0)
 
 
-def test_a_run_that_trains_now_has_its_time_left(tmp_path):
-    """Eighty updates are left, and ten updates took twenty seconds."""
-    run = make_run(tmp_path / "a", TRAINED)
+WENT_BACK = [(15, 2000.0, {"train/tokens_per_second": 70.0}), (25, 2010.0, {"train/tokens_per_second": 80.0})]
+
+
+@pytest.mark.parametrize(("lines", "seconds_left"), [(TRAINED, 160.0), ([*TRAINED, *WENT_BACK], 75.0)])
+def test_a_run_that_trains_now_has_its_time_left(tmp_path, lines, seconds_left):
+    """Eighty updates are left, and ten took twenty seconds; or 75 at the pace since the run went back."""
+    run = make_run(tmp_path / "a", lines)
     with lock_run(run.path):
         found = overview_of(run.path, "a")
-    assert (found.state, found.seconds_left) == ("training", 160.0)
+    assert (found.state, found.seconds_left) == ("training", seconds_left)
     assert overview_of(run.path, "a").state == "stopped"
 
 
@@ -68,13 +72,6 @@ def test_a_run_that_another_process_trains_is_seen(tmp_path):
         assert overview_of(run.path, "a").state == "training"
         process.kill()
     assert overview_of(run.path, "a").state == "stopped"
-
-
-def test_a_run_that_went_back_has_no_pace_from_before(tmp_path):
-    lines = [*TRAINED, (15, 2000.0, {"train/tokens_per_second": 70.0}), (25, 2010.0, {"train/tokens_per_second": 80.0})]
-    run = make_run(tmp_path / "a", lines)
-    with lock_run(run.path):
-        assert overview_of(run.path, "a").seconds_left == 75.0
 
 
 ODD = ["NaN", "-Infinity", "1e300", "-5", "true", "null", '"soon"', "[1]", "1" + 400 * "0"]
