@@ -140,7 +140,8 @@ def test_a_run_begins_anew_unless_it_has_finished_or_evaluated_checkpoints(run, 
     if checkpoint:
         (run.path / "checkpoints" / checkpoint).mkdir(parents=True)
     assert run.has_checkpoints == bool(checkpoint and about)
-    assert RunDir.has_begun(run.path) or not about or not checkpoint
+    if checkpoint or not about:
+        assert RunDir.has_begun(run.path) == bool(about)
     with refused(*about) if about else contextlib.nullcontext():
         RunDir.create(run.path, record(seed=5), {})
     assert RunDir.open(run.path).record.seed == (run.record.seed if about else 5)
