@@ -58,20 +58,34 @@ def record_of(overrides, shapes):
     )  # fmt: skip
 
 
+EARLIER = record_of("", ("on", 16, 8))
+"""The record of a run of before there was a choice."""
+del EARLIER.hparams["train"]["xla"], EARLIER.hparams["batch"]["fixed_shapes"]
+del EARLIER.hparams["batch"]["fixed_shapes_multiple"]
+
+
 @pytest.mark.parametrize(
-    ("overrides", "gpus", "expected"),
+    ("overrides", "gpus", "begun", "expected"),
     [
-        ("", False, ("off", 0, 0)),
-        ("", True, ("on", SHAPES, MULTIPLE)),
-        ("xla=on", False, ("on", SHAPES, MULTIPLE)),
-        ("xla=off", True, ("off", 0, 0)),
-        ("fixed_shapes=5", True, ("on", 5, MULTIPLE)),
-        ("fixed_shapes=5,fixed_shapes_multiple=1", True, ("on", 5, 1)),
-        ("fixed_shapes=5", False, ("off", 5, 0)),
+        ("", False, None, ("off", 0, 0)),
+        ("", True, None, ("on", SHAPES, MULTIPLE)),
+        ("xla=on", False, None, ("on", SHAPES, MULTIPLE)),
+        ("xla=off", True, None, ("off", 0, 0)),
+        ("fixed_shapes=5", True, None, ("on", 5, MULTIPLE)),
+        ("fixed_shapes=5,fixed_shapes_multiple=1", True, None, ("on", 5, 1)),
+        ("fixed_shapes=5", False, None, ("off", 5, 0)),
+        # The same command goes on as the run began on any machine; if it is asked for, only the compiler changes.
+        *(("", gpus, record_of("", begun), begun) for gpus in (False, True)
+          for begun in (("on", 16, 8), ("on", 5, 1), ("off", 0, 0), ("off", 16, 8))),
+        *((f"xla={asked}", False, record_of("", begun), (asked, *begun[1:])) for asked in ("on", "off")
+          for begun in (("on", 16, 8), ("off", 0, 0))),
+        # Runs of before there was a choice, and imported ones, go on without.
+        ("", True, EARLIER, ("off", 0, 0)),
+        ("", True, record_of("", ("auto", 0, 0)), ("off", 0, 0)),
     ],
-)
-def test_a_new_run(overrides, gpus, expected):
-    assert compilation(overrides, gpus=gpus) == expected
+)  # fmt: skip
+def test_compilation_is_as_it_is_asked_for_or_as_the_run_began_or_for_gpus(overrides, gpus, begun, expected):
+    assert compilation(overrides, gpus=gpus, begun=begun) == expected
 
 
 @pytest.mark.parametrize(
@@ -90,26 +104,6 @@ def test_what_cannot_be_compiled_is_not_chosen_by_itself_and_refused_where_it_is
     assert compilation(gpus=True, **changes) == ("off", 0, 0)
     with refused("xla=on", *about):
         decided(**{**changes, "overrides": ",".join(filter(None, (changes.get("overrides"), "xla=on")))})
-
-
-@pytest.mark.parametrize("gpus", [False, True])
-@pytest.mark.parametrize("begun", [("on", 16, 8), ("on", 5, 1), ("off", 0, 0), ("off", 16, 8)])
-def test_the_same_command_goes_on_as_the_run_was_begun_on_any_machine(begun, gpus):
-    assert compilation(gpus=gpus, begun=record_of("", begun)) == begun
-
-
-@pytest.mark.parametrize("asked", ["on", "off"])
-@pytest.mark.parametrize("begun", [("on", 16, 8), ("off", 0, 0)])
-def test_asked_for_on_resume_only_the_compiler_changes(asked, begun):
-    assert compilation(f"xla={asked}", begun=record_of("", begun)) == (asked, *begun[1:])
-
-
-def test_runs_of_before_there_was_a_choice_and_imported_ones_go_on_without():
-    record = record_of("", ("on", 16, 8))
-    del record.hparams["train"]["xla"], record.hparams["batch"]["fixed_shapes"]
-    del record.hparams["batch"]["fixed_shapes_multiple"]
-    assert compilation(gpus=True, begun=record) == ("off", 0, 0)
-    assert compilation(gpus=True, begun=record_of("", ("auto", 0, 0))) == ("off", 0, 0)
 
 
 @pytest.mark.parametrize(
