@@ -109,13 +109,15 @@ def test_a_process_that_dies_leaves_no_data_but_finished_shards(by_one, tmp_path
         # Two processes take the shards in turn: when one begins with 4, the other may still be at one of those before.
         assert len(kept & {f"train-{number:05}" for number in range(4)}) >= 3
         assert "train-00004" not in kept
+    if dies == "encoding":
+        return  # nothing is left to go on with
     assert run_script(tmp_path, 2, shard_count).returncode == 0
     assert {path.name for path in tmp_path.iterdir()} - marks(tmp_path) == {"words"}
     assert contents(tmp_path / "words") == contents(by_one[shard_count] / "words")
 
 
-def test_a_wrong_sample_comes_out_of_a_worker_as_the_same_line(tmp_path):
-    done = [run_script(tmp_path / str(workers), workers, 1, "sample") for workers in (1, 3)]
-    assert [one.returncode for one in done] == [2, 2]
-    assert done[0].stderr == done[1].stderr
-    assert all(word in done[0].stderr for word in ("'train'", "235", "'targets'", "words"))
+def test_a_wrong_sample_comes_out_of_a_worker_as_one_line(tmp_path):
+    done = run_script(tmp_path, 3, 1, "sample")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert all(word in done.stderr for word in ("words", "'train'", "235", "'targets'"))

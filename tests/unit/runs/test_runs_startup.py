@@ -85,6 +85,7 @@ def test_a_module_starts_without_a_package_that_is_imported_later(tmp_path, monk
     startup.leave_out("left_out_of_it")
     assert startup.import_quietly("takes_it").it is None
     assert importlib.import_module("left_out_of_it")
+    del sys.modules["left_out_of_it"], sys.modules["takes_it"]
 
 
 @pytest.fixture
