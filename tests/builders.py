@@ -4,17 +4,15 @@ Legend: B batch, S source length, T target length, V vocabulary.
 """
 
 import contextlib
-import json
 import math
-from pathlib import Path
 
 import keras
 import numpy as np
 
-from t2t.files.trust import SEAL, sealed
 from t2t.hparams.transformer import TransformerHParams
 from t2t.models.transformer import Transformer
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from tests.sealed_files import edited as edited
 
 VOCABULARY = 13
 
@@ -122,13 +120,3 @@ def largest_within(graph):
     names = [function.signature.name for function in graph.as_graph_def().library.function]
     graphs = [graph, *(graph._get_function(name).graph for name in names)]
     return max(t.shape.num_elements() or 0 for g in graphs for op in g.get_operations() for t in op.outputs)
-
-
-@contextlib.contextmanager
-def edited(path):
-    """Yields the content of a sealed JSON file; writes and seals it again after the `with` block, with all changes."""
-    path = Path(path)
-    values = json.loads(path.read_text())
-    values.pop(SEAL, None)
-    yield values
-    path.write_text(json.dumps(sealed(path.name, values)))

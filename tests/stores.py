@@ -15,21 +15,32 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AW
 class MemoryStore:
     """`memory://`, accessed in this process.
 
-    `requests` are those that moved or removed objects: (operation, address). Operations in `failing` fail.
+    Attributes:
+        requests: all messages to the store, e.g. `{"op": "put", "args": [[[file, address], ...]]}`.
+        intercept: called with each message; what it returns is the response, unless it is None.
+        moves: what moved or removed objects, as (operation, address).
+        failing: operations that fail.
     """
 
     def __init__(self, renew_s=0.05, takeover_s=30.0, settle_s=0.01):
-        self.notes, self.requests, self.failing = [], [], set()
+        self.notes, self.requests, self.moves, self.failing = [], [], [], set()
         self.service = agent.Service(self.notes.append, renew_s, takeover_s, settle_s)
         self.files = fsspec.filesystem("memory")
+        self.intercept = lambda message: None
 
     def send(self, message):
-        if message["op"] in ("get", "put", "remove"):
-            addressed = {"get": lambda pair: pair[0], "put": lambda pair: pair[1], "remove": lambda address: address}
-            self.requests += [(message["op"], addressed[message["op"]](one)) for one in message["args"][0]]
+        self.requests.append(message)
+        addressed = {"get": lambda pair: pair[0], "put": lambda pair: pair[1], "remove": lambda address: address}
+        if message["op"] in addressed:
+            self.moves += [(message["op"], addressed[message["op"]](one)) for one in message["args"][0]]
         if message["op"] in self.failing:
             return {"error": UNANSWERED, "text": "the store is gone", "address": ""}
-        return self.service.answer(message)
+        return self.intercept(message) or self.service.answer(message)
+
+    def transfers(self, op, below=""):
+        """Returns the addresses that were uploaded (`put`) or downloaded (`get`), in order."""
+        pairs = [pair for message in self.requests if message["op"] == op for pair in message["args"][0]]
+        return [address for pair in pairs for address in pair if address.startswith("memory://") and below in address]
 
     def clear(self):
         self.files.store.clear()

@@ -68,7 +68,13 @@ def parse_task(text: str) -> tuple[int, int]:
 
 
 def generate_part(
-    problem: Problem, data_dir: Path | str, tmp_dir: Path | str, seed: int, task: int, tasks: int
+    problem: Problem,
+    data_dir: Path | str,
+    tmp_dir: Path | str,
+    seed: int,
+    task: int,
+    tasks: int,
+    workers: int | None = None,
 ) -> None:
     """Makes the unfinished shards of one task of an array job.
 
@@ -79,6 +85,7 @@ def generate_part(
         seed: of all randomness in the data.
         task: its number, from 0.
         tasks: number of tasks; it may exceed the number of shards.
+        workers: number of processes, see `generate`.
 
     Raises:
         UserError: as `generate`.
@@ -90,7 +97,7 @@ def generate_part(
     if is_published(folder) and existing_data(folder, problem, seed, tmp_dir) is not None:
         return
     check_places(folder)
-    with working(problem, None) as (pool, show):
+    with working(problem, workers) as (pool, show):
         plan = _shared_plan(problem, folder, tmp_dir, seed, pool, show)
         if plan is None:
             return

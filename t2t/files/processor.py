@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Set
 from pathlib import Path
 
 _DESCRIPTION = Path("/proc/cpuinfo")
@@ -24,6 +25,6 @@ def instruction_sets() -> set[str]:
     return set()
 
 
-def multiplies_bfloat16() -> bool:
-    """Returns whether the processor has instructions for products of bfloat16."""
-    return bool(instruction_sets() & _BFLOAT16)
+def multiplies_bfloat16(sets: Set[str] | None = None) -> bool:
+    """Returns whether a processor with some instruction sets, or else this one, multiplies bfloat16."""
+    return bool((instruction_sets() if sets is None else sets) & _BFLOAT16)

@@ -101,7 +101,7 @@ def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, Text
     slots: dict[str, tuple[Any, np.ndarray]] = {}
     updates = 0
     if settings.warm_start_optimizer:
-        slots, updates = _slots_of(step, checkpoint, report, rows, asked)
+        slots, updates = _slots_of(step, slots_of_weights(step), checkpoint, report, rows, asked)
     assign_model(step.model, {path: weights[path] for path in report.taken} | carried)
     for mean, variable in zip(step.ema, step.trained, strict=False):
         mean.assign(variable.value)
@@ -174,14 +174,21 @@ def _select_rows(
 
 
 def _slots_of(
-    step: UpdateStep, checkpoint: Checkpoint, report: TransferReport, rows: Mapping[str, RowTransfer], asked: str
+    step: UpdateStep,
+    own: Mapping[str, Mapping[str, Any]],
+    checkpoint: Checkpoint,
+    report: TransferReport,
+    rows: Mapping[str, RowTransfer],
+    asked: str,
 ) -> tuple[dict[str, tuple[Any, np.ndarray]], int]:
     """Returns name -> (slot, value) for the weights and rows that are taken, and the number of updates.
+
+    `own` has the slots of the run's weights, see `slots_of_weights`.
 
     Raises:
         UserError: the checkpoint has no optimizer state, or another optimizer's.
     """
-    theirs, own = checkpoint.optimizer or {}, slots_of_weights(step)
+    theirs = checkpoint.optimizer or {}
     iterations = step.optimizer.iterations.path
     if iterations not in theirs:
         kinds = sorted({name.partition("/")[0] for name in theirs if "/" in name})

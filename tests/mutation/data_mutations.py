@@ -189,8 +189,8 @@ DATA_MUTATIONS = (
     ),
     Mutation(
         "two sides cut at lines of their own", "A shard pairs lines of a corpus that do not belong together.",
-        "t2t/files/line_blocks.py", "_cut_at(path, leading.lines, buffer_bytes)", "_cut_by_bytes(path, most_bytes, buffer_bytes)",
-        "test_files_line_blocks",
+        "t2t/files/line_blocks.py", "_cut_at(path, leading.lines, buffer_bytes)",
+        "_cut_by_bytes(path, most_bytes, buffer_bytes)", "test_files_line_blocks",
     ),
     Mutation(
         "all shards with the same chance", "Each shard of a made-up corpus has the same examples.",

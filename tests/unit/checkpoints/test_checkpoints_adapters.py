@@ -6,7 +6,7 @@ import pytest
 from t2t.checkpoints.adapters import AdapterBase, merge_adapters
 from t2t.checkpoints.checkpoint import DamagedCheckpointError
 from t2t.checkpoints.store import CheckpointStore
-from t2t.errors import UserError
+from tests.errors import refused
 
 WEIGHTS = {"m/kernel": np.array([[1, 2], [3, 4]], np.float32), "m/bias": np.array([5, 6], np.float32)}
 A, B = np.array([[1], [2]], np.float32), np.array([[10, 100]], np.float32)
@@ -56,9 +56,8 @@ def test_averages_of_the_factors_are_what_is_merged(store, tmp_path):
 
 def test_adapters_of_adapters_are_merged_one_after_the_other(store, tmp_path):
     again = CheckpointStore(tmp_path / "again")
-    save(
-        again, {"m/kernel/lora_a": -A, "m/kernel/lora_b": B}, AdapterBase.from_checkpoint(store.load(), 0.5).to_state()
-    )
+    state = AdapterBase.from_checkpoint(store.load(), 0.5).to_state()
+    save(again, {"m/kernel/lora_a": -A, "m/kernel/lora_b": B}, state)
     assert again.load_model().weights["m/kernel"].tolist() == WEIGHTS["m/kernel"].tolist()
 
 
@@ -77,23 +76,19 @@ def test_adapters_of_adapters_are_merged_one_after_the_other(store, tmp_path):
 def test_factors_that_do_not_fit_are_named(store, factors):
     save(store, factors, store.load().state, 4)
     path = next(iter(factors)).rpartition("/")[0]
-    with pytest.raises(UserError) as error:
+    with refused(store.folder / "step-00000004", path):
         store.load_model()
-    assert str(error.value).startswith(
-        f"checkpoint {store.folder}/step-00000004: its adapter of {path} does not fit the base (shapes ("
-    )
-    assert str(error.value).endswith("; restore the checkpoint from a copy")
 
 
 @pytest.mark.parametrize("entry", [None, [], {"path": "x"}, {"path": "x", "fingerprint": "y", "scale": "z"}])
 def test_a_base_that_is_not_named_as_it_is_written_is_damage(store, entry):
     save(store, {}, {"adapters": entry}, 4)
-    with pytest.raises(DamagedCheckpointError, match=r"state\.json holds other kinds of entries than a state"):
+    with refused("state.json", by=DamagedCheckpointError):
         store.load(4)
 
 
 def test_a_damaged_base_is_named(store, tmp_path):
     path = tmp_path / "base/step-00000007/model.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"\0")
-    with pytest.raises(DamagedCheckpointError, match=f"checkpoint {path.parent} is damaged: model.safetensors is not "):
+    with refused(path.parent, path.name, by=DamagedCheckpointError):
         store.load_model()

@@ -11,209 +11,161 @@ import pytest
 import t2t.checkpoints.arrays as arrays_module
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import MachineError
+from tests.errors import refused
+
+OPERATIONS = (
+    *((os, name) for name in ("fsync", "rename", "replace", "mkdir", "chmod", "unlink", "rmdir")),
+    (shutil, "rmtree"), (arrays_module, "save_file"),
+)  # fmt: skip
+"""All that change the disk."""
 
 
 class Killed(BaseException):
     """Simulates the death of the process; not an Exception, so that handlers of errors do not catch it."""
 
 
-class Interrupter:
-    """Raises at the n-th operation that changes the disk; `Killed` is raised at all later ones, too."""
-
-    def __init__(self, patch, stage: int, error: BaseException):
-        self.left, self.error = stage, error
-        for module, name in (
-            (os, "fsync"), (os, "rename"), (os, "replace"), (os, "mkdir"), (os, "chmod"), (os, "unlink"), (os, "rmdir"),
-            (shutil, "rmtree"), (arrays_module, "save_file"),
-        ):  # fmt: skip
-            patch.setattr(module, name, self.wrap(name, getattr(module, name)))
-
-    def wrap(self, name, real):
-        def wrapped(*args, **options):
-            self.left -= 1
-            if self.left == -1 or (self.left < 0 and isinstance(self.error, Killed)):
-                if name == "save_file":
-                    args[1].write_bytes(b"half of i")
-                raise self.error
-            return real(*args, **options)
-
-        return wrapped
-
-
 def arrays(value):
-    return {
-        "model": {"w": np.full(4, value)},
-        "optimizer": {"m": np.full(4, -value)},
-        "ema": {"w": np.full(4, value / 2)},
-    }
+    return {"model": {"w": np.full(4, value)}, "optimizer": {"m": np.full(4, -value)}}
 
 
-def state_of(folder):
-    """Loads and verifies every checkpoint; returns all contents, the latest step and the best one."""
-    store = CheckpointStore(folder)
-    best = store.best()
-    contents = {
-        which: (loaded.step, loaded.state, float(loaded.model["w"][0]))
-        for which in [*store.steps(), *store.names()]
-        for loaded in [store.load(which)]
-    }
-    return contents, store.load("latest").step, best and best.step
+def save(store, step, value=None):
+    value = step / 100 if value is None else value
+    store.save(step, **arrays(value), state={"value": value})
 
 
-def interrupt_everywhere(tmp_path, monkeypatch, prepare, action, error):
-    """Runs `action` interrupted at each of its disk operations in turn; yields the resulting stores."""
-    for stage in range(1000):
-        store = CheckpointStore(tmp_path / str(stage) / "checkpoints")
-        prepare(store)
-        before = state_of(store.folder)
-        with monkeypatch.context() as patch:
-            Interrupter(patch, stage, error)
-            try:
-                action(store)
-            except (Killed, MachineError):
-                finished = False
-            else:
-                finished = True
-        yield store, before, state_of(store.folder), finished
-        if finished:
-            return
-    raise AssertionError("the action never ends")
-
-
-def prepare_two(store):
-    store.save(100, **arrays(1.0), state={"at": 100})
-    store.save(200, **arrays(2.0), state={"at": 200})
-    store.mark_best(100, "bleu", 30.0)
+def state_of(store):
+    """Loads and verifies every checkpoint; returns the value of each, the latest step and the best one."""
+    values = {}
+    for which in [*store.steps(), *store.names()]:
+        loaded = store.load(which)
+        values[which] = loaded.state["value"]
+        assert (loaded.model["w"] == values[which]).all()
+    best, latest = store.best(), store.latest()
+    assert latest == (latest and store.load("latest").step)
+    return values, latest, best and best.step
 
 
 def leftovers(store):
     return [path.name for path in store.folder.iterdir() if path.name.startswith(".")]
 
 
-ERRORS = [Killed(), OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))]
+def save_average(store, value):
+    store.save_named("averaged", 200, model={"w": np.full(4, value)}, state={"value": value})
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=["killed", "disk full"])
-def test_a_save_interrupted_anywhere(tmp_path, monkeypatch, error):
-    new = (300, {"at": 300}, 3.0)
-    stages = 0
-    for store, before, after, finished in interrupt_everywhere(
-        tmp_path, monkeypatch, prepare_two, lambda s: s.save(300, **arrays(3.0), state={"at": 300}), error
-    ):
-        stages += 1
-        complete = {**before[0], 300: new}
-        # between the two renames the new checkpoint exists, but the pointer still names the previous one
-        assert after in [before, (complete, 200, 100), (complete, 300, 100)]
-        assert not finished or after == (complete, 300, 100)
-        if isinstance(error, OSError):
-            assert not leftovers(store)  # leftovers would keep the disk full
-        store.save(400, **arrays(4.0), state={"at": 400})
-        contents, latest, _ = state_of(store.folder)
-        assert (contents[400], latest) == ((400, {"at": 400}, 4.0), 400)
-        assert not leftovers(store)
-    assert stages > 12
+def prepare_two(store):
+    save(store, 100)
+    save(store, 200)
+    store.mark_best(100, "bleu", 30.0)
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=["killed", "disk full"])
-def test_replacing_a_checkpoint_interrupted_anywhere(tmp_path, monkeypatch, error):
-    new = (200, {"at": "again"}, 5.0)
-    for store, before, after, finished in interrupt_everywhere(
-        tmp_path, monkeypatch, prepare_two, lambda s: s.save(200, **arrays(5.0), state={"at": "again"}), error
-    ):
-        replaced = ({**before[0], 200: new}, 200, 100)
-        assert after in [before, replaced]
-        assert not finished or after == replaced
-        store.save(300, **arrays(3.0), state={})
-        assert state_of(store.folder)[0][200] == after[0][200]
-        assert not leftovers(store)
+def prepare_average(store):
+    prepare_two(store)
+    save_average(store, 1.5)
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=["killed", "disk full"])
-def test_averaging_again_interrupted_anywhere(tmp_path, monkeypatch, error):
-    def prepare(store):
-        prepare_two(store)
-        store.save_named("averaged", 200, model={"w": np.full(4, 1.5)}, state={})
-
-    for store, before, after, finished in interrupt_everywhere(
-        tmp_path, monkeypatch, prepare, lambda s: s.save_named("averaged", 300, model={"w": np.full(4, 2.5)}), error
-    ):
-        replaced = ({**before[0], "averaged": (300, {}, 2.5)}, 200, 100)
-        assert after in [before, replaced]
-        assert not finished or after == replaced
-        store.save_named("averaged", 400, model={"w": np.full(4, 3.5)})
-        assert state_of(store.folder)[0]["averaged"] == (400, {}, 3.5)
-        assert not leftovers(store)
+def prepare_four(store):
+    for step in (100, 200, 300, 400):
+        save(store, step)
+    store.mark_best(200, "bleu", 30.0)
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=["killed", "disk full"])
-def test_pruning_interrupted_anywhere(tmp_path, monkeypatch, error):
-    def prepare(store):
-        for step in (100, 200, 300, 400):
-            store.save(step, **arrays(step), state={})
-        store.mark_best(200, "bleu", 30.0)
+TWO = {100: 1.0, 200: 2.0}
+FOUR = {100: 1.0, 200: 2.0, 300: 3.0, 400: 4.0}
+ACTIONS = {
+    "the first save": (
+        lambda store: None,
+        lambda store: save(store, 100),
+        # Between the renaming of the folder and that of the pointer, the pointer does not exist.
+        [({}, None, None), ({100: 1.0}, 100, None)],
+    ),
+    "a save": (
+        prepare_two,
+        lambda store: save(store, 300),
+        # Between the two renames the new checkpoint exists, but the pointer still names the previous one.
+        [(TWO, 200, 100), ({**TWO, 300: 3.0}, 200, 100), ({**TWO, 300: 3.0}, 300, 100)],
+    ),
+    "replacing": (
+        prepare_two,
+        lambda store: save(store, 200, value=5.0),
+        [(TWO, 200, 100), ({**TWO, 200: 5.0}, 200, 100)],
+    ),
+    "averaging again": (
+        prepare_average,
+        lambda store: save_average(store, 2.5),
+        [({**TWO, "averaged": 1.5}, 200, 100), ({**TWO, "averaged": 2.5}, 200, 100)],
+    ),
+    "pruning": (
+        prepare_four,
+        lambda store: store.prune(1),
+        [({step: FOUR[step] for step in FOUR if step not in gone}, 400, 200)
+         for gone in ((), (100,), (300,), (100, 300))],
+    ),
+    "marking the best": (
+        prepare_two,
+        lambda store: store.mark_best(200, "bleu", 31.0),
+        [(TWO, 200, 100), (TWO, 200, 200)],
+    ),
+}  # fmt: skip
+"""By name: what is there before, what is done, and all states that may be found after an interruption, in order."""
 
-    for store, before, after, finished in interrupt_everywhere(
-        tmp_path, monkeypatch, prepare, lambda s: s.prune(1), error
-    ):
-        assert after[1:] == (400, 200)
-        assert {400: before[0][400], 200: before[0][200]}.items() <= after[0].items() <= before[0].items()
-        assert not finished or after[0].keys() == {200, 400}
-        assert store.prune(1) == [step for step in (100, 300) if step in after[0]]
-        store.save(500, **arrays(5.0), state={})
-        assert not leftovers(store)
 
-
-@pytest.mark.parametrize("error", ERRORS, ids=["killed", "disk full"])
-def test_marking_the_best_interrupted_anywhere(tmp_path, monkeypatch, error):
-    for _, before, after, finished in interrupt_everywhere(
-        tmp_path, monkeypatch, prepare_two, lambda s: s.mark_best(200, "bleu", 31.0), error
-    ):
-        assert after in [before, (before[0], 200, 200)]
-        assert not finished or after[2] == 200
-
-
-@pytest.mark.parametrize("error", ERRORS, ids=["killed", "disk full"])
-def test_the_first_save_interrupted_anywhere_leaves_none_or_all(tmp_path, monkeypatch, error):
+@pytest.mark.parametrize("error", [Killed(), OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))], ids=["killed", "full"])
+@pytest.mark.parametrize("action", ACTIONS)
+def test_an_action_interrupted_anywhere_leaves_what_was_before_or_after_it(tmp_path, before_calls, action, error):
+    """Interrupts each operation on the disk in turn; a process that was killed does none after it."""
+    prepare, act, states = ACTIONS[action]
+    prepared = CheckpointStore(tmp_path / "prepared/checkpoints")
+    prepared.folder.parent.mkdir()
+    prepare(prepared)
     for stage in range(1000):
         store = CheckpointStore(tmp_path / str(stage) / "checkpoints")
-        (tmp_path / str(stage)).mkdir()
-        with monkeypatch.context() as patch:
-            Interrupter(patch, stage, error)
+        shutil.copytree(prepared.folder.parent, store.folder.parent, copy_function=os.link)
+        left = [stage]
+
+        def interrupt(name, *args, left=left):
+            left[0] -= 1
+            if left[0] == -1 or (left[0] < 0 and isinstance(error, Killed)):
+                if name == "save_file":
+                    args[1].write_bytes(b"half of i")
+                raise error
+
+        finished = True
+        with before_calls(interrupt, *OPERATIONS):
             try:
-                store.save(100, **arrays(1.0), state={"at": 100})
+                act(store)
             except (Killed, MachineError):
                 finished = False
-            else:
-                finished = True
-        assert store.latest() in (None, 100)
-        if store.latest():
-            assert state_of(store.folder) == ({100: (100, {"at": 100}, 1.0)}, 100, None)
+        found = state_of(store)
+        assert found in states
+        if isinstance(error, OSError) and "save" in action and store.folder.exists():
+            assert not leftovers(store)  # leftovers would keep the disk full
+        act(store)
+        assert state_of(store) == states[-1]
+        save(store, 500)
+        assert store.load("latest").step == 500
+        assert not leftovers(store)
         if finished:
-            assert store.latest() == 100
+            assert found == states[-1]
+            assert stage > 2
             return
+    pytest.fail("the action never ends")
 
 
-def test_files_reach_the_disk_before_the_name_and_the_name_before_the_pointer(tmp_path, monkeypatch):
+def test_files_reach_the_disk_before_the_name_and_the_name_before_the_pointer(tmp_path, before_calls):
     store = CheckpointStore(tmp_path / "checkpoints")
-    store.save(1, **arrays(1.0))
+    save(store, 1)
     done = []
 
-    def record(name):
-        real = getattr(os, name)
+    def record(name, *args):
+        target = args[-1] if name != "fsync" else os.readlink(f"/proc/self/fd/{args[0]}")
+        done.append((name, os.path.basename(target)))
 
-        def wrapped(*args):
-            target = args[-1] if name != "fsync" else os.readlink(f"/proc/self/fd/{args[0]}")
-            done.append((name, os.path.basename(target)))
-            return real(*args)
-
-        monkeypatch.setattr(os, name, wrapped)
-
-    for name in ("fsync", "rename", "replace"):
-        record(name)
-    store.save(2, **arrays(2.0))
-    files = ["checksums.json", "ema.safetensors", "model.safetensors", "optimizer.safetensors", "state.json"]
-    assert sorted(done[:5]) == [("fsync", name) for name in files]
-    assert done[5:] == [
+    with before_calls(record, (os, "fsync"), (os, "rename"), (os, "replace")):
+        save(store, 2)
+    files = ["checksums.json", "model.safetensors", "optimizer.safetensors", "state.json"]
+    assert sorted(done[:4]) == [("fsync", name) for name in files]
+    assert done[4:] == [
         ("fsync", ".tmp-step-00000002"), ("rename", "step-00000002"), ("fsync", "checkpoints"),
         ("fsync", ".tmp-latest.json"), ("replace", "latest.json"), ("fsync", "checkpoints"),
     ]  # fmt: skip
@@ -222,25 +174,22 @@ def test_files_reach_the_disk_before_the_name_and_the_name_before_the_pointer(tm
 def test_a_file_that_cannot_grow_is_the_machines_fault(tmp_path):
     store = CheckpointStore(tmp_path / "checkpoints")
     prepare_two(store)
-    before = state_of(store.folder)
+    before = state_of(store)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
     try:
-        with pytest.raises(MachineError, match=r"cannot save checkpoint step-00000300 in .*: File too large .*ulimit"):
+        with refused("step-00000300", "ulimit", by=MachineError):
             store.save(300, model={"w": np.zeros(1 << 20)})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert state_of(store.folder) == before
+    assert state_of(store) == before
     assert not leftovers(store)
 
 
 def test_a_folder_that_cannot_be_made_is_the_machines_fault(tmp_path):
     (tmp_path / "file").write_text("")
-    store = CheckpointStore(tmp_path / "file" / "checkpoints")
-    with pytest.raises(
-        MachineError, match=r"cannot save checkpoint step-00000001 in .*: Not a directory .*choose another"
-    ):
-        store.save(1, model={})
+    with refused("step-00000001", tmp_path / "file", by=MachineError):
+        CheckpointStore(tmp_path / "file" / "checkpoints").save(1, model={})
 
 
 def test_trainer_and_averager_leave_each_others_unfinished_work_alone(tmp_path):
@@ -248,7 +197,7 @@ def test_trainer_and_averager_leave_each_others_unfinished_work_alone(tmp_path):
     prepare_two(store)
     for name in (".tmp-step-00000300", ".tmp-averaged", ".tmp-averaged-last-5"):
         (store.folder / name).mkdir()
-    store.save(400, **arrays(4.0))
+    save(store, 400)
     assert sorted(leftovers(store)) == [".tmp-averaged", ".tmp-averaged-last-5"]
     store.save_named("averaged", 400, model={})
     assert leftovers(store) == [".tmp-averaged-last-5"]

@@ -8,6 +8,7 @@ import pytest
 
 from t2t.checkpoints.run_dir import RunDir, lock_run
 from t2t.errors import MachineError
+from tests.errors import refused
 from tests.unit.checkpoints.test_checkpoints_run_dir import ENCODERS, record
 
 
@@ -17,45 +18,25 @@ def test_two_processes_do_not_train_in_one_place(tmp_path):
         script = "import sys\nfrom t2t.checkpoints.run_dir import lock_run\nwith lock_run(sys.argv[1]): pass"
         second = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False)
         assert second.returncode == 1
-        assert f"UserError: --output_dir={path}: process {os.getpid()} on " in second.stderr
-        assert "is training there; wait for it, stop it or use another --output_dir" in second.stderr
+        assert all(word in second.stderr for word in ("UserError", f"--output_dir={path}", str(os.getpid())))
         RunDir.create(path, record(), ENCODERS)
     with lock_run(path):
         assert RunDir.exists(path)
 
 
-def test_the_lock_is_free_after_an_error(tmp_path):
-    with pytest.raises(ValueError, match="boom"), lock_run(tmp_path):
-        raise ValueError("boom")
-    with lock_run(tmp_path):
-        pass
-
-
-def test_what_is_refused_leaves_no_empty_folders(tmp_path):
+def test_the_lock_is_free_after_an_error_and_what_is_refused_leaves_no_empty_folders(tmp_path):
     (tmp_path / "there").mkdir()
     for place in ("new/deep/run", "there", "there/run"):
-        with pytest.raises(ValueError, match="boom"), lock_run(tmp_path / place):
-            raise ValueError("boom")
+        with pytest.raises(FileNotFoundError), lock_run(tmp_path / place):
+            open(tmp_path / "missing").close()  # no error of the lock
     assert [path.name for path in tmp_path.rglob("*")] == ["there"]
-
-
-def test_what_has_begun_stays(tmp_path):
-    with lock_run(tmp_path / "new/run"):
-        (tmp_path / "new/run/kept").touch()
-    assert (tmp_path / "new/run/kept").is_file()
-
-
-def test_errors_while_training_are_not_the_locks(tmp_path):
-    with pytest.raises(FileNotFoundError), lock_run(tmp_path):
-        open(tmp_path / "missing").close()
+    with lock_run(tmp_path / "new/deep/run"):
+        (tmp_path / "new/deep/run/kept").touch()
+    assert (tmp_path / "new/deep/run/kept").is_file()
 
 
 def test_a_place_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
-    with (
-        pytest.raises(
-            MachineError, match=r"cannot lock --output_dir=.*: Not a directory .*; a part of that path is a file"
-        ),
-        lock_run(tmp_path / "file" / "run"),
-    ):
+    path = tmp_path / "file/run"
+    with refused(f"--output_dir={path}", by=MachineError), lock_run(path):
         pass

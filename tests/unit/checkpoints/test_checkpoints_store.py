@@ -1,6 +1,5 @@
 """The store: pointers, fallback, names on the command line, pruning."""
 
-import json
 import logging
 import os
 import shutil
@@ -9,10 +8,11 @@ import numpy as np
 import pytest
 
 from t2t.checkpoints.best import Best
-from t2t.checkpoints.checkpoint import DamagedCheckpointError
+from t2t.checkpoints.checkpoint import DamagedCheckpointError, _json_bytes
 from t2t.checkpoints.store import CheckpointStore
-from t2t.errors import UserError
-from t2t.files.atomic import exclusive_lock, lock_beside, sha256_of
+from t2t.files.atomic import exclusive_lock, lock_beside
+from tests.errors import refused
+from tests.unit.checkpoints.test_checkpoints_checkpoint import write_with_checksum
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def damage(store, step):
 
 def test_an_empty_store_has_nothing_and_makes_nothing(store):
     assert (store.steps(), store.names(), store.latest(), store.best()) == ([], [], None, None)
-    with pytest.raises(UserError, match=r"checkpoint 'latest': there is none; .* holds no checkpoints; give latest"):
+    with refused("'latest'", store.folder):
         store.load()
     assert not store.folder.exists()
 
@@ -45,6 +45,10 @@ def test_save_and_load_by_every_name(store):
     assert store.folder.joinpath("step-00001500", "model.safetensors").is_file()
     assert store.steps() == [500, 1000, 1500]
     assert (store.latest(), store.best()) == (1500, Best(1000, "bleu", 31.0))
+    (store.folder / "step-00000500" / "optimizer.safetensors").write_bytes(b"damaged")
+    loaded = store.load_model(500)  # decoding does not read the optimizer
+    assert (loaded.optimizer, loaded.weights["w"][0]) == (None, 500)
+    save(store, 500, 1500)
     for which, step in {
         "latest": 1500, "best": 1000, 500: 500, "500": 500, "00500": 500, "step-00000500": 500,
         str(store.folder / "step-00000500"): 500, str(store.folder.parent): 1500, str(store.folder): 1500,
@@ -64,7 +68,7 @@ def test_two_do_not_write_the_same_average(store):
     save(store, 7)
     store.save_named("averaged", 7, model={"w": np.ones(3)})
     with exclusive_lock(lock_beside(store.folder / "averaged")):
-        with pytest.raises(UserError, match=rf"averaged in .*: process {os.getpid()} on .* is writing it; wait for it"):
+        with refused("averaged", os.getpid()):
             store.save_named("averaged", 7, model={"w": np.zeros(3)})
         store.save_named("averaged-last-5", 7, model={"w": np.zeros(3)})
         save(store, 8)
@@ -80,14 +84,10 @@ def test_the_path_of_another_run_gives_its_latest(store, tmp_path):
 def test_an_unknown_checkpoint_is_answered_with_those_there_are(store):
     save(store, *range(1, 14))
     store.save_named("averaged-last-5", 13, model={"w": np.ones(3)})
-    text = (
-        r"checkpoint 'nonsense': there is none; .* holds steps 3 older ones, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, "
-        r"averaged-last-5; give latest, best, averaged, a step, or the path of a checkpoint's folder"
-    )
-    with pytest.raises(UserError, match=text):
+    with refused("'nonsense'", store.folder, 3, *range(4, 14), "averaged-last-5"):
         store.load("nonsense")
     for which in ("best", "averaged", 14, "../step-00000001", "/nowhere"):
-        with pytest.raises(UserError, match="there is none"):
+        with refused(f"'{which}'"):
             store.load(which)
 
 
@@ -96,42 +96,31 @@ def test_a_damaged_latest_gives_way_to_the_one_before_with_a_warning(store, capl
     damage(store, 1500)
     with caplog.at_level(logging.WARNING, "t2t"):
         assert store.load("latest").step == 1000
-    assert "step-00001500 is damaged: model.safetensors is not what was written" in caplog.text
-    assert "continuing from step 1000 instead" in caplog.text
+    assert all(word in caplog.text for word in ("step-00001500", "model.safetensors", "step 1000"))
     assert store.load_model().step == 1000
 
 
-def test_a_damaged_checkpoint_asked_for_by_name_is_an_error(store):
+def test_what_is_damaged_is_an_error_if_asked_for_by_name_or_all_is_and_never_a_fresh_start(store):
     save(store, 500, 1000)
     store.mark_best(500, "bleu", 1.0)
     damage(store, 500)
     for which in (500, "best"):
-        with pytest.raises(DamagedCheckpointError, match=r"step-00000500 is damaged: .* holds steps 500, 1000$"):
+        with refused("step-00000500", 500, 1000, by=DamagedCheckpointError):
             store.load(which)
-
-
-def test_all_damaged_is_an_error_and_never_a_fresh_start(store):
-    save(store, 500, 1000)
-    damage(store, 500)
     damage(store, 1000)
-    with pytest.raises(
-        UserError, match=r"no checkpoint in .* can be read: all 2 are damaged; .*step-00001000.*or start"
-    ):
+    with refused(store.folder, 2, "step-00001000"):
         store.load("latest")
 
 
-def test_checkpoints_that_are_gone_are_an_error_and_never_a_fresh_start(store):
-    save(store, 500)
-    shutil.rmtree(store.folder / "step-00000500")
-    with pytest.raises(UserError, match=r"step-00000500 is missing from .*, though it was the latest, and no other is"):
-        store.latest()
-
-
-def test_a_missing_latest_gives_way_to_the_newest_of_the_others(store, caplog):
+def test_a_missing_latest_gives_way_to_the_newest_of_the_others_and_never_to_a_fresh_start(store, caplog):
     save(store, 500, 1000, 1500)
     shutil.rmtree(store.folder / "step-00001500")
     assert store.load().step == 1000
-    assert "though it was the latest; the newest of the others is step 1000" in caplog.text
+    assert "step 1000" in caplog.text
+    for step in (500, 1000):
+        shutil.rmtree(store.folder / f"step-0000{step:04}")
+    with refused("step-00001500", store.folder):
+        store.latest()
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"step": "500"}', b"\xff", b'{"step": 500, "x": 1}'])
@@ -139,7 +128,7 @@ def test_a_damaged_latest_pointer_is_replaced_by_looking(store, caplog, content)
     save(store, 500, 1000)
     (store.folder / "latest.json").write_bytes(content)
     assert store.load().step == 1000
-    assert "latest.json is damaged; remove it and name a checkpoint by its step; taking the highest step" in caplog.text
+    assert "latest.json" in caplog.text
 
 
 def test_training_on_after_a_fallback_replaces_the_damaged_one(store):
@@ -156,23 +145,9 @@ def test_training_on_after_a_fallback_replaces_the_damaged_one(store):
 
 def test_a_newer_format_is_not_passed_over(store):
     save(store, 500, 1000)
-    from t2t.checkpoints.checkpoint import _json_bytes
-
-    folder = store.folder / "step-00001000"
-    (folder / "state.json").write_bytes(_json_bytes({"format": 9}))
-    checksums = json.loads((folder / "checksums.json").read_bytes())
-    checksums["state.json"] = sha256_of(folder / "state.json")
-    (folder / "checksums.json").write_bytes(_json_bytes(checksums))
-    with pytest.raises(UserError, match="it has format 9"):
+    write_with_checksum(store.folder / "step-00001000/state.json", _json_bytes({"format": 9}))
+    with refused(9, "step-00001000"):
         store.load("latest")
-
-
-def test_decoding_does_not_read_the_optimizer(store):
-    save(store, 500)
-    (store.folder / "step-00000500" / "optimizer.safetensors").write_bytes(b"damaged")
-    loaded = store.load_model("latest")
-    assert loaded.optimizer is None
-    assert loaded.weights["w"][0] == 500
 
 
 def test_named_checkpoints_hold_weights_only_and_do_not_become_the_latest(store):
@@ -183,7 +158,7 @@ def test_named_checkpoints_hold_weights_only_and_do_not_become_the_latest(store)
     loaded = store.load("averaged")
     assert (loaded.optimizer, loaded.state, loaded.model["w"][0]) == (None, {"averaged_steps": [1, 2]}, 2.0)
     for name in ("latest", "step-00000500", "../averaged", "averaged/x", ".tmp-averaged"):
-        with pytest.raises(UserError, match=r"use averaged or averaged-\.\.\., in letters, digits and hyphens"):
+        with refused(name, "averaged"):
             store.save_named(name, 1, model={})
 
 
@@ -197,7 +172,7 @@ def test_pruning_keeps_the_newest_the_latest_the_best_and_the_named(store):
     assert (store.steps(), store.latest(), store.names()) == ([200, 350, 500, 600], 350, ["averaged"])
     assert store.prune(2) == []
     assert store.prune(0) == []
-    with pytest.raises(UserError, match=r"keep -1 checkpoints: give a number above 0, or 0 to keep all"):
+    with refused(-1):
         store.prune(-1)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from t2t.checkpoints.transfer import match, require_exact, require_some
-from t2t.errors import UserError
+from tests.errors import refused
 
 WEIGHTS = {"embed": np.zeros((100, 8)), "body/kernel": np.zeros((8, 8)), "old": np.zeros(3)}
 VARIABLES = {"body/kernel": (8, 8), "embed": (120, 8), "new/bias": (8,)}
@@ -30,32 +30,29 @@ def test_the_same_names_and_shapes_in_any_order_are_exact():
     require_exact(WEIGHTS, variables, "checkpoint step-00000001")
 
 
+FITTING = {"embed": (100, 8), "body/kernel": (8, 8), "old": (3,)}
+
+
 @pytest.mark.parametrize(
-    ("variables", "text"),
+    ("variables", "about"),
     [
-        ({"embed": (100, 8), "body/kernel": (8, 8)}, "1 in the checkpoint only: old"),
-        ({"embed": (100, 8), "body/kernel": (8, 8), "old": (3,), "x": ()}, "1 missing from the checkpoint: x"),
-        (
-            {"embed": (100, 8), "body/kernel": (8, 8), "old": (3, 1)},
-            r"1 of another shape: old \(\(3,\) there, .3, 1. here\)",
-        ),
+        ({"embed": (100, 8), "body/kernel": (8, 8)}, ["old"]),
+        (FITTING | {"x": ()}, ["x"]),
+        (FITTING | {"old": (3, 1)}, ["old", "(3,)", "1)"]),
     ],
 )
-def test_an_inexact_checkpoint_is_named(variables, text):
-    with pytest.raises(
-        UserError, match=rf"^checkpoint best does not fit the model: {text}; use the model, hparams and"
-    ):
+def test_an_inexact_checkpoint_is_named(variables, about):
+    with refused("best", *about):
         require_exact(WEIGHTS, variables, "checkpoint best")
 
 
 def test_long_lists_are_cut():
-    with pytest.raises(UserError, match=r"30 missing from the checkpoint: v0, v1, .*, v7, and 22 more; use the model"):
+    with refused(30, "v0", "v7", 22) as caught:
         require_exact({}, {f"v{index}": () for index in range(30)}, "checkpoint latest")
+    assert "v8" not in str(caught.value)
 
 
 def test_a_warm_start_that_takes_nothing_is_an_error():
     assert require_some(WEIGHTS, VARIABLES, "--warm_start_from=/runs/a").taken == ("body/kernel",)
-    with pytest.raises(
-        UserError, match=r"--warm_start_from=/runs/a: none of its weights fits the model: 1 missing .*: z"
-    ):
+    with refused("--warm_start_from=/runs/a", "z"):
         require_some(WEIGHTS, {"z": (1,)}, "--warm_start_from=/runs/a")

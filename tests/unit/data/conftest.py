@@ -1,4 +1,5 @@
 import logging
+import os
 from collections import UserList
 
 import pytest
@@ -73,9 +74,26 @@ def listed_class():
     return Listed
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def sharded_class():
     return Sharded
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch):
+    """Turns off fsync: files of tests need not survive a power failure."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+@pytest.fixture
+def data_blocks(monkeypatch):
+    """Returns a function that sets how many digests, or lengths, are handled at a time."""
+
+    def set_size(size):
+        for module in ("digests", "lengths"):
+            monkeypatch.setattr(f"t2t.data.{module}.BLOCK", size)
+
+    return set_size
 
 
 @pytest.fixture(scope="session")

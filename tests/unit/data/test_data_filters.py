@@ -7,9 +7,8 @@ import pytest
 
 from t2t.data.generate import generate
 from t2t.data.manifest import load_encoders, read_manifest
-from t2t.errors import UserError
-from t2t.problems import line_shards
 from t2t.problems.text_files import Text2TextFiles
+from tests.errors import refused
 from tests.generated import texts
 
 DEV = [(f"dev {n}", "") for n in range(3)]
@@ -40,10 +39,9 @@ def files(write):
     }  # fmt: skip
 
 
-def made(tmp_path, options, name="data", workers=1, seed=0):
+def made(tmp_path, options, name="data", workers=1, seed=0, shard_lines=None):
     """Generates data; returns the record of the training split and its texts."""
-    problem = Text2TextFiles(**options)
-    problem.name = "text2text_files"
+    problem = type("InShards", (Text2TextFiles,), {"_shard_lines": shard_lines, "name": "text2text_files"})(**options)
     generate(problem, tmp_path / name, tmp_path, workers=workers, seed=seed)
     folder = tmp_path / name / "text2text_files"
     return read_manifest(folder).split("train"), texts(folder, "train")
@@ -63,59 +61,53 @@ SCORES = [round((7 * n % 80) / 80, 4) for n in range(80)]
 GOOD = [n for n, score in enumerate(SCORES) if score >= 0.9]
 
 
-@pytest.mark.parametrize("shard_bytes", [1 << 20, 60])
-@pytest.mark.parametrize("ending", ["", ".gz"])
-def test_pairs_with_a_low_score_are_dropped(tmp_path, files, write, monkeypatch, shard_bytes, ending):
-    monkeypatch.setattr(line_shards, "SHARD_BYTES", shard_bytes)
-    options = with_scores(files, write, SCORES, ending) | {"filter_min_score": 0.9}
-    record, found = made(tmp_path, options)
+@pytest.mark.parametrize("shard_lines", [None, 7])
+@pytest.mark.parametrize(
+    ("scores", "ending", "options"),
+    [
+        (SCORES, "", {}),
+        (SCORES, ".gz", {}),
+        ([f"http://a\t{score}\t{pair}" for pair, score in enumerate(SCORES)], "", {"train_score_column": 2}),
+    ],
+    ids=["plain", "gzip", "a column of a table"],
+)
+def test_pairs_with_a_low_score_are_dropped(tmp_path, files, write, shard_lines, scores, ending, options):
+    options = with_scores(files, write, scores, ending) | {"filter_min_score": 0.9, **options}
+    record, found = made(tmp_path, options, shard_lines=shard_lines)
     assert found == pairs_of(*GOOD)
-    assert (len(record.shards) > 4) == (shard_bytes == 60 and not ending)
+    assert (len(record.shards) > 4) == (shard_lines == 7 and not ending)
     assert record.dropped == {"with a score below 0.9": 80 - len(GOOD)}
 
 
-def test_scores_may_stand_in_a_column_of_a_table(tmp_path, files, write):
-    table = [f"http://a\t{score}\t{pair}" for score, pair in zip(SCORES, range(80), strict=True)]
-    options = with_scores(files, write, table) | {"filter_min_score": 0.9, "train_score_column": 2}
-    assert made(tmp_path, options)[1] == pairs_of(*GOOD)
+@pytest.mark.parametrize("shard_lines", [None, 7])
+@pytest.mark.parametrize(
+    ("scores", "ending", "about"),
+    [
+        ([*SCORES[:70], "high", *SCORES[71:]], "", ("scores1", 31, "'high'")),
+        *(([0.5] * (40 + count), ending, ("two", 40, f"scores1{ending}", count))
+          for count in (39, 42) for ending in ("", ".gz")),
+    ],
+)  # fmt: skip
+def test_a_wrong_score_and_other_numbers_of_scores_are_named_by_file(
+    tmp_path, files, write, shard_lines, scores, ending, about
+):
+    with refused(*about):
+        made(tmp_path, with_scores(files, write, scores, ending), shard_lines=shard_lines)
 
 
-@pytest.mark.parametrize("shard_bytes", [1 << 20, 60])
-def test_a_wrong_score_is_named_by_file_and_line(tmp_path, files, write, monkeypatch, shard_bytes):
-    monkeypatch.setattr(line_shards, "SHARD_BYTES", shard_bytes)
-    scores = [*SCORES[:70], "high", *SCORES[71:]]
-    with pytest.raises(UserError, match=r"scores1, line 31, has 'high' where a score is asked for"):
-        made(tmp_path, with_scores(files, write, scores))
-
-
-@pytest.mark.parametrize("shard_bytes", [1 << 20, 60])
-@pytest.mark.parametrize("ending", ["", ".gz"])
-@pytest.mark.parametrize("count", [39, 42])
-def test_there_must_be_a_score_for_each_pair(tmp_path, files, write, monkeypatch, shard_bytes, ending, count):
-    monkeypatch.setattr(line_shards, "SHARD_BYTES", shard_bytes)
-    scores = [0.5] * (40 + count)
-    with pytest.raises(UserError, match=rf"two has 40 lines and .*scores1{ending} has {count}; line n of one belongs"):
-        made(tmp_path, with_scores(files, write, scores, ending))
-
-
-def test_there_must_be_scores_for_each_file(tmp_path, files, write):
-    options = files | {"train_scores": write("scores", SCORES)}
-    with pytest.raises(UserError) as raised:
-        made(tmp_path, options)
-    assert str(raised.value) == (
-        "text2text_files: 2 with --train_source and 1 with --train_scores are named; file n of one must go with file n "
-        "of the other; name as many of each"
-    )
-    with pytest.raises(UserError, match=r"there is no such file: --train_scores=.*/none; check the paths"):
+def test_there_must_be_scores_and_weights_for_each_file(tmp_path, files, write):
+    with refused("--train_source", "--train_scores", 2, 1):
+        made(tmp_path, files | {"train_scores": write("scores", SCORES)})
+    with refused(f"--train_scores={tmp_path}/none"):
         made(tmp_path, files | {"train_scores": f"{write('scores', SCORES)},{tmp_path}/none"})
+    with refused("--train_weights=1", 2, "one", "two"):
+        made(tmp_path, files | {"train_weights": "1"})
 
 
 @pytest.mark.parametrize(("name", "value"), [("filter_min_score", 0.5), ("train_score_column", 2)])
 def test_without_scores_there_is_nothing_to_compare(files, name, value):
-    said = f"--{name}={value}: there are no scores; name their file with --train_scores, or leave it out"
-    with pytest.raises(UserError) as raised:
+    with refused(f"--{name}={value}", "--train_scores"):
         Text2TextFiles(**files, **{name: value})
-    assert str(raised.value) == said
 
 
 def test_filters_make_other_data(tmp_path, files, write):
@@ -124,9 +116,9 @@ def test_filters_make_other_data(tmp_path, files, write):
     manifest = read_manifest(tmp_path / "data" / "text2text_files")
     assert manifest.options["filter_min_score"] == 0.9
     assert {"train_scores 1", "train_scores 2"} < set(manifest.raw_files)
-    with pytest.raises(UserError, match=r"made otherwise than asked \(filter_min_score: asked 0\.8, found 0\.9\)"):
+    with refused("filter_min_score", 0.8, 0.9):
         made(tmp_path, options | {"filter_min_score": 0.8})
-    with pytest.raises(UserError, match=r"\(filter_min_words: asked 2, found none\)"):
+    with refused("filter_min_words", 2):
         made(tmp_path, options | {"filter_min_words": 2})
 
 
@@ -141,15 +133,13 @@ def test_a_sample_is_counted_under_the_first_filter_that_drops_it(tmp_path, file
     options = with_scores(files, write, SCORES) | {"filter_min_score": 0.5, "filter_length_ratio": 1.18}
     record, found = made(tmp_path, options)
     good = [n for n in range(80) if SCORES[n] >= 0.5]
-    kept = [
-        n for n in good if n % 40 >= 10
-    ]  # `one 7` and `eins 7` have 5 and 6 characters, `one 17` and `eins 17` 6 and 7
+    # `one 7` and `eins 7` have 5 and 6 characters, `one 17` and `eins 17` 6 and 7.
+    kept = [n for n in good if n % 40 >= 10]
     assert found == pairs_of(*kept)
     ratio, score = len(good) - len(kept), 80 - len(good)
     assert record.dropped == {"with a length ratio above 1.18": ratio, "with a score below 0.5": score}
-    assert (
-        f"train: {len(kept)} examples written; {80 - len(kept)} dropped ({ratio} with a length ratio above 1.18, "
-        f"{score} with a score below 0.5)" in log_lines.messages
+    assert f"{80 - len(kept)} dropped ({ratio} with a length ratio above 1.18, {score} with a score below 0.5)" in (
+        log_lines.text
     )
 
 
@@ -163,21 +153,13 @@ def test_what_filters_drop_is_not_unfit(tmp_path, files, write):
         if not fails:
             assert made(tmp_path, options)[0].examples == 8 - unfit
             continue
-        said = (
-            r"unfit: 5 of 8 examples that filters keep; 77 dropped \(72 with a score below 0.9, 5 with an empty side\)"
-            r"; loosen the filters \(--filter_\.\.\.\), or check the raw files and their encoding"
-        )
-        with pytest.raises(UserError, match=said):
+        with refused(5, 8, 77, 72, 0.9, "(--filter_...)"):
             made(tmp_path, options, "other")
 
 
 def test_filters_that_drop_everything_are_named(tmp_path, files):
-    with pytest.raises(UserError) as raised:
+    with refused("'train'", "text2text_files", 80, 3, "(--filter_...)"):
         made(tmp_path, files | {"filter_min_words": 3})
-    assert str(raised.value) == (
-        "split 'train' of text2text_files is empty; 80 dropped (80 with fewer than 3 words); loosen the filters "
-        "(--filter_...), or check the raw files and their encoding, or the problem's max_length"
-    )
 
 
 def test_the_vocabulary_is_learnt_from_what_filters_keep(tmp_path, files, write):
@@ -205,10 +187,9 @@ def test_texts_in_another_language_are_dropped(tmp_path, files, write):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("shard_bytes", [1 << 20, 60])
-def test_files_are_taken_by_their_weights(tmp_path, files, monkeypatch, shard_bytes, log_lines):
-    monkeypatch.setattr(line_shards, "SHARD_BYTES", shard_bytes)
-    record, found = made(tmp_path, files | {"train_weights": "3,0.5"})
+@pytest.mark.parametrize("shard_lines", [None, 7])
+def test_files_are_taken_by_their_weights(tmp_path, files, shard_lines, log_lines):
+    record, found = made(tmp_path, files | {"train_weights": "3,0.5"}, shard_lines=shard_lines)
     counts = Counter(found)
     assert list(dict.fromkeys(found)) == pairs_of(*range(40), *(n for n in range(40, 80) if counts[pairs_of(n)[0]]))
     assert {counts[pair] for pair in pairs_of(*range(40))} == {3}
@@ -216,13 +197,10 @@ def test_files_are_taken_by_their_weights(tmp_path, files, monkeypatch, shard_by
     dropped = record.dropped["not taken by weight"]
     assert 8 <= dropped <= 32  # 4 standard deviations around 20
     assert (record.repeated, record.examples) == (80, 160 - dropped)
-    assert (
-        f"train: {160 - dropped} examples written; {dropped} dropped ({dropped} not taken by weight); 80 repeated by "
-        f"weight" in log_lines.messages
-    )
-    again = made(tmp_path, files | {"train_weights": "3,0.5"}, "again", workers=2)
-    assert again == (record, found)
-    assert made(tmp_path, files | {"train_weights": "3,0.5"}, "other", seed=1)[1] != found
+    assert f"{dropped} not taken by weight" in log_lines.text
+    options = files | {"train_weights": "3,0.5"}
+    assert made(tmp_path, options, "again", workers=2, shard_lines=shard_lines) == (record, found)
+    assert made(tmp_path, options, "other", seed=1, shard_lines=shard_lines)[1] != found
 
 
 def test_copies_by_weight_are_no_duplicates(tmp_path, files, write):
@@ -233,37 +211,30 @@ def test_copies_by_weight_are_no_duplicates(tmp_path, files, write):
     assert (record.dropped, record.repeated) == ({"duplicates": 2}, 2)
 
 
-@pytest.mark.parametrize("shard_bytes", [1 << 20, 4])
-def test_a_source_with_two_translations_has_the_weight_of_each(tmp_path, files, write, monkeypatch, shard_bytes):
-    monkeypatch.setattr(line_shards, "SHARD_BYTES", shard_bytes)
-    source = write("source", "xy")
-    options = files | {"train_source": f"{source},{source}", "train_target": f"{write('t', 'ab')},{write('u', 'cd')}"}
-    _, found = made(tmp_path, options | {"train_weights": "1,3"})
-    assert Counter(found) == {("x", "a"): 1, ("y", "b"): 1, ("x", "c"): 3, ("y", "d"): 3}
+@pytest.mark.parametrize("shard_lines", [None, 1])
+@pytest.mark.parametrize(
+    ("sides", "options", "expected"),
+    [
+        ("ab cd", {}, {("x", "a"): 1, ("y", "b"): 1, ("x", "c"): 3, ("y", "d"): 3}),
+        ("ab ab", {"filter_min_score": 1}, {("x", "a"): 3, ("y", "b"): 4}),
+    ],
+)
+def test_two_translations_of_one_source_and_two_files_of_scores_of_one_pair_have_weights_of_their_own(
+    tmp_path, files, write, shard_lines, sides, options, expected
+):
+    paths = {"train_source": ("xy", "xy"), "train_target": sides.split()}
+    if options:
+        paths["train_scores"] = ("01", "23")
+    named = {name: ",".join(write(f"{name}-{text}", text) for text in texts) for name, texts in paths.items()}
+    _, found = made(tmp_path, files | named | options | {"train_weights": "1,3"}, shard_lines=shard_lines)
+    assert Counter(found) == expected
 
 
 def test_a_pair_of_files_with_two_weights_is_refused(tmp_path, files, write):
     source, target, other = write("source", "xy"), write("target", "ab"), write("other", "cd")
     options = {"train_source": (source, source, source), "train_target": (target, other, target)}
     options = files | {name: ",".join(paths) for name, paths in options.items()}
-    with pytest.raises(UserError) as raised:
+    with refused("--train_weights=1,1,3", "source", "target"):
         made(tmp_path, options | {"train_weights": "1,1,3"})
-    assert str(raised.value) == (
-        "--train_weights=1,1,3: source and target are named more than once as training files; name them once, with the "
-        "sum of their weights"
-    )
     _, found = made(tmp_path, options)
     assert Counter(found) == {("x", "a"): 2, ("y", "b"): 2, ("x", "c"): 1, ("y", "d"): 1}
-
-
-def test_a_pair_of_files_with_two_files_of_scores_has_the_weight_of_each(tmp_path, files, write):
-    source, target, low, high = write("source", "xy"), write("target", "ab"), write("low", "01"), write("high", "23")
-    options = {"train_source": (source,) * 2, "train_target": (target,) * 2, "train_scores": (low, high)}
-    options = files | {name: ",".join(paths) for name, paths in options.items()} | {"filter_min_score": 1}
-    _, found = made(tmp_path, options | {"train_weights": "1,3"})
-    assert Counter(found) == {("x", "a"): 3, ("y", "b"): 4}
-
-
-def test_there_must_be_a_weight_for_each_file(tmp_path, files):
-    with pytest.raises(UserError, match=r"--train_weights=1: 1 weight for 2 training files \(one, two\); give one for"):
-        made(tmp_path, files | {"train_weights": "1"})

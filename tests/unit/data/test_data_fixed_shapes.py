@@ -20,12 +20,15 @@ def shapes_of(batches):
     return {(batch.rows, batch.widths["inputs"], batch.widths["targets"]) for batch in batches}
 
 
-@pytest.fixture
+COUNT = 20_000
+
+
+@pytest.fixture(scope="module")
 def lengths():
-    return lengths_like_sentences(20_000)
+    return lengths_like_sentences(COUNT)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def shapes(lengths):
     return FixedShapes.choose(lengths, 32, {"inputs": 60, "targets": 60}, 4096)
 
@@ -46,13 +49,14 @@ def test_widths_are_the_best_of_all(count):
     assert len(found) <= count
 
 
-def test_every_example_is_in_one_batch_that_holds_it(shapes, lengths):
-    batches = shapes.cut_batches(np.arange(20_000) + 5, lengths)
-    np.testing.assert_array_equal(np.sort(np.concatenate([b.indices for b in batches])), np.arange(20_000) + 5)
+def check_batches(batches, lengths, first=0):
+    """Checks that every example is in one batch that holds it, within the budget of 4096."""
+    count = len(lengths["targets"])
+    np.testing.assert_array_equal(np.sort(np.concatenate([b.indices for b in batches])), np.arange(count) + first)
     for batch in batches:
         assert 1 <= len(batch.indices) <= batch.rows
         assert batch.rows * max(batch.widths.values()) <= 4096
-        assert all(lengths[name][batch.indices - 5].max() <= width for name, width in batch.widths.items())
+        assert all(lengths[name][batch.indices - first].max() <= width for name, width in batch.widths.items())
 
 
 def test_only_the_chosen_shapes_occur_whatever_comes(shapes):
@@ -64,7 +68,8 @@ def test_only_the_chosen_shapes_occur_whatever_comes(shapes):
 
 
 def test_little_is_padded_and_only_the_last_batch_has_empty_rows(shapes, lengths):
-    batches = shapes.cut_batches(np.arange(20_000), lengths)
+    batches = shapes.cut_batches(np.arange(COUNT) + 5, lengths)
+    check_batches(batches, lengths, first=5)
     cells = sum(batch.rows * sum(batch.widths.values()) for batch in batches)
     assert 1 - sum(counts.sum() for counts in lengths.values()) / cells < 0.13
     assert [len(batch.indices) < batch.rows for batch in batches].count(True) <= 1
@@ -78,36 +83,11 @@ def test_targets_alone_have_all_the_shapes():
     assert {batch.widths["targets"] for batch in batches} == {width for width, _ in shapes.grid}
 
 
-def test_an_epoch_of_fixed_shapes_holds_every_example_once(digits_train):
-    batches = TrainingBatches(digits_train, seed=3, batch_size=120, window=70, fixed_shapes=4)
-    seen, shapes = 0, set()
-    while batches.state()["epoch"] == 0:
-        batch, _ = next(batches)
-        seen += int((batch["targets"] > 0).any(axis=1).sum())
-        shapes.add((batch["inputs"].shape, batch["targets"].shape))
-        assert batch["inputs"].shape[0] == batch["targets"].shape[0]
-    assert seen == len(digits_train)
-    assert len(shapes) <= 4
-
-
 def test_shapes_are_those_of_the_first_window_that_has_examples(digits_train):
     """Of windows of one example, some have none within a `max_length` of 4."""
     for seed in range(10):
         batches = TrainingBatches(digits_train, seed=seed, batch_size=120, window=1, max_length=4, fixed_shapes=4)
         assert next(batches)[0]["targets"].shape[1] <= 4
-
-
-def test_resuming_gives_the_uninterrupted_sequence(digits_train):
-    def made():
-        return TrainingBatches(digits_train, seed=3, batch_size=120, window=70, fixed_shapes=4)
-
-    whole, resumed = made(), made()
-    for _ in range(5):
-        _, state = next(whole)
-    resumed.seek(state)
-    for _ in range(10):
-        one, other = next(whole)[0], next(resumed)[0]
-        assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
 def test_what_is_rehearsed_are_shapes_that_occur_the_widest_and_that_of_most_rows(digits_train):
@@ -131,15 +111,12 @@ def test_widths_are_multiples_and_none_is_wider_than_allowed(lengths, widest):
     widths = {width for main, others in shapes.grid for width in (main, *others)}
     assert {width for width in widths if width % 8} == {60: {60}, 63: {63}}.get(widest, set())
     assert max(widths) == min(widest, 64)
-    batches = shapes.cut_batches(np.arange(20_000), lengths)
-    np.testing.assert_array_equal(np.sort(np.concatenate([b.indices for b in batches])), np.arange(20_000))
-    for batch in batches:
-        assert all(lengths[name][batch.indices].max() <= width for name, width in batch.widths.items())
+    check_batches(shapes.cut_batches(np.arange(COUNT), lengths), lengths)
 
 
 def test_every_shape_that_occurs_is_listed_once_the_extreme_ones_first(shapes, lengths):
     listed = [(rows, widths["inputs"], widths["targets"]) for rows, widths in shapes.every()]
-    assert shapes_of(shapes.cut_batches(np.arange(20_000), lengths)) <= set(listed)
+    assert shapes_of(shapes.cut_batches(np.arange(COUNT), lengths)) <= set(listed)
     assert len(set(listed)) == len(listed) <= 32
     assert shapes.every()[:2] == shapes.extremes()
 

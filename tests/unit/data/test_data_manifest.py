@@ -5,8 +5,8 @@ import pytest
 
 from t2t.data.manifest import FORMAT, Manifest, load_encoders, read_manifest
 from t2t.data.problem_settings import check_matches, declared_by, settings_of
-from t2t.errors import UserError
-from tests.builders import edited
+from tests.errors import refused
+from tests.sealed_files import edited
 
 
 @pytest.fixture
@@ -43,10 +43,9 @@ def test_shared_vocabulary_is_one_file_and_one_object(digits_folder):
 
 
 def test_folder_without_manifest_is_not_data(tmp_path):
-    with pytest.raises(UserError, match=r"no generated data in .*; generate the data first \(t2t-datagen, or"):
-        read_manifest(tmp_path)
-    with pytest.raises(UserError, match="no generated data in"):
-        read_manifest(tmp_path / "nowhere")
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with refused(folder, "t2t-datagen"):
+            read_manifest(folder)
 
 
 @pytest.mark.parametrize(
@@ -54,43 +53,32 @@ def test_folder_without_manifest_is_not_data(tmp_path):
 )
 def test_damaged_manifest_is_named(folder, content):
     (folder / "manifest.json").write_bytes(content)
-    with pytest.raises(UserError, match=r"manifest\.json is damaged \(.+\); delete that folder and run t2t-datagen"):
+    with refused("manifest.json", "t2t-datagen"):
         read_manifest(folder)
 
 
-def test_manifest_with_a_missing_part_is_damaged(folder):
+def test_a_missing_part_of_a_manifest_and_a_newer_format_are_named(folder):
     with edited(folder / "manifest.json") as plain:
         del plain["splits"]["train"]["shards"][0]["values"]
-    with pytest.raises(
-        UserError,
-        match=r"is damaged \(Object missing required field `values` - at `\$\.splits\[\.\.\.\]\.shards\[0\]`\)",
-    ):
+    with refused("manifest.json", "`values`", "`$.splits[...].shards[0]`"):
         read_manifest(folder)
-
-
-def test_newer_format_is_refused(folder):
     (folder / "manifest.json").write_text(json.dumps({"format": FORMAT + 1, "written_by": "9.0", "news": 1}))
-    with pytest.raises(
-        UserError, match=rf"has format {FORMAT + 1}; .* up to {FORMAT}: use the t2t that wrote it \(9.0"
-    ):
+    with refused(FORMAT + 1, FORMAT, 9.0):
         read_manifest(folder)
 
 
-def test_exchanged_vocabulary_is_noticed(folder):
+@pytest.mark.parametrize("content", [b"changed", b"\xff\xfe", None])
+def test_exchanged_vocabulary_is_noticed(folder, content):
     path = folder / "vocab.shared.token.tokens"
-    path.write_bytes(path.read_bytes().replace(b"7", b"x"))
-    with pytest.raises(UserError, match=r"vocab\.shared\.token\.tokens is not what was written"):
-        load_encoders(folder, read_manifest(folder))
-    path.write_bytes(b"\xff\xfe")
-    with pytest.raises(UserError, match="is not what was written"):
-        load_encoders(folder, read_manifest(folder))
     path.unlink()
-    with pytest.raises(UserError, match=r"vocabulary .* is missing; delete that folder"):
+    if content:
+        path.write_bytes(content)
+    with refused(path.name):
         load_encoders(folder, read_manifest(folder))
 
 
 def test_unknown_split_names_the_known(digits_folder):
-    with pytest.raises(UserError, match="split 'test': the data of digits has train, dev; ask for one of these"):
+    with refused("'test'", "digits", "train", "dev"):
         read_manifest(digits_folder).split("test")
 
 
@@ -98,17 +86,13 @@ def test_matching_names_every_difference(digits_folder, digits_class):
     manifest = read_manifest(digits_folder)
     check_matches(manifest, digits_folder, digits_class())
     check_matches(manifest, digits_folder, digits_class(), seed=7)
-    with pytest.raises(
-        UserError, match=r"made otherwise than asked \(seed: asked 8, found 7\); choose another --data_"
-    ):
+    with refused("seed", 8, 7, "--data_dir"):
         check_matches(manifest, digits_folder, digits_class(), seed=8)
-    with pytest.raises(UserError, match=r"\(vocab_size: asked 99, found 8192\)"):
+    with refused("vocab_size", 99, 8192):
         check_matches(manifest, digits_folder, digits_class(vocab_size=99))
     other = digits_class()
     other.name, other.vocab_kind = "letters", "byte"
-    with pytest.raises(
-        UserError, match=r"\(problem: asked 'letters', found 'digits'; vocab_kind: asked 'byte', found 'token'\)"
-    ):
+    with refused("problem", "'letters'", "'digits'", "vocab_kind", "'byte'", "'token'"):
         check_matches(manifest, digits_folder, other)
 
 
@@ -122,38 +106,29 @@ def test_another_word_list_is_another_setting(digits_class):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("name", "value", "asked"),
     [
-        ({"splits": ("train", "dev", "test")}, r"splits: asked \['train', 'dev', 'test'\], found \['train', 'dev'\]"),
-        ({"sizes": {"train": 5, "dev": 30}}, r"sizes: asked {'train': 5, 'dev': 30}, found {'train': 200, 'dev': 30}"),
-        ({"vocab_sample_bytes": 7}, "vocab_sample_bytes: asked 7, found 40000000"),
-        (
-            {"sizes": {str(n): n for n in range(99)}},
-            "sizes: asked '99 entries, sha256 [0-9a-f]{16}', found {'train': 200, 'dev': 30}",
-        ),
+        ("splits", ("train", "dev", "test"), ["'test'"]),
+        ("sizes", {"train": 5, "dev": 30}, ["5", "200"]),
+        ("vocab_sample_bytes", 7, [7, 40000000]),
+        ("sizes", {str(n): n for n in range(99)}, ["99", "sha256", "200"]),
     ],
 )
-def test_whatever_a_problem_declares_decides_its_data(digits_folder, digits_class, change, message):
+def test_whatever_a_problem_declares_decides_its_data(digits_folder, digits_class, name, value, asked):
     problem = digits_class()
-    for name, value in change.items():
-        setattr(problem, name, value)
+    setattr(problem, name, value)
     manifest = read_manifest(digits_folder)
-    with pytest.raises(UserError, match=rf"made otherwise than asked \({message}\); choose another --data_dir"):
+    with refused(name, *asked, "--data_dir"):
         check_matches(manifest, digits_folder, problem)
     check_matches(manifest, digits_folder, problem, is_known=True)  # a run accepts the data that it was trained on
 
 
-def test_what_is_not_of_the_data_may_change(digits_folder, digits_class):
-    problem = digits_class()
-    problem.metrics, problem.chunk_size, problem.finishes = ("accuracy",), 3, True
-    problem.made_of = object()
-    check_matches(read_manifest(digits_folder), digits_folder, problem)
-
-
-def test_a_setting_that_one_side_does_not_know_tells_nothing(folder, digits_class):
+def test_what_is_not_of_the_data_and_what_one_side_does_not_know_may_change(folder, digits_class):
     with edited(folder / "manifest.json") as plain:
         del plain["declared"]["sizes"]
     problem = digits_class()
+    problem.metrics, problem.chunk_size, problem.finishes = ("accuracy",), 3, True
+    problem.made_of = object()
     problem.sizes, problem.news = {"train": 1, "dev": 1}, 3
     check_matches(read_manifest(folder), folder, problem)
 
@@ -165,7 +140,7 @@ def test_data_of_the_first_versions_loads(folder, digits_class):
     problem.vocab_sample_bytes = 3
     check_matches(manifest, folder, problem)
     problem.splits = ("train",)
-    with pytest.raises(UserError, match=r"\(splits: asked \['train'\], found \['train', 'dev'\]\)"):
+    with refused("splits", "'dev'"):
         check_matches(manifest, folder, problem)
 
 
@@ -175,7 +150,7 @@ def test_a_language_can_be_given_to_data_without_one(folder, digits_class):
     check_matches(read_manifest(folder), folder, problem)
     with edited(folder / "manifest.json") as plain:
         plain["declared"]["target_language"] = "ja"
-    with pytest.raises(UserError, match=r"\(target_language: asked 'zh', found 'ja'\)"):
+    with refused("target_language", "'zh'", "'ja'"):
         check_matches(read_manifest(folder), folder, problem)
 
 

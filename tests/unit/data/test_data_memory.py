@@ -6,9 +6,9 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from t2t.data import digests, lengths
 from t2t.data.extremes import extreme_batches
 from t2t.data.generate import generate
+from t2t.data.lengths import lengths_in_blocks
 from t2t.data.manifest import read_manifest
 from t2t.data.reader import SplitReader
 from t2t.data.sampler import WindowedOrder
@@ -30,18 +30,18 @@ def peak_of(work):
         tracemalloc.stop()
 
 
+def generated(problem_class, count, data_dir, **options):
+    """Generates digits; returns the folder of the data, and the peak of the memory."""
+    problem = type("Digits", (problem_class,), {"sizes": {"train": count, "dev": 5}})(**options)
+    peak = peak_of(lambda: generate(problem, data_dir, data_dir / "tmp", workers=1, progress=lambda *_: None))
+    return data_dir / "digits", peak
+
+
 @pytest.fixture(scope="module")
 def of_size(digits_class, tmp_path_factory):
     """Generated data of FEW examples and of MANY, with the peaks of generating them."""
-
-    def generated(count):
-        problem = type("Digits", (digits_class,), {"sizes": {"train": count, "dev": 5}})()
-        data_dir = tmp_path_factory.mktemp("data")
-        peak = peak_of(lambda: generate(problem, data_dir, data_dir / "tmp", workers=1, progress=lambda *_: None))
-        return data_dir / "digits", peak
-
-    generated(10)  # for one-time imports and compilation
-    return {count: generated(count) for count in (FEW, MANY)}
+    made = {count: generated(digits_class, count, tmp_path_factory.mktemp("data")) for count in (10, FEW, MANY)}
+    return {count: made[count] for count in (FEW, MANY)}  # the first was for one-time imports
 
 
 def test_generating(of_size):
@@ -49,8 +49,8 @@ def test_generating(of_size):
 
 
 @pytest.mark.parametrize("max_length", [40, 12])
-def test_opening_and_drawing_training_batches(of_size, monkeypatch, max_length):
-    monkeypatch.setattr(lengths, "BLOCK", 500)
+def test_opening_and_drawing_training_batches(of_size, data_blocks, max_length):
+    data_blocks(500)
     peaks = {}
     for count in (10, FEW, MANY):  # the first for one-time imports
         folder = of_size[max(count, FEW)][0]
@@ -85,24 +85,21 @@ def test_the_text_that_a_vocabulary_is_learnt_from_is_bounded():
     assert few < 20_000 * 6  # lines have 35 characters, 49 bytes of overhead and a list entry
 
 
-def test_a_block_is_as_good_as_the_whole(of_size, monkeypatch):
+def test_a_block_is_as_good_as_the_whole(of_size, data_blocks):
     folder = of_size[FEW][0]
     reader = SplitReader(folder, read_manifest(folder), "train")
-    monkeypatch.setattr(lengths, "BLOCK", 700)
-    found = list(lengths.lengths_in_blocks(reader, {"mine": "inputs"}))
+    data_blocks(700)
+    found = list(lengths_in_blocks(reader, {"mine": "inputs"}))
     assert [len(block["mine"]) for block in found] == [700, 700, 700, 400]
     np.testing.assert_array_equal(np.concatenate([block["mine"] for block in found]), reader.lengths("inputs"))
-    assert list(lengths.lengths_in_blocks(reader, {})) == []
+    assert list(lengths_in_blocks(reader, {})) == []
 
 
-def test_looking_for_duplicates(digits_class, tmp_path, monkeypatch):
+def test_looking_for_duplicates(digits_class, tmp_path, data_blocks):
     """Only one block of a shard's 24-byte digests, or one group of all shards' digests, is in memory at a time."""
-    monkeypatch.setattr(digests, "BLOCK", 500)
-
-    def peak(count):
-        problem = type("Digits", (digits_class,), {"sizes": {"train": count, "dev": 5}})(filter_duplicates="pair")
-        return peak_of(lambda: generate(problem, tmp_path / f"{count}", tmp_path, workers=1, progress=lambda *_: None))
-
-    peak(10)  # for one-time imports
-    few, many = peak(FEW), peak(MANY)
-    assert many - few < GROWTH * (MANY - FEW)
+    data_blocks(500)
+    peaks = {
+        count: generated(digits_class, count, tmp_path / f"{count}", filter_duplicates="pair")[1]
+        for count in (10, FEW, MANY)  # the first for one-time imports
+    }
+    assert peaks[MANY] - peaks[FEW] < GROWTH * (MANY - FEW)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from t2t.data.mixture import MixedBatches, ProblemSchedule, shares_by_size
-from t2t.errors import UserError
+from tests.errors import refused
 
 
 def test_each_problem_comes_as_often_as_its_weight_says():
@@ -80,5 +80,5 @@ def test_going_on_from_the_state_after_an_update_is_exact():
     [{}, {"updates": 1}, {"updates": "1", "a": {"batch": 0}, "b": {"batch": 0}}, {"updates": 1, "a": 0, "b": 0}],
 )
 def test_what_is_no_state_is_refused(state):
-    with pytest.raises(UserError, match=r"state .* of the training data: it needs updates, and a state of a, b"):
+    with refused("updates", "a", "b"):
         mixed().seek(state)

@@ -1,19 +1,19 @@
 """Packed batches: examples by hand, every example exactly once, and features that cannot be packed."""
 
 import numpy as np
-import pytest
 
 from t2t.data.extremes import extreme_batches
 from t2t.data.packing import PackedRows, best_fit, pack_ids
 from t2t.data.training_batches import TrainingBatches
-from t2t.errors import UserError
+from tests.errors import refused
+from tests.generated import epoch_of, examples_of
 
 
 def made(reader, **settings):
     return TrainingBatches(reader, seed=3, batch_size=120, window=70, **{"packed_length": 40, **settings})
 
 
-def examples_of(batch):
+def unpacked(batch):
     """Returns the pairs in a packed batch; an example begins at each position 0."""
     found = []
     for row in range(len(batch["targets"])):
@@ -54,25 +54,11 @@ def test_little_is_padded_and_no_row_is_too_long():
 
 
 def test_an_epoch_holds_every_example_once_in_rows_of_one_shape(digits_train):
-    batches, found = made(digits_train), []
-    while batches.state()["epoch"] == 0:
-        batch, _ = next(batches)
+    found = []
+    for batch in epoch_of(made(digits_train)):
         assert {array.shape for array in batch.values()} == {(3, 40)}
-        found += examples_of(batch)
-    ids = {name: digits_train.read(np.arange(200), name) for name in ("inputs", "targets")}
-    rows = {name: np.split(values, np.cumsum(lengths)[:-1]) for name, (values, lengths) in ids.items()}
-    expected = [tuple(row.tolist() for row in pair) for pair in zip(rows["inputs"], rows["targets"], strict=True)]
-    assert sorted(found) == sorted(expected)
-
-
-def test_resuming_gives_the_uninterrupted_sequence(digits_train):
-    whole, resumed = made(digits_train), made(digits_train)
-    for _ in range(5):
-        _, state = next(whole)
-    resumed.seek(state)
-    for _ in range(10):
-        one, other = next(whole)[0], next(resumed)[0]
-        assert all(np.array_equal(one[name], other[name]) for name in one)
+        found += unpacked(batch)
+    assert sorted(found) == sorted(examples_of(digits_train))
 
 
 def test_the_dummy_batch_has_the_features_and_the_shape_of_all_batches(digits_train):
@@ -92,9 +78,5 @@ def test_targets_alone_are_packed():
 
 
 def test_examples_longer_than_a_row_are_refused(digits_train):
-    with pytest.raises(UserError) as caught:
+    with refused("packed_length=12", "digits", 21, "packed_length=21", "max_length=12"):
         made(digits_train, packed_length=12)
-    assert str(caught.value) == (
-        "hparam packed_length=12: the longest training example of digits has 21 ids; set packed_length=21 or higher, "
-        "or max_length=12"
-    )

@@ -1,8 +1,5 @@
 """Preprocessing between reading and batching: its result depends only on (seed, epoch, example)."""
 
-import dataclasses
-from itertools import islice
-
 import numpy as np
 import pytest
 
@@ -11,34 +8,14 @@ from t2t.data.eval_batches import EvalBatches
 from t2t.data.extremes import extreme_batches
 from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
-from t2t.data.preprocessors import PreprocessedReader, generator_of
+from t2t.data.preprocessors import generator_of
 from t2t.data.reader import SplitReader
 from t2t.data.training_batches import TrainingBatches
-from t2t.errors import UserError
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.masking import TokenMasking
 from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip
-from tests.generated import Parity
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Repeated(Preprocessor):
-    """Inserts the first id 0 to `most` - 1 more times: changes lengths."""
-
-    most: int = 6
-    changes_lengths = True
-
-    def __call__(self, example, rng):
-        return {name: np.insert(ids, 0, [ids[0]] * rng.integers(self.most)) for name, ids in example.items()}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Other(Preprocessor):
-    """Replaces ids by random digits: keeps lengths."""
-
-    def __call__(self, example, rng):
-        return {name: np.append(rng.integers(3, 13, len(ids) - 1), 1).astype(np.int32) for name, ids in example.items()}
-
+from tests.errors import refused
+from tests.generated import Other, Parity, Repeated, epoch_of, examples_of
 
 BOTH = (Other(features=("targets",)), Repeated(features=("inputs", "targets")))
 
@@ -67,29 +44,35 @@ def images(tmp_path_factory):
     return SplitReader(folder / "numbered", read_manifest(folder / "numbered"), "train")
 
 
-def rows_of(batch):
-    return [
-        tuple(tuple(rows[n][rows[n] > 0].tolist()) for _, rows in sorted(batch.items()))
-        for n in range(len(batch["targets"]))
-    ]
+@pytest.fixture
+def make(digits_train):
+    """Returns a function that makes training batches with preprocessors and other settings."""
+
+    def made(preprocessors=BOTH, **changes):
+        settings = {"seed": 3, "batch_size": 120, "window": 70, **changes}
+        return TrainingBatches(digits_train, preprocessors=preprocessors, **settings)
+
+    return made
 
 
-def epoch(batches, number):
-    batches.seek(batches.state() | {"epoch": number, "window": 0, "batch": 0})
-    found = []
-    while batches.state()["epoch"] == number:
-        found.append(next(batches)[0])
-    return found
+def rows_of(batches, number=0):
+    """Returns the examples of an epoch without padding, in their order."""
+    rows = (row for batch in epoch_of(batches, number) for row in zip(batch["inputs"], batch["targets"], strict=True))
+    found = [tuple(tuple(ids[ids > 0].tolist()) for ids in row) for row in rows]
+    return [row for row in found if row != ((), ())]
 
 
-def same(one, other):
-    return one.keys() == other.keys() and all(
-        np.array_equal(one[n], other[n]) and one[n].dtype == other[n].dtype for n in one
-    )
+def check_the_same_in_any_batch(make, expected, **options):
+    """Checks that the examples of an epoch are the expected, whatever the batches, and depend on epoch and seed."""
+    assert sorted(rows_of(make(**options))) == sorted(expected)
+    assert sorted(rows_of(make(batch_size=400, window=200, **options))) == sorted(expected)
+    assert sorted(rows_of(make(batch_size=90, window=33, fixed_shapes=6, max_length=40, **options))) == sorted(expected)
+    assert sorted(rows_of(make(**options), 1)) != sorted(expected)
+    assert sorted(rows_of(make(seed=4, **options))) != sorted(expected)
 
 
 def images_by_number(batches, number):
-    return {int(image.max()) // 4: image for batch in epoch(batches, number) for image in batch["inputs"]}
+    return {int(image.max()) // 4: image for batch in epoch_of(batches, number) for image in batch["inputs"]}
 
 
 def test_the_generator_is_a_function_of_each_of_its_four_numbers():
@@ -102,61 +85,23 @@ def test_the_generator_is_a_function_of_each_of_its_four_numbers():
 
 
 @pytest.mark.parametrize("preprocessors", [BOTH, BOTH[:1], BOTH[1:]])
-def test_what_an_example_becomes_is_the_same_in_any_batch_and_order(digits_train, preprocessors):
-    def one_epoch(number, seed=3, **kwargs):
-        batches = TrainingBatches(digits_train, seed=seed, preprocessors=preprocessors, **kwargs)
-        return sorted(row for batch in epoch(batches, number) for row in rows_of(batch) if row != ((), ()))
-
-    first = one_epoch(0, batch_size=120, window=70)
-    assert first == one_epoch(0, batch_size=400, window=200)
-    assert first == one_epoch(0, batch_size=90, window=33, fixed_shapes=4, max_length=40)
-    assert first != one_epoch(1, batch_size=120, window=70)
-    assert first != one_epoch(0, seed=4, batch_size=120, window=70)
-    # Reference: each example through the list of preprocessors, those that change lengths first.
+def test_what_an_example_becomes_is_the_same_in_any_batch_and_order(digits_train, make, preprocessors):
+    """Reference: each example through the list of preprocessors, those that change lengths first."""
     expected = []
-    for number in range(len(digits_train)):
-        one = {name: digits_train.read(np.array([number]), name)[0].astype(np.int32) for name in ("inputs", "targets")}
-        steps = sorted(enumerate(preprocessors), key=lambda step: not step[1].changes_lengths)
-        for place, step in steps:
+    for number, (inputs, targets) in enumerate(examples_of(digits_train)):
+        one = {"inputs": np.array(inputs, np.int32), "targets": np.array(targets, np.int32)}
+        for place, step in sorted(enumerate(preprocessors), key=lambda step: not step[1].changes_lengths):
             one |= step({name: one[name] for name in step.features}, generator_of(3, 0, number, place))
         expected.append((tuple(one["inputs"].tolist()), tuple(one["targets"].tolist())))
-    assert first == sorted(expected)
-
-
-@pytest.mark.parametrize("curriculum", [None, Curriculum(first=6, last=16, batches=20)])
-def test_resuming_anywhere_gives_the_uninterrupted_sequence(digits_train, curriculum):
-    def fresh(**kwargs):
-        return TrainingBatches(
-            digits_train, seed=3, batch_size=120, window=70, max_length=16, curriculum=curriculum, preprocessors=BOTH,
-            **kwargs,
-        )  # fmt: skip
-
-    uninterrupted = fresh()
-    states, sequence = [uninterrupted.state()], []
-    while states[-1]["epoch"] < 2:
-        batch, state = next(uninterrupted)
-        sequence.append(batch)
-        states.append(state)
-    for position in range(0, len(sequence) - 2, 3):
-        resumed = fresh(state=states[position])
-        assert all(same(next(resumed)[0], batch) for batch in sequence[position : position + 3])
-
-
-def test_an_empty_list_changes_no_bit_and_reads_as_before(digits_train, monkeypatch):
-    plain = list(islice(TrainingBatches(digits_train, seed=3, batch_size=120, window=70), 60))
-    monkeypatch.setattr(PreprocessedReader, "__init__", None)  # must not be called
-    found = list(islice(TrainingBatches(digits_train, seed=3, batch_size=120, window=70, preprocessors=()), 60))
-    assert all(same(a[0], b[0]) and a[1] == b[1] for a, b in zip(plain, found, strict=True))
+    check_the_same_in_any_batch(make, expected, preprocessors=preprocessors)
 
 
 @pytest.mark.parametrize("most", [12, 21])  # 21: no stored example is longer
-def test_what_has_become_longer_than_max_length_is_skipped(digits_train, most):
-    whole = TrainingBatches(digits_train, seed=3, batch_size=120, window=70, preprocessors=BOTH)
-    batches = TrainingBatches(digits_train, seed=3, batch_size=120, window=70, max_length=most, preprocessors=BOTH)
-    rows = [row for batch in epoch(whole, 0) for row in rows_of(batch)]
-    expected = sorted(row for row in rows if max(map(len, row)) <= most)
+def test_what_has_become_longer_than_max_length_is_skipped(digits_train, make, most):
+    expected = sorted(row for row in rows_of(make()) if max(map(len, row)) <= most)
+    batches = make(max_length=most)
     assert len(expected) < len(digits_train) - batches.skipped  # some are skipped only after preprocessing
-    assert sorted(row for batch in epoch(batches, 0) for row in rows_of(batch)) == expected
+    assert sorted(rows_of(batches)) == expected
 
 
 def test_an_example_of_a_class_that_has_become_too_long_is_cut(tmp_path):
@@ -165,16 +110,14 @@ def test_an_example_of_a_class_that_has_become_too_long_is_cut(tmp_path):
     generate(problem, tmp_path, tmp_path, workers=1)
     reader = SplitReader(tmp_path / "parity", read_manifest(tmp_path / "parity"), "train")
     batches = TrainingBatches(reader, seed=0, batch_size=64, max_length=5, preprocessors=(Repeated(most=9),))
-    found = epoch(batches, 0)
+    found = epoch_of(batches)
     assert sum(len(batch["targets"]) for batch in found) == 50
     assert max(batch["inputs"].shape[1] for batch in found) == 5
     assert all((batch["inputs"] == 1).sum() == len(batch["targets"]) for batch in found)  # each row ends
 
 
-def test_the_largest_batches_reckon_with_what_may_become_of_the_lengths(digits_train):
-    batches = TrainingBatches(
-        digits_train, seed=3, batch_size=240, max_length=60, preprocessors=(Repeated(features=("targets",)),)
-    )
+def test_the_largest_batches_reckon_with_what_may_become_of_the_lengths(digits_train, make):
+    batches = make((Repeated(features=("targets",)),), batch_size=240, max_length=60)
     assert batches.resized == {"targets"}
     extremes = extreme_batches(digits_train, None, 240, 60, None, batches.resized)
     widest = max(extremes, key=lambda batch: batch["targets"].shape[1])
@@ -183,16 +126,11 @@ def test_the_largest_batches_reckon_with_what_may_become_of_the_lengths(digits_t
     assert max(batch["targets"].shape[0] for batch in extremes) == 200
 
 
-def test_swapped_and_copied_sides_are_of_one_changed_example(digits_train):
-    def rows(columns):
-        batches = TrainingBatches(digits_train, seed=3, batch_size=900, columns=columns, preprocessors=BOTH)
-        return [row for batch in epoch(batches, 0) for row in rows_of(batch)]
-
-    plain = rows(None)
-    assert sorted((b, a) for a, b in plain) == sorted(rows({"inputs": "targets", "targets": "inputs"}))
-    copied = rows({"inputs": "targets", "targets": "targets"})
-    assert all(a == b for a, b in copied)
-    assert sorted(b for _, b in plain) == sorted(b for _, b in copied)
+def test_swapped_and_copied_sides_are_of_one_changed_example(make):
+    plain = rows_of(make())
+    assert sorted((b, a) for a, b in plain) == sorted(rows_of(make(columns={"inputs": "targets", "targets": "inputs"})))
+    copied = rows_of(make(columns={"inputs": "targets", "targets": "targets"}))
+    assert sorted((b, b) for _, b in plain) == sorted(copied)
 
 
 def test_images_are_moved_and_flipped_otherwise_in_each_epoch(images):
@@ -219,96 +157,72 @@ def test_evaluation_reads_examples_as_they_are_stored(images):
 
 
 @pytest.mark.parametrize(
-    ("make", "wrong"),
+    ("spoil", "about"),
     [
-        (lambda ids: ids[:-1], r"has changed lengths; set its changes_lengths = True"),
-        (lambda ids: np.full_like(ids, 77), r"value 77 is outside 1\.\.\d+; correct its preprocessors or vocabulary"),
-        (lambda ids: np.full_like(ids, 5), r"does not end in the end of sequence .*; correct its preprocessors"),
-        (lambda ids: ids.astype(float), r"values of dtype float64; it needs integers; correct its preprocessors"),
+        (lambda ids: ids[:-1], ["changes_lengths"]),
+        (lambda ids: np.full_like(ids, 77), [77, "preprocessors"]),
+        (lambda ids: np.full_like(ids, 5), [1, "preprocessors"]),
+        (lambda ids: ids.astype(float), ["float64", "preprocessors"]),
     ],
 )
-def test_what_a_preprocessor_must_not_make_is_said(digits_train, make, wrong):
+def test_what_a_preprocessor_must_not_make_is_said(make, spoil, about):
     class Wrong(Preprocessor):
         def __call__(self, example, rng):
-            made = make(example["inputs"])
+            made = spoil(example["inputs"])
             return {"inputs": made if len(made) == len(example["inputs"]) else np.append(made[:-1], 1)}
 
-    batches = TrainingBatches(digits_train, seed=3, batch_size=120, preprocessors=(Wrong(),))
-    with pytest.raises(UserError, match=wrong):
-        epoch(batches, 0)
+    with refused(*about):
+        epoch_of(make((Wrong(),)))
 
 
 def test_a_preprocessor_of_a_feature_that_is_not_there_is_refused(images):
-    with pytest.raises(UserError, match=r"no feature 'input'; did you mean inputs\? it has inputs, targets"):
+    with refused("'input'", "inputs", "targets"):
         next(TrainingBatches(images, seed=1, batch_size=4, preprocessors=(RandomFlip(features=("input",)),)))
 
 
-TOO_LONG = "max_length=25; set it higher"
-
-
 @pytest.mark.parametrize(
-    ("changes", "limit"),
+    ("changes", "about"),
     [
-        ({}, TOO_LONG),
-        ({"fixed_shapes": 4}, TOO_LONG),
-        ({"curriculum": Curriculum(25, 25, 9)}, TOO_LONG),
-        (
-            {"curriculum": Curriculum(5, 60, 9), "max_length": 60},
-            "hparam curriculum_length=5 allows so far (5); set it higher, or to 0",
-        ),
+        *(({**changes, "max_length": 25}, "max_length=25")
+          for changes in ({}, {"fixed_shapes": 4}, {"curriculum": Curriculum(25, 25, 9)})),
+        ({"curriculum": Curriculum(5, 60, 9), "max_length": 60}, "curriculum_length=5"),
     ],
     ids=str,
-)
-def test_examples_none_of_which_is_short_enough_afterwards_are_refused(digits_train, changes, limit):
+)  # fmt: skip
+def test_examples_none_of_which_is_short_enough_afterwards_are_refused(make, changes, about):
     class Long(Preprocessor):
         changes_lengths = True
 
         def __call__(self, example, rng):
             return {"inputs": np.insert(example["inputs"], 0, [4] * 30)}
 
-    sizes = {"batch_size": 60, "window": 70, "max_length": 25, **changes}
-    with pytest.raises(UserError) as error:
-        next(TrainingBatches(digits_train, seed=3, **sizes, preprocessors=(Long(),)))
-    assert str(error.value) == (
-        f"preprocessors of {digits_train.problem}: after them all 200 train examples are longer than {limit}"
-    )
+    with refused("preprocessors", "digits", 200, about):
+        next(make((Long(),), batch_size=60, **changes))
 
 
-def test_fixed_shapes_of_lengths_without_bound_are_refused(digits_train):
-    with pytest.raises(UserError, match=r"fixed_shapes=4: nothing bounds the lengths of inputs, targets"):
-        TrainingBatches(digits_train, seed=3, batch_size=60, fixed_shapes=4, preprocessors=BOTH)
+def test_fixed_shapes_of_lengths_without_bound_are_refused(make):
+    with refused("fixed_shapes=4", "inputs", "targets"):
+        make(fixed_shapes=4)
 
 
-def masked_epoch(digits_train, number=0, seed=3, **kwargs):
-    """Returns inputs and targets of each example of an epoch, without padding."""
-    columns, masking = {"inputs": "targets", "targets": "targets"}, TokenMasking(vocab_size=13, mask_id=2)
-    batches = TrainingBatches(digits_train, seed=seed, columns=columns, masking=masking, **kwargs)
-    rows = []
-    for batch in epoch(batches, number):
-        for inputs, targets in zip(batch["inputs"], batch["targets"], strict=True):
-            length = (inputs != 0).sum()
-            assert not targets[length:].any()
-            rows.append((tuple(inputs[:length].tolist()), tuple(targets[:length].tolist())))
-    return sorted(row for row in rows if row != ((), ()))
+MASKED = {
+    "columns": {"inputs": "targets", "targets": "targets"},
+    "masking": TokenMasking(vocab_size=13, mask_id=2),
+}
 
 
-def test_tokens_are_hidden_by_a_function_of_seed_epoch_and_example(digits_train):
-    first = masked_epoch(digits_train, batch_size=120, window=70)
-    assert first == masked_epoch(digits_train, batch_size=400, window=200)
-    assert first == masked_epoch(digits_train, batch_size=90, window=33, fixed_shapes=6, max_length=40)
-    assert first != masked_epoch(digits_train, 1, batch_size=120, window=70)
-    assert first != masked_epoch(digits_train, seed=4, batch_size=120, window=70)
-    masking, expected = TokenMasking(vocab_size=13, mask_id=2), []
-    for number in range(len(digits_train)):
-        ids = digits_train.read(np.array([number]), "targets")[0].astype(np.int32)
-        expected.append(tuple(tuple(x.tolist()) for x in masking(ids, generator_of(3, 0, number, "masking"))))
-    assert first == sorted(expected)
+def test_tokens_are_hidden_by_a_function_of_seed_epoch_and_example(digits_train, make):
+    expected = []
+    for number, (ids,) in enumerate(examples_of(digits_train, "targets")):
+        hidden = MASKED["masking"](np.array(ids, np.int32), generator_of(3, 0, number, "masking"))
+        expected.append(tuple(tuple(row[row > 0].tolist()) for row in hidden))
+    check_the_same_in_any_batch(make, expected, preprocessors=(), **MASKED)
+    for batch in epoch_of(make((), **MASKED)):
+        assert not batch["targets"][batch["inputs"] == 0].any()
 
 
 def test_evaluation_hides_the_same_tokens_whenever_it_reads_them(digits_train):
-    columns, masking = {"inputs": "targets", "targets": "targets"}, TokenMasking(vocab_size=13, mask_id=2)
-    found = EvalBatches(digits_train, 120, columns=columns, masking=masking)
-    again = EvalBatches(digits_train, 400, columns=columns, masking=masking)
+    found, again = (EvalBatches(digits_train, batch_size, **MASKED) for batch_size in (120, 400))
     examples = [
         {
             int(number): (tuple(inputs[inputs != 0]), tuple(np.flatnonzero(targets)))

@@ -1,7 +1,7 @@
 """Progress bars of data generation."""
 
+import contextlib
 import io
-import logging
 
 from t2t.data.progress import ReadingProgress
 
@@ -13,22 +13,20 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_each_thing_that_is_read_has_a_bar_of_its_own(monkeypatch):
-    screen = Terminal()
-    monkeypatch.setattr("sys.stderr", screen)
-    shown = ReadingProgress()
-    for what, read in (("vocabulary", 10), ("dev", 2), ("dev", 5), ("train", 1)):
-        shown.show(what, read)
-    shown.close()
+def test_each_thing_that_is_read_has_a_bar_of_its_own():
+    with contextlib.redirect_stderr(Terminal()) as screen:
+        shown = ReadingProgress()
+        for what, read in (("vocabulary", 10), ("dev", 2), ("dev", 5), ("train", 1)):
+            shown.show(what, read)
+        shown.close()
     left = [line.rpartition("\r")[2] for line in screen.getvalue().split("\n")[:-1]]
     assert [line.split(" examples")[0] for line in left] == ["vocabulary: 10.0", "dev: 5.00", "train: 1.00"]
 
 
-def test_elsewhere_a_short_job_says_nothing(monkeypatch, caplog):
-    monkeypatch.setattr("sys.stderr", io.StringIO())
-    caplog.set_level(logging.INFO, logger="t2t")
+def test_elsewhere_a_short_job_says_nothing(capsys, log_lines):
     shown = ReadingProgress()
     for read in range(1000):
         shown.show("train", read)
     shown.close()
-    assert caplog.messages == []
+    assert log_lines.messages == []
+    assert capsys.readouterr().err == ""

@@ -1,5 +1,6 @@
 import dataclasses
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,8 +9,8 @@ from t2t.data.columns import Column, batch_dtype, first_not_finite, pack, pad, s
 from t2t.data.manifest import Manifest, SplitRecord, read_manifest
 from t2t.data.reader import SplitReader
 from t2t.data.shards import ShardWriter
-from t2t.errors import UserError
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from tests.errors import refused
 
 TOKENS = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=70_000)
 LABEL = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=5)
@@ -128,17 +129,18 @@ def folder(digits_folder, tmp_path):
 VICTIM = "train-00002-of-00004.targets.values.npy"
 
 
-def test_truncated_file_is_named_on_opening(folder):
-    path = folder / VICTIM
+def cut_off(path):
     path.write_bytes(path.read_bytes()[:-1])
-    size = path.stat().st_size
-    with pytest.raises(UserError, match=rf"{VICTIM} has {size:,} bytes where the manifest says {size + 1:,}; delete"):
-        SplitReader(folder, read_manifest(folder), "train")
 
 
-def test_missing_file_is_named_on_opening(folder):
-    (folder / VICTIM).unlink()
-    with pytest.raises(UserError, match=rf"{VICTIM} is missing; delete that folder and run t2t-datagen again"):
+def zero_header(path):
+    path.write_bytes(b"\0" * 6 + path.read_bytes()[6:])
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, cut_off, zero_header])
+def test_a_missing_or_damaged_file_is_named_on_opening(folder, damage):
+    damage(folder / VICTIM)
+    with refused(VICTIM):
         SplitReader(folder, read_manifest(folder), "train")
     SplitReader(folder, read_manifest(folder), "dev").verify()
 
@@ -148,16 +150,8 @@ def test_flipped_bit_is_found_by_verifying(folder):
     content[-1] ^= 1
     (folder / VICTIM).write_bytes(content)
     reader = SplitReader(folder, read_manifest(folder), "train")
-    with pytest.raises(UserError, match=rf"{VICTIM} is corrupt: its sha256 is not the one in the manifest"):
+    with refused(VICTIM):
         reader.verify()
-
-
-def test_damaged_header_is_an_error_not_a_crash(folder):
-    content = bytearray((folder / VICTIM).read_bytes())
-    content[:6] = b"\0" * 6
-    (folder / VICTIM).write_bytes(content)
-    with pytest.raises(UserError, match=rf"{VICTIM} is corrupt"):
-        SplitReader(folder, read_manifest(folder), "train")
 
 
 def test_files_that_do_not_belong_together_are_refused(written):
@@ -166,32 +160,28 @@ def test_files_that_do_not_belong_together_are_refused(written):
     first, second = split.shards[0], split.shards[1]
     mixed = dataclasses.replace(first, offsets={**first.offsets, "text": second.offsets["text"]})
     splits = {"train": dataclasses.replace(split, shards=[mixed, *split.shards[1:]])}
-    with pytest.raises(UserError, match=r"does not fit train-00000-of-00005\.text\.values\.npy"):
+    with refused("train-00000-of-00005.text.values.npy"):
         SplitReader(folder, dataclasses.replace(manifest, splits=splits), "train")
 
 
 @pytest.mark.parametrize(
-    ("spec", "value", "message"),
+    ("spec", "values", "about"),
     [
-        (TOKENS, [70_000, 1], r"feature 'f' of problem p: value 70000 is outside 1\.\.69999"),
-        (TOKENS, [0, 1], r"value 0 is outside 1\.\.69999"),
-        (TOKENS, [-3, 1], "value -3 is outside"),
-        (TOKENS, [5, 6], r"does not end in the end of sequence \(id 1\)"),
-        (TOKENS, [0.5, 1.0], "values of dtype float64; it needs integers"),
-        (TOKENS, [[5, 1]], r"an example of shape \(1, 2\); kind tokens has 1 axes"),
-        (LABEL, 5, r"value 5 is outside 0\.\.4"),
-        (REAL, [[1.0, 2.0]], r"shape \(1, 2\); kind real has 2 axes, the last ones \(3,\)"),
-        (IMAGE, np.full((2, 4, 3), 256), r"value 256 is outside 0\.\.255"),
+        (TOKENS, [[70_000, 1]], ["'f'", "p", 70000, "1..69999"]),
+        (TOKENS, [[0, 1]], [0, "1..69999"]),
+        (TOKENS, [[-3, 1]], [-3]),
+        (TOKENS, [[5, 6]], [1]),
+        (TOKENS, [[0.5, 1.0]], ["float64"]),
+        (TOKENS, [[[5, 1]]], ["tokens", 1]),
+        (LABEL, [5], [5, "0..4"]),
+        (REAL, [[[1.0, 2.0]]], ["real", 2, "(3,)"]),
+        (IMAGE, [np.full((2, 4, 3), 256)], [256, "0..255"]),
+        (TOKENS, [np.array([5, 1]), np.array([], np.int32)], ["'f'", 1]),
     ],
 )
-def test_values_that_the_spec_forbids_name_feature_and_problem(spec, value, message):
-    with pytest.raises(UserError, match=message):
-        pack([np.asarray(value)], spec, "f", "p")
-
-
-def test_empty_tokens_are_refused():
-    with pytest.raises(UserError, match="does not end in the end of sequence"):
-        pack([np.array([5, 1]), np.array([], np.int32)], TOKENS, "f", "p")
+def test_values_that_the_spec_forbids_name_feature_and_problem(spec, values, about):
+    with refused("'f'", "p", *about):
+        pack([np.asarray(value) for value in values], spec, "f", "p")
 
 
 @pytest.mark.parametrize("spec", [AUDIO, REAL])

@@ -3,26 +3,33 @@
 import json
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
 from t2t.data import verification
 from t2t.data.manifest import read_manifest
 from t2t.data.verification import SIDE_FILE, verify_files
-from t2t.errors import UserError
 from t2t.files import file_marks
 from t2t.files.trust import read_sealed
 from t2t.runs.data import open_data
 from t2t.runs.names import Request
-from tests.builders import edited
+from tests.errors import refused
+from tests.sealed_files import edited
 
 FILE = "train-00001-of-00004.inputs.values.npy"
 
 
 @pytest.fixture
-def folder(digits_folder, tmp_path, monkeypatch):
+def settled_after(monkeypatch):
+    """Returns a function that sets the age in nanoseconds at which files count as settled."""
+    return lambda age: monkeypatch.setattr(file_marks, "_SETTLED_NS", age)
+
+
+@pytest.fixture
+def folder(digits_folder, tmp_path, settled_after):
     """A copy of the data whose files count as settled immediately, so that tests need not wait."""
-    monkeypatch.setattr(file_marks, "_SETTLED_NS", -(10**18))
+    settled_after(-(10**18))
     return shutil.copytree(digits_folder, tmp_path / "digits")
 
 
@@ -51,27 +58,22 @@ def test_whole_files_are_read_through_once(folder, hashed):
     assert len(read_sealed(folder / SIDE_FILE)) == 20
 
 
-def flipped(path):
+def rewrite(path, keep_times=False):
+    status = path.stat()
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
-    return bytes(content)
-
-
-def rewrite(path):
-    path.write_bytes(flipped(path))
+    path.write_bytes(content)
+    if keep_times:
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def rewrite_at_the_same_time(path):
-    status = path.stat()
-    path.write_bytes(flipped(path))
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    rewrite(path, keep_times=True)
 
 
 def exchange(path):
-    status = path.stat()
-    other = path.with_name("other")
-    other.write_bytes(flipped(path))
-    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+    other = Path(shutil.copy2(path, path.with_name("other")))
+    rewrite_at_the_same_time(other)
     other.replace(path)
 
 
@@ -83,7 +85,7 @@ def test_a_changed_file_is_noticed(folder, change):
     while file_marks.file_marks(folder / FILE) == marks:  # until the file system's clock has advanced
         (folder / FILE).chmod(0o644)
     assert marks[0] == (folder / FILE).stat().st_size
-    with pytest.raises(UserError, match=rf"{FILE} is corrupt: its sha256 is not the one in the manifest; delete that"):
+    with refused(FILE):
         verify(folder)
     assert FILE in read_sealed(folder / SIDE_FILE)  # the old entry, which is no longer valid
 
@@ -109,45 +111,37 @@ def test_a_side_file_from_elsewhere_tells_nothing(folder, hashed, tmp_path):
     assert len(hashed) == 16
     with edited(copy / "manifest.json") as plain:
         plain["splits"]["train"]["shards"][1]["values"]["inputs"]["sha256"] = "0" * 64
-    with pytest.raises(UserError, match=f"{FILE} is corrupt"):
+    with refused(FILE):
         verify(copy)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"seal": "x"}', b'{"a": 3}'])
-def test_a_damaged_side_file_tells_nothing_and_is_replaced(folder, hashed, content):
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"seal": "x"}', b'{"a": 3}', None])
+def test_a_damaged_or_changed_side_file_tells_nothing_and_is_replaced(folder, hashed, content):
+    if content is None:
+        verify(folder)
+        plain = json.loads((folder / SIDE_FILE).read_text())
+        plain[FILE][1] += 1
+        content = json.dumps(plain).encode()
     (folder / SIDE_FILE).write_bytes(content)
+    hashed.clear()
     verify(folder)
     assert len(hashed) == 16
     assert FILE in read_sealed(folder / SIDE_FILE)
 
 
-def test_a_changed_side_file_is_damaged(folder, hashed):
-    verify(folder)
-    plain = json.loads((folder / SIDE_FILE).read_text())
-    plain[FILE][1] += 1
-    (folder / SIDE_FILE).write_text(json.dumps(plain))
-    hashed.clear()
-    verify(folder)
-    assert len(hashed) == 16
-
-
-def test_a_folder_that_cannot_be_written_is_compared_each_time(folder, hashed, monkeypatch):
-    def refuse(*_):
-        raise PermissionError("read-only")
-
-    monkeypatch.setattr(verification, "write_sealed", refuse)
+def test_a_side_file_that_cannot_be_written_and_files_that_were_just_written_are_compared_each_time(
+    folder, hashed, settled_after
+):
+    """A change within the same step of the file system's clock would give a file the same times."""
+    (folder / SIDE_FILE / "folder").mkdir(parents=True)
     verify(folder)
     verify(folder)
     assert len(hashed) == 32
-    assert not (folder / SIDE_FILE).exists()
-
-
-def test_a_file_that_was_just_written_is_not_trusted_yet(folder, hashed, monkeypatch):
-    """A change within the same step of the file system's clock would give it the same times."""
-    monkeypatch.setattr(file_marks, "_SETTLED_NS", 10**18)
+    shutil.rmtree(folder / SIDE_FILE)
+    settled_after(10**18)
     verify(folder)
     verify(folder)
-    assert len(hashed) == 32
+    assert len(hashed) == 64
     assert not (folder / SIDE_FILE).exists()
 
 
@@ -158,5 +152,5 @@ def test_only_splits_that_are_read_are_opened_and_compared(folder, hashed, digit
     assert {name.partition("-")[0] for name in hashed} == {"dev"}
     (folder / FILE).unlink()
     assert len(open_data(request, digits_class(), splits=("dev",)).readers["dev"]) == 30
-    with pytest.raises(UserError, match=f"{FILE} is missing"):
+    with refused(FILE):
         open_data(request, digits_class())

@@ -5,8 +5,9 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from t2t.data import training_batches
+from t2t.data.manifest import read_manifest
 from t2t.data.mixture import MixedBatches, ProblemSchedule
+from t2t.data.reader import SplitReader
 from t2t.data.training_batches import TrainingBatches
 from t2t.data.worker_batches import WorkerBatches
 
@@ -52,8 +53,15 @@ def test_another_number_of_workers_goes_on_from_a_state(single):
     np.testing.assert_array_equal(found[1]["targets"], whole[2 * REPLICAS + 1][0]["targets"])
 
 
-def test_what_others_train_on_is_not_read(single, monkeypatch):
-    read, original = [], training_batches.read_batch
-    monkeypatch.setattr(training_batches, "read_batch", lambda *arguments: read.append(1) or original(*arguments))
-    list(islice(WorkerBatches(single(), 6, range(2, 4)), 30))
-    assert len(read) == 10
+def test_what_others_train_on_is_not_read(digits_train):
+    class Counting(SplitReader):
+        reads = 0
+
+        def read(self, indices, feature):
+            self.reads += 1
+            return super().read(indices, feature)
+
+    counting = Counting(digits_train.folder, read_manifest(digits_train.folder), "train")
+    batches = TrainingBatches(counting, seed=3, batch_size=120, window=70)
+    list(islice(WorkerBatches(batches, 6, range(2, 4)), 30))
+    assert counting.reads == 10 * 2  # both features of each batch

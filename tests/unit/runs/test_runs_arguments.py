@@ -3,7 +3,6 @@
 import ast
 import inspect
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ import t2t
 from t2t.errors import ArgumentError, UserError
 from t2t.registry import PROBLEMS
 from t2t.runs.arguments import FUNCTIONS, RENAMED, as_overrides, format_for_python
+from tests.errors import refused
 from tests.readme import ROOT
 
 COMMANDS_ALONE = {
@@ -25,67 +25,54 @@ NAMES = ("translate_ende_numbers", "transformer", "transformer_tiny")
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "about"),
     [
-        (
-            lambda: t2t.train(*NAMES, evl_every=3),
-            "t2t.train: there is no argument 'evl_every'; did you mean eval_every",
-        ),
-        (lambda: t2t.train(*NAMES, local_eval_frequency=3), "did you mean eval_every? it takes problem, model, "),
-        (lambda: t2t.train(*NAMES, batch_size=3), "'batch_size'; it is an hparam; give hparams={'batch_size': ...}"),
-        (lambda: t2t.train(*NAMES, vocab_size=3), "option of the problem; give problem_options={'vocab_size': ...}"),
-        (lambda: t2t.load("x", chekpoint=3), "t2t.load: there is no argument 'chekpoint'; did you mean checkpoint? "),
-        (lambda: t2t.load(), "t2t.load: missing a required argument: 'output_dir'; it takes output_dir, checkpoint, "),
-        (
-            lambda: t2t.export_model("x", "y", fromat="onnx"),
-            "t2t.export_model: there is no argument 'fromat'; did you ",
-        ),
-        (lambda: t2t.registered(kid="model"), "t2t.registered: there is no argument 'kid'; did you mean kind? "),
-        (lambda: t2t.generate_data(NAMES[0], vocb_size=9), "no argument 'vocb_size'; did you mean vocab_size"),
-        (lambda: t2t.generate_data(NAMES[0], data_dri="x"), "no argument 'data_dri'; did you mean data_dir"),
+        (lambda: t2t.train(*NAMES, evl_every=3), "t2t.train 'evl_every' eval_every"),
+        (lambda: t2t.train(*NAMES, local_eval_frequency=3), "eval_every"),
+        (lambda: t2t.train(*NAMES, batch_size=3), "'batch_size' hparams={'batch_size':"),
+        (lambda: t2t.train(*NAMES, vocab_size=3), "problem_options={'vocab_size':"),
+        (lambda: t2t.load("x", chekpoint=3), "t2t.load 'chekpoint' checkpoint?"),
+        (lambda: t2t.load(), "t2t.load 'output_dir' checkpoint"),
+        (lambda: t2t.export_model("x", "y", fromat="onnx"), "t2t.export_model 'fromat' format?"),
+        (lambda: t2t.registered(kid="model"), "t2t.registered 'kid' kind?"),
+        (lambda: t2t.generate_data(NAMES[0], vocb_size=9), "'vocb_size' vocab_size"),
+        (lambda: t2t.generate_data(NAMES[0], data_dri="x"), "'data_dri' data_dir"),
     ],
 )
-def test_a_misspelt_argument_is_one_line_with_the_nearest(call, message):
-    with pytest.raises(t2t.ArgumentError, match=re.escape(message)) as error:
+def test_a_misspelt_argument_is_one_line_with_the_nearest(call, about):
+    with refused(*about.split(), by=t2t.ArgumentError) as error:
         call()
     assert isinstance(error.value, TypeError | LookupError)
     assert isinstance(error.value, UserError)
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "about"),
     [
-        (lambda: t2t.load(5), "output_dir=5: it is not a path; give text or a pathlib.Path"),
-        (lambda: t2t.load(b"run"), "output_dir=b'run': it is not a path"),
-        (lambda: t2t.load("a\0b"), "it is not a path"),
-        (lambda: t2t.load(""), "output_dir: not given; name the folder of a run"),
-        (lambda: t2t.load("~nobody_at_all/run"), "output_dir=~nobody_at_all/run: there is no home folder of that name"),
-        (lambda: t2t.load("x", checkpoint=True), "checkpoint=True: it is not a path"),
-        (lambda: t2t.registered(["model"]), "kind=['model']: it is of type list; give text"),
-        (lambda: t2t.registered("model", 3), "containing=3: it is of type int; give text"),
-        (lambda: t2t.generate_data(["a", "b"]), "problem=['a', 'b']: it is of type list; give text"),
-        (
-            lambda: t2t.generate_data(NAMES[0], random_seed="1"),
-            "random_seed='1': it is not a whole number of at least 0",
-        ),
-        (lambda: t2t.train(*NAMES, train_steps=1.5), "train_steps=1.5: it is not a whole number of at least 0"),
-        (lambda: t2t.train(*NAMES, train_steps=True), "train_steps=True: it is not a whole number"),
-        (lambda: t2t.train(*NAMES, warm_start_from=3), "warm_start_from=3: it is not a path; give text or a pathlib"),
-        (lambda: t2t.train(*NAMES, problem_options="x"), "problem_options='x': it is not a dict of names and values"),
-        (lambda: t2t.train(*NAMES, hparams=["x"]), "hparams=['x']: give a dict, or text such as 'batch_size=512,"),
-        (lambda: t2t.train(*NAMES, hparams={"hidden_size": None}), "hparam hidden_size=None: it is of type NoneType; "),
-        (
-            lambda: t2t.train(*NAMES, hparams={"frozen_weights": "a,b"}),
-            "hparam frozen_weights='a,b': it is of type str",
-        ),
-        (lambda: t2t.train(*NAMES, hparams={3: 4}), "hparams: 3 is not the name of an hparam; give name -> value"),
-        (lambda: t2t.export_model("x", "y", n_best=0), "n_best=0: it is not a whole number of at least 1; give one"),
-        (lambda: t2t.export_model("x", ""), "export_dir: not given; name the folder to make"),
+        (lambda: t2t.load(5), "output_dir=5 pathlib.Path"),
+        (lambda: t2t.load(b"run"), "output_dir=b'run'"),
+        (lambda: t2t.load("a\0b"), "output_dir="),
+        (lambda: t2t.load(""), "output_dir"),
+        (lambda: t2t.load("~nobody_at_all/run"), "output_dir=~nobody_at_all/run"),
+        (lambda: t2t.load("x", checkpoint=True), "checkpoint=True"),
+        (lambda: t2t.registered(["model"]), "kind=['model'] list"),
+        (lambda: t2t.registered("model", 3), "containing=3 int"),
+        (lambda: t2t.generate_data(["a", "b"]), "problem=['a', 'b'] list"),
+        (lambda: t2t.generate_data(NAMES[0], random_seed="1"), "random_seed='1' 0"),
+        (lambda: t2t.train(*NAMES, train_steps=1.5), "train_steps=1.5 0"),
+        (lambda: t2t.train(*NAMES, train_steps=True), "train_steps=True"),
+        (lambda: t2t.train(*NAMES, warm_start_from=3), "warm_start_from=3 pathlib"),
+        (lambda: t2t.train(*NAMES, problem_options="x"), "problem_options='x' dict"),
+        (lambda: t2t.train(*NAMES, hparams=["x"]), "hparams=['x'] dict"),
+        (lambda: t2t.train(*NAMES, hparams={"hidden_size": None}), "hidden_size=None NoneType"),
+        (lambda: t2t.train(*NAMES, hparams={"frozen_weights": "a,b"}), "frozen_weights='a,b' str"),
+        (lambda: t2t.train(*NAMES, hparams={3: 4}), "hparams: 3"),
+        (lambda: t2t.export_model("x", "y", n_best=0), "n_best=0 1"),
+        (lambda: t2t.export_model("x", ""), "export_dir"),
     ],
 )
-def test_an_argument_of_another_type_is_one_line(call, message):
-    with pytest.raises(ArgumentError, match=re.escape(message)) as error:
+def test_an_argument_of_another_type_is_one_line(call, about):
+    with refused(*about.split(), by=ArgumentError) as error:
         call()
     assert isinstance(error.value, TypeError)
     assert isinstance(error.value, ValueError)
@@ -133,19 +120,20 @@ def test_a_flag_keeps_its_name_where_the_function_has_it():
 
 
 def test_errors_of_the_functions_name_arguments(tmp_path):
-    with pytest.raises(UserError, match=r"^model=, hparams_set=: not given; .* with t2t.registered$"):
+    with refused("model=", "hparams_set=", "t2t.registered"):
         t2t.train("translate_ende_numbers")
-    with pytest.raises(UserError, match=r"list them with t2t.registered; to load your own, pass usr_dir=$"):
+    with refused("t2t.registered", "usr_dir="):
         t2t.generate_data("translate_ende_numbrs")
-    with pytest.raises(UserError, match=r"^no run in \S+; train one with t2t.train\(output_dir='.*'\)$"):
-        t2t.load(tmp_path)
-    with pytest.raises(UserError, match=r"^usr_dir=nowhere: no such folder"):
+    for path in (tmp_path, str(tmp_path)):
+        with refused(tmp_path, f"t2t.train(output_dir='{tmp_path}')"):
+            t2t.load(path)
+    with refused("usr_dir=nowhere"):
         t2t.registered(usr_dir="nowhere")
 
 
 def test_an_option_of_training_for_one_of_several_problems_is_refused_by_generation(tmp_path):
     names = "translate_ende_numbers-translate_ende_multi30k"
-    with pytest.raises(UserError, match=r"^subword_sampling=0.1: only training reads it; give it to t2t.train in"):
+    with refused("subword_sampling=0.1", "t2t.train"):
         t2t.generate_data(names, tmp_path / "d", **{"translate_ende_multi30k.subword_sampling": 0.1})
     assert not (tmp_path / "d").exists()
 
@@ -170,16 +158,10 @@ def test_every_flag_in_an_error_is_an_argument_or_of_commands_alone():
 
 
 def test_functions_keep_signature_and_documentation():
-    names = ["output_dir", "checkpoint", "usr_dir", "problem", "worker_gpu", "worker_cpu", "weight_shards"]
     assert list(inspect.signature(t2t.load).parameters) == [
-        *names,
-        "engine",
-        "compute_type",
-        "ensemble_average",
-        "source_language",
-        "target_language",
-        "adapters",
-    ]
+        "output_dir", "checkpoint", "usr_dir", "problem", "worker_gpu", "worker_cpu", "weight_shards", "engine",
+        "compute_type", "ensemble_average", "source_language", "target_language", "adapters",
+    ]  # fmt: skip
     assert t2t.load.__doc__.startswith("Loads a run directory")
     assert t2t.load.__name__ == "load"
 
@@ -204,7 +186,7 @@ def test_short_imports_give_what_the_long_ones_do():
     assert isinstance(t2t.answers_constraint([[3]]), t2t.FiniteConstraint)
     for name in t2t.__all__:
         assert getattr(t2t, name) is not None
-    with pytest.raises(AttributeError, match="module 't2t' has no attribute 'lod'"):
+    with refused("'t2t'", "'lod'", by=AttributeError):
         t2t.lod  # noqa: B018
 
 
@@ -213,8 +195,3 @@ def test_the_page_on_python_lists_all_functions_and_renamed_arguments():
     assert dict(re.findall(r"^\| `--(\w+)` \| `(\w+)`", text, re.M)) == RENAMED
     functions = re.findall(r"^\| `(t2t\.\w+)\(.*?\)` \| `(t2t-\w+)", text, re.M)
     assert {command: name for name, command in functions if name != "t2t.registered"} == FUNCTIONS
-
-
-def test_folders_may_be_paths(tmp_path):
-    with pytest.raises(UserError, match="no run in"):
-        t2t.load(Path(tmp_path))

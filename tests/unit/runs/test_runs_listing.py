@@ -14,18 +14,12 @@ def names_in(listing):
     return re.findall(r"^  ([a-z]\S*)  ", listing, re.M)
 
 
-def test_names_that_differ_in_their_numbers_share_a_line():
+def test_names_that_differ_in_their_numbers_share_a_line_and_every_other_has_its_own():
     listing = registry_listing()
     (row,) = [line for line in listing.splitlines() if "babi_qa_concat_task" in line]
-    assert re.fullmatch(
-        r"  babi_qa_concat_task\{1\.\.20\}_\{1,10\}k +Questions about short stories, task \{1\.\.20\} of bAbI "
-        r"\(\{1,10\}k questions\)\. 40; see --registry_help=babi_qa_concat_task",
-        row,
-    )
-
-
-def test_every_other_name_has_its_own_line():
-    listed = names_in(registry_listing())
+    assert row.split()[0] == "babi_qa_concat_task{1..20}_{1,10}k"
+    assert all(word in row for word in ("40", "--registry_help=babi_qa_concat_task"))
+    listed = names_in(listing)
     for registry in (PROBLEMS, MODELS, HPARAMS):
         for name in registry.names():
             assert (name in listed) == (name not in BABI), name
@@ -46,12 +40,7 @@ def test_families_keep_what_is_the_same_and_numbers_in_their_order():
 
 
 def test_the_last_of_the_problems_are_the_variants():
-    assert re.search(
-        r"_masked +of text-to-text problems: sides swapped; inputs as targets; of all with texts as targets: words of "
-        r"these hidden, for transformer_mlm$",
-        registry_listing(),
-        re.M,
-    )
+    assert re.search(r"_rev.*_masked +.*transformer_mlm$", registry_listing(), re.M)
 
 
 def fields_in(listing):

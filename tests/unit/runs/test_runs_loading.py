@@ -13,22 +13,20 @@ from t2t.checkpoints.averaging import average_checkpoints
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
-from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.hparams.transformer_moe import transformer_moe_tiny
 from t2t.inference.engine_choice import EngineChoice
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Text
-from t2t.registry import PROBLEMS
-from t2t.runs import building
-from t2t.runs.building import build_model
+from t2t.registry import MODELS, PROBLEMS
 from t2t.runs.loading import load
 from t2t.runs.names import get_problem
 from t2t.runs.run_checks import check_loadable, check_one_problem
 from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import describe_encoders
-from tests.builders import edited
+from tests.errors import refused
 from tests.registrations import registered
+from tests.sealed_files import edited
 
 HPARAMS = transformer_tiny().replace(
     hidden_size=8, filter_size=8, num_heads=2, num_hidden_layers=1, extra_length=3, beam_size=2, max_length=16
@@ -57,10 +55,10 @@ def _registered():
 def make_run(tmp_path):
     """Writes the run of a problem, with random weights, as training would; returns its folder and its model."""
 
-    def make(name, steps=(5,), tells=True, hparams_set="transformer_tiny", hparams=HPARAMS):
+    def make(name, steps=(5,), tells=True, hparams_set="transformer_tiny", hparams=HPARAMS, model="transformer"):
         problem = get_problem(name).with_encoders(OTHERS if name == "counting_again" else STORED)
         record = RunRecord(
-            problem=name, model="transformer", hparams_set=hparams_set, hparams=hparams.to_dict(),
+            problem=name, model=model, hparams_set=hparams_set, hparams=hparams.to_dict(),
             spec=problem.spec(), vocabularies=describe_encoders(problem.encoders),
         )  # fmt: skip
         run = RunDir.create(tmp_path / name, record, problem.encoders)
@@ -69,15 +67,9 @@ def make_run(tmp_path):
             for variable in model.variables:
                 rng = np.random.default_rng([step, len(variable.path)])
                 variable.assign(rng.normal(size=variable.shape))
-            CheckpointStore(run.checkpoints_folder).save(
-                step,
-                model={v.path: np.asarray(v) for v in model.variables},
-                state=(
-                    vocabularies.to_state(record.vocabularies) | architectures.to_state(record.model, hparams)
-                    if tells
-                    else {}
-                ),
-            )
+            state = vocabularies.to_state(record.vocabularies) | architectures.to_state(record.model, hparams)
+            weights = {v.path: np.asarray(v) for v in model.variables}
+            CheckpointStore(run.checkpoints_folder).save(step, model=weights, state=state if tells else {})
         return run.path, model
 
     return make
@@ -92,8 +84,10 @@ def test_a_run_and_its_variants_come_back_with_their_own_vocabularies(make_run, 
     translator = t2t.load(path)
     text = "one three" if sources == "inputs" else "zwei eins"
     assert translator.encode([text]) == [STORED[sources].encode(text)]
-    ((best,),) = translator.translate([text])
-    assert best.text == STORED[targets].decode(best.ids)
+    assert translator.problem.encoders["targets"].fingerprint == STORED[targets].fingerprint
+    if name == "counting_rev":
+        ((best,),) = translator.translate([text])
+        assert best.text == STORED[targets].decode(best.ids)
     for ours, theirs in zip(translator.model.variables, model.variables, strict=True):
         np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs))
 
@@ -115,20 +109,21 @@ def test_several_runs_decode_as_one(make_run, tmp_path):
     shutil.copytree(path, tmp_path / "b")
     alone, together = (t2t.load(folders) for folders in (path, [path, str(tmp_path / "b")]))
     texts = ["one", "two three", "three one one"]
-    expected, found = (each.translate(texts, 2) for each in (alone, together))
+    expected, found = (each.translate(texts) for each in (alone, together))
     assert [[one.ids for one in each] for each in found] == [[one.ids for one in each] for each in expected]
     assert together.score([("one", "eins")]) == pytest.approx(alone.score([("one", "eins")]), abs=1e-5)
     assert len(together.model.variables) == 2 * len(alone.model.variables)
     other, _ = make_run("counting_again")
-    with pytest.raises(UserError, match="counting and counting_again have different vocabularies of targets; an en"):
+    both = [path, tmp_path / "b"]
+    with refused("counting", "counting_again", "targets"):
         t2t.load([path, other])
-    with pytest.raises(UserError, match=f"{path} is of counting and {other} of counting_again; an ensemble needs runs"):
+    with refused(path, "counting", other, "counting_again"):
         check_one_problem([RunDir.open(path), RunDir.open(other)], "counting")
-    with pytest.raises(UserError, match="engine=ctranslate2: it searches with one model, and output_dir= names 2"):
-        t2t.load([path, tmp_path / "b"], engine="ctranslate2")
-    with pytest.raises(UserError, match="ensemble_average=means: there is no such; ask for one of probabilities, log"):
-        t2t.load([path, tmp_path / "b"], ensemble_average="means")
-    with pytest.raises(UserError, match="output_dir=: no run is named; name the folder of one or more"):
+    with refused("engine=ctranslate2", "output_dir=", 2):
+        t2t.load(both, engine="ctranslate2")
+    with refused("ensemble_average=means", "probabilities"):
+        t2t.load(both, ensemble_average="means")
+    with refused("output_dir="):
         t2t.load([])
 
 
@@ -147,10 +142,10 @@ def test_a_run_is_loaded_in_float32_whatever_it_was_trained_in(make_run, precisi
 
 def test_the_checkpoint_that_is_asked_for(make_run):
     path, _ = make_run("counting", steps=(5, 9))
-    assert (load(path).checkpoint.step, load(path, "5").checkpoint.step) == (9, 5)
-    first, last = (load(path, step).translator().fingerprint() for step in ("5", "9"))
-    assert first != last
-    assert last == load(path).translator().fingerprint()
+    loaded = [load(path, *which) for which in ((), ("5",), ("9",))]
+    assert [one.checkpoint.step for one in loaded] == [9, 5, 9]
+    last, first, again = (one.translator().fingerprint() for one in loaded)
+    assert first != last == again
 
 
 def test_the_runs_own_hparams_decode_unless_others_are_asked_for(make_run):
@@ -161,21 +156,14 @@ def test_the_runs_own_hparams_decode_unless_others_are_asked_for(make_run):
     assert set(changed.asked) == {"beam_size", "alpha"}
 
 
-@pytest.mark.parametrize(
-    ("overrides", "warning"),
-    [
-        ("beam_size=1,coverage_penalty=0.2,alpha=1", "alpha=1.0, coverage_penalty=0.2: no effect with beam_size=1, "),
-        ("coverage_penalty=0.2", None),
-        ("beam_size=1", None),
-    ],
-)
-def test_penalties_that_compare_nothing_are_noted(make_run, caplog, overrides, warning):
+def test_penalties_that_compare_nothing_are_noted(make_run, caplog):
     path, _ = make_run("counting")
-    load(path, decode_overrides=overrides)
-    noted = [record.getMessage() for record in caplog.records if "no effect" in record.getMessage()]
-    assert noted == (
-        [] if warning is None else [f"{warning}which compares no outputs; raise it, e.g. --decode_beam_size=4"]
-    )
+    for overrides in ("coverage_penalty=0.2", "beam_size=1"):
+        load(path, decode_overrides=overrides)
+    assert caplog.messages == []
+    load(path, decode_overrides="beam_size=1,coverage_penalty=0.2,alpha=1")
+    (noted,) = caplog.messages
+    assert all(word in noted for word in ("alpha=1.0", "coverage_penalty=0.2", "beam_size=1", "--decode_beam_size"))
 
 
 def test_the_overrides_that_began_a_run_also_load_it(make_run):
@@ -191,9 +179,7 @@ def test_weights_of_another_model_are_refused_by_name(make_run):
     arrays = {v.path: np.asarray(v) for v in model.variables}
     name = next(iter(arrays))
     CheckpointStore(path / "checkpoints").save(6, model={**arrays, name: np.zeros((2, 2), np.float32)})
-    with pytest.raises(
-        UserError, match=rf"checkpoint {path}/checkpoints/step-00000006 does not fit the model: .*{name}"
-    ):
+    with refused(path / "checkpoints/step-00000006", name):
         load(path)
 
 
@@ -203,13 +189,10 @@ def test_a_record_of_another_run_whose_weights_have_the_same_shapes_is_refused(m
     with edited(path / "run.json") as record:
         record["hparams"]["model"] |= {"num_heads": 4, "attention_dropout": 0.5}
     for name in ("latest", "averaged"):
-        with pytest.raises(UserError) as error:
+        folder = path / "checkpoints" / ("averaged" if name == "averaged" else "step-00000006")
+        with refused(folder, path / "run.json", "num_heads=2", "num_heads=4") as error:
             load(path, name)
-        assert str(error.value) == (
-            f"checkpoint {path}/checkpoints/{'averaged' if name == 'averaged' else 'step-00000006'} was not trained as "
-            f"{path}/run.json says: num_heads=2 there, num_heads=4 here; its weights would answer wrongly; put the "
-            f"run.json back that belongs to it, or take another checkpoint"
-        )
+        assert "dropout" not in str(error.value)
 
 
 def test_dropout_is_no_part_of_what_a_model_answers(make_run):
@@ -219,19 +202,27 @@ def test_dropout_is_no_part_of_what_a_model_answers(make_run):
     assert load(path).checkpoint.step == 5
 
 
-def test_a_kept_conversion_spares_building_the_model_and_no_check(make_run, monkeypatch):
-    path, _ = make_run("counting", tells=False)
-    expected = t2t.load(path, engine="ctranslate2").translate(["one three"])
+def test_a_kept_conversion_spares_building_the_model_and_no_check(make_run):
     built = []
-    monkeypatch.setattr(building, "build_model", lambda *given: built.append(given) or build_model(*given))
-    assert t2t.load(path, engine="ctranslate2").translate(["one three"]) == expected
-    assert not built
-    with pytest.raises(UserError, match=r"worker_gpu=99: \d+ GPUs are visible"):
-        t2t.load(path, engine="ctranslate2", worker_gpu=99)
-    with edited(path / "run.json") as record:
-        record["hparams"]["model"] |= {"filter_size": 12}
-    with pytest.raises(UserError, match="step-00000005 does not fit the model"):
-        t2t.load(path, engine="ctranslate2")
+
+    class Counted(Transformer):
+        def __init__(self, *given, **options):
+            super().__init__(*given, **options)
+            built.append(self)
+
+    Counted.__name__ = "Transformer"  # paths of weights begin with it
+    with registered(MODELS, "counted", Counted):
+        path, _ = make_run("counting", tells=False, model="counted")
+        expected = t2t.load(path, engine="ctranslate2").translate(["one three"])
+        assert len(built) == 1
+        assert t2t.load(path, engine="ctranslate2").translate(["one three"]) == expected
+        assert len(built) == 1
+        with refused("worker_gpu=99"):
+            t2t.load(path, engine="ctranslate2", worker_gpu=99)
+        with edited(path / "run.json") as record:
+            record["hparams"]["model"] |= {"filter_size": 12}
+        with refused("step-00000005"):
+            t2t.load(path, engine="ctranslate2")
 
 
 def test_a_model_is_built_once_however_many_threads_ask_for_it(make_run):
@@ -249,17 +240,9 @@ def test_a_checkpoint_of_another_run_must_have_the_same_vocabularies(make_run, t
     assert load(path, str(tmp_path / "same")).checkpoint.folder == tmp_path / "same/checkpoints/step-00000005"
     other, _ = make_run("counting_again")
     for asked in (other, other / "checkpoints/step-00000005"):
-        with pytest.raises(UserError) as error:
+        prints = [encoders["targets"].fingerprint[:12] for encoders in (OTHERS, STORED)]
+        with refused(f"--checkpoint={asked}", other, path, "targets", *prints):
             load(path, str(asked))
-        assert str(error.value) == (
-            f"--checkpoint={asked}: the run in {other} has another vocabulary than the run in {path}: of targets "
-            f"{said(OTHERS)} there, {said(STORED)} here; the same ids would mean other words; take a checkpoint of the "
-            f"same vocabulary"
-        )
-
-
-def said(encoders):
-    return f"token of 5 ids, fingerprint {encoders['targets'].fingerprint[:12]}"
 
 
 def test_a_checkpoint_outside_of_any_run_tells_of_its_vocabularies_itself(make_run, tmp_path, caplog):
@@ -268,13 +251,13 @@ def test_a_checkpoint_outside_of_any_run_tells_of_its_vocabularies_itself(make_r
     average_checkpoints(CheckpointStore(other / "checkpoints"), [5, 6])
     shutil.copytree(path / "checkpoints/step-00000005", tmp_path / "same")
     assert load(path, str(tmp_path / "same")).checkpoint.step == 5
-    assert "cannot be checked" not in caplog.text
+    assert caplog.messages == []
     for name in ("step-00000005", "averaged"):
         alone = shutil.copytree(other / "checkpoints" / name, tmp_path / f"alone-{name}")
-        with pytest.raises(UserError, match=rf"checkpoint {alone} has another vocabulary than the run in {path}: of t"):
+        with refused(alone, path, "targets"):
             load(path, str(alone))
     shutil.copytree(other / "checkpoints/step-00000006", path / "checkpoints/step-00000006")
-    with pytest.raises(UserError, match=r"--checkpoint=6: checkpoint .* has another vocabulary"):
+    with refused("--checkpoint=6", "targets"):
         load(path, "6")
 
 
@@ -282,40 +265,30 @@ def test_a_checkpoint_of_unknown_vocabulary_is_taken_with_a_warning(make_run, tm
     path, _ = make_run("counting", tells=False)
     shutil.copytree(path / "checkpoints/step-00000005", tmp_path / "alone")
     assert load(path, str(tmp_path / "alone")).checkpoint.step == 5
-    assert (
-        f"--checkpoint={tmp_path}/alone: no run and no state tells of its vocabulary, which cannot be checked"
-        in caplog.messages
-    )
+    assert f"--checkpoint={tmp_path}/alone" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("asked", "step"), [("latest", 9), ("best", 5), ("averaged", 9), ("5", 5), ("{path}", 9), ("{path}/checkpoints", 9)]
-)
-def test_messages_name_the_folder_that_was_read(make_run, caplog, asked, step):
+def test_messages_name_the_folder_that_was_read(make_run, caplog):
     path, _ = make_run("counting", steps=(5, 9))
     store = CheckpointStore(path / "checkpoints")
     store.mark_best(5, "bleu", 1.0)
     average_checkpoints(store, [5, 9])
-    folder = path / "checkpoints" / ("averaged" if asked == "averaged" else f"step-{step:08d}")
-    with caplog.at_level("INFO", "t2t"):
-        load(path, asked.format(path=path))
-    assert caplog.messages[-1] == f"loaded checkpoint {folder} ({step} updates)"
-    widen(path)
-    with pytest.raises(UserError) as error:
-        load(path, asked.format(path=path))
-    said = f"checkpoint {folder} was not trained as {path}/run.json says: filter_size=8 there"
-    assert str(error.value).startswith(said)
-
-
-def widen(path):
-    """Changes a run's record to wider feed-forward layers, of three weights each, than in its checkpoints."""
-    with edited(path / "run.json") as record:
+    names = {"latest": 9, "best": 5, "averaged": 9, "5": 5, str(path): 9, f"{path}/checkpoints": 9}
+    folders = {name: store.folder / ("averaged" if name == "averaged" else f"step-{names[name]:08d}") for name in names}
+    for name, folder in folders.items():
+        with caplog.at_level("INFO", "t2t"):
+            load(path, name)
+        assert all(word in caplog.messages[-1] for word in (str(folder), str(names[name])))
+    with edited(path / "run.json") as record:  # feed-forward layers are wider than in the checkpoints
         record["hparams"]["model"]["filter_size"] *= 2
+    for name, folder in folders.items():
+        with refused(folder, path / "run.json", "filter_size=8"):
+            load(path, name)
 
 
 def test_no_run_and_no_checkpoint(make_run, tmp_path):
-    with pytest.raises(UserError, match=r"no run in .*empty; train one with t2t-trainer --output_dir="):
+    with refused(tmp_path / "empty", "--output_dir="):
         load(tmp_path / "empty")
     path, _ = make_run("counting", steps=())
-    with pytest.raises(UserError, match=r"checkpoint 'latest': there is none; .* holds no checkpoints"):
+    with refused("'latest'", path / "checkpoints"):
         load(path)

@@ -3,10 +3,11 @@
 import pytest
 
 from t2t.cli import trainer
-from t2t.errors import UnknownNameError, UserError
+from t2t.errors import UnknownNameError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.runs.names import Request, canonical, check_mixture, check_names, flag_options, split_request
 from t2t.tuning import api
+from tests.errors import refused
 
 BOTH = "tiny_algo-algorithmic_reverse_binary40_test"
 
@@ -39,9 +40,7 @@ def test_flags_give_all_problems_the_same_options():
     assert flag_options(request("tiny_algo", vocab_size=9)) == {"vocab_size": 9}
     assert flag_options(request(BOTH)) == {}
     for other in ({"tiny_algo.vocab_size": 8}, {}):
-        with pytest.raises(
-            UserError, match=r"^problem options text2text_files.vocab_size=9, tiny_algo.vocab_size=[80]"
-        ):
+        with refused("text2text_files.vocab_size=9", "tiny_algo.vocab_size="):
             flag_options(request(problem, **of_files, **other))
 
 
@@ -53,41 +52,38 @@ def test_trials_get_options_as_flags():
 
 
 def test_an_option_that_no_problem_has_is_refused():
-    with pytest.raises(
-        UserError, match=r"--train_trees: none of the problems tiny_algo, algo.* has that option; leave"
-    ):
+    with refused("--train_trees", *BOTH.split("-")):
         split_request(request(train_trees="/a"))
 
 
 def test_names_of_mixtures_are_made_their_own():
     assert canonical("problem", BOTH + "_rev_copy") == BOTH + "_rev_copy"
-    with pytest.raises(UserError, match="tiny_algo is in it twice"):
+    with refused("tiny_algo"):
         canonical("problem", "tiny_algo-tiny_algo")
 
 
 def test_names_are_checked_one_by_one():
     check_names(request())
-    with pytest.raises(UnknownNameError, match="problem 'tiny_alga' is not registered; did you mean tiny_algo"):
+    with refused("'tiny_alga'", "tiny_algo", by=UnknownNameError):
         check_names(request("algorithmic_reverse_binary40_test-tiny_alga"))
 
 
 @pytest.mark.parametrize(
-    ("overrides", "text"),
+    ("overrides", "about"),
     [
-        ("problem_choice=weights,problem_weights=[1,2,3]", r"hparam problem_weights=\[1.0, 2.0, 3.0\]: --problems=.* "
-         "names 2 problems; give a number of 0 or more for each, or one for all"),
-        ("problem_batch_sizes=[8,-1]", r"hparam problem_batch_sizes=\[8, -1\]: --problems=.* names 2 problems; give"),
-        ("problem_choice=weights,problem_weights=[0,0]", r"problem_weights=\[0.0, 0.0\]: no problem would come; raise"),
-        ("problem_weights=[1,2]", "nothing reads it while problem_choice=uniform; it is read with problem_choice=wei"),
+        ("problem_choice=weights,problem_weights=[1,2,3]", ["problem_weights=[1.0,", "--problems=", 2]),
+        ("problem_batch_sizes=[8,-1]", ["problem_batch_sizes=[8,", "--problems=", 2]),
+        ("problem_choice=weights,problem_weights=[0,0]", ["problem_weights=[0.0,"]),
+        ("problem_weights=[1,2]", ["problem_weights", "problem_choice=uniform", "problem_choice=weights"]),
     ],
-)  # fmt: skip
-def test_hparams_that_do_not_fit_the_problems_are_refused(overrides, text):
-    with pytest.raises(UserError, match=text):
+)
+def test_hparams_that_do_not_fit_the_problems_are_refused(overrides, about):
+    with refused(*about):
         check_names(request(overrides=overrides))
 
 
 def test_hparams_of_mixtures_are_refused_where_there_is_one_problem():
-    with pytest.raises(UserError, match="nothing reads them while --problems=tiny_algo names one problem; leave them"):
+    with refused("problem_choice", "--problems=tiny_algo"):
         check_mixture(transformer_tiny().replace(problem_choice="size"), ["tiny_algo"])
 
 
@@ -103,6 +99,6 @@ def test_an_image_transformer_has_the_size_of_the_images(problem, hparams_set, o
     def named(overrides):
         return Request(problem=problem, model="image_transformer", hparams_set=hparams_set, overrides=overrides)
 
-    with pytest.raises(UserError, match=rf"images of problem {problem} are .*; set --hparams={asked}, or"):
+    with refused(problem, f"--hparams={asked}"):
         check_names(named(overrides))
     check_names(named(asked))

@@ -6,13 +6,13 @@ import pytest
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.data.generate import generate
-from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.models.transformer import Transformer
 from t2t.runs.data import open_data
 from t2t.runs.names import Request, Resolved, get_problem
 from t2t.runs.recording import changeable_fields, record_of
 from t2t.runs.settings import Settings
+from tests.errors import refused
 
 HPARAMS = transformer_tiny().freeze()
 
@@ -59,9 +59,5 @@ def test_a_run_goes_on_with_no_other_data(made, tmp_path):
     data, record = made("here")
     run = RunDir.create(tmp_path / "run", record, data.problem.encoders)
     other, asked = made("there", text="a b\nc e\n")
-    with pytest.raises(UserError) as error:
+    with refused(f"--output_dir={run.path}", other.fingerprint[:12], data.fingerprint[:12]):
         run.check_same(asked, changeable_fields(run.record, [other]))
-    assert str(error.value) == (
-        f"--output_dir={run.path} belongs to another run: data_fingerprint: asked {other.fingerprint[:12]}, found "
-        f"{data.fingerprint[:12]}; use another --output_dir, or ask for the run that is there"
-    )

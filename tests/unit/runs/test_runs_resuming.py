@@ -5,12 +5,12 @@ import pytest
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
-from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.runs.names import Request, resolve
 from t2t.runs.resuming import check_same_beginning, fill_from_run, recorded_seed, recorded_settings
 from t2t.specs.features import ProblemSpec
-from tests.builders import edited
+from tests.errors import refused
+from tests.sealed_files import edited
 
 
 @pytest.fixture
@@ -25,35 +25,37 @@ def folder(tmp_path):
     return str(RunDir.create(tmp_path / "run", record, {}).path)
 
 
+def filled(folder, **given):
+    return fill_from_run(Request(problem="", output_dir=folder, **given))
+
+
 def test_the_output_directory_alone_names_the_run(folder):
-    request = fill_from_run(Request(problem="", output_dir=folder))
+    request = filled(folder)
     assert (request.problem, request.model, request.hparams_set) == (
         "translate_ende_numbers", "transformer", "transformer_tiny",
     )  # fmt: skip
     assert request.problem_options == {"vocab_kind": "byte"}
-    hparams = resolve(request).hparams
-    assert (hparams.num_heads, hparams.batch_size, hparams.train_steps) == (2, 100, 70)
 
 
-def test_what_is_given_stands_over_what_is_remembered(folder):
-    request = fill_from_run(
-        Request(problem="", output_dir=folder, overrides="beam_size=2,batch_size=50", train_steps=90)
-    )
-    hparams = resolve(request).hparams
-    assert (hparams.num_heads, hparams.batch_size, hparams.beam_size, hparams.train_steps) == (2, 50, 2, 90)
-
-
-def test_what_is_given_drops_what_it_leaves_unread_of_what_is_remembered(folder):
+@pytest.mark.parametrize(
+    ("remembered", "given", "expected"),
+    [
+        ("num_heads=2,batch_size=100", {}, {"num_heads": 2, "batch_size": 100, "train_steps": 70}),
+        (
+            "num_heads=2,batch_size=100",
+            {"overrides": "beam_size=2,batch_size=50", "train_steps": 90},
+            {"num_heads": 2, "batch_size": 50, "beam_size": 2, "train_steps": 90},
+        ),
+        ("num_heads=2,batch_size=100", {"overrides": "train_steps=90"}, {"train_steps": 90}),
+        # What is given drops what it leaves unread of what is remembered.
+        ("num_heads=2,beam_size=8,alpha=1.0", {"overrides": "decode_method=greedy"}, {"num_heads": 2, "beam_size": 4}),
+    ],
+)
+def test_what_is_given_stands_over_what_is_remembered(folder, remembered, given, expected):
     with edited(f"{folder}/run.json") as record:
-        record["overrides"] = "num_heads=2,beam_size=8,alpha=1.0"
-    request = fill_from_run(Request(problem="", output_dir=folder, overrides="decode_method=greedy"))
-    assert request.overrides == "num_heads=2,decode_method=greedy"
-    assert resolve(request).hparams.beam_size == 4
-
-
-def test_updates_given_as_an_hparam_stand_over_those_remembered(folder):
-    request = fill_from_run(Request(problem="", output_dir=folder, overrides="train_steps=90"))
-    assert resolve(request).hparams.train_steps == 90
+        record["overrides"] = remembered
+    hparams = resolve(filled(folder, **given)).hparams
+    assert {name: getattr(hparams, name) for name in expected} == expected
 
 
 def test_data_lies_where_it_was_unless_it_is_named_or_made(folder):
@@ -63,7 +65,7 @@ def test_data_lies_where_it_was_unless_it_is_named_or_made(folder):
     assert (str(named.data_folder), named.is_data_of_run) == ("/other", False)
     made = fill_from_run(Request(problem="", output_dir=folder, data_dir="/other"), reads_data=False)
     assert (made.data_dir, made.is_data_of_run) == ("/other", False)
-    with pytest.raises(UserError, match=r"--generate_data: the run in .*run reads its data from /data/of/the/run"):
+    with refused("--generate_data", folder, "/data/of/the/run"):
         fill_from_run(Request(problem="", output_dir=folder), reads_data=False)
 
 
@@ -79,13 +81,6 @@ def test_without_a_run_nothing_is_remembered(tmp_path, where):
     assert fill_from_run(request) is request
 
 
-def test_the_seed_of_a_run_is_its_checkpoints(folder, tmp_path):
-    assert recorded_seed(tmp_path / "nowhere") == 0
-    assert recorded_seed(folder) == 0
-    CheckpointStore(RunDir.open(folder).checkpoints_folder).save(3, model={}, state={"seed": 7, "data": {}})
-    assert recorded_seed(folder) == 7
-
-
 @pytest.fixture
 def unstarted(folder):
     """A run without checkpoints, with a warm start and a seed."""
@@ -94,11 +89,17 @@ def unstarted(folder):
     return folder
 
 
-def test_the_seed_of_a_run_without_checkpoints_is_its_records(unstarted):
-    assert recorded_seed(unstarted) == 7
-    assert [recorded_seed(unstarted, asked) for asked in (0, 3)] == [0, 3]
-    CheckpointStore(RunDir.open(unstarted).checkpoints_folder).save(3, model={}, state={"seed": 8, "data": {}})
-    assert recorded_seed(unstarted) == 8
+def save_checkpoint(folder, seed):
+    CheckpointStore(RunDir.open(folder).checkpoints_folder).save(3, model={}, state={"seed": seed, "data": {}})
+
+
+def test_the_seed_of_a_run_is_its_checkpoints_or_else_its_records(folder, tmp_path):
+    assert recorded_seed(tmp_path / "nowhere") == recorded_seed(folder) == 0
+    with edited(f"{folder}/run.json") as record:
+        record["seed"] = 7
+    assert [recorded_seed(folder, *asked) for asked in ((), (0,), (3,))] == [7, 0, 3]
+    save_checkpoint(folder, 8)
+    assert recorded_seed(folder) == 8
 
 
 SETTINGS = {"eval_every": 100, "eval_steps": 7, "keep_checkpoint_max": 0, "keep_best_checkpoints": 5}
@@ -129,14 +130,10 @@ def test_a_new_run_has_the_settings_that_are_given(tmp_path):
 
 
 def test_a_run_that_began_with_other_weights_does_not_begin_again_without_them(unstarted):
-    with pytest.raises(UserError) as error:
+    with refused(f"--output_dir={unstarted}", "--warm_start_from=/base"):
         check_same_beginning(unstarted, "")
-    assert str(error.value) == (
-        f"--output_dir={unstarted}: the run there began with --warm_start_from=/base and has no checkpoint; give that "
-        f"flag again, with the others of its command, or use another --output_dir"
-    )
     check_same_beginning(unstarted, "base")
-    CheckpointStore(RunDir.open(unstarted).checkpoints_folder).save(3, model={}, state={"seed": 7, "data": {}})
+    save_checkpoint(unstarted, 7)
     check_same_beginning(unstarted, "")
 
 

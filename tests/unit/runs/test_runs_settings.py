@@ -11,6 +11,7 @@ from t2t.cli.problem_flags import problem_options
 from t2t.errors import UserError
 from t2t.runs.names import get_problem
 from t2t.runs.settings import REMEMBERED, Settings
+from tests.errors import refused
 
 FLAGS = {
     "seed": "random_seed", "worker_gpu": "worker_gpu", "worker_cpu": "worker_cpu",
@@ -28,27 +29,25 @@ def test_a_value_is_refused_from_python_exactly_where_the_flag_refuses_it(field,
             from_python = getattr(Settings(**{field: value}), field)
         assert trainer.main(["t2t-trainer", f"--{FLAGS[field]}={value}"]) == 2  # there is no --problem either
         said = capsys.readouterr().err
-        assert ("--problem: not given" in said) == (from_python == value), said
+        assert ("--problem" in said) == (from_python == value), said
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "about"),
     [
-        ({"log_every": 0}, "setting log_every=0: it is at least 1; Updates between two reports."),
-        ({"eval_every": 0}, "setting eval_every=0: it is at least 1; Updates between two checkpoints, and between two"),
-        ({"seed": -1}, "setting seed=-1: it is at least 0; Seed of weights, order of examples and dropout."),
-        ({"seed": 2**32}, "setting seed=4294967296: it is at most 4294967295; Seed of"),
-        ({"seed": "1"}, "setting seed='1': it is of type int; Seed of"),
-        ({"keep_best_checkpoints": 0}, "setting keep_best_checkpoints=0: it is at least 1; Best checkpoints of the"),
-        ({"evaluates": 1}, "setting evaluates=1: it is of type bool; Whether"),
-        ({"worker_cpu": -1, "worker_gpu": -2}, "setting worker_gpu=-2: it is at least 0; GPUs to train on; 0 = all"),
+        ({"log_every": 0}, "1"),
+        ({"eval_every": 0}, "1"),
+        ({"seed": -1}, "0"),
+        ({"seed": 2**32}, "4294967295"),
+        ({"seed": "1"}, "int"),
+        ({"keep_best_checkpoints": 0}, "1"),
+        ({"evaluates": 1}, "bool"),
+        ({"worker_cpu": -1, "worker_gpu": -2}, "0"),
     ],
 )
-def test_wrong_settings_are_one_line(values, said):
-    with pytest.raises(UserError) as error:
+def test_wrong_settings_are_one_line(values, about):
+    with refused(about, *(f"{name}={value!r}" for name, value in values.items())):
         Settings(**values)
-    assert str(error.value).startswith(said)
-    assert all(f"setting {name}=" in str(error.value) for name in values)
 
 
 def test_a_path_may_be_one():
@@ -65,7 +64,7 @@ def test_flags_have_the_defaults_of_the_fields():
 
 
 def test_the_size_of_a_vocabulary_is_bounded_from_python_too():
-    with pytest.raises(UserError, match=r"^problem option vocab_size=-4: it is at least 0; Number of pieces in"):
+    with refused("vocab_size=-4", 0):
         get_problem("text2text_files", {"vocab_size": -4})
     values = trainer.build_flags()
     values(["t2t-trainer", "--vocab_size=7"])
@@ -73,17 +72,9 @@ def test_the_size_of_a_vocabulary_is_bounded_from_python_too():
 
 
 @pytest.mark.parametrize("values", [{"eval_steps": 0}, {"evaluates": False}])
-def test_the_best_ones_are_kept_by_runs_that_evaluate(values):
-    with pytest.raises(UserError) as error:
+def test_the_best_ones_are_kept_by_runs_that_evaluate_and_others_do_not_say_how_many(values):
+    with refused("--keep_best_checkpoints=2", "--schedule=continuous_train_and_eval", "--eval_steps"):
         Settings(keep_best_checkpoints=2, **values)
-    assert str(error.value) == (
-        "--keep_best_checkpoints=2: this run does not evaluate, so that none is the best; leave it out, or train with "
-        "--schedule=continuous_train_and_eval and --eval_steps above 0"
-    )
-
-
-@pytest.mark.parametrize("values", [{"eval_steps": 0}, {"evaluates": False}])
-def test_a_run_that_does_not_evaluate_does_not_say_how_many_best_ones_are_kept(values):
     every = Settings().remembered()
     assert set(every) == set(REMEMBERED)
     assert set(every) - set(Settings(**values).remembered()) == {"keep_best_checkpoints"}

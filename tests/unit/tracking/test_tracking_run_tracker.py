@@ -9,8 +9,9 @@ import pytest
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
-from t2t.errors import MachineError, UserError
+from t2t.errors import MachineError
 from t2t.tracking.run_tracker import FAILED, FINISHED, STOPPED, RunTracker
+from tests.errors import refused
 from tests.many_runs import write_run
 from tests.unit.training.training_fakes import trainer
 from tests.waiting import wait_until
@@ -50,16 +51,23 @@ def run(tmp_path):
     return write_run(tmp_path / "run", 3, learning_rate=0.25)
 
 
+def told(notebook, *updates, meanwhile=lambda: None):
+    """Tells a notebook of training up to some updates, from its begin to its end; returns it."""
+    notebook.on_train_begin()
+    meanwhile()
+    for update in updates:
+        notebook.on_train_batch_end(update, {"loss": 1.0})
+    notebook.on_train_end()
+    return notebook
+
+
 def updates(notebook):
     return [report.update for report in notebook.reports]
 
 
 def test_hparams_every_figure_and_the_end_are_told(run):
-    notebook = Notebook(run.path)
-    notebook.on_train_begin()
-    run.append_metrics(40, {"train/loss": 1.5, "train/grad_norm": float("nan")})
-    notebook.on_train_batch_end(40, {"loss": 1.5})
-    notebook.on_train_end()
+    figures = {"train/loss": 1.5, "train/grad_norm": float("nan")}
+    notebook = told(Notebook(run.path), 40, meanwhile=lambda: run.append_metrics(40, figures))
     assert (notebook.hparams["problem"], notebook.hparams["learning_rate"]) == ("translate_ende_numbers", 0.25)
     assert notebook.hparams["changes"] == "learning_rate=0.25"
     assert updates(notebook) == [10, 20, 30, 40]
@@ -81,16 +89,10 @@ def test_figures_are_told_while_training_goes_on(run):
 
 
 def test_a_resumed_run_goes_on_where_the_tracker_was(run):
-    first = Notebook(run.path)
-    first.on_train_begin()
-    first.on_train_batch_end(25, None)
-    first.on_train_end()
+    first = told(Notebook(run.path), 25)
     assert first.end == STOPPED
     run.append_metrics(40, {"train/loss": 1.0})
-    second = Notebook(run.path, name="second")
-    second.on_train_begin()
-    second.on_train_batch_end(40, None)
-    second.on_train_end()
+    second = told(Notebook(run.path, name="second"), 40)
     assert second.known == "first"
     assert (updates(first), updates(second)) == ([10, 20, 30], [40])
 
@@ -98,26 +100,7 @@ def test_a_resumed_run_goes_on_where_the_tracker_was(run):
 @pytest.mark.parametrize(("update", "expected"), [(20, STOPPED), (30, FINISHED)])
 def test_a_run_that_trains_no_further_is_told_as_it_was(run, update, expected):
     CheckpointStore(run.checkpoints_folder).save(update, model={"a": np.ones(2, np.float32)})
-    notebook = Notebook(run.path)
-    notebook.on_train_begin()
-    notebook.on_train_end()
-    assert notebook.end == expected
-
-
-def test_a_tracker_that_has_lost_the_run_gets_all_of_it(run):
-    first = Notebook(run.path)
-    first.on_train_begin()
-    first.on_train_end()
-
-    class Forgetful(Notebook):
-        def begin(self, run, name):
-            super().begin(run, name)
-            return "another"
-
-    notebook = Forgetful(run.path)
-    notebook.on_train_begin()
-    notebook.on_train_end()
-    assert updates(notebook) == [10, 20, 30]
+    assert told(Notebook(run.path)).end == expected
 
 
 def test_a_tracker_that_does_not_answer_disturbs_nothing_and_is_told_later(run, caplog):
@@ -128,8 +111,7 @@ def test_a_tracker_that_does_not_answer_disturbs_nothing_and_is_told_later(run, 
             wait_until(lambda tries=tries: notebook.tries == tries, "it is asked")
             notebook.on_train_batch_end(10 * tries, {"loss": 1.0})
         wait_until(lambda: notebook.tries == 3, "it is asked again")
-    said = "notebook cannot be told of the run: nobody answers; training goes on, and tries again"
-    assert [record.message for record in caplog.records] == [said]
+    assert ["nobody answers" in record.message for record in caplog.records] == [True]
     notebook.away = False
     notebook.on_train_end()
     assert updates(notebook) == [10, 20, 30]
@@ -147,9 +129,7 @@ def test_a_tracker_that_rejects_hparams_opens_one_run_in_all(run):
         wait_until(lambda: first.hparams, "it is described again")
     first.on_train_end()
     assert (first.tries, first.reports) == (1, [])
-    second = Notebook(run.path, name="second")
-    second.on_train_begin()
-    second.on_train_end()
+    second = told(Notebook(run.path, name="second"))
     assert second.known == "first"
     assert updates(second) == [10, 20, 30]
 
@@ -169,7 +149,7 @@ def test_training_that_fails_is_told_at_once_and_the_run_goes_on_with_another_tr
             raise MachineError("disk full")
 
     first, second = Notebook(run.path), Notebook(run.path)
-    with pytest.raises(MachineError, match="disk full"):
+    with pytest.raises(MachineError):
         trainer(train_steps=2).fit([Breaks(), first])
     assert (first.end, updates(first)) == (FAILED, [10, 20, 30])
     run.append_metrics(40, {"train/loss": 1.0})
@@ -197,24 +177,30 @@ def test_trackers_do_not_forget_for_each_other(run):
     for name in ("a", "b", "a"):
         notebook = Notebook(run.path, name=name)
         notebook.tracker = name
-        notebook.on_train_begin()
-        notebook.on_train_end()
+        told(notebook)
         assert notebook.known in ("", name)
     assert notebook.known == "a"
     assert updates(notebook) == []
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"notebook": 3}', '{"notebook": {"name": 3, "bytes": 1}}'])
-def test_a_damaged_state_begins_another_run_in_the_tracker(run, content):
-    (run.path / "tracking.json").write_text(content)
-    notebook = Notebook(run.path)
-    notebook.on_train_begin()
-    notebook.on_train_end()
-    assert notebook.known == ""
+class Forgetful(Notebook):
+    def begin(self, run, name):
+        super().begin(run, name)
+        return "another"
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"notebook": 3}', '{"notebook": {"name": 3, "bytes": 1}}', None])
+def test_a_damaged_state_and_a_tracker_that_has_lost_the_run_begin_another_with_all_of_it(run, content):
+    if content is None:
+        told(Notebook(run.path))
+    else:
+        (run.path / "tracking.json").write_text(content)
+    notebook = told((Forgetful if content is None else Notebook)(run.path))
+    assert notebook.known == ("first" if content is None else "")
     assert updates(notebook) == [10, 20, 30]
 
 
 def test_another_folder_is_said_at_once(tmp_path):
-    with pytest.raises(UserError, match="no run in"):
+    with refused(tmp_path / "none"):
         Notebook(tmp_path / "none").on_train_begin()
     assert not RunDir.exists(tmp_path / "none")

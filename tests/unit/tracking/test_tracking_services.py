@@ -7,34 +7,33 @@ import sys
 import pytest
 
 from t2t.cli import trainer
-from t2t.errors import UnknownNameError, UserError
+from t2t.errors import UnknownNameError
 from t2t.tracking.choice import TRACKERS, check_trackers, split_names
+from tests.errors import refused
 from tests.many_runs import write_run
 from tests.readme import ROOT
+
+NAMES = ("--problem=translate_ende_numbers", "--model=transformer", "--hparams_set=transformer_tiny")
 
 
 @pytest.mark.parametrize("name", TRACKERS)
 def test_a_package_that_is_missing_is_said_before_anything_is_written(name, monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(sys.modules, name, None)
-    names = ("--problem=translate_ende_numbers", "--model=transformer", "--hparams_set=transformer_tiny")
-    flags = (*names, f"--output_dir={tmp_path}/run", f"--data_dir={tmp_path}/data", "--generate_data")
+    flags = (*NAMES, f"--output_dir={tmp_path}/run", f"--data_dir={tmp_path}/data", "--generate_data")
     assert trainer.main(["t2t-trainer", *flags, f"--track={name}"]) == 2
-    said = capsys.readouterr().err.strip().splitlines()[-1]
-    assert said == (
-        f"t2t-trainer: error: --track={name}: the package {name} is not installed; pip install 't2t-keras[{name}]'"
-    )
+    said = capsys.readouterr().err
+    assert all(word in said for word in (f"--track={name}", f"t2t-keras[{name}]"))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_unknown_tracker_and_nothing_to_track_are_refused(capsys, tmp_path):
-    with pytest.raises(UnknownNameError, match=r"--track=mlflw: there is no such tracker; did you mean mlflow\? there"):
+    with refused("--track=mlflw", "mlflow", by=UnknownNameError):
         check_trackers(["mlflw"])
     assert split_names("mlflow, wandb,mlflow,") == ["mlflow", "wandb"]
-    names = ("--problem=translate_ende_numbers", "--model=transformer", "--hparams_set=transformer_tiny")
     for flag in ("--studio", "--track=mlflow"):
-        flags = (*names, f"--output_dir={tmp_path}/run", "--schedule=evaluate", flag)
+        flags = (*NAMES, f"--output_dir={tmp_path}/run", "--schedule=evaluate", flag)
         assert trainer.main(["t2t-trainer", *flags]) == 2
-        assert "nothing trains with --schedule=evaluate; leave one of them out" in capsys.readouterr().err
+        assert "--schedule=evaluate" in capsys.readouterr().err
 
 
 def train_twice(tracker_class, run):
@@ -108,10 +107,10 @@ def test_wandb_has_figures_by_update_and_one_name_for_the_run(run, tmp_path, mon
 def test_short_names_lead_to_the_callbacks():
     import t2t.tracking
 
-    with pytest.raises(AttributeError, match="has no attribute 'Tracker'"):
+    with refused("'Tracker'", by=AttributeError):
         _ = t2t.tracking.Tracker
     assert {choice.class_name for choice in TRACKERS.values()} == set(t2t.tracking.__all__)
     for name in TRACKERS:
         if importlib.util.find_spec(name) is None:
-            with pytest.raises(UserError, match=rf"pip install 't2t-keras\[{name}\]'"):
+            with refused(f"t2t-keras[{name}]"):
                 getattr(t2t.tracking, TRACKERS[name].class_name)

@@ -5,6 +5,8 @@ import pytest
 from t2t.errors import MachineError
 from t2t.files.atomic import open_locked
 from t2t.tuning.journal import JournalLock, open_journal
+from tests.errors import refused
+from tests.waiting import join_all, start_thread
 
 
 @pytest.fixture
@@ -32,19 +34,19 @@ def test_the_lock_of_a_killed_process_of_an_earlier_version_locks_nothing(path):
     assert names(path) == ["one"]
 
 
-def test_a_writer_waits_for_another(path, monkeypatch):
-    waits = []
-    other = open_locked(path)
+def test_a_writer_waits_for_another(path):
+    order, other, lock = [], open_locked(path), JournalLock(path)
 
-    def wait(seconds):
-        waits.append(seconds)
-        other.close()
+    def write():
+        assert lock.acquire()
+        order.append("second")
+        lock.release()
 
-    monkeypatch.setattr("time.sleep", wait)
-    lock = JournalLock(path)
-    assert lock.acquire()
-    assert len(waits) == 1
-    lock.release()
+    writer = start_thread(write)
+    order.append("first")
+    other.close()
+    join_all(writer)
+    assert order == ["first", "second"]
     open_locked(path).close()
 
 
@@ -55,10 +57,7 @@ def test_a_journal_that_cannot_be_written_is_one_line(path, monkeypatch):
     journal = open_journal(path)
     with monkeypatch.context() as patch:
         patch.setattr("t2t.tuning.journal.cut_torn_line", full)
-        with pytest.raises(MachineError) as caught:
+        with refused(path, by=MachineError):
             journal.create_new_study([1], "one")
-    assert str(caught.value) == (
-        f"cannot write {path}: No space left on device; free some space there and run the same command again"
-    )
     journal.create_new_study([1], "one")
     assert names(path) == ["one"]

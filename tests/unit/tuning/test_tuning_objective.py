@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.tuning.objective import Objective, resolve_objective
+from tests.errors import refused
 
 A = SimpleNamespace(name="a", metrics=("bleu", "chrf"))
 B = SimpleNamespace(name="b", metrics=("accuracy_per_sequence",))
@@ -39,18 +39,17 @@ def test_names(asked, problems, overrides, objective):
 
 
 @pytest.mark.parametrize(
-    ("asked", "problems", "overrides", "said"),
+    ("asked", "problems", "overrides", "about"),
     [
-        ("bleau", (A,), "", "--objective=bleau: metric 'bleau' is not known; did you mean bleu"),
-        ("ter", (A,), "best_metric=bleu", "picks checkpoints by another figure"),
-        ("mean/bleu", (A, B), "", "of mean evaluations report teacher_forced/loss; choose one of these"),
-        ("b/bleu", (A, B), "", "of b evaluations report accuracy_per_sequence"),
+        ("bleau", (A,), "", ["--objective=bleau", "'bleau'", "bleu"]),
+        ("ter", (A,), "best_metric=bleu", ["ter", "best_metric"]),
+        ("mean/bleu", (A, B), "", ["mean", "teacher_forced/loss"]),
+        ("b/bleu", (A, B), "", ["b", "accuracy_per_sequence"]),
     ],
 )
-def test_what_no_evaluation_reports_is_refused(asked, problems, overrides, said):
-    with pytest.raises(UserError) as error:
+def test_what_no_evaluation_reports_is_refused(asked, problems, overrides, about):
+    with refused(*about):
         resolved(asked, *problems, overrides=overrides)
-    assert said in str(error.value)
 
 
 def test_the_best_value_is_the_earliest_of_equals_and_finite():

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from t2t.errors import UserError
 from t2t.hparams.ranges import RangedHParams
 from t2t.tuning.objective import Objective
 from t2t.tuning.settings import TuneSettings
 from t2t.tuning.study import Study
+from tests.errors import refused
 
 BLEU = Objective("bleu", True)
 
@@ -25,11 +25,11 @@ def ranged():
 
 @pytest.fixture
 def open_study(tmp_path, ranged):
-    def opened(folder="study", seed=0, identity="one", hparams="", objective=BLEU, **settings):
+    def opened(folder="study", seed=0, identity="one", hparams="", objective=BLEU, study_class=Study, **settings):
         chosen = TuneSettings(**{"trials": 4, **settings})
         first = {"learning_rate": 0.01, "num_heads": 2}
         same = {"problem": identity, "hparams": hparams}
-        return Study(tmp_path / folder, chosen, objective, ranged, same, first, seed, 50)
+        return study_class(tmp_path / folder, chosen, objective, ranged, same, first, seed, 50)
 
     return opened
 
@@ -38,14 +38,23 @@ def score(values):
     return 10 * values["learning_rate"]
 
 
-def carry_out(study):
-    """Reports one value for each trial; returns the hparams of all trials."""
-    found = []
-    while begun := study.begin():
-        trial, values = begun
-        found.append(values)
-        study.report(trial, {50: score(values)})
-        study.end(trial, "finished", {50: score(values)})
+def carry_out_one(study, curve):
+    """Begins a trial, and reports its values by update until it is stopped; returns it, its hparams, and whether."""
+    trial, values = study.begin()
+    seen, is_stopped = {}, False
+    for update, value in (curve(values) if callable(curve) else curve).items():
+        seen[update] = value
+        if is_stopped := study.report(trial, seen):
+            break
+    study.end(trial, "stopped" if is_stopped else "finished", seen)
+    return trial, values, is_stopped
+
+
+def carry_out(study, curve=lambda values: {50: score(values)}):
+    """Carries out all trials that are left; returns their hparams."""
+    done = sum(one.state != "training" for one in study.reports())
+    found = [carry_out_one(study, curve)[1] for _ in range(study.last - done)]
+    assert study.begin() is None
     return found
 
 
@@ -57,38 +66,37 @@ def test_there_are_as_many_trials_as_asked_for_and_the_first_has_the_sets_values
     assert len(carry_out(open_study(trials=6))) == 2
 
 
-def test_choices_are_a_function_of_seed_and_history(open_study):
-    whole = carry_out(open_study("a", trials=8))
-    assert carry_out(open_study("b", trials=8)) == whole
-    parts = [values for trials in range(1, 9) for values in carry_out(open_study("c", trials=trials))]
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_choices_are_a_function_of_seed_and_history_also_after_a_kill_while_choosing(open_study, is_killed):
+    whole, parts = carry_out(open_study("a", trials=6)), []
+    for trials in range(1, 7):
+        if is_killed:
+            open_study("b", trials=trials)._study.ask()  # and no more
+        parts += carry_out(open_study("b", trials=trials))
     assert parts == whole
-    assert carry_out(open_study("d", trials=8, seed=1))[1:] != whole[1:]
+    assert carry_out(open_study("c", trials=6, seed=1))[1:] != whole[1:]
 
 
 def test_the_sampler_goes_to_where_trials_were_good(open_study):
     """After ten random trials, most of the last ten are nearer to the best rate than random ones."""
-    found = carry_out(open_study(trials=30, startup_trials=10))
-    late = [values["learning_rate"] for values in found[20:]]
-    assert sum(rate > 0.1 for rate in late) >= 7  # a third of the range by chance
+    found = carry_out(open_study(trials=25, startup_trials=10))
+    assert sum(values["learning_rate"] > 0.1 for values in found[15:]) >= 7  # a third of the range by chance
 
 
 def test_the_grid_ends_with_its_last_combination(tmp_path):
     ranged = RangedHParams()
     ranged.set_int("num_heads", 1, 3)
     study = Study(tmp_path / "s", TuneSettings(sampler="grid"), BLEU, ranged, {}, {}, 0, 50)
-    found = []
-    while begun := study.begin():
-        found.append(begun[1]["num_heads"])
-        study.end(begun[0], "finished", {50: 1.0})
-    assert sorted(found) == [1, 2, 3]
+    assert sorted(values["num_heads"] for values in carry_out(study, {50: 1.0})) == [1, 2, 3]
+
+
+# === Ends of trials ===
 
 
 def test_a_trial_below_the_median_is_stopped_and_stays_so(open_study):
     study = open_study(trials=6, startup_trials=2)
     for value in (5.0, 6.0, 7.0):
-        trial, _ = study.begin()
-        assert not study.report(trial, {10: value, 50: value})
-        study.end(trial, "finished", {10: value, 50: value})
+        assert not carry_out_one(study, {10: value, 50: value})[2]
     good, _ = study.begin()
     assert not study.report(good, {10: 6.5})
     bad, _ = study.begin()
@@ -100,32 +108,27 @@ def test_a_trial_below_the_median_is_stopped_and_stays_so(open_study):
     assert states[good.number] == ("training", 6.5)
 
 
-def test_a_stop_that_a_kill_interrupted_is_decided_again(open_study, monkeypatch):
-    study = open_study(startup_trials=2)
-    for value in (5.0, 6.0, 7.0):
-        trial, _ = study.begin()
-        study.report(trial, {10: value})
-        study.end(trial, "finished", {10: value})
-    trial, _ = study.begin()
-    with monkeypatch.context() as patch:
-        patch.setattr(trial, "should_prune", lambda: sys.exit())
-        with pytest.raises(SystemExit):
-            study.report(trial, {10: 4.0})
-    again = open_study(startup_trials=2)
-    ((same, _),) = again.interrupted()
-    assert again.report(same, {10: 4.0, 20: 9.0})
-    assert again.reports()[-1].updates == 10
-
-
-def test_a_trial_that_went_on_is_not_stopped_for_what_later_trials_reach(open_study):
-    study = open_study(startup_trials=2)
+def test_what_a_kill_interrupted_is_decided_again_and_what_later_trials_reach_stops_nothing(open_study):
+    study = open_study(trials=5, startup_trials=2)
     first, _ = study.begin()
     assert not study.report(first, {10: 1.0})
     for value in (5.0, 6.0, 7.0):
-        trial, _ = study.begin()
-        study.report(trial, {10: value})
-        study.end(trial, "finished", {10: value})
-    assert not open_study(startup_trials=2).report(first, {10: 1.0})
+        carry_out_one(study, {10: value})
+    trial, _ = study.begin()
+    trial.should_prune = sys.exit  # of this object, which no other tuner sees
+    with pytest.raises(SystemExit):
+        study.report(trial, {10: 4.0})
+    again = open_study(trials=5, startup_trials=2)
+    assert not again.report(first, {10: 1.0})
+    assert [one.number for one, _ in again.interrupted()] == [first.number, trial.number]
+    assert again.report(again.interrupted()[1][0], {10: 4.0, 20: 9.0})
+    assert max(again.reports(), key=lambda one: one.number).updates == 10
+
+
+def test_hyperband_stops_trials_too(open_study):
+    study = open_study(trials=30, pruner="hyperband", startup_trials=1)
+    carry_out(study, lambda values: {update: score(values) + update / 1000 for update in (5, 15, 45, 50)})
+    assert 0 < sum(one.state == "stopped" for one in study.reports()) < 30
 
 
 def test_lower_may_be_better(open_study):
@@ -137,12 +140,8 @@ def test_lower_may_be_better(open_study):
 
 def test_a_trial_without_a_finite_value_has_failed_and_comes_last(open_study):
     study = open_study()
-    first, _ = study.begin()
-    study.report(first, {10: float("nan")})
-    study.end(first, "finished", {10: float("nan")})
-    second, _ = study.begin()
-    study.report(second, {10: 1.0})
-    study.end(second, "finished", {10: 1.0})
+    for value in (float("nan"), 1.0):
+        carry_out_one(study, {10: value})
     assert [(one.number, one.state) for one in study.reports()] == [(1, "finished"), (0, "failed")]
 
 
@@ -157,22 +156,16 @@ def test_trials_that_nobody_ended_go_on(open_study):
     assert open_study().interrupted() == []
 
 
-def test_a_trial_whose_tuner_was_killed_while_it_chose_is_the_one_it_would_have_been(open_study):
-    whole = carry_out(open_study("whole"))
-    study = open_study("half")
-    carry_out_one = study.begin()
-    study.report(carry_out_one[0], {50: score(whole[0])})
-    study.end(carry_out_one[0], "finished", {50: score(whole[0])})
-    study._study.ask()  # and no more
-    assert carry_out(open_study("half")) == whole[1:]
+# === The folder of a study, and a database ===
 
 
 @pytest.mark.parametrize("is_named_by_folder", [False, True])  # as by earlier versions
-def test_a_study_in_a_renamed_folder_is_the_same(open_study, tmp_path, monkeypatch, is_named_by_folder):
-    with monkeypatch.context() as patch:
-        if is_named_by_folder:
-            patch.setattr(Study, "_name_in", lambda self, storage: self.folder.name)
-        found = carry_out(open_study("before"))
+def test_a_study_in_a_renamed_folder_is_the_same(open_study, tmp_path, is_named_by_folder):
+    class Earlier(Study):
+        def _name_in(self, storage):
+            return self.folder.name
+
+    found = carry_out(open_study("before", study_class=Earlier if is_named_by_folder else Study))
     (tmp_path / "before").rename(tmp_path / "after")
     study = open_study("after")
     assert [one.hparams for one in sorted(study.reports(), key=lambda one: one.number)] == found
@@ -183,31 +176,22 @@ def test_a_damaged_journal_is_named(open_study, tmp_path):
     open_study()
     journal = tmp_path / "study/study.journal"
     journal.write_text("{\n" + journal.read_text())
-    with pytest.raises(UserError, match=rf"^{journal} is damaged: .*; restore it from a copy, or use another --study$"):
+    with refused(journal, "--study"):
         open_study()
 
 
-def test_another_study_in_the_folder_is_refused_by_name(open_study):
-    open_study()
-    with pytest.raises(UserError, match=r"is another study: problem: asked two, found one; resume that, or use"):
-        open_study(identity="two")
-
-
-def test_what_a_study_does_not_say_of_itself_is_accepted_once(open_study):
-    open_study().check_identity({"eval_steps": 5})
-    open_study().check_identity({"eval_steps": 5})
-    with pytest.raises(UserError, match=r"is another study: eval_steps: asked 100, found 5; resume that, or use"):
-        open_study().check_identity({"eval_steps": 100})
-    open_study()
-
-
 @pytest.mark.parametrize("begun", ["alpha=1, sizes=[1, 2],", "alpha=1,sizes=[1, 2]"])
-def test_spaces_between_overrides_make_no_other_study(open_study, begun):
+def test_another_study_in_the_folder_is_refused_by_what_differs(open_study, begun):
+    """Spaces between overrides make no other study; what a study does not say of itself is accepted once."""
     open_study(hparams=begun)
     for same in ("alpha=1,sizes=[1, 2]", " alpha=1,  sizes=[1, 2], "):
-        open_study(hparams=same)
-    with pytest.raises(UserError, match=r"hparams: asked alpha=2,sizes=\[1, 2\], found alpha=1,sizes=\[1, 2\]; resume"):
+        open_study(hparams=same).check_identity({"eval_steps": 5})
+    with refused("problem", "two", "one"):
+        open_study(hparams=begun, identity="two")
+    with refused("hparams", "alpha=2,sizes=[1,", "alpha=1,sizes=[1,"):
         open_study(hparams="alpha=2, sizes=[1, 2]")
+    with refused("eval_steps", 100, 5):
+        open_study(hparams=begun).check_identity({"eval_steps": 100})
 
 
 def test_two_machines_share_a_database(open_study, tmp_path):
@@ -225,11 +209,15 @@ def test_two_machines_share_a_database(open_study, tmp_path):
     assert rows == (4,)
 
 
+def heads(ranged):
+    ranged.set_discrete("num_heads", [1, 2, 4, 8])
+    return ranged
+
+
 @pytest.fixture
 def open_grid(tmp_path):
     """Opens a study of the grid of four numbers of heads, in a database that machines share."""
-    ranged = RangedHParams()
-    ranged.set_discrete("num_heads", [1, 2, 4, 8])
+    ranged = heads(RangedHParams())
     shared = TuneSettings(sampler="grid", storage=f"sqlite:///{tmp_path / 'study.db'}", study_name="both")
 
     def opened(folder, trials=4):
@@ -239,18 +227,13 @@ def open_grid(tmp_path):
     return opened
 
 
-@pytest.fixture
-def begin_together(monkeypatch):
-    """Makes one machine begin a trial, and another once the first has counted the trials; returns what they began."""
-
-    def begun(one, other):
-        ask, found = one._study.ask, []
-        with monkeypatch.context() as patch:
-            patch.setattr(one._study, "ask", lambda: (found.append(other.begin()), ask())[1])
-            found.append(one.begin())
-        return [(trial.number, values["num_heads"]) for trial, values in filter(None, found)]
-
-    return begun
+def begin_together(one, other):
+    """One machine begins a trial, and another once the first has counted the trials; returns what they began."""
+    ask, found = one._study.ask, []
+    one._study.ask = lambda: (found.append(other.begin()), ask())[1]
+    found.append(one.begin())
+    one._study.ask = ask
+    return [(trial.number, values["num_heads"]) for trial, values in filter(None, found)]
 
 
 def begin_all(study):
@@ -258,70 +241,46 @@ def begin_all(study):
     return [(trial.number, values["num_heads"]) for trial, values in iter(study.begin, None)]
 
 
-def test_machines_that_begin_together_share_the_grid(open_grid, begin_together):
-    one, other = open_grid("a"), open_grid("b")
-    begun = begin_together(one, other) + begin_all(one)
-    assert sorted(number for number, _ in begun) == [0, 1, 2, 3]
-    assert sorted(heads for _, heads in begun) == [1, 2, 4, 8]
-
-
-def test_machines_that_begin_together_begin_no_trial_too_many(open_grid, begin_together):
+@pytest.mark.parametrize("trials", [4, 1])
+def test_machines_that_begin_together_share_the_grid_and_begin_no_trial_too_many(open_grid, trials):
     """The number that a machine took in vain is used when more trials are asked for."""
-    one, other = open_grid("a", trials=1), open_grid("b", trials=1)
+    one, other = open_grid("a", trials), open_grid("b", trials)
     begun = begin_together(one, other)
-    assert [number for number, _ in begun] == [0]
-    assert len(one.reports()) == 1
+    assert len(begun) == len(one.reports()) == min(trials, 2)
     begun += begin_all(open_grid("a"))
-    assert [number for number, _ in begun] == [0, 1, 2, 3]
-    assert sorted(heads for _, heads in begun) == [1, 2, 4, 8]
+    assert sorted(number for number, _ in begun) == [0, 1, 2, 3]
+    assert sorted(one for _, one in begun) == [1, 2, 4, 8]
 
 
-def test_a_choice_that_a_kill_interrupted_is_made_by_its_own_machine(open_grid, monkeypatch):
-    def killed(*_):
-        raise KeyboardInterrupt
+def test_a_choice_that_a_kill_interrupted_is_made_by_its_own_machine(open_grid):
+    class Killing(RangedHParams):
+        def choose(self, draw):
+            raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr("t2t.tuning.study.suggest", killed)
-        with pytest.raises(KeyboardInterrupt):
-            open_grid("a").begin()
+    study = open_grid("a")
+    study.ranged = heads(Killing())
+    with pytest.raises(KeyboardInterrupt):
+        study.begin()
     assert open_grid("a").interrupted() == []
     others, own = begin_all(open_grid("b")), begin_all(open_grid("a"))
     assert [number for number, _ in others] == [1, 2, 3]
     assert [number for number, _ in own] == [0]
-    assert sorted(heads for _, heads in others + own) == [1, 2, 4, 8]
+    assert sorted(one for _, one in others + own) == [1, 2, 4, 8]
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "about"),
     [
-        ({"storage": "study.db"}, "--storage=study.db: it is no URL"),
-        ({"study_name": "a"}, "--study_name=a: it names a study in a database"),
-        ({"storage": "nosuchdb://x/y"}, "--storage: the database of the study cannot be opened"),
-        ({"trials": 0}, "trials=0: it is at least 1"),
-        ({"sampler": "guess"}, "use one of tpe, random, grid"),
+        ({"storage": "study.db"}, ["--storage=study.db"]),
+        ({"study_name": "a"}, ["--study_name=a"]),
+        ({"storage": "nosuchdb://x/y"}, ["--storage"]),
+        ({"trials": 0}, ["trials=0", 1]),
+        ({"sampler": "guess"}, ["guess", "tpe", "random", "grid"]),
     ],
 )
-def test_settings_that_cannot_work_are_one_line(open_study, settings, said):
-    with pytest.raises(UserError) as error:
+def test_settings_that_cannot_work_are_one_line(open_study, settings, about):
+    with refused(*about):
         open_study(**settings)
-    assert said in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-def test_hyperband_stops_trials_too(open_study):
-    study = open_study(trials=30, pruner="hyperband", startup_trials=1)
-    stopped = 0
-    while begun := study.begin():
-        trial, values = begun
-        curve = {update: score(values) + update / 1000 for update in (5, 15, 45, 50)}
-        seen, is_stopped = {}, False
-        for update, value in curve.items():
-            seen[update] = value
-            if is_stopped := study.report(trial, seen):
-                break
-        stopped += is_stopped
-        study.end(trial, "stopped" if is_stopped else "finished", seen)
-    assert 0 < stopped < 30
 
 
 def test_settings_say_what_they_are():

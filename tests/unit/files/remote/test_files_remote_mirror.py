@@ -30,7 +30,7 @@ def test_only_what_has_changed_moves(store, path):
     mirror.publish(path)
     mirror.publish(path)
     mirror.fetch(path)
-    assert store.requests == [("put", "memory://b/file")]
+    assert store.moves == [("put", "memory://b/file")]
     assert store.files.cat("/b/file") == b"one"
     path.unlink()
     mirror.fetch(path)
@@ -39,7 +39,7 @@ def test_only_what_has_changed_moves(store, path):
     mirror.fetch(path)
     mirror.fetch(path)
     assert path.read_text() == "two"
-    assert store.requests[1:] == [("get", "memory://b/file")] * 2
+    assert store.moves[1:] == [("get", "memory://b/file")] * 2
 
 
 def test_what_was_changed_here_stays_unless_the_store_has_another(store, path):
@@ -97,20 +97,20 @@ def test_the_marker_of_a_folder_is_removed_first_and_written_last(store):
     for name in ("marker", "a", "sub/b"):
         write(folder / name, name)
     mirror.publish_folder(folder, "marker")
-    assert {address for _, address in store.requests[:2]} == {"memory://b/f/a", "memory://b/f/sub/b"}
-    assert store.requests[2:] == [("put", "memory://b/f/marker")]
-    store.requests.clear()
+    assert {address for _, address in store.moves[:2]} == {"memory://b/f/a", "memory://b/f/sub/b"}
+    assert store.moves[2:] == [("put", "memory://b/f/marker")]
+    store.moves.clear()
     (folder / "a").unlink()
     write(folder / "marker", "another")
     write(folder / "c", "c")
     mirror.publish_folder(folder, "marker")
-    assert store.requests == [
+    assert store.moves == [
         ("remove", "memory://b/f/marker"), ("put", "memory://b/f/c"), ("remove", "memory://b/f/a"),
         ("put", "memory://b/f/marker"),
     ]  # fmt: skip
-    store.requests.clear()
+    store.moves.clear()
     mirror.withdraw(folder, "marker")
-    assert store.requests[0] == ("remove", "memory://b/f/marker")
+    assert store.moves[0] == ("remove", "memory://b/f/marker")
     assert store.names() == []
 
 
@@ -121,9 +121,9 @@ def test_an_interrupted_attempt_goes_on_after_its_last_batch(store, monkeypatch)
     with failing_uploads(monkeypatch, "c"), refused(by=MachineError):
         mirror.publish_folder(folder, "d")
     assert store.names() == [f"b/f/{name}" for name in first]
-    store.requests.clear()
+    store.moves.clear()
     mirror.publish_folder(folder, "d")
-    assert store.requests == [("put", "memory://b/f/c"), ("put", "memory://b/f/d")]
+    assert store.moves == [("put", "memory://b/f/c"), ("put", "memory://b/f/d")]
 
 
 def test_a_torn_record_counts_as_none(store, tmp_path, path):
