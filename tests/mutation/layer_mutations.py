@@ -227,8 +227,8 @@ LAYER_MUTATIONS = (
         broken="x",
         breaks="A block reads what its own target position left at another word, not the position before it.",
         tests=(
-            "tests/unit/models/test_models_grid_lstm.py::"
-            "test_logits_are_those_of_an_independent_model_whatever_the_padding",
+            "tests/unit/models/test_models_references.py::"
+            "test_logits_and_those_of_steps_are_the_references_whatever_the_padding",
         ),
     ),
 )

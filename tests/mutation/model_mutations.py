@@ -19,8 +19,8 @@ MODEL_MUTATIONS = (
         broken="source_length + ops.zeros_like(targets_BT) + ops.arange(count)",
         breaks="The position of a target depends on how long the other inputs of its batch are.",
         tests=(
-            "tests/unit/models/test_models_transformer_prepend.py::"
-            "test_logits_are_those_of_an_independent_model_whatever_the_padding",
+            "tests/unit/models/test_models_references.py::"
+            "test_logits_and_those_of_steps_are_the_references_whatever_the_padding",
         ),
     ),
     Mutation(
