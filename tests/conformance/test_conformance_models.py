@@ -1,4 +1,4 @@
-"""Properties of every registered model, with and without inputs, in several variants of its hparams.
+"""Properties of every registered model, on texts and other kinds of features, in several variants of its hparams.
 
 Legend: B batch, S source length, T target length, N rows decoded together.
 """
@@ -22,64 +22,21 @@ from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.training.objectives import Likelihood
 from t2t.training.tensorflow.local_gradient import LocalGradient
 from t2t.training.weights import assign_model
-from tests.builders import batch, numpy, randomise, shapes_alone, tokens_spec, total_loss
+from tests.builders import batch, numpy, randomise, shapes_alone, total_loss
+from tests.conformance.model_cases import CACHES, data_of, features_of, is_of_texts, kind_cases, text_cases
 from tests.errors import refused
-from tests.small_models import NAMES, VARIANTS, small_hparams, takes
+from tests.small_models import NAMES, small_hparams
 
-CACHES = (
-    "default", "a window", "a recurrent decoder", "relative positions",
-    "rotary positions, shared keys, gates, other norms", "relative biases, no biases of maps",
-    "several rows and steps", "adaptive computation time",
-    "projected cells, experts in two levels",
-)  # fmt: skip
-"""Variants whose decoding caches have different contents."""
-SPECS = {"inputs": tokens_spec(), "no inputs": tokens_spec(inputs=0)}
 OFFSET_OF_ALL_SCORES = "key_bias"
 """Softmax ignores an offset of all scores, so the gradient of a key bias is zero except for rounding."""
 
-
-QUICK = {
-    "transformer": ("default", "a recurrent decoder"),
-    "universal_transformer": ("default", "adaptive computation time"),
-    "others": ("default",),
-}
-"""Variants of each model in the default tests; the exhaustive tests have all."""
 
 COMPILED = {"transformer": ("default", "a recurrent decoder"), "lstm_seq2seq": ("default",), "others": ()}
 """Variants that the slow tests compile; XLA supports some of these models and refuses others."""
 
 
-def reads_inputs(model_class):
-    return takes(model_class, SPECS["inputs"])
-
-
-def cases(autoregressive=None, variants=tuple(VARIANTS), quick=QUICK):
-    for name in NAMES:
-        model_class = MODELS.get(name)
-        if autoregressive not in (None, model_class.autoregressive):
-            continue
-        for variant_name in variants:
-            hparams = small_hparams(model_class, VARIANTS[variant_name])
-            for spec_name, spec in SPECS.items():
-                if hparams is not None and takes(model_class, spec):
-                    marks = () if variant_name in quick.get(name, quick["others"]) else pytest.mark.exhaustive
-                    if not marks and spec is SPECS["no inputs"] and reads_inputs(model_class) and name != "transformer":
-                        marks = pytest.mark.slow  # the default tests have the model with inputs
-                    yield pytest.param(
-                        (model_class, hparams, spec), id=f"{name}, {variant_name}, {spec_name}", marks=marks
-                    )
-
-
-@pytest.fixture(params=cases(), scope="module")
-def case(request):
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def model(case):
-    model_class, hparams, spec = case
-    # Drops all tokens, but only with a seed.
-    return randomise(model_class(hparams.replace(symbol_dropout=1 - 1e-6), spec), seed=3)
+every_text = pytest.mark.parametrize("case", [*text_cases()], indirect=True)
+every_kind = pytest.mark.parametrize("case", [*text_cases(), *kind_cases()], indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -89,17 +46,7 @@ def fresh(case):
     return model_class(hparams, spec)
 
 
-@pytest.fixture(scope="module")
-def features(model):
-    """A batch with more padding than necessary."""
-    return features_of(model, widths=(9, 8))
-
-
-@pytest.fixture(scope="module")
-def logits(model, features):
-    return model(features)
-
-
+@every_text
 def test_random_weights_begin_with_different_values(fresh):
     """As an initializer that is used twice would not give them."""
     values = [v.numpy() for v in fresh.trainable_variables]
@@ -121,11 +68,7 @@ def gradient_of(model, features, *, xla):
     return call(features, tf.constant([1, 2], tf.int64))
 
 
-def features_of(model, **changes):
-    features = batch(**changes)
-    return features if model.spec.inputs else {"targets": features["targets"]}
-
-
+@every_text
 def test_every_weight_has_a_path_of_its_own_from_the_start_by_which_it_is_saved_and_loaded(
     model, fresh, features, logits, tmp_path
 ):
@@ -142,6 +85,7 @@ def test_every_weight_has_a_path_of_its_own_from_the_start_by_which_it_is_saved_
     np.testing.assert_array_equal(numpy(fresh(features)), numpy(logits))
 
 
+@every_text
 @pytest.mark.parametrize("grown", [{"inputs": 1, "targets": 1}, {"inputs": 1, "targets": 2}], ids=["shared", "apart"])
 def test_the_weights_of_a_vocabulary_are_those_whose_shape_it_gives(case, grown):
     """If vocabularies are apart, one grows by two ids, so that weights of both can be told apart."""
@@ -163,23 +107,26 @@ def test_the_weights_of_a_vocabulary_are_those_whose_shape_it_gives(case, grown)
             assert smaller.vocabulary_weights(names) == expected != set()
 
 
+@every_kind
 def test_gradients_reach_every_weight_and_a_row_of_padding_changes_no_loss(model):
     features = features_of(model)
     with tf.GradientTape() as tape:
         loss_sum, tokens = model.loss_sum(model.body(features), features["targets"])
-    assert float(tokens) == 12.0
+    assert float(tokens) == data_of(features).sum()
     gradients = tape.gradient(loss_sum, [v.value for v in model.trainable_variables])
     for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
         assert gradient is not None, variable.path
         steepest = np.abs(tf.convert_to_tensor(gradient)).max()
-        assert np.isfinite(steepest)
-        assert steepest > 1e-4 or OFFSET_OF_ALL_SCORES in variable.path, variable.path
-    empty = {name: np.concatenate([ids, np.zeros_like(ids[:1])]) for name, ids in features.items()}
-    assert total_loss(model, empty) == (pytest.approx(float(loss_sum), rel=1e-5), float(tokens))
+        assert np.isfinite(steepest), variable.path
+        least = 1e-4 if is_of_texts(model) else 0.0 if "noise_kernel" in variable.path else 1e-6
+        assert steepest > least or OFFSET_OF_ALL_SCORES in variable.path, variable.path
+    if model.spec.targets.kind == FeatureKind.TOKENS:
+        empty = {name: np.concatenate([array, np.zeros_like(array[:1])]) for name, array in features.items()}
+        assert total_loss(model, empty) == (pytest.approx(float(loss_sum), rel=1e-5), float(tokens))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [*cases(quick=COMPILED)], indirect=True)
+@pytest.mark.parametrize("case", [*text_cases(quick=COMPILED)], indirect=True)
 def test_compiled_by_xla_loss_and_gradients_are_the_same(case):
     """With the same dropout masks. Scores of experts differ so much that their noise, which XLA draws with another
     formula, changes nothing."""
@@ -189,7 +136,7 @@ def test_compiled_by_xla_loss_and_gradients_are_the_same(case):
     for variable in model.variables:
         if variable.path.endswith("gate_kernel"):
             variable.assign(1e4 * np.asarray(variable))
-    features = features_of(model, widths=(8, 8))
+    features = features_of(model)
     if not model.compiles_with_xla:
         with pytest.raises(tf.errors.InvalidArgumentError):
             gradient_of(model, features, xla=True)
@@ -200,36 +147,45 @@ def test_compiled_by_xla_loss_and_gradients_are_the_same(case):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * largest)
 
 
+@every_text
 def test_of_tokens_that_are_all_dropped_a_model_knows_their_number_alone(model, features, logits):
     """`symbol_dropout` applies to all tokens that a model reads, of inputs and targets."""
-    others = features_of(model, seed=1, widths=(9, 8))
+    others = features_of(model, wide=True, seed=1)
     dropped = [numpy(model(one, seed=tf.constant([1, 2], tf.int64))) for one in (features, others)]
     keep = features["targets"] != 0
     np.testing.assert_allclose(dropped[0][keep], dropped[1][keep], rtol=1e-5, atol=1e-5)
     assert not np.allclose(dropped[0][keep], numpy(logits)[keep], atol=1e-2)
 
 
+@every_text
 def test_logits_are_float32_and_finite_at_every_position(model, logits):
     assert logits.dtype == tf.float32
     assert logits.shape == (3, 8, model.spec.targets.vocab_size)
     assert np.isfinite(numpy(logits)).all()
 
 
+def tolerance(model):
+    return {"rtol": 1e-4 if is_of_texts(model) else 1e-3, "atol": 1e-4}
+
+
+@every_kind
 def test_padding_changes_no_logits(model, logits):
     narrow = features_of(model)
-    keep = narrow["targets"] != 0
-    wide = numpy(logits)[:, : keep.shape[1]]
-    np.testing.assert_allclose(wide[keep], numpy(model(narrow))[keep], rtol=1e-4, atol=1e-4)
+    keep = data_of(narrow)
+    found = numpy(logits)[:, : keep.shape[1]] if keep.ndim > 1 else numpy(logits)
+    np.testing.assert_allclose(found[keep], numpy(model(narrow))[keep], **tolerance(model))
 
 
+@every_kind
 def test_a_batch_is_its_rows_one_by_one(model, features, logits):
     together = numpy(logits)
-    for row in (1, 2):
-        alone = numpy(model({name: ids[row : row + 1] for name, ids in features.items()}))
-        keep = features["targets"][row] != 0
-        np.testing.assert_allclose(together[row][keep], alone[0][keep], rtol=1e-4, atol=1e-4)
+    for row in (1, 2):  # the shortest input and the longest
+        alone = numpy(model({name: array[row : row + 1] for name, array in features.items()}))
+        keep = data_of(features)[row]
+        np.testing.assert_allclose(together[row][keep], alone[0][keep], **tolerance(model))
 
 
+@every_text
 def test_a_later_target_changes_nothing_up_to_it(model):
     features = features_of(model, targets=(7, 7, 7))
     features["targets"] = features["targets"][:, :6]  # without end of sequence, which would reveal a length
@@ -244,7 +200,7 @@ def test_a_later_target_changes_nothing_up_to_it(model):
         )
 
 
-@pytest.mark.parametrize("case", [*cases(autoregressive=True)], indirect=True)
+@pytest.mark.parametrize("case", [*text_cases(autoregressive=True)], indirect=True)
 def test_cached_decoding_has_the_logits_and_the_attention_of_the_full_forward_pass(case, model):
     """Recording attention changes no logits, and the weights of each query sum to one."""
     features = features_of(model, targets=(6, 4, 5))
@@ -274,7 +230,7 @@ def test_cached_decoding_has_the_logits_and_the_attention_of_the_full_forward_pa
 
 @pytest.mark.parametrize(
     "case",
-    [*cases(autoregressive=True, variants=CACHES, quick={"transformer": QUICK["transformer"], "others": ()})],
+    [*text_cases(autoregressive=True, variants=CACHES, quick={**COMPILED, "lstm_seq2seq": ()})],
     indirect=True,
 )
 def test_sentences_of_two_batches_that_go_on_together_find_what_each_finds_alone(case, model):
@@ -320,7 +276,7 @@ def by_sentence(found):
 
 
 @pytest.mark.parametrize(
-    "case", [one for one in cases(autoregressive=False) if not one.values[0][0].mask_predicts], indirect=True
+    "case", [one for one in text_cases(autoregressive=False) if not one.values[0][0].mask_predicts], indirect=True
 )
 def test_an_answer_from_inputs_alone_is_what_is_given_beside_targets(case, model):
     """Targets change only the number of logits."""
