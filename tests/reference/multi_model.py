@@ -29,7 +29,8 @@ class MultiModel(SliceNet):
 
     def attention(self, source, xs, path):
         mixed = self.mixed(xs, path)
-        mixed = summed(mixed, self.multi_head(mixed, mixed, f"{path}/self_attention", causal=True))
+        if f"{path}/self_attention/output/kernel" in self.weights:  # not in a model of classes alone
+            mixed = summed(mixed, self.multi_head(mixed, mixed, f"{path}/self_attention", causal=True))
         return self.multi_head(mixed, source, f"{path}/source_attention")
 
     def experts(self, xs, path):
