@@ -31,8 +31,11 @@ def pairs(rng, count, task, longest=LONGEST):
     }
 
 
-def trained(model_class, hparams, task, rows=64, steps=None):
-    """Returns a model trained with its hparams set on `rows` pairs per update; `steps` overrides the set's number."""
+def trained(model_class, hparams, task, rows=64, steps=None, pairs=pairs):
+    """Returns a model trained with its hparams set on `rows` pairs per update; `steps` overrides the set's number.
+
+    `pairs(rng, count, task)` returns features.
+    """
     keras.utils.set_random_seed(1)
     model = model_class(hparams, tokens_spec(2 + SYMBOLS, 2 + SYMBOLS))
     optimizer = build_optimizer(hparams)

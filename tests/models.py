@@ -12,18 +12,32 @@ from tests.builders import batch, numpy, padded, rows, total_loss, weights_of
 TOLERANCE = {"float32": {"rtol": 1e-4, "atol": 1e-5}, "mixed_bfloat16": {"rtol": 0.05, "atol": 0.15}}
 
 
+def sentences(features):
+    """Yields source (None without inputs) and target of each row as lists without padding."""
+    for row, target in enumerate(features["targets"]):
+        source = features["inputs"][row] if "inputs" in features else None
+        yield None if source is None else source[source != 0].tolist(), target[target != 0].tolist()
+
+
 def check_logits(model, reference, sources, targets, width, atol=1e-4):
     """Checks that the logits at unpadded positions equal a reference model's, in a batch padded to `width`."""
     features = batch(sources=sources, targets=targets, widths=(width, 8))
+    check_same_logits(model, reference, features if model.spec.inputs else {"targets": features["targets"]}, atol=atol)
+
+
+def check_same_logits(model, reference, features, rtol=1e-3, atol=1e-4):
+    """Checks that the logits at unpadded positions equal a reference model's."""
     found = numpy(model(features))
-    for b in range(len(sources)):
-        source, target = (ids[b][ids[b] != 0].tolist() for ids in (features["inputs"], features["targets"]))
-        np.testing.assert_allclose(found[b, : len(target)], reference.logits(source, target), rtol=1e-3, atol=atol)
+    for row, (source, target) in enumerate(sentences(features)):
+        expected = reference.logits(source, target)
+        assert expected.std() > 0.01
+        np.testing.assert_allclose(found[row, : len(target)], expected, rtol=rtol, atol=atol)
 
 
 def check_dropout_follows_its_seed(model):
     """Checks that the loss is a function of the seed, and that there is no dropout without a seed."""
-    features = batch()
+    features = batch(sources=(3, 2), targets=(2, 3))
+    features = features if model.spec.inputs else {"targets": features["targets"]}
     losses = [total_loss(model, features, seed)[0] for seed in map(dropout_seed, (2, 2, 3))]
     assert losses[0] == losses[1] != losses[2]
     assert total_loss(model, features)[0] not in losses
@@ -39,9 +53,8 @@ def loss_of_reference(build, features):
 
     def loss(weights):
         reference, total = build(weights), 0.0
-        for inputs, targets in zip(features["inputs"], features["targets"], strict=True):
-            target = targets[targets != 0]
-            logits = reference.logits(inputs[inputs != 0].tolist(), target.tolist())
+        for source, target in sentences(features):
+            logits = reference.logits(source, target)
             total += sum(np.log(np.exp(row).sum()) - row[i] for row, i in zip(logits, target, strict=True))
         return total
 
@@ -51,23 +64,23 @@ def loss_of_reference(build, features):
 def directional_derivatives(model, features, reference_loss):
     """Yields for every weight its path and the loss derivatives of model and reference in a random direction."""
 
-    @tf.function(input_signature=[{name: tf.TensorSpec([None, None], tf.int32) for name in features}])
-    def gradients_of(features):
-        with tf.GradientTape() as tape:
-            loss, _ = model.loss_sum(model.body(features), features["targets"])
-        return tape.gradient(loss, [v.value for v in model.trainable_variables])
-
+    with tf.GradientTape() as tape:
+        loss, _ = model.loss_sum(model.body(features), features["targets"])
+    gradients = tape.gradient(loss, [v.value for v in model.trainable_variables])
     weights = {path: value.astype(np.float64) for path, value in weights_of(model).items()}
     rng = np.random.default_rng(0)
-    for variable, gradient in zip(model.trainable_variables, gradients_of(features), strict=True):
+    for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
         path, gradient = variable.path.partition("/")[2], np.asarray(tf.convert_to_tensor(gradient))
         along = rng.normal(size=gradient.shape)
         up, down = (reference_loss({**weights, path: weights[path] + e * along}) for e in (1e-7, -1e-7))
         yield path, (gradient * along).sum(), (up - down) / 2e-7
 
 
-def check_steps_of_beams(model, dtype, sources=(5, 1, 7), beams=2, length=5):
-    """Checks that decoding steps of several beams per sentence, in a graph of unknown sizes, equal teacher forcing."""
+def check_steps_of_beams(model, dtype, sources=(5, 1, 7), beams=2, length=5, compiled=True):
+    """Checks that decoding steps of several beams per sentence equal teacher forcing.
+
+    If `compiled`, they are computed in a graph of unknown sizes, whose compilation takes longer than a few steps.
+    """
     features = batch(sources=sources, targets=(5,) * len(sources))
     targets_NT = padded(rows(np.random.default_rng(3), [length] * len(sources) * beams))
     full_NTV = numpy(model({"inputs": np.repeat(features["inputs"], beams, axis=0), "targets": targets_NT}))
@@ -77,7 +90,7 @@ def check_steps_of_beams(model, dtype, sources=(5, 1, 7), beams=2, length=5):
     prepared = model.prepare_decode(encoded)
     given = (last, tf.constant(0), cache, prepared)
     specs = tf.nest.map_structure(_of_unknown_sizes, given)
-    step = tf.function(model.decode_step).get_concrete_function(*specs)
+    step = tf.function(model.decode_step).get_concrete_function(*specs) if compiled else model.decode_step
     found = []
     for position in range(length):
         logits, after = step(last, tf.constant(position), cache, prepared)

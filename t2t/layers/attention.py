@@ -106,6 +106,8 @@ class MultiHeadAttention(CachingLayer):
         self.project = HeadProjection(heads, use_bias, dtype=self.dtype_policy, name="project")
         self.output_layer = keras.layers.Dense(width, use_bias=use_bias, dtype=self.dtype_policy, name="output")
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+        self.blockwise_from = 0
+        """From so many scores per head on, this layer computes block by block; 0 = `BLOCKWISE_FROM`."""
         self.relative_bias: RelativeBias | None = None
         """Shared by the layers of a stack, which owns it."""
         self.relative_positions: RelativePositions | None = None
@@ -195,7 +197,7 @@ class MultiHeadAttention(CachingLayer):
             return blockwise_attention(q_BHTK, k, v, keep, self.span, dropout)
 
         # Windows are worth it once they are smaller than the whole.
-        shortest = BLOCKWISE_FROM if grid is None else (grid.positions + 1) ** 2
+        shortest = (self.blockwise_from or BLOCKWISE_FROM) if grid is None else (grid.positions + 1) ** 2
         is_long = queries * keys >= shortest
         never_long = not isinstance(is_long, bool) and self.longest**2 < shortest
         by_query = keep is not None and keep.shape[2] != 1  # packed rows, which are short

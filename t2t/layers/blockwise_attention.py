@@ -40,11 +40,14 @@ _STRIDE = 1_000_003
 """Difference between the seeds of neighbouring blocks; those of layers and updates differ by hashes."""
 
 
-def blockwise_attention(q_BHTK, k_BHSK, v_BHSU, keys_keep, span: Span, dropout: WeightDropout | None = None):
+def blockwise_attention(
+    q_BHTK, k_BHSK, v_BHSU, keys_keep, span: Span, dropout: WeightDropout | None = None, block: int = BLOCK
+):
     """Returns softmax(q k^T / sqrt(K)) v (section 3.2.1, equation 1), (B, H, T, U) in the type of the values.
 
     Equal to the formula over whole matrices up to rounding. The output of a query that sees no key is an arbitrary mean
-    of values. `keys_keep` is (B, 1, 1, S) bool, True = may be attended to; None for all.
+    of values. `keys_keep` is (B, 1, 1, S) bool, True = may be attended to; None for all. A block has at most `block`
+    positions.
     """
     batch, keys = ops.shape(k_BHSK)[0], ops.shape(k_BHSK)[2]
     keep_BS = ops.ones((batch, keys), "bool") if keys_keep is None else keys_keep[:, 0, 0, :]
@@ -52,12 +55,13 @@ def blockwise_attention(q_BHTK, k_BHSK, v_BHSU, keys_keep, span: Span, dropout: 
 
     @custom_gradient
     def attend(q, k, v):
-        work = _Blocks(_split(q * scale), _split(k), _split(v), _split(keep_BS, axis=1), span, dropout)
+        parts = (split_blocks(x, block, 2) for x in (q * scale, k, v))
+        work = _Blocks(*parts, split_blocks(keep_BS, block, 1), span, dropout)
         out_GBHRU, log_sum_GBHR1 = work.forward()
 
         def gradient(*args, upstream=None):
             up = args[0] if upstream is None else upstream
-            back = _Backward(work, _split(up), log_sum_GBHR1)
+            back = _Backward(work, split_blocks(up, block, 2), log_sum_GBHR1)
             means = back.means(out_GBHRU)
             q_gradient, (k_gradient, v_gradient) = back.query_gradient(means), back.key_value_gradients(means)
             length, memory_length = ops.shape(q)[2], ops.shape(k)[2]
@@ -215,10 +219,6 @@ def _block_range(block, size, other_size, others, span: Span):
 
 def _take_block(blocks, index):
     return ops.take(blocks, index, axis=0)
-
-
-def _split(x, axis: int = 2):
-    return split_blocks(x, BLOCK, axis)
 
 
 def _join(blocks_GBHRK, length):

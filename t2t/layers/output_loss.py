@@ -7,6 +7,8 @@ the processor's cache. On a GPU, whose caches hold less than that, blocks are la
 Legend: N positions, D width, V vocabulary, G blocks, R positions of a block.
 """
 
+from collections.abc import Sequence
+
 import keras
 from keras import ops
 
@@ -23,9 +25,9 @@ float32 logits with a vocabulary of 32,000.
 """
 
 
-def block_size() -> int:
-    """Returns the entry of `BLOCKS` for the devices of this process, that of a GPU if it has one."""
-    kind = keras.distribution.list_devices()[0].split(":")[0]
+def block_size(devices: Sequence[str] = ()) -> int:
+    """Returns the entry of `BLOCKS` for devices, by default those of this process; that of a GPU if it has one."""
+    kind = (devices or keras.distribution.list_devices())[0].split(":")[0]
     return BLOCKS.get(kind, BLOCKS["gpu"])
 
 

@@ -7,16 +7,16 @@ import pytest
 import tensorflow as tf
 
 from t2t.checkpoints.adapters import merge_adapters
-from t2t.errors import UserError
 from t2t.hparams.groups import OptimizerHParams
 from t2t.registry import MODELS
-from t2t.specs.features import ProblemSpec
 from t2t.training.adapting import build_adapters
 from t2t.training.objectives import Likelihood
 from t2t.training.tensorflow.local_gradient import LocalGradient
 from t2t.training.weights import assign_model
 from tests.builders import randomise
-from tests.kinds import SPECS, column
+from tests.conformance.model_cases import spec_of
+from tests.errors import refused
+from tests.kinds import column
 from tests.small_models import NAMES, small_hparams
 
 QUICK, SLOW = ("transformer", "transformer_moe", "resnet"), ("lstm_seq2seq_attention",)
@@ -27,11 +27,9 @@ MODELS_TO_TEST = [pytest.param(name, marks=MARKS.get(name, pytest.mark.exhaustiv
 
 def build(name):
     model_class = MODELS.get(name)
-    kinds = {"targets": model_class.accepts_targets[0]}
-    if inputs := next((kind for kind in model_class.accepts_inputs if kind), None):
-        kinds["inputs"] = inputs
-    spec = ProblemSpec(name="kinds", features={feature: SPECS[kind] for feature, kind in kinds.items()})
-    model = model_class(small_hparams(model_class, {}), spec)
+    inputs = next((kind for kind in model_class.accepts_inputs if kind), None)
+    model = model_class(small_hparams(model_class, {}), spec_of(inputs, model_class.accepts_targets[0]))
+    kinds = {feature: one.kind for feature, one in model.spec.features.items()}
     return model, {feature: tf.constant(column(kind, 1)) for feature, kind in kinds.items()}
 
 
@@ -90,7 +88,5 @@ def test_by_default_queries_and_values_of_attention_have_adapters_and_other_mode
         assert [weight.path for weight in build_adapters(model, OptimizerHParams(lora_rank=2)).weights] == targets
         assert not model.trainable_variables
         return
-    with pytest.raises(UserError) as error:
+    with refused("lora_targets=query_kernel|value_kernel", type(model).__name__, "kernel"):
         build_adapters(model, OptimizerHParams(lora_rank=2))
-    said = r"hparam lora_targets=query_kernel\|value_kernel: it matches none of the \d+ weights of "
-    assert re.match(rf"{said}{type(model).__name__} that can be adapted: .*kernel.*; match some", str(error.value))

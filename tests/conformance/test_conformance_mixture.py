@@ -12,7 +12,7 @@ from tests.builders import numpy, randomise
 from tests.kinds import SPECS, column
 from tests.small_models import NAMES, small_hparams
 
-QUICK = ("transformer", "lstm_seq2seq_attention", "xception")
+QUICK = ("transformer", "lstm_seq2seq_attention", "resnet")
 """Models of the default tests."""
 LARGER = 4
 """Number of ids or classes that the second problem has in addition to those of the first."""

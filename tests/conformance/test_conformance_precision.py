@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 from t2t.registry import MODELS
-from t2t.specs.features import FeatureKind, ProblemSpec
-from tests.builders import batch, randomise, tokens_spec
-from tests.kinds import SPECS, column
+from t2t.specs.features import FeatureKind
+from tests.builders import randomise, tokens_spec
+from tests.conformance.model_cases import features_of, spec_of
 from tests.small_models import NAMES, VARIANTS, small_hparams
 
 HALVES = {"mixed_bfloat16": ml_dtypes.bfloat16, "mixed_float16": np.float16}
@@ -52,18 +52,9 @@ def case(request):
 @pytest.fixture(scope="module")
 def model(case):
     model_class, hparams, policy = case
-    spec, _ = spec_and_features(model_class)
-    return randomise(model_class(hparams, spec, dtype=policy), seed=3)
-
-
-def spec_and_features(model_class):
     source, target = model_class.accepts_inputs[0], model_class.accepts_targets[0]
-    if source is None:
-        return tokens_spec(inputs=0), {"targets": batch()["targets"]}
-    if source == target == FeatureKind.TOKENS:
-        return tokens_spec(), batch()
-    spec = ProblemSpec(name="kinds", features={"inputs": SPECS[source], "targets": SPECS[target]})
-    return spec, {"inputs": column(source, 1), "targets": column(target, 2)}
+    spec = tokens_spec() if source == target == FeatureKind.TOKENS else spec_of(source, target)
+    return randomise(model_class(hparams, spec, dtype=policy), seed=3)
 
 
 def is_rounded(x, dtype):
@@ -88,25 +79,21 @@ def spied(monkeypatch):
 
 
 def test_scores_and_logits_are_products_in_float32(case, model, monkeypatch):
-    model_class, _, policy = case
-    _, features = spec_and_features(model_class)
     given = spied(monkeypatch)
-    given.append(model({name: tf.constant(array) for name, array in features.items()}))
+    given.append(model({name: tf.constant(array) for name, array in features_of(model).items()}))
     for scores in given:
         assert scores.dtype == tf.float32
-        assert not is_rounded(scores, HALVES[policy])
+        assert not is_rounded(scores, HALVES[case[-1]])
 
 
 @pytest.mark.parametrize("case", list(cases(autoregressive=True)), indirect=True)
 def test_a_step_of_decoding_gives_the_logits_of_its_hidden_states_and_the_rounded_weights(case, model):
-    model_class, _, policy = case
-    spec, features = spec_and_features(model_class)
-    encoded = model.encode({"inputs": tf.constant(features["inputs"])}) if spec.inputs else None
+    features, half = features_of(model), HALVES[case[-1]]
+    encoded = model.encode({"inputs": tf.constant(features["inputs"])}) if model.spec.inputs else None
     prepared, ids = model.prepare_decode(encoded), tf.constant([3, 4, 5])
     cache = model.init_cache(encoded, 3, None)
     hidden, _ = model.step(ids, tf.constant(0), cache, prepared)
     logits, _ = model.decode_step(ids, tf.constant(0), cache, prepared)
-    half = HALVES[policy]
     table = np.asarray(model.top.kernel()).astype(half).astype(np.float32)
     assert (hidden.dtype, logits.dtype) == (half, tf.float32)
     np.testing.assert_allclose(logits, hidden.numpy().astype(np.float32) @ table.T, rtol=1e-5, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Convolutional sequence to sequence in numpy: one sentence at a time, float64; no padding or batches.
+"""Convolutional sequence to sequence in numpy.
 
 Written from Gehring et al. (2017). The paper does not specify which sums of two are scaled by sqrt(1/2), nor that
 contexts are mapped to the layer's channels; for these see docs/numerics.md.
@@ -6,31 +6,26 @@ contexts are mapped to the layer's channels; for these see docs/numerics.md.
 
 import numpy as np
 
-from tests.reference.convolution import convolve, sigmoid, softmax, with_lengths
+from tests.reference.convolution import convolve, sigmoid, with_lengths
+from tests.reference.model import Model
+from tests.reference.transformer import softmax
 
 ROOT_HALF = np.sqrt(0.5)
 
 
-class ConvS2s:
-    """A model with weights given by path; `tied` tells whether source, target and output share a table."""
+class ConvS2s(Model):
+    """The model; kernels have weight normalization."""
 
-    def __init__(self, weights, layers, tied):
-        self.weights = {path: value.astype(np.float64) for path, value in weights.items()}
-        self.layers, self.tied = layers, tied
-
-    def table(self, name):
-        return self.weights[f"{'target' if self.tied else name}_embedding/table"]
-
-    def convolution(self, xs, path, causal=False):
+    def convolution(self, xs, path, dilation=1, causal=False):
         kernel, lengths, bias = (self.weights[f"{path}/{name}"] for name in ("kernel", "length", "bias"))
-        return convolve(xs, with_lengths(kernel, lengths), bias, causal=causal)
+        return convolve(xs, with_lengths(kernel, lengths), bias, dilation, causal)
 
     def embed(self, vectors, side):
         positions = self.weights[f"{side}_positions/table"]
         return [0.1 * v + p for v, p in zip(vectors, positions, strict=False)]
 
     def gates(self, xs, path, causal):
-        halves = [np.split(y, 2) for y in self.convolution(xs, f"{path}/gated/convolution", causal)]
+        halves = [np.split(y, 2) for y in self.convolution(xs, f"{path}/gated/convolution", causal=causal)]
         return [a * sigmoid(b) for a, b in halves]
 
     def residual(self, ys, xs, path):
@@ -39,10 +34,9 @@ class ConvS2s:
         return [(y + x) * ROOT_HALF for y, x in zip(ys, xs, strict=True)]
 
     def encode(self, ids):
-        table = self.table("source")
-        es = self.embed([table[i] * table.shape[1] ** 0.5 for i in ids], "source")
+        es = self.embed(self.read(ids), "source")
         xs = self.convolution(es, "encoder/narrow")
-        for layer in range(self.layers):
+        for layer in range(self.hparams.num_hidden_layers):
             path = f"encoder/layer_{layer}"
             xs = self.residual(self.gates(xs, path, causal=False), xs, path)
         zs = self.convolution(xs, "encoder/wide")
@@ -59,13 +53,10 @@ class ConvS2s:
 
     def logits(self, source, target):
         """Returns the logits, one row for each target id, given the ids before it."""
-        memory = self.encode(source)
-        table, output_table = self.table("target"), self.table("output")
-        words = [np.zeros(table.shape[1]), *(table[i] * table.shape[1] ** 0.5 for i in target[:-1])]
-        gs = self.embed(words, "target")
+        memory, gs = self.encode(source), self.embed(self.before(target), "target")
         xs = self.convolution(gs, "decoder/narrow")
-        for layer in range(self.layers):
+        for layer in range(self.hparams.num_hidden_layers):
             path = f"decoder/layer_{layer}"
             hs = self.attend(self.gates(xs, path, causal=True), gs, memory, f"decoder/attention_{layer}")
             xs = self.residual(hs, xs, path)
-        return np.array([output_table @ x for x in self.convolution(xs, "decoder/wide")])
+        return self.logits_of(self.convolution(xs, "decoder/wide"))

@@ -1,4 +1,4 @@
-"""Convolutions in numpy, one position and output channel at a time, float64; no padding or batches."""
+"""Convolutions in numpy, one position at a time, float64; no padding or batches."""
 
 import numpy as np
 
@@ -11,16 +11,15 @@ def window(xs, t, size, dilation, causal):
 
 
 def convolve(xs, kernel, bias=None, dilation=1, causal=False, groups=1):
-    """y_t[f] = b[f] + sum over window positions j and channels c of the group of f: x_j[c] * kernel[j, c, f]."""
-    size, inputs, outputs = kernel.shape
+    """y_t = b + sum over window positions j: x_j * kernel[j], for each group of channels alone."""
     ys = []
     for t in range(len(xs)):
-        seen = window(xs, t, size, dilation, causal)
-        y = np.zeros(outputs)
-        for f in range(outputs):
-            first = f // (outputs // groups) * inputs
-            y[f] = sum(seen[j][first + c] * kernel[j, c, f] for j in range(size) for c in range(inputs))
-        ys.append(y if bias is None else y + bias)
+        seen = [np.split(x, groups) for x in window(xs, t, len(kernel), dilation, causal)]
+        parts = [
+            sum(x[group] @ matrix for x, matrix in zip(seen, block, strict=True))
+            for group, block in enumerate(np.split(kernel, groups, axis=2))
+        ]
+        ys.append(np.concatenate(parts) + (0.0 if bias is None else bias))
     return ys
 
 
@@ -32,16 +31,12 @@ def convolve_depthwise(xs, kernel, dilation=1, causal=False):
 
 def with_lengths(kernel, lengths):
     """Weight normalization: rescales the weights of each output channel to the norm in `lengths`."""
-    scaled = np.empty_like(kernel)
-    for f, length in enumerate(lengths):
-        scaled[..., f] = length * kernel[..., f] / np.linalg.norm(kernel[..., f])
-    return scaled
+    return lengths * kernel / np.sqrt((kernel**2).sum(axis=(0, 1)))
 
 
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def softmax(scores):
-    e = np.exp(scores - np.max(scores))
-    return e / e.sum()
+def relu(x):
+    return np.maximum(x, 0)

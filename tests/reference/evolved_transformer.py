@@ -1,13 +1,14 @@
-"""The Evolved Transformer in numpy: one sentence at a time, float64; no padding or batches.
+"""The Evolved Transformer in numpy, written from figure 3 of So, Liang and Le (2019).
 
-Written from figure 3 of So, Liang and Le (2019); attention and feed-forward come from tests/reference/transformer.py.
+Attention and feed-forward come from tests/reference/transformer.py.
 """
 
 import dataclasses
+import functools
 
 import numpy as np
 
-from tests.reference.convolution import convolve, convolve_depthwise, sigmoid
+from tests.reference.convolution import convolve, convolve_depthwise, relu, sigmoid
 from tests.reference.transformer import Transformer
 
 
@@ -24,38 +25,12 @@ class EvolvedTransformer(Transformer):
         super().__init__(weights, architecture)
         self.wide_heads = wide_heads
 
-    def encode(self, source):
-        """Returns the encoder's output, a list of S vectors."""
-        states = [self.place(self.embed("target_embedding", token), i) for i, token in enumerate(source)]
-        for layer in range(self.shape.encoder_layers):
-            name = f"encoder/layer_{layer}"
-            for part, function in (
-                ("gated_linear_unit", self.gated),
-                ("branches", self.encoder_branches),
-                ("self_attention", self.attention),
-                ("ffn", self.feed_forward),
-            ):
-                states = self.sublayer(f"{name}/{part}", states, lambda xs, f=function, n=name: f(n, xs))
-        return self.finish("encoder", states)
+    def encoder_parts(self):
+        return {"gated_linear_unit": self.gated, "branches": self.encoder_branches, **super().encoder_parts()}
 
-    def decode(self, target, memory):
-        """Returns the decoder's output, a list of T vectors."""
-        width = self.weights["target_embedding/table"].shape[1]
-        before = [np.zeros(width)] + [self.embed("target_embedding", token) for token in target[:-1]]
-        states = [self.place(x, position) for position, x in enumerate(before)]
-        for layer in range(self.shape.decoder_layers):
-            name = f"decoder/layer_{layer}"
-            for part, function in (
-                ("joint_attention", lambda n, xs: self.joint_attention(n, xs, memory)),
-                ("branches", self.decoder_branches),
-                ("self_attention", lambda n, xs: self.attention(n, xs, causal=True)),
-                ("encdec_attention", lambda n, xs: self.attention(n, xs, memory=memory)),
-                ("ffn", self.feed_forward),
-            ):
-                if part == "encdec_attention" and memory is None:
-                    continue
-                states = self.sublayer(f"{name}/{part}", states, lambda xs, f=function, n=name: f(n, xs))
-        return self.finish("decoder", states)
+    def decoder_parts(self, memory):
+        first = functools.partial(self.joint_attention, memory=memory)
+        return {"joint_attention": first, "branches": self.decoder_branches, **super().decoder_parts(memory)}
 
     def gated(self, layer, xs):
         name = f"{layer}/gated_linear_unit"
@@ -64,20 +39,15 @@ class EvolvedTransformer(Transformer):
     def encoder_branches(self, layer, xs):
         """Convolutions of width 1 and 3, both with ReLU; their sum enters a separable convolution of width 9."""
         name = f"{layer}/branches"
-        left, right = (
-            [
-                np.maximum(y, 0)
-                for y in convolve(xs, self.weights[f"{name}/{s}/kernel"], self.weights[f"{name}/{s}/bias"])
-            ]
-            for s in ("left", "right")
-        )
+        windows = {s: (self.weights[f"{name}/{s}/kernel"], self.weights[f"{name}/{s}/bias"]) for s in ("left", "right")}
+        left, right = ([relu(y) for y in convolve(xs, *window)] for window in windows.values())
         both = [self.norm(f"{name}/norm", x) for x in added(left, right)]
         return added(self.separable(f"{name}/joint", both), [np.zeros(len(xs[0]))] * len(xs))
 
     def decoder_branches(self, layer, xs):
         """Causal separable convolutions: of width 11 with ReLU and 7 without; their sum enters one of width 7."""
         name = f"{layer}/branches"
-        left = [np.maximum(y, 0) for y in self.separable(f"{name}/left", xs, causal=True)]
+        left = [relu(y) for y in self.separable(f"{name}/left", xs, causal=True)]
         right = self.separable(f"{name}/right", xs, causal=True)
         both = [self.norm(f"{name}/norm", x) for x in added(left, right)]
         return self.separable(f"{name}/joint", both, causal=True)

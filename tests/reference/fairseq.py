@@ -12,7 +12,8 @@ import math
 
 import numpy as np
 
-from tests.reference.marian import pytorch_file
+from tests.reference import marian
+from tests.reference.transformer import split_sinusoid
 
 SYMBOLS = ["<s>", "<pad>", "</s>", "<unk>"]
 WORDS = {
@@ -50,10 +51,10 @@ def random_tensors(values, sizes, seed=0):
             layer = f"{side}.layers.{number}"
             for part in ("self_attn", "encoder_attn")[: 1 + (side == "decoder")]:
                 for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
-                    shapes |= _linear(f"{layer}.{part}.{name}", width, width)
+                    shapes |= marian.linear(f"{layer}.{part}.{name}", width, width)
                 shapes |= _norm(f"{layer}.{part}_layer_norm", width)
             inner = values[f"{side}_ffn_embed_dim"]
-            shapes |= _linear(f"{layer}.fc1", width, inner) | _linear(f"{layer}.fc2", inner, width)
+            shapes |= marian.linear(f"{layer}.fc1", width, inner) | marian.linear(f"{layer}.fc2", inner, width)
             shapes |= _norm(f"{layer}.final_layer_norm", width)
         shapes |= _norm(f"{side}.layer_norm", width) if values[f"{side}_normalize_before"] else {}
     shapes["decoder.output_projection.weight"] = (sizes[1], width)
@@ -64,10 +65,6 @@ def random_tensors(values, sizes, seed=0):
     if values["share_all_embeddings"] or values["share_decoder_input_output_embed"]:
         tensors["decoder.output_projection.weight"] = tensors["decoder.embed_tokens.weight"]
     return tensors | {name: np.array(value, np.float32) for name, value in buffers.items()}
-
-
-def _linear(name, inputs, outputs):
-    return {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
 
 
 def _norm(name, width):
@@ -93,7 +90,7 @@ def write_model(folder, monkeypatch, edit=None, stream=False, **changes):
         "args": argparse.Namespace(**values), "cfg": None, "model": tensors, "optimizer_history": [{"num_updates": 3}],
         "extra_state": {"epoch": 1}, "last_optimizer_state": {"state": {0: {"exp_avg": np.zeros(3, np.float32)}}},
     }  # fmt: skip
-    (folder / "model.pt").write_bytes(pytorch_file(state, monkeypatch, stream=stream))
+    (folder / "model.pt").write_bytes(marian.pytorch_file(state, monkeypatch, stream=stream))
     for language in ("en", "de"):
         lines = [f"{symbol} {9 - place}\n" for place, symbol in enumerate(symbols_of(language, joined)[4:])]
         (folder / f"dict.{language}.txt").write_text("".join(lines))
@@ -101,79 +98,31 @@ def write_model(folder, monkeypatch, edit=None, stream=False, **changes):
     return values, tensors
 
 
-class Network:
-    """The network with a model's tensors."""
+class Network(marian.Network):
+    """The network with a model's tensors, whose names are like those of transformers."""
 
-    def __init__(self, values, tensors):
-        self.values = values
-        self.tensors = {name: array.astype(np.float64) for name, array in tensors.items()}
+    prefix = ""
 
     def log_probs(self, source, target):
         """Returns (T, V) for fairseq's ids, both with end of sequence: each position sees the targets before it."""
-        memory = self.stack("encoder", source, None)
-        hidden = self.stack("decoder", [2, *target[:-1]], memory)
-        logits = hidden @ self.tensors["decoder.output_projection.weight"].T
-        return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        return self._after(source, [2, *target[:-1]])
 
-    def stack(self, side, ids, memory):
+    def _output_table(self):
+        return self.tensors["decoder.output_projection.weight"]
+
+    def _embed(self, side, ids):
         x = self.tensors[f"{side}.embed_tokens.weight"][ids]
         x = x if self.values["no_scale_embedding"] else x * math.sqrt(x.shape[1])
-        x = x + np.array([self.position(side, place, x.shape[1]) for place in range(len(ids))])
-        x = self.norm(f"{side}.layernorm_embedding", x) if self.values["layernorm_embedding"] else x
-        before = self.values[f"{side}_normalize_before"]
-        for number in range(self.values[f"{side}_layers"]):
-            layer = f"{side}.layers.{number}"
-            parts = [
-                (f"{layer}.self_attn_layer_norm", lambda y, n=layer: self.attend(f"{n}.self_attn", y, None, memory))
-            ]
-            if memory is not None:
-                name = f"{layer}.encoder_attn_layer_norm"
-                parts.append((name, lambda y, n=layer: self.attend(f"{n}.encoder_attn", y, memory, None)))
-            parts.append((f"{layer}.final_layer_norm", lambda y, n=layer: self.feed_forward(n, y)))
-            for norm, part in parts:
-                x = x + part(self.norm(norm, x)) if before else self.norm(norm, x + part(x))
-        return self.norm(f"{side}.layer_norm", x) if before else x
+        x = x + np.array([self._position(side, place, x.shape[1]) for place in range(len(ids))])
+        return self._norm(f"{side}.layernorm_embedding", x) if self.values["layernorm_embedding"] else x
 
-    def position(self, side, place, width):
+    def _position(self, side, place, width):
         """The first token has position padding_idx + 1 = 2."""
         if self.values["no_token_positional_embeddings"]:
             return np.zeros(width)
         if self.values[f"{side}_learned_pos"]:
             return self.tensors[f"{side}.embed_positions.weight"][place + 2]
-        scales = [math.exp(-i * math.log(10000) / (width // 2 - 1)) for i in range(width // 2)]
-        return np.array([math.sin((place + 2) * s) for s in scales] + [math.cos((place + 2) * s) for s in scales])
+        return split_sinusoid(place + 2, width)
 
-    def attend(self, name, x, memory, causal):
-        seen = x if memory is None else memory
-        heads = self.values["encoder_attention_heads"]
-        q, k, v = (
-            np.split(self.linear(f"{name}.{p}_proj", of), heads, 1)
-            for p, of in zip("qkv", (x, seen, seen), strict=True)
-        )
-        rows = []
-        for place in range(len(x)):
-            count, row = (place + 1 if causal is not None else len(seen)), []
-            for head in range(heads):
-                weights = np.exp(k[head][:count] @ q[head][place] / math.sqrt(q[head].shape[1]))
-                row.append(weights / weights.sum() @ v[head][:count])
-            rows.append(np.concatenate(row))
-        return self.linear(f"{name}.out_proj", np.array(rows))
-
-    def feed_forward(self, layer, x):
-        inner = self.linear(f"{layer}.fc1", x)
-        kind = self.values["activation_fn"]
-        if kind == "relu":
-            inner = np.maximum(inner, 0.0)
-        elif kind == "gelu":
-            inner = np.vectorize(lambda v: 0.5 * v * (1.0 + math.erf(v / math.sqrt(2.0))))(inner)
-        else:
-            inner = 0.5 * inner * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (inner + 0.044715 * inner**3)))
-        return self.linear(f"{layer}.fc2", inner)
-
-    def linear(self, name, x):
-        return x @ self.tensors[f"{name}.weight"].T + self.tensors[f"{name}.bias"]
-
-    def norm(self, name, x):
-        centred = x - x.mean(-1, keepdims=True)
-        scale = np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5)
-        return centred / scale * self.tensors[f"{name}.weight"] + self.tensors[f"{name}.bias"]
+    def _is_pre_norm(self, side):
+        return self.values[f"{side}_normalize_before"]

@@ -1,12 +1,12 @@
-"""Translation with Grid LSTM in numpy: one sentence and one block at a time.
+"""Translation with Grid LSTM in numpy, one block at a time.
 
-Written only from section 3 of Kalchbrenner, Danihelka and Graves (2015, arXiv:1507.01526); no padding or batches,
-float64.
+Written only from section 3 of Kalchbrenner, Danihelka and Graves (2015, arXiv:1507.01526).
 """
 
 import numpy as np
 
-from tests.reference.lstm import sigmoid
+from tests.reference.convolution import sigmoid
+from tests.reference.model import Model
 
 
 def lstm(hidden, memory, w, b):
@@ -16,23 +16,18 @@ def lstm(hidden, memory, w, b):
     return np.tanh(sigmoid(o) * memory), memory
 
 
-class GridLstm:
-    """A model with weights given by path; source, target and output share a table."""
-
-    def __init__(self, weights, grids):
-        self.weights = {path: value.astype(np.float64) for path, value in weights.items()}
-        self.grids = grids
+class GridLstm(Model):
+    """The model; its layers are grids."""
 
     def scan(self, number, depth, positions, length):
         """Returns the depth vectors of each (i, j) after a grid, and for each j that of the last i in scan order."""
-        width = len(depth[0, 0][0])
+        zeros = np.zeros((2, len(depth[0, 0][0])))
         kernels = np.split(self.weights[f"grid_{number}/kernel"], 3, axis=1)
         biases = np.split(self.weights[f"grid_{number}/bias"], 3)
-        target = {i: (np.zeros(width), np.zeros(width)) for i in range(positions)}
-        after, last = {}, []
+        target, after, last = dict.fromkeys(range(positions), zeros), {}, []
         for j in range(length):
-            source = (np.zeros(width), np.zeros(width))
-            for i in range(positions) if number % 2 == 0 else reversed(range(positions)):
+            source = zeros
+            for i in range(positions)[:: 1 if number % 2 == 0 else -1]:
                 entering = (source, target[i], depth[i, j])
                 hidden = np.concatenate([h for h, _ in entering])
                 source, target[i], after[i, j] = (
@@ -43,15 +38,14 @@ class GridLstm:
 
     def logits(self, source, target):
         """Returns the logits, one row for each target id, given the ids before it."""
-        table, weights = self.weights["target_embedding/table"], self.weights
-        width = table.shape[1]
-        xs = [table[i] * width**0.5 for i in source]
-        ys = [np.zeros(width), *(table[i] * width**0.5 for i in target[:-1])]
-        depth = {}
-        for i, x in enumerate(xs):
-            for j, y in enumerate(ys):
-                pair = x @ weights["source_map/kernel"] + weights["source_map/bias"] + y @ weights["target_map/kernel"]
-                depth[i, j] = (pair[:width], pair[width:])
-        for number in range(self.grids):
-            depth, last = self.scan(number, depth, len(xs), len(ys))
-        return np.array(last) @ table.T
+        source_map, bias, target_map = (
+            self.weights[f"{path}"] for path in ("source_map/kernel", "source_map/bias", "target_map/kernel")
+        )
+        depth = {
+            (i, j): np.split(x @ source_map + bias + y @ target_map, 2)
+            for i, x in enumerate(self.read(source))
+            for j, y in enumerate(self.before(target))
+        }
+        for number in range(self.hparams.num_hidden_layers):
+            depth, last = self.scan(number, depth, len(source), len(target))
+        return self.logits_of(last)

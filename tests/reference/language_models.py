@@ -9,13 +9,13 @@ Legend: S source length, T target length, D width, V vocabulary.
 
 import io
 import json
-import math
 
 import numpy as np
 import sentencepiece
 from safetensors.numpy import save_file
 
 from tests.reference import marian
+from tests.reference.transformer import split_sinusoid
 
 CORPUS = [*marian.CORPUS["source"][:4], *marian.CORPUS["target"][:4]]
 KINDS = ("m2m", "nllb", "mbart", "mbart50")
@@ -113,36 +113,18 @@ class Network(marian.Network):
 
     def log_probs(self, source, read):
         """Returns log-probabilities (T, V) of the next id after each of the decoder's input ids `read`."""
-        memory = self._run("encoder", source, None)
-        logits = self._run("decoder", read, memory) @ self.tensors["model.shared.weight"].T
-        logits = logits + (self.tensors["final_logits_bias"][0] if self.is_mbart else 0.0)
-        return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        return self._after(source, read)
 
-    def _run(self, side, ids, memory):
-        width = self.values["d_model"]
-        x = self.tensors["model.shared.weight"][ids] * np.sqrt(width)
-        numbers = range(2, 2 + len(ids))
+    def _is_pre_norm(self, side):
+        return True
+
+    def _embed(self, side, ids):
+        width, numbers = self.values["d_model"], range(2, 2 + len(ids))
+        x = self._table(side)[ids] * np.sqrt(width)
         if self.is_mbart:
             x = x + self.tensors[f"model.{side}.embed_positions.weight"][list(numbers)]
-            x = self._norm(f"model.{side}.layernorm_embedding", x)
-        else:
-            scales = np.geomspace(1.0, 10000.0, width // 2)
-            x = x + np.array([[f(n / s) for f in (math.sin, math.cos) for s in scales] for n in numbers])
-        for number in range(self.values[f"{side}_layers"]):
-            layer = f"model.{side}.layers.{number}"
-            seen = self._norm(f"{layer}.self_attn_layer_norm", x)
-            x = x + self._attend(f"{layer}.self_attn", seen, seen, memory is not None)
-            if memory is not None:
-                seen = self._norm(f"{layer}.encoder_attn_layer_norm", x)
-                x = x + self._attend(f"{layer}.encoder_attn", seen, memory, causal=False)
-            inner = self._map(f"{layer}.fc1", self._norm(f"{layer}.final_layer_norm", x))
-            x = x + self._map(f"{layer}.fc2", self._activate(inner))
-        return self._norm(f"model.{side}.layer_norm", x)
-
-    def _activate(self, x):
-        if self.values["activation_function"] == "relu":
-            return np.maximum(x, 0.0)
-        return x * np.vectorize(lambda value: 0.5 * (1.0 + math.erf(value / math.sqrt(2.0))))(x)
+            return self._norm(f"model.{side}.layernorm_embedding", x)
+        return x + np.array([split_sinusoid(number, width) for number in numbers])
 
 
 def write_model(folder, kind, edit=None, seed=0, listed="tokens", **settings):

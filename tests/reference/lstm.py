@@ -1,61 +1,58 @@
-"""LSTM sequence to sequence in numpy: one sentence and one step at a time.
+"""LSTM sequence to sequence in numpy, one step at a time.
 
 Written only from the papers (Hochreiter and Schmidhuber 1997, Gers et al. 2000, Bahdanau et al. 2015, Luong et al.
-2015); no padding or batches, float64.
+2015).
 """
 
 import numpy as np
 
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
+from tests.reference.convolution import sigmoid
+from tests.reference.model import Model
+from tests.reference.transformer import softmax
 
 
 def lstm_step(x, h, c, w, u, b):
     """One step of the cell; returns the new h and c."""
-    units = len(c)
-    pre = x @ w + h @ u + b
-    gate_in, gate_forget = sigmoid(pre[:units]), sigmoid(pre[units : 2 * units])
-    candidate, gate_out = np.tanh(pre[2 * units : 3 * units]), sigmoid(pre[3 * units :])
-    c = gate_forget * c + gate_in * candidate
-    return gate_out * np.tanh(c), c
+    gate_in, gate_forget, candidate, gate_out = np.split(x @ w + h @ u + b, 4)
+    c = sigmoid(gate_forget) * c + sigmoid(gate_in) * np.tanh(candidate)
+    return sigmoid(gate_out) * np.tanh(c), c
 
 
-def softmax(scores):
-    e = np.exp(scores - max(scores))
-    return e / e.sum()
-
-
-class Lstm:
-    """A model with weights given by path; `tied` tells whether source, target and output share a table."""
-
-    def __init__(self, weights, layers, direction, attention, tied):
-        self.weights = {path: value.astype(np.float64) for path, value in weights.items()}
-        self.layers, self.direction, self.attention, self.tied = layers, direction, attention, tied
-
-    def table(self, name):
-        return self.weights[f"{'target' if self.tied else name}_embedding/table"]
+class Lstm(Model):
+    """The model, without attention or with one of two kinds."""
 
     def cell(self, path):
         return tuple(self.weights[f"{path}/{name}"] for name in ("input_kernel", "recurrent_kernel", "bias"))
 
-    def run(self, xs, path):
-        w, u, b = self.cell(path)
-        h, c, hidden = np.zeros(len(u)), np.zeros(len(u)), []
-        for x in xs:
-            h, c = lstm_step(x, h, c, w, u, b)
-            hidden.append(h)
-        return hidden, h, c
+    def zeros(self, path):
+        """Returns h and c before the first step; a projection makes h narrower than c."""
+        u = self.weights[f"{path}/recurrent_kernel"]
+        return np.zeros(u.shape[0]), np.zeros(u.shape[1] // 4)
 
-    def encode(self, ids):
+    def step(self, x, state, path, also_reads=None):
+        """Returns the new h and c of a cell; `also_reads` is the path of a kernel for the last numbers of its input."""
+        w, u, b = self.cell(path)
+        w = w if also_reads is None else np.concatenate([w, self.weights[also_reads]])
+        h, c = lstm_step(x, *state, w, u, b)
+        projection = self.weights.get(f"{path}/projection_kernel")
+        return (h if projection is None else h @ projection), c
+
+    def run(self, xs, path):
+        """Returns h at each position, and the last h and c."""
+        state, hidden = self.zeros(path), []
+        for x in xs:
+            state = self.step(x, state, path)
+            hidden.append(state[0])
+        return hidden, *state
+
+    def run_layers(self, xs):
         """Returns the hidden state of the top layer for each word, and the last (h, c) of each layer."""
-        table = self.table("source")
-        xs, finals = [table[i] * table.shape[1] ** 0.5 for i in ids], []
-        for layer in range(self.layers):
+        direction, finals = self.hparams.encoder_direction, []
+        for layer in range(self.hparams.num_hidden_layers):
             found = []
-            if self.direction in ("forward", "bidirectional"):
+            if direction in ("forward", "bidirectional"):
                 found.append(self.run(xs, f"encoder/layer_{layer}_forward/cell"))
-            if self.direction in ("reversed", "bidirectional"):
+            if direction in ("reversed", "bidirectional"):
                 hidden, h, c = self.run(xs[::-1], f"encoder/layer_{layer}_backward/cell")
                 found.append((hidden[::-1], h, c))
             xs = [np.concatenate(parts) for parts in zip(*(f[0] for f in found), strict=True)]
@@ -65,7 +62,7 @@ class Lstm:
     def context(self, query, memory):
         """Returns the attention context: the mean of the source's hidden states, weighted by the query's scores."""
         keys = self.weights["decoder/attention/memory_kernel"]
-        if self.attention == "luong":
+        if getattr(self.hparams, "attention_mechanism", "bahdanau") == "luong":
             scores = [h @ keys @ query for h in memory]
         else:
             v, w = self.weights["decoder/attention/score_kernel"], self.weights["decoder/attention/query_kernel"]
@@ -74,23 +71,21 @@ class Lstm:
 
     def logits(self, source, target):
         """Returns the logits, one row for each target id, given the ids before it."""
-        memory, states = self.encode(source)
-        table, output_table = self.table("target"), self.table("output")
-        fed, rows = np.zeros(table.shape[1]), []
-        words = [np.zeros(table.shape[1]), *(table[i] * table.shape[1] ** 0.5 for i in target[:-1])]
-        for x in words:
-            if self.attention == "bahdanau":
+        memory, states = self.run_layers(self.read(source))
+        attention, rows = getattr(self.hparams, "attention_mechanism", None), []
+        fed = np.zeros_like(self.word(0))
+        for x in self.before(target):
+            if attention == "bahdanau":
                 fed = self.context(states[-1][0], memory)
             after = []
-            for layer in range(self.layers):
-                w, u, b = self.cell(f"decoder/cell_{layer}")
-                if layer == 0 and self.attention:
-                    w, x = np.concatenate([w, self.weights["decoder/fed_kernel"]]), np.concatenate([x, fed])
-                after.append(lstm_step(x, *states[layer], w, u, b))
+            for layer, state in enumerate(states):
+                is_fed = layer == 0 and attention is not None
+                x = np.concatenate([x, fed]) if is_fed else x
+                after.append(self.step(x, state, f"decoder/cell_{layer}", "decoder/fed_kernel" if is_fed else None))
                 x = after[-1][0]
             states = after
-            if self.attention:
-                context = fed if self.attention == "bahdanau" else self.context(x, memory)
+            if attention:
+                context = fed if attention == "bahdanau" else self.context(x, memory)
                 x = fed = np.tanh(np.concatenate([context, x]) @ self.weights["decoder/combine_kernel"])
-            rows.append(output_table @ x)
-        return np.array(rows)
+            rows.append(x)
+        return self.logits_of(rows)

@@ -26,7 +26,7 @@ CORPUS = {
     "target": ["der kleine Hund läuft heim", "ein alter Hund schläft", "eine Katze sieht den Hund", "die Katzen"] * 4,
 }
 TAG = ">>deu<<"
-ACTIVATIONS = {"swish": "silu", "relu": "relu"}
+ACTIVATIONS = {"swish": "silu", "gelu_accurate": "gelu_tanh"}
 
 
 def config(vocab_size, *, width=8, inner=12, heads=2, layers=2, **others):
@@ -51,16 +51,16 @@ def random_tensors(values, seed=0):
             layer = f"model.{side}.layers.{number}"
             for attention in ("self_attn", "encoder_attn")[: 1 + (side == "decoder")]:
                 for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
-                    shapes |= _linear(f"{layer}.{attention}.{part}", width, width)
+                    shapes |= linear(f"{layer}.{attention}.{part}", width, width)
                 shapes |= {f"{layer}.{attention}_layer_norm.{kind}": (width,) for kind in ("weight", "bias")}
-            shapes |= _linear(f"{layer}.fc1", width, inner) | _linear(f"{layer}.fc2", inner, width)
+            shapes |= linear(f"{layer}.fc1", width, inner) | linear(f"{layer}.fc2", inner, width)
             shapes |= {f"{layer}.final_layer_norm.{kind}": (width,) for kind in ("weight", "bias")}
     tensors = {name: rng.normal(0.0, 0.5, shape).astype(np.float32) for name, shape in shapes.items()}
     tensors["model.shared.weight"][values["pad_token_id"]] = 0.0
     return tensors
 
 
-def _linear(name, inputs, outputs):
+def linear(name, inputs, outputs):
     return {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
 
 
@@ -70,8 +70,33 @@ def positions(length, width):
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
 
+def multi_head(query, key, value, heads, causal=False, near=lambda distances: 0.0, bias=lambda head, distances: 0.0):
+    """Returns the heads' means of the values (T, D); with `causal`, position t sees those up to t.
+
+    `near` returns what is added to keys and values, and `bias` what is added to scores, by distance.
+    """
+    queries, keys, values = (np.split(x, heads, axis=-1) for x in (query, key, value))
+    rows = []
+    for place in range(len(query)):
+        count, row = place + 1 if causal else len(key), []
+        distances = np.arange(count) - place
+        added = near(distances)
+        for head, (q, k, v) in enumerate(zip(queries, keys, values, strict=True)):
+            scores = (k[:count] + added) @ q[place] / np.sqrt(q.shape[-1]) + bias(head, distances)
+            weights = np.exp(scores - scores.max())
+            row.append(weights / weights.sum() @ (v[:count] + added))
+        rows.append(np.concatenate(row))
+    return np.array(rows)
+
+
+def log_softmax(logits):
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
 class Network:
-    """The network with a model's tensors."""
+    """The network with a model's tensors; that of other models whose tensors have similar names, too."""
+
+    prefix = "model."
 
     def __init__(self, values, tensors):
         self.values = values
@@ -79,11 +104,17 @@ class Network:
 
     def log_probs(self, source, target):
         """Returns (T, V) for the model's ids, both with end of sequence; each position sees the targets before it."""
-        start = self.values["decoder_start_token_id"]
+        return self._after(source, [self.values["decoder_start_token_id"], *target[:-1]])
+
+    def _after(self, source, read):
+        """Returns log-probabilities (T, V) of the next id after each of the decoder's input ids `read`."""
         memory = self._stack("encoder", self._embed("encoder", source), None)
-        hidden = self._stack("decoder", self._embed("decoder", [start, *target[:-1]]), memory)
-        logits = hidden @ self._table("decoder").T + self.tensors["final_logits_bias"][0]
-        return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        hidden = self._stack("decoder", self._embed("decoder", read), memory)
+        bias = self.tensors.get("final_logits_bias", np.zeros((1, 1)))[0]
+        return log_softmax(hidden @ self._output_table().T + bias)
+
+    def _output_table(self):
+        return self._table("decoder")
 
     def _table(self, side):
         is_shared = self.values.get("share_encoder_decoder_embeddings", True)
@@ -93,35 +124,33 @@ class Network:
         width = self.values["d_model"]
         return self._table(side)[ids] * np.sqrt(width) + positions(len(ids), width)
 
+    def _is_pre_norm(self, side):
+        return False
+
     def _stack(self, side, x, memory):
+        is_pre = self._is_pre_norm(side)
         for number in range(self.values[f"{side}_layers"]):
-            layer = f"model.{side}.layers.{number}"
-            x = self._norm(
-                f"{layer}.self_attn_layer_norm", x + self._attend(f"{layer}.self_attn", x, x, memory is not None)
-            )
-            if memory is not None:
-                attended = self._attend(f"{layer}.encoder_attn", x, memory, causal=False)
-                x = self._norm(f"{layer}.encoder_attn_layer_norm", x + attended)
-            inner = activate(ACTIVATIONS[self.values["activation_function"]], self._map(f"{layer}.fc1", x))
-            x = self._norm(f"{layer}.final_layer_norm", x + self._map(f"{layer}.fc2", inner))
-        return x
+            layer = f"{self.prefix}{side}.layers.{number}"
+            for part, name in (("self_attn", "self_attn"), ("encoder_attn", "encoder_attn"), ("ffn", "final")):
+                if part == "encoder_attn" and memory is None:
+                    continue
+                norm, y = f"{layer}.{name}_layer_norm", x
+                y = self._norm(norm, y) if is_pre else y
+                if part == "ffn":
+                    y = self._map(f"{layer}.fc2", self._activate(self._map(f"{layer}.fc1", y)))
+                else:
+                    is_self = part == "self_attn"
+                    y = self._attend(f"{layer}.{part}", y, y if is_self else memory, is_self and memory is not None)
+                x = x + y if is_pre else self._norm(norm, x + y)
+        return self._norm(f"{self.prefix}{side}.layer_norm", x) if is_pre else x
+
+    def _activate(self, x):
+        kind = self.values.get("activation_function") or self.values["activation_fn"]
+        return np.array([activate(ACTIVATIONS.get(kind, kind), row) for row in x])
 
     def _attend(self, name, x, memory, causal):
-        heads = self.values["encoder_attention_heads"]
-        query, key, value = (
-            np.split(self._map(f"{name}.{part}_proj", of), heads, axis=-1)
-            for part, of in zip("qkv", (x, memory, memory), strict=True)
-        )
-        rows = []
-        for place in range(len(x)):
-            seen = place + 1 if causal else len(memory)
-            row = []
-            for head in range(heads):
-                scores = key[head][:seen] @ query[head][place] / np.sqrt(query[head].shape[-1])
-                weights = np.exp(scores - scores.max())
-                row.append(weights / weights.sum() @ value[head][:seen])
-            rows.append(np.concatenate(row))
-        return self._map(f"{name}.out_proj", np.array(rows))
+        maps = (self._map(f"{name}.{part}_proj", of) for part, of in zip("qkv", (x, memory, memory), strict=True))
+        return self._map(f"{name}.out_proj", multi_head(*maps, self.values["encoder_attention_heads"], causal))
 
     def _map(self, name, x):
         return x @ self.tensors[f"{name}.weight"].T + self.tensors[f"{name}.bias"]
@@ -225,16 +254,6 @@ def _fake_torch():
     _rebuild_tensor_v2.__module__, _rebuild_tensor_v2.__qualname__ = "torch._utils", "_rebuild_tensor_v2"
     utils._rebuild_tensor_v2 = _rebuild_tensor_v2
     return {"torch": torch, "torch._utils": utils}
-
-
-def _with_storages(value, arrays):
-    """Replaces arrays, in dictionaries at any depth, by values that pickle as tensors; adds them to `arrays` by key."""
-    if isinstance(value, dict):
-        return {name: _with_storages(part, arrays) for name, part in value.items()}
-    if not isinstance(value, np.ndarray):
-        return value
-    arrays[str(len(arrays))] = value
-    return _Rebuilt(value, str(len(arrays) - 1))
 
 
 def pytorch_file(state, monkeypatch, *, stream=False):

@@ -11,6 +11,9 @@ import math
 
 import numpy as np
 
+from tests.reference.marian import log_softmax, multi_head
+from tests.reference.transformer import split_sinusoid
+
 WORDS = ["</s>", "<unk>", "the", "dog", "runs", "a", "cat", "sees", "house", "small", "old", "colon:", '"', "it's", "#",
          "-", "yes", "ü", "12"]  # fmt: skip
 
@@ -104,7 +107,7 @@ class Network:
         if "decoder_ff_logit_out_W" in self.arrays:
             table = self.arrays["decoder_ff_logit_out_W"].T
         logits = np.array([table @ x for x in hidden]) + self.arrays.get("decoder_ff_logit_out_b", 0.0)
-        return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        return log_softmax(logits)
 
     def stack(self, side, vectors, memory):
         states = [self.place(x, position) for position, x in enumerate(vectors)]
@@ -118,25 +121,14 @@ class Network:
     def place(self, x, position):
         if "Wpos" in self.arrays:
             return x + self.arrays["Wpos"][position]
-        width = len(x)
-        scales = [math.exp(-i * math.log(10000) / (width / 2 - 1)) for i in range(width // 2)]
-        waves = [math.sin(position * scale) for scale in scales] + [math.cos(position * scale) for scale in scales]
-        return math.sqrt(width) * x + np.array(waves)
+        return math.sqrt(len(x)) * x + split_sinusoid(position, len(x))
 
     def attend(self, name, states, memory, causal):
-        queries = [self.process("preprocess", f"{name}_Wo", x, suffix="_pre") for x in states]
-        seen = queries if memory is None else memory
-        heads, outputs = self.values["transformer-heads"], []
-        keys, values = ([np.split(self.affine(name, letter, x), heads) for x in seen] for letter in "kv")
-        for position, query in enumerate(queries):
-            count, parts = position + 1 if causal else len(seen), []
-            for head, part in enumerate(np.split(self.affine(name, "q", query), heads)):
-                scores = np.array([key[head] @ part for key in keys[:count]]) / math.sqrt(len(part))
-                weights = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
-                parts.append(sum(w * value[head] for w, value in zip(weights, values[:count], strict=True)))
-            output = self.affine(name, "o", np.concatenate(parts))
-            outputs.append(self.process("postprocess", f"{name}_Wo", output, states[position]))
-        return outputs
+        queries = np.array([self.process("preprocess", f"{name}_Wo", x, suffix="_pre") for x in states])
+        seen = queries if memory is None else np.array(memory)
+        maps = (self.affine(name, letter, of) for letter, of in zip("qkv", (queries, seen, seen), strict=True))
+        outputs = self.affine(name, "o", multi_head(*maps, self.values["transformer-heads"], causal))
+        return [self.process("postprocess", f"{name}_Wo", y, x) for x, y in zip(states, outputs, strict=True)]
 
     def feed_forward(self, name, x):
         inner = self.affine(name, "1", self.process("preprocess", f"{name}_ffn", x, suffix="_pre"))

@@ -1,12 +1,13 @@
-"""Neural GPUs in numpy: one sequence, one step and one position at a time.
+"""Neural GPUs in numpy, one step and one position at a time.
 
-Written only from the papers (Kaiser and Sutskever 2016, Freivalds and Liepins 2017, Kaiser and Bengio 2016); no
-padding or batches, float64.
+Written only from the papers (Kaiser and Sutskever 2016, Freivalds and Liepins 2017, Kaiser and Bengio 2016).
 """
 
 import math
 
 import numpy as np
+
+from tests.reference.model import Model
 
 WEIGHTS = ("gates_kernel", "gates_bias", "candidate_kernel", "candidate_bias")
 
@@ -38,23 +39,15 @@ def hard_sigmoid(x):
 def shift(state):
     """Moves a third of the channels to the next position and a third to the previous one; fills with zeros."""
     third = state.shape[-1] // 3
-    still = state.shape[-1] - 2 * third
-    out = np.zeros_like(state)
-    for p in range(len(state)):
-        out[p, :, :still] = state[p, :, :still]
-        if p > 0:
-            out[p, :, still : still + third] = state[p - 1, :, still : still + third]
-        if p < len(state) - 1:
-            out[p, :, still + third :] = state[p + 1, :, still + third :]
-    return out
+    still, ahead, back = np.split(state, [state.shape[-1] - 2 * third, state.shape[-1] - third], axis=-1)
+    zeros = np.zeros_like(ahead[:1])
+    return np.concatenate([still, np.concatenate([zeros, ahead[:-1]]), np.concatenate([back[1:], zeros])], axis=-1)
 
 
-class NeuralGpu:
-    """A model with weights given by path."""
+class NeuralGpu(Model):
+    """The model; `diagonal` is the one of 2017."""
 
-    def __init__(self, weights, layers, rows, steps_per_position, diagonal):
-        self.weights = {path: value.astype(np.float64) for path, value in weights.items()}
-        self.layers, self.rows, self.steps_per_position, self.diagonal = layers, rows, steps_per_position, diagonal
+    diagonal = False
 
     def unit(self, state, i):
         """Returns the state after a unit, and by position the mean saturation of the inputs of its non-linearities."""
@@ -72,47 +65,45 @@ class NeuralGpu:
         fresh = np.clip(candidate, -1, 1)
         return u * shift(state) + (1 - u) * fresh, np.mean(saturated, axis=(0, 2, 3))
 
-    def run(self, ids):
-        """Returns the first row of the last state, and the saturation summed over positions."""
-        table = self.weights["source_embedding/table"]
-        state = np.zeros((len(ids), self.rows, table.shape[1]))
-        state[:, 0] = table[ids] * table.shape[1] ** 0.5
-        if self.diagonal:
-            state = np.clip(state, -1, 1)
+    def repeat(self, state):
+        """Returns the state after `steps_per_position` steps for each position, and the saturation of each unit."""
         found = []
-        for _ in range(self.steps_per_position * len(ids)):
-            for i in range(self.layers):
+        for _ in range(self.hparams.steps_per_position * len(state)):
+            for i in range(self.hparams.num_hidden_layers):
                 state, saturated = self.unit(state, i)
                 found.append(saturated)
+        return state, found
+
+    def start(self, ids, positions):
+        """Returns a state with the vectors of the words in its first row."""
+        state = np.zeros((positions, self.hparams.state_rows, len(self.word(0, "source"))))
+        state[: len(ids), 0] = self.read(ids)
+        return state
+
+    def run(self, ids):
+        """Returns the first row of the last state, and the saturation summed over positions."""
+        start = self.start(ids, len(ids))
+        state, found = self.repeat(np.clip(start, -1, 1) if self.diagonal else start)
         return state[:, 0], np.mean(found, axis=0).sum()
 
     def logits(self, source, target):
         """One row for each id of the target; zeros beyond the last position, where there is no output."""
-        hidden, _ = self.run(source)
-        rows = hidden @ self.weights["output_embedding/table"].T
+        rows = self.logits_of(self.run(source)[0])
         return np.concatenate([rows, np.zeros((len(target), rows.shape[1]))])[: len(target)]
+
+
+class DiagonalNeuralGpu(NeuralGpu):
+    """Shifts diagonally, with hard non-linearities."""
+
+    diagonal = True
 
 
 class ExtendedNeuralGpu(NeuralGpu):
     """The model of Kaiser and Bengio 2016: a |s| + b positions, and units that also read a tape of past outputs."""
 
-    def __init__(self, weights, layers, rows, steps_per_position, a, b):
-        super().__init__(weights, layers, rows, steps_per_position, diagonal=False)
-        self.a, self.b, self.table = a, b, self.weights["target_embedding/table"]
-
-    def word(self, i):
-        return self.table[i] * self.table.shape[1] ** 0.5
-
     def encode(self, ids):
-        """Returns the state of the encoder after `steps_per_position` steps for each position."""
-        positions = math.ceil(round(self.a * len(ids), 6)) + self.b
-        state = np.zeros((positions, self.rows, self.table.shape[1]))
-        for p, i in enumerate(ids):
-            state[p, 0] = self.word(i)
-        for _ in range(self.steps_per_position * positions):
-            for i in range(self.layers):
-                state, _ = self.unit(state, i)
-        return state
+        factor, offset = self.hparams.unfolding_factor, self.hparams.unfolding_offset
+        return self.repeat(self.start(ids, math.ceil(round(factor * len(ids), 6)) + offset))[0]
 
     def write(self, state, tape, i):
         """Returns the state after a decoder unit; input channels of its kernels are the state's, then the tape's."""
@@ -133,12 +124,12 @@ class ExtendedNeuralGpu(NeuralGpu):
         state, rows = self.encode(source), []
         tape = np.zeros_like(state)
         for t in range(len(target)):
-            for i in range(self.layers):
+            for i in range(self.hparams.num_hidden_layers):
                 state = self.write(state, tape, i)
-            rows.append(self.table @ state[min(t, len(state) - 1), 0])
+            rows.append(state[min(t, len(state) - 1), 0])
             if t < len(tape):
                 tape[t, 0] = self.word(target[t])
-        return np.array(rows)
+        return self.logits_of(rows)
 
 
 class MarkovianNeuralGpu(ExtendedNeuralGpu):
@@ -146,8 +137,6 @@ class MarkovianNeuralGpu(ExtendedNeuralGpu):
 
     def logits(self, source, target):
         """Returns the logits, one row for each target id; beyond the memory, of the word before alone."""
-        state, rows = self.encode(source), []
-        for t in range(len(target)):
-            hidden = self.word(target[t - 1]) @ self.weights["word_map/kernel"] if t else np.zeros(self.table.shape[1])
-            rows.append(self.table @ (hidden + (state[t, 0] if t < len(state) else 0)))
-        return np.array(rows)
+        state, word_map = self.encode(source)[:, 0], self.weights["word_map/kernel"]
+        memory = [*state, *[0.0] * len(target)]
+        return self.logits_of([x @ word_map + y for x, y in zip(self.before(target), memory, strict=False)])

@@ -1,23 +1,23 @@
-"""Recurrent continuous translation models in numpy: one sentence and one column at a time.
+"""Recurrent continuous translation models in numpy, one column at a time.
 
-Written from sections 3 and 4 of Kalchbrenner and Blunsom (2013); no padding or batches, float64.
+Written from sections 3 and 4 of Kalchbrenner and Blunsom (2013).
 """
 
 import math
 
 import numpy as np
 
+from tests.reference.convolution import sigmoid
+from tests.reference.model import Model
 
-class Rctm:
-    """RCTM I or II with weights given by path; source, target and output share a table.
 
-    `layers` are the convolutions, `f` is the non-linearity; `unfolding` is the factor and the offset of RCTM II, or
-    None for RCTM I.
-    """
+class Rctm(Model):
+    """RCTM I, or RCTM II if the source is unfolded."""
 
-    def __init__(self, weights, layers, f, unfolding=None):
-        self.weights = {path: value.astype(np.float64) for path, value in weights.items()}
-        self.sizes, self.f, self.unfolding = range(2, layers + 2), f, unfolding
+    def __init__(self, weights, hparams):
+        super().__init__(weights, hparams)
+        self.f = {"sigmoid": sigmoid, "tanh": np.tanh}[hparams.activation]
+        self.sizes = range(2, hparams.num_hidden_layers + 2)
 
     def shrunk(self, xs):
         """Returns the columns after the convolutions."""
@@ -38,12 +38,10 @@ class Rctm:
 
     def conditions(self, source, length):
         """Returns the vectors that condition each target word."""
-        table = self.weights["target_embedding/table"]
-        xs = self.shrunk([table[i] * table.shape[1] ** 0.5 for i in source])
-        if self.unfolding is None:
+        xs = self.shrunk(self.read(source))
+        if not hasattr(self.hparams, "unfolding_factor"):
             return [np.mean(xs, axis=0)] * length
-        factor, offset = self.unfolding
-        columns = math.ceil(round(factor * len(source), 6)) + offset
+        columns = math.ceil(round(self.hparams.unfolding_factor * len(source), 6)) + self.hparams.unfolding_offset
         grams = max(columns - sum(size - 1 for size in self.sizes), 1)
         kernel, bias = self.weights["translation/kernel"], self.weights["translation/bias"]
         stretched = [self.f(xs[int((j + 0.5) / grams * len(xs))] @ kernel + bias) for j in range(grams)]
@@ -52,14 +50,11 @@ class Rctm:
 
     def logits(self, source, target):
         """Returns the logits, one row for each target id, given the ids before it."""
-        table = self.weights["target_embedding/table"]
         i, s, r, b = (
             self.weights[f"recurrence/{name}"]
             for name in ("input_kernel", "condition_kernel", "recurrent_kernel", "bias")
         )
-        words = [np.zeros(table.shape[1]), *(table[i] * table.shape[1] ** 0.5 for i in target[:-1])]
-        h, rows = np.zeros(table.shape[1]), []
-        for x, c in zip(words, self.conditions(source, len(target)), strict=True):
-            h = self.f(x @ i + h @ r + b + c @ s)
-            rows.append(table @ h)
-        return np.array(rows)
+        rows = [np.zeros_like(self.word(0))]
+        for x, c in zip(self.before(target), self.conditions(source, len(target)), strict=True):
+            rows.append(self.f(x @ i + rows[-1] @ r + b + c @ s))
+        return self.logits_of(rows[1:])

@@ -16,7 +16,8 @@ import numpy as np
 import sentencepiece
 from safetensors.numpy import save_file
 
-from tests.reference.transformer import activate, bucket, rms_norm, softmax
+from tests.reference.marian import log_softmax, multi_head
+from tests.reference.transformer import activate, bucket, rms_norm
 
 CORPUS = ["the small dog runs home", "an old dog sleeps", "der kleine Hund läuft heim", "ein alter Hund schläft"] * 4
 BIAS = "block.0.layer.0.SelfAttention.relative_attention_bias.weight"
@@ -75,7 +76,7 @@ class Network:
             logits = [self.tensors["lm_head.weight"] @ x for x in hidden]
         else:
             logits = [self.tensors["shared.weight"] @ (x / np.sqrt(len(x))) for x in hidden]
-        return np.array([np.log(softmax(row)) for row in logits])
+        return log_softmax(np.array(logits))
 
     def _stack(self, side, ids, memory):
         xs = [self.tensors["shared.weight"][number] for number in ids]
@@ -96,26 +97,21 @@ class Network:
         return [rms_norm(x, self.tensors[f"{name}.weight"], self.values["layer_norm_epsilon"]) for x in xs]
 
     def _attend(self, name, xs, memory, side):
-        heads, seen = self.values["num_heads"], xs if memory is None else memory
+        """Scores are not scaled; those of self-attention have a bias for each head and distance."""
+        seen, causal = xs if memory is None else memory, memory is None and side == "decoder"
         query, key, value = (
-            [np.split(self._map(f"{name}.{part}", x), heads) for x in of]
+            np.array([self._map(f"{name}.{part}", x) for x in of])
             for part, of in zip("qkv", (xs, seen, seen), strict=True)
         )
-        outputs = []
-        for place in range(len(xs)):
-            last = place + 1 if memory is None and side == "decoder" else len(seen)
-            found = []
-            for head in range(heads):
-                scores = np.array([key[other][head] @ query[place][head] for other in range(last)])
-                if memory is None:
-                    scores += [self._bias(side, head, other - place) for other in range(last)]
-                found.append(sum(w * value[i][head] for i, w in enumerate(softmax(scores))))
-            outputs.append(self._map(f"{name}.o", np.concatenate(found)))
-        return outputs
-
-    def _bias(self, side, head, distance):
         sizes = (self.values["relative_attention_num_buckets"], self.values["relative_attention_max_distance"])
-        return self.tensors[f"{side}.{BIAS}"][bucket(distance, side == "decoder", *sizes), head]
+
+        def bias(head, distances):
+            table = self.tensors[f"{side}.{BIAS}"]
+            return np.array([table[bucket(d, side == "decoder", *sizes), head] * (memory is None) for d in distances])
+
+        unscaled = query * np.sqrt(self.values["d_kv"])
+        found = multi_head(unscaled, key, value, self.values["num_heads"], causal, bias=bias)
+        return [self._map(f"{name}.o", x) for x in found]
 
     def _feed_forward(self, name, x):
         if f"{name}.wi.weight" in self.tensors:

@@ -7,7 +7,9 @@ lists of ids without padding. The names of weights are the library's variable pa
 Legend: S source length, T target length, D width, H heads, V vocabulary.
 """
 
+import contextlib
 import dataclasses
+import functools
 import math
 
 import numpy as np
@@ -66,10 +68,25 @@ def halved_sinusoid(position, width):
 LAYOUTS = {"interleaved": sinusoid, "split": split_sinusoid, "halves": halved_sinusoid}
 
 
+_RECORDS: list[list] = []
+
+
 def softmax(x):
     """exp(x_i) / sum_j exp(x_j)."""
     powers = np.exp(x - x.max())
+    for record in _RECORDS:
+        record.append(powers / powers.sum())
     return powers / powers.sum()
+
+
+@contextlib.contextmanager
+def recorded_softmaxes():
+    """Yields a list, to which the outputs of all softmaxes in the `with` block are added, in order."""
+    _RECORDS.append([])
+    try:
+        yield _RECORDS[-1]
+    finally:
+        _RECORDS.pop()
 
 
 def attend(query, keys, values, biases=0.0):
@@ -136,40 +153,53 @@ class Transformer:
         words = [self.places_of(source, self.shape.source_starts)] if "next_word/project/kernel" in self.weights else []
         return np.array([self.output_table() @ x + bias for x in self.decode(target, memory, *words)])
 
+    def source_vectors(self, source):
+        """Returns the vectors of the source's tokens."""
+        table = "target_embedding" if self.shape.shared_embedding else "source_embedding"
+        return [self.embed(table, token) for token in source]
+
+    def before(self, target):
+        """Returns the vectors of what the decoder reads: a start, and the targets but the last."""
+        start = self.embed("target_embedding", self.shape.start_id if self.shape.start == "id" else 0)
+        start = np.zeros_like(start) if self.shape.start == "zero" else start
+        return [start, *(self.embed("target_embedding", token) for token in target[:-1])]
+
+    def placed(self, vectors, places):
+        return [self.place(x, place) for x, place in zip(vectors, places, strict=True)]
+
     def encode(self, source):
         """Returns the encoder's output, a list of S vectors."""
-        table = "target_embedding" if self.shape.shared_embedding else "source_embedding"
-        places = self.places_of(source, self.shape.source_starts)
-        states = [self.place(self.embed(table, token), places[i]) for i, token in enumerate(source)]
-        for layer in range(self.shape.encoder_layers):
-            name = f"encoder/layer_{layer}"
-            states = self.sublayer(f"{name}/self_attention", states, lambda xs, n=name: self.attention(n, xs))
-            states = self.sublayer(f"{name}/ffn", states, lambda xs, n=name: self.feed_forward(n, xs))
-        return self.finish("encoder", states)
+        states = self.placed(self.source_vectors(source), self.places_of(source, self.shape.source_starts))
+        return self.stack("encoder", self.shape.encoder_layers, states, self.encoder_parts())
 
     def decode(self, target, memory, words=None):
         """Returns the decoder's output, a list of T vectors; it reads the next one of `words`, places of the source."""
-        start = self.embed("target_embedding", self.shape.start_id if self.shape.start == "id" else 0)
-        start = np.zeros_like(start) if self.shape.start == "zero" else start
-        before = [start] + [self.embed("target_embedding", token) for token in target[:-1]]
         places = self.places_of([0, *target[:-1]], self.shape.target_starts, first=1)
-        states = [self.place(x, place) for x, place in zip(before, places, strict=True)]
+        states = self.placed(self.before(target), places)
         if words is not None:
             states = [x + self.next_word(int(place), memory, words) for x, place in zip(states, places, strict=True)]
-        for layer in range(self.shape.decoder_layers):
-            name = f"decoder/layer_{layer}"
-            if self.shape.decoder_layer == "ssru":
-                states = self.sublayer(f"{name}/ssru", states, lambda xs, n=name: self.ssru(n, xs))
-            else:
-                states = self.sublayer(
-                    f"{name}/self_attention", states, lambda xs, n=name: self.attention(n, xs, causal=True)
-                )
-            if memory is not None:
-                states = self.sublayer(
-                    f"{name}/encdec_attention", states, lambda xs, n=name: self.attention(n, xs, memory=memory)
-                )
-            states = self.sublayer(f"{name}/ffn", states, lambda xs, n=name: self.feed_forward(n, xs))
-        return self.finish("decoder", states)
+        return self.stack("decoder", self.shape.decoder_layers, states, self.decoder_parts(memory))
+
+    def encoder_parts(self):
+        """Returns the sub-layers of a layer by name, functions of the layer's name and the states."""
+        return {"self_attention": self.attention, "ffn": self.feed_forward}
+
+    def decoder_parts(self, memory):
+        own = {"self_attention": functools.partial(self.attention, causal=True)}
+        own = {"ssru": self.ssru} if self.shape.decoder_layer == "ssru" else own
+        cross = {} if memory is None else {"encdec_attention": functools.partial(self.attention, memory=memory)}
+        return own | cross | {"ffn": self.feed_forward}
+
+    def stack(self, name, layers, states, parts):
+        """Returns the states after a stack of layers."""
+        for layer in range(layers):
+            states = self.layer(f"{name}/layer_{layer}", states, parts)
+        return self.finish(name, states)
+
+    def layer(self, name, states, parts):
+        for part, function in parts.items():
+            states = self.sublayer(f"{name}/{part}", states, functools.partial(function, name))
+        return states
 
     def sublayer(self, name, states, function):
         """LayerNorm(x + Sublayer(x)), or x + Sublayer(LayerNorm(x)) with pre-norms."""

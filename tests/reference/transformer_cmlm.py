@@ -19,30 +19,17 @@ class TransformerCmlm(Transformer):
 
     def read(self, source):
         """Returns the encoder's output for the decoder, S vectors, and the log-probabilities of lengths, (L,)."""
-        table = "target_embedding" if self.shape.shared_embedding else "source_embedding"
-        words = [self.place(self.embed(table, token), position) for position, token in enumerate(source)]
-        states = [self.weights["length_token"], *words]
-        for layer in range(self.shape.encoder_layers):
-            name = f"encoder/layer_{layer}"
-            states = self.sublayer(f"{name}/self_attention", states, lambda xs, n=name: self.attention(n, xs))
-            states = self.sublayer(f"{name}/ffn", states, lambda xs, n=name: self.feed_forward(n, xs))
-        length, *memory = self.finish("encoder", states)
+        states = [self.weights["length_token"], *self.placed(self.source_vectors(source), range(len(source)))]
+        length, *memory = self.stack("encoder", self.shape.encoder_layers, states, self.encoder_parts())
         return memory, np.log(softmax(self.linear("target_length/", length)))
 
     def fill(self, target, memory):
         """Returns the logits at every position of a target with its end, (N + 1, V); None is a masked word."""
-        vectors = [
-            self.weights["mask_token"] if word is None else self.embed("target_embedding", word) for word in target
-        ]
-        states = [self.place(x, position) for position, x in enumerate(vectors)]
-        for layer in range(self.shape.decoder_layers):
-            name = f"decoder/layer_{layer}"
-            for part, memory_of_part in (("self_attention", None), ("encdec_attention", memory)):
-                states = self.sublayer(
-                    f"{name}/{part}", states, lambda xs, n=name, m=memory_of_part: self.attention(n, xs, memory=m)
-                )
-            states = self.sublayer(f"{name}/ffn", states, lambda xs, n=name: self.feed_forward(n, xs))
-        return np.array([self.output_table() @ x for x in self.finish("decoder", states)])
+        mask = self.weights["mask_token"]
+        vectors = [mask if word is None else self.embed("target_embedding", word) for word in target]
+        parts = self.decoder_parts(memory) | {"self_attention": self.attention}
+        states = self.stack("decoder", self.shape.decoder_layers, self.placed(vectors, range(len(target))), parts)
+        return np.array([self.output_table() @ x for x in states])
 
 
 def mask_predict(log_probs_of, count, iterations):

@@ -4,8 +4,6 @@ For inputs x and targets y it reads x_1 .. x_S, a zero vector, y_1, y_2, ...; it
 it predict y_1, y_2, ...
 """
 
-import numpy as np
-
 from tests.reference.transformer import Transformer
 
 
@@ -18,19 +16,13 @@ class PrependedTransformer(Transformer):
 
     def encode(self, source):
         """Returns the embeddings of the source, which the decoder reads."""
-        table = "target_embedding" if self.shape.shared_embedding else "source_embedding"
-        return [self.embed(table, token) for token in source]
+        return self.source_vectors(source)
 
     def decode(self, target, memory):
         """Returns the outputs that predict the targets, a list of T vectors."""
-        self.inputs = len(memory)
-        before = [np.zeros_like(memory[0])] + [self.embed("target_embedding", token) for token in target[:-1]]
-        states = [self.place(x, position) for position, x in enumerate([*memory, *before])]
-        for layer in range(self.shape.decoder_layers):
-            name = f"decoder/layer_{layer}"
-            states = self.sublayer(f"{name}/self_attention", states, lambda xs, n=name: self.attention(n, xs))
-            states = self.sublayer(f"{name}/ffn", states, lambda xs, n=name: self.feed_forward(n, xs))
-        return self.finish("decoder", states)[self.inputs :]
+        self.inputs, both = len(memory), [*memory, *self.before(target)]
+        states = self.placed(both, range(len(both)))
+        return self.stack("decoder", self.shape.decoder_layers, states, self.encoder_parts())[self.inputs :]
 
     def places(self, position, count, causal, is_self):
         """Returns the visible positions: all inputs for an input, or the position itself and all before it."""

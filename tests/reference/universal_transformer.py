@@ -28,29 +28,13 @@ class UniversalTransformer(Transformer):
         super().__init__(weights, architecture)
         self.steps, self.act = steps, act
 
-    def encode(self, source):
-        """Returns the encoder's output, a list of S vectors."""
+    def place(self, x, position):
+        """Positions are added in every step."""
+        return x
 
-        def layer(xs):
-            xs = self.sublayer("encoder/layer_0/self_attention", xs, lambda ys: self.attention("encoder/layer_0", ys))
-            return self.sublayer("encoder/layer_0/ffn", xs, lambda ys: self.feed_forward("encoder/layer_0", ys))
-
-        states = [self.embed("target_embedding", token) for token in source]
-        return self.finish("encoder", self.repeat("encoder", states, layer))
-
-    def decode(self, target, memory):
-        """Returns the decoder's output, a list of T vectors."""
-        name = "decoder/layer_0"
-
-        def layer(xs):
-            xs = self.sublayer(f"{name}/self_attention", xs, lambda ys: self.attention(name, ys, causal=True))
-            if memory is not None:
-                xs = self.sublayer(f"{name}/encdec_attention", xs, lambda ys: self.attention(name, ys, memory=memory))
-            return self.sublayer(f"{name}/ffn", xs, lambda ys: self.feed_forward(name, ys))
-
-        width = self.weights["target_embedding/table"].shape[1]
-        states = [np.zeros(width)] + [self.embed("target_embedding", token) for token in target[:-1]]
-        return self.finish("decoder", self.repeat("decoder", states, layer))
+    def stack(self, name, layers, states, parts):
+        """Returns the states after all steps of the only layer."""
+        return self.finish(name, self.repeat(name, states, lambda xs: self.layer(f"{name}/layer_0", xs, parts)))
 
     def repeat(self, stack, states, layer):
         """H^t = layer(H^(t-1) + P^t), with equation 6: P^t_i is the sinusoid of position i plus that of step t."""

@@ -31,13 +31,10 @@ def attention(width=4, heads=2, keys=4, values=4, dropout=0.0, bias=False, **kwa
 # === Masks ===
 
 
-def test_padding_is_what_is_not_kept():
+def test_masks_by_hand():
     np.testing.assert_array_equal(padding_keep(np.array([[5, 1, 0], [1, 0, 0]])), [[1, 1, 0], [1, 0, 0]])
-
-
-def test_keys_are_kept_for_every_head_and_query():
-    keep = keys_keep(np.array([[True, False], [True, True]]))
-    assert keep.shape == (2, 1, 1, 2)
+    assert keys_keep(np.array([[True, False], [True, True]])).shape == (2, 1, 1, 2)  # for every head and query
+    np.testing.assert_array_equal(score_bias(np.array([True, False])), [0.0, -1e9])
 
 
 def test_a_query_sees_itself_and_what_came_before():
@@ -50,10 +47,6 @@ def test_spans_are_told_by_position_on_both_sides():
     np.testing.assert_array_equal(span_keep(queries, keys, window), [[0, 1, 1, 1, 1, 0], [0, 0, 1, 1, 1, 1]])
     np.testing.assert_array_equal(span_keep(queries, keys, Span(before=1)), [[0, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1]])
     assert span_keep(queries, keys, EVERYTHING) is None
-
-
-def test_bias_is_nothing_where_kept_and_large_elsewhere():
-    np.testing.assert_array_equal(score_bias(np.array([True, False])), [0.0, -1e9])
 
 
 def test_a_span_of_each_position_alone_is_cached_in_a_decoder_and_not_in_an_encoder():
@@ -79,39 +72,21 @@ def test_weights_by_hand():
     np.testing.assert_allclose(numpy(weights)[0, 0], [[0.25, 0.75]], rtol=1e-6)
 
 
-def test_what_is_masked_has_no_weight_and_the_rest_share_all():
-    keys = one_head([1.0], [1.0], [50.0])
-    keep = np.array([True, True, False])[None, None, None]
-    np.testing.assert_allclose(numpy(attention_weights(one_head([3.0]), keys, keep))[0, 0], [[0.5, 0.5, 0.0]])
-
-
-def test_a_query_with_nothing_to_see_stays_finite():
-    keys = one_head([1.0], [5.0])
-    weights = numpy(attention_weights(one_head([1.0]), keys, np.zeros((1, 1, 1, 2), bool)))
-    assert np.isfinite(weights).all()
-
-
-def test_weights_are_float32_in_half_precision_and_masking_does_not_overflow():
-    keys = tf.constant(one_head([1.0], [1.0]), tf.float16)
-    keep = np.array([True, False])[None, None, None]
-    weights = attention_weights(tf.constant(one_head([1.0]), tf.float16), keys, keep)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_what_is_masked_has_no_weight_and_the_rest_share_all(dtype):
+    """Weights are float32 in half precision, and masking does not overflow."""
+    query, keys = (tf.constant(one_head(*vectors), dtype) for vectors in ([[3.0]], ([1.0], [1.0], [50.0])))
+    weights = attention_weights(query, keys, np.array([True, True, False])[None, None, None])
     assert weights.dtype == tf.float32
-    np.testing.assert_array_equal(numpy(weights)[0, 0], [[1.0, 0.0]])
+    np.testing.assert_allclose(numpy(weights)[0, 0], [[0.5, 0.5, 0.0]])
+    assert np.isfinite(attention_weights(query, keys, np.zeros((1, 1, 1, 3), bool))).all()  # nothing to see
 
 
 # === The layer ===
 
 
-def test_heads_are_neighbouring_channels():
-    layer = HeadProjection({"query": (2, 2)}, use_bias=False)
-    layer.build((None, None, 4))
-    layer.kernels["query"].assign(np.eye(4))
-    (heads,) = layer(np.array([[[1.0, 2.0, 3.0, 4.0]]], np.float32), names=("query",))
-    np.testing.assert_array_equal(heads, [[[[1.0, 2.0]], [[3.0, 4.0]]]])
-
-
 @pytest.mark.parametrize("use_bias", [False, True])
-def test_projecting_together_is_projecting_one_by_one(use_bias):
+def test_heads_are_neighbouring_channels_projected_together_or_one_by_one(use_bias):
     layer = HeadProjection({"query": (2, 2), "key": (2, 2), "value": (2, 3)}, use_bias)
     layer.build((None, None, 5))
     randomise(layer)
@@ -119,13 +94,9 @@ def test_projecting_together_is_projecting_one_by_one(use_bias):
     together = layer(x, names=("query", "key", "value"))
     for name, found in zip(("query", "key", "value"), together, strict=True):
         (alone,) = layer(x, names=(name,))
-        np.testing.assert_allclose(found, alone, rtol=1e-5, atol=1e-6)
         plain = x @ np.asarray(layer.kernels[name]) + (np.asarray(layer.biases[name]) if use_bias else 0.0)
-        for head in range(2):
-            size = plain.shape[-1] // 2
-            np.testing.assert_allclose(
-                found[:, head], plain[..., head * size : (head + 1) * size], rtol=1e-4, atol=1e-5
-            )
+        for heads in (found, alone):
+            np.testing.assert_allclose(np.concatenate([heads[:, 0], heads[:, 1]], -1), plain, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(("use_bias", "count"), [(False, 4), (True, 8)])

@@ -50,18 +50,13 @@ def test_output_and_gradients_are_those_of_keras(shape, kind):
 
 
 def test_by_hand():
-    """(1, 3) has mean 2 and deviation 1; an epsilon of 3 makes it 2."""
-    layer = LayerNorm(3.0)
-    layer.build((None, 2))
-    np.testing.assert_allclose(layer(np.array([[1.0, 3.0]], np.float32)), [[-0.5, 0.5]])
-
-
-def test_rms_by_hand():
-    """(1, 7) has the mean square 25; an epsilon of 11 makes the root 6."""
-    layer = RmsNorm(11.0)
-    layer.build((None, 2))
-    layer.gamma.assign([3.0, 6.0])
-    np.testing.assert_allclose(layer(np.array([[1.0, 7.0]], np.float32)), [[0.5, 7.0]])
+    """(1, 3) has mean 2 and deviation 1; an epsilon of 3 makes it 2. (1, 7) has the mean square 25; 11 more make 36."""
+    for layer, x, gamma, expected in (
+        (LayerNorm(3.0), [1.0, 3.0], [1.0, 1.0], [-0.5, 0.5]), (RmsNorm(11.0), [1.0, 7.0], [3.0, 6.0], [0.5, 7.0]),
+    ):  # fmt: skip
+        layer.build((None, 2))
+        layer.gamma.assign(gamma)
+        np.testing.assert_allclose(layer(np.array([x], np.float32)), [expected])
 
 
 def test_in_a_graph_with_unknown_sizes():
@@ -74,13 +69,14 @@ def test_in_a_graph_with_unknown_sizes():
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
 def test_half_precision_is_computed_in_float32(dtype, kind):
-    """Numbers of mean 1,000 and deviation 1 stay accurate; squares of 300 do not overflow, as they would in float16."""
-    layer, _ = pair(8, dtype=dtype, kind=kind)
-    x = tf.cast(np.array([[1000.0, 1004, 996, 1000, 1004, 996, 1000, 1000], [300.0, -300] * 4]), layer.compute_dtype)
+    """Of mean 1,000 and deviation 3, accurate; squares of 300 do not overflow, nor do means of 3,000 numbers stall."""
+    layer, _ = pair(3000, dtype=dtype, kind=kind)
+    rows = np.tile([[1000.0, 1004, 996, 1000], [300, -300, 300, -300]], 750)
+    x = tf.cast(rows, layer.compute_dtype)
     assert layer(x).dtype == layer.compute_dtype
-    exact = pair(8, kind=kind)[0](tf.cast(x, "float32"))
-    np.testing.assert_allclose(tf.cast(layer(x), "float32"), exact, atol=0.02)
-    gradients = outcome(layer, x, tf.ones((2, 8)))
+    exact = pair(3000, kind=kind)[0](tf.cast(x, "float32"))
+    np.testing.assert_allclose(tf.cast(layer(x), "float32"), exact, rtol=0.01, atol=0.02)
+    gradients = outcome(layer, x, tf.ones((2, 3000)))
     assert [g.dtype for g in gradients[1:]] == [layer.compute_dtype, *["float32"] * len(layer.weights)]
 
 

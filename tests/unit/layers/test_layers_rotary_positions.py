@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.layers.attention import MultiHeadAttention
-from t2t.layers.masks import CAUSAL
 from t2t.layers.rotary_positions import rotate
-from tests.builders import numpy, randomise
+from tests.builders import numpy
 
 
 def turned(vector, position):
@@ -36,14 +34,3 @@ def test_16_bit_channels_are_rotated_in_float32_and_rounded_once(dtype):
     x = tf.cast(np.random.default_rng(0).normal(size=(2, 3, 5, 8)), dtype)
     exact = rotate(tf.cast(x, "float32"), np.arange(5) + 300)
     np.testing.assert_array_equal(rotate(x, np.arange(5) + 300), tf.cast(exact, dtype))
-
-
-def test_long_sequences_are_computed_by_blocks(monkeypatch):
-    layer = MultiHeadAttention(8, 2, 8, 8, 0.0, False, longest=40, span=CAUSAL, rotary=True)
-    layer.build((None, None, 8))
-    randomise(layer)
-    x = tf.constant(np.random.default_rng(0).normal(size=(2, 40, 8)).astype(np.float32))
-    expected = layer(x)
-    monkeypatch.setattr("t2t.layers.attention.BLOCKWISE_FROM", 40 * 40)
-    monkeypatch.setattr("t2t.layers.blockwise_attention.BLOCK", 8)
-    np.testing.assert_allclose(layer(x), expected, rtol=1e-4, atol=1e-5)

@@ -35,20 +35,20 @@ def built(layer, shape):
     return randomise(layer)
 
 
-@pytest.mark.parametrize("kernel", [(3, 3), (5, 1)])
-def test_a_separable_unit_by_hand(kernel):
-    unit = built(SeparableUnit(4, kernel), (None, None, None, 3))
-    x = grid(6, 5, 3)
-    np.testing.assert_allclose(numpy(unit(x))[0], unit_by_hand(unit, x[0]), rtol=1e-3, atol=1e-4)
+@pytest.mark.parametrize(("kernel", "relu"), [((3, 3), True), ((5, 1), True), ((3, 3), False)])
+def test_a_separable_unit_by_hand(kernel, relu):
+    unit, x = built(SeparableUnit(4, kernel, first_relu=relu), (None, None, None, 3)), grid(6, 5, 3)
+    np.testing.assert_allclose(numpy(unit(x))[0], unit_by_hand(unit, x[0], relu=relu), rtol=1e-3, atol=1e-4)
 
 
-def test_a_middle_block_is_a_norm_of_its_input_and_three_units():
-    block = built(MiddleBlock(3, (3, 3), 0.0), (None, None, None, 3))
+@pytest.mark.parametrize("normed", [True, False])
+def test_a_middle_block_is_the_sum_of_its_input_and_three_units_normed_or_not(normed):
+    block = built(MiddleBlock(3, (3, 3), 0.0, normed=normed), (None, None, None, 3))
     x = y = grid(4, 5, 3)[0]
     for unit in block.units:
         y = unit_by_hand(unit, y)
-    norm = [numpy(v) for v in block.norm.variables]
-    expected = np.apply_along_axis(layer_norm, -1, x + y, *norm, 1e-6)
+    norm = [numpy(v) for v in block.norm.variables] if normed else []
+    expected = np.apply_along_axis(layer_norm, -1, x + y, *norm, 1e-6) if normed else x + y
     np.testing.assert_allclose(numpy(block(x[None]))[0], expected, rtol=1e-3, atol=1e-4)
 
 
@@ -76,13 +76,3 @@ def test_what_is_padding_is_seen_by_no_convolution_and_wins_no_pooling():
     alone = numpy(block(x[:, :6], keep[:, :6]))
     changed = np.where(keep, x, 100.0).astype(np.float32)
     np.testing.assert_allclose(numpy(block(changed, keep))[:, :3], alone, rtol=1e-4, atol=1e-5)
-
-
-def test_the_papers_middle_block_is_a_sum_and_a_unit_may_have_no_relu():
-    block = built(MiddleBlock(3, (3, 3), 0.0, normed=False), (None, None, None, 3))
-    x = y = grid(4, 5, 3)[0]
-    for unit in block.units:
-        y = unit_by_hand(unit, y)
-    np.testing.assert_allclose(numpy(block(x[None]))[0], x + y, rtol=1e-3, atol=1e-4)
-    linear = built(SeparableUnit(4, (3, 3), first_relu=False), (None, None, None, 3))
-    np.testing.assert_allclose(numpy(linear(x[None]))[0], unit_by_hand(linear, x, relu=False), rtol=1e-3, atol=1e-4)

@@ -1,73 +1,36 @@
-"""The convolutional sequence-to-sequence model against one in numpy (tests/reference/conv_s2s.py), and in decoding.
-
-Legend: B batch, S source length, T target length, N rows decoded together.
-"""
+"""The convolutional sequence-to-sequence model: its scales, by hand; gradients against its reference."""
 
 import numpy as np
 import pytest
 
-from t2t.errors import UserError
-from t2t.hparams.conv_s2s import ConvS2sHParams, conv_s2s, conv_s2s_tiny, conv_s2s_wmt_ende, conv_s2s_wmt_enfr
+from t2t.hparams.conv_s2s import conv_s2s, conv_s2s_tiny
 from t2t.layers.multi_step_attention import MultiStepAttention
 from t2t.layers.recurrent_attention import Memory
 from t2t.models.conv_s2s import ConvS2s
-from tests.builders import batch, numpy, randomise, tokens_spec, weights_of
-from tests.models import (
-    check_dropout_follows_its_seed,
-    check_logits,
-    check_steps_of_beams,
-    directional_derivatives,
-    loss_of_reference,
+from tests.builders import batch, numpy, tokens_spec
+from tests.models import directional_derivatives, loss_of_reference
+from tests.unit.models.references import UNTIED, reference_of, tiny
+
+
+@pytest.mark.parametrize(
+    ("attentions", "changes"),
+    [
+        (1, {"num_hidden_layers": 1}),
+        pytest.param(2, {**UNTIED, "layer_channels": (6, 10), "kernel_sizes": (3, 5)}, marks=pytest.mark.slow),
+    ],
 )
-from tests.reference.conv_s2s import ConvS2s as Reference
-
-SOURCES, TARGETS = (5, 1, 7), (4, 6, 2)
-WIDER = {"layer_channels": (6, 10), "kernel_sizes": (3, 5)}
-UNTIED = {"shared_embedding": False, "shared_embedding_and_softmax_weights": False}
-
-
-def tiny(dtype="float32", **changes):
-    """A model of two layers of 8 channels without dropout, its weights random."""
-    changes = {"hidden_size": 8, "num_hidden_layers": 2, "max_length": 16, "dropout": 0.0, **changes}
-    return randomise(ConvS2s(ConvS2sHParams(**changes), tokens_spec(), dtype=dtype))
-
-
-@pytest.mark.parametrize("layers", [{}, WIDER], ids=["alike", "widening"])
-@pytest.mark.parametrize("tied", [True, False])
-def test_logits_are_those_of_an_independent_model_whatever_the_padding(tied, layers):
-    model = tiny(**layers, **({} if tied else UNTIED))
-    reference = Reference(weights_of(model), 2, tied)
-    check_logits(model, reference, SOURCES, TARGETS, 9, atol=2e-5)
-
-
-@pytest.mark.slow
-def test_gradients_are_those_of_finite_differences_but_in_the_encoder_divided_by_the_attentions():
-    model = tiny(label_smoothing=0.0, **UNTIED, **WIDER)
-    features = batch(sources=SOURCES, targets=TARGETS, widths=(9, 8))
-    reference = loss_of_reference(lambda weights: Reference(weights, 2, tied=False), features)
-    checked = set()
-    for path, found, expected in directional_derivatives(model, features, reference):
+def test_gradients_are_those_of_finite_differences_but_in_the_encoder_divided_by_the_attentions(attentions, changes):
+    model = tiny("conv_s2s", label_smoothing=0.0, **changes)
+    features = batch(sources=(5, 1, 7), targets=(4, 6, 2), widths=(9, 8))
+    loss, checked = loss_of_reference(lambda weights: reference_of(model, weights), features), set()
+    for path, found, expected in directional_derivatives(model, features, loss):
         part = path.partition("/")[0]
-        if part in ("source_embedding", "source_positions"):  # through the encoder and next to it
+        if attentions > 1 and part in ("source_embedding", "source_positions"):  # through the encoder and next to it
             continue
-        np.testing.assert_allclose(
-            found, expected / (2 if part == "encoder" else 1), rtol=2e-3, atol=1e-3, err_msg=path
-        )
-        checked.add(part)
-    assert checked == {"encoder", "decoder", "target_embedding", "output_embedding", "target_positions"}
-
-
-def test_gradients_of_one_layer_are_those_of_finite_differences_everywhere():
-    model = tiny(label_smoothing=0.0, num_hidden_layers=1)
-    features = batch(sources=SOURCES, targets=TARGETS, widths=(9, 8))
-    reference = loss_of_reference(lambda weights: Reference(weights, 1, tied=True), features)
-    for path, found, expected in directional_derivatives(model, features, reference):
+        expected = expected / (attentions if part == "encoder" else 1)
         np.testing.assert_allclose(found, expected, rtol=2e-3, atol=1e-3, err_msg=path)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-def test_steps_of_several_beams_are_teacher_forcing(dtype):
-    check_steps_of_beams(tiny(dtype, **WIDER), dtype)
+        checked.add(part)
+    assert checked > {"encoder", "decoder", "target_embedding", "target_positions"}
 
 
 def test_contexts_grow_with_the_root_of_the_sentence_by_hand():
@@ -86,57 +49,16 @@ def test_contexts_grow_with_the_root_of_the_sentence_by_hand():
 
 def test_hidden_states_keep_about_their_variance_through_twenty_layers():
     model = ConvS2s(conv_s2s().replace(hidden_size=64, dropout=0.0), tokens_spec())
-    features = batch(sources=(60,), targets=(60,))
-    x_BSD = model.source_positions(model.source_embedding(features["inputs"]) * 0.1)
-    before = numpy(model.encoder.narrow(x_BSD)).std()
-    x_BSC, keep = model.encoder.narrow(x_BSD), features["inputs"] != 0
+    ids = batch(sources=(60,), targets=(60,))["inputs"]
+    x_BSC = model.encoder.narrow(model.source_positions(model.source_embedding(ids) * 0.1))
+    before = numpy(x_BSC).std()
     for layer in model.encoder.layers_:
-        x_BSC = layer(x_BSC, keep)
+        x_BSC = layer(x_BSC, ids != 0)
     assert 0.5 < numpy(x_BSC).std() / before < 2.0
-
-
-def test_dropout_is_a_function_of_its_seed():
-    check_dropout_follows_its_seed(tiny(dropout=0.5))
 
 
 def test_vectors_of_words_and_positions_begin_with_the_papers_deviation():
     model = ConvS2s(conv_s2s_tiny().replace(hidden_size=256), tokens_spec(500, 500))
     assert abs(numpy(model.source_embedding(np.arange(500)[None]) * 0.1).std() - 0.1) < 2e-3
     assert abs(numpy(model.target_positions.table).std() - 0.1) < 2e-3
-
-
-def test_the_published_layers():
-    ende, enfr = conv_s2s_wmt_ende().freeze().layers(), conv_s2s_wmt_enfr().freeze().layers()
-    assert ende == [(512, 3)] * 10 + [(768, 3)] * 3 + [(2048, 1)] * 2
-    assert enfr == [(512, 3)] * 5 + [(768, 3)] * 4 + [(1024, 3)] * 3 + [(2048, 1), (4096, 1)]
-    assert 1 + sum(size - 1 for _, size in enfr) == 25  # the words that an output sees, section 5.1
-    assert conv_s2s().freeze().layers() == [(512, 3)] * 20
-
-
-def test_longest_sequence_is_that_of_the_positions():
-    assert tiny().longest_sequence == 16
-
-
-def test_paths_of_weights_are_a_format_and_stay():
-    names = ("kernel", "length", "bias")
-    model = tiny(num_hidden_layers=1, layer_channels=(6,))
-    side = ("narrow", "layer_0/gated/convolution", "wide")
-    assert sorted(weights_of(model)) == sorted([
-        "target_embedding/table", "source_positions/table", "target_positions/table",
-        *(f"{stack}/{part}/{name}" for stack in ("encoder", "decoder") for part in side for name in names),
-        *(f"decoder/attention_0/{part}/{name}" for part in ("query", "context") for name in names),
-    ])  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        ({"kernel_sizes": (3, 4)}, "hparam kernel_sizes holds 4; a window has an odd number of positions, 1 or more"),
-        ({"kernel_sizes": ()}, "hparam kernel_sizes has 0 numbers for 2 layers; give 1 or more, and no more than num_"),
-        ({"layer_channels": (1, 2, 3)}, "hparam layer_channels has 3 numbers for 2 layers; give 1 or more, and no"),
-        ({"layer_channels": (-1,)}, r"hparam layer_channels=\(-1,\): channels are at least 1, or 0 for hidden_size"),
-    ],
-)
-def test_layers_that_cannot_be_are_refused(changes, text):
-    with pytest.raises(UserError, match=text):
-        conv_s2s_tiny().replace(**changes).freeze()
+    assert tiny("conv_s2s", max_length=16).longest_sequence == 16

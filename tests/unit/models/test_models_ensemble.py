@@ -15,6 +15,7 @@ from t2t.models.ensemble import AVERAGES, Ensemble
 from t2t.models.lstm import LstmSeq2seqAttention
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from tests.builders import numpy, randomise
+from tests.errors import refused
 from tests.letters import TEXTS, WORDS, letters, translator_of
 
 SEARCHES = [
@@ -27,13 +28,10 @@ SEARCHES_BY_SPEED = [SEARCHES[0], *(pytest.param(search, marks=pytest.mark.slow)
 
 @pytest.fixture(scope="module")
 def members():
-    """Two Transformers with different weights and an LSTM, which has another kind of state, over the same letters."""
+    """A Transformer, and an LSTM, which has another kind of state, over the same letters; of one layer each."""
     problem = letters()
-    first = translator_of(problem)
-    second = translator_of(problem, num_heads=1, filter_size=20)
-    randomise(second.model, 9)
     lstm = LstmSeq2seqAttention(LstmAttentionHParams(hidden_size=8, num_hidden_layers=1), problem.spec())
-    return [first.model, second.model, randomise(lstm, 4)]
+    return [translator_of(problem, num_hidden_layers=1).model, randomise(lstm, 4)]
 
 
 def translator(models, average="probabilities"):
@@ -50,7 +48,7 @@ def ensemble(members):
 @pytest.fixture(scope="module")
 def alone(members):
     """The translator of a single member."""
-    return Translator(letters(), members[1], translator(members).hparams)
+    return Translator(letters(), members[0], translator(members).hparams)
 
 
 def distributions_by_hand(models, average, source, ids):
@@ -93,7 +91,7 @@ def test_a_given_output_is_scored_as_the_search_scores_it(members, ensemble, ave
 @pytest.mark.parametrize("average", ["probabilities", pytest.param("log_probabilities", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("search", SEARCHES_BY_SPEED, ids=str)
 def test_equal_models_decode_as_one(members, alone, average, search):
-    together = translator([members[1]] * 3, average)
+    together = translator([members[0]] * 2, average)
     expected, found = (each.translate(TEXTS, **search) for each in (alone, together))
     assert [[one.ids for one in each] for each in found] == [[one.ids for one in each] for each in expected]
     for a, b in zip(expected, found, strict=True):
@@ -124,11 +122,11 @@ def test_the_state_of_each_model_follows_its_own_beam_and_batch(ensemble):
 def test_other_models_another_average_or_order_of_weights_is_another_fingerprint(members):
     found = [
         translator(members).fingerprint(), translator(members, "log_probabilities").fingerprint(),
-        translator(members[:2]).fingerprint(), translator([members[0]] * 2).fingerprint(),
+        translator(members[::-1]).fingerprint(), translator([members[0]] * 2).fingerprint(),
     ]  # fmt: skip
     assert len(set(found)) == 4
 
 
 def test_attention_is_looked_at_in_one_run(members):
-    with pytest.raises(NoAttentionError, match="attention of an ensemble of 3 runs: each has its own; look at one of"):
+    with refused("2", by=NoAttentionError):
         translator(members).attend("a b", "c")

@@ -10,13 +10,14 @@ import pytest
 import tensorflow as tf
 
 from t2t.data.packing import pack_ids
-from t2t.errors import UserError
 from t2t.hparams.lstm import lstm_seq2seq
-from t2t.hparams.transformer import TransformerHParams
+from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
 from t2t.models.lstm import LstmSeq2seq
 from t2t.models.transformer import Transformer
+from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.models.transformer_lm import TransformerLm
 from tests.builders import batch, randomise, tiny_hparams, tokens_spec
+from tests.errors import refused
 
 PLACES = np.array([0, 0, 1, 1, 1])
 """Row of each of five examples; a third row is empty."""
@@ -78,35 +79,8 @@ def test_a_trace_takes_packed_rows_of_any_size():
 
 
 def test_a_model_that_would_mix_the_examples_of_a_row_is_refused():
-    with pytest.raises(UserError) as caught:
+    others = ("transformer", "transformer_bart", "transformer_lm", "transformer_moe")
+    with refused("packed_length=256", "LstmSeq2seq", "packed_length=0", *others):
         LstmSeq2seq(dataclasses.replace(lstm_seq2seq(), packed_length=256), tokens_spec())
-    assert str(caught.value) == (
-        "hparam packed_length=256: model LstmSeq2seq takes one example a row; set packed_length=0, or train "
-        "transformer, transformer_bart, transformer_lm or transformer_moe"
-    )
-
-
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        (
-            {"packed_length": 256, "decoder_layer": "ssru"},
-            "hparam packed_length=256: decoder_layer=ssru carries its state from one example of a row to the next; "
-            "choose decoder_layer=self_attention, or packed_length=0",
-        ),
-        (
-            {"packed_length": 256, "fixed_shapes": 8},
-            "hparam fixed_shapes=8: packed batches have one shape, see packed_length; set fixed_shapes=0, or "
-            "packed_length=0",
-        ),
-        (
-            {"packed_length": 2048},
-            "hparam packed_length=2048: attention over 2048 positions and more is computed block by block, without "
-            "telling examples apart; choose a smaller packed_length",
-        ),
-    ],
-)
-def test_a_transformer_that_cannot_keep_examples_apart_is_refused(changes, text):
-    with pytest.raises(UserError) as caught:
-        TransformerHParams(**changes).freeze()
-    assert str(caught.value) == text
+    with refused("packed_length=64", "TransformerCmlm"):
+        TransformerCmlm(TransformerCmlmHParams(**dict(tiny_hparams(packed_length=64).items())), tokens_spec())

@@ -6,7 +6,6 @@ Legend: B batch, Y rows, X columns.
 import numpy as np
 import pytest
 
-from t2t.errors import UserError
 from t2t.hparams.resnet import ResnetHParams
 from t2t.hparams.shake_shake import ShakeShakeHParams
 from t2t.models.resnet import Resnet
@@ -83,21 +82,3 @@ def test_shake_shake_evaluates_as_the_reference():
             own = reference.part(weights, f"stage_{stage}_block_{i}")
             x = reference.shake_block(x, own, 2 if stage and not i else 1, trains=False)
     check(model, reference.classify(weights, reference.relu(x)), trains=False)
-
-
-def test_a_stage_has_a_block():
-    for sizes in ((), (2, 0), (1, 1.5)):
-        with pytest.raises(UserError, match="a stage has at least one block; give a number above 0 for each stage"):
-            ResnetHParams(layer_sizes=sizes).freeze()
-
-
-def test_another_number_of_layers_is_refused():
-    with pytest.raises(UserError, match="num_hidden_layers=50: layer_sizes says how many blocks there are; choose"):
-        ResnetHParams(num_hidden_layers=50).freeze()
-    ResnetHParams(layer_sizes=(1, 2)).freeze()
-
-
-@pytest.mark.parametrize("layers", [2, 27])
-def test_shake_shake_has_three_stages_of_blocks_of_two_layers(layers):
-    with pytest.raises(UserError, match=f"num_hidden_layers={layers}: three stages of n blocks make 6n"):
-        ShakeShakeHParams(num_hidden_layers=layers).freeze()

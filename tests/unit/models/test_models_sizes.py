@@ -7,7 +7,6 @@ import math
 
 import pytest
 
-from t2t.errors import UserError
 from t2t.registry import MODELS
 from t2t.runs.names import get_hparams
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
@@ -83,12 +82,6 @@ def test_shake_shake_has_the_papers_parameters(name, d, millions):
     """
     smaller = (27 + 2) * (d - 16) + d + 2 * 9 * (d - 16) * d - (16 * d + 2 * d)
     assert round((trained(shapes("shake_shake", name, CIFAR)) - smaller) / 1e6, 1) == millions
-
-
-@pytest.mark.parametrize("sizes", [(728, 1024, 1536), (728, 1024, 1536, -1)])
-def test_the_exit_flow_has_four_convolutions(sizes):
-    with pytest.raises(UserError, match="the exit flow has four convolutions; give four numbers, 0 or more"):
-        get_hparams("xception").replace(exit_channels=sizes).freeze()
 
 
 def test_a_diagonal_neural_gpu_has_the_parameters_of_the_authors_program():
@@ -234,6 +227,14 @@ def test_the_masked_language_model_has_the_layers_of_berts_base_model():
     found = shapes("transformer_mlm", "transformer_mlm_base")
     assert count(found, "encoder/") == 85_054_464
     assert count(found) == 85_054_464 + V * D + 512 * D
+
+
+def test_a_conditional_masked_language_model_has_a_length_predictor_and_two_tokens_more_than_the_transformer():
+    spec, width, lengths = tokens_spec(8000, 8000), 128, 256
+    ours = count(shapes("transformer_cmlm", "transformer_cmlm_multi30k_tiny", spec))
+    theirs = count(shapes("transformer", "transformer_multi30k_tiny", spec))
+    assert ours - theirs == width * lengths + lengths + 2 * width
+    assert ours < 1.05 * theirs
 
 
 def test_the_lstm_parser_is_as_large_as_the_transformers():

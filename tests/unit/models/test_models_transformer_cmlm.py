@@ -5,22 +5,19 @@ Legend: B batch, T target length, N words of a target.
 
 import collections
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.errors import UserError
-from t2t.hparams.transformer_cmlm import TransformerCmlmHParams, transformer_cmlm_multi30k_tiny
+from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
 from t2t.layers.token_masks import TokenMasks
 from t2t.models.transformer import Transformer
 from t2t.models.transformer_cmlm import TransformerCmlm
-from t2t.registry import MODELS
-from t2t.runs.names import get_hparams
-from tests.builders import batch, numpy, randomise, tiny_hparams, tokens_spec, total_loss, weights_of
-from tests.models import dropout_seed
+from tests.builders import batch, numpy, randomise, tiny_hparams, tokens_spec, total_loss
+from tests.errors import refused
+from tests.models import dropout_seed, sentences
 from tests.reference import transformer as plain
-from tests.reference import transformer_cmlm as reference
+from tests.unit.models.references import reference_of
 
 END = 1
 
@@ -29,25 +26,6 @@ def tiny(**changes):
     """Two layers, d 8, two heads, without dropout; every weight is random."""
     hparams = TransformerCmlmHParams(**dict(tiny_hparams(**changes).items()))
     return randomise(TransformerCmlm(hparams, tokens_spec()))
-
-
-def reference_of(model):
-    hparams = model.hparams
-    shape = plain.Architecture(
-        heads=hparams.num_heads,
-        encoder_layers=hparams.encoder_layers,
-        decoder_layers=hparams.decoder_layers,
-        norm=hparams.norm_position,
-        positions=hparams.positions,
-        window=hparams.self_attention_window,
-        max_distance=hparams.max_relative_position,
-    )
-    return reference.TransformerCmlm(weights_of(model), shape)
-
-
-def pairs(features):
-    for source, target in zip(features["inputs"], features["targets"], strict=True):
-        yield source[source != 0].tolist(), target[target != 0].tolist()
 
 
 @pytest.mark.parametrize(
@@ -60,22 +38,25 @@ def pairs(features):
     ],
     ids=["paper", "pre-norm, learned positions", "relative positions", "rotary positions, a window"],
 )
-@pytest.mark.parametrize("masked", [(), (0,), (1, 2), (0, 1, 2, 3, 4)], ids=str)
-def test_logits_given_some_words_are_those_of_the_reference(changes, masked):
-    model, features = tiny(**changes), batch(widths=(9, 8))
-    expected = reference_of(model)
-    targets = features["targets"]
-    is_masked = np.isin(np.arange(8), masked) & (targets > END)
+def test_logits_given_some_words_are_those_of_the_reference(changes):
+    """Each pair four times, with other words masked."""
+    masks = ((), (0,), (1, 2), (0, 1, 2, 3, 4))
+    model, features = tiny(**changes), {name: np.tile(ids, (4, 1)) for name, ids in batch(widths=(9, 8)).items()}
+    expected, targets = reference_of(model), features["targets"]
+    is_masked = np.array([np.isin(np.arange(8), masked) for masked in masks for _ in range(3)]) & (targets > END)
     encoded = model.encode({"inputs": features["inputs"]})
     hidden = model.decode(np.where(is_masked, 0, targets), encoded, targets != 0)
     logits, lengths = numpy(model.top(hidden)), numpy(model.length_log_probs(encoded))
-    for row, (source, target) in enumerate(pairs(features)):
+    for row, (source, target) in enumerate(sentences(features)):
         memory, of_lengths = expected.read(source)
-        target = [None if hides else word for word, hides in zip(target, is_masked[row], strict=False)]
-        of_row = expected.fill(target, memory)
+        of_row = expected.fill(hidden_words(target, is_masked[row]), memory)
         np.testing.assert_allclose(logits[row, : len(target)], of_row, rtol=2e-4, atol=2e-5)
         np.testing.assert_allclose(lengths[row], of_lengths, rtol=2e-4, atol=2e-5)
         assert of_row.std() > 0.1
+
+
+def hidden_words(target, is_masked):
+    return [None if hides else word for word, hides in zip(target, is_masked, strict=False)]
 
 
 def test_a_word_depends_on_those_after_it_where_they_are_not_masked():
@@ -93,11 +74,9 @@ def test_the_loss_is_of_masked_words_and_of_the_length():
     is_masked, expected, count = np.asarray(body.is_masked), 0.0, 0
     assert not is_masked[features["targets"] <= END].any()
     ours = reference_of(model)
-    for row, (source, target) in enumerate(pairs(features)):
+    for row, (source, target) in enumerate(sentences(features)):
         memory, of_lengths = ours.read(source)
-        logits = ours.fill(
-            [None if hides else word for word, hides in zip(target, is_masked[row], strict=False)], memory
-        )
+        logits = ours.fill(hidden_words(target, is_masked[row]), memory)
         places = np.flatnonzero(is_masked[row])
         assert 1 <= len(places) <= len(target) - 1
         expected += plain.smoothed_loss(logits[places], [target[i] for i in places], 0.1) - of_lengths[len(target) - 1]
@@ -111,7 +90,7 @@ def test_without_a_seed_all_words_are_masked_and_the_end_stands_for_the_length()
     model, features = tiny(label_smoothing=0.0), batch(widths=(9, 8))
     log_probs, correct = model.score_targets(features)
     log_probs, correct, ours = numpy(log_probs), np.asarray(correct), reference_of(model)
-    for row, (source, target) in enumerate(pairs(features)):
+    for row, (source, target) in enumerate(sentences(features)):
         memory, of_lengths = ours.read(source)
         words = len(target) - 1
         logits = ours.fill([None] * words + [END], memory)[:words]
@@ -160,59 +139,12 @@ def test_masks_follow_the_seed_and_nothing_else():
 
 
 def test_xla_masks_the_same_words():
-    model, features = tiny(), {name: tf.constant(ids) for name, ids in batch(widths=(8, 8)).items()}
-    seed = keras.ops.convert_to_tensor(np.array([1, 2], np.int64))
-    plain_mask, compiled = (
-        tf.function(lambda features, seed: model.body(features, seed=seed).is_masked, jit_compile=xla)(features, seed)
-        for xla in (False, True)
-    )
-    np.testing.assert_array_equal(plain_mask, compiled)
-
-
-def test_the_multi30k_set_is_as_large_as_the_transformers():
-    """In addition to the same network it has the length predictor and two tokens."""
-    spec = tokens_spec(8000, 8000)
-    ours, theirs = (
-        sum(int(np.prod(v.shape)) for v in MODELS.get(model)(get_hparams(name), spec).variables)
-        for model, name in (
-            ("transformer_cmlm", "transformer_cmlm_multi30k_tiny"), ("transformer", "transformer_multi30k_tiny"),
-        )
-    )  # fmt: skip
-    width, lengths = 128, 256
-    assert ours - theirs == width * lengths + lengths + 2 * width
-    assert ours < 1.05 * theirs
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ("decoder_layer=ssru", "hparam decoder_layer=ssru: it reads the tokens before a position alone, and a masked "),
-        ("positions=words", "hparam positions=words: how many words there were before a position is not known while "),
-        (
-            "decode_method=beam",
-            "hparam decode_method=beam: transformer_cmlm predicts all tokens of an output at once; ",
-        ),
-        ("beam_size=8", "hparam beam_size=8: nothing reads it while decode_method=mask_predict; it is read with "),
-        ("min_output_length=3", "hparam min_output_length=3: nothing reads it while decode_method=mask_predict; "),
-        ("alignments=true", "hparam alignments=True: nothing reads it while decode_method=mask_predict; "),
-        ("shortlist=true", "hparam shortlist=True: nothing reads it while decode_method=mask_predict; "),
-    ],
-)
-def test_what_the_model_cannot_do_is_refused_by_name(changes, said):
-    with pytest.raises(UserError) as error:
-        transformer_cmlm_multi30k_tiny().override(changes).freeze()
-    assert str(error.value).startswith(said)
+    masks, is_word = TokenMasks(name="masks"), tf.constant(batch(widths=(8, 8))["targets"] > END)
+    masks.build()
+    eager, compiled = (call(is_word, seed=dropout_seed(2)) for call in (masks, tf.function(masks, jit_compile=True)))
+    np.testing.assert_array_equal(eager, compiled)
 
 
 def test_other_models_predict_no_masked_tokens():
-    hparams = tiny_hparams(decode_method="mask_predict")
-    with pytest.raises(
-        UserError, match="hparam decode_method=mask_predict: model Transformer predicts no masked tokens"
-    ):
-        Transformer(hparams, tokens_spec())
-
-
-def test_rows_of_several_examples_are_refused():
-    hparams = TransformerCmlmHParams(**dict(tiny_hparams(packed_length=64).items()))
-    with pytest.raises(UserError, match="hparam packed_length=64: model TransformerCmlm takes one example a row"):
-        TransformerCmlm(hparams, tokens_spec())
+    with refused("decode_method=mask_predict", "Transformer"):
+        Transformer(tiny_hparams(decode_method="mask_predict"), tokens_spec())

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.errors import UserError
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_moe import TransformerMoeHParams
 from t2t.layers.costs import Costed, gathered_costs
@@ -13,6 +12,7 @@ from t2t.models.transformer_mlm import TransformerMlm
 from t2t.specs.constants import EOS_ID
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.builders import batch, numpy, randomise, total_loss
+from tests.errors import refused
 
 SPEC = ProblemSpec(
     name="classes",
@@ -87,14 +87,14 @@ def test_the_end_of_inputs_may_be_left_unread():
 )
 def test_hparams_that_only_a_decoder_reads_are_refused(model_class, changes, advice):
     hparams = TransformerHParams(**WITHOUT_EXPERTS, **changes)
-    with pytest.raises(UserError, match=f"model {model_class.__name__} is an encoder alone, .*; choose {advice}"):
+    with refused(model_class.__name__, advice):
         model_class.check_hparams(hparams)
 
 
 def test_images_need_a_learned_vector_for_each_of_their_positions():
     features = {**SPEC.features, "inputs": FeatureSpec(kind=FeatureKind.IMAGE, shape=(6, 5, 3))}
     spec = ProblemSpec(name="pictures", features=features)
-    with pytest.raises(UserError, match=r"max_length=29: .* image of problem pictures has 30 positions; set max"):
+    with refused("max_length=29", "pictures", "30"):
         TransformerEncoder(TransformerHParams(**WITHOUT_EXPERTS, positions="learned", max_length=29), spec)
     for changes in ({"positions": "learned", "max_length": 30}, {"max_length": 29}):
         TransformerEncoder(TransformerHParams(**WITHOUT_EXPERTS, **changes), spec)

@@ -3,10 +3,11 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tests.builders import batch, numpy, padded, rows, tiny_transformer, tokens_spec, weights_of
+from tests.models import check_same_logits, directional_derivatives, sentences
 from tests.reference import transformer as reference
+from tests.unit.models.references import reference_of
 
 T5 = {
     "norm_position": "pre", "norm_type": "rms", "positions": "relative_bias", "relative_bias_buckets": 8,
@@ -79,49 +80,9 @@ SOURCES = (5, 3, 7)
 TARGETS = (4, 6, 2)
 
 
-def reference_of(model):
-    hparams = model.hparams
-    return reference.Transformer(
-        weights_of(model),
-        reference.Architecture(
-            heads=hparams.num_heads,
-            kv_heads=hparams.num_kv_heads,
-            encoder_layers=hparams.encoder_layers,
-            decoder_layers=hparams.decoder_layers,
-            norm=hparams.norm_position,
-            norm_type=hparams.norm_type,
-            epsilon=hparams.norm_epsilon,
-            positions=hparams.positions,
-            source_starts=model.spec.inputs.word_starts if model.spec.inputs else "",
-            target_starts=model.spec.targets.word_starts,
-            layout=hparams.sinusoid_layout,
-            activation=hparams.activation,
-            shared_embedding=hparams.shared_embedding and model.spec.shared_vocabulary,
-            tied_softmax=hparams.shared_embedding_and_softmax_weights,
-            window=hparams.self_attention_window,
-            decoder_layer=hparams.decoder_layer,
-            max_distance=hparams.max_relative_position,
-            buckets=hparams.relative_bias_buckets,
-            bucket_distance=hparams.relative_bias_max_distance,
-            start=hparams.target_start,
-            start_id=hparams.target_start_id,
-        ),
-    )
-
-
-def unpadded(matrix):
-    return [row[row != 0].tolist() for row in matrix]
-
-
 def assert_same_logits(model, features):
     """Every position that holds data has the reference's logits, whatever else is in the batch."""
-    found = numpy(model(features))
-    plain = reference_of(model)
-    sources = unpadded(features["inputs"]) if "inputs" in features else [None] * len(found)
-    for row, (source, target) in enumerate(zip(sources, unpadded(features["targets"]), strict=True)):
-        expected = plain.logits(source, target)
-        assert expected.std() > 0.1
-        np.testing.assert_allclose(found[row, : len(target)], expected, rtol=2e-4, atol=2e-5)
+    check_same_logits(model, reference_of(model), features, rtol=2e-4, atol=2e-5)
 
 
 @pytest.mark.parametrize("changes", CASES.values(), ids=CASES.keys())
@@ -162,7 +123,7 @@ def test_loss_is_that_of_the_distribution_written_out(smoothing, kind, changes):
     plain = reference_of(model)
     expected = sum(
         reference.smoothed_loss(plain.logits(source, target), target, smoothing, kind)
-        for source, target in zip(unpadded(features["inputs"]), unpadded(features["targets"]), strict=True)
+        for source, target in sentences(features)
     )
     loss_sum, tokens = model.loss_sum(model.body(features), features["targets"])
     assert float(tokens) == sum(TARGETS)
@@ -172,55 +133,30 @@ def test_loss_is_that_of_the_distribution_written_out(smoothing, kind, changes):
 @pytest.mark.parametrize(
     "changes",
     [
-        {},
-        {**CASES["pre-norm"], "attention_bias": True},
-        CASES["relative positions"],
-        CASES["rotary positions"],
-        CASES["T5"],
-        CASES["rms norms"],
-        {"gated_feed_forward": True},
-        CASES["two heads of keys and values"],
-        CASES["biases of logits"],
+        {}, {"norm_position": "pre", "attention_bias": True}, {"gated_feed_forward": True},
+        *(
+            CASES[name]
+            for name in (
+                "relative positions", "rotary positions", "T5", "rms norms", "two heads of keys and values",
+                "biases of logits",
+            )
+        ),
     ],
-    ids=[
-        "post",
-        "pre",
-        "relative",
-        "rotary",
-        "T5",
-        "rms",
-        "gated",
-        "two heads of keys and values",
-        "biases of logits",
-    ],
-)
+    ids=str,
+)  # fmt: skip
 def test_gradients_are_the_slopes_of_the_reference(changes):
-    """Central differences of the numpy loss, at the steepest element of each weight."""
+    """Central differences of the numpy loss, along a direction of each weight."""
     model = tiny_transformer(label_smoothing=0.1, num_hidden_layers=1, activation="gelu", **changes)
     features = batch(sources=(4, 2), targets=(3, 4))
-    with tf.GradientTape() as tape:
-        loss_sum, _ = model.loss_sum(model.body(features), features["targets"])
-    variables = model.trainable_variables
-    gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss_sum, [v.value for v in variables])]
-    plain = reference_of(model)
 
-    def loss():
-        pairs = zip(unpadded(features["inputs"]), unpadded(features["targets"]), strict=True)
-        return sum(reference.smoothed_loss(plain.logits(source, target), target, 0.1) for source, target in pairs)
+    def loss(weights):
+        plain = reference_of(model, weights)
+        return sum(reference.smoothed_loss(plain.logits(*pair), pair[1], 0.1) for pair in sentences(features))
 
-    for variable, gradient in zip(variables, gradients, strict=True):
-        place = np.unravel_index(np.abs(gradient).argmax(), gradient.shape)
-        weight = plain.weights[variable.path.partition("/")[2]]
-        middle, step = weight[place], 1e-5
-        weight[place] = middle + step
-        above = loss()
-        weight[place] = middle - step
-        below = loss()
-        weight[place] = middle
+    for path, found, expected in directional_derivatives(model, features, loss):
         # A bias on all keys adds the same to every score of a query, which softmax ignores.
-        expected = (above - below) / (2 * step)
-        assert abs(expected) > 1e-3 or "key_bias" in variable.path, variable.path
-        np.testing.assert_allclose(float(gradient[place]), expected, rtol=1e-3, atol=1e-4, err_msg=variable.path)
+        assert abs(expected) > 1e-3 or "key_bias" in path, path
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4, err_msg=path)
 
 
 @pytest.mark.parametrize(
