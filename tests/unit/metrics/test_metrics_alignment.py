@@ -26,7 +26,7 @@ def test_a_hand_calculation():
 def test_between_the_sure_and_the_possible_links_nothing_is_wrong(gold, data):
     found = []
     for sure, possible in gold:
-        more = data.draw(st.lists(st.sampled_from(possible or ((9, 9),)), max_size=4)) if possible else []
+        more = data.draw(st.lists(st.sampled_from(possible), max_size=4)) if possible else []
         found.append((*sure, *more, *sure))  # a repeated link counts once
     assert alignment_error_rate(gold, found).value == 0.0
 

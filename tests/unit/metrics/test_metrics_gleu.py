@@ -7,21 +7,20 @@ from t2t.metrics import compute
 from t2t.metrics.gleu import sentence_gleu
 
 
-def test_by_hand():
-    """Of 4 + 3 + 2 + 1 n-grams, `a b c` has 3 + 2 + 1 in common with `a b c x` and with `a b c d`."""
-    assert sentence_gleu(list("abcx"), list("abcd")) == 0.6
-    # The shorter side has all of its n-grams in the other: precision 1, recall 6 of 10, and the other way round.
-    assert sentence_gleu(list("abc"), list("abcd")) == sentence_gleu(list("abcd"), list("abc")) == 0.6
-
-
-def test_a_word_counts_as_often_as_both_sides_have_it():
-    """`a a a a` has 4 + 3 + 2 + 1 n-grams, of which `a a` has 2 + 1."""
-    assert sentence_gleu(["a"] * 4, ["a"] * 2) == 0.3
-
-
-def test_empty_lines():
-    assert sentence_gleu([], []) == 1.0
-    assert sentence_gleu([], ["a"]) == sentence_gleu(["a"], []) == 0.0
+@pytest.mark.parametrize(
+    ("hypothesis", "reference", "expected"),
+    [
+        # Of 4 + 3 + 2 + 1 n-grams, `a b c` has 3 + 2 + 1 in common with `a b c x` and with `a b c d`.
+        ("abcx", "abcd", 0.6),
+        # The shorter side has all of its n-grams in the other: precision 1, recall 6 of 10, and the other way round.
+        ("abc", "abcd", 0.6), ("abcd", "abc", 0.6),
+        # A word counts as often as both sides have it: `a a a a` has 4 + 3 + 2 + 1 n-grams, of which `a a` has 2 + 1.
+        ("aaaa", "aa", 0.3),
+        ("", "", 1.0), ("", "a", 0.0), ("a", "", 0.0),
+    ],
+)  # fmt: skip
+def test_by_hand(hypothesis, reference, expected):
+    assert sentence_gleu(list(hypothesis), list(reference)) == expected
 
 
 @pytest.mark.parametrize("hypothesis", ["the", "a dog runs", "a man sits in the park", "a man sits on a red red bench"])
@@ -34,5 +33,4 @@ def test_the_metric_is_the_mean_of_sentences_split_as_bleu_splits_them():
     """`a b.` has three words: (1 + 6/6) / 2 with a line that shares none of its words but the full stop: 1 of 6."""
     assert compute(["gleu"], ["a b.", "c d."], ["a b.", "e f."])["gleu"].value == pytest.approx((1 + 1 / 6) / 2)
     score = compute(["gleu"], ["新年好"], ["新年好啊"], "zh")["gleu"]
-    assert score.value == 0.6
-    assert score.signature == "tok:zh"
+    assert (score.value, score.signature) == (0.6, "tok:zh")
