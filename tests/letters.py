@@ -123,3 +123,18 @@ def log_probs_by_hand(translator, target_ids, source_ids=None):
     logits_TV = np.asarray(translator.model(features))[0].astype(np.float64)
     log_probs_TV = logits_TV - np.log(np.exp(logits_TV).sum(axis=-1, keepdims=True))
     return log_probs_TV[np.arange(len(target_ids)), target_ids]
+
+
+def fast_of(translator, folder, compute_type="float32", longest=40):
+    """Returns the same translator on CTranslate2, converted into a folder."""
+    from t2t.inference.ctranslate2.conversion import write_model
+    from t2t.inference.ctranslate2.engine import CTranslate2Engine
+    from t2t.inference.ctranslate2.tokens import TokenLists
+
+    tokens = TokenLists.of_encoders(translator.problem.encoders)
+    folder.mkdir(exist_ok=True)
+    write_model(folder, translator.model, tokens, longest)
+    engine = CTranslate2Engine(folder, tokens, longest, translator.model.longest_sequence, compute_type)
+    fast = Translator(translator.problem, translator.model, translator.hparams, engine=engine)
+    fast.model_engine = translator.model_engine
+    return fast

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.letters import Letters, LettersAlone, build, letters, translator_of
+from tests.letters import Letters, LettersAlone, build, fast_of, letters, translator_of
 
 
 @pytest.fixture(scope="session")
@@ -21,3 +21,9 @@ def ending_translator():
 def continuer():
     """A language model."""
     return build(LettersAlone)
+
+
+@pytest.fixture(scope="session")
+def letters_fast(letters_translator, tmp_path_factory):
+    """`letters_translator` on CTranslate2, with 40 positions."""
+    return fast_of(letters_translator, tmp_path_factory.mktemp("fast"))

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.batch_answer import BatchAnswer, classes, tokens
 from t2t.inference.translator import Translator
@@ -18,6 +17,7 @@ from t2t.layers.target_scores import score_logits
 from t2t.problems.text_problems import Text2Class
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.token import TokenEncoder
+from tests.errors import refused
 from tests.letters import Letters
 
 WORDS = TokenEncoder("abcd")
@@ -142,9 +142,8 @@ def test_an_answer_has_the_score_of_its_target(shift):
 
 @pytest.mark.parametrize("n_best", [0, 2])
 def test_there_is_one_answer_of_ids(shift, n_best):
-    with pytest.raises(UserError) as error:
+    with refused(f"n_best={n_best}", 1):
         shift.translate(["a"], n_best)
-    assert str(error.value) == f"n_best={n_best}: a model that answers at once gives 1 here; ask for that"
 
 
 @pytest.fixture(scope="module")
@@ -163,22 +162,18 @@ def test_classes_are_named(mood):
 
 def test_there_are_no_more_classes_than_there_are(mood):
     assert len(mood.translate(["a"], 3)[0]) == 3
-    with pytest.raises(UserError, match="n_best=4: a model that answers at once gives from 1 to 3 here; ask for that"):
+    with refused("n_best=4", 1, 3):
         mood.translate(["a"], 4)
 
 
 def test_classes_are_not_scored_as_texts_are(mood):
-    message = "scoring outputs of mood: they are classes; decode with n_best instead"
-    with pytest.raises(UserError, match=message):
-        mood.score([("a b", "good")])
-    with pytest.raises(UserError, match=message):
-        mood.score_ids([[3]], [[2]])
+    for score, given in ((mood.score, [[("a b", "good")]]), (mood.score_ids, [[[3]], [[2]]])):
+        with refused("mood", "n_best"):
+            score(*given)
 
 
 def test_where_there_are_no_inputs_there_is_nothing_to_answer():
     problem = Letters().with_encoders({"targets": WORDS})
     problem.text_features = ("targets",)
-    with pytest.raises(
-        UserError, match="decoding letters with Table: the model answers inputs at once, and there are none; evaluate"
-    ):
+    with refused("letters", "Table"):
         Translator(problem, Table(problem, SHIFTED), DecodeHParams())

@@ -12,7 +12,7 @@ from t2t.inference.partial_outputs import has_partial_outputs
 from t2t.layers.target_scores import BLOCK
 from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.specs.constants import EOS_ID
-from tests.builders import tiny_hparams
+from tests.builders import numpy, tiny_hparams
 from tests.errors import refused
 from tests.letters import TEXTS, letters, translator_of
 from tests.reference import transformer as plain
@@ -114,7 +114,7 @@ def test_models_that_write_token_by_token_have_no_mask_predict(letters_translato
 
 def test_weights_that_are_not_finite_are_said(translator):
     token = translator.model.mask_token
-    before = np.array(token)
+    before = numpy(token)
     token.assign(np.full(8, np.nan, np.float32))
     try:
         with refused("NaN"):

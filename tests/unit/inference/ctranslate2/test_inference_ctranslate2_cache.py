@@ -9,14 +9,8 @@ from t2t.inference.ctranslate2.conversion import write_model
 from t2t.inference.ctranslate2.engine import CTranslate2Engine
 from t2t.inference.ctranslate2.tokens import TokenLists
 from t2t.inference.fallback import Agreement
-from tests.letters import letters, translator_of
 
 LONGEST = 16
-
-
-@pytest.fixture
-def translator():
-    return translator_of(letters())
 
 
 @pytest.fixture
@@ -32,14 +26,14 @@ def run_folder(tmp_path, *checkpoints):
 
 
 @pytest.fixture
-def load(translator, conversions):
+def load(letters_translator, conversions):
     """Returns a function that loads a model through a cache, as an engine does, and returns its folder."""
-    tokens = TokenLists.of_encoders(translator.problem.encoders)
+    tokens = TokenLists.of_encoders(letters_translator.problem.encoders)
 
     def load_from(cache, positions=LONGEST, longest_sequence=None):
         def write(folder):
             conversions.append(folder)
-            write_model(folder, translator.model, tokens, positions)
+            write_model(folder, letters_translator.model, tokens, positions)
 
         with cache.opened(ConvertedModel(positions, longest_sequence), write) as folder:
             CTranslate2Engine(folder, tokens, positions)
