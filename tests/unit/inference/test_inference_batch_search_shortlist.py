@@ -52,7 +52,7 @@ each_search = pytest.mark.parametrize(
 )
 MODELS = {
     "transformer": (Transformer, tiny_hparams(shared_embedding_and_softmax_weights=False, num_hidden_layers=1)),
-    "gnmt": (Gnmt, GnmtHParams(hidden_size=8, num_hidden_layers=1, dropout=0.0)),
+    "gnmt": (Gnmt, GnmtHParams(hidden_size=8, num_hidden_layers=2, dropout=0.0)),
     "slice_net": (SliceNet, SliceNetHParams(hidden_size=8, dropout=0.0)),
 }
 
@@ -157,12 +157,10 @@ def test_it_is_the_same_for_every_kind_of_decoder(model):
 @pytest.mark.parametrize(
     ("name", "model"),
     [
-        ("beam", "transformer"),
-        ("nucleus", "transformer"),
-        ("beam", "probabilities"),
+        ("beam", "transformer"), ("nucleus", "transformer"), ("beam", "probabilities"),
         pytest.param("beam", "log_probabilities", marks=pytest.mark.slow),
     ],
-)
+)  # fmt: skip
 def test_a_batch_is_its_sentences_one_by_one(name, model):
     search = search_of(name, "two", model)
     alone = [found_by(search, [source], places=[place])[0] for place, source in enumerate(FOUR)]

@@ -32,8 +32,8 @@ MODELS = {
     "name", [name if name != "gnmt" else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
 )
 def test_scores_hold_the_penalty_of_the_attention_whatever_is_in_the_batch(name):
-    translator = translator_of(letters(), *MODELS[name], decoding={"alpha": 0.6})
-    penalties = []
+    translator = translator_of(letters(), *MODELS[name], decoding={"alpha": 0.6, "extra_length": 0})
+    penalties = []  # of outputs that are short enough to leave words of their inputs out
     for text, found in zip(TEXTS, translator.translate(TEXTS, 3, coverage_penalty=BETA), strict=True):
         for best in found[:2]:
             row = [*WORDS.encode(text), EOS_ID]
@@ -44,7 +44,7 @@ def test_scores_hold_the_penalty_of_the_attention_whatever_is_in_the_batch(name)
             expected = best.log_prob / ((5 + len(best.ids)) / 6) ** 0.6 + penalties[-1]
             assert best.score == pytest.approx(expected, rel=1e-3, abs=1e-3)
             assert math.isfinite(best.score)
-    assert min(penalties) < -0.1, "or this shows nothing"
+    assert min(penalties) < -0.05, "or this shows nothing"
 
 
 def test_a_model_without_attention_is_refused():

@@ -239,14 +239,11 @@ def test_a_file_of_terms(translator, job, tmp_path):
 @pytest.mark.parametrize(
     ("side", "line", "about"),
     [
-        ("constraints", b'{"avoid": 3}', ["avoid", 3]),
-        ("constraints", b'{"regex": "("}', ["'('"]),
-        ("constraints", b'{"avoid": ["z"]}', ["'z'"]),
-        ("constraints", b'{"avoid": ["\xe4"]}', ["UTF-8"]),
-        ("prefixes", b"a \xe4", ["UTF-8"]),
-        ("prefixes", b"a " * 2000, [2000]),
+        ("constraints", b'{"avoid": 3}', ["avoid", 3]), ("constraints", b'{"regex": "("}', ["'('"]),
+        ("constraints", b'{"avoid": ["z"]}', ["'z'"]), ("constraints", b'{"avoid": ["\xe4"]}', ["UTF-8"]),
+        ("prefixes", b"a \xe4", ["UTF-8"]), ("prefixes", b"a " * 2000, [2000]),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_line_of_a_side_file_is_found_before_anything_is_decoded(translator, job, tmp_path, side, line, about):
     sides = {side: b"\n" * 3 + line + b"\n\n"}
     flag = {"constraints": "--constraints_file", "prefixes": "--target_prefix_file"}[side]

@@ -43,16 +43,10 @@ def test_a_beginning_of_an_output_does_not_end_and_leaves_room_for_an_id():
 @pytest.mark.parametrize(
     ("positions", "asked", "max_length", "longest"),
     [
-        (None, 0, 256, 1024),
-        (None, 0, 1024, 1024),
-        (None, 0, 1025, 1025),
-        (None, 4, 256, 4),
-        (5, 4, 256, 4),
-        (4, 5, 256, 4),
-        (4, 4, 256, 4),
-        (2000, 0, 256, 1024),
+        (None, 0, 256, 1024), (None, 0, 1024, 1024), (None, 0, 1025, 1025), (None, 4, 256, 4), (5, 4, 256, 4),
+        (4, 5, 256, 4), (4, 4, 256, 4), (2000, 0, 256, 1024),
     ],
-)
+)  # fmt: skip
 def test_the_longest_is_the_smaller_of_what_the_model_and_the_user_allow(positions, asked, max_length, longest):
     hparams = DecodeHParams(max_input_length=asked)
     assert max_sequence_ids(model(positions, max_length=max_length), hparams) == longest

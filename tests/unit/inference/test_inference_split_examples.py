@@ -58,12 +58,10 @@ def translator(data):
 @pytest.mark.parametrize(
     ("split", "changes", "expected"),
     [
-        ("dev", {}, ["a b zzz", "c  d"]),
-        ("train", {}, ["a b", "c"]),
-        ("dev", {"constrain_output": False}, []),
+        ("dev", {}, ["a b zzz", "c  d"]), ("train", {}, ["a b", "c"]), ("dev", {"constrain_output": False}, []),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_constraints_are_of_the_text_that_files_would_have(data, translator, split, changes, expected):
     SplitExamples(data.problem, data.readers[split]).decode(translator, **changes)
     assert data.problem.noted == expected

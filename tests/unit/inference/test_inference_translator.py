@@ -383,18 +383,15 @@ def test_rehearsal_decodes_as_many_of_the_longest_batches_as_run_at_a_time(trans
 @pytest.mark.parametrize(
     ("arguments", "about"),
     [
-        ({"beam_sise": 2}, ["'beam_sise'", "beam_size"]),
-        ({"beam_size": 0}, ["beam_size=0", 1]),
+        ({"beam_sise": 2}, ["'beam_sise'", "beam_size"]), ({"beam_size": 0}, ["beam_size=0", 1]),
         ({"alpha": "high"}, ["alpha='high'", "float"]),
         ({"decode_method": "bean"}, ["bean", "beam", "greedy", "sample"]),
-        ({"n_best": 4}, ["n_best=4", 3, "beam_size"]),
-        ({"n_best": 2, "beam_size": 1}, ["n_best=2", "beam_size"]),
+        ({"n_best": 4}, ["n_best=4", 3, "beam_size"]), ({"n_best": 2, "beam_size": 1}, ["n_best=2", "beam_size"]),
         ({"n_best": 2, "decode_method": "greedy"}, ["n_best=2", "decode_method=beam"]),
-        ({"n_best": 0}, ["n_best=0", 1]),
-        ({"n_best": 0, "decode_method": "sample"}, ["n_best=0"]),
+        ({"n_best": 0}, ["n_best=0", 1]), ({"n_best": 0, "decode_method": "sample"}, ["n_best=0"]),
         ({"decode_method": "sample", "sampling_top_p": 0.0}, ["top_p", "0.0"]),
     ],
-)
+)  # fmt: skip
 def test_settings_that_make_no_sense_are_refused_before_anything_is_read(translator, arguments, about):
     for call in (translator.translate, translator.stream):
         with refused(*about) as raised:
@@ -405,8 +402,7 @@ def test_settings_that_make_no_sense_are_refused_before_anything_is_read(transla
 @pytest.mark.parametrize(
     ("call", "about"),
     [
-        (lambda t: t.translate("a b c"), ["texts='a"]),
-        (lambda t: t.translate(["a", 1]), ["texts[1]=1", "int"]),
+        (lambda t: t.translate("a b c"), ["texts='a"]), (lambda t: t.translate(["a", 1]), ["texts[1]=1", "int"]),
         (lambda t: t.translate(3), ["texts=3", "int"]),
         (lambda t: t.translate(["a"], n_best="2"), ["n_best='2'", "str"]),
         (lambda t: t.translate(["a"], n_best=1.0), ["n_best=1.0", "float"]),
@@ -417,12 +413,9 @@ def test_settings_that_make_no_sense_are_refused_before_anything_is_read(transla
         (lambda t: t.translate_ids([1]), ["sentences[0]=1", "int"]),
         (lambda t: t.translate_ids(["a"]), ["sentences[0]='a'", "str"]),
         (lambda t: t.translate_ids([[3], [4]], seeds=[5]), [1, "seeds", 2]),
-        (lambda t: t.score([("a",)]), ["pairs[0]=('a',)"]),
-        (lambda t: t.score(("ab", "cd")), ["pairs[0]='ab'"]),
-        (lambda t: t.score([("a", "b", "c")]), ["pairs[0]=('a',"]),
-        (lambda t: t.score("ab"), ["pairs='ab'"]),
-        (lambda t: t.score([("a", 1)]), ["targets[0]=1", "int"]),
-        (lambda t: t.score_ids([[3]], []), [1, 0]),
+        (lambda t: t.score([("a",)]), ["pairs[0]=('a',)"]), (lambda t: t.score(("ab", "cd")), ["pairs[0]='ab'"]),
+        (lambda t: t.score([("a", "b", "c")]), ["pairs[0]=('a',"]), (lambda t: t.score("ab"), ["pairs='ab'"]),
+        (lambda t: t.score([("a", 1)]), ["targets[0]=1", "int"]), (lambda t: t.score_ids([[3]], []), [1, 0]),
         (lambda t: t.attend(None), ["texts[0]=None", "NoneType"]),
         (lambda t: t.stream(["a"], constraints=[None]), ["constraints", "translate"]),
         (lambda t: t.stream(["a"], prefixes=["b"]), ["prefixes", "translate"]),
@@ -431,7 +424,7 @@ def test_settings_that_make_no_sense_are_refused_before_anything_is_read(transla
         (lambda t: t.stream(["a"], window=2.0), ["window=2.0", "float"]),
         (lambda t: t.stream("abc"), ["lines='abc'", "str"]),
     ],
-)
+)  # fmt: skip
 def test_what_is_not_text_is_refused_in_one_line(translator, call, about):
     with refused(*about, by=ArgumentError) as error:
         call(translator)

@@ -65,13 +65,11 @@ def test_equality_goes_both_ways():
     ("text", "about"),
     [
         ("DEBUG 0\nDELET_LABEL TOP", ["own.prm:2", "DELET_LABEL", "DELETE_LABEL", "DEBUG", "MAX_ERROR", "EQ_WORD"]),
-        ("  DEBUG 0", ["own.prm:1", "DEBUG"]),
-        ("\nDELETE_LABEL  \n", ["own.prm:2", "DELETE_LABEL"]),
+        ("  DEBUG 0", ["own.prm:1", "DEBUG"]), ("\nDELETE_LABEL  \n", ["own.prm:2", "DELETE_LABEL"]),
         ("MAX_ERROR ten", ["own.prm:1", "MAX_ERROR", "'ten'"]),
-        ("EQ_LABEL ADVP", ["own.prm:1", "EQ_LABEL", 1, "(ADVP)"]),
-        ("EQ_WORD a b c", ["own.prm:1", "EQ_WORD", 3]),
+        ("EQ_LABEL ADVP", ["own.prm:1", "EQ_LABEL", 1, "(ADVP)"]), ("EQ_WORD a b c", ["own.prm:1", "EQ_WORD", 3]),
     ],
-)
+)  # fmt: skip
 def test_a_line_that_says_nothing_known(written, text, about):
     with refused(*about):
         read_parameters(written(text))

@@ -51,14 +51,12 @@ def test_more_bleu_by_hand():
         (bleu, BLEU, {"lowercase": True}, "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|"),
         (bleu, BLEU, {"tokenize": "intl"}, "nrefs:1|case:mixed|eff:no|tok:intl|smooth:exp|"),
         (bleu, BLEU, {"tokenize": "char", "smooth_method": "floor"}, "|tok:char|smooth:floor[0.10]|"),
-        (chrf, CHRF, {}, "|nw:0|"),
-        (chrf, CHRF, {"word_order": 2}, "|nw:2|"),
-        (chrf, CHRF, {"lowercase": True}, "|case:lc|"),
-        (ter, TER, {}, "|punct:yes|"),
+        (chrf, CHRF, {}, "|nw:0|"), (chrf, CHRF, {"word_order": 2}, "|nw:2|"),
+        (chrf, CHRF, {"lowercase": True}, "|case:lc|"), (ter, TER, {}, "|punct:yes|"),
         (ter, TER, {"normalized": True, "no_punct": True}, "|norm:yes|"),
         (ter, TER, {"case_sensitive": True}, "|case:mixed|"),
     ],
-)
+)  # fmt: skip
 def test_scores_are_sacrebleus_with_its_options_and_signature(metric, direct, options, signature):
     score, direct = metric(HYPOTHESES, REFERENCES, **options), direct(**options)
     expected = direct.corpus_score(HYPOTHESES, [REFERENCES])

@@ -76,13 +76,10 @@ def test_what_is_cut_and_repaired_is_reported(choices):
 @pytest.mark.parametrize(
     ("content", "about"),
     [
-        ("", ["TAB"]),
-        ("s\ta\tb\tA\ns\ta\tA\n", [2, 3, 4, "TAB"]),
-        ("s\ta\tb\tC\n", [1, "'C'", "A", "B"]),
-        ("s\ta\ta\tA\n", [1]),
-        ("s\ta\tmuch too long\tA\n", [1, "B", 14, 7, "max_input_length"]),
+        ("", ["TAB"]), ("s\ta\tb\tA\ns\ta\tA\n", [2, 3, 4, "TAB"]), ("s\ta\tb\tC\n", [1, "'C'", "A", "B"]),
+        ("s\ta\ta\tA\n", [1]), ("s\ta\tmuch too long\tA\n", [1, "B", 14, 7, "max_input_length"]),
     ],
-)
+)  # fmt: skip
 def test_mistakes(choices, content, about):
     path = choices(content)
     with refused(path, *about):

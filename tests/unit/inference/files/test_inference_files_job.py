@@ -143,15 +143,13 @@ NOT_BLANK = [".", " . ", "\u200b", "\ufffd", "\u2800", "\x01"]
 @pytest.mark.parametrize(
     ("options", "blank"),
     [
-        ({}, ""),
-        ({"n_best": 3}, ""),
-        ({"output_format": "tsv"}, "\t0.000000\t0.000000"),
+        ({}, ""), ({"n_best": 3}, ""), ({"output_format": "tsv"}, "\t0.000000\t0.000000"),
         ({"output_format": "tsv", "n_best": 2}, "\t0.000000\t0.000000\t\t\t"),
         ({"output_format": "jsonl"}, '{"line": LINE, "hypotheses": [{"text": "", "score": 0.0, "log_prob": 0.0}]}'),
         ({"changes": {"alignments": True}}, " ||| "),
         ({"output_format": "tsv", "changes": {"alignments": True}}, "\t0.000000\t0.000000\t"),
     ],
-)
+)  # fmt: skip
 def test_a_blank_line_gives_a_blank_output_and_nothing_else_does(job, out, tmp_path, options, blank):
     reverser = Reverser()
     lines = [text for pair in itertools.zip_longest(BLANK, NOT_BLANK) for text in pair if text is not None]

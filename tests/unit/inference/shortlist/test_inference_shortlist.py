@@ -103,12 +103,10 @@ def link_out_of_the_run(folder):
 @pytest.mark.parametrize(
     ("damage", "about"),
     [
-        (flip_a_byte, ["shortlist.safetensors", "t2t-shortlist"]),
-        (of_a_later_format, [2, 1, "t2t-shortlist"]),
-        (half_a_record, ["t2t-shortlist"]),
-        (link_out_of_the_run, ["link"]),
+        (flip_a_byte, ["shortlist.safetensors", "t2t-shortlist"]), (of_a_later_format, [2, 1, "t2t-shortlist"]),
+        (half_a_record, ["t2t-shortlist"]), (link_out_of_the_run, ["link"]),
     ],
-)
+)  # fmt: skip
 def test_a_damaged_one_is_refused(run, damage, about):
     folder = write_shortlist(run, PROBLEM, SHORTLIST, 9)
     damage(folder)
