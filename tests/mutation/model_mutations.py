@@ -10,7 +10,7 @@ MODEL_MUTATIONS = (
         original="return max(range(len(hypotheses))",
         broken="return min(range(len(hypotheses))",
         breaks="Of several outputs of a teacher the one least like the reference becomes the target.",
-        tests=("tests/unit/metrics/test_metrics_sentence_bleu.py",),
+        tests=("tests/unit/metrics/test_metrics_by_line.py",),
     ),
     Mutation(
         name="targets count on from the padding",
