@@ -1,10 +1,11 @@
-"""Which unfinished batches are joined: as many as fit, and no more."""
+"""Which unfinished batches are joined, as many as fit and no more, and which sentences leave them."""
 
 from itertools import chain
 
 import numpy as np
 import pytest
 
+from t2t.inference.batch_sizes import min_active_size, select_active
 from t2t.inference.search_batch import Batch
 from t2t.inference.tensorflow.batch_queue import BatchQueue
 
@@ -66,3 +67,12 @@ def test_batches_wait_for_others_until_they_are_one_batchs_worth():
     joined = run(search, np.arange(12).reshape(3, 4).tolist(), 4, 16)
     assert joined == [[[0, 1], [4, 5]], [[8, 9]], [[0, 1, 4, 5]], [[8, 9]]]
     assert [tokens for tokens, _ in search.seen] == [0, 0, 0, 1, 1, 2, 2]
+
+
+def test_what_leaves_a_batch_and_what_stays():
+    going = np.array([True, False, True, False, False, True, False, False, False])
+    assert select_active(going, 0).all(), "more are going than may stay"
+    assert not select_active(np.zeros(9, bool), 8).any()
+    np.testing.assert_array_equal(select_active(going, 8), [1, 1, 1, 0, 0, 1, 0, 0, 0])
+    np.testing.assert_array_equal(select_active(np.arange(17) < 11, 16), np.arange(17) < 16)
+    assert [min_active_size(size) for size in (1, 2, 7, 14, 16, 46)] == [0, 1, 2, 4, 8, 16]
