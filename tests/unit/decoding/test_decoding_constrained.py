@@ -1,4 +1,7 @@
-"""Searches that forbid or penalise outputs, against enumeration of all outputs under the same rules in plain Python."""
+"""Searches that forbid or penalise outputs, against enumeration of all outputs under the same rules in plain Python.
+
+Legend: N rows, P prefix length, V vocabulary.
+"""
 
 import math
 
@@ -7,10 +10,10 @@ import pytest
 from decoding_tables import assert_same_hypotheses, hypotheses, tree_state, tree_step_fn
 from keras import ops
 
-from t2t.decoding.constraints.token_rules import forbid_repeats
+from t2t.decoding.constraints.token_rules import forbid_padding, forbid_repeats, force_prefix
 from t2t.decoding.penalties import gnmt
 from t2t.decoding.settings import SearchSettings
-from t2t.decoding.step import NextToken
+from t2t.decoding.step import NextToken, all_log_probs, best_log_probs
 from tests.reference import beam_search as reference
 from tests.searches import decode
 
@@ -118,3 +121,37 @@ def test_repeated_n_grams_of_rows_by_hand():
         scores = np.asarray(forbid_repeats(some, ops.convert_to_tensor(ids), 5, size, 8).scores)
         columns = [{[0, 2, 3, 5][place] for place in np.flatnonzero(row == -np.inf)} for row in scores]
         assert columns == [tokens & {2, 3, 5} for tokens in expected]
+
+
+# --- Single steps by hand -------------------------------------------------------------------------------------------
+
+LOG_PROBS_NV = np.log(np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1]], np.float32))
+LOGITS_NV = LOG_PROBS_NV + np.array([[3.0], [-2.0]], np.float32)
+FOUND = NextToken(ops.convert_to_tensor(LOGITS_NV), normalised=False)
+
+
+def test_the_best_of_what_may_be_written_are_normalised():
+    np.testing.assert_allclose(all_log_probs(FOUND, 4), LOG_PROBS_NV, atol=1e-6)
+    for found in (FOUND, NextToken(ops.convert_to_tensor(LOG_PROBS_NV), normalised=True)):
+        best, tokens = best_log_probs(found, 4, 2)
+        np.testing.assert_allclose(best, np.log([[0.4, 0.3], [0.4, 0.3]]), atol=1e-6)
+        np.testing.assert_array_equal(tokens, [[3, 2], [0, 1]])
+    best, tokens = best_log_probs(forbid_padding(FOUND), 4, 2)
+    np.testing.assert_array_equal(tokens, [[3, 2, 1], [0, 1, 2]])
+    np.testing.assert_allclose(best, [np.log([0.4, 0.3, 0.2]), [-np.inf, *np.log([0.3, 0.2])]], atol=1e-6)
+    found = np.asarray(all_log_probs(forbid_padding(FOUND), 4))
+    assert (found[:, 0] == -np.inf).all(), "padding is never written, and the others stay"
+    np.testing.assert_allclose(found[:, 1:], LOG_PROBS_NV[:, 1:], atol=1e-6)
+
+
+def test_a_prefix_is_certain_while_it_goes_on():
+    prefix_NP = np.array([[2, 3], [1, 0]], np.int32)
+    for position, wanted in ((0, {0: 2, 1: 1}), (1, {0: 3}), (2, {}), (9, {})):
+        found = np.asarray(all_log_probs(force_prefix(FOUND, prefix_NP, position), 4))
+        for row in range(2):
+            if row in wanted:
+                assert found[row, wanted[row]] == 0.0
+                assert (np.delete(found[row], wanted[row]) <= -1e9).all()
+            else:
+                np.testing.assert_allclose(found[row], LOG_PROBS_NV[row], atol=1e-6)
+    assert force_prefix(FOUND, None, 0) is FOUND, "without prefixes nothing is changed"
