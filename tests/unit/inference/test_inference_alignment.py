@@ -1,64 +1,36 @@
-"""Alignments of whole models against the attention of single sentences, what is refused, and unknown words.
+"""Alignments of whole models, and the coverage penalty, against the attention of single sentences; unknown words.
 
 Legend: L layers, H heads, T target length, S source length.
 """
 
 import dataclasses
 import functools
+import math
 from itertools import chain
 
+import numpy as np
 import pytest
 
 from t2t.files.pharaoh import format_links
-from t2t.hparams.conv_s2s import ConvS2sHParams
-from t2t.hparams.deep_att import DeepAttHParams
-from t2t.hparams.evolved_transformer import EvolvedTransformerHParams
-from t2t.hparams.gnmt import GnmtHParams
 from t2t.hparams.groups import DecodeHParams
-from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams
-from t2t.hparams.lstm_moe import LstmMoeHParams
-from t2t.hparams.slice_net import SliceNetHParams
-from t2t.hparams.universal_transformer import UniversalTransformerHParams
 from t2t.inference.attention import ENCODER_DECODER, attention_maps
 from t2t.inference.files.scoring import align_file
 from t2t.inference.files.windows import FileJob
 from t2t.inference.translator import Translator
 from t2t.inference.word_links import renumber_links
-from t2t.models.conv_s2s import ConvS2s
-from t2t.models.deep_att import DeepAtt
 from t2t.models.ensemble import Ensemble
-from t2t.models.evolved_transformer import EvolvedTransformer
-from t2t.models.gnmt import Gnmt
-from t2t.models.lstm import LstmSeq2seq, LstmSeq2seqAttention
-from t2t.models.lstm_moe import LstmMoe
-from t2t.models.slice_net import SliceNet
-from t2t.models.transformer_encoder import TransformerEncoder
-from t2t.models.universal_transformer import UniversalTransformer
+from t2t.registry import MODELS
 from t2t.specs.constants import EOS_ID, UNK_ID
 from t2t.text.sentencepiece import SentencePieceEncoder
 from tests.builders import numpy
 from tests.errors import refused
 from tests.letters import TEXTS, WORDS, Letters, letters, letters_alone, moods, sharing, translator_of
+from tests.small_models import small_hparams
 from tests.unit.inference.test_inference_word_links import NORMALIZING
 
-SMALL = {"hidden_size": 8, "dropout": 0.0}
-TINY = {
-    "hidden_size": 8, "filter_size": 12, "num_heads": 2, "max_length": 64, "layer_prepostprocess_dropout": 0.0,
-}  # fmt: skip
-MODELS = {
-    "transformer": (),
-    "gnmt": (Gnmt, GnmtHParams(num_hidden_layers=2, **SMALL)),
-    "deep_att": (DeepAtt, DeepAttHParams(num_hidden_layers=2, **SMALL)),
-    "lstm": (LstmSeq2seqAttention, LstmAttentionHParams(num_hidden_layers=2, **SMALL)),
-    "conv_s2s": (ConvS2s, ConvS2sHParams(num_hidden_layers=3, max_length=64, **SMALL)),
-    "slice_net": (SliceNet, SliceNetHParams(num_hidden_layers=1, **SMALL)),
-    "lstm_moe": (LstmMoe, LstmMoeHParams(num_hidden_layers=3, filter_size=12, num_experts=3, **SMALL)),
-    "universal_transformer": (
-        UniversalTransformer,
-        UniversalTransformerHParams(**TINY, recurrence_type="act", act_max_steps=3),
-    ),
-    "evolved_transformer": (EvolvedTransformer, EvolvedTransformerHParams(**TINY, num_hidden_layers=2)),
-}
+QUICK = ("transformer", "lstmseq2seqattention")
+SLOW = ("gnmt", "deepatt", "convs2s", "slicenet", "lstmmoe", "universaltransformer", "evolvedtransformer")
+BETA = 0.7
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +39,12 @@ def translator(letters_translator):
 
 
 @functools.cache
-def model_of(name):
-    """Returns a translator of another model, that no test changes."""
-    return translator_of(letters(), *MODELS[name], decoding={"min_output_length": 4})
-
-
-def without_attention():
-    return translator_of(letters(), LstmSeq2seq, LstmHParams(hidden_size=4, num_hidden_layers=1))
+def model_of(name, **variant):
+    """Returns a translator of a small registered model, that no test changes."""
+    if name == "universaltransformer":
+        variant = {"recurrence_type": "act", "act_max_steps": 3}
+    model_class = MODELS.get(name)
+    return translator_of(letters(), model_class, small_hparams(model_class, variant), decoding={"min_output_length": 4})
 
 
 def source_weights(model, text, output):
@@ -87,9 +58,7 @@ def check(found, weights_TS):
     assert found.alignment == tuple(sorted((int(row.argmax()), place) for place, row in enumerate(weights_TS)))
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in ("transformer", "lstm") else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
-)
+@pytest.mark.parametrize("name", [*QUICK, *[pytest.param(name, marks=pytest.mark.slow) for name in SLOW]])
 def test_each_word_is_linked_to_what_it_looks_at_most_whatever_is_in_the_batch(translator, name):
     translator = translator if name == "transformer" else model_of(name)
     found = translator.translate(TEXTS, 3, alignments=True)
@@ -105,6 +74,29 @@ def test_each_word_is_linked_to_what_it_looks_at_most_whatever_is_in_the_batch(t
     assert len({one.alignment for (one, *_) in found}) > 3, "the alignments differ, or this shows nothing"
 
 
+@pytest.mark.parametrize(
+    ("name", "variant"),
+    [
+        ("transformer", {}), ("transformer", {"input_end": False}), ("convs2s", {}),
+        pytest.param("gnmt", {}, marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
+def test_scores_hold_the_coverage_penalty_of_the_attention_whatever_is_in_the_batch(translator, name, variant):
+    translator = translator if name == "transformer" and not variant else model_of(name, **variant)
+    changes = {"coverage_penalty": BETA, "alpha": 0.6, "extra_length": 0}
+    penalties = []  # of outputs that are short enough to leave words of their inputs out
+    for text, found in zip(TEXTS, translator.translate(TEXTS, 3, **changes), strict=True):
+        for best in found[:2]:
+            seen = attention_maps(translator.model, [*WORDS.encode(text), EOS_ID], best.ids, {})[ENCODER_DECODER]
+            coverage_S = seen.weights.mean(axis=(0, 1)).sum(axis=0)
+            coverage_S = coverage_S[:-1] if variant else coverage_S
+            penalties.append(BETA * np.log(np.minimum(coverage_S + 1e-6, 1.0)).sum())
+            expected = best.log_prob / ((5 + len(best.ids)) / 6) ** 0.6 + penalties[-1]
+            assert best.score == pytest.approx(expected, rel=1e-3, abs=1e-3)
+            assert math.isfinite(best.score)
+    assert min(penalties) < -0.05, "or this shows nothing"
+
+
 def test_a_layer_and_a_head_can_be_chosen(translator):
     found = translator.translate(TEXTS, 3, alignments=True, alignment_layer=2, alignment_head=1)
     for text, (one, *_) in zip(TEXTS, found, strict=True):
@@ -112,7 +104,7 @@ def test_a_layer_and_a_head_can_be_chosen(translator):
 
 
 def test_an_ensemble_averages_its_members(translator):
-    model = Ensemble([translator.model, model_of("lstm").model])
+    model = Ensemble([translator.model, model_of("lstmseq2seqattention").model])
     found = Translator(translator.problem, model, translator.hparams).translate(TEXTS, alignments=True, beam_size=1)
     for text, (one,) in zip(TEXTS, found, strict=True):
         check(one, sum(source_weights(each, text, one)[0].mean(axis=0) for each in model.members))
@@ -167,7 +159,7 @@ def test_a_file_of_pairs_gets_a_line_for_each(translator, tmp_path):
 def test_a_file_of_a_model_without_attention_is_refused_before_anything_is_written(tmp_path):
     (tmp_path / "in").write_text("a\tb\n")
     with refused("alignments", "lstmseq2seq"):
-        align_file(without_attention(), FileJob(source=str(tmp_path / "in"), target=str(tmp_path / "out")))
+        align_file(model_of("lstmseq2seq"), FileJob(source=str(tmp_path / "in"), target=str(tmp_path / "out")))
     assert not (tmp_path / "out").exists()
 
 
@@ -181,9 +173,9 @@ class Rewriting(Letters):
 @pytest.mark.parametrize(
     ("build", "about"),
     [
-        (without_attention, ["lstmseq2seq"]),
+        (lambda: model_of("lstmseq2seq"), ["lstmseq2seq"]),
         (lambda: translator_of(letters_alone()), ["letters_alone"]),
-        (lambda: translator_of(moods(), TransformerEncoder), ["moods", "label"]),
+        (lambda: translator_of(moods(), MODELS.get("transformerencoder")), ["moods", "label"]),
         (lambda: translator_of(Rewriting().with_encoders(letters().encoders)), ["letters"]),
     ],
 )
@@ -198,6 +190,11 @@ def test_a_model_without_words_to_link_is_refused_before_it_decodes(build, about
 def test_a_layer_or_head_that_is_not_there_is_refused(translator, name):
     with refused(f"{name}=3", 1, 2, 0):
         translator.settings(alignments=True, **{name: 3})
+
+
+def test_coverage_of_a_model_without_attention_is_refused():
+    with refused("coverage_penalty=0.2"):
+        model_of("lstmseq2seq").translate(["a b"], coverage_penalty=0.2)
 
 
 # === Unknown words ===

@@ -3,19 +3,22 @@
 import numpy as np
 import pytest
 
-from t2t.hparams.evolved_transformer import EvolvedTransformerHParams
-from t2t.hparams.lstm import LstmHParams
 from t2t.inference.attention import DECODER, ENCODER, ENCODER_DECODER, START, attention_maps
 from t2t.layers.attention_record import recorded_attention
-from t2t.models.evolved_transformer import EvolvedTransformer
-from t2t.models.lstm import LstmSeq2seq
+from t2t.registry import MODELS
 from tests.errors import refused
 from tests.letters import WORDS, letters, translator_of
+from tests.small_models import small_hparams
 
 
 @pytest.fixture(scope="module")
 def translator(ending_translator):
     return ending_translator
+
+
+def model_of(name):
+    model_class = MODELS.get(name)
+    return translator_of(letters(), model_class, small_hparams(model_class, {}))
 
 
 def test_pieces_of_both_sides_name_queries_and_keys(translator):
@@ -81,7 +84,7 @@ def test_nothing_is_recorded_where_nobody_looks(translator):
 
 def test_a_model_without_attention_is_refused():
     with refused("lstmseq2seq"):
-        translator_of(letters(), LstmSeq2seq, LstmHParams(hidden_size=4, num_hidden_layers=1)).attend("a", "b")
+        model_of("lstmseq2seq").attend("a", "b")
 
 
 def test_a_target_that_is_too_long_is_refused(translator):
@@ -91,10 +94,7 @@ def test_a_target_that_is_too_long_is_refused(translator):
 
 def test_layers_with_fewer_heads_have_their_mean_in_place_of_the_others():
     """The first self-attention of an Evolved Transformer's decoder has twice as many heads as the others."""
-    hparams = EvolvedTransformerHParams(
-        hidden_size=8, filter_size=12, num_heads=2, max_length=64, num_hidden_layers=1, layer_prepostprocess_dropout=0.0
-    )
-    weights = translator_of(letters(), EvolvedTransformer, hparams).attend("a b c", "b").maps[DECODER].weights
+    weights = model_of("evolvedtransformer").attend("a b c", "b").maps[DECODER].weights
     assert weights.shape[:2] == (2, 4)
     np.testing.assert_allclose(weights[1, 2], weights[1, :2].mean(axis=0), rtol=1e-6)
     np.testing.assert_array_equal(weights[1, 3], weights[1, 2])

@@ -13,23 +13,19 @@ from keras import ops
 from t2t.decoding.constraints.token_rules import forbid_padding
 from t2t.decoding.settings import SearchSettings
 from t2t.decoding.step import NextToken
-from t2t.hparams.gnmt import GnmtHParams
-from t2t.hparams.slice_net import SliceNetHParams
 from t2t.inference.beam_trace import beam_tree
 from t2t.inference.rows import batches_of
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.inference.tensorflow.batch_queue import BatchQueue
 from t2t.inference.tensorflow.batch_search import TensorFlowBatchSearch
 from t2t.models.ensemble import Ensemble
-from t2t.models.gnmt import Gnmt
-from t2t.models.slice_net import SliceNet
-from t2t.models.transformer import Transformer
-from t2t.models.transformer_encoder import TransformerEncoder
+from t2t.registry import MODELS
 from t2t.specs.constants import EOS_ID
-from tests.builders import padded, randomise, rows, tiny_hparams, tokens_spec
+from tests.builders import padded, randomise, rows, tokens_spec
 from tests.errors import refused
 from tests.letters import TEXTS, letters, letters_alone, moods, sharing, translator_of
 from tests.searches import decode
+from tests.small_models import small_hparams
 
 SIZE, EXTRA = 40, 30
 LENGTHS = (9, 3, 7, 1, 8, 2, 5, 6, 4, 9, 2, 3)
@@ -50,11 +46,6 @@ each_search = pytest.mark.parametrize(
         for name in SETTINGS
     ],
 )
-MODELS = {
-    "transformer": (Transformer, tiny_hparams(shared_embedding_and_softmax_weights=False, num_hidden_layers=1)),
-    "gnmt": (Gnmt, GnmtHParams(hidden_size=8, num_hidden_layers=2, dropout=0.0)),
-    "slice_net": (SliceNet, SliceNetHParams(hidden_size=8, dropout=0.0)),
-}
 
 
 def shortlist_of(frequent, count=2, size=SIZE, seed=0):
@@ -74,10 +65,11 @@ SHORTLISTS = {
 @functools.cache
 def build(name="transformer"):
     """Returns a model that no test changes; an ensemble is named by its average."""
-    if name in MODELS:
-        model_class, hparams = MODELS[name]
-        return randomise(model_class(hparams, tokens_spec(SIZE, SIZE)), 5)
-    return Ensemble([build(), build("gnmt")], name)
+    if name in ("probabilities", "log_probabilities"):
+        return Ensemble([build(), build("gnmt")], name)
+    variant = {"shared_embedding_and_softmax_weights": False} if name == "transformer" else {}
+    model_class = MODELS.get(name)
+    return randomise(model_class(small_hparams(model_class, variant), tokens_spec(SIZE, SIZE)), 5)
 
 
 @functools.cache
@@ -149,7 +141,7 @@ def test_it_finds_what_a_search_of_all_with_the_others_at_minus_infinity_finds(n
     assert [[ids for ids, _ in one] for one in in_all] != [[ids for ids, _ in one] for one in found]
 
 
-@pytest.mark.parametrize("model", ["gnmt", pytest.param("slice_net", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("model", ["gnmt", pytest.param("slicenet", marks=pytest.mark.exhaustive)])
 def test_it_is_the_same_for_every_kind_of_decoder(model):
     check_with_others_at_minus_infinity("beam", "four", model, rows(np.random.default_rng(6), (4, 6, 3), SIZE))
 
@@ -231,13 +223,13 @@ def test_what_decides_the_outputs_of_a_file_includes_it(translator):
 
 
 @pytest.mark.parametrize(
-    ("problem", "model_class", "about"),
+    ("problem", "name", "about"),
     [
-        (letters, Transformer, []),  # it is not of a run
-        (letters_alone, Transformer, ["Transformer", "letters_alone"]),
-        (moods, TransformerEncoder, ["TransformerEncoder", "moods"]),
+        (letters, "transformer", []),  # it is not of a run
+        (letters_alone, "transformer", ["Transformer", "letters_alone"]),
+        (moods, "transformerencoder", ["TransformerEncoder", "moods"]),
     ],
 )
-def test_models_without_a_shortlist_are_refused_by_name(problem, model_class, about):
+def test_models_without_a_shortlist_are_refused_by_name(problem, name, about):
     with refused("shortlist=True", *about):
-        translator_of(problem(), model_class).translate(["a b"], shortlist=True)
+        translator_of(problem(), MODELS.get(name)).translate(["a b"], shortlist=True)
