@@ -182,11 +182,11 @@ def test_loop_ends_with_the_last_sentence():
         steps.append(int(position))
         return ops.log(ops.convert_to_tensor(sure_end)), state
 
-    sizes = dict(batch_size=1, beam_size=2, vocab_size=3, max_steps=50)
+    sizes = dict(batch_size=1, beam_size=2, vocab_size=3, max_steps=20)
     beam_search(step_fn, (), length_penalty=gnmt(0.0), **sizes)
     assert steps == [0]
     steps.clear()
-    # At alpha 10 one more end of sequence in fifty tokens could still win by the bound, so the search goes on longer.
+    # At alpha 10 one more end of sequence in twenty tokens could still win by the bound, so the search goes on longer.
     beam_search(step_fn, (), length_penalty=gnmt(10.0), **sizes)
     assert len(steps) > 1
 

@@ -84,7 +84,7 @@ def test_nothing_is_recorded_where_nobody_looks(translator):
 
 def test_a_model_without_attention_is_refused():
     with refused("lstmseq2seq"):
-        model_of("lstmseq2seq").attend("a", "b")
+        model_of("lstm_seq2seq").attend("a", "b")
 
 
 def test_a_target_that_is_too_long_is_refused(translator):
@@ -94,7 +94,7 @@ def test_a_target_that_is_too_long_is_refused(translator):
 
 def test_layers_with_fewer_heads_have_their_mean_in_place_of_the_others():
     """The first self-attention of an Evolved Transformer's decoder has twice as many heads as the others."""
-    weights = model_of("evolvedtransformer").attend("a b c", "b").maps[DECODER].weights
+    weights = model_of("evolved_transformer").attend("a b c", "b").maps[DECODER].weights
     assert weights.shape[:2] == (2, 4)
     np.testing.assert_allclose(weights[1, 2], weights[1, :2].mean(axis=0), rtol=1e-6)
     np.testing.assert_array_equal(weights[1, 3], weights[1, 2])

@@ -141,7 +141,7 @@ def test_it_finds_what_a_search_of_all_with_the_others_at_minus_infinity_finds(n
     assert [[ids for ids, _ in one] for one in in_all] != [[ids for ids, _ in one] for one in found]
 
 
-@pytest.mark.parametrize("model", ["gnmt", pytest.param("slicenet", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("model", ["gnmt", pytest.param("slice_net", marks=pytest.mark.exhaustive)])
 def test_it_is_the_same_for_every_kind_of_decoder(model):
     check_with_others_at_minus_infinity("beam", "four", model, rows(np.random.default_rng(6), (4, 6, 3), SIZE))
 
@@ -227,7 +227,7 @@ def test_what_decides_the_outputs_of_a_file_includes_it(translator):
     [
         (letters, "transformer", []),  # it is not of a run
         (letters_alone, "transformer", ["Transformer", "letters_alone"]),
-        (moods, "transformerencoder", ["TransformerEncoder", "moods"]),
+        (moods, "transformer_encoder", ["TransformerEncoder", "moods"]),
     ],
 )
 def test_models_without_a_shortlist_are_refused_by_name(problem, name, about):

@@ -23,9 +23,7 @@ SEARCHES = {
 def models(letters_translator, continuer):
     """A byte-level translator, whose random outputs are rarely valid UTF-8, and others."""
     bytewise = Letters().with_encoders(dict.fromkeys(("inputs", "targets"), ByteEncoder()))
-    return {
-        "letters": letters_translator, "bytes": translator_of(bytewise, num_hidden_layers=1), "alone": continuer,
-    }  # fmt: skip
+    return {"letters": letters_translator, "bytes": translator_of(bytewise), "alone": continuer}
 
 
 def searches(**quick):

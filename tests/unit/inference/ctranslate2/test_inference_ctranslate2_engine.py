@@ -27,7 +27,7 @@ def fast(letters_fast):
 @pytest.fixture(scope="module")
 def ending():
     """A translator with some outputs that end before their limits."""
-    translator = translator_of(letters(), num_hidden_layers=1)
+    translator = translator_of(letters())
     table = numpy(translator.model.target_embedding.table)
     table[EOS_ID] = table[5]  # the piece that it writes most often
     translator.model.target_embedding.table.assign(table)
