@@ -94,16 +94,6 @@ def test_equals_plain_python_search(penalty, beam_size, only_best):
         assert_same_hypotheses(hypotheses(result, sentence), expected)
 
 
-@pytest.mark.parametrize("only_best", [True, False])
-def test_batch_equals_batches_of_one(only_best):
-    limits = [4, 2, 4, 3]
-    tables = reference.random_tables(len(limits), V, T, seed=6)
-    together = search(tables, 3, np.asarray(limits, "int32"), gnmt(0.6), only_best=only_best)
-    for sentence, limit in enumerate(limits):
-        alone = search([tables[sentence]], 3, limit, gnmt(0.6), only_best=only_best)
-        assert hypotheses(alone, 0) == hypotheses(together, sentence)
-
-
 # --- Known answers, worked by hand ---------------------------------------------------------------------------------
 # Two beams, three tokens, end of sequence 1. After step 0 the beams are [2] (.8) and [0] (.1; it ties with the end of
 # sequence, the lower id goes first). Step 1: [2 1] ends with .8 * .5 = .4, [2 0] goes on with .8 * .4 = .32. Step 2:

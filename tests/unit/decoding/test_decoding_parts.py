@@ -9,8 +9,7 @@ from t2t.decoding.noise import threefry_2x32, uniform
 from t2t.decoding.penalties import gnmt, power
 from t2t.decoding.settings import SearchSettings
 from t2t.decoding.state import repeat_for_beams
-from t2t.decoding.step import write_column
-from t2t.layers.beams import gather_beams, reorder_rows
+from t2t.layers.beams import reorder_rows
 from tests.reference import beam_search as reference
 from tests.searches import beam_search, decode, greedy, sample
 
@@ -69,13 +68,6 @@ def test_seed_may_be_wide_or_a_tensor():
 # --- Beams ---------------------------------------------------------------------------------------------------------
 
 
-def test_gather_beams_equals_numpy():
-    rng = np.random.default_rng(0)
-    beams, chosen = rng.normal(size=(4, 3, 2, 5)), rng.integers(0, 3, size=(4, 6)).astype("int32")
-    expected = np.stack([beams[sentence][chosen[sentence]] for sentence in range(4)])
-    np.testing.assert_array_equal(gather_beams(ops.convert_to_tensor(beams), ops.convert_to_tensor(chosen)), expected)
-
-
 def test_repeat_then_reorder_keeps_rows_of_a_sentence_together():
     state = {"a": ops.convert_to_tensor([10, 20]), "b": (ops.convert_to_tensor([[1.0, 2.0], [3.0, 4.0]]),)}
     rows = repeat_for_beams(state, 3)
@@ -84,12 +76,6 @@ def test_repeat_then_reorder_keeps_rows_of_a_sentence_together():
     moved = reorder_rows(marked, ops.convert_to_tensor([[2, 2, 0], [0, 1, 0]], "int32"))
     np.testing.assert_array_equal(moved["a"], [12, 12, 10, 20, 21, 20])
     np.testing.assert_array_equal(moved["b"][0], [[1.0, 2.0]] * 3 + [[3.0, 4.0]] * 3)
-
-
-def test_write_column_changes_one_position():
-    ids = ops.convert_to_tensor([[1, 2, 3], [4, 5, 6]], "int32")
-    written = write_column(ids, ops.convert_to_tensor(1), ops.convert_to_tensor([8, 9], "int32"))
-    np.testing.assert_array_equal(written, [[1, 8, 3], [4, 9, 6]])
 
 
 # --- The door ------------------------------------------------------------------------------------------------------
@@ -117,9 +103,3 @@ def test_decode_searches_as_told():
     same({"beam_size": 1}, greedy(*narrow, **sizes))
     chance = dict(seed=9, samples=3, temperature=1.5, top_k=3, top_p=0.8)
     same({"method": "sample"} | chance, sample(*wide, **sizes, **chance))
-
-
-def test_rows_per_sentence_is_what_the_method_needs():
-    assert SearchSettings(beam_size=5).rows_per_sentence == 5
-    assert SearchSettings(method="greedy", beam_size=5).rows_per_sentence == 1
-    assert SearchSettings(method="sample", samples=3, beam_size=5).rows_per_sentence == 3

@@ -234,12 +234,6 @@ def test_banks_take_turns_by_hand():
     assert needed[1, :2].min() >= MOST_BANKS, "they share one, and there is room for both"
 
 
-def test_a_sentence_without_a_constraint_is_searched_as_ever():
-    rows = node_table(V, 4)
-    alone = node_search(rows, [ANYTHING], [5], beam_size=3)
-    assert node_search(rows, [answers_constraint([(2,)]), ANYTHING], [5, 5], beam_size=3)[1] == alone[0]
-
-
 @given(phrases, phrases, st.lists(st.sampled_from(ORDINARY), max_size=3).map(tuple))
 @settings(max_examples=100, deadline=None)
 def test_the_shortest_output_with_a_prefix_is_that_of_the_list(forced, forbidden, prefix):

@@ -173,13 +173,6 @@ def test_half_of_a_surrogate_pair_is_text_that_cannot_be_read(translator):
     assert translator.encode(halves) == translator.encode(replaced)
 
 
-def test_progress_adds_up_to_the_sentences(translator):
-    done = []
-    translator.translate_ids([WORDS.encode(text) for text in TEXTS], on_done=done.append, decode_batch_size=9)
-    assert len(done) > 1
-    assert sum(done) == len(TEXTS)
-
-
 def test_nothing_in_nothing_out(translator):
     assert translator.translate([]) == []
     assert translator.score([]) == []

@@ -3,7 +3,6 @@
 import itertools
 import json
 import os
-from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -212,15 +211,6 @@ def test_the_first_ten_lines_are_named_and_more_are_said_to_follow():
     assert str(count) == "10 lines (number 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)"
     count.note(11)
     assert str(count) == "11 lines (number 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...)"
-
-
-def test_counts_of_earlier_attempts_are_plain_json():
-    report = Report(repaired=Counter())
-    for number in range(1, 20):
-        report.cut.note(number)
-    later = Report()
-    later.take_over(json.loads(json.dumps(report.notes())))
-    assert (later.cut.count, later.cut.first) == (19, list(range(1, 11)))
 
 
 def test_the_speed_is_that_of_this_attempt():
