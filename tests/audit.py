@@ -15,21 +15,55 @@ PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.sp
 EVENTS = ("open", "exec", "pickle.find_class", "os.listdir", "os.scandir", *PROGRAMS)
 
 _seen: list[tuple[str, tuple]] | None = None
+_changes_left: int | None = None
 _hooked = False
 
 
+class Killed(BaseException):
+    """Stands for the death of the process."""
+
+
 def _hook(event: str, arguments: tuple) -> None:
+    global _changes_left
     if _seen is not None and event in EVENTS:
         _seen.append((event, arguments))
+    if _changes_left is not None and event in ("os.rename", "os.remove"):
+        _changes_left -= 1
+        if _changes_left < 0:
+            raise Killed if _changes_left == -1 else OSError("the process is dead")
+
+
+def _add_hook() -> None:
+    global _hooked
+    if not _hooked:
+        sys.addaudithook(_hook)  # hooks cannot be removed
+        _hooked = True
+
+
+@contextlib.contextmanager
+def killed_after(changes: int) -> Iterator[None]:
+    """Within the block, only so many files can be renamed or removed; the next attempt ends it with `Killed`.
+
+    What cleans up on the way changes nothing any more.
+    """
+    global _changes_left
+    _add_hook()
+    _changes_left = changes
+    try:
+        yield
+    except Exception as error:
+        if _changes_left < 0:
+            raise Killed from error
+        raise
+    finally:
+        _changes_left = None
 
 
 @contextlib.contextmanager
 def audited() -> Iterator[list[tuple[str, tuple]]]:
     """Yields a list that collects the audit events of the `with` block and their arguments; see `sys.addaudithook`."""
-    global _seen, _hooked
-    if not _hooked:
-        sys.addaudithook(_hook)  # hooks cannot be removed
-        _hooked = True
+    global _seen
+    _add_hook()
     _seen = found = []
     try:
         yield found

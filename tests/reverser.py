@@ -1,6 +1,9 @@
 """A translator without a model, for tests of the processing of files."""
 
 import hashlib
+from types import SimpleNamespace
+
+import numpy as np
 
 from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
@@ -16,6 +19,10 @@ class Reverser:
         self.longest_target = longest_target or longest_input
         self.asked = []
         """All translated texts in order."""
+
+    @property
+    def most_ids(self):
+        return f"the {self.longest_target + 1} ids that max_input_length allows"
 
     def settings(self, n_best=1, *, seed=0, **changes):
         if n_best > 4:
@@ -67,3 +74,10 @@ class Reverser:
             ]
             for text, seed in zip(texts, seeds, strict=True)
         ]
+
+
+class FileReverser(Reverser):
+    """Reads inputs from files, whose bytes are code points."""
+
+    reads_text = False
+    problem = SimpleNamespace(read_input=lambda path: np.frombuffer(path.read_bytes(), np.uint8), constraint=None)

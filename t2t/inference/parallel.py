@@ -131,19 +131,26 @@ def use_single_core_ops() -> None:
         inference_backend().use_single_core_ops()
 
 
-def batch_share(ids: int, largest: int) -> int:
+def batch_share(ids: int, largest: int, searches: int | None = None) -> int:
     """Returns the size of batches, in ids, with which every core gets one.
 
     Args:
         ids: number of ids in all.
         largest: maximum ids of a batch.
+        searches: how many run in parallel; None for `cores`.
     """
-    return min(largest, max(SMALLEST_SHARE, -(-ids // cores())))
+    return min(largest, max(SMALLEST_SHARE, -(-ids // (searches or cores()))))
 
 
-def queues_of(batches: Sequence[Job]) -> list[Sequence[Job]]:
-    """Divides batches, the longest first, into queues of about equal work: at least one for each core."""
-    count = max(
-        min(cores(), len(batches)), len(batches) // (GPU_QUEUE if inference_backend().on_accelerators() else CPU_QUEUE)
-    )
+def queues_of(batches: Sequence[Job], searches: int | None = None, most: int | None = None) -> list[Sequence[Job]]:
+    """Divides batches, the longest first, into queues of about equal work: at least one for each search.
+
+    Args:
+        batches: any.
+        searches: how many run in parallel; None for `cores`.
+        most: batches per queue; None for what suits the devices.
+    """
+    if most is None:
+        most = GPU_QUEUE if inference_backend().on_accelerators() else CPU_QUEUE
+    count = max(min(searches or cores(), len(batches)), len(batches) // most)
     return [batches[number::count] for number in range(count)]

@@ -47,12 +47,13 @@ class Choices:
         return f"accuracy {self.right / self.of:.3f} ({self.right:,} of {self.of:,})"
 
 
-def judge_choices(translator: Translator, file: str) -> Choices:
+def judge_choices(translator: Translator, file: str, window: int = WINDOW) -> Choices:
     """Counts how often the model gives the right output of two the higher probability.
 
     Args:
         translator: of the model.
         file: text, plain or gzip, or `-` for standard input; see the head of this file.
+        window: lines that are scored together.
 
     Raises:
         UserError: no such file, no line in it, or a line of other columns, with equal outputs, or with an output that
@@ -60,7 +61,7 @@ def judge_choices(translator: Translator, file: str) -> Choices:
     """
     judged = Choices()
     choices = _read(LineSource(file), judged.report)
-    while batch := list(itertools.islice(choices, WINDOW)):
+    while batch := list(itertools.islice(choices, window)):
         scores = _scores(translator, file, batch, judged.report)
         for choice, found in zip(batch, scores, strict=True):
             judged.of += 1

@@ -47,18 +47,30 @@ ReadBatches = Callable[[], Iterable[tuple[Sentences, Sentences]]]
 """Returns sources and targets, the same ones at each call; end of sequence in them is ignored."""
 
 
-def fit(batches: ReadBatches, vocab_size: int, iterations: int) -> TranslationTable:
+def fit(
+    batches: ReadBatches,
+    vocab_size: int,
+    iterations: int,
+    block_pairs: int = BLOCK_PAIRS,
+    max_entries: int = MAX_ENTRIES,
+) -> TranslationTable:
     """Returns the probabilities after some iterations of expectation maximization, from equal initial ones.
 
     Args:
         batches: examples; the number of pairs in memory at a time is bounded.
         vocab_size: V of the targets.
         iterations: at least 1.
+        block_pairs: see BLOCK_PAIRS.
+        max_entries: see MAX_ENTRIES.
     """
-    table = _occurring_pairs(batches, vocab_size)
+
+    def read_blocks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        return _blocks(batches, vocab_size, block_pairs)
+
+    table = _occurring_pairs(read_blocks(), max_entries)
     for _ in range(iterations):
         counts_E = np.zeros(len(table.keys))
-        for keys_P, starts in _blocks(batches, vocab_size):
+        for keys_P, starts in read_blocks():
             counts_E += _expected_counts(table, keys_P, starts)
         sources_E = table.keys // vocab_size
         totals_E = np.bincount(sources_E, counts_E)[sources_E] if len(sources_E) else counts_E
@@ -81,18 +93,18 @@ def best_translations(table: TranslationTable, source_size: int, target_size: in
     return best
 
 
-def _occurring_pairs(batches: ReadBatches, vocab_size: int) -> TranslationTable:
-    """Returns equal values for all distinct pairs, without the rarest where there are more than MAX_ENTRIES.
+def _occurring_pairs(blocks: Iterable[tuple[np.ndarray, np.ndarray]], max_entries: int) -> TranslationTable:
+    """Returns equal values for all distinct pairs, without the rarest where there are more than `max_entries`.
 
     Dropping while counting is lossy counting: Manku and Motwani 2002 (Approximate Frequency Counts over Data Streams).
     """
     keys_E: np.ndarray = np.zeros(0, np.int64)
     counts_E: np.ndarray = np.zeros(0)
-    for keys_P, _ in _blocks(batches, vocab_size):
+    for keys_P, _ in blocks:
         found, times = np.unique(keys_P, return_counts=True)
         keys_E, places = np.unique(np.concatenate([keys_E, found]), return_inverse=True)
         counts_E = np.bincount(places, np.concatenate([counts_E, times]))
-        while len(keys_E) > MAX_ENTRIES:
+        while len(keys_E) > max_entries:
             kept_E = counts_E > counts_E.min()
             keys_E, counts_E = keys_E[kept_E], counts_E[kept_E]
     return TranslationTable(keys_E, np.ones(len(keys_E)))
@@ -114,12 +126,12 @@ def _divide(values: np.ndarray, totals: np.ndarray) -> np.ndarray:
     return np.divide(values, totals, out=np.zeros_like(values), where=totals > 0)
 
 
-def _blocks(batches: ReadBatches, vocab_size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _blocks(batches: ReadBatches, vocab_size: int, block_pairs: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yields keys of pairs, (P,) int64, those of a target piece side by side, and where each target piece starts."""
     for sources, targets in batches():
         sources, targets = _with_empty_word(_without_ends(sources)), _without_ends(targets)
         ends = np.cumsum(sources.lengths * targets.lengths)
-        cuts = np.flatnonzero(np.diff(ends // BLOCK_PAIRS)) + 1
+        cuts = np.flatnonzero(np.diff(ends // block_pairs)) + 1
         for first, last in zip([0, *cuts], [*cuts, len(ends)], strict=True):
             keys_P, starts = _pairs(_slice(sources, first, last), _slice(targets, first, last), vocab_size)
             if len(keys_P):

@@ -5,7 +5,7 @@ by some tokens (`PiecewiseSearch.advance`); unfinished batches of the same numbe
 """
 
 import collections
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -42,10 +42,17 @@ class BatchQueue:
         search: searches one batch.
         sizes: (rows,) int, size of each row in ids.
         max_ids: maximum ids of a batch, padding included.
+        concat: joins unfinished batches.
     """
 
-    def __init__(self, search: PiecewiseSearch, sizes: np.ndarray, max_ids: int):
-        self._search, self._sizes, self._max_ids = search, sizes, max_ids
+    def __init__(
+        self,
+        search: PiecewiseSearch,
+        sizes: np.ndarray,
+        max_ids: int,
+        concat: Callable[[list[Batch]], Batch] = concat_batches,
+    ):
+        self._search, self._sizes, self._max_ids, self._concat = search, sizes, max_ids, concat
         self._ready: collections.deque[list[Batch]] = collections.deque()
         self._unfinished: dict[int, list[Batch]] = collections.defaultdict(list)
         """By the number of tokens searched."""
@@ -76,7 +83,7 @@ class BatchQueue:
 
     def _advance_ready(self) -> Iterator[list[BatchHypotheses]]:
         while self._ready:
-            yield self._advance(concat_batches(self._ready.popleft()))
+            yield self._advance(self._concat(self._ready.popleft()))
 
     def _advance(self, batch: Batch) -> list[BatchHypotheses]:
         """Advances a batch and keeps its unfinished sentences for joining; releases kept ones that do not fit."""

@@ -99,3 +99,11 @@ def node_ranking(rows, outputs, alpha=0.6):
     """Outputs with their scores, best first."""
     scored = [(sum(node_log_probs(rows, ids)) / gnmt(alpha)(len(ids)), ids) for ids in outputs]
     return sorted(scored, reverse=True)
+
+
+def assert_ranked(results, outputs, rows, most=400):
+    """Checks that each sentence has the best of its outputs, in the order of their scores."""
+    for found, outputs_of_one in zip(results, outputs, strict=True):
+        expected = node_ranking(rows, outputs_of_one)[:most]
+        assert [ids for _, _, ids in found] == [ids for _, ids in expected]
+        np.testing.assert_allclose([score for score, _, _ in found], [score for score, _ in expected], rtol=1e-4)

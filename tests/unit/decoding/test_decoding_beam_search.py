@@ -8,31 +8,19 @@ import tensorflow as tf
 from decoding_tables import assert_same_hypotheses, hypotheses, tree_state, tree_step_fn
 from keras import ops
 
-from t2t.decoding import beam_search as beam
 from t2t.decoding.penalties import gnmt, power
-from t2t.decoding.result import NO_HYPOTHESIS, SearchResult
+from t2t.decoding.result import NO_HYPOTHESIS
 from t2t.decoding.settings import SearchSettings
-from t2t.decoding.step import as_next_token
-from t2t.decoding.topk import Candidates
 from tests.reference import beam_search as reference
 from tests.searches import beam_search, decode
 
 V, T = 4, 4
-PENALTIES = [gnmt(0.0), gnmt(0.6), gnmt(2.5), power(0.5), power(1.0), power(2.0)]
-PENALTY_IDS = ["gnmt0", "gnmt0.6", "gnmt2.5", "power0.5", "power1", "power2"]
 
 
 def search(tables, beam_size, limits, penalty, vocab_size=V, depth=T, **kwargs):
-    return beam_search(
-        tree_step_fn(tables, vocab_size, depth, beam_size),
-        tree_state(len(tables), beam_size),
-        batch_size=len(tables),
-        beam_size=beam_size,
-        vocab_size=vocab_size,
-        max_steps=limits,
-        length_penalty=penalty,
-        **kwargs,
-    )
+    step_fn, state = tree_step_fn(tables, vocab_size, depth, beam_size), tree_state(len(tables), beam_size)
+    sizes = dict(batch_size=len(tables), beam_size=beam_size, vocab_size=vocab_size, max_steps=limits)
+    return beam_search(step_fn, state, length_penalty=penalty, **sizes, **kwargs)
 
 
 def rows_step_fn(rows_by_step):
@@ -45,25 +33,21 @@ def rows_step_fn(rows_by_step):
     return step_fn
 
 
-def run_rows(rows_by_step, beam_size, alpha, *, batch_size=1, **kwargs):
-    vocab_size = len(rows_by_step[0][0])
-    step_fn = rows_step_fn(rows_by_step)
-    sizes = dict(batch_size=batch_size, beam_size=beam_size, vocab_size=vocab_size, max_steps=len(rows_by_step))
-    return beam_search(step_fn, (), length_penalty=gnmt(alpha), **sizes, **kwargs)
-
-
 # --- Against enumeration -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("penalty", PENALTIES, ids=PENALTY_IDS)
-def test_wide_beam_ranks_like_enumeration_under_limits_of_each_sentence(penalty):
+@pytest.mark.parametrize("penalty", [gnmt(0.0), gnmt(2.5), power(2.0)], ids=["gnmt0", "gnmt2.5", "power2"])
+def test_wide_beam_ranks_like_enumeration_under_limits_of_each_sentence_and_its_early_stop_keeps_the_best(penalty):
     # 27 prefixes without end of sequence exist before the last step, so 32 beams lose none.
-    limits = [1, 2, 3, 4, 4]
+    limits = [1, 2, 3, *[4] * 8]
     tables = reference.random_tables(len(limits), V, T, seed=1)
-    result = search(tables, 32, np.asarray(limits, "int32"), penalty, only_best=False)
+    result, stopped = (
+        search(tables, 32, np.asarray(limits, "int32"), penalty, only_best=best) for best in (False, True)
+    )
     for sentence, limit in enumerate(limits):
         expected = reference.enumerate_all(tables[sentence], V, limit, penalty)[:32]
         assert_same_hypotheses(hypotheses(result, sentence), expected)
+        assert_same_hypotheses(hypotheses(stopped, sentence)[:1], expected[:1])
 
 
 def test_beam_wider_than_all_hypotheses_returns_each_once_and_empty_rows_after():
@@ -75,14 +59,6 @@ def test_beam_wider_than_all_hypotheses_returns_each_once_and_empty_rows_after()
     assert (np.asarray(result.scores)[0, 121:] == np.float32(NO_HYPOTHESIS)).all()
     assert (np.asarray(result.log_probs)[0, 121:] == np.float32(NO_HYPOTHESIS)).all()
     assert not np.asarray(result.ids)[0, 121:].any()
-
-
-@pytest.mark.parametrize("penalty", PENALTIES, ids=PENALTY_IDS)
-def test_early_stop_keeps_the_best_of_all(penalty):
-    tables = reference.random_tables(12, V, T, seed=3)
-    result = search(tables, 32, T, penalty, only_best=True)
-    for sentence, table in enumerate(tables):
-        assert_same_hypotheses(hypotheses(result, sentence)[:1], reference.enumerate_all(table, V, T, penalty)[:1])
 
 
 @pytest.mark.parametrize("beam_size", [2, 3])
@@ -104,9 +80,11 @@ def test_narrow_beam_tells_the_truth_and_never_beats_enumeration(beam_size):
 # --- Against an independent search ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("only_best", [True, False])
-@pytest.mark.parametrize("beam_size", [2, 3])
-@pytest.mark.parametrize("penalty", [gnmt(0.6), power(1.0)], ids=["gnmt0.6", "power1"])
+@pytest.mark.parametrize(
+    ("penalty", "beam_size", "only_best"),
+    [(gnmt(0.6), 2, True), (gnmt(0.6), 3, False), (power(1.0), 3, True), (power(1.0), 2, False)],
+    ids=["gnmt-2-best", "gnmt-3-list", "power-3-best", "power-2-list"],
+)
 def test_equals_plain_python_search(penalty, beam_size, only_best):
     limits = [1 + case % 5 for case in range(20)]
     tables = reference.random_tables(len(limits), 5, 5, seed=5)
@@ -116,16 +94,6 @@ def test_equals_plain_python_search(penalty, beam_size, only_best):
         assert_same_hypotheses(hypotheses(result, sentence), expected)
 
 
-@pytest.mark.parametrize("only_best", [True, False])
-def test_batch_equals_batches_of_one(only_best):
-    limits = [4, 2, 4, 3]
-    tables = reference.random_tables(len(limits), V, T, seed=6)
-    together = search(tables, 3, np.asarray(limits, "int32"), gnmt(0.6), only_best=only_best)
-    for sentence, limit in enumerate(limits):
-        alone = search([tables[sentence]], 3, limit, gnmt(0.6), only_best=only_best)
-        assert hypotheses(alone, 0) == hypotheses(together, sentence)
-
-
 # --- Known answers, worked by hand ---------------------------------------------------------------------------------
 # Two beams, three tokens, end of sequence 1. After step 0 the beams are [2] (.8) and [0] (.1; it ties with the end of
 # sequence, the lower id goes first). Step 1: [2 1] ends with .8 * .5 = .4, [2 0] goes on with .8 * .4 = .32. Step 2:
@@ -133,91 +101,52 @@ def test_batch_equals_batches_of_one(only_best):
 STEP_0 = [[0.1, 0.1, 0.8], [0.1, 0.1, 0.8]]
 STEP_1 = [[0.4, 0.5, 0.1], [0.2, 0.4, 0.4]]
 STEP_2 = [[0.05, 0.9, 0.05], [0.4, 0.4, 0.2]]
+# The second sentence ends with .8 * .6 = .48 after two tokens, or with .8 * .3 * .9 = .216 after three.
+SECOND = [STEP_0 * 2, [*STEP_1, [0.3, 0.6, 0.1], [0.2, 0.4, 0.4]], STEP_2 * 2]
 
 
-def test_early_stop_ends_when_the_best_is_certain():
-    result = run_rows([STEP_0, STEP_1, STEP_2], 2, 0.0)
-    score, _, tokens = hypotheses(result, 0)[0]
-    assert tokens == (2, 1)
-    assert score == pytest.approx(math.log(0.4))
-    # .4 beats .32, whatever follows; [2 0 1] is never seen.
-    assert (2, 0, 1) not in [tokens for _, _, tokens in hypotheses(result, 0)]
+def by_hand(*hypotheses):
+    """Returns (score, log_prob, tokens) of each (probability, penalty, tokens)."""
+    return [(math.log(p) / penalty, math.log(p), tokens) for p, penalty, tokens in hypotheses]
 
 
-def test_full_search_by_log_probability():
-    result = run_rows([STEP_0, STEP_1, STEP_2], 2, 0.0, only_best=False)
-    expected = [(math.log(p), math.log(p), tokens) for p, tokens in ((0.4, (2, 1)), (0.288, (2, 0, 1)))]
-    assert_same_hypotheses(hypotheses(result, 0), expected)
-
-
-def test_length_penalty_turns_the_order():
-    result = run_rows([STEP_0, STEP_1, STEP_2], 2, 3.5, only_best=False)
-    long, short = math.log(0.288), math.log(0.4)
-    expected = [(long / (8 / 6) ** 3.5, long, (2, 0, 1)), (short / (7 / 6) ** 3.5, short, (2, 1))]
-    assert_same_hypotheses(hypotheses(result, 0), expected)
-
-
-def test_sentences_of_a_batch_are_ranked_apart():
-    # The second sentence ends with .8 * .6 = .48 after two tokens, or with .8 * .3 * .9 = .216 after three.
-    second = [[0.3, 0.6, 0.1], [0.2, 0.4, 0.4]]
-    result = run_rows([STEP_0 * 2, STEP_1 + second, STEP_2 * 2], 2, 3.5, batch_size=2, only_best=False)
-    assert [tokens for _, _, tokens in hypotheses(result, 0)] == [(2, 0, 1), (2, 1)]
-    short, long = math.log(0.48), math.log(0.216)
-    expected = [(short / (7 / 6) ** 3.5, short, (2, 1)), (long / (8 / 6) ** 3.5, long, (2, 0, 1))]
-    assert_same_hypotheses(hypotheses(result, 1), expected)
-
-
-def test_cut_off_hypotheses_rank_by_the_same_penalty():
-    # Limit 2: [0 0] is cut off with .9 * .9 = .81, [1] has ended with .06, [0 1] with .9 * .06 = .054. The scores are
-    # normalised for all three, where Tensor2Tensor would return the cut one, had nothing ended, with plain ln(.81).
-    row = [0.9, 0.06, 0.04]
-    result = run_rows([[row] * 3, [row] * 3], 3, 1.0, only_best=False)
-    expected = [
-        (math.log(0.81) / (7 / 6), math.log(0.81), (0, 0)),
-        (math.log(0.054) / (7 / 6), math.log(0.054), (0, 1)),
-        (math.log(0.06), math.log(0.06), (1,)),
-    ]
-    assert_same_hypotheses(hypotheses(result, 0), expected)
-
-
-def test_without_any_end_the_best_cut_ones_are_returned():
-    row = [0.7, 0.0, 0.3]
+@pytest.mark.parametrize(
+    ("rows", "beams", "alpha", "only_best", "expected"),
+    [
+        # .4 beats .32, whatever follows: the search ends when the best is certain, and [2 0 1] is never seen.
+        ([STEP_0, STEP_1, STEP_2], 2, 0.0, True, [[(0.4, 1, (2, 1))]]),
+        ([STEP_0, STEP_1, STEP_2], 2, 0.0, False, [[(0.4, 1, (2, 1)), (0.288, 1, (2, 0, 1))]]),
+        # The length penalty turns the order, of each sentence apart.
+        (SECOND, 2, 3.5, False, [[(0.288, (8 / 6) ** 3.5, (2, 0, 1)), (0.4, (7 / 6) ** 3.5, (2, 1))],
+                                 [(0.48, (7 / 6) ** 3.5, (2, 1)), (0.216, (8 / 6) ** 3.5, (2, 0, 1))]]),
+        # Limit 2: [0 0] is cut off with .9 * .9 = .81, [1] has ended with .06, [0 1] with .9 * .06 = .054. The scores
+        # are normalised for all three, where Tensor2Tensor would return the cut one, had nothing ended, with ln(.81).
+        ([[[0.9, 0.06, 0.04]] * 3] * 2, 3, 1.0, False,
+         [[(0.81, 7 / 6, (0, 0)), (0.054, 7 / 6, (0, 1)), (0.06, 1, (1,))]]),
+        # Without any end the best cut ones are returned.
+        ([[[0.7, 0.0, 0.3]] * 2] * 2, 2, 1.0, True, [[(0.49, 7 / 6, (0, 0)), (0.21, 7 / 6, (0, 2))]]),
+        # Forbidden tokens make no hypotheses.
+        ([[[0.0, 0.0, 1.0]] * 3, [[0.25, 0.75, 0.0]] * 3], 3, 0.0, False, [[(0.75, 1, (2, 1)), (0.25, 1, (2, 0))]]),
+        # One beam is greedy. Token 0 (.7), then the end of sequence (.6).
+        ([[[0.7, 0.3]], [[0.4, 0.6]], [[0.5, 0.5]]], 1, 0.0, True, [[(0.42, 1, (0, 1))]]),
+        # Nothing ends within two tokens: [2 2] with .7 * .5 = .35.
+        ([[[0.2, 0.1, 0.7]], [[0.4, 0.1, 0.5]]], 1, 1.0, True, [[(0.35, 7 / 6, (2, 2))]]),
+        # Ties go to the earlier, then to the lower beam, then to the lower token.
+        ([[[1 / 3] * 3] * 2] * 2, 2, 0.0, False, [[(1 / 3, 1, (1,)), (1 / 9, 1, (0, 0))]]),
+        ([[[1 / 3] * 3] * 2] * 3, 2, 0.0, False, [[(1 / 3, 1, (1,)), (1 / 9, 1, (0, 1))]]),
+    ],
+)  # fmt: skip
+def test_known_answers(rows, beams, alpha, only_best, expected):
+    sizes = dict(batch_size=len(expected), vocab_size=len(rows[0][0]), max_steps=len(rows))
+    settings = SearchSettings(beam_size=beams, alpha=alpha, only_best=only_best)
     with np.errstate(divide="ignore"):
-        result = run_rows([[row] * 2, [row] * 2], 2, 1.0)
-    expected = [(math.log(p) / (7 / 6), math.log(p), tokens) for p, tokens in ((0.49, (0, 0)), (0.21, (0, 2)))]
-    assert_same_hypotheses(hypotheses(result, 0), expected)
-
-
-def run_width_one(rows_by_step, alpha):
-    settings = SearchSettings(beam_size=1, alpha=alpha)
-    sizes = dict(batch_size=1, vocab_size=len(rows_by_step[0][0]), max_steps=len(rows_by_step))
-    return decode(rows_step_fn(rows_by_step), (), settings, **sizes)
-
-
-def test_width_one_is_greedy():
-    # Token 0 (.7), then the end of sequence (.6): .7 * .6 = .42.
-    result = run_width_one([[[0.7, 0.3]], [[0.4, 0.6]], [[0.5, 0.5]]], 0.0)
-    assert_same_hypotheses(hypotheses(result, 0), [(math.log(0.42), math.log(0.42), (0, 1))])
-    # Nothing ends within two tokens: [2 2] with .7 * .5 = .35, divided by 7/6 as a hypothesis of two tokens.
-    result = run_width_one([[[0.2, 0.1, 0.7]], [[0.4, 0.1, 0.5]]], 1.0)
-    assert_same_hypotheses(hypotheses(result, 0), [(math.log(0.35) / (7 / 6), math.log(0.35), (2, 2))])
-
-
-def test_ties_go_to_the_earlier_then_to_the_lower_beam_then_to_the_lower_token():
-    row = [1 / 3] * 3
-    for _ in range(3):
-        cut = run_rows([[row] * 2] * 2, 2, 0.0, only_best=False)
-        assert [tokens for _, _, tokens in hypotheses(cut, 0)] == [(1,), (0, 0)]
-        longer = run_rows([[row] * 2] * 3, 2, 0.0, only_best=False)
-        assert [tokens for _, _, tokens in hypotheses(longer, 0)] == [(1,), (0, 1)]
-
-
-def test_forbidden_tokens_make_no_hypotheses():
-    with np.errstate(divide="ignore"):
-        result = run_rows([[[0.0, 0.0, 1.0]] * 3, [[0.25, 0.75, 0.0]] * 3], 3, 0.0, only_best=False)
-    expected = [(math.log(p), math.log(p), tokens) for p, tokens in ((0.75, (2, 1)), (0.25, (2, 0)))]
-    assert_same_hypotheses(hypotheses(result, 0), expected)
-    assert float(result.scores[0, 2]) == np.float32(NO_HYPOTHESIS)
+        result = decode(rows_step_fn(rows), (), settings, **sizes)
+    for sentence, wanted in enumerate(expected):
+        found = hypotheses(result, sentence)
+        assert_same_hypotheses(found[:1] if len(wanted) == 1 else found, by_hand(*wanted))
+        assert (2, 0, 1) not in [tokens for _, _, tokens in found] or len(wanted) > 1
+        empty = np.asarray(result.scores)[sentence, len(found) :]
+        assert (empty == np.float32(NO_HYPOTHESIS)).all()
 
 
 # --- What the step function sees -----------------------------------------------------------------------------------
@@ -243,11 +172,11 @@ def test_loop_ends_with_the_last_sentence():
         steps.append(int(position))
         return ops.log(ops.convert_to_tensor(sure_end)), state
 
-    sizes = dict(batch_size=1, beam_size=2, vocab_size=3, max_steps=50)
+    sizes = dict(batch_size=1, beam_size=2, vocab_size=3, max_steps=20)
     beam_search(step_fn, (), length_penalty=gnmt(0.0), **sizes)
     assert steps == [0]
     steps.clear()
-    # At alpha 10 one more end of sequence in fifty tokens could still win by the bound, so the search goes on longer.
+    # At alpha 10 one more end of sequence in twenty tokens could still win by the bound, so the search goes on longer.
     beam_search(step_fn, (), length_penalty=gnmt(10.0), **sizes)
     assert len(steps) > 1
 
@@ -297,92 +226,3 @@ def test_compiled_by_xla_equals_eager():
 
     for in_graph, expected in zip(compiled(tf.constant([4, 3])), eager, strict=True):
         np.testing.assert_allclose(in_graph, expected, rtol=1e-5)
-
-
-# --- The parts -----------------------------------------------------------------------------------------------------
-
-
-def test_first_alive_is_one_empty_hypothesis():
-    active = beam.initial_beams(2, 2, 3)
-    np.testing.assert_array_equal(active.log_probs, np.asarray([[0, NO_HYPOTHESIS]] * 2, "float32"))
-    np.testing.assert_array_equal(active.tokens, [[0, 0], [0, 0]])
-
-
-def test_expand_adds_log_probabilities_and_keeps_twice_the_beams():
-    active = ops.convert_to_tensor([[-1.0, -2.0]], "float32")
-    token = ops.convert_to_tensor([[-3.0, -0.5, -4.0], [-0.25, -float("inf"), -5.0]])
-    candidates = beam.expand(active, as_next_token(token), 3)
-    np.testing.assert_allclose(candidates.log_probs, [[-1.5, -2.25, -4.0, -5.0]])
-    np.testing.assert_array_equal(candidates.beams, [[0, 1, 0, 0]])
-    np.testing.assert_array_equal(candidates.tokens, [[1, 0, 0, 2]])
-
-
-def test_expand_keeps_the_impossible_finite():
-    active = ops.convert_to_tensor([[NO_HYPOTHESIS, NO_HYPOTHESIS]], "float32")
-    candidates = beam.expand(active, as_next_token(ops.convert_to_tensor([[-float("inf"), -3.0]] * 2)), 2)
-    np.testing.assert_array_equal(candidates.log_probs, np.full((1, 4), NO_HYPOTHESIS, "float32"))
-
-
-def test_complete_by_end_of_sequence_or_by_limit():
-    tokens = ops.convert_to_tensor([[0, 1, 2], [0, 1, 2]], "int32")
-    complete = beam.is_complete(tokens, ops.convert_to_tensor(2), ops.convert_to_tensor([4, 3]))
-    np.testing.assert_array_equal(complete, [[False, True, False], [True, True, True]])
-
-
-def one_sentence():
-    """Two beams of one token each, [3] and [4], and four candidates for the second."""
-    active = beam.ActiveBeams(
-        ids=ops.convert_to_tensor([[[3, 0, 0], [4, 0, 0]]], "int32"),
-        tokens=ops.convert_to_tensor([[3, 4]], "int32"),
-        log_probs=ops.convert_to_tensor([[-1.0, -2.0]], "float32"),
-    )
-    candidates = Candidates(
-        ops.convert_to_tensor([[-3.0, -4.0, -5.0, -6.0]], "float32"),
-        ops.convert_to_tensor([[1, 0, 1, 0]], "int32"),
-        ops.convert_to_tensor([[1, 5, 6, 7]], "int32"),
-    )
-    return active, candidates, ops.convert_to_tensor([[True, False, False, False]])
-
-
-def test_grow_alive_takes_the_best_open_candidates_with_their_prefixes():
-    active, candidates, complete = one_sentence()
-    grown, beams = beam.extend_active(active, candidates, complete, ops.convert_to_tensor(1))
-    np.testing.assert_array_equal(grown.ids, [[[3, 5, 0], [4, 6, 0]]])
-    np.testing.assert_array_equal(grown.tokens, [[5, 6]])
-    np.testing.assert_array_equal(grown.log_probs, [[-4.0, -5.0]])
-    np.testing.assert_array_equal(beams, [[0, 1]])
-
-
-def test_grow_finished_ranks_old_and_new_by_normalised_score():
-    active, candidates, complete = one_sentence()
-    finished = SearchResult(
-        ids=ops.convert_to_tensor([[[1, 0, 0], [0, 0, 0]]], "int32"),
-        scores=ops.convert_to_tensor([[-2.0, NO_HYPOTHESIS]], "float32"),
-        log_probs=ops.convert_to_tensor([[-2.0, NO_HYPOTHESIS]], "float32"),
-        lengths=ops.convert_to_tensor([[1, 0]], "int32"),
-    )
-    # [4 1] arrives with -3 / 2^1 = -1.5 and goes before [1] with -2.
-    grown = beam.extend_finished(finished, active, candidates, complete, ops.convert_to_tensor(1), power(1.0))
-    np.testing.assert_array_equal(grown.ids, [[[4, 1, 0], [1, 0, 0]]])
-    np.testing.assert_array_equal(grown.scores, [[-1.5, -2.0]])
-    np.testing.assert_array_equal(grown.log_probs, [[-3.0, -2.0]])
-    np.testing.assert_array_equal(grown.lengths, [[2, 1]])
-
-
-def test_settled_compares_the_finished_with_the_best_that_is_reachable():
-    # At a limit of 7 tokens gnmt(1) is 2, so an alive -6 can reach -3 at best.
-    active = ops.convert_to_tensor([[-6.0, -9.0]] * 3, "float32")
-    finished = ops.convert_to_tensor([[-2.9, -5.0], [-3.0, -3.0], [-3.1, -5.0]], "float32")
-    limits = ops.convert_to_tensor([7, 7, 7], "int32")
-    np.testing.assert_array_equal(beam.is_done(active, finished, limits, gnmt(1.0), True), [True, True, False])
-    np.testing.assert_array_equal(beam.is_done(active, finished, limits, gnmt(1.0), False), [False, True, False])
-
-
-def test_retired_sentences_have_nothing_alive():
-    active, _, _ = one_sentence()
-    np.testing.assert_array_equal(beam.deactivate(active, ops.convert_to_tensor([False])).log_probs, [[-1.0, -2.0]])
-    gone = beam.deactivate(active, ops.convert_to_tensor([True]))
-    np.testing.assert_array_equal(gone.log_probs, np.full((1, 2), NO_HYPOTHESIS, "float32"))
-
-
-# --- Bad input -----------------------------------------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""Searches that forbid or penalise outputs, against enumeration of all outputs under the same rules in plain Python."""
+"""Searches that forbid or penalise outputs, against enumeration of all outputs under the same rules in plain Python.
+
+Legend: N rows, P prefix length, V vocabulary.
+"""
 
 import math
 
@@ -7,21 +10,18 @@ import pytest
 from decoding_tables import assert_same_hypotheses, hypotheses, tree_state, tree_step_fn
 from keras import ops
 
-from t2t.decoding.constraints.token_rules import forbid_repeats
+from t2t.decoding.constraints.token_rules import forbid_padding, forbid_repeats, force_prefix
 from t2t.decoding.penalties import gnmt
 from t2t.decoding.settings import SearchSettings
-from t2t.decoding.step import NextToken
+from t2t.decoding.step import NextToken, all_log_probs, best_log_probs
 from tests.reference import beam_search as reference
 from tests.searches import decode
 
 V, T, EOS = 4, 4, 1
 RULES = [
-    {"min_length": 2},
-    {"eos_penalty": 1.5},
-    {"no_repeat_ngram": 1},
-    {"no_repeat_ngram": 2},
+    {"min_length": 2}, {"eos_penalty": 1.5}, {"no_repeat_ngram": 1}, {"no_repeat_ngram": 2},
     {"min_length": 3, "eos_penalty": 0.5, "no_repeat_ngram": 2},
-]
+]  # fmt: skip
 
 
 def repeats(tokens, size):
@@ -64,19 +64,11 @@ def searched(tables, limits, **settings):
 def test_a_wide_beam_ranks_what_the_rules_allow_as_enumeration_does(rules):
     limits = [1, 2, 3, 4, 4]
     tables = reference.random_tables(len(limits), V, T, seed=31)
-    result = searched(tables, limits, beam_size=64, alpha=0.6, only_best=False, **rules)
+    every, best = (searched(tables, limits, beam_size=64, alpha=0.6, only_best=one, **rules) for one in (False, True))
     for sentence, limit in enumerate(limits):
         expected = expected_of(tables[sentence], limit, rules, gnmt(0.6))
-        assert_same_hypotheses(hypotheses(result, sentence), expected[:64])
-
-
-@pytest.mark.parametrize("rules", RULES, ids=str)
-def test_the_best_alone_is_the_first_of_them(rules):
-    tables = reference.random_tables(6, V, T, seed=32)
-    result = searched(tables, [T] * 6, beam_size=64, alpha=1.0, only_best=True, **rules)
-    for sentence in range(6):
-        best = expected_of(tables[sentence], T, rules, gnmt(1.0))[0]
-        assert_same_hypotheses(hypotheses(result, sentence)[:1], [best])
+        assert_same_hypotheses(hypotheses(every, sentence), expected[:64])
+        assert_same_hypotheses(hypotheses(best, sentence)[:1], expected[:1])
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
@@ -129,3 +121,37 @@ def test_repeated_n_grams_of_rows_by_hand():
         scores = np.asarray(forbid_repeats(some, ops.convert_to_tensor(ids), 5, size, 8).scores)
         columns = [{[0, 2, 3, 5][place] for place in np.flatnonzero(row == -np.inf)} for row in scores]
         assert columns == [tokens & {2, 3, 5} for tokens in expected]
+
+
+# --- Single steps by hand -------------------------------------------------------------------------------------------
+
+LOG_PROBS_NV = np.log(np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1]], np.float32))
+LOGITS_NV = LOG_PROBS_NV + np.array([[3.0], [-2.0]], np.float32)
+FOUND = NextToken(ops.convert_to_tensor(LOGITS_NV), normalised=False)
+
+
+def test_the_best_of_what_may_be_written_are_normalised():
+    np.testing.assert_allclose(all_log_probs(FOUND, 4), LOG_PROBS_NV, atol=1e-6)
+    for found in (FOUND, NextToken(ops.convert_to_tensor(LOG_PROBS_NV), normalised=True)):
+        best, tokens = best_log_probs(found, 4, 2)
+        np.testing.assert_allclose(best, np.log([[0.4, 0.3], [0.4, 0.3]]), atol=1e-6)
+        np.testing.assert_array_equal(tokens, [[3, 2], [0, 1]])
+    best, tokens = best_log_probs(forbid_padding(FOUND), 4, 2)
+    np.testing.assert_array_equal(tokens, [[3, 2, 1], [0, 1, 2]])
+    np.testing.assert_allclose(best, [np.log([0.4, 0.3, 0.2]), [-np.inf, *np.log([0.3, 0.2])]], atol=1e-6)
+    found = np.asarray(all_log_probs(forbid_padding(FOUND), 4))
+    assert (found[:, 0] == -np.inf).all(), "padding is never written, and the others stay"
+    np.testing.assert_allclose(found[:, 1:], LOG_PROBS_NV[:, 1:], atol=1e-6)
+
+
+def test_a_prefix_is_certain_while_it_goes_on():
+    prefix_NP = np.array([[2, 3], [1, 0]], np.int32)
+    for position, wanted in ((0, {0: 2, 1: 1}), (1, {0: 3}), (2, {}), (9, {})):
+        found = np.asarray(all_log_probs(force_prefix(FOUND, prefix_NP, position), 4))
+        for row in range(2):
+            if row in wanted:
+                assert found[row, wanted[row]] == 0.0
+                assert (np.delete(found[row], wanted[row]) <= -1e9).all()
+            else:
+                np.testing.assert_allclose(found[row], LOG_PROBS_NV[row], atol=1e-6)
+    assert force_prefix(FOUND, None, 0) is FOUND, "without prefixes nothing is changed"

@@ -13,8 +13,8 @@ from t2t.decoding.coverage import covering, log_coverage, reorder_covered, start
 from t2t.decoding.penalties import gnmt
 from t2t.decoding.settings import SearchSettings
 from t2t.decoding.step import NextToken
-from t2t.errors import UserError
 from t2t.layers.attention_record import probabilities
+from tests.errors import refused
 from tests.searches import beam_search
 
 KEEP_BS = np.array([[True, True, False]])
@@ -73,7 +73,7 @@ def test_it_turns_the_order_towards_what_has_seen_the_whole_source(beta, best):
 
 def test_a_step_that_looks_at_no_source_is_refused():
     step = looking_step([[[0.5, 0.5]]], [[[0.5, 0.5, 1e-30]]], path="decoder/layer_0/self_attention")
-    with pytest.raises(UserError, match=r"coverage_penalty=0.2: no layer of the model attends to its inputs.*use cov"):
+    with refused("coverage_penalty=0.2"):
         covering(step, 0.2)(None, 0, start_coverage((), KEEP_BS, 1))
 
 

@@ -72,23 +72,6 @@ def test_the_number_of_masked_words_falls_linearly_and_is_rounded_down():
     assert [mask.sum(axis=1).tolist() for mask in seen] == [[7, 3], [5, 2], [3, 1], [1, 0]]
 
 
-def test_two_iterations_by_hand():
-    """Of four words the second and the last are the least probable, and are predicted again given the others."""
-    first = (np.array([[3, 4, 5, 6, 0]]), np.log([[0.9, 0.2, 0.8, 0.5, 1.0]]))
-    again = (np.array([[8, 7, 8, 4, 0]]), np.log([[0.1, 0.7, 0.1, 0.4, 1.0]]))
-    given = []
-
-    def predict(ids, is_masked):
-        given.append(np.asarray(ids).tolist())
-        words, log_probs = first if len(given) == 1 else again
-        return ops.cast(words, "int32"), ops.cast(log_probs, "float32")
-
-    ids, log_probs = mask_predict(predict, np.array([4], np.int32), 2)
-    assert given == [[[0, 0, 0, 0, 1]], [[3, 0, 5, 0, 1]]]
-    assert np.asarray(ids).tolist() == [[3, 7, 5, 4, 1]]
-    np.testing.assert_allclose(log_probs, [[*np.log([0.9, 0.7, 0.8, 0.4]), 0.0]], rtol=1e-5)
-
-
 @pytest.mark.parametrize("iterations", [1, 2, 3, 10])
 def test_words_are_those_of_the_slow_loop(iterations):
     counts = [5, 1, 8, 3]

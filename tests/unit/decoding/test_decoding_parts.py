@@ -2,36 +2,30 @@
 
 import numpy as np
 import pytest
-from decoding_tables import hypotheses, tree_state, tree_step_fn
+from decoding_tables import tree_state, tree_step_fn
 from keras import ops
 
 from t2t.decoding.noise import threefry_2x32, uniform
 from t2t.decoding.penalties import gnmt, power
 from t2t.decoding.settings import SearchSettings
 from t2t.decoding.state import repeat_for_beams
-from t2t.decoding.step import write_column
-from t2t.layers.beams import gather_beams, reorder_rows
+from t2t.layers.beams import reorder_rows
 from tests.reference import beam_search as reference
 from tests.searches import beam_search, decode, greedy, sample
 
 # --- Penalties -----------------------------------------------------------------------------------------------------
 
 
-def test_penalties_by_hand():
-    assert gnmt(1.0)(7) == pytest.approx(2.0)  # (5 + 7) / 6
-    assert gnmt(2.0)(13) == pytest.approx(9.0)  # (18 / 6)^2
-    assert gnmt(0.6)(1) == 1.0
-    assert gnmt(0.5)(19) == pytest.approx(2.0)  # sqrt(24 / 6)
-    assert power(0.5)(16) == pytest.approx(4.0)
-    assert power(1.0)(7) == 7.0
-    for penalty in (gnmt(0.0), power(0.0)):
-        assert penalty(5.0) == 1.0
-
-
-def test_penalties_take_tensors():
-    lengths = np.asarray([1.0, 7.0, 13.0], "float32")
-    np.testing.assert_allclose(gnmt(2.0)(ops.convert_to_tensor(lengths)), [1.0, 4.0, 9.0], rtol=1e-6)
-    np.testing.assert_allclose(power(2.0)(ops.convert_to_tensor(lengths)), [1.0, 49.0, 169.0], rtol=1e-6)
+@pytest.mark.parametrize(
+    ("penalty", "length", "expected"),
+    [
+        (gnmt(1.0), 7, 2.0), (gnmt(2.0), 13, 9.0), (gnmt(0.6), 1, 1.0), (gnmt(0.5), 19, 2.0),  # (5 + 19) / 6 = 4
+        (power(0.5), 16, 4.0), (power(1.0), 7, 7.0), (power(2.0), 13, 169.0), (gnmt(0.0), 5, 1.0), (power(0.0), 5, 1.0),
+    ],
+)  # fmt: skip
+def test_penalties_by_hand(penalty, length, expected):
+    assert penalty(length) == pytest.approx(expected)
+    assert float(penalty(ops.convert_to_tensor(float(length)))) == pytest.approx(expected)
 
 
 # --- Random numbers ------------------------------------------------------------------------------------------------
@@ -59,12 +53,8 @@ def test_uniform_is_even_and_its_arguments_all_count():
     # Twenty bins of a thousand each; the 99.9 % point of chi-square with 19 degrees of freedom is 43.8.
     counts = np.bincount((numbers * 20).astype(int), minlength=20)
     assert np.sum((counts - 1000.0) ** 2 / 1000.0) < 43.8
-    for other in (
-        uniform(2, rows, ops.convert_to_tensor(0), np.zeros_like(rows)),
-        uniform(1, rows, ops.convert_to_tensor(1), np.zeros_like(rows)),
-        uniform(1, rows, ops.convert_to_tensor(0), np.ones_like(rows)),
-        uniform(1, rows + 1, ops.convert_to_tensor(0), np.zeros_like(rows)),
-    ):
+    for seed, first, position, column in ((2, 0, 0, 0), (1, 0, 1, 0), (1, 0, 0, 1), (1, 1, 0, 0)):
+        other = uniform(seed, rows + first, ops.convert_to_tensor(position), np.full_like(rows, column))
         assert abs(np.corrcoef(numbers, other)[0, 1]) < 0.03
 
 
@@ -78,13 +68,6 @@ def test_seed_may_be_wide_or_a_tensor():
 # --- Beams ---------------------------------------------------------------------------------------------------------
 
 
-def test_gather_beams_equals_numpy():
-    rng = np.random.default_rng(0)
-    beams, chosen = rng.normal(size=(4, 3, 2, 5)), rng.integers(0, 3, size=(4, 6)).astype("int32")
-    expected = np.stack([beams[sentence][chosen[sentence]] for sentence in range(4)])
-    np.testing.assert_array_equal(gather_beams(ops.convert_to_tensor(beams), ops.convert_to_tensor(chosen)), expected)
-
-
 def test_repeat_then_reorder_keeps_rows_of_a_sentence_together():
     state = {"a": ops.convert_to_tensor([10, 20]), "b": (ops.convert_to_tensor([[1.0, 2.0], [3.0, 4.0]]),)}
     rows = repeat_for_beams(state, 3)
@@ -93,12 +76,6 @@ def test_repeat_then_reorder_keeps_rows_of_a_sentence_together():
     moved = reorder_rows(marked, ops.convert_to_tensor([[2, 2, 0], [0, 1, 0]], "int32"))
     np.testing.assert_array_equal(moved["a"], [12, 12, 10, 20, 21, 20])
     np.testing.assert_array_equal(moved["b"][0], [[1.0, 2.0]] * 3 + [[3.0, 4.0]] * 3)
-
-
-def test_write_column_changes_one_position():
-    ids = ops.convert_to_tensor([[1, 2, 3], [4, 5, 6]], "int32")
-    written = write_column(ids, ops.convert_to_tensor(1), ops.convert_to_tensor([8, 9], "int32"))
-    np.testing.assert_array_equal(written, [[1, 8, 3], [4, 9, 6]])
 
 
 # --- The door ------------------------------------------------------------------------------------------------------
@@ -126,17 +103,3 @@ def test_decode_searches_as_told():
     same({"beam_size": 1}, greedy(*narrow, **sizes))
     chance = dict(seed=9, samples=3, temperature=1.5, top_k=3, top_p=0.8)
     same({"method": "sample"} | chance, sample(*wide, **sizes, **chance))
-
-
-def test_rows_per_sentence_is_what_the_method_needs():
-    assert SearchSettings(beam_size=5).rows_per_sentence == 5
-    assert SearchSettings(method="greedy", beam_size=5).rows_per_sentence == 1
-    assert SearchSettings(method="sample", samples=3, beam_size=5).rows_per_sentence == 3
-
-
-def test_default_settings_find_the_reference_beam():
-    tables = reference.random_tables(2, 4, 4, seed=22)
-    result = run(SearchSettings(), tables)
-    for sentence, table in enumerate(tables):
-        expected = reference.beam_search(table, 4, 4, 4, gnmt(0.6), True)
-        assert hypotheses(result, sentence)[0][2] == expected[0][2]

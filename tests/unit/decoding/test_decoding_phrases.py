@@ -5,16 +5,16 @@ import itertools
 
 import numpy as np
 import pytest
-from decoding_tables import NODES, node_log_probs, node_ranking, node_search, node_table
+from decoding_tables import NODES, assert_ranked, node_log_probs, node_ranking, node_search, node_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
 
 from t2t.decoding.banks import MOST_BANKS, places_by_bank
 from t2t.decoding.constraints.batch_constraints import BatchConstraints
-from t2t.errors import UserError
 from t2t.specs.constraints.finite import ANYTHING, MOST_STATES, answers_constraint
 from t2t.specs.constraints.phrases import phrase_constraint
+from tests.errors import refused
 
 V, EOS = 5, 1
 ORDINARY = range(2, V)
@@ -23,6 +23,7 @@ EVERY = list(itertools.chain.from_iterable(itertools.product(ORDINARY, repeat=n)
 """All outputs without end of sequence."""
 
 phrases = st.lists(st.lists(st.sampled_from(ORDINARY), min_size=1, max_size=3).map(tuple), max_size=3)
+lists = st.lists(st.lists(st.sampled_from(ORDINARY), max_size=4).map(tuple), min_size=1, max_size=3)
 
 
 def holds(ids, phrase):
@@ -39,39 +40,52 @@ def allowed(forced, forbidden, limit=LONGEST):
     ]
 
 
+def wanted(forced=(), forbidden=(), answers=()):
+    """Returns a constraint, and the function limit -> outputs that it allows by definition."""
+    if answers:
+        constraint = answers_constraint(answers)
+        return constraint, lambda limit: [(*ids, EOS)[:limit] for ids in set(answers) if len(ids) <= limit]
+    free = not forced and not forbidden
+    constraint = ANYTHING if free else phrase_constraint(forced, forbidden, V)
+    return constraint, lambda limit: allowed(forced, forbidden, limit)
+
+
 SEARCHES = [
     {"beam_size": 2}, {"beam_size": 3, "only_best": False}, {"beam_size": 8}, {"method": "greedy"},
     {"method": "sample", "samples": 3}, {"method": "sample", "samples": 2, "top_k": 1},
 ]  # fmt: skip
 
 
-@given(st.lists(st.tuples(phrases, phrases), min_size=1, max_size=4), st.integers(0, 20), st.sampled_from(SEARCHES))
-@settings(max_examples=25, deadline=None)
-def test_whatever_the_search_outputs_keep_to_the_phrases_of_their_sentence(sentences, seed, changes):
-    rows, wanted = node_table(V, seed), [(tuple(f), tuple(b)) for f, b in sentences]
-    wanted = [(f, b) for f, b in wanted if allowed(f, b)] or [((), ())]
-    constraints = [phrase_constraint(f, b, V) for f, b in wanted]
-    limits = [constraint.shortest() for constraint in constraints]
-    limits = [shortest + (n + seed) % 3 for n, shortest in enumerate(limits)]
-    limits = [min(limit, LONGEST) for limit in limits]
-    results = node_search(rows, constraints, limits, **changes)
-    for (forced, forbidden), limit, found in zip(wanted, limits, results, strict=True):
+@given(
+    st.lists(
+        st.one_of(st.tuples(phrases, phrases), st.tuples(st.just([]), st.just([]), lists)), min_size=1, max_size=4
+    ),
+    st.integers(0, 20),
+    st.sampled_from(SEARCHES),
+)
+@settings(max_examples=10, deadline=None)
+def test_whatever_the_search_outputs_keep_to_the_constraint_of_their_sentence(sentences, seed, changes):
+    sentences = [one for one in sentences if len(one) > 2 or allowed(*one)] or [((), ())]
+    constraints, outputs = zip(*[wanted(*one) for one in sentences], strict=True)
+    rows, shortest = node_table(V, seed), [constraint.shortest() for constraint in constraints]
+    limits = [min(least + (n + seed) % 3, LONGEST) for n, least in enumerate(shortest)]
+    for outputs_of, limit, found in zip(
+        outputs, limits, node_search(rows, constraints, limits, **changes), strict=True
+    ):
         assert len(found) == changes.get("samples", len(found) or 1)
-        outputs = set(allowed(forced, forbidden, limit))
+        assert {ids for _, _, ids in found} <= set(outputs_of(limit))
         for _, log_prob, ids in found:
-            assert ids in outputs
             assert log_prob == pytest.approx(sum(node_log_probs(rows, ids)), rel=1e-4, abs=1e-5)
 
 
 def test_a_wide_beam_ranks_them_as_enumeration_does():
-    rows = node_table(V, 1)
-    wanted = [(((2, 3), (4,)), ()), (((2, 2, 3),), ((3, 4), (4, 4))), ((), ((2,),)), ((), ())]
-    constraints = [phrase_constraint(forced, forbidden, V) for forced, forbidden in wanted]
-    results = node_search(rows, constraints, [6, 6, 5, 4], beam_size=400, only_best=False)
-    for (forced, forbidden), limit, found in zip(wanted, [6, 6, 5, 4], results, strict=True):
-        expected = node_ranking(rows, allowed(forced, forbidden, limit))[:400]
-        assert [ids for _, _, ids in found] == [ids for _, ids in expected]
-        np.testing.assert_allclose([score for score, _, _ in found], [score for score, _ in expected], rtol=1e-4)
+    rows, limits = node_table(V, 1), [6, 6, 5, 4, 4, 4, 2]
+    constraints, outputs = zip(
+        wanted([(2, 3), (4,)]), wanted([(2, 2, 3)], [(3, 4), (4, 4)]), wanted((), [(2,)]), wanted(),
+        *[wanted(answers=answers) for answers in ([(2, 3), (2, 3, 4), (4,)], [(3, 3, 3)], [(), (2,)])], strict=True,
+    )  # fmt: skip
+    found = node_search(rows, constraints, limits, beam_size=400, only_best=False)
+    assert_ranked(found, [of(limit) for of, limit in zip(outputs, limits, strict=True)], rows)
 
 
 def test_shared_out_beams_find_better_outputs_than_likeliest_ones():
@@ -100,12 +114,12 @@ def test_without_beams_what_is_missing_is_written_when_the_model_would_end(chang
 
 def test_a_very_wide_beam_places_phrases():
     """Its candidates, 200 * (2 * 200 + 1), are so many that their number squared is no int32."""
-    (found,) = node_search(node_table(500, 2), [phrase_constraint([(8, 9)], [], 500)], [4], beam_size=200)
+    (found,) = node_search(node_table(410, 2), [phrase_constraint([(8, 9)], [], 410)], [4], beam_size=200)
     assert len(found) == 200
     assert all(holds(ids, (8, 9)) for _, _, ids in found)
 
 
-@pytest.mark.parametrize("changes", SEARCHES, ids=str)
+@pytest.mark.parametrize("changes", SEARCHES[1:5:2] + SEARCHES[4:5], ids=str)
 def test_a_list_beside_forced_phrases_is_searched_as_it_is_alone(changes):
     rows = node_table(9, 6)
     rows[:, EOS] += 20
@@ -182,12 +196,10 @@ def test_larger_tables_of_the_same_automaton_allow_the_same(constraints):
 @pytest.mark.parametrize(
     ("rule", "expected"),
     [
-        ({}, (4, EOS)),
-        ({"eos_penalty": 3.0}, (2, 2, 4, EOS)),
-        ({"min_length": 2}, (2, 2, 4, EOS)),
+        ({}, (4, EOS)), ({"eos_penalty": 3.0}, (2, 2, 4, EOS)), ({"min_length": 2}, (2, 2, 4, EOS)),
         ({"min_length": 4}, (2, 2, 2, 2, 4, EOS)),
     ],
-)
+)  # fmt: skip
 def test_where_the_model_would_end_is_judged_under_the_rules_on_the_end(rule, expected):
     """By hand: end of sequence leads 2 by a factor of e^2 for two ids, and by e^4 later; then 4 is what is missing."""
     rows = np.full((NODES, V), -9.0, np.float32)
@@ -222,27 +234,8 @@ def test_banks_take_turns_by_hand():
     assert needed[1, :2].min() >= MOST_BANKS, "they share one, and there is room for both"
 
 
-def test_one_of_a_list_is_written_whatever_the_model_says():
-    rows = node_table(V, 3)
-    lists = [[(2, 3), (2, 3, 4), (4,)], [(3, 3, 3)], [(), (2,)]]
-    constraints = [answers_constraint(answers) for answers in lists]
-    for changes in (*SEARCHES, {"beam_size": 9, "only_best": False}):
-        for answers, found in zip(lists, node_search(rows, constraints, [4, 4, 2], **changes), strict=True):
-            assert {ids[:-1] for _, _, ids in found} <= set(answers)
-            if changes.get("beam_size") == 9:
-                expected = node_ranking(rows, [(*answer, EOS) for answer in answers])
-                assert [ids for _, _, ids in found] == [ids for _, ids in expected]
-
-
-def test_a_sentence_without_a_constraint_is_searched_as_ever():
-    rows = node_table(V, 4)
-    alone = node_search(rows, [ANYTHING], [5], beam_size=3)
-    mixed = node_search(rows, [answers_constraint([(2,)]), ANYTHING], [5, 5], beam_size=3)
-    assert mixed[1] == alone[0]
-
-
 @given(phrases, phrases, st.lists(st.sampled_from(ORDINARY), max_size=3).map(tuple))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_shortest_output_with_a_prefix_is_that_of_the_list(forced, forbidden, prefix):
     lengths = [len(ids) for ids in allowed(forced, forbidden, LONGEST + 1) if ids[: len(prefix)] == prefix]
     shortest = phrase_constraint(forced, forbidden, V).shortest(prefix)
@@ -250,7 +243,7 @@ def test_the_shortest_output_with_a_prefix_is_that_of_the_list(forced, forbidden
 
 
 def test_too_many_phrases_are_refused():
-    with pytest.raises(UserError, match=f"more than {MOST_STATES:,} states or .*; give fewer or shorter phrases"):
+    with refused(f"{MOST_STATES:,}"):
         phrase_constraint([(2, n, 3) for n in range(20)], [], 99)
 
 
@@ -269,5 +262,5 @@ def test_lists_that_are_too_large_are_refused_before_they_are_read_to_the_end(bu
         yield from itertools.islice(itertools.cycle(ORDINARY), 2 * MOST_STATES)
         pytest.fail("it is read to the end")
 
-    with pytest.raises(UserError, match=f"more than {MOST_STATES:,} states"):
+    with refused(f"{MOST_STATES:,}"):
         build([(2, 3), long()])

@@ -20,20 +20,6 @@ def with_ties(*shape, seed=0):
     return np.random.default_rng(seed).integers(-8, 0, shape).astype("float32") / 4
 
 
-def test_known_answers():
-    scores = ops.convert_to_tensor([[-0.1, -2.5, 0.0, -1.5], [-100.0, -5.0, -0.00789, -1.34]])
-    np.testing.assert_array_equal(top_k(scores, 3)[1], [[2, 0, 3], [2, 3, 1]])
-
-
-@pytest.mark.parametrize("k", [1, 3, 9])
-def test_top_k_breaks_ties_like_a_stable_sort(k):
-    values = with_ties(20, 9)
-    order = np.argsort(-values, axis=-1, kind="stable")[:, :k]
-    best, indices = top_k(ops.convert_to_tensor(values), k)
-    np.testing.assert_array_equal(indices, order)
-    np.testing.assert_array_equal(best, np.take_along_axis(values, order, -1))
-
-
 def test_most_probable_breaks_ties_to_the_lower_id():
     values = with_ties(50, 6, seed=1)
     np.testing.assert_array_equal(most_probable(ops.convert_to_tensor(values)), values.argmax(-1))
@@ -41,16 +27,16 @@ def test_most_probable_breaks_ties_to_the_lower_id():
 
 @pytest.mark.parametrize("k", [1, 9, 17])
 @pytest.mark.parametrize("width", [50, 1024, 1031, 8000, 9708])
-def test_blocks_find_what_sorting_finds(width, k):
+def test_the_k_best_are_those_of_a_stable_sort_with_blocks_or_without(width, k):
     """Among few different numbers nearly all are ties; among many, hardly any."""
     rng = np.random.default_rng(6)
     values = np.concatenate([with_ties(8, width, seed=7), rng.normal(size=(8, width)).astype("float32")])
     values[0], values[1, 5:] = -np.inf, -np.inf
     order = np.argsort(-values, axis=-1, kind="stable")[:, :k]
-    best, indices = top_k_blockwise(ops.convert_to_tensor(values), k)
-    np.testing.assert_array_equal(best, np.take_along_axis(values, order, -1))
-    real = np.isfinite(np.take_along_axis(values, order, -1))
-    np.testing.assert_array_equal(np.asarray(indices)[real], order[real])
+    expected = np.take_along_axis(values, order, -1)
+    for best, indices in (find(ops.convert_to_tensor(values), k) for find in (top_k, top_k_blockwise)):
+        np.testing.assert_array_equal(best, expected)
+        np.testing.assert_array_equal(np.asarray(indices)[np.isfinite(expected)], order[np.isfinite(expected)])
 
 
 def test_blocks_are_divisors_of_about_the_root():
@@ -98,12 +84,7 @@ def test_keep_top_p_equals_a_plain_loop(p, ties):
     np.testing.assert_array_equal(keep_top_p(ops.convert_to_tensor(values), p), expected)
 
 
-def test_nucleus_by_hand():
-    # .5 + .25 = .75 holds .7 and .75 of the probability; .76 needs one more, the lower id of two equals.
-    probs = np.log(np.asarray([[0.125, 0.5, 0.125, 0.25]], "float32"))
-    for p, kept in ((0.4, [1]), (0.7, [1, 3]), (0.76, [0, 1, 3]), (1.0, [0, 1, 2, 3])):
-        assert np.flatnonzero(np.isfinite(keep_top_p(ops.convert_to_tensor(probs), p))[0]).tolist() == kept
+def test_a_nucleus_of_equals_by_hand():
     # Four equals of exactly 1/4: two of them are 1/2, a third is not needed.
-    even = ops.zeros((1, 4))
     for p, kept in ((0.25, [0]), (0.5, [0, 1]), (0.51, [0, 1, 2])):
-        assert np.flatnonzero(np.isfinite(keep_top_p(even, p))[0]).tolist() == kept
+        assert np.flatnonzero(np.isfinite(keep_top_p(ops.zeros((1, 4)), p))[0]).tolist() == kept

@@ -5,7 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
-from decoding_tables import node_log_probs, node_ranking, node_search, node_table
+from decoding_tables import assert_ranked, node_log_probs, node_search, node_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
@@ -61,16 +61,10 @@ def test_the_lists_are_those_of_outputs_that_need_no_repairs(words, longest):
 
 def test_a_wide_beam_ranks_trees_as_enumeration_does():
     rows, words, limits = node_table(V, 1), [1, 2, 2, 3, 3], [6, 3, 7, 4, 6]
-    for sentence, found in enumerate(searched(rows, words, limits, beam_size=400, only_best=False)):
-        expected = node_ranking(rows, outputs(words[sentence], limits[sentence]))[:400]
-        assert [ids for _, _, ids in found] == [ids for _, ids in expected]
-        np.testing.assert_allclose([score for score, _, _ in found], [score for score, _ in expected], rtol=1e-4)
-
-
-def test_the_best_alone_is_the_first_of_them():
-    rows, words, limits = node_table(V, 2), [2, 2, 3], [3, 7, 6]
-    for sentence, found in enumerate(searched(rows, words, limits, beam_size=400)):
-        assert found[0][2] == node_ranking(rows, outputs(words[sentence], limits[sentence]))[0][1]
+    expected = [outputs(count, limit) for count, limit in zip(words, limits, strict=True)]
+    assert_ranked(searched(rows, words, limits, beam_size=400, only_best=False), expected, rows)
+    best = [found[:1] for found in searched(rows, words, limits, beam_size=400)]
+    assert_ranked(best, expected, rows, most=1)
 
 
 @given(
@@ -82,7 +76,7 @@ def test_the_best_alone_is_the_first_of_them():
         {"method": "sample", "samples": 2, "top_k": 1}, {"method": "sample", "samples": 2, "top_p": 0.5},
     ]),
 )  # fmt: skip
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_whatever_the_search_it_gives_trees_and_always_one(seed, sizes, changes):
     """Also if the limit leaves room only for the words; log-probabilities are those of the model."""
     rows, words = node_table(V, seed % 20), [count for count, _ in sizes]

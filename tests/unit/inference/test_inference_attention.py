@@ -3,23 +3,22 @@
 import numpy as np
 import pytest
 
-from t2t.errors import UserError
-from t2t.hparams.evolved_transformer import EvolvedTransformerHParams
-from t2t.hparams.groups import DecodeHParams
-from t2t.hparams.lstm import LstmHParams
-from t2t.inference.attention import DECODER, ENCODER, ENCODER_DECODER, START
-from t2t.inference.translator import Translator
-from t2t.layers import attention as attention_layer
+from t2t.inference.attention import DECODER, ENCODER, ENCODER_DECODER, START, attention_maps
 from t2t.layers.attention_record import recorded_attention
-from t2t.models.evolved_transformer import EvolvedTransformer
-from t2t.models.lstm import LstmSeq2seq
-from tests.letters import letters, translator_of
-from tests.unit.inference.test_inference_translator import WORDS, Letters, LettersAlone, build
+from t2t.registry import MODELS
+from tests.errors import refused
+from tests.letters import WORDS, letters, translator_of
+from tests.small_models import small_hparams
 
 
 @pytest.fixture(scope="module")
-def translator():
-    return build(Letters)
+def translator(ending_translator):
+    return ending_translator
+
+
+def model_of(name):
+    model_class = MODELS.get(name)
+    return translator_of(letters(), model_class, small_hparams(model_class, {}))
 
 
 def test_pieces_of_both_sides_name_queries_and_keys(translator):
@@ -49,10 +48,9 @@ def test_the_weights_are_those_of_the_pass_that_gives_the_logits(translator):
         np.testing.assert_array_equal(seen.weights[0], np.asarray(record[seen.layers[0]][0])[0])
 
 
-@pytest.mark.parametrize("ids", [[99, 1], [3, 11], [-1, 1], [1, 1]], ids=str)
-def test_ids_that_no_output_has_are_refused(translator, ids):
-    wrong = next(number for number in ids if number not in range(2, 11))
-    with pytest.raises(UserError, match=f"^an output with id {wrong}: it may hold ids from 2 to 10; take them from a"):
+@pytest.mark.parametrize(("ids", "wrong"), [([99, 1], 99), ([3, 11], 11), ([-1, 1], -1), ([1, 1], 1)], ids=str)
+def test_ids_that_no_output_has_are_refused(translator, ids, wrong):
+    with refused(wrong, 2, 10):
         translator.attend("a b", ids)
 
 
@@ -63,15 +61,16 @@ def test_without_a_target_it_is_the_models_best(translator):
     assert found.maps[DECODER].queries == tuple(map(WORDS.piece, best.ids))
 
 
-def test_long_sequences_are_whole_matrices_where_somebody_looks(translator, monkeypatch):
-    expected = translator.attend("a b c d e", "d e").maps[ENCODER].weights
-    monkeypatch.setattr(attention_layer, "BLOCKWISE_FROM", 1)
-    monkeypatch.setattr(attention_layer, "blockwise_attention", None)
-    np.testing.assert_array_equal(translator.attend("a b c d e", "d e").maps[ENCODER].weights, expected)
+def test_long_sequences_are_whole_matrices_where_somebody_looks(translator):
+    """Else attention of more than 2,048 positions is computed block by block, and not kept."""
+    source = np.resize(np.arange(3, 10), 2050)
+    (weights,) = attention_maps(translator.model, source.tolist(), [3, 1], {})[ENCODER].weights
+    assert weights.shape == (2, 2050, 2050)
+    np.testing.assert_allclose(weights.sum(axis=-1), 1.0, rtol=1e-4)
 
 
-def test_a_language_model_looks_back_alone():
-    found = build(LettersAlone).attend("", "a b")
+def test_a_language_model_looks_back_alone(continuer):
+    found = continuer.attend("", "a b")
     assert set(found.maps) == {DECODER}
     assert found.maps[DECODER].keys == (START, "a", "b")
 
@@ -84,23 +83,18 @@ def test_nothing_is_recorded_where_nobody_looks(translator):
 
 
 def test_a_model_without_attention_is_refused():
-    problem = Letters().with_encoders(dict.fromkeys(Letters().text_features, WORDS))
-    model = LstmSeq2seq(LstmHParams(hidden_size=4, num_hidden_layers=1), problem.spec())
-    with pytest.raises(UserError, match=r"model lstmseq2seq: none of its layers attends, .*; choose a run of a Trans"):
-        Translator(problem, model, DecodeHParams()).attend("a", "b")
+    with refused("lstmseq2seq"):
+        model_of("lstm_seq2seq").attend("a", "b")
 
 
 def test_a_target_that_is_too_long_is_refused(translator):
-    with pytest.raises(UserError, match=r"target 1 of 1: it has 1201 ids with end of sequence"):
+    with refused(1, 1201):
         translator.attend("a", "b " * 1200)
 
 
 def test_layers_with_fewer_heads_have_their_mean_in_place_of_the_others():
     """The first self-attention of an Evolved Transformer's decoder has twice as many heads as the others."""
-    hparams = EvolvedTransformerHParams(
-        hidden_size=8, filter_size=12, num_heads=2, max_length=64, num_hidden_layers=1, layer_prepostprocess_dropout=0.0
-    )
-    weights = translator_of(letters(), EvolvedTransformer, hparams).attend("a b c", "b").maps[DECODER].weights
+    weights = model_of("evolved_transformer").attend("a b c", "b").maps[DECODER].weights
     assert weights.shape[:2] == (2, 4)
     np.testing.assert_allclose(weights[1, 2], weights[1, :2].mean(axis=0), rtol=1e-6)
     np.testing.assert_array_equal(weights[1, 3], weights[1, 2])

@@ -9,28 +9,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.batch_answer import BatchAnswer, classes, tokens
 from t2t.inference.translator import Translator
 from t2t.layers.losses import token_weights
 from t2t.layers.target_scores import score_logits
-from t2t.problems.text_problems import Text2Class
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.token import TokenEncoder
-from tests.letters import Letters
+from tests.errors import refused
+from tests.letters import Letters, Moods
 
 WORDS = TokenEncoder("abcd")
-
-
-class Mood(Text2Class):
-    """Letters to one of three classes."""
-
-    name = "mood"
-    class_labels = ("bad", "so-so", "good")
-
-    def generate_samples(self, split, source):
-        raise NotImplementedError
 
 
 class Table:
@@ -65,23 +54,25 @@ def translator(problem_class, logits):
 # === Reading off ===
 
 
-def test_tokens_end_at_the_first_end_of_sequence_and_are_never_padding():
-    """Of {padding, end, a, b}: the second row's first id would be padding with 0.7, and is b with 0.2."""
-    found = tokens(logs(
-        [[0.1, 0.1, 0.2, 0.6], [0.1, 0.8, 0.05, 0.05], [0.1, 0.1, 0.7, 0.1]],
-        [[0.7, 0.04, 0.06, 0.2], [0.1, 0.2, 0.4, 0.3], [0.25, 0.1, 0.15, 0.5]],
-    ))  # fmt: skip
-    np.testing.assert_array_equal(found.ids, [[[3, 1, 0]], [[3, 2, 3]]])
-    np.testing.assert_array_equal(found.lengths, [[2], [3]])
-    np.testing.assert_allclose(found.log_probs, [[math.log(0.6 * 0.8)], [math.log(0.2 * 0.4 * 0.5)]], rtol=1e-5)
+@pytest.mark.parametrize(
+    ("logits", "limits", "ids", "probabilities"),
+    [
+        # Of {padding, end, a, b}: tokens end at the first end of sequence, and are never padding: the second row's
+        # first id would be padding with 0.7, and is b with 0.2.
+        (logs([[0.1, 0.1, 0.2, 0.6], [0.1, 0.8, 0.05, 0.05], [0.1, 0.1, 0.7, 0.1]],
+              [[0.7, 0.04, 0.06, 0.2], [0.1, 0.2, 0.4, 0.3], [0.25, 0.1, 0.15, 0.5]]), None,
+         [[3, 1], [3, 2, 3]], [0.6 * 0.8, 0.2 * 0.4 * 0.5]),
+        # They go no further than a row does.
+        (logs(*[[[0.1, 0.1, 0.2, 0.6]] * 3] * 2), np.array([1, 3], np.int32), [[3], [3, 3, 3]], [0.6, 0.6**3]),
+    ],
+    ids=["ends", "limits"],
+)  # fmt: skip
+def test_tokens_by_hand(logits, limits, ids, probabilities):
+    found = tokens(logits, limits)
+    np.testing.assert_array_equal(found.ids, [[[*row, *[0] * (3 - len(row))]] for row in ids])
+    np.testing.assert_array_equal(found.lengths, [[len(row)] for row in ids])
+    np.testing.assert_allclose(found.log_probs, np.log(probabilities)[:, None], rtol=1e-5)
     np.testing.assert_array_equal(found.scores, found.log_probs)
-
-
-def test_tokens_go_no_further_than_a_row_does():
-    found = tokens(logs(*[[[0.1, 0.1, 0.2, 0.6]] * 3] * 2), np.array([1, 3], np.int32))
-    np.testing.assert_array_equal(found.ids, [[[3, 0, 0]], [[3, 3, 3]]])
-    np.testing.assert_array_equal(found.lengths, [[1], [3]])
-    np.testing.assert_allclose(found.log_probs, [[math.log(0.6)], [3 * math.log(0.6)]], rtol=1e-5)
 
 
 def test_classes_come_likeliest_first_and_ties_go_to_the_lower():
@@ -94,13 +85,9 @@ def test_classes_come_likeliest_first_and_ties_go_to_the_lower():
 def test_a_model_of_other_inputs_than_ids_answers_at_all_its_positions():
     class Constant:
         variables = ()
-        spec = ProblemSpec(
-            name="seen",
-            features={
-                "inputs": FeatureSpec(kind=FeatureKind.IMAGE, shape=(2, 2, 1)),
-                "targets": FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=4),
-            },
-        )
+        image = FeatureSpec(kind=FeatureKind.IMAGE, shape=(2, 2, 1))
+        targets = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=4)
+        spec = ProblemSpec(name="seen", features={"inputs": image, "targets": targets})
 
         def __call__(self, features):
             return tf.tile(logs([[0.1, 0.1, 0.2, 0.6]] * 2), (tf.shape(features["inputs"])[0], 1, 1))
@@ -129,56 +116,44 @@ def test_texts_are_answered_position_by_position(shift):
     assert [one.ids for (one,) in found] == [(4, 5, 6, 1), (3, 1), (1,), (3, 6, 5, 4, 4, 1)]
     for (one,), positions in zip(found, [4, 2, 1, 6], strict=True):
         assert one.log_prob == one.score == pytest.approx(positions * math.log(0.4), rel=1e-5)
-    in_small_batches = shift.translate(["a b c", "d", "", "d c b a a"], decode_batch_size=3)
-    assert in_small_batches == found
-
-
-def test_an_answer_has_the_score_of_its_target(shift):
-    pairs = [("a b c", "b c d"), ("a b c", "b c b")]
-    likely, unlikely = shift.score(pairs)
-    assert likely == pytest.approx(4 * math.log(0.4), rel=1e-5)
-    assert unlikely == pytest.approx(3 * math.log(0.4) + math.log(0.1), rel=1e-5)
-
-
-@pytest.mark.parametrize("n_best", [0, 2])
-def test_there_is_one_answer_of_ids(shift, n_best):
-    with pytest.raises(UserError) as error:
-        shift.translate(["a"], n_best)
-    assert str(error.value) == f"n_best={n_best}: a model that answers at once gives 1 here; ask for that"
+    assert shift.translate(["a b c", "d", "", "d c b a a"], decode_batch_size=3) == found
+    scores = shift.score([("a b c", "b c d"), ("a b c", "b c b")])
+    assert scores == pytest.approx([4 * math.log(0.4), 3 * math.log(0.4) + math.log(0.1)], rel=1e-5)
 
 
 @pytest.fixture(scope="module")
 def mood():
-    return translator(Mood, logs(*[[1 / 3] * 3] * 3, [0.2, 0.1, 0.7], [0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [1 / 3] * 3))
+    """The classes are good, bad and so so."""
+    return translator(Moods, logs(*[[1 / 3] * 3] * 3, [0.2, 0.1, 0.7], [0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [1 / 3] * 3))
 
 
 def test_classes_are_named(mood):
     found = mood.translate(["a b", "b c c", "c"], 2)
     assert [[one.text for one in likeliest] for likeliest in found] == [
-        ["good", "bad"], ["bad", "so-so"], ["so-so", "bad"],
+        ["so so", "good"], ["good", "bad"], ["bad", "good"],
     ]  # fmt: skip
     assert [one.ids for one in found[0]] == [(2,), (0,)]
     assert found[1][0].log_prob == pytest.approx(math.log(0.5), rel=1e-5)
-
-
-def test_there_are_no_more_classes_than_there_are(mood):
     assert len(mood.translate(["a"], 3)[0]) == 3
-    with pytest.raises(UserError, match="n_best=4: a model that answers at once gives from 1 to 3 here; ask for that"):
-        mood.translate(["a"], 4)
 
 
-def test_classes_are_not_scored_as_texts_are(mood):
-    message = "scoring outputs of mood: they are classes; decode with n_best instead"
-    with pytest.raises(UserError, match=message):
-        mood.score([("a b", "good")])
-    with pytest.raises(UserError, match=message):
-        mood.score_ids([[3]], [[2]])
+@pytest.mark.parametrize(
+    ("call", "about"),
+    [
+        (lambda shift, mood: shift.translate(["a"], 0), ["n_best=0", 1]),
+        (lambda shift, mood: shift.translate(["a"], 2), ["n_best=2", 1]),
+        (lambda shift, mood: mood.translate(["a"], 4), ["n_best=4", 1, 3]),
+        (lambda shift, mood: mood.score([("a b", "good")]), ["moods", "n_best"]),
+        (lambda shift, mood: mood.score_ids([[3]], [[2]]), ["moods", "n_best"]),
+    ],
+)
+def test_there_is_one_answer_of_ids_and_classes_are_not_scored_as_texts_are(shift, mood, call, about):
+    with refused(*about):
+        call(shift, mood)
 
 
 def test_where_there_are_no_inputs_there_is_nothing_to_answer():
     problem = Letters().with_encoders({"targets": WORDS})
     problem.text_features = ("targets",)
-    with pytest.raises(
-        UserError, match="decoding letters with Table: the model answers inputs at once, and there are none; evaluate"
-    ):
+    with refused("letters", "Table"):
         Translator(problem, Table(problem, SHIFTED), DecodeHParams())

@@ -3,6 +3,7 @@
 Legend: B sentences, N rows of hypotheses, V vocabulary.
 """
 
+import functools
 from itertools import chain
 
 import numpy as np
@@ -12,28 +13,23 @@ from keras import ops
 from t2t.decoding.constraints.token_rules import forbid_padding
 from t2t.decoding.settings import SearchSettings
 from t2t.decoding.step import NextToken
-from t2t.errors import UserError
-from t2t.hparams.gnmt import GnmtHParams
-from t2t.hparams.slice_net import SliceNetHParams
-from t2t.inference import batch_sizes
 from t2t.inference.beam_trace import beam_tree
 from t2t.inference.rows import batches_of
 from t2t.inference.shortlist.shortlist import Shortlist
-from t2t.inference.tensorflow import batch_search
 from t2t.inference.tensorflow.batch_queue import BatchQueue
 from t2t.inference.tensorflow.batch_search import TensorFlowBatchSearch
 from t2t.models.ensemble import Ensemble
-from t2t.models.gnmt import Gnmt
-from t2t.models.slice_net import SliceNet
-from t2t.models.transformer import Transformer
-from t2t.models.transformer_encoder import TransformerEncoder
+from t2t.registry import MODELS
 from t2t.specs.constants import EOS_ID
-from tests.builders import padded, randomise, rows, tiny_hparams, tokens_spec
-from tests.letters import TEXTS, letters, letters_alone, moods, translator_of
+from tests.builders import padded, randomise, rows, tokens_spec
+from tests.errors import refused
+from tests.letters import TEXTS, letters, letters_alone, moods, sharing, translator_of
 from tests.searches import decode
+from tests.small_models import small_hparams
 
-SIZE, EXTRA = 40, 12
+SIZE, EXTRA = 40, 30
 LENGTHS = (9, 3, 7, 1, 8, 2, 5, 6, 4, 9, 2, 3)
+FOUR = rows(np.random.default_rng(5), (9, 3, 7, 1), SIZE)
 SETTINGS = {
     "beam": SearchSettings(beam_size=3),
     "whole list": SearchSettings(beam_size=4, only_best=False, penalty="power", alpha=1.0),
@@ -44,19 +40,12 @@ SETTINGS = {
     "sample of more than there are": SearchSettings(method="sample", top_k=99, seed=3),
 }
 each_search = pytest.mark.parametrize(
-    "settings",
+    "name",
     [
-        pytest.param(
-            settings, id=name, marks={"beam": (), "nucleus": pytest.mark.slow}.get(name, pytest.mark.exhaustive)
-        )
-        for name, settings in SETTINGS.items()
+        pytest.param(name, marks={"beam": (), "nucleus": pytest.mark.slow}.get(name, pytest.mark.exhaustive))
+        for name in SETTINGS
     ],
 )
-MODELS = {
-    "transformer": (Transformer, tiny_hparams(shared_embedding_and_softmax_weights=False)),
-    "gnmt": (Gnmt, GnmtHParams(hidden_size=8, num_hidden_layers=2, dropout=0.0)),
-    "slice_net": (SliceNet, SliceNetHParams(hidden_size=8, dropout=0.0)),
-}
 
 
 def shortlist_of(frequent, count=2, size=SIZE, seed=0):
@@ -65,17 +54,28 @@ def shortlist_of(frequent, count=2, size=SIZE, seed=0):
     return Shortlist(np.array(frequent, np.int32), translations, size)
 
 
-EVERYTHING = Shortlist(np.arange(SIZE, dtype=np.int32), np.ones((SIZE, 1), np.int32), SIZE)
+SHORTLISTS = {
+    "two": shortlist_of([7, 30]),
+    "four": shortlist_of([7, 30], count=4),
+    "everything": Shortlist(np.arange(SIZE, dtype=np.int32), np.ones((SIZE, 1), np.int32), SIZE),
+    "none": None,
+}
 
 
+@functools.cache
 def build(name="transformer"):
-    model_class, hparams = MODELS[name]
-    return randomise(model_class(hparams, tokens_spec(SIZE, SIZE)), 5)
+    """Returns a model that no test changes; an ensemble is named by its average."""
+    if name in ("probabilities", "log_probabilities"):
+        return Ensemble([build(), build("gnmt")], name)
+    variant = {"shared_embedding_and_softmax_weights": False} if name == "transformer" else {}
+    model_class = MODELS.get(name)
+    return randomise(model_class(small_hparams(model_class, variant), tokens_spec(SIZE, SIZE)), 5)
 
 
-@pytest.fixture(scope="module")
-def model():
-    return build()
+@functools.cache
+def search_of(settings, shortlist, model="transformer"):
+    """Returns a search, compiled once."""
+    return TensorFlowBatchSearch(build(model), SETTINGS[settings], EXTRA, SHORTLISTS[shortlist])
 
 
 def with_others_at_minus_infinity(model, settings, ids_BS, allowed_BV):
@@ -120,66 +120,56 @@ def assert_same(found, expected):
         np.testing.assert_allclose([p for _, p in one], [p for _, p in other], rtol=1e-4, atol=1e-4)
 
 
-@each_search
-def test_it_finds_what_a_search_of_all_with_the_others_at_minus_infinity_finds(model, settings, monkeypatch):
-    """Whatever the batches, which shrink, are joined and have separate candidates."""
-    monkeypatch.setattr(batch_search, "TOKENS_PER_CALL", 4)
-    monkeypatch.setattr(batch_sizes, "SIZE_STEP", 2)
-    sources, shortlist = rows(np.random.default_rng(5), LENGTHS, SIZE), shortlist_of([7, 30])
+def check_with_others_at_minus_infinity(name, shortlist, model, sources):
+    """Compares with a search of all tokens; returns what is found, and what is allowed (B, V)."""
     ids_BS = padded(sources)
-    allowed_BV = shortlist.candidates(ids_BS)
-    expected = with_others_at_minus_infinity(model, settings, ids_BS, allowed_BV)
-    expected = hypotheses_of([(np.arange(len(sources)), expected)])
-    found = found_by(TensorFlowBatchSearch(model, settings, EXTRA, shortlist), sources)
-    assert_same(found, expected)
+    allowed_BV = SHORTLISTS[shortlist].candidates(ids_BS)
+    expected = with_others_at_minus_infinity(build(model), SETTINGS[name], ids_BS, allowed_BV)
+    found = found_by(search_of(name, shortlist, model), sources)
+    assert_same(found, hypotheses_of([(np.arange(len(sources)), expected)]))
+    return found, allowed_BV
+
+
+@each_search
+def test_it_finds_what_a_search_of_all_with_the_others_at_minus_infinity_finds(name):
+    """Whatever the batches, which shrink, are joined and have separate candidates."""
+    sources = rows(np.random.default_rng(5), LENGTHS, SIZE)
+    found, allowed_BV = check_with_others_at_minus_infinity(name, "two", "transformer", sources)
     for allowed_V, hypotheses in zip(allowed_BV, found, strict=True):
         assert all(allowed_V[ids].all() for ids, _ in hypotheses)
-    in_all = found_by(TensorFlowBatchSearch(model, settings, EXTRA), sources)
+    in_all = found_by(search_of(name, "none"), sources)
     assert [[ids for ids, _ in one] for one in in_all] != [[ids for ids, _ in one] for one in found]
 
 
-@pytest.mark.parametrize("name", ["gnmt", pytest.param("slice_net", marks=pytest.mark.exhaustive)])
-def test_it_is_the_same_for_every_kind_of_decoder(name):
-    model, settings = build(name), SearchSettings(beam_size=2)
-    sources, shortlist = rows(np.random.default_rng(6), (4, 6, 3), SIZE), shortlist_of([7, 30], count=4)
-    ids_BS = padded(sources)
-    expected = with_others_at_minus_infinity(model, settings, ids_BS, shortlist.candidates(ids_BS))
-    found = found_by(TensorFlowBatchSearch(model, settings, EXTRA, shortlist), sources)
-    assert_same(found, hypotheses_of([(np.arange(3), expected)]))
+@pytest.mark.parametrize("model", ["gnmt", pytest.param("slice_net", marks=pytest.mark.exhaustive)])
+def test_it_is_the_same_for_every_kind_of_decoder(model):
+    check_with_others_at_minus_infinity("beam", "four", model, rows(np.random.default_rng(6), (4, 6, 3), SIZE))
 
 
-@pytest.mark.parametrize("name", ["beam", "nucleus"])
-def test_a_batch_is_its_sentences_one_by_one(model, name):
-    sources = rows(np.random.default_rng(5), (9, 3, 7, 1), SIZE)
-    search = TensorFlowBatchSearch(model, SETTINGS[name], EXTRA, shortlist_of([7, 30]))
-    alone = [found_by(search, [source], places=[place])[0] for place, source in enumerate(sources)]
-    assert_same(found_by(search, sources, most=100), alone)
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("beam", "transformer"), ("nucleus", "transformer"), ("beam", "probabilities"),
+        pytest.param("beam", "log_probabilities", marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
+def test_a_batch_is_its_sentences_one_by_one(name, model):
+    search = search_of(name, "two", model)
+    alone = [found_by(search, [source], places=[place])[0] for place, source in enumerate(FOUR)]
+    assert_same(found_by(search, FOUR, most=100), alone)
 
 
 @each_search
-def test_a_shortlist_of_everything_changes_nothing(model, settings):
+def test_a_shortlist_of_everything_changes_nothing(name):
     sources = rows(np.random.default_rng(8), (5, 2, 7), SIZE)
-    restricted, free = (
-        found_by(TensorFlowBatchSearch(model, settings, EXTRA, one), sources) for one in (EVERYTHING, None)
-    )
-    assert_same(restricted, free)
+    assert_same(found_by(search_of(name, "everything"), sources), found_by(search_of(name, "none"), sources))
 
 
-@pytest.mark.parametrize("average", ["probabilities", pytest.param("log_probabilities", marks=pytest.mark.slow)])
-def test_a_batch_of_an_ensemble_is_its_sentences_one_by_one(average):
-    sources = rows(np.random.default_rng(5), (9, 3, 7, 1), SIZE)
-    ensemble = Ensemble([build(), build("gnmt")], average)
-    search = TensorFlowBatchSearch(ensemble, SETTINGS["beam"], EXTRA, shortlist_of([7, 30]))
-    alone = [found_by(search, [source], places=[place])[0] for place, source in enumerate(sources)]
-    assert_same(found_by(search, sources, most=100), alone)
-
-
-def test_a_prefix_may_hold_what_is_no_candidate(model):
+def test_a_prefix_may_hold_what_is_no_candidate():
     (source,) = rows(np.random.default_rng(5), (5,), SIZE)
-    shortlist = shortlist_of([])
-    allowed_V = shortlist.candidates(padded([source]))[0]
+    allowed_V = SHORTLISTS["two"].candidates(padded([source]))[0]
     prefix = np.flatnonzero(~allowed_V)[[3, 0]].tolist()
-    *_, last = TensorFlowBatchSearch(model, SearchSettings(beam_size=2), EXTRA, shortlist).steps(source, prefix)
+    *_, last = search_of("beam", "two").steps(source, prefix)
     finished = last.progress.finished
     ids, length = np.asarray(finished.ids)[0, 0], int(np.asarray(finished.lengths)[0, 0])
     assert ids[:2].tolist() == prefix
@@ -192,7 +182,7 @@ def test_a_prefix_may_hold_what_is_no_candidate(model):
 
 @pytest.fixture(scope="module")
 def translator():
-    translator = translator_of(letters(), shared_embedding_and_softmax_weights=False)
+    translator = translator_of(letters(), shared_embedding_and_softmax_weights=False, num_hidden_layers=1)
     size = translator.model.spec.targets.vocab_size
     translator.model_engine.read_shortlist = lambda: shortlist_of([], 1, size)
     return translator
@@ -207,12 +197,9 @@ def test_each_call_may_ask_for_it(translator):
     assert ids_of(restricted) != ids_of(translator.translate(TEXTS, 2))
     one_by_one = [translator.translate([text], 2, shortlist=True)[0] for text in TEXTS]
     assert ids_of(restricted) == ids_of(one_by_one)
-
-
-def test_scores_of_given_pairs_are_those_of_all_tokens(translator):
-    restricted = translator_of(letters(), shared_embedding_and_softmax_weights=False, decoding={"shortlist": True})
     pairs = [("a b", "c d"), ("c", "h")]
-    assert restricted.score(pairs) == translator.score(pairs)
+    scores = sharing(translator, shortlist=True).score(pairs)
+    assert scores == translator.score(pairs), "those of given pairs are of all tokens"
 
 
 def test_the_tree_of_a_beam_holds_candidates_alone(translator):
@@ -227,30 +214,22 @@ def test_what_decides_the_outputs_of_a_file_includes_it(translator):
     plain, size = translator.fingerprint(), translator.model.spec.targets.vocab_size
     named = []
     for name in ("first", "second"):
-        other = translator_of(letters(), shared_embedding_and_softmax_weights=False, decoding={"shortlist": True})
-        other.model_engine.read_shortlist = lambda name=name: Shortlist(
+        other = type(translator)(translator.problem, translator.model, sharing(translator, shortlist=True).hparams)
+        other.read_shortlist = lambda name=name: Shortlist(
             np.zeros(0, np.int32), np.ones((size, 1), np.int32), size, name
         )
         named.append(other.fingerprint())
     assert len({plain, *named}) == 3
 
 
-# === Refusals ===
-
-
-def test_a_model_that_is_not_of_a_run_has_none():
-    with pytest.raises(UserError, match="shortlist=True: a shortlist belongs to a run directory; load one, or leave"):
-        translator_of(letters()).translate(TEXTS, shortlist=True)
-
-
 @pytest.mark.parametrize(
-    ("problem", "model_class", "named"),
+    ("problem", "name", "about"),
     [
-        (letters_alone, Transformer, "Transformer with problem letters_alone"),
-        (moods, TransformerEncoder, "TransformerEncoder with problem moods"),
+        (letters, "transformer", []),  # it is not of a run
+        (letters_alone, "transformer", ["Transformer", "letters_alone"]),
+        (moods, "transformer_encoder", ["TransformerEncoder", "moods"]),
     ],
 )
-def test_other_models_are_refused_by_name(problem, model_class, named):
-    translator = translator_of(problem(), model_class)
-    with pytest.raises(UserError, match=f"^shortlist=True: {named}: a model is wanted that writes pieces for a source"):
-        translator.translate(["a b"], shortlist=True)
+def test_models_without_a_shortlist_are_refused_by_name(problem, name, about):
+    with refused("shortlist=True", *about):
+        translator_of(problem(), MODELS.get(name)).translate(["a b"], shortlist=True)

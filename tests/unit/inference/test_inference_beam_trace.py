@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from t2t.errors import UserError
 from t2t.inference.beam_trace import FINISHED, KEPT, PRUNED, STOPPED, alternatives, beam_tree
-from tests.unit.inference.test_inference_translator import WORDS, Letters, LettersAlone, build, log_probs_by_hand
+from tests.errors import refused
+from tests.letters import WORDS, log_probs_by_hand, sharing
 
 SOURCE = "a b c"
 
 
 @pytest.fixture(scope="module")
-def translator():
-    return build(Letters, extra_length=3)
+def translator(ending_translator):
+    return sharing(ending_translator, extra_length=3)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_no_step_holds_more_than_the_beam_and_what_ends_says_when(tree):
             assert node.ids[-1] == 1 or node.step == len(ids_of(SOURCE)) + 3
         else:
             assert node.ids not in children
-            assert node.step == min(len(node.ids) + 1, steps)
+            assert node.step == (steps if node.state == STOPPED else min(len(node.ids) + 1, steps))
     assert {node.state for node in tree} >= {KEPT, FINISHED}
 
 
@@ -93,7 +93,7 @@ def test_a_forced_beginning_is_kept_and_costs_what_the_model_gives_it(translator
 @pytest.mark.slow
 def test_the_best_after_a_forced_beginning_has_the_score_of_its_whole_text(translator):
     """By brute force over all continuations: the best output has the best score including its prefix."""
-    translator = build(Letters, extra_length=0)
+    translator = sharing(translator, extra_length=0)
     start, source = WORDS.encode("d d"), "a b c"
     ranked = sorted((node for node in beam_tree(translator, source, start, beam_size=10) if node.rank),
                     key=lambda node: node.rank)  # fmt: skip
@@ -110,8 +110,7 @@ def test_the_best_after_a_forced_beginning_has_the_score_of_its_whole_text(trans
     assert [node.score for node in ranked] == sorted((node.score for node in ranked), reverse=True)
 
 
-def test_a_language_model_is_given_its_beginning_and_pays_for_what_is_forced():
-    continuer = build(LettersAlone)
+def test_a_language_model_is_given_its_beginning_and_pays_for_what_is_forced(continuer):
     tree = beam_tree(continuer, "a b", WORDS.encode("c"))
     for node in tree:
         by_hand = log_probs_by_hand(continuer, list(node.ids))
@@ -131,8 +130,7 @@ def test_alternatives_are_the_softmax_after_the_beginning(translator):
     assert len(alternatives(translator, SOURCE, (), 1000)) == WORDS.vocab_size - 1
 
 
-def test_a_language_model_goes_on_from_text_and_ids():
-    continuer = build(LettersAlone)
+def test_a_language_model_goes_on_from_text_and_ids(continuer):
     found = alternatives(continuer, "a", WORDS.encode("b"), 1)
     assert found == alternatives(continuer, "a b", (), 1)
     tree = beam_tree(continuer, "a", WORDS.encode("b"))
@@ -141,24 +139,14 @@ def test_a_language_model_goes_on_from_text_and_ids():
     assert [node.ids for node in tree if node.rank == 1] == [best.ids]
 
 
-def test_what_ends_with_the_search_is_stopped_not_pruned(tree):
-    last = max(len(node.ids) for node in tree)
-    stopped = [node for node in tree if node.state == STOPPED]
-    assert all(node.step == last for node in stopped)
-
-
 @pytest.mark.parametrize(
-    ("prefix", "changes", "message"),
+    ("prefix", "changes", "about"),
     [
-        ((1,), {}, r"a beginning with id 1: it may hold ids from 2 to 10"),
-        ((99,), {}, r"a beginning with id 99"),
-        ((11,), {}, r"a beginning with id 11"),
-        ((0,), {}, r"a beginning with id 0"),
-        ((3,) * 5000, {}, r"a beginning with 5000 ids: .* fewer than 1023; give a shorter"),
-        ((3,) * 1023, {}, r"a beginning with 1023 ids: .* fewer than 1023; give a shorter"),
-        ((), {"beam_size": 1}, r"the tree of a beam: this search holds one hypothesis; ask for decode_method=beam"),
+        *[((wrong,), {}, [wrong, 2, 10]) for wrong in (1, 99, 11, 0)],
+        *[((3,) * count, {}, [count, 1023]) for count in (5000, 1023)],
+        ((), {"beam_size": 1}, ["decode_method=beam"]),
     ],
 )
-def test_what_has_no_tree_is_refused(translator, prefix, changes, message):
-    with pytest.raises(UserError, match=message):
+def test_what_has_no_tree_is_refused(translator, prefix, changes, about):
+    with refused(*about):
         beam_tree(translator, SOURCE, prefix, **changes)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from t2t.errors import UserError
 from t2t.inference.files.scoring import score_file
 from t2t.inference.files.windows import FileJob
 from t2t.problems.parsing import ParsingTrees
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.token import TokenEncoder
+from tests.errors import refused
 from tests.letters import translator_of
 
 SENTENCES = ["the dog runs .", "a cat sleeps ( in the house )", "dogs"]
@@ -45,13 +45,13 @@ def test_a_tree_is_read_as_its_labels(translator, pairs):
     assert pairs[2] == ("dogs", "(TOP (NN dogs))")
     sources, trees = zip(*pairs, strict=True)
     assert translator.encode_targets(trees, sources) == LABELS.encode_batch(LINEAR)
-    with pytest.raises(UserError, match=r"^targets\[1\]: tree '\(S': 1 bracket is still open"):
+    with refused("targets[1]:", "'(S'", 1):
         translator.score([("dogs", "NN"), ("dogs", "(S")])
 
 
 def test_an_output_begins_with_the_labels_of_a_tree(translator, pairs):
     assert translator.encode_prefixes([pairs[0][1], "S NP", ""]) == LABELS.encode_batch([LINEAR[0], "S NP", ""])
-    with pytest.raises(UserError, match=r"^tree '\(TOP \(S': 2 brackets are still open where the text ends; give"):
+    with refused("(S'", 2):
         translator.encode_prefixes(["(TOP (S"])
 
 
@@ -62,7 +62,7 @@ def job_of(pairs, folder):
 
 def test_a_wrong_tree_in_a_file_is_named_before_anything_is_written(translator, pairs, tmp_path):
     job = job_of([*pairs, ("the dog", "(TOP (NN dog))")], tmp_path)
-    with pytest.raises(UserError, match=r"^.*/in: line 4: tree '\(TOP \(NN dog\)\)': the number of its words is 1, "):
+    with refused(tmp_path / "in:", 4, "'(TOP", 1, 2):
         score_file(translator, job)
     assert not (tmp_path / "out").exists()
 

@@ -8,7 +8,7 @@ from t2t.inference.partial_outputs import has_partial_outputs, partial_outputs
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.problems.base import Finished
 from t2t.text.byte import ByteEncoder
-from tests.letters import TEXTS, Letters, letters, letters_alone, moods, translator_of
+from tests.letters import TEXTS, Letters, letters, moods, sharing, translator_of
 
 SEARCHES = {
     "greedy": {"beam_size": 1},
@@ -19,29 +19,24 @@ SEARCHES = {
 }
 
 
-def byte_translator():
-    """A byte-level translator, whose random outputs are rarely valid UTF-8."""
-    return translator_of(Letters().with_encoders(dict.fromkeys(("inputs", "targets"), ByteEncoder())))
-
-
-MODELS = {
-    "letters": lambda: translator_of(letters()),
-    "bytes": byte_translator,
-    "alone": lambda: translator_of(letters_alone()),
-}
+@pytest.fixture(scope="module")
+def models(letters_translator, continuer):
+    """A byte-level translator, whose random outputs are rarely valid UTF-8, and others."""
+    bytewise = Letters().with_encoders(dict.fromkeys(("inputs", "targets"), ByteEncoder()))
+    return {"letters": letters_translator, "bytes": translator_of(bytewise), "alone": continuer}
 
 
 def searches(**quick):
     """Yields all searches of each model for the slow tests, and those named in `quick` for the default tests."""
-    for model in MODELS:
+    for model in ("letters", "bytes", "alone"):
         if model in quick:
             yield pytest.param(model, quick[model], id=model)
         yield pytest.param(model, tuple(SEARCHES), id=f"{model}, all", marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(("model", "names"), [*searches(bytes=("two best",), alone=("greedy", "three samples"))])
-def test_texts_grow_into_those_of_a_search_in_one_go(model, names):
-    translator = MODELS[model]()
+def test_texts_grow_into_those_of_a_search_in_one_go(models, model, names):
+    translator = models[model]
     grown = {name: 0 for name in names}
     for name in names:
         search = SEARCHES[name]
@@ -63,21 +58,16 @@ def test_texts_grow_into_those_of_a_search_in_one_go(model, names):
     assert all(grown.values()), "something is certain before the end"
 
 
-@pytest.fixture(scope="module")
-def translator():
-    return translator_of(letters())
-
-
-def test_every_step_can_be_the_last_that_is_wanted(translator):
+def test_every_step_can_be_the_last_that_is_wanted(letters_translator):
     """Every step yields, even without new text, so that the consumer can stop the search."""
-    *partial, last = partial_outputs(translator, "a b c", beam_size=4)
+    *partial, last = partial_outputs(letters_translator, "a b c")
     assert len(partial) >= len(last.hypotheses[0].ids)
     assert len({one.texts[0] for one in partial}) < len(partial)
 
 
-def test_a_greedy_word_is_certain_as_soon_as_it_is_written(translator):
-    (best,) = translator.translate(["a b c"], beam_size=1)[0]
-    found = [one.texts[0] for one in partial_outputs(translator, "a b c", beam_size=1)]
+def test_a_greedy_word_is_certain_as_soon_as_it_is_written(letters_translator):
+    (best,) = letters_translator.translate(["a b c"], beam_size=1)[0]
+    found = [one.texts[0] for one in partial_outputs(letters_translator, "a b c", beam_size=1)]
     words = best.text.split()
     assert found[: len(words)] == [" ".join(words[: count + 1]) for count in range(len(words))]
 
@@ -94,13 +84,12 @@ class Whole(Letters):
         return Finished(f"({output})")
 
 
-def test_outputs_that_are_not_written_id_by_id_come_whole():
-    encoders = letters().encoders
-    assert has_partial_outputs(translator_of(letters()))
+def test_outputs_that_are_not_written_id_by_id_come_whole(letters_translator):
+    assert has_partial_outputs(letters_translator)
     for problem in (Upper, Whole):
-        assert not has_partial_outputs(translator_of(problem().with_encoders(encoders)))
+        assert not has_partial_outputs(sharing(letters_translator, problem().with_encoders(letters().encoders)))
     assert not has_partial_outputs(translator_of(moods(), TransformerEncoder))
-    assert not has_partial_outputs(translator_of(letters(), decoding={"replace_unknown": True}))
-    translator = translator_of(letters())
+    assert not has_partial_outputs(sharing(letters_translator, replace_unknown=True))
+    translator = sharing(letters_translator)
     translator.engine = FallbackEngine(translator.model_engine, translator.model_engine)
     assert not has_partial_outputs(translator)

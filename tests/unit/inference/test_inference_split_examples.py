@@ -4,6 +4,7 @@ import pytest
 
 from t2t.data.generate import generate
 from t2t.inference.split_examples import SplitExamples
+from t2t.inference.translator import Translator
 from t2t.registry import PROBLEMS
 from t2t.runs.data import open_data
 from t2t.runs.names import Request
@@ -41,24 +42,26 @@ def data(tmp_path_factory):
         return open_data(Request(problem=problem.name, data_dir=str(folder)), problem)
 
 
-@pytest.fixture
-def translator(data, monkeypatch):
+class Requests(Translator):
     """Makes the requests, but searches nothing."""
+
+    translate_ids = Translator.request
+
+
+@pytest.fixture
+def translator(data):
     translator = translator_of(data.problem)
-    monkeypatch.setattr(translator, "translate_ids", translator.request)
     data.problem.noted.clear()
-    return translator
+    return Requests(translator.problem, translator.model, translator.hparams)
 
 
 @pytest.mark.parametrize(
     ("split", "changes", "expected"),
     [
-        ("dev", {}, ["a b zzz", "c  d"]),
-        ("train", {}, ["a b", "c"]),
-        ("dev", {"constrain_output": False}, []),
+        ("dev", {}, ["a b zzz", "c  d"]), ("train", {}, ["a b", "c"]), ("dev", {"constrain_output": False}, []),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_constraints_are_of_the_text_that_files_would_have(data, translator, split, changes, expected):
     SplitExamples(data.problem, data.readers[split]).decode(translator, **changes)
     assert data.problem.noted == expected

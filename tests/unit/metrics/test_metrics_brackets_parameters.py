@@ -2,8 +2,8 @@
 
 import pytest
 
-from t2t.errors import UserError
 from t2t.metrics.brackets import COLLINS, NEW, Parameters, get_parameters, read_parameters
+from tests.errors import refused
 
 ALL = """\
 ## a comment of EVALB's kind ##
@@ -35,20 +35,11 @@ def written(tmp_path):
 
 def test_every_keyword(written):
     assert read_parameters(written(ALL)) == Parameters(
-        debug=1,
-        max_error=7,
-        cutoff_length=25,
-        labeled=False,
-        delete_labels=("TOP", "''"),
-        delete_labels_for_length=("-NONE-",),
-        quote_labels=("POS",),
-        equal_labels=(("ADVP", "PRT"),),
+        debug=1, max_error=7, cutoff_length=25, labeled=False, delete_labels=("TOP", "''"),
+        delete_labels_for_length=("-NONE-",), quote_labels=("POS",), equal_labels=(("ADVP", "PRT"),),
         equal_words=(("Example", "example"), ("a", "b")),
-    )
-
-
-def test_an_empty_file_is_evalb_without_one(written):
-    assert read_parameters(written("")) == Parameters() == get_parameters("none")
+    )  # fmt: skip
+    assert read_parameters(written("")) == Parameters() == get_parameters("none"), "EVALB without a file"
     assert (Parameters().max_error, Parameters().cutoff_length, Parameters().delete_labels) == (10, 40, ())
 
 
@@ -71,29 +62,22 @@ def test_equality_goes_both_ways():
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "about"),
     [
-        ("DEBUG 0\nDELET_LABEL TOP", r"own\.prm:2: 'DELET_LABEL TOP' has no keyword that is known; did you mean "
-         r"DELETE_LABEL.*\? there are DEBUG, MAX_ERROR, CUTOFF_LEN, .*EQ_WORD; each is at the start of its line"),
-        ("  DEBUG 0", r"own\.prm:1: '  DEBUG 0' has no keyword that is known"),
-        ("\nDELETE_LABEL  \n", r"own\.prm:2: DELETE_LABEL has no value; write `DELETE_LABEL VALUE`, or delete"),
-        ("MAX_ERROR ten", r"own\.prm:1: MAX_ERROR is 'ten'; it must be a whole number, e\.g\. `MAX_ERROR 1`"),
-        ("EQ_LABEL ADVP", r"own\.prm:1: EQ_LABEL has 1 value \(ADVP\); it needs two, which then count as equal"),
-        ("EQ_WORD a b c", r"own\.prm:1: EQ_WORD has 3 values \(a b c\); it needs two"),
+        ("DEBUG 0\nDELET_LABEL TOP", ["own.prm:2", "DELET_LABEL", "DELETE_LABEL", "DEBUG", "MAX_ERROR", "EQ_WORD"]),
+        ("  DEBUG 0", ["own.prm:1", "DEBUG"]), ("\nDELETE_LABEL  \n", ["own.prm:2", "DELETE_LABEL"]),
+        ("MAX_ERROR ten", ["own.prm:1", "MAX_ERROR", "'ten'"]),
+        ("EQ_LABEL ADVP", ["own.prm:1", "EQ_LABEL", 1, "(ADVP)"]), ("EQ_WORD a b c", ["own.prm:1", "EQ_WORD", 3]),
     ],
 )  # fmt: skip
-def test_a_line_that_says_nothing_known(written, text, message):
-    with pytest.raises(UserError, match=message):
+def test_a_line_that_says_nothing_known(written, text, about):
+    with refused(*about):
         read_parameters(written(text))
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    message = (
-        r"COLLIN\.prm: there is no such file; did you mean COLLINS, which is built in\? give a file, or one of COLL"
-    )
-    with pytest.raises(UserError, match=message):
+    with refused("COLLIN.prm", "COLLINS", "new", "none"):
         get_parameters("COLLIN.prm")
-    with pytest.raises(UserError, match=r"own\.prm: there is no such file; give a file, or one of COLLINS, new, none"):
-        get_parameters(str(tmp_path / "own.prm"))
-    with pytest.raises(UserError, match="cannot be read"):
-        get_parameters(str(tmp_path))
+    for path in (tmp_path / "own.prm", tmp_path):
+        with refused(path):
+            get_parameters(str(path))

@@ -5,16 +5,15 @@ import dataclasses
 import pytest
 
 from t2t.metrics.brackets import COLLINS, NEW, Parameters, TooManyErrorsError, evalb_report
+from tests.errors import refused
 
 DOG = "(TOP (S (NP-SBJ (DT The) (NN dog)) (VP (VBZ barks)) (. .)))"
 PAIRS = [
     # 1: three words and a full stop; S, NP, VP all match; of three tags one is wrong
     (DOG, "(TOP (S (NP (DT The) (NN dog)) (VP (NNS barks)) (. .)))"),
     # 2: the test lacks one of seven brackets
-    (
-        "(TOP (S (NP (PRP I)) (VP (VBD saw) (NP (NP (DT a) (NN man)) (PP (IN with) (NP (NNS eyes)))))))",
-        "(TOP (S (NP (PRP I)) (VP (VBD saw) (NP (DT a) (NN man)) (PP (IN with) (NP (NNS eyes))))))",
-    ),
+    ("(TOP (S (NP (PRP I)) (VP (VBD saw) (NP (NP (DT a) (NN man)) (PP (IN with) (NP (NNS eyes)))))))",
+     "(TOP (S (NP (PRP I)) (VP (VBD saw) (NP (DT a) (NN man)) (PP (IN with) (NP (NNS eyes))))))"),
     # 3: S and the last NP match, of four and three; NP 0-2 crosses VP 1-3
     ("(TOP (S (NP (NN x)) (VP (VB y) (NP (NN z)))))", "(TOP (S (NP (NN x) (VB y)) (NP (NN z))))"),
     # 4 is skipped, 5 and 6 are in error
@@ -22,11 +21,8 @@ PAIRS = [
     ("(TOP (S (NP (NN a)) (VP (VB b))))", "(TOP (S (NP (NN a)) (VP (VB c))))"),
     ("(TOP (S (NP (NN a)) (VP (VB b))))", "(TOP (S (NP (NN a))))"),
     # 7: the NP over only a trace is removed, PRT equals ADVP; S, VP and ADVP match, one of two tags is right
-    (
-        "(TOP (S (NP (-NONE- *)) (VP (VB give) (PRT (RP up)))))",
-        "(TOP (S (VP (VB give) (ADVP (RB up)))))",
-    ),
-]
+    ("(TOP (S (NP (-NONE- *)) (VP (VB give) (PRT (RP up)))))", "(TOP (S (VP (VB give) (ADVP (RB up)))))"),
+]  # fmt: skip
 # All: matched 3 + 6 + 2 + 3 = 14 of 3 + 7 + 4 + 3 = 17 and 3 + 6 + 3 + 3 = 15; F = 28/32; tags 2 + 6 + 3 + 1 of 14;
 # 1 and 7 of four are complete, 3 alone has a crossing. Up to 4 words, without 2: 8 of 10 and 9, F = 16/19, tags 6 of 8.
 REPORT = """\
@@ -78,21 +74,11 @@ Tagging accuracy          =  75.00
 
 def report(pairs, parameters=COLLINS):
     """Returns the lines of a report on pairs (gold, test), without the header."""
-    lines = [line.text for line in evalb_report(*zip(*pairs, strict=True), parameters)]
-    return lines[3:]
-
-
-def until_it_stops(gold, test, parameters=COLLINS):
-    """Returns the lines of a report that stops early, and the error message."""
-    lines = []
-    with pytest.raises(TooManyErrorsError) as caught:
-        lines.extend(line.text for line in evalb_report(gold, test, parameters))
-    return lines, str(caught.value)
+    return [line.text for line in evalb_report(*zip(*pairs, strict=True), parameters)][3:]
 
 
 def test_a_report_by_hand():
-    gold, test = zip(*PAIRS, strict=True)
-    lines = list(evalb_report(gold, test, dataclasses.replace(COLLINS, cutoff_length=4)))
+    lines = list(evalb_report(*zip(*PAIRS, strict=True), dataclasses.replace(COLLINS, cutoff_length=4)))
     assert "".join(f"{line.text}\n" for line in lines) == REPORT
     assert [line.text for line in lines if line.is_error] == ["5 : Words unmatch (b|c)", "6 : Length unmatch (2|1)"]
 
@@ -107,47 +93,37 @@ def test_nothing_to_count():
 def test_a_broken_line_is_an_error_that_shows_figures_and_counts_in_none():
     # The gold S is never closed, so its span differs from that in the test; NP matches.
     rows = report([("(S (NP (N a) (N b)) (N c)", "(S (NP (N a) (N b)) (N c))")])
-    assert rows[:2] == [
-        "1 : Bracketing is unbalanced (too many open bracket)",
-        "   1    3    1   50.00  50.00     1      2    2      0      3     3   100.00",
-    ]
+    assert rows[0] == "1 : Bracketing is unbalanced (too many open bracket)"
+    assert rows[1] == "   1    3    1   50.00  50.00     1      2    2      0      3     3   100.00"
     assert rows[3] == "      0     0     0.00"
 
 
-@pytest.mark.parametrize(
-    ("gold", "test", "error"),
-    [
-        ([DOG, DOG, DOG], [DOG], "2 : Number of lines unmatch (too many lines in gold file)"),
-        ([DOG], [DOG, DOG, DOG], "2 : Number of lines unmatch (too many lines in test file)"),
-    ],
-)
-def test_unequal_numbers_of_lines(gold, test, error):
+@pytest.mark.parametrize(("gold", "test", "longer"), [([DOG] * 3, [DOG], "gold"), ([DOG], [DOG] * 3, "test")])
+def test_unequal_numbers_of_lines(gold, test, longer):
     lines = [line.text for line in evalb_report(gold, test, COLLINS)]
-    assert lines[4] == error
+    assert lines[4] == f"2 : Number of lines unmatch (too many lines in {longer} file)"
     assert lines[5].startswith("=====")
     assert lines[lines.index("-- All --") + 1] == "Number of sentence        =      1"
 
 
-def test_it_stops_at_the_second_error_above_the_limit():
-    # With MAX_ERROR 1: errors 1 and 2 pass, 3 stops it before its row.
-    lines, message = until_it_stops([DOG] * 5, ["(S (A b))"] * 5, dataclasses.replace(COLLINS, max_error=1))
-    assert [line[:19] for line in lines[3:]] == [
-        "1 : Length unmatch ",
-        "   1    4    1    0",
-        "2 : Length unmatch ",
-        "   2    4    1    0",
-        "3 : Length unmatch ",
-    ]
-    assert message == (
-        "line 3: this is error 3, and MAX_ERROR is 1: scoring stops here, without a summary; fix the lines named "
-        "above, or raise MAX_ERROR in the parameter file"
-    )
-
-
-def test_a_word_outside_brackets_stops_it():
-    lines, message = until_it_stops([DOG, "(S (A a) b)", DOG], [DOG, DOG, DOG])
-    assert lines[4:] == ["2 : Reading sentence"] * 12
-    assert message.endswith("fix the lines named above")
+@pytest.mark.parametrize(
+    ("gold", "test", "parameters", "expected", "about"),
+    [
+        # With MAX_ERROR 1: errors 1 and 2 pass, 3 stops it before its row.
+        ([DOG] * 5, ["(S (A b))"] * 5, dataclasses.replace(COLLINS, max_error=1),
+         ["1 : Length unmatch ", "   1    4    1    0", "2 : Length unmatch ", "   2    4    1    0",
+          "3 : Length unmatch "], [3, 1, "MAX_ERROR"]),
+        # A word outside brackets stops it, too.
+        ([DOG, "(S (A a) b)", DOG], [DOG] * 3, COLLINS,
+         ["   1    4    0  100"] + ["2 : Reading sentence"[:19]] * 12, [2]),
+    ],
+    ids=["errors", "word"],
+)  # fmt: skip
+def test_where_it_stops(gold, test, parameters, expected, about):
+    lines = []
+    with refused(*about, by=TooManyErrorsError):
+        lines.extend(line.text for line in evalb_report(gold, test, parameters))
+    assert [line[:19] for line in lines[3:]] == expected
 
 
 def test_debug_prints_words_and_brackets():

@@ -1,130 +1,96 @@
 """Scoring a file: one number for each line, in order, the same however often it was interrupted."""
 
 import gzip
-import io
 import os
-import sys
-from types import SimpleNamespace
 
 import pytest
 
-from t2t.errors import UserError
 from t2t.inference.files.scoring import score_file
 from t2t.inference.files.windows import FileJob
+from tests.errors import refused
+from tests.reverser import Reverser
 
 PAIRS = [("a" * (n % 5), "b" * (n % 7)) for n in range(40)]
 TEXT = "".join(f"{source}\t{target}\n" for source, target in PAIRS)
+EXPECTED = "".join(f"{0.0 - (1000 * len(source) + len(target)):.6f}\n" for source, target in PAIRS)
 
 
 @pytest.fixture
-def job(tmp_path):
-    (tmp_path / "in").write_text(TEXT)
+def scored(tmp_path):
+    """Returns a function that scores a text and returns the output and the report."""
 
-    def make(**changes):
-        return FileJob(**{"source": str(tmp_path / "in"), "target": str(tmp_path / "out"), "window": 8, **changes})
+    def score(content=TEXT, reverser=None, **changes):
+        (tmp_path / "in").write_bytes(content if isinstance(content, bytes) else content.encode())
+        named = {"source": str(tmp_path / "in"), "target": str(tmp_path / "out"), "window": 8, **changes}
+        report = score_file(reverser or Reverser(), FileJob(**named))
+        return (tmp_path / "out").read_text(), report
 
-    return make
-
-
-@pytest.fixture
-def out(tmp_path):
-    return tmp_path / "out"
+    return score
 
 
-def expected(pairs=PAIRS):
-    return "".join(f"{0.0 - (1000 * len(source) + len(target)):.6f}\n" for source, target in pairs)
-
-
-def test_every_pair_is_scored_in_its_place_empty_sides_too(job, out, reverser):
-    report = score_file(reverser, job())
-    assert out.read_text() == expected()
-    assert (report.lines, report.done) == (40, 40)
+def test_every_pair_is_scored_in_its_place_empty_sides_too(scored):
+    found, report = scored()
+    assert found == EXPECTED
+    assert (report.lines, report.done, report.warnings("so many ids")) == (40, 40, [])
     assert report.tokens == sum(len(target) + 1 for _, target in PAIRS)
     assert report.speed().startswith("scored 40 lines in ")
-    assert report.warnings("so many ids") == []
+    assert scored(gzip.compress(TEXT.encode()))[0] == EXPECTED, "of a packed file, too"
 
 
-def test_a_packed_file_gives_the_same(job, out, tmp_path, reverser):
-    (tmp_path / "in").write_bytes(gzip.compress(TEXT.encode()))
-    score_file(reverser, job())
-    assert out.read_text() == expected()
+@pytest.mark.parametrize(
+    ("lines", "reverser", "expected", "cut", "unscored"),
+    [
+        # A line of a language model is the target alone.
+        ("abc\n\na\tb\tc\n", {"has_inputs": False}, [-3, 0, -5], [], []),
+        # What is exactly the longest is scored whole.
+        ("123456\tab\n1234567\tab\na\t123456\na\t1234567\n", {"longest_input": 6}, [-6002, -6002, -1006, "nan"],
+         [2], [4]),
+        # A language code behind inputs takes no room from targets.
+        ("12345\t123456\n123456\tab\na\t1234567\n", {"longest_input": 5, "longest_target": 6}, [-5006, -5002, "nan"],
+         [2], [3]),
+        (b"short\tab\nmuch too long\tab\na\tmuch too long\n\xff\tn\x00ul", {"longest_input": 6},
+         [-5002, -6002, "nan", -1003], [2], [3]),
+    ],
+)  # fmt: skip
+def test_what_is_too_long_is_cut_or_not_scored_and_counted(scored, lines, reverser, expected, cut, unscored):
+    found, report = scored(lines, Reverser(**reverser))
+    assert found.split() == [score if score == "nan" else f"{score:.6f}" for score in expected]
+    assert (report.cut.first, report.unscored.first) == (cut, unscored)
+    assert len(report.warnings("so many ids")) == len(cut) + len(unscored) + 2 * isinstance(lines, bytes)
 
 
-def test_a_line_of_a_language_model_is_the_target_alone(job, out, tmp_path, reverser_class):
-    (tmp_path / "in").write_text("abc\n\na\tb\tc\n")
-    score_file(reverser_class(has_inputs=False), job())
-    assert out.read_text() == "-3.000000\n0.000000\n-5.000000\n"
-
-
-def test_what_is_too_long_is_cut_or_not_scored_and_counted(job, out, tmp_path, reverser_class):
-    lines = [b"short\tab", b"much too long\tab", b"a\tmuch too long", b"\xff\tn\x00ul"]
-    (tmp_path / "in").write_bytes(b"\n".join(lines))
-    report = score_file(reverser_class(longest_input=6), job())
-    assert out.read_text() == "-5002.000000\n-6002.000000\nnan\n-1003.000000\n"
-    assert report.warnings("the 7 ids that max_input_length allows") == [
-        "cut to the 7 ids that max_input_length allows: 1 line (number 2)",
-        "not scored (nan), since the target is longer than the 7 ids that max_input_length allows: 1 line (number 3)",
-        "NUL characters removed in 1 line",
-        "invalid UTF-8 replaced in 1 line",
-    ]
-
-
-def test_what_is_exactly_the_longest_is_scored_whole(job, out, tmp_path, reverser_class):
-    (tmp_path / "in").write_text("123456\tab\n1234567\tab\na\t123456\na\t1234567\n")
-    report = score_file(reverser_class(longest_input=6), job())
-    assert out.read_text() == "-6002.000000\n-6002.000000\n-1006.000000\nnan\n"
-    assert (report.cut.first, report.unscored.first) == ([2], [4])
-
-
-def test_a_language_code_behind_inputs_takes_no_room_from_targets(job, out, tmp_path, reverser_class):
-    (tmp_path / "in").write_text("12345\t123456\n123456\tab\na\t1234567\n")
-    report = score_file(reverser_class(longest_input=5, longest_target=6), job())
-    assert out.read_text() == "-5006.000000\n-5002.000000\nnan\n"
-    assert (report.cut.first, report.unscored.first) == ([2], [3])
-
-
-def test_interrupted_and_gone_on_is_undisturbed(job, out, tmp_path, reverser_class, caplog):
+def test_interrupted_and_gone_on_is_undisturbed(scored, tmp_path, caplog):
     caplog.set_level("INFO", logger="t2t")
-    (tmp_path / "in").write_text(TEXT + "a\t" + "too long " * 6 + "\na\tbreak\n")
-    score_file(reverser_class(), job())
-    undisturbed = out.read_bytes()
-    out.unlink()
+    text = TEXT + "a\t" + "too long " * 6 + "\na\tbreak\n"
+    undisturbed, _ = scored(text)
+    (tmp_path / "out").unlink()
     with pytest.raises(ConnectionError):
-        score_file(reverser_class(breaks="break"), job())
+        scored(text, Reverser(breaks="break"))
     assert (tmp_path / "out.partial").read_bytes().count(b"\n") == 40
-    report = score_file(reverser_class(), job())
-    assert out.read_bytes() == undisturbed
-    assert "resuming after line 40 of an interrupted attempt" in caplog.messages
+    found, report = scored(text)
+    assert found == undisturbed
     assert (report.lines, report.done, report.unscored.first) == (42, 2, [41])
     assert sorted(os.listdir(tmp_path)) == ["in", "out"]
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("no tab", "line 30 has 1 column; a line needs 2, source TAB target; correct the file"),
-        ("", "line 30 has 1 column; a line needs 2, source TAB target; correct the file"),
-        ("a\tb\tc", "line 30 has 3 columns; a line needs 2, source TAB target; correct the file"),
-    ],
-)
-def test_a_line_of_other_columns_is_named_before_anything_is_written(job, tmp_path, reverser, line, said):
-    lines = TEXT.split("\n")
-    (tmp_path / "in").write_text("\n".join([*lines[:29], line, *lines[29:]]))
-    with pytest.raises(UserError) as raised:
-        score_file(reverser, job())
-    assert str(raised.value) == f"{tmp_path / 'in'}: {said}"
+@pytest.mark.parametrize(("line", "columns"), [("no tab", 1), ("", 1), ("a\tb\tc", 3)])
+def test_a_line_of_other_columns_is_named_before_anything_is_written(scored, tmp_path, line, columns):
+    lines, reverser = TEXT.split("\n"), Reverser()
+    with refused(tmp_path / "in", 30, columns, 2, "TAB"):
+        scored("\n".join([*lines[:29], line, *lines[29:]]), reverser)
     assert os.listdir(tmp_path) == ["in"]
     assert reverser.asked == []
 
 
-def test_of_a_stream_the_windows_before_are_written(out, tmp_path, reverser, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"a\tb\n" * 17 + b"no tab\n")))
-    with pytest.raises(UserError, match="standard input: line 18 has 1 column; a line needs 2, source TAB target"):
-        score_file(reverser, FileJob(source="-", target=str(out), window=8))
+def test_of_a_stream_the_windows_before_are_written(scored, tmp_path, stdin):
+    stdin(b"a\tb\n" * 17 + b"no tab\n")
+    with refused(18, 1, 2, "TAB"):
+        scored(source="-")
     assert (tmp_path / "out.partial").read_bytes().count(b"\n") == 16
-    assert not out.exists()
+    assert not (tmp_path / "out").exists()
 
 
-def test_the_input_is_not_written_over(job, tmp_path, reverser):
-    with pytest.raises(UserError, match=r"cannot write .*in: it is the file that is read; write elsewhere"):
-        score_file(reverser, job(target=str(tmp_path / "in")))
+def test_the_input_is_not_written_over(scored, tmp_path):
+    with refused(tmp_path / "in"):
+        scored(target=str(tmp_path / "in"))
+    assert (tmp_path / "in").read_text() == TEXT

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t2t.errors import UserError
 from t2t.inference.files.shards import Shard, check_sharded, parse_shard
+from tests.errors import refused
 
 
 @given(total=st.integers(0, 500), window=st.integers(1, 40), count=st.integers(1, 60))
@@ -27,27 +27,24 @@ def test_a_shard_is_written_as_a_fraction():
 
 @pytest.mark.parametrize("text", ["", "3", "3/", "/3", "a/b", "-1/3", "1/3/5", "1.0/2", "\u0663/4", "9" * 5000 + "/3"])
 def test_what_is_written_otherwise_is_refused(text):
-    with pytest.raises(
-        UserError, match=r"^shard '.{0,40}': it is written K/N; give e.g. 0/100 for the first of a hund"
-    ):
+    with refused(f"'{text[:40]}'", "K/N", "0/100") as raised:
         parse_shard(text)
+    assert len(str(raised.value)) < 200
 
 
 @pytest.mark.parametrize("text", ["3/3", "0/0", "5/2", "0/100000"])
 def test_there_are_no_other_shards(text):
-    expected = rf"^shard {text}: K/N is shard K of N, from 0/N to N-1/N, and N at most 99,999; give e.g. 0/100 for"
-    with pytest.raises(UserError, match=expected):
+    with refused(text, "K/N", "0/100"):
         parse_shard(text)
 
 
-def test_streams_are_not_divided(tmp_path):
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("-", "out"), ("pipe", "out"), ("in", "-"), ("in", "/dev/null"), ("in", "gone/out")],
+)
+def test_streams_are_not_divided(tmp_path, source, target):
     (tmp_path / "in").write_text("a\n")
     os.mkfifo(tmp_path / "pipe")
-    for source, name in (("-", "standard input"), (str(tmp_path / "pipe"), "pipe")):
-        with pytest.raises(UserError, match=rf"{name}: shards are of a file, and this can be read only once; save it"):
-            check_sharded(source, str(tmp_path / "out"))
-    for target in ("-", "/dev/null"):
-        with pytest.raises(UserError, match=rf"{target}: parts go next to the output, which is no file; name one"):
-            check_sharded(str(tmp_path / "in"), target)
-    with pytest.raises(UserError, match=r"cannot write .*gone/out: there is no folder .*gone; make it or write"):
-        check_sharded(str(tmp_path / "in"), str(tmp_path / "gone/out"))
+    paths = [name if name == "-" else str(tmp_path / name) for name in (source, target)]
+    with refused(*[name for name in paths if name not in ("-", f"{tmp_path}/in", f"{tmp_path}/out")]):
+        check_sharded(*paths)

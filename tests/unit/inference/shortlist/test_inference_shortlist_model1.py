@@ -5,7 +5,6 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from t2t.inference.shortlist import model1
 from t2t.inference.shortlist.model1 import EMPTY_WORD, Sentences, TranslationTable, best_translations, fit
 from t2t.specs.constants import EOS_ID
 
@@ -68,9 +67,8 @@ def test_two_iterations_by_hand():
 
 
 @pytest.mark.parametrize("block", [1, 17, 10**6])
-def test_any_division_into_batches_and_blocks_gives_what_loops_give(random_pairs, block, monkeypatch):
-    monkeypatch.setattr(model1, "BLOCK_PAIRS", block)
-    found = as_dict(fit(batches_of(random_pairs, size=7), V, 4))
+def test_any_division_into_batches_and_blocks_gives_what_loops_give(random_pairs, block):
+    found = as_dict(fit(batches_of(random_pairs, size=7), V, 4, block_pairs=block))
     assert found == pytest.approx(by_loops(random_pairs, 4))
 
 
@@ -81,10 +79,9 @@ def test_examples_without_pieces_change_nothing(random_pairs):
     assert not len(fit(batches_of(empty), V, 3).keys)
 
 
-def test_of_too_many_pairs_the_rarest_are_dropped(random_pairs, monkeypatch):
+def test_of_too_many_pairs_the_rarest_are_dropped(random_pairs):
     often = [([A, EOS_ID], [X, EOS_ID]), ([B, EOS_ID], [Y, EOS_ID])] * 50
-    monkeypatch.setattr(model1, "MAX_ENTRIES", 6)
-    found = as_dict(fit(batches_of([*often, *random_pairs]), V, 5))
+    found = as_dict(fit(batches_of([*often, *random_pairs]), V, 5, max_entries=6))
     assert len(found) <= 6
     assert found[A, X] > 0.5
     assert found[B, Y] > 0.5
