@@ -95,7 +95,7 @@ MISTAKES = [
     (decoder, "--decode_from_file=- --decode_to_file=/gone/out", "/gone/out: /gone;"),
     (decoder, "--decode_split=dev --decode_to_file=/gone/out", "/gone/out: /gone;"),
     (decoder, "--decode_from_file=- --decode_split=dev", "--decode_from_file --decode_split"),
-    (decoder, "--decode_to_file=out", "--decode_to_file: --decode_from_file, --score_file, --align_file --decode_split"),
+    (decoder, "--decode_to_file=out", "--decode_to_file: --decode_from_file, --score_file, --align_file"),
     (decoder, "--decode_interactive --decode_to_file=out", "--decode_to_file:"),
     (decoder, "--unknown_dictionary=/gone", "/gone:"),
     (decoder, "--score_file=- --alignments --alignment_layer=2", "--alignments, --alignment_layer: --score_file"),
