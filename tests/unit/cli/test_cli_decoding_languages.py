@@ -10,6 +10,7 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import decoder
+from t2t.cli.decoding import check_split_languages
 from t2t.data.generate import generate
 from t2t.hparams.transformer import transformer_tiny
 from t2t.inference.files import job
@@ -19,6 +20,7 @@ from t2t.runs.loading import LoadedRun, open_to_decode
 from t2t.runs.names import Request, get_problem
 from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import describe_encoders
+from tests.commands import check_refused
 
 PROBLEM = "text2text_files"
 OPTIONS = {"language_tags": "de,zh", "target_language": "de"}
@@ -49,16 +51,19 @@ def run(tmp_path):
 def written(monkeypatch):
     """Puts `OUTPUTS` in place of what a model would write, also with Apache Beam."""
 
+    class Loaded(LoadedRun):
+        def translator(self):
+            return SimpleNamespace(most_ids="9 ids")
+
     def load_runs(values, runs, problem, many_rows):
         run, opened, hparams = open_to_decode(runs[0].path, problem=problem)
-        return LoadedRun(run, opened, None, hparams, None)
+        return Loaded(run, opened, None, hparams, None)
 
     def write(target):
         Path(target).write_text(OUTPUTS, encoding="utf-8")
         return Report()
 
     monkeypatch.setattr(decoder, "load_runs", load_runs)
-    monkeypatch.setattr(LoadedRun, "translator", lambda self: SimpleNamespace(most_ids="9 ids"))
     monkeypatch.setattr(job, "decode_file", lambda translator, asked: write(asked.target))
     monkeypatch.setattr(decoder, "answer_by_beam", lambda *args: None)
     monkeypatch.setattr(decoder, "merge_file", lambda source, target: write(target))
@@ -75,20 +80,12 @@ def test_bleu_splits_words_of_the_language_that_was_asked_for(run, written, tmp_
     assert f"tok:{tokenizer}|" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ("--target_language=zh", "--target_language=zh: --decode_split reads examples of text2text_files, whose langu"),
-        ("--source_language=fr", "--source_language=fr: --decode_split reads examples of text2text_files, whose langu"),
-    ],
-)
-def test_a_split_has_the_languages_of_its_problem(run, written, capsys, asked, said):
-    assert decoder.main(["t2t-decoder", *run, "--decode_split=dev", asked]) == 2
-    assert f"error: {said}" in capsys.readouterr().err
+@pytest.mark.parametrize("asked", ["--target_language=zh", "--source_language=fr"])
+def test_a_split_has_the_languages_of_its_problem(run, asked):
+    check_refused(decoder, *run, "--decode_split=dev", asked, about=f"{asked}: --decode_split {PROBLEM},")
 
 
-def test_the_language_that_a_split_has_may_be_named(run, written, monkeypatch):
-    decoded = []
-    monkeypatch.setattr(decoder, "decode_split", lambda loaded, *rest: decoded.append(loaded.problem.output_language))
-    assert decoder.main(["t2t-decoder", *run, "--decode_split=dev", "--target_language=de"]) == 0
-    assert decoded == ["de"]
+def test_the_language_that_a_split_has_may_be_named():
+    values = decoder.build_flags()
+    values(["t2t-decoder", "--decode_split=dev", "--target_language=de"])
+    check_split_languages(values, get_problem(PROBLEM, OPTIONS))
