@@ -334,7 +334,7 @@ DOOR_MUTATIONS = (
         original="or left <= 0:",
         broken="or left <= self._wait_s:",
         breaks="Texts that come at about the same time are searched one by one.",
-        tests=("tests/unit/serving/test_serving_batcher.py::test_an_item_alone_is_answered_after_its_wait",),
+        tests=("tests/unit/serving/test_serving_batcher.py::test_a_batch_waits_for_others_but_not_when_it_is_full",),
     ),
     Mutation(
         name="searched together whatever was asked",
