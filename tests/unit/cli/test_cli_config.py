@@ -63,22 +63,6 @@ def parsed(command, *arguments):
     return parse(command.build_flags(), ["t2t", *arguments], "")
 
 
-def test_flags_and_hparams_of_a_file(config):
-    values = parsed(trainer, f"--config={config}")
-    request = request_of(values)
-    assert (request.problem, request.model, request.data_dir) == ("translate_ende_numbers", "transformer", "data")
-    assert (values.train_steps, values.random_seed, values.filter_language) == (40, 7, True)
-    assert request.overrides == "learning_rate=0.001,num_heads=2,precision=float32"
-
-
-def test_the_command_line_comes_before_the_file(config):
-    given = ("--train_steps=5", "--problems=algorithmic_reverse_decimal40", "--nofilter_language")
-    values = parsed(trainer, f"--config={config}", *given, "--hparams=num_heads=4", "--hparams=batch_size=9")
-    assert (values.train_steps, values.filter_language) == (5, False)
-    assert values.problem == "algorithmic_reverse_decimal40"
-    assert request_of(values).overrides == "learning_rate=0.001,precision=float32,num_heads=4,batch_size=9"
-
-
 WORDS = """
 problem = "parsing_trees"
 model = "transformer"
@@ -89,28 +73,85 @@ positions = "words"
 read_next_word = true
 beam_size = 8
 """
+LATER = "--problems=algorithmic_reverse_decimal40 --nofilter_language --hparams=num_heads=4 --hparams=batch_size=9"
+FILTERS = {"filter_language": True, "filter_length_ratio": 2.0}
+BEAMS = "decode_hparams = 'beam_size=3,return_beams=True'\n"
+SHORT = "--hparams=positions=rotary --hparams=decode_method=greedy"
+WINDOWS = "\ufefftrain_steps = 3\r\n[hparams]\r\nbatch_size = 7\r\n"
+"""As editors of Windows write: a byte order mark, and lines that end with a carriage return."""
+
+DATA_SEED = datagen.build_flags()["random_seed"].value
+
+READ = {
+    "flags": (RUN, trainer, "", {
+        "problem": "translate_ende_numbers", "model": "transformer", "data_dir": "data", "train_steps": 40,
+        "random_seed": 7, "filter_language": True, "overrides": "learning_rate=0.001,num_heads=2,precision=float32",
+    }),
+    "the command line comes before the file": (RUN, trainer, f"--train_steps=5 {LATER}", {
+        "train_steps": 5, "filter_language": False, "problem": "algorithmic_reverse_decimal40",
+        "overrides": "learning_rate=0.001,precision=float32,num_heads=4,batch_size=9",
+    }),
+    # read_next_word is only read with positions=words, beam_size only in beam search.
+    "the command line drops what it leaves unread": (
+        WORDS, trainer, SHORT, {"overrides": "positions=rotary,decode_method=greedy"},
+    ),
+    "also in t2t-tune": (WORDS, tune, SHORT, {"hparams": "positions=rotary,decode_method=greedy"}),
+    "a search flag drops what it leaves unread": (WORDS, decoder, "--decode_method=greedy", {
+        "hparams": "positions=words,read_next_word=True",
+        "trained": "positions=words,read_next_word=True,decode_method=greedy",
+    }),
+    "search flags come before the hparams of the file": (
+        WORDS, trainer, "--decode_beam_size=3", {"overrides": "positions=words,read_next_word=True,beam_size=3"},
+    ),
+    # Commands skip flags that only others have; seeds of data and sampling are separate from the run's seed.
+    "one file is for several commands": (
+        RUN, datagen, "", {"problem": "translate_ende_numbers", "random_seed": DATA_SEED},
+    ),
+    "the decoder's": (RUN, decoder, "", {"output_dir": "none"}),
+    "t2t-tune's": (RUN, tune, "", {"train_steps": 40}),
+    "evaluations of training": ("eval_steps = 5\n" + RUN, trainer, "", {"eval_steps": 5}),
+    "limit no others": ("eval_steps = 5\n" + RUN, eval, "", {"eval_steps": 0}),
+    "an option with its default is given": (
+        "subword_sampling = 0.0\n" + RUN, trainer, "", {"options": {**FILTERS, "subword_sampling": 0.0}},
+    ),
+    "also on the command line": ("subword_sampling = 0.0\n" + RUN, trainer, "--nofilter_language --vocab_kind=", {
+        "options": {**FILTERS, "filter_language": False, "subword_sampling": 0.0, "vocab_kind": ""},
+    }),
+    "training reads what": (
+        "subword_sampling = 0.1\n" + RUN, trainer, "", {"options": {**FILTERS, "subword_sampling": 0.1}},
+    ),
+    "generation skips": ("subword_sampling = 0.1\n" + RUN, datagen, "", {"options": FILTERS}),
+    "--decode_hparams comes before the file": (
+        "decode_beam_size = 2\n", decoder, "--decode_hparams=beam_size=3", {"decode_beam_size": 3},
+    ),
+    "flags come before --decode_hparams of the file": (
+        BEAMS, decoder, "--decode_beam_size=2", {"decode_beam_size": 2, "n_best": 3},
+    ),
+    "as Windows writes": (WINDOWS, trainer, "", {"train_steps": 3, "hparams": "batch_size=7"}),
+}  # fmt: skip
+"""What a file says, a command and its other arguments; values of flags, the problem's options, hparams."""
+DERIVED = {
+    "overrides": lambda values: request_of(values).overrides,
+    "options": lambda values: request_of(values).problem_options,
+    "hparams": given_hparams,
+    "trained": trained_overrides,
+}
 
 
-def test_the_command_line_drops_what_it_leaves_unread_of_the_file(config):
-    """`read_next_word` is only read with `positions=words`, `beam_size` only in beam search."""
+@pytest.mark.parametrize(("text", "command", "arguments", "expected"), READ.values(), ids=READ)
+def test_flags_and_hparams_of_a_file(config, text, command, arguments, expected):
+    config.write_text(text)
+    values = parsed(command, f"--config={config}", *arguments.split())
+    found = {name: DERIVED[name](values) if name in DERIVED else values[name].value for name in expected}
+    assert found == expected
+
+
+def test_what_the_command_line_itself_leaves_unread_is_refused(config):
     config.write_text(WORDS)
-    given = ("--hparams=positions=rotary", "--hparams=decode_method=greedy")
-    request = request_of(parsed(trainer, f"--config={config}", *given))
-    assert request.overrides == "positions=rotary,decode_method=greedy"
-    build_hparams(request)[0].freeze()
+    build_hparams(request_of(parsed(trainer, f"--config={config}", *SHORT.split())))[0].freeze()
     unread = request_of(parsed(trainer, f"--config={config}", "--hparams=positions=rotary,read_next_word=true"))
     with refused("read_next_word=True:", "positions=rotary"):
         build_hparams(unread)[0].freeze()
-    assert given_hparams(parsed(tune, f"--config={config}", *given)) == "positions=rotary,decode_method=greedy"
-
-
-def test_search_flags_come_before_the_hparams_of_the_file(config):
-    config.write_text(WORDS)
-    values = parsed(decoder, f"--config={config}", "--decode_method=greedy")
-    assert given_hparams(values) == "positions=words,read_next_word=True"
-    assert trained_overrides(values) == "positions=words,read_next_word=True,decode_method=greedy"
-    values = parsed(trainer, f"--config={config}", "--decode_beam_size=3")
-    assert request_of(values).overrides == "positions=words,read_next_word=True,beam_size=3"
 
 
 def test_the_set_of_the_run_says_what_the_command_line_leaves_unread(config, made_run):
@@ -118,31 +159,6 @@ def test_the_set_of_the_run_says_what_the_command_line_leaves_unread(config, mad
     run = f"--output_dir={made_run('parsing_trees')}"
     values = parsed(decoder, f"--config={config}", run, "--hparams=positions=rotary")
     assert trained_overrides(values) == "positions=rotary"
-
-
-def test_one_file_is_for_several_commands(config):
-    """Commands skip flags that only others have; seeds of data and sampling are separate from the run's seed."""
-    values = parsed(datagen, f"--config={config}")
-    assert values.problem == "translate_ende_numbers"
-    assert values.random_seed != 7
-    assert parsed(decoder, f"--config={config}").output_dir == "none"
-    assert parsed(tune, f"--config={config}").train_steps == 40
-
-
-def test_evaluations_of_training_limit_no_others(config):
-    config.write_text("eval_steps = 5\n" + RUN)
-    assert parsed(trainer, f"--config={config}").eval_steps == 5
-    assert parsed(eval, f"--config={config}").eval_steps == 0
-
-
-def test_an_option_that_is_given_with_its_default_is_given(config):
-    config.write_text("subword_sampling = 0.0\n" + RUN)
-    options = {"filter_language": True, "filter_length_ratio": 2.0}
-    assert request_of(parsed(trainer, f"--config={config}")).problem_options == options | {"subword_sampling": 0.0}
-    given = parsed(trainer, f"--config={config}", "--nofilter_language", "--vocab_kind=")
-    assert request_of(given).problem_options == {
-        "filter_language": False, "filter_length_ratio": 2.0, "subword_sampling": 0.0, "vocab_kind": "",
-    }  # fmt: skip
 
 
 def test_data_are_not_those_without_a_filter_that_is_turned_off(tmp_path):
@@ -203,21 +219,10 @@ def test_a_mode_refuses_what_the_command_line_gives_over_the_file(config):
     assert (values.decode_beam_size, values.decode_alpha) == (3, None)
 
 
-def test_decode_hparams_of_the_command_line_come_before_the_file(config):
-    config.write_text("decode_beam_size = 2\n")
-    assert parsed(decoder, f"--config={config}", "--decode_hparams=beam_size=3").decode_beam_size == 3
-    config.write_text("decode_hparams = 'beam_size=3,return_beams=True'\n")
-    values = parsed(decoder, f"--config={config}", "--decode_beam_size=2")
-    assert (values.decode_beam_size, values.n_best) == (2, 3)
+def test_two_widths_of_a_file_are_refused(config):
     config.write_text("decode_hparams = 'beam_size=3'\ndecode_beam_size = 2\n")
     with refused("--decode_hparams:", "beam_size=3", "--decode_beam_size=2"):
         parsed(decoder, f"--config={config}")
-
-
-def test_generation_skips_what_only_training_reads(config):
-    config.write_text("subword_sampling = 0.1\n" + RUN)
-    assert request_of(parsed(trainer, f"--config={config}")).problem_options["subword_sampling"] == 0.1
-    assert "subword_sampling" not in request_of(parsed(datagen, f"--config={config}")).problem_options
 
 
 @pytest.mark.parametrize(
@@ -248,14 +253,6 @@ def test_a_mistake_in_a_file_is_named_with_its_place(text, line, about, tmp_path
     with refused(*about.split()) as error:
         parsed(trainer, f"--config={path}")
     assert f"line {line}" * bool(line) in str(error.value)
-
-
-def test_files_of_windows_editors_are_read(tmp_path):
-    """They begin with a byte order mark, and lines end with a carriage return."""
-    path = tmp_path / "run.toml"
-    path.write_bytes(b"\xef\xbb\xbftrain_steps = 3\r\n[hparams]\r\nbatch_size = 7\r\n")
-    values = parsed(trainer, f"--config={path}")
-    assert (values.train_steps, given_hparams(values)) == (3, "batch_size=7")
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path):
