@@ -102,7 +102,7 @@ DOOR_MUTATIONS = (
         original="channels.reshape(-1, 2).T.reshape(-1)",
         broken="channels.reshape(-1, 2).T[::-1].reshape(-1)",
         breaks="An exported run's channels meet the wrong positions.",
-        tests=("tests/unit/export/test_export_huggingface.py::test_a_run_of_ours_is_marians_network",),
+        tests=("tests/unit/export/test_export_huggingface.py::test_a_run_of_ours_is_their_network",),
     ),
     Mutation(
         name="sentinels in the graph",
@@ -350,7 +350,10 @@ DOOR_MUTATIONS = (
         original="len(self._running) >= self._most",
         broken="len(self._running) > self._most",
         breaks="More answers are searched at a time than the server allows.",
-        tests=("tests/unit/serving/test_serving_events.py::test_more_streams_than_allowed_are_answered_429",),
+        tests=(
+            "tests/unit/serving/test_serving_events.py::test_more_streams_than_allowed_are_answered_429_and_closing_ends_"
+            "them",
+        ),
     ),
     Mutation(
         name="text can end a script element",
