@@ -28,23 +28,24 @@ SIDES = [f"{split}_{side}" for split in ("train", "dev") for side in ("source", 
 OUTPUTS, REFERENCES = "我喜欢吃苹果\n", "我喜欢吃香蕉\n"
 
 
-@pytest.fixture
-def run(tmp_path):
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
     """Flags of a run with a dummy checkpoint, which writes German unless it is asked for Chinese, and of its data."""
-    (tmp_path / "lines").write_text("a b\nc\n")
-    TokenEncoder(["<2de>", "<2zh>", *"abc"]).save(tmp_path / "words.tokens")
-    options = OPTIONS | {"vocab_file": str(tmp_path / "words.tokens")}
-    options |= dict.fromkeys(SIDES, str(tmp_path / "lines"))
-    generate(get_problem(PROBLEM, options), tmp_path / "data", tmp_path, workers=1)
-    asked = Request(problem=PROBLEM, problem_options=options, data_dir=str(tmp_path / "data"))
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "lines").write_text("a b\nc\n")
+    TokenEncoder(["<2de>", "<2zh>", *"abc"]).save(folder / "words.tokens")
+    options = OPTIONS | {"vocab_file": str(folder / "words.tokens")}
+    options |= dict.fromkeys(SIDES, str(folder / "lines"))
+    generate(get_problem(PROBLEM, options), folder / "data", folder, workers=1)
+    asked = Request(problem=PROBLEM, problem_options=options, data_dir=str(folder / "data"))
     problem = open_data(asked, get_problem(PROBLEM, options)).problem
     record = RunRecord(
         problem=PROBLEM, problem_options=options, model="transformer", hparams_set="transformer_tiny",
         hparams=transformer_tiny().to_dict(), spec=problem.spec(), vocabularies=describe_encoders(problem.encoders),
     )  # fmt: skip
-    created = RunDir.create(tmp_path / "run", record, problem.encoders)
+    created = RunDir.create(folder / "run", record, problem.encoders)
     CheckpointStore(created.checkpoints_folder).save(5, model={"a": np.zeros(1)}, state={"seed": 0, "data": {}})
-    return [f"--output_dir={tmp_path / 'run'}", f"--data_dir={tmp_path / 'data'}"]
+    return [f"--output_dir={folder / 'run'}", f"--data_dir={folder / 'data'}"]
 
 
 @pytest.fixture
@@ -78,6 +79,14 @@ def test_bleu_splits_words_of_the_language_that_was_asked_for(run, written, tmp_
     flags = [f"--{flag}={tmp_path / name}" for flag, name in files.items()]
     assert decoder.main(["t2t-decoder", *run, *flags, *beam, *asked]) == 0
     assert f"tok:{tokenizer}|" in capsys.readouterr().out
+
+
+def test_lines_with_alignments_have_no_reference_with_apache_beam_either(run, tmp_path):
+    """test_cli_early has the same without, in a process that would not load Apache Beam."""
+    (tmp_path / "lines").write_text("a b\n")
+    flags = [f"--{name}={tmp_path}/lines" for name in ("decode_from_file", "decode_reference")]
+    flags += [f"--decode_to_file={tmp_path}/out", "--alignments", "--beam_options=--runner=DirectRunner"]
+    check_refused(decoder, *run, *flags, about="alignments=True --alignments")
 
 
 @pytest.mark.parametrize("asked", ["--target_language=zh", "--source_language=fr"])

@@ -82,7 +82,6 @@ PARTS = {
     "export": "--output_dir={place}/run --export_dir={place}/exported/1",
     "distilled": "--distilled_data_dir={place}/distilled",
     "scored": "--decode_from_file={place}/text --decode_reference={place}/text",
-    "beam": "--beam_options=--runner=DirectRunner",
     "texts": " ".join(f"--{name}={{place}}/text" for name in TEXTS if name != "train_target"),
     "of_gone": "--problem=text2text_files --data_dir={place}/gone "
     + " ".join(f"--{name}={{place}}/gone" for name in TEXTS),
@@ -136,7 +135,6 @@ REFUSED = [
     *(("decoder", f"{{run}} --{flag}_file={{gone}}", "{gone}:") for flag in ("decode_from", "score", "align")),
     *(("decoder", f"{flags} {{scored}}", "alignments=True --alignments") for flags in (
         "{run} --alignments", "{run} --hparams=alignments=True", "{aligning}",
-        "{run} --alignments {beam} --decode_to_file={place}/out",
     )),
     ("decoder", "{run} --attention_to_html={place}/page.html --decode_from_file={gone}", "{gone}:"),
     ("decoder", "{run} --attention_to_html=/no/folder/a.html", "/no/folder;"),
@@ -166,7 +164,7 @@ REFUSED = [
     # Generation
     *(("datagen", f"{problems} --subword_sampling=0.1 {more}", "--subword_sampling=0.1: t2t-trainer, --generate_data")
       for problems in ("{of_gone}", "{of_two}")
-      for more in ("", "--shard=0/2", "--merge", "{beam}", "--shared_vocab_file={gone}")),
+      for more in ("", "--shard=0/2", "--merge", "--shared_vocab_file={gone}")),
     ("datagen", "--problem=translate_ende_multi30k {no_data} --tmp_dir={gone}", "translate_ende_multi30k"),
     # Files
     ("bleu", "--translation={gone} --reference={place}/text", "{gone}:"),

@@ -76,9 +76,10 @@ ENDS = {
 """Exit status, as a shell gives it, and the line."""
 
 TWICE = """
-import sys
+import signal, sys
 from t2t.cli.stopping import StoppedError, stoppable
 
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
 with stoppable():
     try:
         print("begun", flush=True)
@@ -109,8 +110,7 @@ def test_a_signal_ends_a_command_with_a_line_and_a_status_also_if_a_library_swal
 
 def test_the_same_signal_again_ends_the_process_at_once():
     with subprocess.Popen(
-        [sys.executable, "-c", TWICE], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL),
+        [sys.executable, "-c", TWICE], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:  # fmt: skip
         for line in ("begun\n", "stopped once\n"):
             assert child.stdout.readline() == line
