@@ -92,10 +92,15 @@ def test_every_form_of_the_network_searches_as_ours(changes, tmp_path):
 
 
 @pytest.mark.parametrize(("decoding", "beams"), [({}, 3), ({"decode_method": "greedy"}, 1)])
-def test_the_readme_has_the_beam_of_the_run(decoding, beams, tmp_path):
-    made, trial = tried(translator_of(letters(), decoding=decoding, num_hidden_layers=1), tmp_path)
+def test_the_readme_has_the_beam_of_the_run_and_other_weights_are_found_out(decoding, beams, tmp_path):
+    translator = translator_of(letters(), decoding=decoding, num_hidden_layers=1)
+    made, trial = tried(translator, tmp_path)
     assert f"[pieces], beam_size={beams}, length_penalty=0, " in made.usage()
     assert list(made.verify(tmp_path, trial)) == ["greedy search", "beam search of 3"][: 2 if beams > 1 else 1]
+    table = translator.model.target_embedding.table
+    table.assign(np.asarray(table)[::-1])
+    with refused("greedy", "6", by=ParityError):
+        made.verify(tmp_path, trial)
 
 
 @pytest.mark.slow
@@ -104,15 +109,6 @@ def test_two_vocabularies_stay_two(tmp_path):
     made.verify(tmp_path, trial)
     names = {path.name for path in tmp_path.iterdir()}
     assert names >= {"source_vocabulary.json", "target_vocabulary.json", "vocab.inputs.token.tokens"}
-
-
-def test_weights_that_are_not_the_runs_are_found_out(tmp_path):
-    translator = translator_of(letters(), decoding={"decode_method": "greedy"}, num_hidden_layers=1)
-    made, trial = tried(translator, tmp_path)
-    table = translator.model.target_embedding.table
-    table.assign(np.asarray(table)[::-1])
-    with refused("greedy", "6", by=ParityError):
-        made.verify(tmp_path, trial)
 
 
 @pytest.mark.slow

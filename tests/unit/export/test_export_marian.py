@@ -36,7 +36,9 @@ FORMS = {
         "norm_type": "rms", "shared_embedding_and_softmax_weights": False, "output_bias": True,
         "activation": "gelu_sigmoid",
     },
-    "two tables, no biases": {"shared_embedding": False, "feed_forward_bias": False},
+    "two tables, no biases, inputs that are cut": {
+        "shared_embedding": False, "feed_forward_bias": False, "decoding": {"max_input_length": 4},
+    },
 }  # fmt: skip
 
 
@@ -147,14 +149,6 @@ def test_an_export_is_kept_with_its_report_or_not_at_all(tmp_path):
     table.assign(np.asarray(table)[::-1])
     with refused("greedy", "6", by=ParityError):
         exported.verify(tmp_path / "kept", Trial(translator.encode(TEXTS), TEXTS))
-
-
-def test_an_input_that_the_run_cuts_is_compared_as_it_is_cut(tmp_path):
-    translator, exported = made(letters(), tmp_path / "kept", decoding={"max_input_length": 4})
-    (tmp_path / "kept").mkdir()
-    exported.write(tmp_path / "kept")
-    texts = ["a b", "a b c d e f g h"]
-    exported.verify(tmp_path / "kept", Trial(translator.encode(texts), texts))
 
 
 @pytest.mark.parametrize(
