@@ -43,7 +43,7 @@ FORMS = {
 
 
 def made(problem, folder, **changes):
-    translator = translator_of(problem, **{"sinusoid_layout": "split", "num_hidden_layers": 1} | changes)
+    translator = translator_of(problem, **{"sinusoid_layout": "split"} | changes)
     return translator, MarianExport(translator, ExportJob(folder=folder, format="marian"))
 
 

@@ -11,6 +11,7 @@ from t2t.inference.tensorflow import devices
 from t2t.serving.models import WARM_UP_LENGTHS, BatchLimits, ServedModel
 from t2t.training.tensorflow.distribute import build_strategy
 from tests.letters import TEXTS, letters, letters_alone, translator_of
+from tests.unit.serving.conftest import various
 from tests.waiting import LIMIT_S
 
 # === Warm-up ===
@@ -70,7 +71,7 @@ def on_two():
     """A model on two devices."""
     limits = BatchLimits(most_texts=2, wait_s=0.0)
     with build_strategy(worker_cpu=2).scope():
-        model = Together("letters", translator_of(letters(), num_hidden_layers=1), 1, limits=limits)
+        model = Together("letters", various(letters()), 1, limits=limits)
     model.used, model.both_are_here = [], threading.Barrier(2, timeout=LIMIT_S)
     yield model
     model.queue.close()
@@ -80,9 +81,9 @@ def ids_of(answers):
     return [[one.ids for one in row.hypotheses] for row in answers]
 
 
-def test_answers_do_not_depend_on_the_number_of_devices(on_two):
+def test_answers_do_not_depend_on_the_number_of_devices(on_two, translator):
     """Two batches are searched at the same time, one on each device."""
-    one = ServedModel("letters", translator_of(letters(), num_hidden_layers=1), 1)
+    one = ServedModel("letters", translator, 1)
     expected = one.answer(one.questions(TEXTS[:4]))
     found = [future.result(LIMIT_S) for future in on_two.queue.submit(on_two.questions(TEXTS[:4]))]
     assert sorted(on_two.used) == [0, 1]

@@ -8,9 +8,8 @@ import pytest
 from t2t.problems.text_files import Text2TextFiles
 from t2t.serving.models import ServedModel
 from t2t.specs.constants import EOS_ID
-from tests.letters import translator_of
 from tests.unit.problems.test_problems_languages import encoder_of
-from tests.unit.serving.conftest import serving
+from tests.unit.serving.conftest import serving, various
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 
@@ -90,7 +89,7 @@ def test_max_tokens_is_kept_to_wherever_the_input_has_its_language_code(source):
     encoder = encoder_of(source=source)
     problem = Text2TextFiles(source_language="eng_Latn", target_language="deu_Latn")
     problem.with_encoders({"inputs": encoder, "targets": encoder})
-    translator = translator_of(problem, num_hidden_layers=1, decoding={"decode_method": "greedy"})
+    translator = various(problem)
     free = len(encoder.encode("one two")) + 2  # a code and end of sequence
     with serving(ServedModel("codes", translator, 1)) as (client, _):
         answer = client.post(COMPLETIONS, json={"prompt": "one two", "max_tokens": free - 1})
