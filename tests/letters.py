@@ -67,6 +67,16 @@ def letters(inputs=WORDS):
     return Letters().with_encoders({"inputs": inputs, "targets": WORDS})
 
 
+def marked_letters(marks, encoder=WORDS):
+    """Letters to letters with the marks of languages around texts."""
+
+    class MarkedLetters(Letters):
+        def language_marks(self, encoders=None):
+            return marks
+
+    return MarkedLetters().with_encoders({"inputs": encoder, "targets": encoder})
+
+
 def letters_alone():
     """Letters without inputs, with a vocabulary."""
     return LettersAlone().with_encoders({"targets": WORDS})

@@ -3,12 +3,12 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-_PAUSE = 10.0
+PAUSE_S = 10.0
 """Seconds between polls."""
 
 
 def steps_as_they_appear(
-    list_steps: Callable[[], Iterable[int]], min_steps: int = 0, wait_minutes: float = 0.0
+    list_steps: Callable[[], Iterable[int]], min_steps: int = 0, wait_minutes: float = 0.0, pause_s: float = PAUSE_S
 ) -> Iterator[int]:
     """Yields each step once, always the smallest pending one, until none has appeared for `wait_minutes`."""
     done: set[int] = set()
@@ -22,4 +22,4 @@ def steps_as_they_appear(
         elif time.monotonic() >= deadline:
             return
         else:
-            time.sleep(min(_PAUSE, max(0.0, deadline - time.monotonic())))
+            time.sleep(min(pause_s, max(0.0, deadline - time.monotonic())))

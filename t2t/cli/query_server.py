@@ -78,7 +78,7 @@ def _outputs(address: str, text: str, values: flags.FlagValues) -> list[dict[str
         kind = UserError if error.code < 500 else MachineError
         raise kind(f"{address} refuses the text: {_message(error)}") from error
     except http.client.InvalidURL as error:
-        raise UserError(f"--server={values.server}: {error}; give host:port") from error
+        raise UserError(f"--server={values.server!r}: {error}; give host:port") from error
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise MachineError(f"no answer from {address}: {reason}; is t2t-server running there?") from error

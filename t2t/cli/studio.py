@@ -34,10 +34,12 @@ class ShowStudio(keras.callbacks.Callback):
     Args:
         folder: folder of the run.
         data_folder: folder of its data, for the pages that show data.
+        python: path of the interpreter that serves.
     """
 
-    def __init__(self, folder: Path, data_folder: Path):
+    def __init__(self, folder: Path, data_folder: Path, python: str = sys.executable):
         super().__init__()
+        self._python = python
         self._flags = [str(folder), f"--data_dir={data_folder}", "--port=0", "--ends_with_input"]
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -47,7 +49,7 @@ class ShowStudio(keras.callbacks.Callback):
         environment["CUDA_VISIBLE_DEVICES"] = "-1"
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _COMMAND, *self._flags],
+                [self._python, "-c", _COMMAND, *self._flags],
                 stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment,
                 start_new_session=True,  # Ctrl-C reaches only the trainer, which then ends the server
             )  # fmt: skip

@@ -38,7 +38,10 @@ class ConnectionLimits:
     @property
     def max_open(self) -> int:
         """Largest number of open connections; keeps half of the file descriptors free for bursts of new connections."""
-        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        return self.max_open_of(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+    def max_open_of(self, files: int) -> int:
+        """Returns `max_open` for a process that may open so many files."""
         if files == resource.RLIM_INFINITY:
             return self.count
         return max(1, min(self.count, (files - RESERVED_FILES) // 2))

@@ -27,7 +27,7 @@ log = logging.getLogger("t2t")
 WARM_UP_LENGTHS = (4, 16, 64)
 """Lengths of the random inputs that warm up a model, in ids, or in words for an export."""
 WARM_UP_SECONDS = 10.0
-"""Time after which no further warm-up batch of a model is started."""
+"""Time after which usually no further warm-up batch of a model is started."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,14 +127,14 @@ class ServedModel:
             threads=len(self._devices),
         )
 
-    def warm_up(self) -> None:
+    def warm_up(self, seconds: float = WARM_UP_SECONDS) -> None:
         """Decodes random inputs on each device, single ones and full batches, so that requests find compiled functions.
 
-        After `WARM_UP_SECONDS`, no further size is started; at least one runs on each device.
+        After `seconds`, no further size is started; at least one runs on each device.
         """
         start = time.monotonic()
         for done, (count, length) in enumerate((n, m) for n in (1, self.limits.most_texts) for m in WARM_UP_LENGTHS):
-            if done and time.monotonic() - start >= WARM_UP_SECONDS:
+            if done and time.monotonic() - start >= seconds:
                 break
             for device in self._devices:
                 with _use_device(*device):

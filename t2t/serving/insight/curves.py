@@ -6,7 +6,7 @@ import io
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.serving.insight.run_figures import Points, RunFigures
 from t2t.serving.insight.thinning import running_mean, thin
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 UPDATES, HOURS = "updates", "hours"
 """Units of the x axis, which orders the points: updates, or hours since the first line of the run's metrics."""
@@ -136,6 +139,17 @@ def plot_curves(runs: Mapping[str, Curves], path: Path | str) -> list[str]:
     if Path(path).suffix.lower() != ".png":
         raise UserError(f"--plot={path}: pictures are written as PNG; give a name that ends in .png")
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # takes a second to import
+
+    figure = figure_of_curves(runs)
+    picture = io.BytesIO()
+    FigureCanvasAgg(figure).print_png(picture)
+    with os_errors_as_machine_errors(f"cannot write {path}"):
+        write_atomically(Path(path), picture.getvalue())
+    return [axes.get_title() for axes in figure.axes]
+
+
+def figure_of_curves(runs: Mapping[str, Curves]) -> "Figure":
+    """Returns a figure with a panel for each metric, in which the runs that have it are drawn."""
     from matplotlib.figure import Figure
 
     names = sorted({name for curves in runs.values() for name in curves.points})
@@ -156,11 +170,7 @@ def plot_curves(runs: Mapping[str, Curves], path: Path | str) -> list[str]:
                 text.set_parse_math(False)
         else:
             axes.set_ylabel(notes[0])
-    picture = io.BytesIO()
-    FigureCanvasAgg(figure).print_png(picture)
-    with os_errors_as_machine_errors(f"cannot write {path}"):
-        write_atomically(Path(path), picture.getvalue())
-    return names
+    return figure
 
 
 def _label(run: str, note: str) -> str:

@@ -1,7 +1,7 @@
 """Examples of a split for the page: pieces, lengths, padding, pictures and sounds; and searching for examples."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,19 +12,29 @@ from t2t.serving.insight.split_data import SplitData
 from t2t.specs.constants import TARGETS
 from t2t.specs.features import FeatureKind
 
-MOST_SEARCHED = 20_000
-"""Largest number of examples that one request searches."""
-MOST_IDS_SEARCHED = 2_000_000
-"""Approximate largest number of ids that one request searches."""
 MOST_PIECES = 300
 """Pieces of a sequence that are shown."""
 MOST_CHARACTERS = 5_000
 """Characters of a text that are shown."""
-_BLOCK = 500
-"""Examples read at a time while searching."""
 
 
-def examples_json(split: SplitData, start: int, count: int, text: str = "") -> dict[str, Any]:
+class SearchLimits(NamedTuple):
+    """Limits on what one request searches."""
+
+    examples: int = 20_000
+    """Largest number of examples."""
+    ids: int = 2_000_000
+    """Approximate largest number of ids."""
+    block: int = 500
+    """Examples read at a time."""
+
+
+USUAL_LIMITS = SearchLimits()
+
+
+def examples_json(
+    split: SplitData, start: int, count: int, text: str = "", limits: SearchLimits = USUAL_LIMITS
+) -> dict[str, Any]:
     """Returns up to `count` examples from index `start` on; with `text`, those that contain it, ignoring case.
 
     Returns:
@@ -32,7 +42,7 @@ def examples_json(split: SplitData, start: int, count: int, text: str = "") -> d
         from, null at the end; `no_batches`, why no padding is shown.
     """
     if text:
-        found, end = _search(split, start, count, text.casefold())
+        found, end = _search(split, start, count, text.casefold(), limits)
     else:
         end = min(start + count, len(split.reader))
         found = np.arange(start, end)
@@ -46,13 +56,13 @@ def examples_json(split: SplitData, start: int, count: int, text: str = "") -> d
     }
 
 
-def _search(split: SplitData, start: int, count: int, text: str) -> tuple[np.ndarray, int]:
+def _search(split: SplitData, start: int, count: int, text: str, limits: SearchLimits) -> tuple[np.ndarray, int]:
     """Returns the indices of examples that contain `text`, casefolded, and the index at which the search ended."""
     found: list[int] = []
     ids = 0
-    last = min(start + MOST_SEARCHED, len(split.reader))
-    for block in range(start, last, _BLOCK):
-        numbers = np.arange(block, min(block + _BLOCK, last))
+    last = min(start + limits.examples, len(split.reader))
+    for block in range(start, last, limits.block):
+        numbers = np.arange(block, min(block + limits.block, last))
         columns = [list(_texts(split, name, numbers)) for name in split.columns if split.is_text(name)]
         for number, texts in zip(numbers.tolist(), zip(*columns, strict=True), strict=False):
             if any(text in one.casefold() for one in texts):
@@ -64,7 +74,7 @@ def _search(split: SplitData, start: int, count: int, text: str) -> tuple[np.nda
             for name in split.columns
             if split.is_text(name)
         )
-        if ids > MOST_IDS_SEARCHED:
+        if ids > limits.ids:
             return np.array(found, np.int64), int(numbers[-1]) + 1
     return np.array(found, np.int64), last
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from t2t.inference.translator import Translator
 
 MOST_LOADED = 4
-"""Largest number of models in memory: as many as the pages compare."""
+"""Usual largest number of models in memory: as many as the pages compare."""
 
 log = logging.getLogger("t2t")
 
@@ -40,10 +40,11 @@ class LoadedModels:
 
     Args:
         load: loads a model.
+        most: largest number of models in memory.
     """
 
-    def __init__(self, load: Loader):
-        self._load = load
+    def __init__(self, load: Loader, most: int = MOST_LOADED):
+        self._load, self._most = load, most
         self._models: OrderedDict[tuple[Path, float], LoadedModel] = OrderedDict()
 
     def get(self, run: RunDir, checkpoint: str, only_text: bool = True) -> LoadedModel:
@@ -56,7 +57,7 @@ class LoadedModels:
         folder = CheckpointStore(run.checkpoints_folder).find(checkpoint)
         key = folder, folder.stat().st_mtime
         if key not in self._models:
-            while len(self._models) >= MOST_LOADED:
+            while len(self._models) >= self._most:
                 (old, _), _ = self._models.popitem(last=False)
                 log.info("model of %s leaves the memory", old)
             translator, step = self._load(run, str(folder))

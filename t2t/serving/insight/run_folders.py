@@ -13,7 +13,7 @@ from t2t.runs.overview import RunOverview, find_runs, overview_of
 from t2t.serving.insight.run_figures import RunFigures
 
 LOOK_AGAIN_S = 5.0
-"""Seconds after which folders are searched again for new runs."""
+"""Seconds after which folders are usually searched again for new runs."""
 
 
 class NamedRun(NamedTuple):
@@ -32,10 +32,11 @@ class RunFolders:
     Args:
         named: name -> run.
         folders: folders to search for runs, repeatedly.
+        look_again_s: seconds after which folders are searched again.
     """
 
-    def __init__(self, named: Mapping[str, NamedRun], folders: Sequence[Path] = ()):
-        self._named, self._folders = dict(named), list(folders)
+    def __init__(self, named: Mapping[str, NamedRun], folders: Sequence[Path] = (), look_again_s: float = LOOK_AGAIN_S):
+        self._named, self._folders, self._look_again_s = dict(named), list(folders), look_again_s
         self._lock = threading.RLock()
         self._looked: float | None = None
         self._runs: dict[str, NamedRun] = dict(named)
@@ -81,9 +82,9 @@ class RunFolders:
         return [overview_of(self.place(name).path, name) for name in self.names()]
 
     def _look(self) -> None:
-        """Searches the folders, at most every `LOOK_AGAIN_S` seconds."""
+        """Searches the folders, at most every `look_again_s` seconds."""
         now = time.monotonic()
-        if self._looked is None or now - self._looked >= LOOK_AGAIN_S:
+        if self._looked is None or now - self._looked >= self._look_again_s:
             self._looked = now
             self._runs = self._named | _found_runs(self._folders, self._named)
 

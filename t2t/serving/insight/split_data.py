@@ -20,9 +20,7 @@ from t2t.specs.features import FeatureKind
 from t2t.text.encoder import TextEncoder
 
 MOST_SAMPLED = 100_000
-"""Size of the sample of a larger split, in examples."""
 MOST_ITEMS = 10_000_000
-"""Approximate largest number of counted ids of a feature."""
 _BLOCK = 2_000
 """Examples read at a time."""
 
@@ -37,6 +35,10 @@ class SplitData:
     """The batches of the run; None if they cannot be shown, see `no_batches`."""
     no_batches: str = ""
     """The reason, if there are none."""
+    most_sampled: int = MOST_SAMPLED
+    """Size of the sample of a larger split, in examples."""
+    most_items: int = MOST_ITEMS
+    """Approximate largest number of counted ids of a feature."""
 
     @property
     def problem(self) -> Problem:
@@ -64,7 +66,7 @@ class SplitData:
 
         The sample is deterministic.
         """
-        return spread(len(self.reader), MOST_SAMPLED)
+        return spread(len(self.reader), self.most_sampled)
 
     def lengths(self, feature: str) -> np.ndarray:
         """Returns the length of a sequence feature, in items, in each example of the sample, (N,) int32."""
@@ -108,7 +110,7 @@ class SplitData:
     def _count(self, encoder: TextEncoder, features: list[str]) -> tuple[np.ndarray, int]:
         totals = [self.record.columns[self.columns[feature]].items for feature in features]
         mean = max(1.0, max(totals) / max(1, len(self.reader)))
-        examples = self.sample[spread(len(self.sample), max(1, int(MOST_ITEMS / mean)))]
+        examples = self.sample[spread(len(self.sample), max(1, int(self.most_items / mean)))]
         counts = np.zeros(encoder.vocab_size, np.int64)
         for start in range(0, len(examples), _BLOCK):
             for feature in features:

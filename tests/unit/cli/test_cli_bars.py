@@ -1,8 +1,8 @@
 """Log lines and progress bars share a terminal."""
 
+import contextlib
 import io
 import logging
-import sys
 
 from tqdm import tqdm
 
@@ -21,10 +21,9 @@ def on_screen(written):
     return [line.rstrip() for line in lines]
 
 
-def test_lines_stand_above_the_bar(monkeypatch):
-    screen = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", screen)
-    with logging_to_stderr(), tqdm(total=4, desc="train", file=screen, bar_format="{desc} {n} of {total}") as bar:
+def test_lines_stand_above_the_bar():
+    bar = {"total": 4, "desc": "train", "bar_format": "{desc} {n} of {total}"}
+    with contextlib.redirect_stderr(io.StringIO()) as screen, logging_to_stderr(), tqdm(file=screen, **bar) as bar:
         bar.update(2)
         logging.getLogger("t2t").info("a line")
         logging.getLogger("t2t").warning("and another, longer than the bar")

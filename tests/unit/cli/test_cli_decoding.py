@@ -1,19 +1,19 @@
 """The decoder's command line and its conversation, without a model."""
 
 import io
-import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
 
-from t2t.cli import avg_all, decoder, decoding, eval
+from t2t.cli import decoder, decoding
 from t2t.cli.decoding import OutputOptions, decode_interactively, default_target, print_scores
 from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.runs.names import get_problem
+from tests.errors import refused
 
 
 class Echo:
@@ -23,7 +23,7 @@ class Echo:
 
     def settings(self, n_best=1, **changes):
         if n_best > 3:
-            raise UserError("too many")
+            raise UserError(f"n_best={n_best}: too many")
         return SearchSettings(), DecodeHParams()
 
     def encode(self, texts):
@@ -86,7 +86,7 @@ def test_a_language_model_begins_with_nothing(monkeypatch, capfdbinary):
 
 def test_settings_are_checked_before_the_first_prompt(monkeypatch, capsys):
     typed(monkeypatch, b"x\n", terminal=True)
-    with pytest.raises(UserError, match="too many"):
+    with refused("n_best=4:"):
         decode_interactively(Echo(), OutputOptions(n_best=4))
     assert capsys.readouterr().out == ""
 
@@ -112,71 +112,6 @@ def test_settings_are_checked_before_the_first_prompt(monkeypatch, capsys):
 def test_the_default_name_is_tensor2tensors(source, hparams, output_format, expected):
     record = SimpleNamespace(model="transformer", hparams_set="transformer_base", problem="wmt")
     assert default_target(source, record, hparams, output_format) == expected
-
-
-# === Command lines ===
-
-
-@pytest.mark.parametrize(
-    ("module", "flags", "message"),
-    [
-        (decoder, [], "--output_dir: not given; name the folder of a run, as t2t-trainer was given it"),
-        (eval, [], "--output_dir: not given; name the folder of a run"),
-        (avg_all, [], "--output_dir: not given; name the folder of a run"),
-        (decoder, ["--output_dir=/nowhere"], "no run in /nowhere; train one with t2t-trainer --output_dir=/nowhere"),
-        (eval, ["--output_dir=/nowhere"], "no run in /nowhere"),
-        (avg_all, ["--model_dir=/nowhere"], "no run in /nowhere"),
-        (decoder, ["--output_dir=/nowhere", "--decode_from_file=/gone"], "/gone: there is no such file; check"),
-        (decoder, ["--decode_from_file=-", "--decode_to_file=/gone/out"],
-         "cannot write /gone/out: there is no folder /gone; make it or write elsewhere"),
-        (decoder, ["--decode_split=dev", "--decode_to_file=/gone/out"], "cannot write /gone/out: there is no folder"),
-        (decoder, ["--decode_from_file=-", "--decode_split=dev"],
-         "--decode_from_file and --decode_split are given; the command does one thing at a time: keep one of them"),
-        (decoder, ["--decode_to_file=out"],
-         "--decode_to_file: it names where --decode_from_file, --score_file, --align_file or --decode_split writes;"),
-        (decoder, ["--decode_interactive", "--decode_to_file=out"], "--decode_to_file: it names where"),
-        (decoder, ["--unknown_dictionary=/gone"], "/gone: there is no such file"),
-        (decoder, ["--score_file=-", "--alignments", "--alignment_layer=2"],
-         "--alignments, --alignment_layer: --score_file searches nothing; leave them out"),
-        (decoder, ["--align_file=-", "--alignments", "--n_best=2"],
-         "--n_best, --alignments: --align_file aligns what is given; leave them out"),
-        (decoder, ["--attention_to_html=page", "--replace_unknown"],
-         "--replace_unknown: --attention_to_html draws the best output of each line; leave it out"),
-        (decoder, ["--output_format=xml"], "value should be one of <text|tsv|jsonl|pharaoh|files>"),
-        (decoder, ["--output_format=files"],
-         "--output_format=files: files go next to the output of --decode_from_file or --decode_split; give one"),
-        (decoder, ["--decode_split=dev", "--decode_window=9"],
-         "--decode_window: only files are read by windows; leave it out"),
-        (decoder, ["--decode_window=9"], "--decode_window: only files are read by windows; leave it out"),
-        (decoder, ["--token_scores"],
-         "--token_scores: --output_format=text has no place for them; add --output_format=jsonl"),
-        (decoder, ["--decode_split=train"], "value should be one of <dev|test>"),
-        (decoder, ["--decode_beam=4"], "flag --decode_beam does not exist; did you mean decode_beam_size"),
-        (eval, ["--split=devel"], "value should be one of <train|dev|test>"),
-        (eval, ["--eval_steps=-1"], "flag --eval_steps=-1: -1 is not a non-negative integer"),
-        (avg_all, ["--n=2", "--checkpoints=1,2"], "--n and --checkpoints are given; keep one of them"),
-    ],
-)  # fmt: skip
-def test_mistakes_of_the_command_line(module, flags, message, capsys):
-    assert module.main(["t2t-x", *flags]) == 2
-    err = capsys.readouterr().err
-    assert message in err
-    assert err.startswith("t2t-x: error: ")
-    assert err.count("\n") == 1
-
-
-def test_help_and_mistakes_do_not_start_tensorflow():
-    code = """
-import sys
-from t2t.cli import avg_all, bleu, decoder, eval
-for module in (avg_all, bleu, decoder, eval):
-    assert module.main(["t2t-x", "--help"]) == 0
-    flags = ["--translation=/gone", "--reference=/gone"] if module is bleu else ["--output_dir=/gone"]
-    assert module.main(["t2t-x", *flags]) == 2
-assert "tensorflow" not in sys.modules and "keras" not in sys.modules
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def test_flags_become_what_is_wanted():

@@ -5,10 +5,10 @@ import pytest
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
 from t2t.cli.run_flags import open_run
-from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.registry import HPARAMS, MODELS, PROBLEMS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from tests.errors import refused
 from tests.registrations import forgotten
 
 PLUGIN = """
@@ -52,12 +52,8 @@ def test_another_name_that_a_plugin_gives_is_known(run, usr_dir):
 
 
 def test_what_a_plugin_means_otherwise_is_refused(run, usr_dir):
-    with pytest.raises(UserError) as error:
+    with refused(run, "--problem=plugin_other_name", "plugin_reverse_rev"):
         open_run(run, "plugin_other_name", "transformer", "plugin_tiny", usr_dir)
-    assert str(error.value) == (
-        f"the run in {run} is another: --problem=plugin_other_name asked, plugin_reverse_rev found; leave these flags "
-        f"out, they are optional"
-    )
 
 
 def test_no_plugin_is_loaded_for_the_names_of_the_run_or_for_none(run, usr_dir):
@@ -67,5 +63,5 @@ def test_no_plugin_is_loaded_for_the_names_of_the_run_or_for_none(run, usr_dir):
 
 
 def test_without_its_folder_the_name_is_not_known(run):
-    with pytest.raises(UserError, match=r"is another: --problem=plugin_other_name_rev asked, plugin_reverse_rev found"):
+    with refused("--problem=plugin_other_name_rev", "plugin_reverse_rev"):
         open_run(run, "plugin_other_name_rev")

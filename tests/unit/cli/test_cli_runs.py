@@ -43,18 +43,3 @@ def test_tab_separated_values_have_every_name(folder, capsys):
     head, *rows = printed(capsys, folder, "--format=tsv").splitlines()
     assert len(rows) == 3
     assert all(row.count("\t") == head.count("\t") for row in rows)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([], "--folder: not given"),
-        (["none"], "none: there is no such folder"),
-        ([".", "--sort=sped"], "--sort: there is no 'sped'"),
-        ([".", "--filter=stat=x"], "--filter: there is no 'stat'; did you mean state"),
-        ([".", "--filter=x"], "'x' is no name=text"),
-    ],
-)
-def test_a_mistake_is_one_line(arguments, said, capsys):
-    assert runs.main(["t2t-runs", *arguments]) == 2
-    assert said in capsys.readouterr().err

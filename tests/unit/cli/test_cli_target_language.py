@@ -13,8 +13,9 @@ from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.runs import loading
 from t2t.serving.app import build_app
-from t2t.serving.service import Service
+from t2t.serving.service import RequestLimits, Service
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from tests.commands import check_refused, refusal
 
 GERMAN, FRENCH = "translate_ende_multi30k", "translate_enfr_multi30k"
 TOKENS = dict.fromkeys(("inputs", "targets"), FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=9))
@@ -49,50 +50,44 @@ def _loads_nothing(monkeypatch):
     monkeypatch.setattr(loading, "load", Loaded)
 
 
-def served(run, capsys, monkeypatch, *languages):
-    assert server.main(["t2t-server", "--port=0", f"--output_dir={run}", *languages]) == 2
-    return capsys.readouterr().err
+@pytest.fixture
+def inspected(run, monkeypatch):
+    """Returns a function that starts t2t-insight and has it load the run; returns the error."""
+
+    def inspect(**languages):
+        started = []
+        monkeypatch.setattr(insight, "run_server", lambda values, addresses, needs_runs: started.append(addresses) or 0)
+        assert insight.main(["t2t-insight", str(run), *flags_of(languages)]) == 0
+        service = Service([], RequestLimits(seconds=600.0))  # a busy machine may take minutes to import Keras
+        app = build_app(service, ["127.0.0.1"], started[0](service, {}))
+        with TestClient(app, base_url="http://127.0.0.1") as client:
+            answer = client.post("/insight/load", json={"model": "run"})
+        assert answer.status_code == 400
+        return answer.json()["error"]
+
+    return inspect
 
 
-def inspected(run, capsys, monkeypatch, *languages):
-    """Loads the run on demand."""
-    started = []
-    monkeypatch.setattr(insight, "run_server", lambda values, addresses, needs_runs: started.append(addresses) or 0)
-    assert insight.main(["t2t-insight", str(run), *languages]) == 0
-    service = Service([])
-    app = build_app(service, ["127.0.0.1"], started[0](service, {}))
-    with TestClient(app, base_url="http://127.0.0.1") as client:
-        answer = client.post("/insight/load", json={"model": "run"})
-    assert answer.status_code == 400
-    return answer.json()["error"]
+def flags_of(languages):
+    return [f"--{name}={value}" for name, value in languages.items()]
 
 
-def exported(run, capsys, monkeypatch, *languages):
-    assert exporter.main(["t2t-exporter", f"--output_dir={run}", *languages]) == 2
-    return capsys.readouterr().err
-
-
-def exported_in_python(run, capsys, monkeypatch, *languages):
-    named = dict(language.removeprefix("--").split("=") for language in languages)
+def error_of(function, *arguments, **named):
     with pytest.raises(UserError) as error:
-        t2t.export_model(run, run.parent / "export", **named)
+        function(*arguments, **named)
     return str(error.value)
 
 
-def loaded_in_python(run, capsys, monkeypatch, *languages):
-    named = dict(language.removeprefix("--").split("=") for language in languages)
-    with pytest.raises(UserError) as error:
-        t2t.load(run, **named)
-    return str(error.value)
+def test_the_problem_that_writes_the_language_is_loaded(run, inspected):
+    asked = {"source_language": "en", "target_language": "fr"}
+    flags = [f"--output_dir={run}", *flags_of(asked)]
+    for error in (
+        refusal(server, "--port=0", *flags), inspected(**asked), refusal(exporter, *flags),
+        error_of(t2t.export_model, run, run.parent / "export", **asked), error_of(t2t.load, run, **asked),
+    ):  # fmt: skip
+        assert f"{FRENCH} from en to fr" in error
 
 
-@pytest.mark.parametrize("door", [served, inspected, exported, exported_in_python, loaded_in_python])
-def test_the_problem_that_writes_the_language_is_loaded(run, capsys, monkeypatch, door):
-    found = door(run, capsys, monkeypatch, "--source_language=en", "--target_language=fr")
-    assert f"{FRENCH} from en to fr" in found
-
-
-@pytest.mark.parametrize("door", [served, exported])
-def test_without_a_language_the_problem_is_to_be_named(run, capsys, monkeypatch, door):
-    found = door(run, capsys, monkeypatch)
-    assert f"the run in {run} is of several problems; name one with --problem: {GERMAN}, {FRENCH}" in found
+@pytest.mark.parametrize(("command", "flags"), [(server, ["--port=0"]), (exporter, [])])
+def test_without_a_language_the_problem_is_to_be_named(run, command, flags):
+    check_refused(command, f"--output_dir={run}", *flags, about=f"{run} --problem: {GERMAN}, {FRENCH}")

@@ -7,6 +7,7 @@ import pytest
 
 from t2t.export.formats import FLOAT32, INT8, PROMISES, Promise, relative_difference
 from t2t.export.parity import Answer, Parity, ParityError, compare, compare_scores, difference_per_token
+from tests.errors import refused
 
 OURS = [
     [Answer((5, 1), -0.5, "a", -0.5, 0.6), Answer((6, 1), -20.0, "b", -20.0, 2e-9)],
@@ -37,21 +38,19 @@ def test_scores_within_tolerance_pass_absolute_below_one_and_relative_above():
 
 
 @pytest.mark.parametrize(
-    ("row", "k", "fields", "said"),
+    ("row", "k", "fields", "about"),
     [
-        (1, 0, {"ids": (8, 1)}, "ids: 1 of 2 outputs are those of the run, scores differ by up to 0; "),
-        (1, 0, {"text": "C"}, "the first that is not is input 2: 'C' (-3.0000) instead of 'c' (-3.0000); the"),
-        (0, 1, {"text": "B"}, "ids: 1 of 2 outputs"),
-        (0, 0, {"score": -0.6}, "ids: 2 of 2 outputs are those of the run, scores differ by up to 0.1; promised: "
-         "every output is that of the run, id by id; scores are within 0.001; the export is not kept"),
-        (1, 0, {"log_prob": -3.1}, "scores differ by up to 0.03; "),
-        (1, 0, {"probability": 0.06}, "scores differ by up to 0.01; "),
+        (1, 0, {"ids": (8, 1)}, "ids: 1 2 0;"),
+        (1, 0, {"text": "C"}, "2: 'C' (-3.0000) 'c'"),
+        (0, 1, {"text": "B"}, "ids: 1 2"),
+        (0, 0, {"score": -0.6}, "ids: 2 0.1; 0.001;"),
+        (1, 0, {"log_prob": -3.1}, "0.03;"),
+        (1, 0, {"probability": 0.06}, "0.01;"),
     ],
-)  # fmt: skip
-def test_what_differs_is_said(row, k, fields, said):
-    with pytest.raises(ParityError) as raised:
+)
+def test_what_differs_is_said(row, k, fields, about):
+    with refused(*about.split(), by=ParityError) as raised:
         compare(OURS, changed(row, k, **fields)).demand("ids", EXACT)
-    assert said in str(raised.value)
     assert raised.value.exit_status == 1
 
 
@@ -62,9 +61,7 @@ def test_figures_that_are_not_finite_never_pass(figure, value, promise):
     for row, k in ((0, 0), (0, 1), (1, 0)):
         odd = changed(row, k, **{figure: value})
         for expected, found in ((OURS, odd), (odd, OURS), (odd, odd)):
-            with pytest.raises(
-                ParityError, match=rf"input {row + 1} has a figure that is not finite: .*; the export is"
-            ):
+            with refused(row + 1, "finite:", by=ParityError):
                 compare(expected, found).demand("ids", promise)
             with pytest.raises(ParityError):
                 compare(expected, found, difference_per_token).demand("ids", promise)
@@ -81,7 +78,7 @@ def test_scores_of_given_outputs_that_are_not_finite_never_pass(value):
         ([value], [value]),
     ):
         assert compare_scores(expected, found).largest_difference == math.inf
-        with pytest.raises(ParityError, match="scores differ by up to inf"):
+        with refused("inf", by=ParityError):
             compare_scores(expected, found).demand("score", EXACT)
     assert compare_scores([-1.0, -2.0], [-1.0, -2.2]).largest_difference == pytest.approx(0.1)
     with pytest.raises(ParityError):
@@ -114,12 +111,11 @@ def test_rounded_weights_promise_a_share_of_the_outputs_and_a_bound_on_each_scor
     outputs = [[Answer((n, 1), -1.0)] for n in range(2, 7)]
     others = [[Answer((9, 1), -1.0)]] * 5
     compare(outputs, outputs[:3] + others[3:]).demand("greedy search", promise)
-    said = r"greedy search: 2 of 5 outputs .*; promised: at least 50% of the outputs are those of the run, id by id"
-    with pytest.raises(ParityError, match=said):
+    with refused("greedy", "2", "5", "50%", by=ParityError):
         compare(outputs, outputs[:2] + others[2:]).demand("greedy search", promise)
     off = [[Answer((2, 1), -1.5)], *outputs[1:]]
     assert compare(outputs, off, difference_per_token).largest_difference == 0.25
-    with pytest.raises(ParityError, match=r"5 of 5 outputs .* differ by up to 0\.2"):
+    with refused("5", "0.2", by=ParityError):
         compare(outputs, off, difference_per_token).demand("greedy search", promise)
 
 
@@ -127,5 +123,5 @@ def test_where_outputs_are_given_their_scores_count_alone():
     parity = Parity(3, None, 0.02)
     assert str(parity) == "3 outputs are those of the run, scores differ by up to 0.02"
     parity.demand("probabilities", Promise(1.0, 0.05))
-    with pytest.raises(ParityError, match=r"probabilities: 3 outputs .* scores are within 0.001; the export is"):
+    with refused("probabilities:", "3", "0.001;", by=ParityError):
         parity.demand("probabilities", EXACT)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.errors import UserError
 from t2t.export.formats import FLOAT32, PROMISES
 from t2t.export.job import Trial
 from t2t.export.made_inputs import make_inputs
@@ -13,6 +12,7 @@ from t2t.export.saved_model_trial import prove_signatures
 from t2t.export.served import Served
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from tests.errors import refused
 from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
 
 pytestmark = pytest.mark.slow
@@ -68,7 +68,7 @@ def check_each_figure_is_compared(translator, signatures, n_best, trial=None):
                 changes = [lambda value: value - 1] if output == "lengths" else [lambda value: value + 1]
             for change in changes:
                 altered = signatures | {name: signature.changed(output, change)}
-                with pytest.raises(ParityError, match=f"{name}: .*the export is not kept"):
+                with refused(f"{name}:", by=ParityError):
                     proved(translator, altered, n_best, trial)
 
 
@@ -79,7 +79,7 @@ def test_a_language_models_texts_ids_and_scores_are_compared():
     assert {name: parity.inputs for name, parity in found.items()} == {"serving_default": 6, "ids": 6, "score": 5}
     check_each_figure_is_compared(translator, signatures, 2)
     long = [" ".join("abcdefgh")]
-    with pytest.raises(UserError, match="score: every text has more than 6 ids, so none has a probability to compare"):
+    with refused("score:", "6"):
         proved(translator, signatures, 2, Trial(translator.encode(long), long))
 
 
@@ -114,5 +114,5 @@ def test_inputs_that_are_no_text_are_compared(spec):
 def test_a_signature_that_nothing_compares_is_refused():
     translator = translator_of(moods(), TransformerEncoder)
     signatures = signatures_of(translator, 3)
-    with pytest.raises(ParityError, match="more: nothing compares this signature with the run; the export is not kept"):
+    with refused("more:", by=ParityError):
         proved(translator, signatures | {"more": signatures["ids"]}, 3)

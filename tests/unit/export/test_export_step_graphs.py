@@ -1,6 +1,7 @@
 """ONNX and LiteRT graphs give the same outputs as the run; models that cannot be converted are refused."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -8,7 +9,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.errors import UserError
 from t2t.export import graph_script
 from t2t.export.exporting import EXPORTS
 from t2t.export.formats import FLOAT32, PROMISES
@@ -29,6 +29,7 @@ from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.token import TokenEncoder
 from tests.builders import tokens_spec
+from tests.errors import refused
 from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
 from tests.readme import blocks, execute
 
@@ -76,9 +77,15 @@ def written(translator, folder, *asked, **more):
     return exported(translator, folder, *asked, **more), Trial(translator.encode(TEXTS), TEXTS)
 
 
-@pytest.mark.parametrize("format", ["onnx", pytest.param("litert", marks=pytest.mark.slow)])
-def test_a_recurrent_model_writes_as_the_run(format, tmp_path):
-    check_steps(translator_of(letters(), LstmSeq2seq, LstmHParams(**SMALL)), format, tmp_path)
+@pytest.fixture(scope="module", params=["onnx", pytest.param("litert", marks=pytest.mark.slow)])
+def recurrent(request, tmp_path_factory):
+    """The export of a recurrent model, its trial, and its folder."""
+    folder = tmp_path_factory.mktemp("recurrent")
+    return *written(translator_of(letters(), LstmSeq2seq, LstmHParams(**SMALL)), folder, request.param), folder
+
+
+def test_a_recurrent_model_writes_as_the_run(recurrent):
+    check_steps(*recurrent)
 
 
 def step_cases():
@@ -96,16 +103,15 @@ def step_cases():
 @pytest.mark.slow
 @pytest.mark.parametrize(("build", "format"), [*step_cases()])
 def test_steps_search_as_the_run(build, format, tmp_path):
-    check_steps(build(), format, tmp_path)
+    check_steps(*written(build(), tmp_path, format), tmp_path)
 
 
-def check_steps(translator, format, folder):
-    made, trial = written(translator, folder, format)
+def check_steps(made, trial, folder):
     assert made.verify(folder, trial)["greedy search"].identical == len(TEXTS)
     graphs = json.loads((folder / "graphs.json").read_text())
-    assert graphs["begin"]["inputs"] == ["inputs", *(["length"] if format == "litert" else [])]
+    assert graphs["begin"]["inputs"] == ["inputs", *(["length"] if made.job.format == "litert" else [])]
     assert graphs["step"]["inputs"][:2] == ["ids", "position"]
-    script = Model(folder)
+    script, translator = Model(folder), made.translator
     expected = translator.translate(TEXTS, decode_method="greedy")
     assert [script.translate(text) for text in TEXTS] == [found.text for (found,) in expected]
     assert script.translate(" ") == "" or not translator.has_inputs
@@ -171,7 +177,7 @@ def test_images_are_answered_as_the_readme_shows(format, tmp_path):
     assert done.returncode == 0, done.stderr
     ((found,),) = translator.translate_ids([np.zeros((3, 4, 1), np.uint8)], decode_method="greedy", alpha=0.0)
     assert done.stdout.startswith(f"{found.ids} ")
-    with pytest.raises(ValueError, match="the inputs of this model are arrays"):
+    with refused("arrays", by=ValueError):
         Model(tmp_path).translate("a")
 
 
@@ -181,47 +187,23 @@ def test_weights_that_are_not_the_runs_are_found_out(tmp_path):
     made, trial = written(translator, tmp_path)
     table = translator.model.target_embedding.table
     table.assign(table.numpy()[::-1])
-    with pytest.raises(ParityError, match=r"greedy search: . of 6 outputs are those of the run"):
+    with refused("greedy", "6", by=ParityError):
         made.verify(tmp_path, trial)
 
 
-@pytest.mark.slow
-def test_what_the_converter_does_not_manage_is_said_by_name(tmp_path, monkeypatch):
-    import tf2onnx
+class Odd(TransformerEncoder):
+    """A model with an operation that neither converter knows."""
 
-    def fails(*arguments, **settings):
-        raise ValueError("Tensorflow op\n [Odd: Odd] is not supported")
-
-    monkeypatch.setattr(tf2onnx.convert, "from_function", fails)
-    with pytest.raises(UserError) as raised:
-        written(translator_of(letters()), tmp_path)
-    assert str(raised.value) == (
-        "--format=onnx: the converter does not manage begin.onnx of Transformer: ValueError: Tensorflow op [Odd: Odd] "
-        "is not supported; use saved_model"
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("format", "said"),
-    [
-        (
-            "onnx",
-            r"--format=onnx: .* does not manage model.onnx of TransformerEncoder: .*Betainc.*; use saved_model$",
-        ),
-        ("litert", r"manage the graphs of TransformerEncoder: its runtime has no Betainc.*; use saved_model or onnx$"),
-    ],
-)
-def test_operations_that_a_runtime_lacks_are_named_before_anything_is_kept(format, said, tmp_path, monkeypatch):
-    translator, call = translator_of(moods(), TransformerEncoder), TransformerEncoder.call
-
-    def odd_call(self, features, seed=None):
-        logits = call(self, features, seed=seed)
+    def call(self, features, seed=None):
+        logits = super().call(features, seed=seed)
         return tf.math.betainc(tf.abs(logits), tf.abs(logits), tf.sigmoid(logits))
 
-    monkeypatch.setattr(TransformerEncoder, "call", odd_call)
-    with pytest.raises(UserError, match=said):
-        written(translator, tmp_path, format)
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("format", "about"), [("onnx", "model.onnx saved_model"), ("litert", "saved_model onnx")])
+def test_operations_that_a_runtime_lacks_are_named_before_anything_is_kept(format, about, tmp_path):
+    with refused(f"--format={format}:", "Odd", "Betainc", *about.split()):
+        written(translator_of(moods(), Odd), tmp_path, format)
     assert not list(tmp_path.iterdir())
 
 
@@ -232,10 +214,11 @@ def test_the_script_refuses_arguments():
     assert ended.stderr.startswith("translate.py: argument 'lines': it takes none")
 
 
-def test_a_graph_that_fails_is_no_answer(tmp_path):
-    made, trial = written(translator_of(letters()), tmp_path)
-    graphs = json.loads((tmp_path / "graphs.json").read_text())
+def test_a_graph_that_fails_is_no_answer(recurrent, tmp_path):
+    made, trial, folder = recurrent
+    shutil.copytree(folder, tmp_path / "damaged")
+    graphs = json.loads((folder / "graphs.json").read_text())
     graphs["begin"]["outputs"][0] = "nothing"
-    (tmp_path / "graphs.json").write_text(json.dumps(graphs))
-    with pytest.raises(ParityError, match=r"it fails where the run answers \(.*nothing.*\); the export is not kept"):
-        made.verify(tmp_path, trial)
+    (tmp_path / "damaged/graphs.json").write_text(json.dumps(graphs))
+    with refused("nothing", by=ParityError):
+        made.verify(tmp_path / "damaged", trial)

@@ -8,43 +8,21 @@ from types import SimpleNamespace
 
 import pytest
 from starlette.requests import Request
-from starlette.testclient import TestClient
 
 from t2t.cli.server import named_runs
-from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.settings import search_settings
 from t2t.inference.translator import Hypothesis, Translator
-from t2t.serving.app import build_app
 from t2t.serving.models import Answer, BatchLimits, ServedModel
 from t2t.serving.plain_answers import translations
 from t2t.serving.service import RequestLimits, Service
+from tests.errors import refused
 from tests.readme import ROOT, blocks
-from tests.unit.inference.test_inference_translator import Letters, LettersAlone, build
-from tests.waiting import join_all, start_thread, wait_until
+from tests.unit.serving.conftest import serving
+from tests.waiting import LIMIT_S, join_all, start_thread, wait_until
 
 TEXTS = ["a b c", "d", "", "h g f e"]
-HOSTS = ["127.0.0.1"]
-
-
-@pytest.fixture(scope="module")
-def translator():
-    return build(Letters)
-
-
-def client_of(*models, **limits):
-    app = build_app(Service(models, RequestLimits(**limits)), HOSTS)
-    return TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=True)
-
-
-@pytest.fixture(scope="module")
-def client(translator):
-    models = [
-        ServedModel("letters", translator, 40, n_best=2), ServedModel("other", build(Letters, seed=9), 7),
-        ServedModel("alone", build(LettersAlone), 3),
-    ]  # fmt: skip
-    with client_of(*models, most_bytes=2000, most_texts=5) as client:
-        yield client
+MODELS = ["letters", "pairs", "other", "alone", "bytes"]
 
 
 def expected_of(translator, n_best):
@@ -55,22 +33,17 @@ def expected_of(translator, n_best):
     ]  # fmt: skip
 
 
-@pytest.mark.slow
-def test_predictions_by_rows_are_those_of_the_translator(client, translator):
+def test_predictions_by_rows_and_by_columns_are_those_of_the_translator(client, translator):
     expected = expected_of(translator, 2)
     for instances in (TEXTS, [{"text": text} for text in TEXTS]):
-        answer = client.post("/v1/models/letters:predict", json={"instances": instances})
-        assert answer.status_code == 200
+        answer = client.post("/v1/models/pairs:predict", json={"instances": instances})
         rows = answer.json()["predictions"]
         assert [list(zip(row["outputs"], row["scores"], strict=True)) for row in rows] == expected
-
-
-def test_predictions_by_columns_are_the_same(client, translator):
     for inputs in (TEXTS, {"text": TEXTS}):
         asked = {"inputs": inputs, "signature_name": "serving_default"}
-        found = client.post("/v1/models/letters/versions/40:predict", json=asked).json()["outputs"]
-        pairs = [list(zip(*row, strict=True)) for row in zip(found["outputs"], found["scores"], strict=True)]
-        assert pairs == expected_of(translator, 2)
+        found = client.post("/v1/models/pairs/versions/40:predict", json=asked).json()["outputs"]
+        columns = zip(found["outputs"], found["scores"], strict=True)
+        assert [list(zip(*row, strict=True)) for row in columns] == expected
 
 
 def test_a_plain_request_of_one_text_or_several(client, translator):
@@ -78,10 +51,9 @@ def test_a_plain_request_of_one_text_or_several(client, translator):
     one = client.post("/translate", json={"text": "a b c", "n_best": 1}).json()
     output = {"text": best.text, "score": pytest.approx(best.score), "log_prob": pytest.approx(best.log_prob)}
     assert one == {"model": "letters", "text": best.text, "translations": [{"outputs": [output], "cut": False}]}
-    many = client.post("/translate", json={"text": TEXTS, "n_best": 3}).json()
-    assert [[(o["text"], o["score"]) for o in row["outputs"]] for row in many["translations"]] == expected_of(
-        translator, 3
-    )
+    many = client.post("/translate", json={"text": TEXTS, "n_best": 2}).json()
+    found = [[(o["text"], o["score"]) for o in row["outputs"]] for row in many["translations"]]
+    assert found == expected_of(translator, 2)
     assert "text" not in many
 
 
@@ -89,22 +61,6 @@ def test_the_response_on_the_page_has_this_form():
     (shown,) = [one.text for one in blocks(ROOT / "docs/serving.md") if one.language == "json"]
     best = Hypothesis("einundzwanzig Katzen", (), -0.3417, -0.5179)
     assert json.loads(shown) == translations("ende", [Answer([best], cut=False)], is_one=True)
-
-
-def test_outputs_hold_what_a_request_asks_for(client, translator):
-    terms = {"constraints": ["h g"], "avoid": ["a"]}
-    found = client.post("/translate", json={"text": ["a b c", "d"], **terms, "choices": None}).json()["translations"]
-    expected = translator.translate(["a b c", "d"], constraints=[terms, terms])
-    assert [one["outputs"][0]["text"] for one in found] == [best.text for best, *_ in expected]
-    assert all("h g" in best.text and "a" not in best.text for best, *_ in expected)
-    for asked, message in (
-        ({"constraints": ["z"]}, "the vocabulary of outputs cannot spell it"),
-        ({"regex": "a"}, "is no part of a request"),
-        ({"avoid": "a"}, "a list of texts is wanted"),
-    ):
-        answer = client.post("/translate", json={"text": "a b", **asked})
-        assert answer.status_code == 400
-        assert message in answer.text
 
 
 def test_lines_of_plain_text_give_lines(client, translator):
@@ -129,15 +85,7 @@ def test_plain_text_is_named_as_in_http_and_is_utf_8(client, content_type, statu
     answer = client.post("/translate", content="a", headers={"content-type": content_type})
     assert answer.status_code == status
     if status == 415:
-        assert answer.json() == {"error": "charset 'iso-8859-1': lines are read as UTF-8; send them so"}
-
-
-def test_models_are_told_apart_by_name(client):
-    found = {
-        name: client.post("/translate", json={"text": "a b", "model": name}).json() for name in ("letters", "other")
-    }
-    assert found["letters"]["text"] != found["other"]["text"]
-    assert found["other"]["model"] == "other"
+        assert answer.json()["error"].startswith("charset 'iso-8859-1': ")
 
 
 @pytest.mark.parametrize(
@@ -145,38 +93,18 @@ def test_models_are_told_apart_by_name(client):
     [({"model": "other"}, {}, "other"), ({"model": "other"}, {"model": "other"}, "other"), ({}, {}, "letters")],
 )
 def test_a_model_is_named_in_the_query_or_the_body(client, query, body, model):
-    answer = client.post("/translate", params=query, json={"text": "a b", **body})
-    assert (answer.status_code, answer.json()["model"]) == (200, model)
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "said"),
-    [
-        ({}, 404, "model 'letter' is not served; did you mean letters or other? there are letters, other, alone"),
-        ({"model": "other"}, 400, "model 'other' in the body, 'letter' in the query: name one, in one of them"),
-        ({"model": 3}, 400, "model 3 in the body, 'letter' in the query: name one, in one of them"),
-    ],
-)
-def test_a_wrong_name_in_the_query_is_refused(client, body, status, said):
-    answer = client.post("/translate", params={"model": "letter"}, json={"text": "a", **body})
-    assert (answer.status_code, answer.json()["error"]) == (status, said)
+    answer = client.post("/translate", params=query, json={"text": "a b", **body}).json()
+    assert answer["model"] == model
+    other = client.post("/translate", json={"text": "a b", "model": "letters" if model == "other" else "other"})
+    assert answer["text"] != other.json()["text"]
 
 
 def test_a_language_model_goes_on_from_nothing(client):
     assert client.post("/translate", json={"text": "", "model": "alone"}).json()["text"]
 
 
-def test_long_texts_are_cut_and_said_so():
-    model = ServedModel("short", build(Letters, max_input_length=3), 1)
-    with client_of(model) as client:
-        found = client.post("/translate", json={"text": ["a b", "a b c"]}).json()["translations"]
-    assert [one["cut"] for one in found] == [False, True]
-
-
 @pytest.mark.parametrize("text", ["\ud800 a", "a\0b", "\u202e\u0000", "😀 <b>", "a\nb"])
 def test_any_text_is_answered(client, text):
-    import json
-
     answer = client.post("/translate", content=json.dumps({"text": text}))
     assert answer.status_code == 200
     assert len(answer.json()["translations"]) == 1
@@ -184,96 +112,12 @@ def test_any_text_is_answered(client, text):
 
 def test_what_is_served_is_told(client):
     named = client.get("/v1/models").json()
-    assert named["models"] == [one["id"] for one in named["data"]] == ["letters", "other", "alone"]
+    assert named["models"] == [one["id"] for one in named["data"]] == MODELS
     state = {"version": "40", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
     version = client.get("/v1/models/letters/versions/40").json()
     assert version == {"model_version_status": [state]}
     assert client.get("/v1/models/letters").json() == version | named["data"][0]
-    assert client.get("/healthz").json() == {"status": "ok", "models": ["letters", "other", "alone"]}
-
-
-@pytest.mark.parametrize("version", ["41", "040", "+40", "x", "9" * 5000])
-def test_a_version_is_named_by_its_step_alone(client, version):
-    answer = client.get(f"/v1/models/letters/versions/{version}")
-    said = f"version {version[:60]} of model 'letters' is not served; there is 40"
-    assert (answer.status_code, answer.json()) == (404, {"error": said})
-
-
-MISTAKES = [
-    ("/v1/models/letter:predict", {"instances": ["a"]}, 404, r"model 'letter' is not served; did you mean letters"),
-    (
-        "/v1/models/letters/versions/41:predict",
-        {"instances": ["a"]},
-        404,
-        "version 41 of model 'letters' is not served",
-    ),
-    ("/v1/models/letters:predict", {}, 400, 'has either "instances", row by row, or "inputs", by columns; send one'),
-    ("/v1/models/letters:predict", {"instances": ["a"], "inputs": ["a"]}, 400, "has either"),
-    ("/v1/models/letters:predict", {"instances": []}, 400, "instances: a list of one or more texts is wanted"),
-    ("/v1/models/letters:predict", {"instances": [3]}, 400, "instances: a list of one or more texts is wanted"),
-    ("/v1/models/letters:predict", {"inputs": "a"}, 400, "inputs: a list of one or more texts is wanted"),
-    (
-        "/v1/models/letters:predict",
-        {"instances": ["a"], "signature_name": "x"},
-        400,
-        "there is serving_default; ask for",
-    ),
-    *(
-        (
-            "/v1/models/letters:predict",
-            {form: ["a"], **more},
-            400,
-            f"^{key!r} is no part of a request; there are signature_name, instances, inputs$",
-        )
-        for form, more, key in [
-            ("instances", {"n_best": 2, "constraints": ["c"]}, "constraints"),
-            ("inputs", {"text": None}, "text"),
-        ]
-    ),
-    ("/v1/models/letters:predict", {"instances": ["a"] * 6}, 413, "6 texts, at most 5; send fewer at once"),
-    ("/v1/models/letters:predict", {"instances": ["a" * 3000]}, 413, "the body is larger than 2,000 bytes; send less"),
-    ("/v1/models/letters:predict", [], 400, "the body is a JSON list; send an object"),
-    (
-        "/translate",
-        {"text": "a", "beam": 3},
-        400,
-        "'beam' is no part of a request; there are text, model, n_best, stream, decode_me",
-    ),
-    ("/translate", {"text": "a", "n_best": "2"}, 400, "n_best '2': a whole number from 1 is wanted"),
-    ("/translate", {"text": "a", "n_best": 4}, 400, "n_best=4: beam search of width 3 has from 1 to 3 hypotheses"),
-    ("/translate", {"text": {}}, 400, "text: a list of one or more texts is wanted"),
-    (
-        "/translate",
-        {"text": "a", "model": "none"},
-        404,
-        "model 'none' is not served; .*there are letters, other, alone",
-    ),
-    ("/translate", {"text": "a", "model": ["x"]}, 404, r"model \['x'\] is not served"),
-    ("/translate", {"text": "a", "model": "x" * 999}, 404, "^model 'x{199} is not served; there are letters, other"),
-    ("/translate", {"text": "a", "n_best": "x" * 999}, 400, "^n_best 'x{59}: a whole number from 1 is wanted$"),
-    ("/translate", {"text": "a", "x" * 999: 1}, 400, "^'x{59} is no part of a request; there are text, "),
-]
-
-
-@pytest.mark.parametrize(("path", "asked", "status", "message"), MISTAKES)
-def test_mistakes_are_answered_in_one_line(client, path, asked, status, message):
-    answer = client.post(path, json=asked)
-    assert answer.status_code == status
-    (error,) = answer.json().values()
-    assert "\n" not in error
-    with pytest.raises(AssertionError, match=message):
-        raise AssertionError(error)
-
-
-def test_a_body_that_is_no_json(client):
-    answer = client.post("/translate", content="{")
-    assert (answer.status_code, answer.json()["error"][:24]) == (400, "the body is no JSON: Exp")
-    assert client.get("/translate").status_code == 405
-    assert client.get("/nowhere").status_code == 404
-
-
-def test_other_names_of_this_machine_are_refused(client):
-    assert client.get("/healthz", headers={"host": "evil.example"}).status_code == 400
+    assert client.get("/healthz").json() == {"status": "ok", "models": MODELS}
 
 
 def counted(client, name):
@@ -295,23 +139,28 @@ def test_what_is_refused_is_one_line_in_the_log(client, caplog):
     with caplog.at_level(logging.INFO, "t2t"):
         client.post("/translate", json={"text": "a", "model": "no\u001b[2Jne"})
         client.post("/translate", content="{")
-    refused = [record.getMessage() for record in caplog.records]
-    assert refused[0].startswith(r"refused: 404 /translate: model 'no\x1b[2Jne' is not served; ")
-    assert refused[1].startswith("refused: 400 /translate: the body is no JSON: ")
-    assert len(refused) == 2
-    assert not any(character < " " for line in refused for character in line)
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[0].startswith(r"refused: 404 /translate: model 'no\x1b[2Jne' ")
+    assert lines[1].startswith("refused: 400 /translate: ")
+    assert len(lines) == 2
+    assert not any(character < " " for line in lines for character in line)
 
 
-def test_a_bug_is_answered_500_with_its_traceback_in_the_log(client, translator, caplog, monkeypatch):
-    def broken(*arguments, **more):
+class Broken(ServedModel):
+    """A model with a bug."""
+
+    def answer(self, questions):
         raise RuntimeError("a bug\nin lines")
 
-    monkeypatch.setattr(translator, "translate_ids", broken)
-    answer = client.post("/translate", json={"text": "a"})
+
+def test_a_bug_is_answered_500_with_its_traceback_in_the_log(translator, caplog):
+    with serving(Broken("broken", translator, 1)) as (client, _):
+        answer = client.post("/translate", json={"text": "a"})
     assert (answer.status_code, answer.headers["content-type"]) == (500, "application/json")
-    assert answer.json() == {"error": "internal error (RuntimeError); the log of the server has the details"}
+    assert "RuntimeError" in answer.json()["error"]
+    assert "a bug" not in answer.text
     (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert record.getMessage() == "/translate: a request failed"
+    assert record.getMessage().startswith("/translate: ")
     assert record.exc_info[0] is RuntimeError
 
 
@@ -339,13 +188,13 @@ def received_of(limits, parts, headers=()):
 def test_no_more_of_a_large_body_is_read_than_the_limit(declared, unread):
     error, left = received_of({"most_bytes": 8}, [b"abc"] * 10, declared)
     assert (error.status_code, len(left)) == (413, unread)
-    assert error.detail == "the body is larger than 8 bytes; send less at once"
+    assert " 8 bytes" in error.detail
 
 
 def test_a_slow_body_is_answered_408_and_its_connection_closed():
     error, left = received_of({"body_seconds": 0.05}, [b"abc", None, b"def"])
     assert (error.status_code, left) == (408, [b"def"])
-    assert error.detail == "the body did not arrive within 0.05 seconds; send less at once"
+    assert "0.05" in error.detail
     assert error.headers == {"Connection": "close"}
 
 
@@ -354,15 +203,16 @@ def test_a_closed_service_does_not_wait_until_a_job_ends(caplog):
 
     def job():
         begun.set()
-        return gate.wait(30)
+        return gate.wait(LIMIT_S)
 
     found = []
     asking = start_thread(lambda: found.append(asyncio.run(service.run(job))))
-    assert begun.wait(30)
+    assert begun.wait(LIMIT_S)
     service.close(0.05)
     assert not found, "it still runs"
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert said == ["closed while work was running, after 0.05 s; it is not finished"]
+    assert len(said) == 1
+    assert "0.05 s" in said[0]
     gate.set()
     join_all(asking)
     service.close()
@@ -383,17 +233,17 @@ class Slow:
         return search_settings(self.hparams, n_best, 0, changes)
 
     def encode(self, texts):
-        return [[1]] * len(texts)
+        return [list(text) for text in texts]
 
     def check_terms(self, terms, n_best, **changes):
         self.is_checking = True
         self.begun.release()
-        assert self.gate.wait(30)
+        assert self.gate.wait(LIMIT_S)
         self.is_checking = False
 
     def translate_ids(self, ids, n_best, seeds, sources, constraints=None):
         self.begun.release()
-        assert self.gate.wait(30)
+        assert self.gate.wait(LIMIT_S)
         return [[type("One", (), {"text": text.upper(), "score": 0.0, "log_prob": 0.0})()] for text in sources]
 
 
@@ -404,74 +254,70 @@ def slow():
     translator.gate.set()
 
 
+def test_long_texts_are_cut_and_said_so(slow):
+    slow.longest_input = 2
+    slow.gate.set()
+    with serving(ServedModel("slow", slow, 1)) as (client, _):
+        found = client.post("/translate", json={"text": ["ab", "abc"]}).json()["translations"]
+    assert [one["cut"] for one in found] == [False, True]
+
+
+def ask(client, answers, text, **more):
+    """Asks in another thread."""
+    return start_thread(lambda: answers.append(client.post("/translate", json={"text": text, **more}).json()))
+
+
 def test_while_constraints_are_checked_others_are_answered(slow):
     answers = []
-    with client_of(ServedModel("slow", slow, 1)) as client:
-        thread = start_thread(lambda: answers.append(client.post("/translate", json={"text": "a", "avoid": ["b"]})))
-        assert slow.begun.acquire(timeout=30)
+    with serving(ServedModel("slow", slow, 1)) as (client, _):
+        thread = ask(client, answers, "a", avoid=["b"])
+        assert slow.begun.acquire(timeout=LIMIT_S)
         assert client.get("/healthz").status_code == 200
         assert slow.is_checking, "the other answer did not wait for it"
         slow.gate.set()
         join_all(thread)
-    assert answers[0].json()["text"] == "A"
+    assert answers[0]["text"] == "A"
 
 
-def test_more_than_there_is_room_for_is_answered_429_and_the_rest_in_full(slow):
-    model = ServedModel("slow", slow, 1, limits=BatchLimits(room=2, wait_s=0.0))
-    answers = {}
-
-    def ask(text):
-        answers[text] = client.post("/translate", json={"text": text})
-
-    with client_of(model) as client:
-        threads = [start_thread(ask, "a")]
-        assert slow.begun.acquire(timeout=30)  # is being answered, and two may wait
-        threads += [start_thread(ask, text) for text in "bc"]
+@pytest.mark.parametrize(("room", "waiting", "last"), [(2, ["b", "c"], "d"), (3, [["b", "c"]], ["d", "e"])])
+def test_more_texts_than_there_is_room_for_are_answered_429_and_the_rest_in_full(slow, room, waiting, last):
+    model = ServedModel("slow", slow, 1, limits=BatchLimits(room=room, wait_s=0.0))
+    answers = []
+    with serving(model) as (client, _):
+        threads = [ask(client, answers, "a")]
+        assert slow.begun.acquire(timeout=LIMIT_S)  # is being answered, and others may wait
+        threads += [ask(client, answers, text) for text in waiting]
         wait_until(lambda: model.queue.waiting == 2, "two texts wait")
-        refused = client.post("/translate", json={"text": "d"})
-        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
-        assert refused.json() == {"error": "too much is waiting: 2 of 2 places taken; ask again later"}
+        full = client.post("/translate", json={"text": last})
+        assert (full.status_code, full.headers["retry-after"]) == (429, "1")
+        assert f" 2 of {room} " in full.json()["error"]
         slow.gate.set()
         join_all(*threads)
-    assert {text: answer.json()["text"] for text, answer in answers.items()} == {"a": "A", "b": "B", "c": "C"}
-
-
-def test_texts_are_counted_by_the_queue_not_requests(slow):
-    model = ServedModel("slow", slow, 1, limits=BatchLimits(room=3, wait_s=0.0))
-    with client_of(model) as client:
-
-        def ask(texts):
-            client.post("/translate", json={"text": texts})
-
-        threads = [start_thread(ask, ["a"])]
-        assert slow.begun.acquire(timeout=30)
-        threads.append(start_thread(ask, ["b", "c"]))
-        wait_until(lambda: model.queue.waiting == 2, "two texts wait")
-        refused = client.post("/translate", json={"text": ["d", "e"]})
-        slow.gate.set()
-        join_all(*threads)
-    assert (refused.status_code, refused.json()["error"][:37]) == (429, "too much is waiting: 2 of 3 places ta")
+    found = [row["outputs"][0]["text"] for answer in answers for row in answer["translations"]]
+    assert sorted(found) == ["A", "B", "C"]
 
 
 @pytest.mark.parametrize(("room", "most_texts"), [(3, 128), (256, 3)])
 def test_a_request_that_never_has_room_is_answered_413_with_the_most_there_may_be(slow, room, most_texts):
     slow.gate.set()
-    with client_of(ServedModel("slow", slow, 1, limits=BatchLimits(room=room)), most_texts=most_texts) as client:
-        refused = client.post("/translate", json={"text": ["a"] * 4})
-        assert (refused.status_code, refused.json()) == (413, {"error": "4 texts, at most 3; send fewer at once"})
+    with serving(ServedModel("slow", slow, 1, limits=BatchLimits(room=room)), most_texts=most_texts) as (client, _):
+        answer = client.post("/translate", json={"text": ["a"] * 4})
+        assert answer.status_code == 413
+        assert {"4", "3;"} <= set(answer.json()["error"].split())
         assert client.post("/translate", json={"text": ["a"] * 3}).status_code == 200
 
 
 def test_what_takes_too_long_is_answered_504(slow):
-    with client_of(ServedModel("slow", slow, 1), seconds=0.05) as client:
+    with serving(ServedModel("slow", slow, 1), seconds=0.05) as (client, _):
         answer = client.post("/translate", json={"text": "a"})
         slow.gate.set()
-    assert (answer.status_code, answer.json()) == (504, {"error": "no answer within 0.05 seconds; ask for less"})
+    assert answer.status_code == 504
+    assert "0.05" in answer.json()["error"]
 
 
 def test_names_of_models():
     assert named_runs(["ende=/runs/one", "/runs/base"]) == {"ende": "/runs/one", "base": "/runs/base"}
-    with pytest.raises(UserError, match=r"model name 'a/b': it is a part of addresses, .* give another"):
+    with refused("'a/b':"):
         named_runs(["a/b=/runs/one"])
-    with pytest.raises(UserError, match="two runs have the name 'one'; name them apart"):
+    with refused("'one';"):
         named_runs(["/runs/one", "one=/runs/two"])

@@ -1,12 +1,13 @@
 """SavedModels are inspected as data before any execution, and refused if they may do more than compute."""
 
+import re
+
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow.python.framework import op_def_registry
 
 from benchmarks import parity
-from t2t.errors import UserError
 from t2t.export.in_graph import graph_vocabulary
 from t2t.export.served import Served
 from t2t.hparams.groups import DecodeHParams
@@ -15,6 +16,7 @@ from t2t.registry import MODELS
 from t2t.serving.allowed_operations import ALLOWED_OPERATIONS, STATEFUL
 from t2t.serving.checked_export import load_checked
 from t2t.specs.features import FeatureKind, ProblemSpec
+from tests.errors import refused
 from tests.kinds import SPECS
 from tests.letters import letters, moods
 from tests.small_models import small_hparams
@@ -53,37 +55,26 @@ def write(mark):
     return tf.io.write_file(str(mark), "executed")
 
 
-def in_function(mark):
-    @tf.function(autograph=False)
-    def function():
-        with tf.control_dependencies([write(mark)]):
-            return tf.constant(1)
-
-    return function()
-
-
-def in_branch(mark):
-    def branch():
-        with tf.control_dependencies([write(mark)]):
-            return tf.constant(1)
-
-    return tf.cond(tf.constant(True), branch, lambda: tf.constant(2))
+def after_writing(mark, value):
+    with tf.control_dependencies([write(mark)]):
+        return tf.identity(value)
 
 
 def in_loop(mark):
-    def body(i):
-        with tf.control_dependencies([write(mark)]):
-            return i + 1
-
-    return tf.while_loop(lambda i: i < 1, body, [tf.constant(0)])[0]
+    return tf.while_loop(lambda i: i < 1, lambda i: after_writing(mark, i + 1), [tf.constant(0)])[0]
 
 
 def in_loop_condition(mark):
-    def condition(i):
-        with tf.control_dependencies([write(mark)]):
-            return i < 1
+    return tf.while_loop(lambda i: after_writing(mark, i < 1), lambda i: i + 1, [tf.constant(0)])[0]
 
-    return tf.while_loop(condition, lambda i: i + 1, [tf.constant(0)])[0]
+
+PLACES = {
+    "directly": write,
+    "in a function": lambda mark: tf.function(lambda: after_writing(mark, 1), autograph=False)(),
+    "in a branch": lambda mark: tf.cond(tf.constant(True), lambda: after_writing(mark, 1), lambda: tf.constant(2)),
+    "in a loop": in_loop,
+    "in the condition of a loop": in_loop_condition,
+}
 
 
 class Resource(tf.saved_model.experimental.TrackableResource):
@@ -101,28 +92,27 @@ class Resource(tf.saved_model.experimental.TrackableResource):
         return tf.constant(0)
 
 
-@pytest.mark.parametrize("also", [write, in_function, in_branch, in_loop, in_loop_condition])
-def test_a_signature_that_writes_a_file_is_refused_wherever_it_hides(tmp_path, mark, also):
-    folder = saved(Model(lambda: also(mark)), tmp_path)
-    tf.saved_model.load(str(folder)).signatures["serving_default"](text=tf.constant(["a"]))
+def check_refused_unexecuted(folder, mark, use):
+    """Checks that what a SavedModel does to a file when it is used otherwise is found without executing it."""
+    mark.unlink(missing_ok=True)
+    use(tf.saved_model.load(str(folder)))
     assert mark.exists(), "the attack is none"
     mark.unlink()
-    with pytest.raises(UserError, match=r"it has the operation 'WriteFile' \(function .*, which no export of t2t-exp"):
+    with refused("'WriteFile'"):
         load_checked(folder)
     assert not mark.exists()
+
+
+@pytest.mark.parametrize("also", PLACES.values(), ids=PLACES)
+def test_a_signature_that_writes_a_file_is_refused_wherever_it_hides(tmp_path, mark, also):
+    folder = saved(Model(lambda: also(mark)), tmp_path)
+    check_refused_unexecuted(folder, mark, lambda loaded: loaded.signatures["serving_default"](text=tf.constant(["a"])))
 
 
 def test_a_file_that_is_written_while_a_model_is_loaded_is_not_written(tmp_path, mark):
     model = Model()
     model.evil = Resource(mark)
-    folder = saved(model, tmp_path)
-    mark.unlink(missing_ok=True)
-    tf.saved_model.load(str(folder))
-    assert mark.exists(), "the attack is none"
-    mark.unlink()
-    with pytest.raises(UserError, match="it has the operation 'WriteFile'"):
-        load_checked(folder)
-    assert not mark.exists()
+    check_refused_unexecuted(saved(model, tmp_path), mark, lambda loaded: None)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +129,7 @@ def test_a_file_that_is_written_while_a_model_is_loaded_is_not_written(tmp_path,
     ],
 )  # fmt: skip
 def test_other_operations_are_refused_by_name(tmp_path, also, operation):
-    with pytest.raises(UserError, match=f"it has the operation '{operation}'"):
+    with refused(f"'{operation}'"):
         load_checked(saved(Model(also), tmp_path))
 
 
@@ -148,8 +138,9 @@ def test_a_table_from_a_file_is_refused(tmp_path):
     model = Model()
     values = (tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER)
     model.words = tf.lookup.StaticHashTable(tf.lookup.TextFileInitializer(str(tmp_path / "words"), *values), -1)
-    with pytest.raises(UserError, match=r"it has the operation '(VarIsInitializedOp|InitializeTableFromTextFileV2)'"):
+    with refused() as error:
         load_checked(saved(model, tmp_path / "saved"))
+    assert re.search("'(VarIsInitializedOp|InitializeTableFromTextFileV2)'", str(error.value))
 
 
 @pytest.fixture(scope="module")
@@ -224,19 +215,20 @@ def revive_another_class(model):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "about"),
     [
-        (call_saver, "a call of '__inference__traced_save_.*', which is not among its functions"),
-        (shadow_an_operation, "it has the operation '(ShardedFilename|SaveV2|MergeV2Checkpoints|DisableCopyOnRead)'"),
-        (become_two, "it has a graph of TensorFlow 1, which no export"),
-        (become_old, "it has a graph of TensorFlow 1, which no export"),
-        (add_asset, r"it has the asset '\.\./\.\./etc/passwd'"),
-        (revive_another_class, "it has an object of kind '_tf_keras_model'"),
+        (call_saver, "'__inference__traced_save_"),
+        (shadow_an_operation, "'(ShardedFilename|SaveV2|MergeV2Checkpoints|DisableCopyOnRead)'"),
+        (become_two, "TensorFlow 1"),
+        (become_old, "TensorFlow 1"),
+        (add_asset, r"'\.\./\.\./etc/passwd'"),
+        (revive_another_class, "'_tf_keras_model'"),
     ],
 )
-def test_changed_graphs_are_refused(edited, change, said):
-    with pytest.raises(UserError, match=said):
+def test_changed_graphs_are_refused(edited, change, about):
+    with refused() as error:
         load_checked(edited(change))
+    assert re.search(about, str(error.value))
 
 
 def test_files_that_lead_elsewhere_are_refused(edited, tmp_path_factory):
@@ -244,7 +236,7 @@ def test_files_that_lead_elsewhere_are_refused(edited, tmp_path_factory):
     index = folder / "variables/variables.index"
     index.rename(other / "index")
     index.symlink_to(other / "index")
-    with pytest.raises(UserError, match=r"variables\.index is a link to outside"):
+    with refused("variables.index"):
         load_checked(folder)
 
 

@@ -4,7 +4,6 @@ import json
 
 import pytest
 from jsonschema import Draft202012Validator
-from starlette.testclient import TestClient
 
 import t2t
 from t2t.hparams.groups import DecodeHParams
@@ -13,24 +12,13 @@ from t2t.serving.insight.loaded_models import LoadedModels
 from t2t.serving.insight.routes import insight_addresses
 from t2t.serving.insight.run_folders import RunFolders
 from t2t.serving.insight.studio import Studio
-from t2t.serving.models import ServedModel
 from t2t.serving.search_changes import SEARCH_KEYS
-from t2t.serving.service import RequestLimits, Service
-from tests.letters import letters, letters_alone, translator_of
+from t2t.serving.service import Service
 
 
 @pytest.fixture(scope="module")
-def app():
-    translator = translator_of(letters())
-    translator.problem.source_language = "<a>"
-    models = [ServedModel("letters", translator, 40), ServedModel("alone", translator_of(letters_alone()), 3)]
-    return build_app(Service(models, RequestLimits(most_texts=5)), ["127.0.0.1"])
-
-
-@pytest.fixture(scope="module")
-def client(app):
-    with TestClient(app, base_url="http://127.0.0.1") as client:
-        yield client
+def app(client):
+    return client.app
 
 
 @pytest.fixture(scope="module")
@@ -135,13 +123,14 @@ def test_what_is_served_for_programs(client, app):
     told = client.get("/").json()
     assert told["version"] == t2t.__version__
     assert [(one["name"], one["step"], one["problem"]) for one in told["models"]] == [
-        ("letters", 40, "letters"),
-        ("alone", 3, "letters_alone"),
-    ]
-    assert told["models"][0]["source_language"] == "<a>"
-    assert "target_language" not in told["models"][0]
-    assert told["models"][0]["search"]["beam_size"] == 3
-    assert told["limits"]["most_texts"] == 5
+        ("letters", 40, "letters"), ("pairs", 40, "letters"), ("other", 7, "letters"), ("alone", 3, "letters_alone"),
+        ("bytes", 1, "letters"),
+    ]  # fmt: skip
+    letters, _, other, *_ = told["models"]
+    assert other["source_language"] == "<a>"
+    assert "target_language" not in other
+    assert letters["search"]["beam_size"] == 3
+    assert told["limits"]["most_texts"] == 6
     assert [one["path"] for one in told["addresses"]] == [one.path for one in app.state.addresses]
 
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from t2t.errors import UserError
-from t2t.serving.insight.curves import HOURS, Curves, CurveView, curves_json, curves_of, plot_curves
+from t2t.serving.insight.curves import HOURS, Curves, CurveView, curves_json, curves_of, figure_of_curves, plot_curves
 from t2t.serving.insight.run_figures import RunFigures
+from tests.errors import refused
 
 LINES = [
     {"step": 10, "time": 1.0, "train/loss": 3.0},
@@ -38,7 +38,7 @@ def test_every_figure_has_its_points_in_order_the_last_told_counts(tmp_path):
 
 def test_the_curves_of_a_checkpoint_end_at_its_update(tmp_path):
     assert curves_of(Run(tmp_path, LINES), 10).points == {"train/loss": [(10, 2.5)]}
-    with pytest.raises(UserError, match="a_run has no figures of its training up to update 9 yet"):
+    with refused("a_run", "9"):
         curves_of(Run(tmp_path, LINES), 9)
 
 
@@ -62,48 +62,33 @@ def test_only_losses_of_the_likelihood_are_smoothed(objective, noted, tmp_path):
     assert len(curves_of(run).notes) == noted
 
 
-def drawn(monkeypatch, runs, path):
-    """Draws curves; returns title, y label and legend of each panel."""
-    panels = []
-
-    def save(canvas, file):
-        for axes in canvas.figure.axes:
+def test_a_picture_says_what_is_part_of_the_training_loss(tmp_path):
+    def drawn(runs):
+        for axes in figure_of_curves(runs).axes:
             legend = axes.get_legend()
             texts = [text.get_text() for text in legend.get_texts()] if legend else []
-            panels.append((axes.get_title(), axes.get_ylabel(), texts))
-        file.write(b"png")
+            yield axes.get_title(), axes.get_ylabel(), texts
 
-    monkeypatch.setattr("matplotlib.backends.backend_agg.FigureCanvasAgg.print_png", save)
-    plot_curves(runs, path / "curves.png")
-    return panels
-
-
-def test_a_picture_says_what_is_part_of_the_training_loss(monkeypatch, tmp_path):
     smoothed, plain = curves_of(Run(tmp_path, LINES, 0.1)), curves_of(Run(tmp_path, LINES))
     said = "with label smoothing 0.1"
-    assert drawn(monkeypatch, {"a": smoothed}, tmp_path) == [("dev/bleu", "", []), ("train/loss", said, [])]
-    both = drawn(monkeypatch, {"a": smoothed, "b": plain}, tmp_path)
+    assert list(drawn({"a": smoothed})) == [("dev/bleu", "", []), ("train/loss", said, [])]
+    both = list(drawn({"a": smoothed, "b": plain}))
     assert both == [("dev/bleu", "", ["a", "b"]), ("train/loss", "", [f"a ({said})", "b"])]
 
 
 def test_a_run_without_figures_says_so(tmp_path):
-    with pytest.raises(UserError, match=r"a_run has no figures of its training yet: metrics.jsonl is missing or empty"):
+    with refused("a_run", "metrics.jsonl"):
         curves_of(Run(tmp_path, []))
 
 
-def test_a_picture_has_a_panel_for_each_figure(tmp_path):
+def test_a_picture_has_a_panel_for_each_figure_and_is_a_png(tmp_path):
     runs = {"one": curves_of(Run(tmp_path, LINES)), "_two $\\x$": Curves({"train/loss": [(10, 1.0)]}, {})}
     assert plot_curves(runs, tmp_path / "curves.png") == ["dev/bleu", "train/loss"]
     content = (tmp_path / "curves.png").read_bytes()
     assert content[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", content[16:24])
     assert (width, height) == (920, 290)  # two panels of 4.6 x 2.9 inches side by side, at 100 dots an inch
-
-
-def test_other_kinds_of_pictures_are_refused(tmp_path):
-    with pytest.raises(
-        UserError, match=r"--plot=.*curves.svg: pictures are written as PNG; give a name that ends in .png"
-    ):
+    with refused(f"--plot={tmp_path}/curves.svg:", ".png"):
         plot_curves({}, tmp_path / "curves.svg")
 
 

@@ -8,7 +8,6 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from t2t.errors import UserError
 from t2t.files.source import LineSource
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.lstm import LstmHParams
@@ -28,14 +27,10 @@ from t2t.specs.features import FeatureKind
 from t2t.text.label import LabelEncoder
 from t2t.text.token import TokenEncoder
 from tests.builders import randomise
-from tests.unit.inference.test_inference_translator import WORDS, Letters, build
+from tests.errors import refused
+from tests.letters import WORDS, Letters
 
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(2)">&amp;\u2028'
-
-
-@pytest.fixture(scope="module")
-def translator():
-    return build(Letters)
 
 
 def unpacked(text):
@@ -44,15 +39,17 @@ def unpacked(text):
 
 def test_the_numbers_of_a_picture_are_the_models(translator):
     looked = translator.attend("a b c", "d e")
+    rollouts = attention_rollout(looked.maps).values()
     maps = figure_of(translator, "A title", "a b c", "d e")["maps"]
     assert [one["name"] for one in maps] == [
         "Encoder self-attention", "Decoder self-attention", "Encoder-decoder attention",
     ]  # fmt: skip
-    for one, seen in zip(maps, looked.maps.values(), strict=True):
+    for one, seen, rollout in zip(maps, looked.maps.values(), rollouts, strict=True):
         assert (one["queries"], one["keys"], one["heads"]) == ([*seen.queries], [*seen.keys], 2)
         found = unpacked(one["weights"]).reshape(seen.weights.shape)
         np.testing.assert_allclose(found, seen.weights, atol=1 / 65535)
         np.testing.assert_allclose(found.sum(axis=-1), 1.0, atol=1e-4)
+        np.testing.assert_allclose(unpacked(one["rollout"]).reshape(rollout.shape), rollout, atol=1 / 65535)
     assert maps[0]["layers"] == ["1: encoder/layer_0"]
 
 
@@ -66,18 +63,15 @@ def test_pieces_have_their_probabilities_words_and_links(translator):
     expected = np.log(probabilities_TV[np.arange(len(ids)), ids])
     np.testing.assert_allclose([piece["log_prob"] for piece in figure["pieces"]], expected, rtol=1e-4)
     assert figure["log_prob"] == pytest.approx(expected.sum(), rel=1e-4)
+    (score,) = translator.score([("a b c", "d e")])
+    (best,) = translator.translate(["a b c"])[0]
+    assert figure["log_prob"] == pytest.approx(score, rel=1e-4)
+    assert figure_of(translator, "", "a b c")["log_prob"] == pytest.approx(best.log_prob, rel=1e-4)
     assert [(piece["id"], piece["piece"], piece["word"]) for piece in figure["pieces"]] == [
         (ids[0], "d", 0), (ids[1], "e", 1), (EOS_ID, WORDS.piece(EOS_ID), None),
     ]  # fmt: skip
     assert figure["links"] == list(translator.align([("a b c", "d e")])[0])
     assert [target for _, target in sorted(figure["links"], key=lambda link: link[1])] == [0, 1]
-
-
-def test_a_map_has_its_rollout(translator):
-    maps = figure_of(translator, "A title", "a b c", "d e")["maps"]
-    expected = attention_rollout(translator.attend("a b c", "d e").maps)
-    for one, rollout in zip(maps, expected.values(), strict=True):
-        np.testing.assert_allclose(unpacked(one["rollout"]).reshape(rollout.shape), rollout, atol=1 / 65535)
 
 
 def test_a_model_without_attention_says_so_and_shows_its_output():
@@ -93,13 +87,6 @@ def test_a_model_without_attention_says_so_and_shows_its_output():
     for given in ("c d", ids):
         (score,) = translator.score([("a b", "c d")])
         assert figure_of(translator, "A title", "a b", given)["log_prob"] == pytest.approx(score, rel=1e-4)
-
-
-def test_the_log_probability_of_a_picture_is_that_of_its_output(translator):
-    (best,) = translator.translate(["a b c"])[0]
-    assert figure_of(translator, "", "a b c")["log_prob"] == pytest.approx(best.log_prob, rel=1e-4)
-    (score,) = translator.score([("a b c", "d e")])
-    assert figure_of(translator, "", "a b c", "d e")["log_prob"] == pytest.approx(score, rel=1e-4)
 
 
 def test_nodes_of_a_tree_name_the_one_above_them():
@@ -155,8 +142,9 @@ class Sounds(Letters):
         return f"the sound of {output}".encode()
 
 
-def test_an_output_that_is_a_file_is_in_the_figure():
-    figure = figure_of(build(Sounds), "A title", "a b", "d e")
+def test_an_output_that_is_a_file_is_in_the_figure(translator):
+    problem = Sounds().with_encoders(dict.fromkeys(("inputs", "targets"), WORDS))
+    figure = figure_of(Translator(problem, translator.model, translator.hparams), "A title", "a b", "d e")
     sound = base64.b64encode(b"the sound of d e").decode()
     assert figure["media"] == {"kind": "audio", "url": f"data:audio/wav;base64,{sound}", "note": ""}
     assert "media-src data:" in Elements(figures_page("A title", [figure])).policy
@@ -215,16 +203,9 @@ def test_a_page_of_lines_has_a_figure_for_each(translator, tmp_path):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ("", r"lines: 0 lines to draw; a page shows from 1 to 100"),
-        ("a\n" * 101, r"lines: 101 lines to draw; a page shows from 1 to 100"),
-        ("a\nb\tc\td\n", r"lines: line 2 has 3 columns; a line is a source, or source TAB target"),
-    ],
-)
-def test_lines_that_cannot_be_drawn_are_refused_and_nothing_is_written(translator, tmp_path, lines, message):
+@pytest.mark.parametrize(("lines", "about"), [("", "0 100"), ("a\n" * 101, "101 100"), ("a\nb\tc\td\n", "2 3")])
+def test_lines_that_cannot_be_drawn_are_refused_and_nothing_is_written(translator, tmp_path, lines, about):
     (tmp_path / "lines").write_text(lines)
-    with pytest.raises(UserError, match=message):
+    with refused(f"{tmp_path}/lines:", *about.split()):
         write_attention_page(translator, "A title", LineSource(str(tmp_path / "lines")), tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()

@@ -26,23 +26,42 @@ def columns(figures, name):
     return [column.tolist() for column in figures.points(name)]
 
 
-def test_a_run_without_figures_has_none(file):
+ODD = ["NaN", "Infinity", "1e300", "-5", "null", '"soon"', "1" + 400 * "0"]
+"""Updates and times that cannot be right."""
+WRONG = "".join(f'{{"step": 2, "time": {odd}, "a": 9}}\n{{"step": {odd}, "time": 1, "a": 9}}\n' for odd in ODD)
+CASES = {
+    "nothing": ("", 0.0, {}),
+    "figures whatever else stands in their lines": (
+        line(1, 5.0, a=1.0, b=None) + line(2, 6.0, a=2) + line(2, 7.0, b=3.5, c="text"), 5.0,
+        {"a": [[1, 2], [5.0, 6.0], [1.0, 2.0]], "b": [[2], [7.0], [3.5]], "c": [[], [], []]},
+    ),
+    "of a repeated update the last, whatever other figures its line has": (
+        line(1, 1.0, a=1.0) + line(2, 2.0, a=2.0) + line(1, 3.0, a=5.0, b=1.0) + line(2, 4.0, a=6.0), 1.0,
+        {"a": [[1, 2], [3.0, 4.0], [5.0, 6.0]]},
+    ),
+    "no damaged lines": (
+        line(1, 1.0, a=1.0) + "{torn\n[1]\n7\n\n" + '{"step": "x", "time": 1, "a": 9}\n' + line(2, 2.0, a=2.0), 1.0,
+        {"a": [[1, 2], [1.0, 2.0], [1.0, 2.0]]},
+    ),
+    "no line whose update or time cannot be right": (
+        WRONG + line(1, 5.0, a=1.0) + WRONG + line(3, 7.0, a=3.0), 5.0, {"a": [[1, 3], [5.0, 7.0], [1.0, 3.0]]},
+    ),
+}  # fmt: skip
+"""What a file holds; the time at which the figures start, and columns of figures: updates, times, values."""
+
+
+@pytest.mark.parametrize(("text", "start", "expected"), CASES.values(), ids=CASES)
+def test_each_figure_has_its_points(file, text, start, expected):
+    file.write_text(text)
+    figures = read(file)
+    assert {name: columns(figures, name) for name in expected} == expected
+    assert figures.start() == start
+    assert not text or figures.names()
+
+
+def test_a_run_without_a_file_has_no_figures(file):
     figures = read(file)
     assert (figures.names(), figures.size, figures.start()) == ([], 0, 0.0)
-
-
-def test_each_figure_has_its_points_whatever_else_stands_in_their_lines(file):
-    file.write_text(line(1, 5.0, a=1.0, b=None) + line(2, 6.0, a=2) + line(2, 7.0, b=3.5, c="text"))
-    figures = read(file)
-    assert columns(figures, "a") == [[1, 2], [5.0, 6.0], [1.0, 2.0]]
-    assert columns(figures, "b") == [[2], [7.0], [3.5]]
-    assert columns(figures, "c") == [[], [], []]
-    assert figures.start() == 5.0
-
-
-def test_of_a_repeated_update_the_last_counts_whatever_other_figures_its_line_has(file):
-    file.write_text(line(1, 1.0, a=1.0) + line(2, 2.0, a=2.0) + line(1, 3.0, a=5.0, b=1.0) + line(2, 4.0, a=6.0))
-    assert columns(read(file), "a") == [[1, 2], [3.0, 4.0], [5.0, 6.0]]
 
 
 def test_what_was_added_is_taken_up_and_a_torn_line_waits_for_its_end(file):
@@ -58,20 +77,6 @@ def test_what_was_added_is_taken_up_and_a_torn_line_waits_for_its_end(file):
         out.write(whole[10:] + line(3, a=3.0))
     assert columns(read(file, figures), "a")[2] == [1.0, 2.0, 3.0]
     assert figures.size == file.stat().st_size
-
-
-def test_damaged_lines_and_what_is_no_line_of_figures_are_left_out(file):
-    file.write_text(line(1, a=1.0) + "{torn\n[1]\n7\n\n" + '{"step": "x", "time": 1, "a": 9}\n' + line(2, a=2.0))
-    assert columns(read(file), "a")[2] == [1.0, 2.0]
-
-
-@pytest.mark.parametrize("odd", ["NaN", "Infinity", "1e300", "-5", "null", '"soon"', "1" + 400 * "0"])
-def test_a_line_whose_update_or_time_cannot_be_right_is_left_out(file, odd):
-    lines = f'{{"step": 2, "time": {odd}, "a": 9}}\n{{"step": {odd}, "time": 1, "a": 9}}\n'
-    file.write_text(lines + line(1, 5.0, a=1.0) + lines + line(3, 7.0, a=3.0))
-    figures = read(file)
-    assert columns(figures, "a") == [[1, 3], [5.0, 7.0], [1.0, 3.0]]
-    assert figures.start() == 5.0
 
 
 def test_another_file_of_the_name_is_read_from_its_beginning(file, tmp_path):

@@ -4,37 +4,36 @@ import json
 import math
 import os
 import shutil
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from t2t.checkpoints.store import CheckpointStore
-from t2t.errors import UnknownNameError, UserError
-from t2t.serving.insight import loaded_models, run_folders
+from t2t.errors import UnknownNameError
 from t2t.serving.insight.loaded_models import LoadedModel, LoadedModels
 from t2t.serving.insight.run_answers import runs_answer
 from t2t.serving.insight.run_folders import NamedRun, RunFolders
 from t2t.serving.insight.studio import Studio
+from tests.errors import refused
 from tests.many_runs import write_run, write_runs
-from tests.readme import ROOT
 
 
-def test_runs_are_found_below_folders_and_those_that_begin_later_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_folders, "LOOK_AGAIN_S", math.inf)
+def test_runs_are_found_below_folders_and_those_that_begin_later_too(tmp_path):
     write_runs(tmp_path / "all", 3, 1)
     alone = write_run(tmp_path / "alone", 1).path
-    runs = RunFolders({"mine": NamedRun(alone)}, [tmp_path / "all", alone])
-    assert runs.names() == ["mine", "group_0/run_00", "group_1/run_01", "group_2/run_02", "alone"]
+    once, again = (
+        RunFolders({"mine": NamedRun(alone)}, [tmp_path / "all", alone], look_again_s=seconds)
+        for seconds in (math.inf, 0.0)
+    )
+    for runs in (once, again):
+        assert runs.names() == ["mine", "group_0/run_00", "group_1/run_01", "group_2/run_02", "alone"]
     write_run(tmp_path / "all" / "new", 1)
-    assert "new" not in runs.names()
-    monkeypatch.setattr(run_folders, "LOOK_AGAIN_S", 0.0)
-    assert "new" in runs.names()
-    assert runs.run("new").record.problem == "translate_ende_numbers"
-    with pytest.raises(UnknownNameError, match=r"'group_0/run_01' is not here; did you mean .*6 are, see the table"):
-        runs.run("group_0/run_01")
+    assert "new" not in once.names()
+    assert "new" in again.names()
+    assert again.run("new").record.problem == "translate_ende_numbers"
+    with refused("'group_0/run_01'", "group_0/run_00", "6", by=UnknownNameError):
+        again.run("group_0/run_01")
 
 
 def test_two_runs_of_one_name_are_told_apart(tmp_path):
@@ -78,14 +77,6 @@ def test_a_record_that_changes_is_read_again_and_figures_go_on(tmp_path):
     assert runs.figures("run").points("train/loss").updates.tolist() == [10]
 
 
-def test_pages_are_served_without_loading_what_models_need():
-    """So that a folder of many runs opens at once."""
-    look = "import sys; loaded = {'tensorflow', 'keras', 'plotly', 'matplotlib'} & set(sys.modules); print(*loaded)"
-    code = f"import t2t.cli.insight, t2t.serving.app, t2t.serving.insight.routes; {look}"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ""
-
-
 def save(run, step):
     CheckpointStore(run.checkpoints_folder).save(step, model={"w": np.zeros(2)}, state={})
 
@@ -117,9 +108,8 @@ def test_a_model_is_loaded_once_and_the_newest_when_there_is_one(loads):
     assert loads.log == ["step-00000030", "step-00000040"]
 
 
-def test_few_models_stay_in_memory_those_that_were_asked_for_last(loads, monkeypatch):
-    monkeypatch.setattr(loaded_models, "MOST_LOADED", 2)
-    studio = Studio(loads.runs, LoadedModels(loads.load))
+def test_few_models_stay_in_memory_those_that_were_asked_for_last(loads):
+    studio = Studio(loads.runs, LoadedModels(loads.load, most=2))
     for step in ("10", "20", "10", "30", "10", "20"):
         assert studio.model("run", step).step == int(step)
     assert [int(name[-2:]) for name in loads.log] == [10, 20, 30, 20]
@@ -127,7 +117,7 @@ def test_few_models_stay_in_memory_those_that_were_asked_for_last(loads, monkeyp
 
 @pytest.mark.parametrize("checkpoint", ["25", "../run/checkpoints/step-00000010", "", "averaged", 5, ["10"]])
 def test_a_checkpoint_that_is_not_there_is_refused_and_no_path_is_read(loads, checkpoint):
-    with pytest.raises(UserError, match=r"there is none; there are latest, best, 10, 20, 30"):
+    with refused("latest,", "best,", "10,", "20,", "30"):
         loads.studio.model("run", checkpoint)
     assert loads.log == []
 
@@ -136,12 +126,8 @@ def test_the_path_of_a_checkpoint_is_not_taken_for_those_of_other_runs(loads, tm
     save(write_run(tmp_path / "other", 5), 10)
     path = f"{tmp_path}/other/checkpoints/step-00000010"
     studio = Studio(RunFolders({}, [tmp_path]), LoadedModels(loads.load), default=path)
-    with pytest.raises(UserError) as error:
+    with refused(f"--checkpoint={path}:", loads.run.path):
         studio.model("run")
-    assert str(error.value) == (
-        f"--checkpoint={path}: {path} is no checkpoint of the run in {loads.run.path}, and one is taken of each run; "
-        f"give latest, best, best:5, averaged or a step"
-    )
     assert loads.log == []
 
 
@@ -157,7 +143,7 @@ def test_what_is_served_is_the_usual_model_of_its_run_beside_its_checkpoints(loa
 
 def test_examples_need_data_that_was_named(loads):
     assert not loads.studio.has_data
-    with pytest.raises(UserError, match="no data was named; start t2t-insight with --data_dir"):
+    with refused("t2t-insight", "--data_dir"):
         loads.studio.examples("run", "dev", 5)
     read = lambda run, split, count: ([run.path.name] * count, [split] * count, 99)  # noqa: E731
     studio = Studio(loads.runs, LoadedModels(loads.load), examples=read)

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU, CHRF
 
-from t2t.errors import UserError
 from t2t.serving.insight.system_comparison import compare_systems
 from t2t.serving.insight.word_changes import merged_changes, word_changes
+from tests.errors import refused
 
 REFERENCES = ["the cat sat on the mat", "a dog ran", "so it goes and goes and goes on for more than ten words"]
 FIRST = ["the cat sat on the mat", "a cat ran", "so it is"]
@@ -52,7 +52,7 @@ def test_marked_texts_are_the_texts_and_share_what_is_not_marked(first, second):
     assert " ".join(common[0]) == " ".join(common[1])
 
 
-def test_scores_are_sacrebleus():
+def test_scores_are_sacrebleus_and_rows_of_lengths_are_bleu_of_their_lines():
     found = compare_systems(REFERENCES, FIRST, SECOND)
     bleu, chrf = BLEU(effective_order=True), CHRF()
     for line, one in enumerate(found["sentences"]):
@@ -64,10 +64,6 @@ def test_scores_are_sacrebleus():
         assert values["BLEU", name] == pytest.approx(BLEU().corpus_score(system, [REFERENCES]).score)
         assert values["chrF2", name] == pytest.approx(CHRF().corpus_score(system, [REFERENCES]).score)
     assert [score["p_value"] is None for score in found["scores"]] == [True, False, True, False]
-
-
-def test_rows_of_lengths_are_bleu_of_their_lines():
-    found = compare_systems(REFERENCES, FIRST, SECOND)
     assert [(row["label"], row["count"]) for row in found["lengths"]] == [("1-10", 2), ("11-20", 1)]
     assert found["lengths"][0]["values"] == [
         pytest.approx(BLEU().corpus_score(system[:2], [REFERENCES[:2]]).score) for system in (FIRST, SECOND)
@@ -92,5 +88,5 @@ def test_equal_systems_differ_by_chance():
 
 
 def test_unequal_numbers_of_lines_are_refused():
-    with pytest.raises(UserError, match="comparison"):
+    with refused("comparison"):
         compare_systems(REFERENCES, FIRST[:2], SECOND)
