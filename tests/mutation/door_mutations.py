@@ -129,7 +129,7 @@ DOOR_MUTATIONS = (
         broken="if False:",
         breaks="A model whose decoder begins with a vector of its own is imported as one that begins with zeros.",
         tests=(
-            "tests/unit/importing/huggingface/test_importing_huggingface_marian.py::test_a_decoder_that_begins_with_something_else_than_zeros_is_refused",
+            "tests/unit/importing/huggingface/test_importing_huggingface_marian.py::test_another_network_is_refused",
         ),
     ),
     Mutation(
@@ -154,9 +154,7 @@ DOOR_MUTATIONS = (
         original="np.float32(hparams.hidden_size**-0.5 if learned else 1.0)",
         broken="np.float32(1.0)",
         breaks="Embeddings are scaled where Marian does not scale them.",
-        tests=(
-            "tests/unit/importing/marian/test_importing_marian.py::test_positions_that_are_trained_have_embeddings_without_scale",
-        ),
+        tests=("tests/unit/importing/marian/test_importing_marian.py::test_targets_have_the_same_probabilities",),
     ),
     Mutation(
         name="norms in front of Marian's sub-layers",
@@ -212,7 +210,7 @@ DOOR_MUTATIONS = (
         original="packed.reshape(heads, 2, -1, packed.shape[-1])",
         broken="packed.reshape(2, heads, -1, packed.shape[-1]).swapaxes(0, 1)",
         breaks="Keys and values of imported attention are taken for those of other heads.",
-        tests=("tests/unit/importing/sockeye/test_importing_sockeye.py::test_the_network_is_the_same",),
+        tests=("tests/unit/importing/test_importing_token_toolkits.py::test_the_network_is_the_same",),
     ),
     Mutation(
         name="the first position of OpenNMT-tf",
@@ -220,7 +218,7 @@ DOOR_MUTATIONS = (
         original="_FIRST_POSITION = 1",
         broken="_FIRST_POSITION = 0",
         breaks="Imported models of OpenNMT-tf count positions from 0.",
-        tests=("tests/unit/importing/opennmt_tf/test_importing_opennmt_tf.py::test_a_model_of_the_catalogue",),
+        tests=("tests/unit/importing/test_importing_token_toolkits.py::test_the_network_is_the_same",),
     ),
     Mutation(
         name="adapters of another base",
@@ -246,7 +244,7 @@ DOOR_MUTATIONS = (
         original='("layer_norm_1", "layer_norm_2", "feed_forward.layer_norm")',
         broken='("layer_norm_2", "layer_norm_1", "feed_forward.layer_norm")',
         breaks="The norms before self-attention and before attention to inputs are exchanged.",
-        tests=("tests/unit/importing/opennmt/test_importing_opennmt.py::test_the_network_of_opennmt_py_is_the_same",),
+        tests=("tests/unit/importing/test_importing_token_toolkits.py::test_the_network_is_the_same",),
     ),
     Mutation(
         name="the scale of CTranslate2's embeddings",
@@ -262,7 +260,7 @@ DOOR_MUTATIONS = (
         original="ops.logical_or(begins_BS, ops.logical_not(is_end_BS))",
         broken="ops.logical_or(begins_BS, is_end_BS)",
         breaks="Models without an end of inputs look at nothing else.",
-        tests=("tests/unit/importing/opennmt/test_importing_opennmt.py::test_the_network_of_opennmt_py_is_the_same",),
+        tests=("tests/unit/importing/test_importing_token_toolkits.py::test_the_network_is_the_same",),
     ),
     Mutation(
         name="names that a PyTorch file may ask for",

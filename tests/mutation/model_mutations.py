@@ -260,7 +260,9 @@ MODEL_MUTATIONS = (
         original="(-self._sign * entry[1], entry[0])",
         broken="(-entry[1], entry[0])",
         breaks="Of a figure whose smaller values are better, the worst checkpoint is marked as the best.",
-        tests=("tests/unit/training/test_training_callbacks.py::test_lower_is_better_where_the_metric_says_so",),
+        tests=(
+            "tests/unit/training/test_training_callbacks.py::test_the_best_is_marked_and_what_no_longer_improves_stops",
+        ),
     ),
     Mutation(
         name="only the best checkpoint is kept",
