@@ -1,4 +1,4 @@
-"""Models of OpenNMT-py, Eole, OpenNMT-tf and Sockeye 3: the same probabilities as an independent network, and errors."""
+"""Models of OpenNMT-py, Eole, OpenNMT-tf and Sockeye 3: the probabilities of an independent network, and errors."""
 
 import sys
 import types
