@@ -26,4 +26,4 @@ def differing(one, other):
 
 def arrays_of(model):
     """Returns copies of a model's variables by path."""
-    return {v.path: np.array(v) for v in model.variables}
+    return {v.path: np.asarray(v).copy() for v in model.variables}
