@@ -66,7 +66,7 @@ def test_a_checkpoint_holds_adapters_with_slots_and_averages_alone(base, adapted
 
 def test_what_is_trained_is_reported(base, adapted):
     whole = base.checkpoint().model
-    (line,) = [line for line in describe(adapted).splitlines() if line.startswith("adapters: ")]
+    (line,) = [line for line in describe(adapted) if line.startswith("adapters: ")]
     size = sum(array.size for array in whole.values())
     named = ("rank 2", f"6 of {len(whole)} ", "lora_targets=query_kernel|value_kernel", "192 ", f"{192 / size:.2%}")
     assert all(name in line for name in named)

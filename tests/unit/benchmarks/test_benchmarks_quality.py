@@ -24,8 +24,20 @@ OURS = {
 """Rows of our small version of Table 3 -> suffixes of the registered sets of the paper's rows that they represent."""
 
 
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """A folder of Multi30k's files, with words of two letters."""
+    folder = tmp_path_factory.mktemp("corpus")
+    words = [one + other for one in "bdfgk" for other in "aeiou"]
+    lines = [" ".join(words[(7 * line + 3 * place) % 25] for place in range(8)) for line in range(40)]
+    for stem in ("train", "val", "test_2016_flickr"):
+        for side in ("en", "de"):
+            (folder / f"{stem}.{side}").write_text("".join(f"{line}\n" for line in lines))
+    return folder
+
+
 @pytest.fixture
-def quality(tmp_path):
+def quality(corpus, tmp_path):
     """Returns a function that compares hparams sets of `table3`; its `commands` are those that it has run.
 
     The trainer leaves a finished run of 500 updates, the decoder cuts the ends of the references.
@@ -50,8 +62,8 @@ def quality(tmp_path):
 
     def compare(only, *flags):
         commands.clear()
-        given = [f"--folder={tmp_path}", "--group=table3", "--pairs=60", "--train_steps=500", f"--only={only}", *flags]
-        return compare_quality(given, FakeRuns)
+        given = [f"--folder={tmp_path}", f"--data={corpus}", "--group=table3", "--train_steps=500", f"--only={only}"]
+        return compare_quality([*given, *flags], FakeRuns)
 
     compare.commands = commands
     return compare

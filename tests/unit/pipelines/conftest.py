@@ -15,7 +15,7 @@ class Sums(Text2Text):
     """A problem of sums in three shards, with a learned vocabulary."""
 
     vocab_size = 300
-    broken: int | None = None
+    _broken: int | None = None
     """A shard of the training split that fails after its vocabulary has been learnt."""
 
     def shards(self, split, source):
@@ -24,7 +24,7 @@ class Sums(Text2Text):
     def generate_samples(self, split, source):
         for shard in [source.shard] if source.shards > 1 else range(self.shards(split, source)):
             yield from self.generate_shard(shard, source)
-            if type(self).broken == shard and split == "train" and source.enough_bytes is None:
+            if type(self)._broken == shard and split == "train" and source.enough_bytes is None:
                 yield {"inputs": 5, "targets": "five"}
 
     def generate_shard(self, shard, source):

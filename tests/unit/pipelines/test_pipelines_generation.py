@@ -58,11 +58,11 @@ def test_a_shard_that_fails_is_named_and_finished_ones_are_kept(here, local_data
     generate_part(get_problem("pipeline_sums"), tmp_path / "beam", tmp_path, 0, 0, 4)
     (finished,) = tmp_path.glob("beam/.pipeline_sums.partial/work/*/record.json")
     before = finished.stat().st_ino
-    sums_class.broken = 1
+    sums_class._broken = 1
     with refused("'train',", 1, 3, 43, "'inputs'"):
         generate_all(request(tmp_path), 0, OPTIONS, here.by_beam)
     assert finished.stat().st_ino == before
-    sums_class.broken = None
+    sums_class._broken = None
     generate_all(request(tmp_path), 0, OPTIONS, here)
     assert contents(tmp_path / "beam/pipeline_sums") == contents(local_data)
 
