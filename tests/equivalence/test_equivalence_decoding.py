@@ -1,4 +1,6 @@
-"""Decoding step by step equals the full forward pass; a batch of n equals n batches of 1.
+"""Decoding step by step equals the full forward pass; scoring and continuing a batch of n equals n batches of 1.
+
+That searching a batch does, too, is tested in `test_equivalence_ties.py`.
 
 Legend: B sentences, K rows of a sentence, N = B * K, T target length, V vocabulary.
 """
@@ -54,17 +56,10 @@ def test_cached_decoding_is_the_full_forward_pass(changes):
     np.testing.assert_allclose(found[keep], full[keep], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "relative positions",
-        "rotary positions",
-        "positions of words",
-        "the next word",
-        "relative biases",
-        "shared heads of keys and values",
-    ],
-)
+OF_POSITIONS = ("relative positions", "rotary positions", "positions of words", "the next word", "relative biases")
+
+
+@pytest.mark.parametrize("name", [*OF_POSITIONS, "shared heads of keys and values"])
 def test_steps_of_beams_in_graphs_of_unknown_sizes_are_the_full_forward_pass(name):
     check_steps_of_beams(tiny_transformer(**CONFIGURATIONS[name]), "float32")
 
@@ -147,21 +142,6 @@ def assert_same_hypotheses(found, expected):
         assert [h.ids for h in one] == [h.ids for h in other]
         np.testing.assert_allclose([h.score for h in one], [h.score for h in other], rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose([h.log_prob for h in one], [h.log_prob for h in other], rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("changes", [{"beam_size": 3}, {"decode_method": "greedy"}], ids=["beam", "greedy"])
-def test_translating_a_batch_is_translating_one_by_one(words, changes):
-    n_best = changes.get("beam_size", 1)
-    together = words.translate(TEXTS, n_best, **changes)
-    assert_same_hypotheses(together, [words.translate([text], n_best, **changes)[0] for text in TEXTS])
-    assert len({hypothesis.text for found in together for hypothesis in found}) > 2 * n_best
-    assert len({len(hypothesis.ids) for found in together for hypothesis in found}) > 4
-
-
-def test_small_decoding_batches_find_what_large_ones_find(words):
-    assert_same_hypotheses(
-        words.translate(TEXTS, 2, decode_batch_size=20), words.translate(TEXTS, 2, decode_batch_size=10_000)
-    )
 
 
 def test_scoring_a_batch_is_scoring_one_by_one(words):

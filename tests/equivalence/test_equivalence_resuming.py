@@ -86,7 +86,7 @@ def interrupted(make_run, tmp_path):
         whole.fit()
         for at in interruptions:
             resumed = make(f"{at}")
-            assert resumed.checkpoint().step == at
+            assert resumed.checkpoint().step == at - at % settings.get("eval_every", 2)
             assert resumed.fit() == 0
         return [left_by(tmp_path / name) for name in ("whole", *map(str, interruptions))]
 

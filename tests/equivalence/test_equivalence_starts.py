@@ -182,4 +182,4 @@ def test_a_later_end_of_a_falling_rate_is_warned_about_and_not_of_any_other(make
     make_run(tmp_path / "run", train_steps=1, **falling).fit()
     with caplog.at_level(logging.WARNING, "t2t"):
         make_run(tmp_path / "run", train_steps=2, **falling).fit()
-    assert ["train_steps" in message for message in caplog.messages] == [True] * bool(falling)
+    assert sum("train_steps" in message for message in caplog.messages) == bool(falling)

@@ -23,7 +23,7 @@ count = sum(line.strip() == job["name"] for line in open(job["log"]))
 write_result(job, number=count, others=job["others"][count - 1] if "others" in job else 0.0,
              threads=[job["threads"], os.environ["OMP_NUM_THREADS"], len(os.sched_getaffinity(0))])
 """
-ONE_THREAD = Conditions(threads=1, timeout=60)
+ONE_THREAD = Conditions(threads=1, timeout=600)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_our_own_failure_ends_it(side, tmp_path):
 
 def test_disturbed_turns_are_taken_anew_and_the_quietest_counts(side, tmp_path):
     noisy = side("a", others=[0.9, 0.3, 0.5, 0.0])
-    again = Conditions(threads=1, timeout=60, again=2)
+    again = Conditions(threads=1, timeout=600, again=2)
     taken = take_turns([noisy], {}, 2, tmp_path / "jobs", again)
     assert [(figures["number"], figures["others"]) for figures in taken[0].figures] == [(2, 0.3), (4, 0.0)]
 
