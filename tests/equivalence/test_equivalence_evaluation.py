@@ -15,7 +15,7 @@ from t2t.runs.split_decoding import decode_and_score
 from t2t.specs.constants import INPUTS, TARGETS
 from tests.errors import refused
 
-SHORTER = {"max_length": 6, "train_steps": 1}
+SHORTER = {"max_length": 6, "train_steps": 1, "beam_size": 1}
 
 
 def test_longer_examples_than_those_of_training_count_whole(make_run, tmp_path, caplog):
@@ -72,7 +72,8 @@ def test_every_example_of_an_algorithmic_dev_split_counts(positions, tmp_path, c
     problem = Few()
     generate(problem, tmp_path, tmp_path / "tmp", seed=1, workers=1)
     data = open_data(Request(problem=problem.name, data_dir=str(tmp_path)), problem)
-    hparams = transformer_tiny().replace(positions=positions, max_length=128, hidden_size=8, filter_size=8).freeze()
+    sizes = {"num_hidden_layers": 1, "hidden_size": 8, "filter_size": 8}
+    hparams = transformer_tiny().replace(positions=positions, max_length=128, **sizes).freeze()
     model = Transformer(hparams, data.problem.spec())
     lengths = data.readers["dev"].lengths(TARGETS)
     assert max(lengths) > 256
