@@ -97,7 +97,7 @@ def answer_file(
     dictionary: Mapping[str, str],
     languages: tuple[str, str] = ("", ""),
     most_shards: int = MOST_SHARDS,
-    run: Runner = run_task,
+    runner: Runner = run_task,
 ) -> None:
     """Decodes, scores or aligns all shards of a file, and writes each to its part; existing parts are kept.
 
@@ -112,7 +112,7 @@ def answer_file(
         dictionary: see `AnswerShards`.
         languages: see `AnswerShards`.
         most_shards: maximum number of shards of a file that is not divided yet.
-        run: carries out the task, see `run_task`.
+        runner: carries out the task, see `run_task`.
 
     Raises:
         UserError: no such checkpoint, or a mean such as `best:5`, which is not saved; or the first error of a shard.
@@ -127,7 +127,7 @@ def answer_file(
                 f"--checkpoint={checkpoint} in a pipeline: workers read one checkpoint; save the mean with "
                 f"t2t-avg-all --checkpoints={checkpoint} and decode with --checkpoint=averaged"
             )
-    found = [(of.path, CheckpointStore(of.checkpoints_folder).find(checkpoint)) for of, checkpoint in runs]
+    found = [(run.path, CheckpointStore(run.checkpoints_folder).find(checkpoint)) for run, checkpoint in runs]
     task = AnswerShards(
         mode=mode,
         job={**job, **paths},
@@ -139,7 +139,7 @@ def answer_file(
         dictionary=dictionary,
         languages=languages,
     )
-    run(task, options, Path(paths["target"]).name)
+    runner(task, options, Path(paths["target"]).name)
 
 
 def _count_shards(source: str, target: str, window: int, most: int) -> int:

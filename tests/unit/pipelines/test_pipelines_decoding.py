@@ -79,7 +79,7 @@ def answer(here, loaded, run, tmp_path, monkeypatch):
             dictionary={"a": "b"},
             languages=("en", "de"),
             most_shards=most_shards,
-            run=runner,
+            runner=runner,
         )
 
     return answer
