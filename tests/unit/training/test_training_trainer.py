@@ -84,15 +84,6 @@ def test_a_report_by_hand():
     assert logs == {"loss": 2.0, "tokens_per_update": 3.0, "padding": 0.5, "learning_rate": 0.02, "grad_norm": 1.0}
 
 
-def test_a_report_is_of_what_came_since_the_last():
-    run = trainer(train_steps=5, log_every=2)
-    recorder = Recorder()
-    run.fit([recorder])
-    reports = [logs for _, logs in recorder.heard if logs]
-    assert [report["padding"] for report in reports] == [0.5, 0.5, 0.5]
-    assert [report["grad_norm"] for report in reports] == [1.0, 2.0, 2.5]
-
-
 # === What ends a run ===
 
 
