@@ -11,6 +11,7 @@ import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.harness.flags import chosen, peers_home
@@ -23,17 +24,17 @@ from t2t.errors import UserError
 from t2t.files.atomic import write_atomically
 
 
-def main(argv: list[str]) -> int:
-    """Runs the benchmarks that are not finished; returns 1 if one failed, else 0."""
-    arguments = _parser().parse_args(argv)
+def main(argv: list[str], known: Sequence[Part] = PARTS, python: str = sys.executable) -> int:
+    """Runs those of the known benchmarks that are not finished; returns 1 if one failed, else 0."""
+    arguments = _parser(known).parse_args(argv)
     if arguments.data is not None and not arguments.data.is_dir():
         raise UserError(f"--data={arguments.data}: there is no such folder; name the folder of Multi30k's files")
-    parts = [part for part in _chosen(arguments.only) if part.quick is not None or not arguments.quick]
+    parts = [part for part in _chosen(arguments.only, known) if part.quick is not None or not arguments.quick]
     folder = arguments.home.expanduser().absolute() / "results"
     folder.mkdir(parents=True, exist_ok=True)
     records = []
     for part in parts:
-        records.append(_finished(part, arguments, folder) or _run(part, arguments, folder))
+        records.append(_finished(part, arguments, folder) or _run(part, arguments, folder, python))
         _write_page(records, folder)  # after each, so that an interruption loses nothing
     print(f"{folder / 'page.md'}: {sum(one.is_finished for one in records)} of {len(records)} benchmarks finished")
     for one in records:
@@ -42,10 +43,10 @@ def main(argv: list[str]) -> int:
     return int(any(one.failure for one in records))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(known: Sequence[Part]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks all", description=__doc__.splitlines()[0])
     add = parser.add_argument
-    names = ", ".join(part.name for part in PARTS)
+    names = ", ".join(part.name for part in known)
     add("--data", type=Path, help="folder of Multi30k's files; default: synthetic text")
     add("--only", default="", help=f"some of {names}; default: all")
     add("--home", type=Path, default=peers_home(), help="folder of the peers' environments, the data and the results")
@@ -59,10 +60,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _chosen(text: str) -> list[Part]:
+def _chosen(text: str, known: Sequence[Part]) -> list[Part]:
     """Returns the parts named in a comma-separated list, or all parts if it is empty."""
-    known = {part.name: part for part in PARTS}
-    return [known[name] for name in chosen(text, known, "--only") or known]
+    parts = {part.name: part for part in known}
+    return [parts[name] for name in chosen(text, parts, "--only") or parts]
 
 
 def _finished(part: Part, arguments: argparse.Namespace, folder: Path) -> Record | None:
@@ -75,7 +76,7 @@ def _finished(part: Part, arguments: argparse.Namespace, folder: Path) -> Record
     return record if all(record.machine.get(key) == here[key] for key in ("processor", "cores", "versions")) else None
 
 
-def _run(part: Part, arguments: argparse.Namespace, folder: Path) -> Record:
+def _run(part: Part, arguments: argparse.Namespace, folder: Path, python: str) -> Record:
     """Runs a part in a separate process; writes its record to the folder and returns it."""
     flags, rows = part.flags(arguments), folder / f"{part.name}.rows.json"
     print(f"== {part.name}: python -m benchmarks {part.benchmark} {' '.join(flags)}", file=sys.stderr, flush=True)
@@ -83,7 +84,7 @@ def _run(part: Part, arguments: argparse.Namespace, folder: Path) -> Record:
     record = Record.start(part.name, part.benchmark, flags)
     with open(folder / f"{part.name}.log", "w") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks", part.benchmark, *flags, f"--json={rows}"],
+            [python, "-m", "benchmarks", part.benchmark, *flags, f"--json={rows}"],
             cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True,
         )  # fmt: skip
         printed = process.communicate()[0]

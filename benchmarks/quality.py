@@ -24,7 +24,7 @@ from t2t.files.atomic import write_atomically
 from t2t.metrics.paired import paired_bootstrap
 
 
-def main(argv: list[str]) -> int:
+def main(argv: list[str], runs_class: type[Runs] = Runs) -> int:
     """Trains the unfinished runs and prints the table; returns 1 if a run failed, else 0."""
     arguments = _parser().parse_args(argv)
     group = groups()[arguments.group]
@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
     folder = arguments.folder.expanduser().absolute()
     folder.mkdir(parents=True, exist_ok=True)
     corpus = open_corpus(arguments.data, folder, arguments.pairs, arguments.languages)
-    runs = Runs(
+    runs = runs_class(
         corpus, folder, vocab_size=arguments.vocab_size, train_steps=arguments.train_steps, changes=arguments.hparams,
         parallel=arguments.parallel,
     )  # fmt: skip

@@ -63,19 +63,21 @@ class Clock:
 
     Args:
         job: `warm` and `steps`, the numbers of updates before and within the measurement.
+        now: returns the time in seconds.
+        age: returns the seconds since the process has started.
     """
 
-    def __init__(self, job):
+    def __init__(self, job, now=time.perf_counter, age=seconds_since_start):
         self._warm, self.wanted = job["warm"], job["warm"] + job["steps"]
-        self._ends = []
+        self._now, self._age, self._ends = now, age, []
         self._first = 0.0
         self._others = Others()
 
     def tick(self):
         """Records the end of an update."""
         if not self._ends:
-            self._first = seconds_since_start()
-        self._ends.append(time.perf_counter())
+            self._first = self._age()
+        self._ends.append(self._now())
         if len(self._ends) == self._warm:
             self._others = Others()
 

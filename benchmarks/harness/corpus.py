@@ -98,13 +98,16 @@ def _synthetic(folder: Path, pairs: int) -> Corpus:
     return _named("synthetic", write_synthetic(folder, pairs))
 
 
-def write_synthetic(folder: Path, pairs: int, own_words: bool = False) -> dict[str, tuple[Path, Path]]:
+def write_synthetic(
+    folder: Path, pairs: int, own_words: bool = False, block: int = _BLOCK
+) -> dict[str, tuple[Path, Path]]:
     """Writes synthetic text block by block, unless the files exist; returns them by split.
 
     Args:
         folder: output folder.
         pairs: number of training pairs.
         own_words: whether each pair ends with a unique word, as rare as names and numbers in real text.
+        block: number of pairs that are sampled at once.
     """
     files = {}
     for split, stem in FILES.items():
@@ -112,7 +115,7 @@ def write_synthetic(folder: Path, pairs: int, own_words: bool = False) -> dict[s
         files[split] = tuple(folder / f"{stem}-{pairs}.{side}" for side in SIDES)
         if not all(path.is_file() for path in files[split]):
             folder.mkdir(parents=True, exist_ok=True)
-            _write(files[split], _pairs(count, len(files), f" {stem}" if own_words else ""))
+            _write(files[split], _pairs(count, len(files), f" {stem}" if own_words else "", block))
     return files
 
 
@@ -126,14 +129,14 @@ def _write(paths: tuple[Path, Path], pairs: Iterator[tuple[str, str]]) -> None:
         os.replace(part, path)
 
 
-def _pairs(count: int, seed: int, own_word: str) -> Iterator[tuple[str, str]]:
+def _pairs(count: int, seed: int, own_word: str, block: int) -> Iterator[tuple[str, str]]:
     """Yields pairs of lines; unless `own_word` is empty, each ends with a unique word, `own_word` and a number."""
     rng = np.random.default_rng(seed)
     weights = 1.0 / np.arange(1, _WORDS + 1)
     words = np.random.default_rng(0)  # fixed seed: all splits share the words of both sides
     source, target = (_vocabulary(words) for _ in range(2))
-    for start in range(0, count, _BLOCK):
-        lengths = np.clip(rng.normal(12, 4, min(_BLOCK, count - start)).round().astype(int), 3, 40)
+    for start in range(0, count, block):
+        lengths = np.clip(rng.normal(12, 4, min(block, count - start)).round().astype(int), 3, 40)
         drawn = rng.choice(_WORDS, size=int(lengths.sum()), p=weights / weights.sum())
         for number, row in enumerate(np.split(drawn, np.cumsum(lengths)[:-1]), start):
             own = f"{own_word}{number}" if own_word else ""

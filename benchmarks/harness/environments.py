@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 READY = "ready.json"
@@ -47,7 +47,20 @@ class Environment:
         return home / "environments" / f"{self.name}-{self.digest}"
 
 
-def interpreter_of(environment: Environment, home: Path) -> Path:
+def find_python(versions: tuple[str, ...]) -> Path:
+    """Returns an interpreter of the first version that is found: this one, or one of pyenv or PATH.
+
+    Raises:
+        UnavailableError: there is none.
+    """
+    for version in versions:
+        for candidate in _candidates(version):
+            if _is_version(candidate, version):
+                return candidate
+    raise UnavailableError(f"no Python {' or '.join(versions)} on PATH or in pyenv's folder; install one")
+
+
+def interpreter_of(environment: Environment, home: Path, find: Callable[[tuple[str, ...]], Path] = find_python) -> Path:
     """Returns the interpreter of an environment; creates the environment if it is missing or incomplete.
 
     Raises:
@@ -60,24 +73,11 @@ def interpreter_of(environment: Environment, home: Path) -> Path:
             return python
         print(f"making the environment of {environment.name} in {folder}", file=sys.stderr, flush=True)
         shutil.rmtree(folder, ignore_errors=True)
-        _run([str(find_python(environment.pythons)), "-m", "venv", str(folder)], environment.name)
+        _run([str(find(environment.pythons)), "-m", "venv", str(folder)], environment.name)
         for arguments in environment.packages:
             _run([str(python), "-m", "pip", "install", "--quiet", *arguments], environment.name)
         (folder / READY).write_text(json.dumps(dataclasses.asdict(environment), indent=1))
     return python
-
-
-def find_python(versions: tuple[str, ...]) -> Path:
-    """Returns an interpreter of the first version that is found: this one, or one of pyenv or PATH.
-
-    Raises:
-        UnavailableError: there is none.
-    """
-    for version in versions:
-        for candidate in _candidates(version):
-            if _is_version(candidate, version):
-                return candidate
-    raise UnavailableError(f"no Python {' or '.join(versions)} on PATH or in pyenv's folder; install one")
 
 
 def _candidates(version: str) -> Iterator[Path]:

@@ -7,6 +7,9 @@ from typing import Any
 
 from benchmarks.harness.child import versions
 
+CPUINFO = Path("/proc/cpuinfo")
+"""File in which Linux describes the processors."""
+
 INSTRUCTION_SETS = {
     "avx2": "AVX2",
     "avx_vnni": "AVX-VNNI",
@@ -26,9 +29,9 @@ PACKAGES = ("t2t-keras", "tensorflow", "keras", "numpy", "ctranslate2", "sentenc
 """Packages of our side whose versions are recorded."""
 
 
-def machine() -> dict[str, Any]:
+def machine(cpuinfo: Path = CPUINFO) -> dict[str, Any]:
     """Returns the description of this machine as plain JSON."""
-    information = _cpuinfo()
+    information = _fields(cpuinfo)
     flags = (information.get("flags") or information.get("Features") or "").split()
     return {
         "processor": information.get("model name") or platform.machine(),
@@ -42,9 +45,9 @@ def machine() -> dict[str, Any]:
     }
 
 
-def describe_machine() -> str:
+def describe_machine(cpuinfo: Path = CPUINFO) -> str:
     """Returns the machine, the installed versions and the load as three lines of Markdown."""
-    here, installed = machine(), versions(*PACKAGES)
+    here, installed = machine(cpuinfo), versions(*PACKAGES)
     sets = ", ".join(here["instruction_sets"]) or "none that is known here"
     return (
         f"- Machine: {here['processor']}, {here['cores']} cores, {here['memory_gb']:.0f} GB; instruction sets: {sets}; "
@@ -54,8 +57,8 @@ def describe_machine() -> str:
     )
 
 
-def _cpuinfo() -> dict[str, str]:
-    """Returns the fields of the first processor in /proc/cpuinfo by name."""
-    first = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
+def _fields(cpuinfo: Path) -> dict[str, str]:
+    """Returns the fields of the first processor by name."""
+    first = cpuinfo.read_text().partition("\n\n")[0]
     fields = (line.partition(":") for line in first.splitlines())
     return {name.strip(): value.strip() for name, _, value in fields}

@@ -53,7 +53,7 @@ class Runs:
         self, corpus: Corpus, folder: Path, *, vocab_size: int, train_steps: int, changes: str = "", parallel: int = 1
     ):
         self._folder, self._steps, self._changes = folder, train_steps, changes
-        self._data_dir = prepare(corpus, folder, vocab_size).data_dir
+        self._data_dir = self.prepare(corpus, folder, vocab_size)
         pairs = list(corpus.pairs(TEST))
         self.references = [target for _, target in pairs]
         self._sources = folder / f"{corpus.name}.sources"
@@ -98,13 +98,13 @@ class Runs:
 
     def _make(self, run: Path, outputs: Path, cores: Sequence[int], training: Sequence[str]) -> dict[str, Any]:
         """Trains or resumes a run and decodes; returns its figures, which are also written next to the outputs."""
-        self._command(run, cores, "t2t-trainer", *training)  # refuses a run that was started with other flags
+        self.command(run, cores, "t2t-trainer", *training)  # refuses a run that was started with other flags
         opened = RunDir.open(run)
         checkpoint = CheckpointStore(opened.checkpoints_folder).load_model()
         if checkpoint.step != self._steps:
             raise SideError(f"it has {checkpoint.step} updates already; ask for as many, or name another --folder")
         files = [f"--decode_from_file={self._sources}", f"--decode_to_file={outputs}"]
-        self._command(run, cores, "t2t-decoder", f"--output_dir={run}", *files)
+        self.command(run, cores, "t2t-decoder", f"--output_dir={run}", *files)
         figures = {
             "training": training,
             "perplexity": [line[PERPLEXITY] for line in opened.metrics() if PERPLEXITY in line][-1],
@@ -113,7 +113,16 @@ class Runs:
         write_atomically(_figures_file(outputs), (json.dumps(figures, indent=1) + "\n").encode())
         return figures
 
-    def _command(self, run: Path, cores: Sequence[int], name: str, *flags: str) -> None:
+    def prepare(self, corpus: Corpus, folder: Path, vocab_size: int) -> Path:
+        """Generates the data of the corpus, and returns their folder."""
+        return prepare(corpus, folder, vocab_size).data_dir
+
+    def command(self, run: Path, cores: Sequence[int], name: str, *flags: str) -> None:
+        """Runs a command on some cores, for a run.
+
+        Raises:
+            SideError: it failed; the message has its last line.
+        """
         log = run.with_name(f"{run.name}.log")
         with open(log, "a") as said:
             done = subprocess.run(

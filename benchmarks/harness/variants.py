@@ -1,6 +1,7 @@
 """Named variants of hparams sets, in groups, that `python -m benchmarks quality` trains."""
 
 import dataclasses
+import functools
 
 from benchmarks.models import SUFFIX, model_of, sets
 from t2t.registry import HPARAMS
@@ -55,6 +56,7 @@ TABLE3 = (
 """Single changes of the Multi30k Transformer, each with the figures of the corresponding row in the paper's Table 3."""
 
 
+@functools.cache
 def groups() -> dict[str, tuple[Variant, ...]]:
     """Returns the groups by name: `models`, all translation models, and `table3`."""
     return {"models": tuple(_of_set(name) for name in sets()), "table3": TABLE3}

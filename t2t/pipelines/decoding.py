@@ -16,7 +16,7 @@ from t2t.inference.files.merging import division_of
 from t2t.inference.files.parts import part_of
 from t2t.inference.files.shards import Shard, source_index
 from t2t.inference.files.windows import FileJob, check_job
-from t2t.pipelines.launch import run_task
+from t2t.pipelines.launch import Runner, run_task
 from t2t.pipelines.task import Failures
 from t2t.runs.startup import import_quietly
 
@@ -96,6 +96,8 @@ def answer_file(
     loading: Mapping[str, Any],
     dictionary: Mapping[str, str],
     languages: tuple[str, str] = ("", ""),
+    most_shards: int = MOST_SHARDS,
+    runner: Runner = run_task,
 ) -> None:
     """Decodes, scores or aligns all shards of a file, and writes each to its part; existing parts are kept.
 
@@ -109,6 +111,8 @@ def answer_file(
         loading: see `AnswerShards`.
         dictionary: see `AnswerShards`.
         languages: see `AnswerShards`.
+        most_shards: maximum number of shards of a file that is not divided yet.
+        runner: carries out the task, see `run_task`.
 
     Raises:
         UserError: no such checkpoint, or a mean such as `best:5`, which is not saved; or the first error of a shard.
@@ -127,7 +131,7 @@ def answer_file(
     task = AnswerShards(
         mode=mode,
         job={**job, **paths},
-        count=_count_shards(paths["source"], paths["target"], job["window"]),
+        count=_count_shards(paths["source"], paths["target"], job["window"], most_shards),
         runs=tuple((_absolute(folder), _absolute(checkpoint)) for folder, checkpoint in found),
         average=average,
         engine=engine,
@@ -135,16 +139,16 @@ def answer_file(
         dictionary=dictionary,
         languages=languages,
     )
-    run_task(task, options, Path(paths["target"]).name)
+    runner(task, options, Path(paths["target"]).name)
 
 
-def _count_shards(source: str, target: str, window: int) -> int:
+def _count_shards(source: str, target: str, window: int, most: int) -> int:
     """Returns the number of shards of a file: that of its existing parts, else one that depends only on its lines.
 
     So parts are kept that were made with any number of workers, or by an array job.
     """
     windows = -(-source_index(source, target).lines // window)
-    return division_of(target) or max(1, min(windows, MOST_SHARDS))
+    return division_of(target) or max(1, min(windows, most))
 
 
 def _absolute(path: str | Path) -> str:

@@ -27,7 +27,7 @@ from t2t.data.verdicts import digest_folder
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.files.paths import local_path
-from t2t.pipelines.launch import run_task
+from t2t.pipelines.launch import Runner, run_task
 from t2t.pipelines.task import Failures
 from t2t.problems.base import Problem
 from t2t.registry.plugins import load_plugins
@@ -171,13 +171,14 @@ class CallMethod:
         return self.folder / f"{element:05d}.json"
 
 
-def generate_all(request: Request, seed: int, options: str) -> list[Manifest]:
+def generate_all(request: Request, seed: int, options: str, runner: Runner = run_task) -> list[Manifest]:
     """Generates the data of each problem of a request with Apache Beam; returns the manifests.
 
     Args:
         request: has the problems and folders.
         seed: of all random choices in the data.
         options: of Apache Beam, checked.
+        runner: carries out the tasks, see `run_task`.
 
     Raises:
         UserError: see `t2t.data.generate.generate`.
@@ -187,12 +188,12 @@ def generate_all(request: Request, seed: int, options: str) -> list[Manifest]:
     manifests = []
     for part, problem in stored_problems(request):
         named = NamedProblem(name=problem.name, options=problem.options.changed(), usr_dir=usr_dir)
-        manifests.append(_generate(named, problem, part.data_folder, part.tmp_folder.absolute(), seed, options))
+        manifests.append(_generate(named, problem, part.data_folder, part.tmp_folder.absolute(), seed, options, runner))
     return manifests
 
 
 def _generate(
-    named: NamedProblem, problem: Problem, data_dir: Path, tmp_dir: Path, seed: int, options: str
+    named: NamedProblem, problem: Problem, data_dir: Path, tmp_dir: Path, seed: int, options: str, runner: Runner
 ) -> Manifest:
     folder = data_folder(data_dir, problem).absolute()
     if (existing := existing_data(folder, problem, seed, tmp_dir)) is not None:
@@ -204,24 +205,30 @@ def _generate(
         log.info("generating %s in %s by Apache Beam", problem.data_name, folder)
         partial, identity = partial_folder(folder), identify(problem, tmp_dir, seed)
         with kept_where_useful(partial):
-            call_each = functools.partial(_call_each, named, options, partial / WORK / "calls")
+            call_each = functools.partial(_call_each, named, options, runner, partial / WORK / "calls")
             with contextlib.closing(ReadingProgress()) as shown:
                 plan = open_plan(identity, problem, partial, tmp_dir, call_each, shown.show)
             if TRAIN in plan.shards and problem.duplicate_key() is not None:
                 digesting = DigestShards(named=named, plan=plan, folder=partial, tmp_dir=tmp_dir)
-                run_task(digesting, options, "duplicates")
+                runner(digesting, options, "duplicates")
                 find_duplicates(plan, partial)
-            run_task(MakeShards(named=named, plan=plan, folder=partial, tmp_dir=tmp_dir), options, problem.data_name)
+            runner(MakeShards(named=named, plan=plan, folder=partial, tmp_dir=tmp_dir), options, problem.data_name)
             return finish(plan, problem, partial, folder)
 
 
 def _call_each(
-    named: NamedProblem, options: str, folder: Path, problem: Problem, method: str, calls: Iterable[tuple]
+    named: NamedProblem,
+    options: str,
+    runner: Runner,
+    folder: Path,
+    problem: Problem,
+    method: str,
+    calls: Iterable[tuple],
 ) -> Iterator[Any]:
-    """Calls a method of a problem in the workers; a `CallEach` once the first three are bound."""
+    """Calls a method of a problem in the workers; a `CallEach` once the first four are bound."""
     with os_errors_as_machine_errors(f"cannot write {folder}"):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
     task = CallMethod(named=named, method=method, calls=tuple(calls), folder=folder)
-    run_task(task, options, "vocabulary")
+    runner(task, options, "vocabulary")
     return task.results()

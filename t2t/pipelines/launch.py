@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,6 +25,10 @@ _SHARE = 20
 """At most one second in so many goes to checking which shards are done: slow on a shared file system."""
 
 log = logging.getLogger("t2t")
+
+
+Runner = Callable[[Task, str, str], None]
+"""Runs a task, with options of Apache Beam and a label; raises as `run_task`."""
 
 
 def run_task(task: Task, options: str, what: str) -> None:

@@ -15,10 +15,10 @@ MINIMUM_SCALE = 1.0
 
 
 class LossScale:
-    """The factor of the loss; always 1 if not `dynamic`."""
+    """The factor of the loss; always 1 if not `dynamic`. It doubles after `growth_interval` updates without overflow."""
 
-    def __init__(self, dynamic: bool):
-        self.dynamic = dynamic
+    def __init__(self, dynamic: bool, growth_interval: int = GROWTH_INTERVAL):
+        self.dynamic, self._growth_interval = dynamic, growth_interval
         self.variables: list[keras.Variable] = []
         if dynamic:
             self._scale = keras.Variable(INITIAL_SCALE, dtype="float32", trainable=False, name="loss_scale")
@@ -34,7 +34,7 @@ class LossScale:
         if not self.dynamic:
             return
         good = ops.where(finite, self._good.value + 1, 0)
-        grow = good >= GROWTH_INTERVAL
+        grow = good >= self._growth_interval
         smaller = ops.maximum(self._scale.value * 0.5, MINIMUM_SCALE)
         scale = ops.where(finite, ops.where(grow, self._scale.value * 2.0, self._scale.value), smaller)
         good = ops.where(applies, ops.where(grow, 0, good), self._good.value)

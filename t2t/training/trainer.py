@@ -51,10 +51,19 @@ _ANEW = "in a new --output_dir with --warm_start_from"
 class Trainer:
     """Trains a model. Everything periodic is a Keras callback; it gets logs at log steps only.
 
-    `data_state` is the state of the data before the first of `batches`; `update` is the number of updates already done.
+    `data_state` is the state of the data before the first of `batches`; `update` is the number of updates already done;
+    `clock` returns seconds, by which the speed is told.
     """
 
-    def __init__(self, step: UpdateStep, batches: Batches, data_state: dict[str, int], plan: Plan, update: int = 0):
+    def __init__(
+        self,
+        step: UpdateStep,
+        batches: Batches,
+        data_state: dict[str, int],
+        plan: Plan,
+        update: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ):
         self.step, self.batches, self.plan, self.update = step, batches, plan, update
         self.data_state = data_state
         """State of the data after the last update, from which a resumed run continues."""
@@ -62,7 +71,8 @@ class Trainer:
         """Whether the next updates ask all workers to stop."""
         self._pending: list[tuple[int, UpdateStats]] = []
         self._last_two: deque[UpdateStats] = deque(maxlen=2)
-        self._since = time.monotonic()
+        self._clock = clock
+        self._since = clock()
 
     def fit(self, callbacks: list[keras.callbacks.Callback]) -> int:
         """Trains to the plan's last update, or until a callback sets `model.stop_training`; returns updates done.
@@ -81,7 +91,7 @@ class Trainer:
         model.stop_training = False
         with _notify_of_errors(callbacks):
             listeners.on_train_begin()
-            self._since = time.monotonic()
+            self._since = self._clock()
             while self.update < self.plan.train_steps and not model.stop_training:
                 listeners.on_train_batch_begin(self.update)
                 self._one_update()
@@ -108,11 +118,11 @@ class Trainer:
     def paused(self) -> Iterator[None]:
         """Context manager for what is done at checkpoints, whose time does not count as training; checks first."""
         self.check_finite()  # waits, so that the time of updates that are still to run counts
-        began = time.monotonic()
+        began = self._clock()
         try:
             yield
         finally:
-            self._since += time.monotonic() - began
+            self._since += self._clock() - began
 
     def check_finite(self) -> None:
         """Raises DivergedError if an update since the last report was not finite; waits for the device.
@@ -142,7 +152,7 @@ class Trainer:
         applied = [stats for _, stats in self._pending if bool(stats.finite)]
         scored = sum(float(stats.tokens) for stats in applied)
         tokens = sum(float(stats.tokens) for _, stats in self._pending)
-        now = time.monotonic()
+        now = self._clock()
         logs = {
             "loss": sum(float(stats.loss_sum) for stats in applied) / scored if applied else math.nan,
             "tokens_per_second": tokens / max(now - self._since, 1e-9),

@@ -18,11 +18,9 @@ from t2t.problems.text_problems import Text2Class, Text2Text
 from t2t.problems.variants import VariantProblem
 from t2t.runs.data import open_data
 from t2t.runs.names import Request, Resolved
-from t2t.runs.run_evaluator import RunEvaluator
 from t2t.runs.settings import Settings
 from t2t.runs.training import TrainingRun
 from t2t.specs.mixture import split_mixture
-from t2t.training.trainer import Trainer
 from tests.builders import tiny_hparams
 
 
@@ -117,12 +115,20 @@ class FirstDigits(Text2Class):
 
 
 class Run(TrainingRun):
-    """A training run with additional callbacks after its own."""
+    """A training run with additional callbacks after its own.
 
-    extra = ()
+    It does without the rehearsal of the largest batches, which takes the time of a second compilation, unless
+    `rehearses`.
+    """
+
+    extra, rehearses = (), False
 
     def _chief_callbacks(self, *args):
         return [*super()._chief_callbacks(*args), *self.extra]
+
+    def _warm_up(self, *args):
+        if self.rehearses:
+            super()._warm_up(*args)
 
     @property
     def folder(self):
@@ -136,16 +142,12 @@ class Run(TrainingRun):
         return CheckpointStore(self.folder / "checkpoints").load()
 
 
-@pytest.fixture
-def no_rehearsal(monkeypatch):
-    """Skips the warm-up with the largest batches, which takes the time of a second compilation."""
-    monkeypatch.setattr(Trainer, "warm_up", lambda *_: None)
-    monkeypatch.setattr(RunEvaluator, "warm_up", lambda *_: None)
-
-
 @pytest.fixture(scope="session")
 def make_run(tmp_path_factory):
-    """Returns a function that builds training runs: `make_run(folder, settings, problems, model, **hparams)`."""
+    """Returns a function that builds training runs: `make_run(folder, settings, problems, model, **hparams)`.
+
+    `runs` is the class of the run.
+    """
     data_dir = tmp_path_factory.mktemp("data")
     classes = {one.name: one for one in (Backwards, Otherwise, Forwards, OneWord, FirstDigits)}
     for problem in classes.values():
@@ -153,7 +155,7 @@ def make_run(tmp_path_factory):
     makers = {**classes, "backwards_masked": lambda: VariantProblem(Backwards(), "_masked")}
     model_fields = {field.name for field in dataclasses.fields(tiny_hparams())}
 
-    def make(folder, settings=None, problems="backwards", model=Transformer, **changes):
+    def make(folder, settings=None, problems="backwards", model=Transformer, runs=Run, **changes):
         values = {"batch_size": 60, "shuffle_window": 40, "learning_rate_warmup_steps": 4, **changes}
         sizes = {"num_hidden_layers": 1, "layer_prepostprocess_dropout": 0.2, "attention_dropout": 0.1}
         sizes |= {name: values.pop(name) for name in list(values) if name in model_fields}
@@ -164,8 +166,8 @@ def make_run(tmp_path_factory):
         resolved = Resolved(request, model, hparams, hparams, [])
         settings = {"seed": 3, "worker_cpu": 1, "eval_every": 2, "eval_steps": 0, "log_every": 1, **(settings or {})}
         data = [open_data(request, makers[name](), verify=False) for name in split_mixture(problems)]
-        return Run(resolved, data, Settings(**settings))
+        return runs(resolved, data, Settings(**settings))
 
-    make.tiny = Averaging
+    make.tiny, make.run = Averaging, Run
 
     return make

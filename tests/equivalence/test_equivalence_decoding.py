@@ -1,4 +1,6 @@
-"""Decoding step by step equals the full forward pass; a batch of n equals n batches of 1.
+"""Decoding step by step equals the full forward pass; scoring and continuing a batch of n equals n batches of 1.
+
+That searching a batch does, too, is tested in `test_equivalence_ties.py`.
 
 Legend: B sentences, K rows of a sentence, N = B * K, T target length, V vocabulary.
 """
@@ -42,10 +44,14 @@ def stepwise(model, features, targets_NT, length):
     return np.stack(found, axis=1)
 
 
-@pytest.mark.parametrize("changes", CONFIGURATIONS.values(), ids=CONFIGURATIONS.keys())
-def test_cached_decoding_is_the_full_forward_pass(changes):
+def model_of(name, layers=1):
+    return tiny_transformer(**{"num_hidden_layers": layers, **CONFIGURATIONS[name]})
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_cached_decoding_is_the_full_forward_pass(name):
     """Three sources of different lengths with two different targets each; the cache is longer than the targets."""
-    model = tiny_transformer(**changes)
+    model = model_of(name, layers=2 if name == "paper" else 1)
     features = batch(widths=(9, 0))
     targets = padded(rows(np.random.default_rng(3), (6, 4, 5, 6, 2, 6)))
     full = numpy(model({"inputs": np.repeat(features["inputs"], 2, axis=0), "targets": targets}))
@@ -54,19 +60,12 @@ def test_cached_decoding_is_the_full_forward_pass(changes):
     np.testing.assert_allclose(found[keep], full[keep], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "relative positions",
-        "rotary positions",
-        "positions of words",
-        "the next word",
-        "relative biases",
-        "shared heads of keys and values",
-    ],
-)
+OF_POSITIONS = ("relative positions", "rotary positions", "positions of words", "the next word", "relative biases")
+
+
+@pytest.mark.parametrize("name", [*OF_POSITIONS, "shared heads of keys and values"])
 def test_steps_of_beams_in_graphs_of_unknown_sizes_are_the_full_forward_pass(name):
-    check_steps_of_beams(tiny_transformer(**CONFIGURATIONS[name]), "float32")
+    check_steps_of_beams(model_of(name), "float32")
 
 
 def test_the_cache_holds_the_heads_of_keys_and_values_alone():
@@ -83,27 +82,30 @@ def test_cached_decoding_without_inputs():
     )
 
 
+def changed_at_each(ids_BT, others_T):
+    """Returns batches with one position changed, and at the end the one without changes, (T + 1, B, T)."""
+    batches = np.stack([ids_BT] * (ids_BT.shape[1] + 1))
+    for position, other in enumerate(others_T):
+        batches[position, :, position] = other
+    return batches
+
+
 def test_a_later_target_changes_nothing_before_it():
-    model = tiny_transformer()
     features = batch(sources=(5, 5), targets=(7, 7))
-    full = numpy(model(features))
-    for position in range(7):
-        changed = {**features, "targets": features["targets"].copy()}
-        changed["targets"][:, position] = 12
-        found = numpy(model(changed))
-        np.testing.assert_allclose(found[:, : position + 1], full[:, : position + 1], rtol=1e-5, atol=1e-6)
+    targets = changed_at_each(features["targets"], [12] * 7)
+    inputs = np.concatenate([features["inputs"]] * 8)
+    *found, full = numpy(tiny_transformer()({"inputs": inputs, "targets": targets.reshape(16, 7)})).reshape(8, 2, 7, -1)
+    for position, logits in enumerate(found):
+        np.testing.assert_allclose(logits[:, : position + 1], full[:, : position + 1], rtol=1e-5, atol=1e-6)
         if position < 6:
-            assert np.abs(found[:, position + 1] - full[:, position + 1]).max() > 1e-3
+            assert np.abs(logits[:, position + 1] - full[:, position + 1]).max() > 1e-3
 
 
 def test_every_source_position_reaches_every_target_position():
-    model = tiny_transformer()
     features = batch(sources=(5,), targets=(4,))
-    full = numpy(model(features))
-    for position in range(4):
-        changed = {**features, "inputs": features["inputs"].copy()}
-        changed["inputs"][0, position] = 2 + (changed["inputs"][0, position] - 1) % 11
-        assert (np.abs(numpy(model(changed)) - full).max(axis=-1) > 1e-4).all()
+    inputs = changed_at_each(features["inputs"], 2 + (features["inputs"][0, :4] - 1) % 11)[[0, 1, 2, 3, 5], 0]
+    *found, full = numpy(tiny_transformer()({"inputs": inputs, "targets": np.repeat(features["targets"], 5, axis=0)}))
+    assert (np.abs(np.array(found) - full).max(axis=-1) > 1e-4).all()
 
 
 # === Through the Python API ===
@@ -147,21 +149,6 @@ def assert_same_hypotheses(found, expected):
         assert [h.ids for h in one] == [h.ids for h in other]
         np.testing.assert_allclose([h.score for h in one], [h.score for h in other], rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose([h.log_prob for h in one], [h.log_prob for h in other], rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("changes", [{"beam_size": 3}, {"decode_method": "greedy"}], ids=["beam", "greedy"])
-def test_translating_a_batch_is_translating_one_by_one(words, changes):
-    n_best = changes.get("beam_size", 1)
-    together = words.translate(TEXTS, n_best, **changes)
-    assert_same_hypotheses(together, [words.translate([text], n_best, **changes)[0] for text in TEXTS])
-    assert len({hypothesis.text for found in together for hypothesis in found}) > 2 * n_best
-    assert len({len(hypothesis.ids) for found in together for hypothesis in found}) > 4
-
-
-def test_small_decoding_batches_find_what_large_ones_find(words):
-    assert_same_hypotheses(
-        words.translate(TEXTS, 2, decode_batch_size=20), words.translate(TEXTS, 2, decode_batch_size=10_000)
-    )
 
 
 def test_scoring_a_batch_is_scoring_one_by_one(words):

@@ -31,7 +31,7 @@ def translator_of_devices(devices, problem):
 def translator_on(devices, problem, model_class=Transformer):
     """Returns a translator with small batches; the model does not depend on the number of devices."""
     with build_strategy(worker_cpu=devices).scope():
-        return translator_of(problem, model_class, decoding={"decode_batch_size": 60})
+        return translator_of(problem, model_class, decoding={"decode_batch_size": 60}, num_hidden_layers=1)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from t2t.training.engine_choice import training_engine
 from t2t.training.optimizers import build_optimizer
 from t2t.training.weights import model_arrays, optimizer_arrays
 from tests.builders import batch, randomise, tiny_hparams, tokens_spec
+from tests.equivalence.identity import differing
 
 ONE, OTHER = (dataclasses.replace(tokens_spec(), name=name) for name in ("one", "other"))
 BOTH = ProblemSpec(name="one-other", members=(ONE, OTHER))
@@ -51,10 +52,6 @@ def batches(update, replicas=1, micro_batches=1, **_):
 
 def state(step):
     return {**model_arrays(step), **optimizer_arrays(step)}
-
-
-def differing(before, after):
-    return {name for name, value in before.items() if value.tobytes() != after[name].tobytes()}
 
 
 @pytest.mark.parametrize("way", EVERY_WAY)

@@ -1,4 +1,6 @@
-"""Training on sampled outputs: equal however an update is split and after resuming, and the reward rises.
+"""Training on sampled outputs: equal however an update is split, and the reward rises.
+
+That it resumes exactly is tested in `test_equivalence_resuming.py`.
 
 Legend: B sentences.
 """
@@ -90,36 +92,3 @@ def test_the_reward_of_samples_rises(objective):
         step([[batch]], update, 0.005)
         rewards.append(step.objective.figures()["reward"])
     assert np.mean(rewards[-10:]) > np.mean(rewards[:10]) + 0.25
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"objective": "expected_reward", **SAMPLED},
-        pytest.param(
-            {"objective": "minimum_risk", **SAMPLED, "problems": "backwards-forwards"}, marks=pytest.mark.exhaustive
-        ),
-        pytest.param(
-            {"scheduled_sampling_prob": 0.5, "scheduled_sampling_warmup_steps": 2}, marks=pytest.mark.exhaustive
-        ),
-    ],
-    ids=lambda changes: changes.get("objective", "scheduled sampling"),
-)
-@pytest.mark.slow
-@pytest.mark.usefixtures("no_rehearsal")
-def test_four_updates_are_two_then_a_resumed_two(make_run, tmp_path, changes):
-    """Bit for bit, with two replicas and micro-batches: samples depend only on weights, seed and update."""
-    settings = {"worker_cpu": 2}
-    changes = {"effective_batch_size": 240, "ema_decay": 0.9, "symbol_dropout": 0.1, **changes}
-    run = make_run(tmp_path / "run", settings, train_steps=4, **changes)
-    run.copy_after(2, tmp_path / "copy")
-    run.fit()
-    resumed = make_run(tmp_path / "copy", settings, train_steps=4, **changes)
-    assert resumed.checkpoint().step == 2
-    assert resumed.fit() == 0
-    one, other = run.checkpoint(), resumed.checkpoint()
-    for group in ("model", "optimizer", "ema"):
-        mine, theirs = getattr(one, group), getattr(other, group)
-        assert mine.keys() == theirs.keys()
-        for path, value in mine.items():
-            assert value.tobytes() == theirs[path].tobytes(), path

@@ -34,11 +34,14 @@ def test_exact_ties_break_one_way_in_every_company(changes):
         assert {outputs[0][0] for outputs in expected.values()} == {(EOS_ID,)}
 
 
-def test_the_same_is_found_in_every_company():
+@pytest.mark.parametrize("changes", [{"beam_size": 3}, {"decode_method": "greedy"}], ids=["beam", "greedy"])
+def test_the_same_is_found_in_every_company(changes):
     separate = {"norm_position": "pre", "shared_embedding_and_softmax_weights": False}
     translator, expected = translator_of(letters(), hidden_size=16, **separate), {}
-    for text, outputs in in_every_company(translator, {"beam_size": 3}):
+    for text, outputs in in_every_company(translator, changes):
         first = expected.setdefault(text, outputs)
         assert [one.ids for one in outputs] == [one.ids for one in first]
-        np.testing.assert_allclose([one.score for one in outputs], [one.score for one in first], rtol=1e-5)
-    assert len({one.ids for outputs in expected.values() for one in outputs}) > 6
+        for figure in ("score", "log_prob"):
+            found, wanted = ([getattr(one, figure) for one in several] for several in (outputs, first))
+            np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    assert len({one.ids for outputs in expected.values() for one in outputs}) > 2 * changes.get("beam_size", 1)

@@ -21,66 +21,87 @@ from tests.slopes import slope_step, slopes, weights
 
 # === By hand ===
 
+SCALED = {"dtype": "float16", "scale_loss": True}
+SUM = slopes([6.0, 3.0], tokens=3), slopes([2.0, 9.0], tokens=1)
+"""(6 + 2) / (3 + 1) = 2 and (3 + 9) / 4 = 3. The mean of the replicas' means would be 2, by chance, and 5."""
+STEEP = slopes([10.0, 0.0]), slopes([0.0, 10.0])
+"""The sum over two tokens is [5, 5], clipped to [.7071, .7071]; if each were clipped first, they would be [.5, .5]."""
+FEW = slopes([0.6, 0.3], tokens=3), slopes([0.2, 0.9], tokens=1)
+"""(.6 + .2) / (3 + 1) = .2 and (.3 + .9) / 4 = .3, although in float16 four positions scale one, two the other."""
+ROOT = np.sqrt(0.5)
+BY_HAND = {
+    "the sum over replicas divided by the global tokens": (
+        {"replicas": 2}, 0.1, [([SUM], [-0.2, -0.3])], {"tokens": 4.0, "grad_norm": np.sqrt(2.0**2 + 3.0**2)},
+    ),
+    "the sum over micro-batches divided by all tokens, which is reset": (
+        {}, 0.1, [([SUM[:1], SUM[1:]], [-0.2, -0.3]), ([[slopes([4.0, 0.0])], [slopes([0.0, 4.0])]], [-0.4, -0.5])], {},
+    ),
+    # bfloat16 has 8 bits: 257 and 256 + 1 become 256. Counts and gradients that stay local are not rounded.
+    "what replicas send may be rounded to bfloat16": (
+        {"replicas": 2, "reduction_dtype": "bfloat16"}, 1.0,
+        [([[slopes([257.0, 3.0], tokens=257), slopes([1.0, 5.0], tokens=255)]], [-256 / 512, -8 / 512])],
+        {"tokens": 512.0},
+    ),
+    "what stays local is not rounded": (
+        {"reduction_dtype": "bfloat16"}, 1.0, [([[slopes([257.0, 3.0])]], [-257.0, -3.0])], {},
+    ),
+    "clipping comes after the reduction": (
+        {"replicas": 2, "clip_grad_norm": 1.0}, 1.0, [([STEEP], [-ROOT, -ROOT])], {"grad_norm": np.sqrt(50.0)},
+    ),
+    "clipping comes after the sum of micro-batches": (
+        {"replicas": 2, "clip_grad_norm": 1.0}, 1.0, [([STEEP, STEEP], [-ROOT, -ROOT])], {"grad_norm": np.sqrt(50.0)},
+    ),
+    "a gradient below the limit is not clipped": (
+        {"clip_grad_norm": 1.0}, 1.0, [([[slopes([0.6, 0.3])]], [-0.6, -0.3])], {},
+    ),
+    "a steep gradient is clipped and its norm told": (
+        {"clip_grad_norm": 2.0}, 1.0, [([[slopes([1e18, 0.0])]], [-2.0, 0.0])], {"grad_norm": np.float32(1e18)},
+    ),
+    # The square of 1e25 exceeds 3.4e38: the norm would be infinite, and a clipped update zero.
+    "a norm beyond float32 is not applied": (
+        {"clip_grad_norm": 1.0}, 1.0, [([[slopes([1e25, 0.0])]], None)], {"grad_norm": np.inf},
+    ),
+    "no tokens": ({}, 1.0, [([[slopes([1.0, 1.0], tokens=0)]], None)], {"tokens": 0.0}),
+    "what is not finite in one micro-batch leaves no trace in the next update": (
+        {}, 1.0,
+        [([[slopes([np.nan, 0.0])], [slopes([1.0, 0.0])]], None),
+         ([[slopes([1.0, 0.0])], [slopes([1.0, 0.0])]], [-1.0, 0.0])], {},
+    ),
+    **{
+        f"a replica without data adds nothing{' in float16' if options else ''}": (
+            {"replicas": 2, **options}, 1.0, [([[FEW[0], slopes([0.0, 0.0], tokens=0)]], [-0.2, -0.1])],
+            {"tokens": 3.0},
+        )
+        for options in ({}, SCALED)
+    },
+    "float16 divides by the tokens of all replicas": ({"replicas": 2, **SCALED}, 1.0, [([FEW], [-0.2, -0.3])], {}),
+    "float16 divides by the tokens of all micro-batches": (SCALED, 1.0, [([FEW[:1], FEW[1:]], [-0.2, -0.3])], {}),
+}  # fmt: skip
+"""Name -> options, rate, batches of each update with the weights after it (None: it is not applied), statistics."""
 
-def test_gradient_is_the_sum_over_replicas_divided_by_the_global_tokens():
-    """The components are (6 + 2) / (3 + 1) = 2 and (3 + 9) / 4 = 3.
 
-    The mean of the replicas' means would be (6/3 + 2/1) / 2 = 2, the same by chance, and (3/3 + 9/1) / 2 = 5.
-    """
-    step = slope_step(replicas=2)
-    stats = step([[slopes([6.0, 3.0], tokens=3), slopes([2.0, 9.0], tokens=1)]], 1, 0.1)
-    np.testing.assert_allclose(weights(step), [-0.2, -0.3], rtol=1e-6)
-    assert float(stats.tokens) == 4.0
-    np.testing.assert_allclose(float(stats.grad_norm), np.sqrt(2.0**2 + 3.0**2), rtol=1e-6)
-    assert bool(stats.finite)
-
-
-def test_gradient_is_the_sum_over_micro_batches_divided_by_all_tokens():
-    step = slope_step()
-    stats = step([[slopes([6.0, 3.0], tokens=3)], [slopes([2.0, 9.0], tokens=1)]], 1, 0.1)
-    np.testing.assert_allclose(weights(step), [-0.2, -0.3], rtol=1e-6)
-    assert float(stats.tokens) == 4.0
-    step([[slopes([4.0, 0.0])], [slopes([0.0, 4.0])]], 2, 0.1)  # the sums of the first update were reset
-    np.testing.assert_allclose(weights(step), [-0.4, -0.5], rtol=1e-6)
-
-
-def test_what_replicas_send_may_be_rounded_to_bfloat16():
-    """bfloat16 has 8 bits: 257 and 256 + 1 become 256. Counts and gradients that stay local are not rounded."""
-    step = slope_step(replicas=2, reduction_dtype="bfloat16")
-    stats = step([[slopes([257.0, 3.0], tokens=257), slopes([1.0, 5.0], tokens=255)]], 1, 1.0)
-    np.testing.assert_allclose(weights(step), [-256 / 512, -8 / 512], rtol=1e-6)
-    assert float(stats.tokens) == 512.0
-    alone = slope_step(reduction_dtype="bfloat16")
-    alone([[slopes([257.0, 3.0])]], 1, 1.0)
-    np.testing.assert_allclose(weights(alone), [-257.0, -3.0], rtol=1e-6)
-
-
-@pytest.mark.parametrize("micro_batches", [1, 2])
-def test_clipping_comes_after_the_reduction(micro_batches):
-    """Replicas have [10, 0] and [0, 10]; their sum over two tokens is [5, 5], clipped to [.7071, .7071].
-
-    If each were clipped first, they would be [1, 0] and [0, 1], together [.5, .5] per token.
-    """
-    step = slope_step(replicas=2, clip_grad_norm=1.0)
-    one = [slopes([10.0, 0.0]), slopes([0.0, 10.0])]
-    stats = step([one] * micro_batches, 1, 1.0)
-    np.testing.assert_allclose(weights(step), [-0.70710678, -0.70710678], rtol=1e-6)
-    np.testing.assert_allclose(float(stats.grad_norm), np.sqrt(50.0), rtol=1e-6)
-
-
-def test_a_gradient_below_the_limit_is_not_clipped():
-    step = slope_step(clip_grad_norm=1.0)
-    step([[slopes([0.6, 0.3])]], 1, 1.0)
-    np.testing.assert_allclose(weights(step), [-0.6, -0.3], rtol=1e-6)
+@pytest.mark.parametrize(("options", "rate", "updates", "statistics"), BY_HAND.values(), ids=BY_HAND)
+def test_updates_by_hand(options, rate, updates, statistics):
+    step, before = slope_step(**options), np.zeros(2)
+    rtol = 1e-3 if "scale_loss" in options else 1e-6
+    for number, (batches, expected) in enumerate(updates, start=1):
+        stats = step(batches, number, rate)
+        assert bool(stats.finite) == (expected is not None)
+        before = before if expected is None else expected
+        np.testing.assert_allclose(weights(step), before, rtol=rtol)
+    for name, value in statistics.items():
+        np.testing.assert_allclose(float(getattr(stats, name)), value, rtol=1e-6)
+    assert step.skipped(len(updates)) == sum(expected is None for _, expected in updates)
 
 
 def test_moving_average_by_hand():
     """Decay 0.9, weights 0 -> -1 -> -3: 0.9 * 0 + 0.1 * -1 = -0.1, then 0.9 * -0.1 + 0.1 * -3 = -0.39."""
-    step = slope_step(ema_decay=0.9)
-    step([[slopes([1.0, 0.0])]], 1, 1.0)
-    np.testing.assert_allclose(np.asarray(step.ema[0]), [-0.1, 0.0], rtol=1e-6)
-    step([[slopes([2.0, 0.0])]], 2, 1.0)
-    np.testing.assert_allclose(np.asarray(step.ema[0]), [-0.39, 0.0], rtol=1e-6)
+    step = slope_step(replicas=2, ema_decay=0.9)
+    for update, (slope, mean) in enumerate(((1.0, -0.1), (2.0, -0.39)), start=1):
+        step([[slopes([slope, 0.0])] * 2], update, 1.0)
+        np.testing.assert_allclose(copies(step.ema[0])[0], [mean, 0.0], rtol=1e-6)
+    for variable in (step.model.w, step.ema[0]):
+        np.testing.assert_array_equal(*copies(variable))  # every replica holds the same
 
 
 def noise_of(step, update=1, rate=1.0):
@@ -149,14 +170,6 @@ def test_no_rate_outlives_its_update():
     assert held() is None
 
 
-def test_every_replica_holds_the_same_weights():
-    step = slope_step(replicas=2, ema_decay=0.5)
-    step([[slopes([6.0, 3.0], tokens=3), slopes([2.0, 9.0])]], 1, 0.1)
-    for variable in (step.model.w, step.ema[0]):
-        one, other = copies(variable)
-        np.testing.assert_array_equal(one, other)
-
-
 # === float16 ===
 
 
@@ -196,17 +209,6 @@ def test_float16_takes_a_batch_of_thousands_of_tokens_at_its_first_scale(micro_b
     assert float(step.loss_scale.value()) == INITIAL_SCALE
     norm = np.linalg.norm(found["float32"])
     assert np.linalg.norm(found["float32"] - found["mixed_float16"]) < 0.01 * norm
-
-
-@pytest.mark.parametrize("cut", ["replicas", "micro_batches"])
-def test_float16_divides_by_the_global_tokens_whatever_each_batch_was_scaled_by(cut):
-    """(.6 + .2) / (3 + 1) = .2 and (.3 + .9) / 4 = .3, although four positions scale one batch and two the other."""
-    step = slope_step(replicas=2 if cut == "replicas" else 1, dtype="float16", scale_loss=True)
-    one, other = slopes([0.6, 0.3], tokens=3), slopes([0.2, 0.9], tokens=1)
-    stats = step([[one, other]] if cut == "replicas" else [[one], [other]], 1, 1.0)
-    assert bool(stats.finite)
-    np.testing.assert_allclose(weights(step), [-0.2, -0.3], rtol=1e-3)
-    assert step.skipped(1) == 0
 
 
 @pytest.mark.exhaustive

@@ -5,21 +5,24 @@ import pytest
 from keras import ops
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.errors import UserError
 from t2t.layers.loops import scan
 from t2t.models.transformer import Transformer
+from tests.errors import refused
 
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
 """Tolerance of weights after 20 updates: each gradient has a rounding error of 1e-7, and Adam divides by its size."""
-SHAPES = {"fixed_shapes": 4, "fixed_shapes_multiple": 8}
+SHAPES = {"fixed_shapes": 2, "fixed_shapes_multiple": 8}
 
 
 @pytest.fixture
 def train(make_run, tmp_path):
     """Returns a function that trains or resumes a run in a folder of a given name and returns the run."""
 
+    class Rehearsing(make_run.run):
+        rehearses = True
+
     def train(folder, settings=None, last=20, **changes):
-        values = {"model": make_run.tiny, "problems": "forwards", **SHAPES, **changes}
+        values = {"model": make_run.tiny, "problems": "forwards", "runs": Rehearsing, **SHAPES, **changes}
         run = make_run(tmp_path / folder, {"eval_every": 2, **(settings or {})}, train_steps=last, **values)
         run.fit()
         return run
@@ -61,8 +64,7 @@ def test_a_run_goes_on_as_it_was_begun_and_may_change_the_compiler_alone(train, 
     chosen = {"fixed_shapes": 0, "fixed_shapes_multiple": 0}
     begun = train("run", last=2, xla="on", **chosen)
     count = len(begun.parts[0].batches.shapes.every())
-    line = f"XLA compiles {count} programs, one for each shape of batches; the first update comes after that"
-    assert caplog.messages.count(line) == 1
+    assert sum(message.startswith(f"XLA compiles {count} programs") for message in caplog.messages) == 1
     assert recorded(begun) == ("on", 16, 8)
     same = train("run", last=4, **chosen)
     assert same.step.xla
@@ -82,7 +84,7 @@ def recorded(run):
 def test_on_processors_and_by_itself_it_is_off(train):
     run = train("run", last=1)
     assert not run.step.xla
-    assert recorded(run) == ("off", 4, 8)
+    assert recorded(run) == ("off", 2, 8)
 
 
 def test_a_model_that_cannot_be_compiled_is_refused_in_one_line(train, make_run, tmp_path):
@@ -97,11 +99,9 @@ def test_a_model_that_cannot_be_compiled_is_refused_in_one_line(train, make_run,
             return ops.transpose(states, (1, 0, 2))
 
     hparams = {"model": Recurrent, "xla": "on"}
-    with pytest.raises(UserError, match="has loops that XLA cannot differentiate; use --hparams=xla=off"):
+    with refused("loops", "--hparams=xla=off"):
         train("run", **hparams)
     Recurrent.compiles_with_xla = True
-    with pytest.raises(
-        UserError, match=r"XLA cannot compile or run the model for a batch of .*; use --hparams=xla=off"
-    ):
+    with refused("inputs", "targets", "--hparams=xla=off"):
         train("run", **hparams)
     assert not RunDir.exists(tmp_path / "run")

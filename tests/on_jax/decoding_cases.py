@@ -48,6 +48,13 @@ SETTINGS = {
 }
 
 
+TERMS = {
+    "phrases": [{"constraints": ["a"]}, {"constraints": ["a b"]}, {"constraints": ["a b", "c"]}],
+    "lists": [{"choices": ["a", "b"]}, {"choices": ["a", "b c", "d e f"]}, {"avoid": ["a", "b c"]}],
+}
+"""Constraints of one kind, which share programs."""
+
+
 def decoded(model, settings, sources=SOURCES, prefixes=None, shortlist=None):
     """Returns ids, lengths and scores of every row, by name."""
     engine = ModelEngine(model)
@@ -62,6 +69,11 @@ def decoded(model, settings, sources=SOURCES, prefixes=None, shortlist=None):
             found[f"{index} lengths"] = result.lengths[place]
             found[f"{index} scores"] = np.stack([result.scores[place], result.log_probs[place]])
     return found
+
+
+def tiny(**changes):
+    """Returns a Transformer of one layer with random weights, since programs are compiled for each of its layers."""
+    return tiny_transformer(num_hidden_layers=1, **changes)
 
 
 def searched(model, settings, prefix):
@@ -85,6 +97,13 @@ def translated(translator, texts=TEXTS, **changes):
     return {**ids, "log_probs": np.array([one.log_prob for one in hypotheses])}
 
 
+def constrained(kind):
+    """Outputs of one text with several constraints of a kind, from the same translator."""
+    translator = translator_of(letters(), num_hidden_layers=1)
+    found = [translated(translator, ["a b c"], n_best=2, constraints=[terms]) for terms in TERMS[kind]]
+    return {f"{n} {name}": array for n, one in enumerate(found) for name, array in one.items()}
+
+
 def evaluated(model, batches):
     """Returns all teacher-forced metrics; sizes of batches differ from those of compiled programs."""
     figures = Evaluator(model, [(np.arange(len(one[TARGETS])), one) for one in batches], None, ())()
@@ -93,7 +112,7 @@ def evaluated(model, batches):
 
 def traced():
     """Returns every hypothesis of a beam search, and the partial output texts after each step."""
-    translator = translator_of(letters())
+    translator = translator_of(letters(), num_hidden_layers=1)
     nodes = beam_tree(translator, "a b c", beam_size=3)
     ids = {f"{n} ids": np.array(node.ids, np.int32) for n, node in enumerate(nodes)}
     texts = [text for one in partial_outputs(translator, "a b c d e", 2, beam_size=3) for text in one.texts]
@@ -125,7 +144,7 @@ def pictures(count):
 
 def small(model_class, spec=None, **changes):
     """Returns a small model with random weights."""
-    given = {"hidden_size": 8, "num_hidden_layers": 2, "max_length": 32, **changes}
+    given = {"hidden_size": 8, "num_hidden_layers": 1, "max_length": 32, **changes}
     return randomise(model_class(model_class.hparams_class(**given), spec or tokens_spec()), 3)
 
 
@@ -133,27 +152,21 @@ SHORTLIST = Shortlist(
     np.array([5, 9], np.int32), np.random.default_rng(2).integers(2, 13, (13, 2)).astype(np.int32), 13
 )
 CASES = {
-    **{name: functools.partial(lambda one: decoded(tiny_transformer(), one), one) for name, one in SETTINGS.items()},
-    "many": lambda: decoded(tiny_transformer(), SETTINGS["beam"], MANY),
-    "many samples": lambda: decoded(tiny_transformer(), SETTINGS["samples"], MANY),
-    "prefixes": lambda: decoded(
-        tiny_transformer(), SETTINGS["beam"], prefixes=[[2 + n % 7] * (n % 4) for n in range(len(SOURCES))]
-    ),
-    "samples of one batch that begin alike": lambda: searched(tiny_transformer(), SETTINGS["samples"], (7, 3)),
-    "beginnings": lambda: decoded(
-        tiny_transformer(tokens_spec(inputs=0)), SETTINGS["beam"], [row[:-1] for row in SOURCES]
-    ),
-    "a shortlist": lambda: decoded(tiny_transformer(), SETTINGS["beam"], shortlist=SHORTLIST),
-    "an ensemble": lambda: decoded(
-        Ensemble([tiny_transformer(), tiny_transformer(seed=2)]), SETTINGS["several best, coverage"]
-    ),
+    **{
+        name: functools.partial(lambda one: decoded(tiny(), one), SETTINGS[name])
+        for name in ("several best, coverage", "greedy", "constrained", "samples of few")
+    },
+    "many": lambda: decoded(tiny(), SETTINGS["beam"], MANY),
+    "many samples": lambda: decoded(tiny(), SETTINGS["samples"], MANY),
+    "prefixes": lambda: decoded(tiny(), SETTINGS["beam"], prefixes=[[2 + n % 7] * (n % 4) for n in range(7)]),
+    "samples of one batch that begin alike": lambda: searched(tiny(), SETTINGS["samples"], (7, 3)),
+    "a shortlist": lambda: decoded(tiny(), SETTINGS["beam"], shortlist=SHORTLIST),
+    "an ensemble": lambda: decoded(Ensemble([tiny(), tiny(seed=2)]), SETTINGS["several best, coverage"]),
     "recurrent": lambda: decoded(small(LstmSeq2seqAttention), SETTINGS["beam"]),
     "convolutions": lambda: decoded(small(Rctm2), SETTINGS["beam"]),
-    "windows": lambda: decoded(tiny_transformer(self_attention_window=5), SETTINGS["beam"]),
-    "relative positions": lambda: decoded(
-        tiny_transformer(positions="relative", max_relative_position=2), SETTINGS["beam"]
-    ),
-    "learned positions": lambda: decoded(tiny_transformer(positions="learned"), SETTINGS["beam"]),
+    "windows": lambda: decoded(tiny(self_attention_window=5), SETTINGS["beam"]),
+    "relative positions": lambda: decoded(tiny(positions="relative", max_relative_position=2), SETTINGS["beam"]),
+    **{f"constraints, {kind}": functools.partial(constrained, kind) for kind in TERMS},
     "mask-predict": lambda: translated(
         translator_of(letters(), TransformerCmlm, TransformerCmlm.hparams_class(hidden_size=8, num_heads=2)), n_best=1
     ),
@@ -161,8 +174,8 @@ CASES = {
     "trees": parsed,
     "texts alone": lambda: translated(translator_of(letters_alone()), ["a b", "", "c"], n_best=2),
     "steps": traced,
-    "scores": lambda: scored(tiny_transformer()),
-    "figures": lambda: evaluated(tiny_transformer(), [batch(n, (5,) * n, (6,) * n) for n in (1, 3, 5)]),
+    "scores": lambda: scored(tiny()),
+    "figures": lambda: evaluated(tiny(), [batch(n, (5,) * n, (6,) * n) for n in (1, 3, 5)]),
     "figures of classes": lambda: evaluated(
         translator_of(moods(), TransformerEncoder).model,
         [{INPUTS: inputs_of(WORDS, n), TARGETS: np.arange(n, dtype=np.int32) % 3} for n in (3, 5)],

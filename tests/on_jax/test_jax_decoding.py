@@ -13,13 +13,10 @@ import pytest
 
 import t2t
 from t2t.decoding.settings import SearchSettings
-from t2t.errors import UserError
 from t2t.inference.backend_choice import check_tensorflow
-from t2t.inference.jax import batch_search
 from t2t.inference.jax.backend import JaxBackend
-from tests.builders import tiny_transformer
-from tests.letters import letters, translator_of
-from tests.on_jax.decoding_cases import CASES, MANY, SOURCES, decoded
+from tests.errors import refused
+from tests.on_jax.decoding_cases import CASES, MANY, SOURCES, TERMS, constrained, decoded, tiny
 from tests.readme import ROOT, block
 
 PAGE = ROOT / "docs/jax.md"
@@ -40,9 +37,8 @@ def test_as_tensorflow(name, check_same):
 
 
 def test_weights_count_as_they_are_at_each_call():
-    model, settings = tiny_transformer(), SearchSettings(beam_size=2)
+    model, other, settings = tiny(), tiny(seed=2), SearchSettings(beam_size=2)
     before = decoded(model, settings, SOURCES[:3])
-    other = tiny_transformer(seed=2)
     for variable, value in zip(model.variables, other.variables, strict=True):
         variable.assign(value)
     after, expected = decoded(model, settings, SOURCES[:3]), decoded(other, settings, SOURCES[:3])
@@ -51,47 +47,35 @@ def test_weights_count_as_they_are_at_each_call():
         np.testing.assert_array_equal(after[key], value)
 
 
-def test_on_accelerators_batches_do_not_shrink_and_need_fewer_programs(monkeypatch, caplog):
-    def programs_and_hypotheses():
+@pytest.fixture
+def compiled(caplog):
+    """Returns a function that calls another, and returns the programs that were compiled, and its result."""
+    caplog.set_level("DEBUG", logger="t2t")
+
+    def call(function, *args):
         caplog.clear()
-        found = decoded(tiny_transformer(), SearchSettings(beam_size=2), MANY)
+        found = function(*args)
         return [record.args[0] for record in caplog.records if record.msg.startswith("XLA compiles")], found
 
-    caplog.set_level("DEBUG", logger="t2t")
-    programs, expected = programs_and_hypotheses()
+    return call
+
+
+def test_on_accelerators_batches_do_not_shrink_and_need_fewer_programs(monkeypatch, compiled):
+    programs, expected = compiled(decoded, tiny(), SearchSettings(beam_size=2), MANY)
     assert {"a search", "the choice of sentences"} < set(programs)
     monkeypatch.setattr(JaxBackend, "on_accelerators", lambda self: True)
-    fewer, found = programs_and_hypotheses()
+    fewer, found = compiled(decoded, tiny(), SearchSettings(beam_size=2), MANY)
     assert "the choice of sentences" not in fewer
     assert fewer.count("a search") < programs.count("a search")
     for key, value in expected.items():
         np.testing.assert_allclose(found[key], value, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "terms",
-    [
-        [{"constraints": ["a"]}, {"constraints": ["a b"]}, {"constraints": ["a b", "c"]}],
-        [{"choices": ["a", "b"]}, {"choices": ["a", "b c", "d e f"]}, {"avoid": ["a", "b c"]}],
-    ],
-    ids=["phrases", "lists"],
-)
-def test_constraints_of_one_kind_share_programs_and_find_what_they_find_alone(terms, monkeypatch, caplog):
-    def outputs():
-        translator = translator_of(letters())
-        caplog.clear()
-        found = [translator.translate(["a b c"], 2, constraints=[one])[0] for one in terms]
-        programs = sum(record.msg.startswith("XLA compiles") for record in caplog.records)
-        return programs, [[(one.ids, one.log_prob) for one in several] for several in found]
-
-    caplog.set_level("DEBUG", logger="t2t")
-    programs, found = outputs()
-    monkeypatch.setattr(batch_search, "_padded_tables", lambda constraints: constraints)
-    more_programs, expected = outputs()
-    assert (programs, more_programs) == (3, 9)
-    assert [[ids for ids, _ in several] for several in found] == [[ids for ids, _ in several] for several in expected]
-    for ours, theirs in zip(found, expected, strict=True):
-        assert [one for _, one in ours] == pytest.approx([one for _, one in theirs], abs=1e-5)
+@pytest.mark.parametrize("kind", TERMS)
+def test_constraints_of_one_kind_share_programs(kind, compiled):
+    """That they find what they find alone is a case above."""
+    programs, _ = compiled(constrained, kind)
+    assert len(programs) == 3
 
 
 def test_copies_on_several_devices_and_of_several_each_give_what_one_gives(tmp_path):
@@ -130,7 +114,7 @@ def test_scores_of_a_run_are_those_of_tensorflow():
 
 
 def test_exports_are_refused():
-    with pytest.raises(UserError, match="KERAS_BACKEND=jax: exports are made by TensorFlow; unset it"):
+    with refused("KERAS_BACKEND=jax:"):
         check_tensorflow("exports are made by TensorFlow")
 
 

@@ -1,25 +1,26 @@
-"""Figures of benchmarks checked by hand: operations, rows, tables, sentences, text."""
+"""Figures of benchmarks checked by hand: operations, rows, tables, sentences, text, waits."""
 
 import json
+import math
 import sys
 
 import numpy as np
 import pytest
 
-from benchmarks.harness import corpus as corpora
 from benchmarks.harness.configs import CONFIGS, Config
 from benchmarks.harness.corpus import open_corpus, write_synthetic
 from benchmarks.harness.flops import update_flops
+from benchmarks.harness.load import Load
 from benchmarks.harness.rows import best_variants, compared, print_table, row, unavailable, write_json
 from benchmarks.harness.sentences import of_equal_lengths
 from benchmarks.harness.turns import Turns
 from benchmarks.harness.usage import measured
 from benchmarks.harness.weights import sinusoids
 from benchmarks.soak import growth
-from t2t.errors import UserError
 from t2t.layers.positions import sinusoids as layer_sinusoids
 from t2t.training import cost
 from tests.builders import tiny_transformer, tokens_spec
+from tests.errors import refused
 
 HELD = """
 import mmap, sys, time
@@ -59,16 +60,19 @@ def turns(name, *values):
     return Turns(name, [{"x": value, "load": 0.5, "others": 0.0, "versions": {name: "1"}} for value in values])
 
 
+def x_of(figures):
+    return figures["x"]
+
+
 def test_rows_of_all_peers_that_ran():
     taken = [turns("t2t", 2.0, 4.0), turns("a", 1.0), Turns("b", failure="no wheel"), turns("c", 6.0)]
-    rows = compared("work", "tiny", taken, lambda figures: figures["x"], unit="s", better="lower")
-    assert [(one["peer"], one["ours"], one["theirs"], one["ratio"]) for one in rows] == [
-        ("a", 3.0, 1.0, 3.0),
-        ("c", 3.0, 6.0, 0.5),
-    ]
-    assert rows[1]["versions"] == {"t2t": {"t2t": "1"}, "c": {"c": "1"}}
-    alone = compared("work", "tiny", taken[:1], lambda figures: figures["x"], unit="s")
-    assert [(one["peer"], one["ours"], one["theirs"], one["ratio"]) for one in alone] == [(None, 3.0, None, None)]
+    for which, expected in (
+        (taken, [("a", 3.0, 1.0, 3.0), ("c", 3.0, 6.0, 0.5)]),
+        (taken[:1], [(None, 3.0, None, None)]),
+    ):
+        rows = compared("work", "tiny", which, x_of, unit="s", better="lower")
+        assert [(one["peer"], one["ours"], one["theirs"], one["ratio"]) for one in rows] == expected
+        assert rows[-1]["versions"] == {name: {name: "1"} for name in ("t2t", rows[-1]["peer"]) if name}
 
 
 def test_the_best_variant_of_each_program():
@@ -80,10 +84,8 @@ def test_the_best_variant_of_each_program():
         turns("b", 7.0),
     ]
     programs = {"t2t": "ours", "fast": "ours", "a": "other", "b": "other", "c": "third"}
-    best = best_variants(taken, programs, lambda figures: figures["x"])
-    assert [one.name for one in best] == ["fast", "b"]
-    best = best_variants(taken, programs, lambda figures: figures["x"], better="lower")
-    assert [one.name for one in best] == ["fast", "a"]
+    assert [one.name for one in best_variants(taken, programs, x_of)] == ["fast", "b"]
+    assert [one.name for one in best_variants(taken, programs, x_of, better="lower")] == ["fast", "a"]
 
 
 def test_table_and_json(capsys, tmp_path):
@@ -108,7 +110,7 @@ def test_batches_of_one_length():
     sentences = [[5] * length for length in (3, 2, 3, 9, 2, 3, 3, 2, 4, 4)]
     chosen = of_equal_lengths(sentences, count=4, batch=2)
     assert [len(ids) for ids in chosen] == [2, 2, 3, 3]
-    with pytest.raises(UserError, match=r"^--sentences=10 --batch=2: the test text has 4 batches of one length each; "):
+    with refused("--sentences=10", "--batch=2", 4):
         of_equal_lengths(sentences, count=10, batch=2)
 
 
@@ -132,10 +134,7 @@ def test_synthetic_text_is_the_same_every_time(tmp_path):
 
 def test_missing_files_are_all_named(tmp_path):
     (tmp_path / "train.en").write_text("a\n")
-    with pytest.raises(
-        UserError,
-        match=r"train.de, val.en, val.de, test_2016_flickr.en, test_2016_flickr.de not found there, nor with .gz",
-    ):
+    with refused(*(f"{stem}.{side}" for stem in ("val", "test_2016_flickr") for side in ("en", "de")), "train.de"):
         open_corpus(tmp_path, tmp_path / "home")
 
 
@@ -149,9 +148,8 @@ def test_text_of_a_folder_is_repeated_to_a_size(tmp_path):
 
 
 @pytest.mark.slow
-def test_synthetic_text_is_written_a_block_at_a_time_and_may_have_words_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(corpora, "_BLOCK", 30)
-    files = write_synthetic(tmp_path / "own", 100, own_words=True)
+def test_synthetic_text_is_written_a_block_at_a_time_and_may_have_words_of_its_own(tmp_path):
+    files = write_synthetic(tmp_path / "own", 100, own_words=True, block=30)
     sides = [path.read_text().splitlines() for path in files["train"]]
     assert [len(side) for side in sides] == [100, 100]
     assert [line.split()[-1] for line in sides[0]] == [f"train{number}" for number in range(100)]
@@ -170,3 +168,11 @@ def test_memory_of_a_process_and_of_the_files_that_it_maps(tmp_path):
     assert 60 < usage.own_mb < 90
     assert 40 < usage.mapped_mb < 60
     assert 100 < usage.resident_mb < 130
+
+
+def test_percentiles_are_of_the_responses_with_a_status_in_milliseconds():
+    load = Load(1.0, waits={200: [0.4, 0.1, 0.3, 0.2], 429: [0.05], 500: []})
+    assert load.percentile(50) == pytest.approx(300)
+    assert load.percentile(99) == pytest.approx(400)
+    assert load.percentile(99, 429) == pytest.approx(50)
+    assert all(math.isnan(load.percentile(50, status)) for status in (0, 500)), "no such response"

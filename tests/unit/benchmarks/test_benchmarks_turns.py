@@ -9,6 +9,7 @@ import pytest
 from benchmarks.harness import child
 from benchmarks.harness.processes import Conditions, Side, SideError
 from benchmarks.harness.turns import take_turns
+from tests.errors import refused
 
 DRIVER = """
 import json, os, sys
@@ -22,7 +23,7 @@ count = sum(line.strip() == job["name"] for line in open(job["log"]))
 write_result(job, number=count, others=job["others"][count - 1] if "others" in job else 0.0,
              threads=[job["threads"], os.environ["OMP_NUM_THREADS"], len(os.sched_getaffinity(0))])
 """
-ONE_THREAD = Conditions(threads=1, timeout=60)
+ONE_THREAD = Conditions(threads=1, timeout=600)
 
 
 @pytest.fixture
@@ -51,32 +52,30 @@ def test_a_peer_that_fails_takes_part_no_more(side, tmp_path):
     taken = take_turns([side("a"), side("b", fails=True)], {}, 2, tmp_path / "jobs", ONE_THREAD)
     assert calls(tmp_path) == ["a", "b", "a"]
     assert taken[1].figures == []
-    assert taken[1].failure.startswith("b ended with status 1: it has no such wheel; see ")
+    assert taken[1].failure.startswith("b ended with status 1: it has no such wheel")
 
 
 def test_our_own_failure_ends_it(side, tmp_path):
-    with pytest.raises(SideError, match="a ended with status 1"):
+    with refused("a", 1, by=SideError):
         take_turns([side("a", fails=True), side("b")], {}, 2, tmp_path / "jobs", ONE_THREAD)
 
 
 def test_disturbed_turns_are_taken_anew_and_the_quietest_counts(side, tmp_path):
     noisy = side("a", others=[0.9, 0.3, 0.5, 0.0])
-    again = Conditions(threads=1, timeout=60, again=2)
+    again = Conditions(threads=1, timeout=600, again=2)
     taken = take_turns([noisy], {}, 2, tmp_path / "jobs", again)
     assert [(figures["number"], figures["others"]) for figures in taken[0].figures] == [(2, 0.3), (4, 0.0)]
 
 
 def test_time_limit(side, tmp_path):
-    with pytest.raises(SideError, match=r"^a took more than 0 s; see "):
+    with refused("a", by=SideError):
         take_turns([side("a")], {}, 1, tmp_path / "jobs", Conditions(threads=1, timeout=0.001))
 
 
-def test_clock_leaves_out_the_first_updates(monkeypatch):
-    """Updates end at 1, 10, 15 and 16 s, two of them warm-up; `Others` reads the time first, after these, and last."""
-    now = iter([0.0, 1.0, 10.0, 10.0, 15.0, 16.0, 16.0])
-    monkeypatch.setattr(child.time, "perf_counter", lambda: next(now))
-    monkeypatch.setattr(child, "seconds_since_start", lambda: 7.0)
-    clock = child.Clock({"warm": 2, "steps": 2})
+def test_clock_leaves_out_the_first_updates():
+    """Updates end at 1, 10, 15 and 16 s, two of them warm-up."""
+    ends = iter([1.0, 10.0, 15.0, 16.0])
+    clock = child.Clock({"warm": 2, "steps": 2}, now=lambda: next(ends), age=lambda: 7.0)
     done = []
     while not clock.done:
         clock.tick()

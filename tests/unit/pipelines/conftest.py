@@ -1,8 +1,9 @@
+from collections import Counter
+
 import pytest
 
 from t2t.data.data_folder import data_folder
 from t2t.data.generate import generate
-from t2t.pipelines import decoding, generation
 from t2t.pipelines.options import parse_beam_options
 from t2t.pipelines.pipeline import run_pipeline
 from t2t.problems.text_problems import Text2Text
@@ -22,36 +23,54 @@ class Sums(Text2Text):
 
     def generate_samples(self, split, source):
         for shard in [source.shard] if source.shards > 1 else range(self.shards(split, source)):
-            for _ in range(40 + shard):
-                one, other = source.rng.randint(0, 999), source.rng.randint(0, 999)
-                yield {"inputs": f"{one} plus {other}", "targets": str(one + other)}
-            yield {"inputs": "", "targets": "nothing"}
+            yield from self.generate_shard(shard, source)
             if type(self)._broken == shard and split == "train" and source.enough_bytes is None:
                 yield {"inputs": 5, "targets": "five"}
 
+    def generate_shard(self, shard, source):
+        for _ in range(40 + shard):
+            one, other = source.rng.randint(0, 999), source.rng.randint(0, 999)
+            yield {"inputs": f"{one} plus {other}", "targets": str(one + other)}
+        yield {"inputs": "", "targets": "nothing"}
 
-@pytest.fixture
-def sums_class():
-    """The class of the registered problem `pipeline_sums`."""
-    with registered(PROBLEMS, "pipeline_sums", Sums):
-        yield Sums
+
+class RepeatedSums(Sums):
+    """Each shard repeats samples of the first."""
+
+    def generate_shard(self, shard, source):
+        for number in range(20, 40 + 20 * shard):
+            yield {"inputs": f"{number} plus 1", "targets": str(number + 1)}
 
 
-@pytest.fixture
-def here(monkeypatch):
-    """Runs pipelines in this process; returns the counters of the last one."""
-    counters = {}
+@pytest.fixture(params=[Sums])
+def sums_class(request):
+    """A class of the registered problem `pipeline_sums` that the test may change."""
+    made = type("Sums", (request.param,), {})
+    with registered(PROBLEMS, "pipeline_sums", made):
+        yield made
 
-    def run(task, options, what):
+
+class Here:
+    """Runs tasks in this process, without Apache Beam unless asked for; has the counters of the last one."""
+
+    def __init__(self):
+        self.counters = {}
+
+    def __call__(self, task, options, what):
+        self.counters, opened = Counter(), task.open()
+        for element in range(task.count):
+            self.counters.update(task.run(opened, element))
+
+    def by_beam(self, task, options, what):
         task.failures.clear()
-        counters.clear()
-        counters.update(run_pipeline(task, range(task.count), parse_beam_options(options)))
+        self.counters = run_pipeline(task, range(task.count), parse_beam_options(options))
         if (error := task.failures.first()) is not None:
             raise error
 
-    for module in (generation, decoding):
-        monkeypatch.setattr(module, "run_task", run)
-    return counters
+
+@pytest.fixture
+def here():
+    return Here()
 
 
 @pytest.fixture

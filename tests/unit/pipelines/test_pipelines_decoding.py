@@ -1,8 +1,9 @@
 import types
 
+import numpy as np
 import pytest
 
-from t2t.errors import UserError
+from t2t.checkpoints.store import CheckpointStore
 from t2t.files import file_marks
 from t2t.inference.engine_choice import EngineChoice
 from t2t.inference.files.job import Job, decode_file
@@ -10,9 +11,9 @@ from t2t.inference.files.merging import merge_parts
 from t2t.inference.files.scoring import score_file
 from t2t.inference.files.shards import Shard
 from t2t.inference.files.windows import FileJob
-from t2t.pipelines import decoding
-from t2t.pipelines.decoding import answer_file
+from t2t.pipelines.decoding import MOST_SHARDS, answer_file
 from t2t.runs import ensembles
+from tests.errors import refused
 from tests.reverser import Reverser
 
 LINES = "".join(f"line {n}\n" if n % 7 else "\n" for n in range(1, 44))
@@ -53,19 +54,11 @@ def loaded(monkeypatch):
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    """A fake run whose latest checkpoint is step 40."""
-    folder = tmp_path / "run"
-
-    class Store:
-        def __init__(self, checkpoints):
-            assert checkpoints == folder / "checkpoints"
-
-        def find(self, which):
-            return folder / "checkpoints" / {"latest": "step-00000040"}[which]
-
-    monkeypatch.setattr(decoding, "CheckpointStore", Store)
-    return types.SimpleNamespace(path=folder, checkpoints_folder=folder / "checkpoints")
+def run(tmp_path):
+    """A run whose latest checkpoint is step 40."""
+    found = types.SimpleNamespace(path=tmp_path / "run", checkpoints_folder=tmp_path / "run/checkpoints")
+    CheckpointStore(found.checkpoints_folder).save(40, model={"a": np.ones(1, np.float32)})
+    return found
 
 
 @pytest.fixture
@@ -74,17 +67,19 @@ def answer(here, loaded, run, tmp_path, monkeypatch):
     (tmp_path / "in").write_text(LINES)
     monkeypatch.chdir(tmp_path)
 
-    def answer(mode="decode_from_file", **fields):
+    def answer(mode="decode_from_file", runner=here, most_shards=MOST_SHARDS, checkpoint="latest", **fields):
         answer_file(
             mode,
             {"source": "in", "target": "out", "window": WINDOW, **fields},
-            [(run, "latest")],
+            [(run, checkpoint)],
             "--runner=DirectRunner",
             average="probabilities",
             engine=EngineChoice(),
             loading={"usr_dir": None, "problem": "p"},
             dictionary={"a": "b"},
             languages=("en", "de"),
+            most_shards=most_shards,
+            runner=runner,
         )
 
     return answer
@@ -93,19 +88,19 @@ def answer(here, loaded, run, tmp_path, monkeypatch):
 def test_merged_parts_are_the_file_of_one_machine(answer, here, tmp_path):
     changes = {"changes": {"seed": 3}, "n_best": 2}
     decode_file(Reverser(), Job(source="in", target="one", window=WINDOW, **changes))
-    answer(**changes)
+    answer(runner=here.by_beam, **changes)
     assert len(list(tmp_path.glob("out.shard-*-of-00006"))) == 6
-    assert here["lines decoded"] == 43
+    assert here.counters["lines decoded"] == 43
     merge_parts("in", "out")
     assert (tmp_path / "out").read_bytes() == (tmp_path / "one").read_bytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".out.merged.json", "in", "one", "out"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".out.merged.json", "in", "one", "out", "run"]
 
 
 def test_scores_are_those_of_one_machine(answer, here, tmp_path):
     (tmp_path / "in").write_text("".join(f"source {n}\ttarget\n" for n in range(20)))
     score_file(Reverser(), FileJob(source="in", target="one", window=WINDOW))
     answer("score_file")
-    assert here["lines scored"] == 20
+    assert here.counters["lines scored"] == 20
     merge_parts("in", "out")
     assert (tmp_path / "out").read_bytes() == (tmp_path / "one").read_bytes()
 
@@ -118,19 +113,6 @@ def test_the_model_is_loaded_once_with_the_checkpoint_that_was_the_latest(answer
     assert loaded.dictionary == {"a": "b"}
     assert loaded.languages == ("en", "de")
     assert len(loaded.translators) == 1
-
-
-def test_a_mean_that_is_not_saved_is_refused(run, tmp_path, monkeypatch):
-    (tmp_path / "in").write_text("a\n")
-    monkeypatch.chdir(tmp_path)
-    parts = {"average": "", "engine": EngineChoice(), "loading": {}, "dictionary": {}}
-    job = {"source": "in", "target": "out", "window": WINDOW}
-    with pytest.raises(UserError) as error:
-        answer_file("decode_from_file", job, [(run, "best:5")], "--runner=DirectRunner", **parts)
-    assert str(error.value) == (
-        "--checkpoint=best:5 in a pipeline: workers read one checkpoint; save the mean with "
-        "t2t-avg-all --checkpoints=best:5 and decode with --checkpoint=averaged"
-    )
 
 
 def test_parts_that_are_there_are_kept_however_the_file_was_divided(answer, loaded, tmp_path):
@@ -151,15 +133,15 @@ def test_parts_that_are_there_are_kept_however_the_file_was_divided(answer, load
 def test_parts_of_several_divisions_are_refused_before_anything_is_loaded(answer, loaded):
     for count in (2, 3):
         decode_file(Reverser(), Job(source="in", target="out", window=WINDOW, shard=Shard(0, count)))
-    with pytest.raises(UserError, match=r"out: parts of 2 and of 3 shards are next to it; remove those"):
+    with refused("out:", 2, 3):
         answer()
     assert loaded.asked == []
 
 
-def test_a_large_file_has_a_thousand_shards_and_an_empty_one_has_one(answer, tmp_path, monkeypatch):
-    monkeypatch.setattr(decoding, "MOST_SHARDS", 4)
-    answer()
+def test_a_large_file_has_a_thousand_shards_and_an_empty_one_has_one(answer, tmp_path):
+    answer(most_shards=4)
     assert len(list(tmp_path.glob("out.shard-*-of-00004"))) == 4
+    assert MOST_SHARDS == 1000
     (tmp_path / "in").write_text("")
     for path in tmp_path.glob("out.*"):
         path.unlink()
@@ -168,12 +150,17 @@ def test_a_large_file_has_a_thousand_shards_and_an_empty_one_has_one(answer, tmp
     assert (tmp_path / "out").read_bytes() == b""
 
 
-def test_a_window_without_lines_is_refused_before_anything_is_loaded(answer, loaded):
-    with pytest.raises(UserError, match=r"^--decode_window=0: it is a number of lines; give at least 1$"):
-        answer(window=0)
-    assert loaded.asked == []
-
-
-def test_what_cannot_be_decoded_is_one_line(answer):
-    with pytest.raises(UserError, match=r"^n_best=9: too many$"):
-        answer(n_best=9)
+@pytest.mark.parametrize(
+    ("given", "named", "is_loaded"),
+    [
+        ({"window": 0}, ["--decode_window=0"], False),
+        ({"checkpoint": "best:5"}, ["--checkpoint=best:5", "t2t-avg-all", "--checkpoint=averaged"], False),
+        ({"n_best": 9}, ["n_best=9"], True),
+    ],
+)
+def test_what_cannot_be_decoded_is_refused_before_anything_is_loaded_if_possible(
+    answer, here, loaded, given, named, is_loaded
+):
+    with refused(*named):
+        answer(runner=here.by_beam, **given)
+    assert bool(loaded.asked) == is_loaded

@@ -1,8 +1,8 @@
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from t2t.errors import UserError
 from t2t.pipelines.options import parse_beam_options, runner_of, runs_here
+from tests.errors import refused
 
 
 @pytest.mark.parametrize("runner", ["", "--runner=DirectRunner", "--runner=directrunner", "--runner=FnApiRunner"])
@@ -20,24 +20,18 @@ def test_options_of_other_runners_are_passed_on():
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("text", "named"),
     [
-        ("--direct_num_worker=2", "there is no option --direct_num_worker"),
-        ("--direct_num_workers=two", "argument --direct_num_workers: invalid int value: 'two'"),
-        ("--direct_running_mode=fast", "argument --direct_running_mode: invalid choice: 'fast'"),
-        ("--runner=NoRunner", "Unexpected pipeline runner: NoRunner. Valid values are"),
-        ("--runner='DirectRunner", "No closing quotation"),
-        ("direct_num_workers=2", "'direct_num_workers=2' is no option"),
-        ("--help", "'--help' is no option"),
+        ("--direct_num_worker=2", ["--direct_num_worker;"]),
+        ("--direct_num_workers=two", ["--direct_num_workers:", "'two'"]),
+        ("--direct_running_mode=fast", ["--direct_running_mode:", "'fast'"]),
+        ("--runner=NoRunner", ["NoRunner."]),
+        ("--runner='DirectRunner", []),
+        ("direct_num_workers=2", ["'direct_num_workers=2'"]),
+        ("--help", ["'--help'"]),
     ],
 )
-def test_wrong_options_are_named(text, reason, capfd):
-    with pytest.raises(UserError) as raised:
+def test_wrong_options_are_named(text, named, capfd):
+    with refused(f"--beam_options={text!r}:", *named, "--runner=DirectRunner"):
         parse_beam_options(text)
-    message = str(raised.value)
-    assert message.startswith(f"--beam_options={text!r}: {reason}")
-    assert message.endswith(
-        "; give options of Apache Beam, each as --name=value, e.g. --runner=DirectRunner --direct_num_workers=2 "
-        "--direct_running_mode=multi_processing"
-    )
     assert capfd.readouterr().out == ""

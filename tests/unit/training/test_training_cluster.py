@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from t2t.errors import UserError
 from t2t.runs.settings import Settings
 from t2t.training.cluster import ALONE, find_cluster
+from tests.errors import refused
 
 SLURM = {
     "SLURM_STEP_NODELIST": "n[2,10]", "SLURM_STEP_TASKS_PER_NODE": "2(x2)", "SLURM_PROCID": "2", "SLURM_LOCALID": "0",
@@ -14,9 +14,16 @@ SLURM = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def no_cluster(monkeypatch):
+@pytest.fixture
+def tf_config(monkeypatch):
+    """Returns a function that sets TF_CONFIG, or the worker's task in a cluster."""
+
+    def put(text=None, kind="worker", index=0, **cluster):
+        described = {"cluster": cluster, "task": {"type": kind, "index": index}}
+        monkeypatch.setenv("TF_CONFIG", json.dumps(described) if text is None else text)
+
     monkeypatch.delenv("TF_CONFIG", raising=False)
+    return put
 
 
 @pytest.fixture
@@ -30,80 +37,84 @@ def in_srun(monkeypatch, tmp_path):
         monkeypatch.setenv(name, value)
 
 
-def set_tf_config(monkeypatch, cluster, kind="worker", index=0):
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}}))
-
-
-def refused(*arguments):
-    with pytest.raises(UserError) as caught:
-        find_cluster(*arguments)
-    return str(caught.value)
-
-
-def test_one_process_is_alone(monkeypatch):
-    assert find_cluster("", -1) is ALONE
-    assert find_cluster("a:1", 0) is ALONE
-    set_tf_config(monkeypatch, {"worker": ["a:1"]})
+def test_one_process_is_alone(tf_config):
+    assert find_cluster("", -1) is find_cluster("a:1", 0) is ALONE
+    tf_config(worker=["a:1"])
     assert find_cluster("", -1) is ALONE
     assert ALONE.is_chief
 
 
-def test_flags():
+def test_flags_come_before_tf_config(tf_config):
+    tf_config(worker=["c:1", "d:1"])
     found = find_cluster("a:2222,[::1]:2222,b.local:2223", 1)
     assert found.addresses == ("a:2222", "[::1]:2222", "b.local:2223")
-    assert found.index == 1
-    assert not found.is_chief
+    assert (found.index, found.is_chief) == (1, False)
     assert found.describe(2) == "worker 2 (b.local:2223)"
     assert Settings(worker_hosts="a:1,b:1", worker_index=1).cluster == find_cluster("a:1,b:1", 1)
 
 
-def test_flags_come_before_tf_config(monkeypatch):
-    set_tf_config(monkeypatch, {"worker": ["c:1", "d:1"]})
-    assert find_cluster("a:1,b:1", 0).addresses == ("a:1", "b:1")
+@pytest.mark.parametrize(
+    ("hosts", "index", "named"),
+    [
+        ("a:1,b", 0, ["'b'"]),
+        ("a:1,a:1", 0, ["a:1"]),
+        ("a:1,b:1", -1, ["--worker_index", -1, 2]),
+        ("a:1,b:1", 2, ["--worker_index", 2]),
+        ("", 1, ["--worker_index=1", "--worker_hosts"]),
+    ],
+)
+def test_wrong_flags(tf_config, hosts, index, named):
+    with refused(*named):
+        find_cluster(hosts, index)
 
 
-def test_wrong_flags():
-    assert "'b' is no host:port" in refused("a:1,b", 0)
-    assert "a:1 is there twice" in refused("a:1,a:1", 0)
-    assert "--worker_index is -1; with 2 workers it is one of 0 to 1" in refused("a:1,b:1", -1)
-    assert "--worker_index is 2" in refused("a:1,b:1", 2)
-    assert "--worker_index=1: it is a number among --worker_hosts" in refused("", 1)
+@pytest.mark.parametrize(
+    ("task", "addresses", "index"),
+    [
+        ({"index": 1}, ("a:1", "b:1"), 1),
+        ({"index": 1, "chief": ["c:1"]}, ("c:1", "a:1", "b:1"), 2),
+        ({"kind": "chief", "chief": ["c:1"]}, ("c:1", "a:1", "b:1"), 0),
+    ],
+)
+def test_tf_config(tf_config, task, addresses, index):
+    tf_config(worker=["a:1", "b:1"], **task)
+    found = find_cluster("", -1)
+    assert (found.addresses, found.index, found.is_chief) == (addresses, index, index == 0)
 
 
-def test_tf_config(monkeypatch):
-    set_tf_config(monkeypatch, {"worker": ["a:1", "b:1"]}, index=1)
-    assert (find_cluster("", -1).addresses, find_cluster("", -1).index) == (("a:1", "b:1"), 1)
-    set_tf_config(monkeypatch, {"worker": ["a:1", "b:1"], "chief": ["c:1"]}, index=1)
-    assert (find_cluster("", -1).addresses, find_cluster("", -1).index) == (("c:1", "a:1", "b:1"), 2)
-    set_tf_config(monkeypatch, {"worker": ["a:1", "b:1"], "chief": ["c:1"]}, kind="chief")
-    assert find_cluster("", -1).is_chief
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"worker": ["a:1", "b:1"], "ps": ["p:1"]}, ["ps"]),
+        ({"worker": ["a:1", "b:1"], "index": 2}, [2]),
+        ({"worker": ["a:1", "b:1"], "index": "1"}, [1]),
+        *(
+            ({"text": text}, ["JSON", "cluster", "task"])
+            for text in ("{", "[]", '"x"', '{"cluster": 3}', '{"cluster": {"worker": 3}}', '{"task": "x"}')
+        ),
+    ],
+)
+def test_wrong_tf_config(tf_config, wrong, named):
+    tf_config(**wrong)
+    with refused("TF_CONFIG", *named):
+        find_cluster("", -1)
 
 
-def test_wrong_tf_config(monkeypatch):
-    set_tf_config(monkeypatch, {"worker": ["a:1", "b:1"], "ps": ["p:1"]})
-    assert "TF_CONFIG: it has a ps" in refused("", -1)
-    set_tf_config(monkeypatch, {"worker": ["a:1", "b:1"]}, index=2)
-    assert "the number of the task is 2" in refused("", -1)
-    set_tf_config(monkeypatch, {"worker": ["a:1", "b:1"]}, index="1")
-    assert "the number of the task is 1" in refused("", -1)
-    for text in ("{", "[]", '"x"', '{"cluster": 3}', '{"cluster": {"worker": 3}}', '{"task": "x"}'):
-        monkeypatch.setenv("TF_CONFIG", text)
-        assert "no JSON of cluster and task" in refused("", -1)
-
-
-@pytest.mark.usefixtures("in_srun")
-def test_tasks_of_slurm_keep_the_order_of_their_nodes(monkeypatch):
+def test_tasks_of_slurm_keep_the_order_of_their_nodes(tf_config, in_srun, monkeypatch):
     found = find_cluster("slurm", -1)
     assert found.addresses == ("n2:12321", "n2:12322", "n10:12321", "n10:12322")
     assert found.index == 2
-    assert "takes it from srun" in refused("slurm", 0)
+    with refused("srun"):
+        find_cluster("slurm", 0)
     monkeypatch.setenv("SLURM_PROCID", "1")  # dealt out in turn: the second task is on the second node
-    assert "task 1 is n10:12321, not n2:12322" in refused("slurm", -1)
+    with refused("n10:12321,", "n2:12322"):
+        find_cluster("slurm", -1)
 
 
-@pytest.mark.usefixtures("in_srun")
-def test_slurm_that_is_not_there(monkeypatch, tmp_path):
+def test_slurm_that_is_not_there(tf_config, in_srun, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    assert "scontrol show hostnames n[2,10] fails" in refused("slurm", -1)
+    with refused("scontrol", "n[2,10]"):
+        find_cluster("slurm", -1)
     monkeypatch.delenv("SLURM_PROCID")
-    assert "there is no SLURM_PROCID in the environment" in refused("slurm", -1)
+    with refused("SLURM_PROCID"):
+        find_cluster("slurm", -1)

@@ -18,7 +18,7 @@ def by_hand(rows, S, T, D, F, N, V):
     return 3 * rows * (encoder + decoder + T * 2 * D * V)
 
 
-@pytest.mark.parametrize(("rows", "S", "T"), [(1, 5, 7), (4, 9, 3), (1, 5000, 4000)])
+@pytest.mark.parametrize(("rows", "S", "T"), [(4, 9, 3), (1, 5000, 4000)])
 def test_a_transformer(rows, S, T):
     model = tiny_transformer(tokens_spec(inputs=13, targets=13))
     batch = {"inputs": np.zeros((rows, S), np.int32), "targets": np.zeros((rows, T), np.int32)}

@@ -1,5 +1,7 @@
 """Size of the graph of an update, which is traced and optimized before the first update."""
 
+import functools
+
 import keras
 import numpy as np
 
@@ -17,39 +19,39 @@ PER_REPLICA = 150
 """Maximum number of other operations per replica: functions, sums, norm, loss scale, and reductions."""
 
 
-def graph_of(replicas, layers=1):
-    """Returns the graph of an update, and the number of weights."""
+@functools.cache
+def step_of(replicas):
+    """Returns a step that has traced an update; its encoder is frozen."""
     strategy = build_strategy(worker_cpu=replicas)
     with strategy.scope():
-        model = Transformer(tiny_hparams(num_hidden_layers=layers), tokens_spec())
-        optimizer = build_optimizer(OptimizerHParams())
-    step = TensorFlowStep(model, optimizer, strategy)
+        model = Transformer(tiny_hparams(num_hidden_layers=1), tokens_spec())
+        model.encoder.trainable = False
+        step = TensorFlowStep(model, build_optimizer(OptimizerHParams()), strategy)
     ids = np.ones((2, 3), np.int32)
     step.warm_up([[{"inputs": ids, "targets": ids}] * replicas])
-    (update,) = step._compiled.values()
-    return update.get_concrete_function().graph, len(model.trainable_variables)
+    return step
+
+
+def graph_of(replicas):
+    """Returns the graph of an update."""
+    (update,) = step_of(replicas)._compiled.values()
+    return update.get_concrete_function().graph
 
 
 def test_a_replica_adds_no_model_to_the_graph():
     """It calls the one function that computes the gradient, and the one that applies it."""
-    (one, weights), (two, _) = graph_of(1), graph_of(2)
+    one, two = graph_of(1), graph_of(2)
     added = len(two.get_operations()) - len(one.get_operations())
-    assert 0 < added <= PER_WEIGHT * weights + PER_REPLICA
+    assert 0 < added <= PER_WEIGHT * len(step_of(1).model.trainable_variables) + PER_REPLICA
     of_one, of_two = ([len(f.node_def) for f in graph.as_graph_def().library.function] for graph in (one, two))
     assert sorted(of_one) == sorted(of_two)
 
 
 def test_the_functions_of_an_update_hold_no_weight_and_name_no_device():
     """Not even a frozen weight: all replicas would use that of the first one."""
-    strategy = build_strategy(worker_cpu=2)
-    with strategy.scope():
-        model = Transformer(tiny_hparams(num_hidden_layers=1), tokens_spec())
-        model.encoder.trainable = False
-        step = TensorFlowStep(model, build_optimizer(OptimizerHParams()), strategy)
-    ids = np.ones((2, 3), np.int32)
-    step.warm_up([[{"inputs": ids, "targets": ids}] * 2])
+    step = step_of(2)
     functions = [*step._gradient._functions.values(), *step._update._functions.values()]
-    assert model.non_trainable_variables
+    assert step.model.non_trainable_variables
     assert len(functions) == 2
     assert [held for function in functions for held in function.traced.captured_inputs] == []
     assert {node.device for function in functions for node in function.traced.graph.as_graph_def().node} == {""}
@@ -66,6 +68,6 @@ def test_tracing_an_update_gives_no_values_to_another_models_weights():
 
 def test_no_operation_of_an_update_waits_for_the_host():
     """There is no branch, for which a device would wait until its condition is known, and no Python."""
-    graph, _ = graph_of(1)
+    graph = graph_of(1)
     nodes = [*graph.as_graph_def().node, *(n for f in graph.as_graph_def().library.function for n in f.node_def)]
     assert {node.op for node in nodes} & {"If", "StatelessIf", "PyFunc", "EagerPyFunc", "PyFuncStateless"} == set()

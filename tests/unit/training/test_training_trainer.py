@@ -1,4 +1,5 @@
 import math
+import re
 
 import keras
 import numpy as np
@@ -6,8 +7,9 @@ import pytest
 import tensorflow as tf
 from training_fakes import Step, trainer
 
-from t2t.errors import MachineError, UserError
+from t2t.errors import MachineError
 from t2t.training.trainer import DivergedError
+from tests.errors import refused
 
 
 class Recorder(keras.callbacks.Callback):
@@ -40,13 +42,6 @@ def test_callbacks_hear_every_update_and_get_figures_at_log_steps_only():
     assert with_figures == {"after 2", "end"}  # the third update is reported at the end
 
 
-def test_the_third_party_callbacks_of_keras_work():
-    seen = []
-    callback = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: seen.append(batch))
-    trainer(train_steps=2).fit([callback])
-    assert seen == [1, 2]
-
-
 def test_batches_go_to_replicas_then_to_micro_batches_in_the_global_order():
     step = Step(replicas=2)
     run = trainer(step, train_steps=2, micro_batches=2)
@@ -55,16 +50,10 @@ def test_batches_go_to_replicas_then_to_micro_batches_in_the_global_order():
     assert run.data_state == {"batch": 8}
 
 
-def test_a_resumed_trainer_goes_on_with_the_next_update():
+def test_a_resumed_trainer_goes_on_with_the_next_update_until_a_callback_ends_it():
     step = Step()
-    assert trainer(step, train_steps=4, update=2).fit([]) == 4
+    assert trainer(step, train_steps=9, update=2).fit([Recorder(stop_at=4)]) == 4
     assert [update for update, _, _ in step.given] == [3, 4]
-
-
-def test_a_callback_ends_training():
-    step = Step()
-    assert trainer(step, train_steps=9).fit([Recorder(stop_at=2)]) == 2
-    assert len(step.given) == 2
 
 
 def test_callbacks_that_ask_for_it_hear_of_an_error():
@@ -95,28 +84,14 @@ def test_a_report_by_hand():
     assert logs == {"loss": 2.0, "tokens_per_update": 3.0, "padding": 0.5, "learning_rate": 0.02, "grad_norm": 1.0}
 
 
-def test_a_report_is_of_what_came_since_the_last():
-    run = trainer(train_steps=5, log_every=2)
-    recorder = Recorder()
-    run.fit([recorder])
-    reports = [logs for _, logs in recorder.heard if logs]
-    assert [report["padding"] for report in reports] == [0.5, 0.5, 0.5]
-    assert [report["grad_norm"] for report in reports] == [1.0, 2.0, 2.5]
-
-
 # === What ends a run ===
 
 
 def test_what_is_not_finite_is_named_at_the_next_log_step():
     run = trainer(Step(bad=(3, 4)), train_steps=9, log_every=5)
-    with pytest.raises(DivergedError) as error:
+    with refused(3, "nan", 1.5, "learning_rate_warmup_steps", "--warm_start_from", by=DivergedError):
         run.fit([])
     assert run.update == 5
-    assert str(error.value) == (
-        "training diverged at update 3: loss nan, gradient norm 1.5; that update was not applied; lower learning_rate, "
-        "raise learning_rate_warmup_steps or set clip_grad_norm, in a new --output_dir with --warm_start_from"
-    )
-    assert issubclass(DivergedError, UserError)
 
 
 def test_with_float16_an_overflow_is_counted_and_an_error_only_at_the_smallest_scale(caplog):
@@ -129,64 +104,50 @@ def test_with_float16_an_overflow_is_counted_and_an_error_only_at_the_smallest_s
     # Of an update that was skipped, neither loss nor norm counts; in the second report, there is no other.
     assert [logs["loss"] for logs in reports] == [2.0, pytest.approx(math.nan, nan_ok=True), 2.0, 2.0, 2.0]
     assert [logs["grad_norm"] for logs in reports if logs["loss"] == 2.0] == [1.0, 3.0, 3.5, 5.0]
-    assert caplog.messages == [
-        "update 3, 4 skipped: the gradients overflowed float16; the loss scale is 2 now",
-        "update 8 skipped: the gradients overflowed float16; the loss scale is 1 now",
-    ]
-    with pytest.raises(DivergedError) as error:
+    assert [re.findall(r"\d+", message) for message in caplog.messages] == [["3", "4", "16", "2"], ["8", "16", "1"]]
+    with refused(3, "float16", "precision=mixed_bfloat16", by=DivergedError):
         trainer(Step(bad=(3,), scale=1.0)).fit([])
-    assert str(error.value) == (
-        "training diverged at update 3: loss nan, gradient norm 1.5; that update was not applied, and the loss scale "
-        "of float16 has fallen to 1, the least there is; train with --hparams=precision=mixed_bfloat16 or float32, or "
-        "lower learning_rate, raise learning_rate_warmup_steps or set clip_grad_norm, in a new --output_dir with "
-        "--warm_start_from"
-    )
 
 
 @pytest.mark.parametrize("scale", [None, 2.0])
 def test_an_update_of_padding_alone_is_named(scale):
-    with pytest.raises(DivergedError) as error:
+    with refused(3, "padding,", "encode_samples", by=DivergedError):
         trainer(Step(empty=(3,), scale=scale), train_steps=9).fit([])
-    assert str(error.value) == (
-        "update 3 has no target tokens: its batches hold nothing but padding, which id 0 stands for; nothing was "
-        "learnt from them; check what the problem's encode_samples gives"
-    )
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_weights_that_are_not_finite_are_named(bad):
     run = trainer(update=7)
     run.check_weights({"a": np.ones(3, np.float32), "b": np.zeros(2)})
-    with pytest.raises(DivergedError, match=r"^training diverged by update 7: b is not finite, and not saved; lower "):
+    with refused(7, "b", by=DivergedError):
         run.check_weights({"a": np.ones(3, np.float32), "b": np.array([0.0, bad])})
+
+
+class Fails(Step):
+    """A step that raises an error in place of an update."""
+
+    def __init__(self, error):
+        super().__init__()
+        self._error = error
+
+    def __call__(self, *args):
+        raise self._error
+
+    warm_up = __call__
 
 
 @pytest.mark.parametrize("error", [tf.errors.ResourceExhaustedError(None, None, "OOM"), MemoryError()])
 @pytest.mark.parametrize("where", ["update", "rehearsal"])
 def test_running_out_of_memory_says_of_what_and_what_to_do(error, where):
-    class Full(Step):
-        def __call__(self, *args):
-            raise error
-
-        warm_up = __call__
-
-    run = trainer(Full())
+    run = trainer(Fails(error))
     batch = {"inputs": np.ones((2, 4), np.int32), "targets": np.ones((2, 3), np.int32)}
-    with pytest.raises(MachineError) as raised:
+    with refused("inputs", "4),", "targets", "3)", "batch_size", "effective_batch_size", by=MachineError):
         run.fit([]) if where == "update" else run.warm_up([batch])
-    assert str(raised.value) == (
-        "a batch of inputs (2, 4), targets (2, 3) does not fit into the device's memory; halve batch_size and keep the "
-        "update as it is with effective_batch_size, e.g. --hparams=batch_size=2048,effective_batch_size=4096"
-    )
 
 
 def test_other_errors_pass_as_they_are():
-    class Broken(Step):
-        def __call__(self, *args):
-            raise ZeroDivisionError
-
     with pytest.raises(ZeroDivisionError):
-        trainer(Broken()).fit([])
+        trainer(Fails(ZeroDivisionError())).fit([])
 
 
 def test_rehearsal_runs_every_batch_on_every_replica_and_counts_for_nothing():

@@ -14,6 +14,22 @@ class Model:
 
     stop_training = False
 
+    def __init__(self):
+        self.weights_saved = []
+
+    def save_weights(self, path, overwrite):
+        self.weights_saved.append(path)
+
+
+class Weight:
+    """A variable."""
+
+    def __init__(self, path, *values):
+        self.path, self._values = path, values
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self._values, np.float32)
+
 
 class Step:
     """Records its arguments; every update has loss 6 over 3 tokens, unless listed in `bad` or `empty`.
@@ -22,13 +38,16 @@ class Step:
     """
 
     xla, objective, adapters = False, Likelihood(), None
+    optimizer = types.SimpleNamespace(
+        variables=[Weight("rate", 0.1), Weight("slot", 2.0)], learning_rate=Weight("rate")
+    )
 
     def __init__(self, replicas=1, bad=(), empty=(), scale=None):
         self.model, self.replicas, self.ema, self.given, self._bad = Model(), replicas, [], [], (*bad, *empty)
         self._empty, self.own = empty, range(replicas)
-        self.rehearsed, self.lost = [], 0
+        self.rehearsed, self.lost, self.saved = [], 0, [Weight("weight", 1.0)]
         self._scale = scale or 1.0
-        self.loss_scale = types.SimpleNamespace(dynamic=scale is not None, value=lambda: self._scale)
+        self.loss_scale = types.SimpleNamespace(dynamic=scale is not None, value=lambda: self._scale, variables=[])
 
     def __call__(self, micro_batches, update, rate, problem="", stops=False):
         self.given.append((update, rate, [[int(b["targets"][0, 0]) for b in replicas] for replicas in micro_batches]))
@@ -55,8 +74,8 @@ def batches():
         yield {"inputs": np.ones((2, 4), np.int32), "targets": np.full((2, 3), number, np.int32)}, {"batch": number}
 
 
-def trainer(step=None, train_steps=4, micro_batches=1, log_every=2, update=0):
+def trainer(step=None, train_steps=4, micro_batches=1, log_every=2, update=0, **options):
     plan = Plan(
         train_steps=train_steps, micro_batches=micro_batches, rate=lambda number: number / 100, log_every=log_every
     )
-    return Trainer(step or Step(), batches(), {"batch": 0}, plan, update)
+    return Trainer(step or Step(), batches(), {"batch": 0}, plan, update, **options)
