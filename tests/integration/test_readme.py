@@ -175,9 +175,11 @@ def test_own_files(folder):
     adapted, whole = (folder / name / "checkpoints/step-00000006/model.safetensors" for name in ("adapted", "mine"))
     assert adapted.stat().st_size < whole.stat().st_size / 4
     assert (folder / "adapted_ct2/model.bin").is_file()
-    health, *answers = answers_in(run(folder, "serve-adapters"))
+    health, law, base = answers_in(run(folder, "serve-adapters"))
     assert health == {"status": "ok", "models": ["base", "law"]}
-    assert [answer["model"] for answer in answers] == ["law", "base"]
+    assert [answer["model"] for answer in (law, base)] == ["law", "base"]
+    for text, name in ((law["text"], "adapted"), (base["choices"][0]["text"], "mine")):
+        assert text == t2t.load(folder / name).translate(["a text"])[0][0].text
     run(folder, "rewards", short=True)
     figures = [json.loads(line) for line in lines_of(folder / "rewarded/metrics.jsonl")]
     rewards = [line["train/reward"] for line in figures if "train/loss" in line]
