@@ -2,6 +2,8 @@
 
 import contextlib
 import io
+import sys
+from collections.abc import Iterator
 from types import ModuleType
 from typing import NamedTuple
 
@@ -13,22 +15,36 @@ class Printed(NamedTuple):
     err: str
 
 
-def call(command: ModuleType, *arguments: object, status: int = 0, **flags: object) -> Printed:
+def call(
+    command: ModuleType, *arguments: object, status: int = 0, typed: bytes | None = None, **flags: object
+) -> Printed:
     """Runs a command and asserts its exit status.
 
     Args:
         command: module of `t2t.cli`.
         *arguments: its command line, without the name of the command.
         status: the exit status that is expected.
+        typed: standard input, of a stream like a terminal's; None leaves it as it is.
         **flags: more flags by name; True for one without a value.
     """
     streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", newline="", write_through=True) for _ in range(2)]
     named = [f"--{name}" if value is True else f"--{name}={value}" for name, value in flags.items()]
-    with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
+    with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]), _standard_input(typed):
         found = command.main([name_of(command), *map(str, arguments), *named])
     printed = Printed(*(stream.buffer.getvalue().decode() for stream in streams))
     assert found == status, f"status {found}: {printed.err or printed.out}"
     return printed
+
+
+@contextlib.contextmanager
+def _standard_input(content: bytes | None) -> Iterator[None]:
+    before = sys.stdin
+    if content is not None:
+        sys.stdin = io.TextIOWrapper(io.BytesIO(content))
+    try:
+        yield
+    finally:
+        sys.stdin = before
 
 
 def refuses(command: ModuleType, about: str, *arguments: object, status: int = 2, **flags: object) -> Printed:

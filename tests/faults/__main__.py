@@ -40,12 +40,13 @@ def faults(job: Job) -> dict[str, Injection]:
 def main(
     argv: list[str] | None = None,
     *,
+    parent: Path | None = None,
     bench_of: Callable[[Job, Path, int], Bench] = Bench,
     faults_of: Callable[[Job], dict[str, Injection]] = faults,
 ) -> int:
-    """Runs the harness; returns its exit status. Other benches and faults are for its own tests."""
+    """Runs the harness, in a new folder; returns its exit status. Other values than the defaults are for its tests."""
     flags = _flags(argv)
-    folder = Path(tempfile.mkdtemp(prefix="t2t-faults-", dir=flags.folder))
+    folder = Path(tempfile.mkdtemp(prefix="t2t-faults-", dir=parent))
     materials, rows = folder / "materials", []
     write_raw(materials)
     print(HEADER, flush=True)
@@ -110,7 +111,6 @@ def _flags(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="file for the rows")
     parser.add_argument("--only", nargs="+", default=[], help="parts of names: training, SIGKILL, 'decoding, SIGTERM'")
     parser.add_argument("--skip", nargs="+", default=[], help="parts of names, as of what cannot be injected here")
-    parser.add_argument("--folder", type=Path, help="where the folders of the jobs are; default the system's")
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     return parser.parse_args(argv)
 

@@ -120,7 +120,9 @@ def score_lines(lines: list[tuple[bytes, bytes]]) -> None:
     pairs = [tuple(side.replace(b"\t", b" ") for side in pair) for pair in lines]
     Path("in").write_bytes(b"".join(b"\t".join(pair) + b"\n" for pair in pairs))
     report = score_file(Reverser(LONGEST), FileJob(source="in", target="out", window=3))
-    sizes = [tuple(len(read_as(side)) for side in pair) for pair in _unmarked(pairs)]
+    sources, targets = zip(*pairs, strict=True)
+    lengths = [len(read_as(source + b".")) - 1 for source in _first_unmarked(list(sources))]  # no source ends a line
+    sizes = zip(lengths, (len(read_as(target)) for target in targets), strict=True)
     scores = [-1000.0 * min(one, LONGEST) - other if other <= LONGEST else math.nan for one, other in sizes]
     assert Path("out").read_text() == "".join(f"{score or 0.0:.6f}\n" for score in scores)
     assert report.unscored.count == sum(map(math.isnan, scores))

@@ -1,22 +1,18 @@
 """Runs of adapters through the commands: trained on a small run, then decoded, evaluated, averaged and served.
 
-Their exports are tested by the blocks `adapters` and `export-huggingface` of the documentation.
+Exports and the answers of a server are tested by the blocks `adapters` and `serve-adapters`, see `test_readme.py`.
 """
 
-import json
 import shutil
-import urllib.request
 
 import numpy as np
 import pytest
 
 import t2t
-from benchmarks.harness.load import Server
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import avg_all, decoder, eval, server, trainer
 from tests.errors import refused
 from tests.in_process import call, refuses
-from tests.integration.conftest import PATIENT
 
 TEXTS = ["1 2 3", "7 7 1", "4"]
 
@@ -92,21 +88,6 @@ def test_adapters_of_another_base_are_refused(tiny_run, base, adapted):
     ):
         with refused(*about):
             t2t.load(output_dir, **given)
-
-
-@pytest.mark.slow  # that the adapters which a request names change the answers of a process
-def test_a_server_answers_with_the_adapters_that_a_request_names(base, adapted):
-    with Server("t2t-server", PATIENT, f"--output_dir=base={base}", f"--adapters=law={adapted}") as served:
-
-        def ask(path, **body):
-            address = f"http://127.0.0.1:{served.port}/{path}"
-            with urllib.request.urlopen(address, json.dumps(body).encode(), timeout=1200) as answer:
-                return json.load(answer)
-
-        for name, run in (("base", base), ("law", adapted)):
-            found = [one["outputs"][0]["text"] for one in ask("translate", text=TEXTS, model=name)["translations"]]
-            assert found == [one[0].text for one in t2t.load(run).translate(TEXTS)]
-        assert ask("v1/completions", model="law", prompt=TEXTS[0])["choices"][0]["text"] == found[0]
 
 
 def test_a_server_names_what_is_wrong_with_adapters(base, adapted):

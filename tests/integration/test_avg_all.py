@@ -32,8 +32,7 @@ def check_mean(run, shares, name="averaged"):
 
 
 @pytest.mark.parametrize(
-    ("flags", "steps", "shares"),
-    [({"checkpoints": "20,40"}, "20, 40", (0.5, 0.5)), ({"n": 1}, "40", (0, 1))],
+    ("flags", "steps", "shares"), [({"checkpoints": "20,40"}, "20, 40", (0.5, 0.5)), ({"n": 1}, "40", (0, 1))]
 )
 def test_the_mean_of_named_steps_or_of_the_last(run, flags, steps, shares):
     assert call(avg_all, output_dir=run, **flags).out == f"averaged steps {steps} into {run}/checkpoints/averaged\n"

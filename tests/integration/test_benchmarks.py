@@ -216,7 +216,7 @@ def test_a_peer_that_cannot_be_had_is_named_with_the_reason(tmp_path, monkeypatc
 
 
 @pytest.mark.browser
-@pytest.mark.slow
+@pytest.mark.slow  # that a browser times the pages
 def test_pages_are_timed_until_they_can_be_used():
     pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser test")
     if not any(map(shutil.which, CHROMIUM)):

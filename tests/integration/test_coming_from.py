@@ -94,16 +94,15 @@ def test_flags_are_read_as_they_stand_on_the_page(command):
 
 
 @pytest.fixture
-def run_rows(folder, tiny_run, server, monkeypatch, stdin):
+def run_rows(folder, tiny_run, server, monkeypatch):
     """Returns a function that runs commands in order, and returns the standard output of each."""
     monkeypatch.chdir(folder)
 
     def run(rows):
         outputs = {}
         for command in rows:
-            stdin(b"1 2 3\n")
             name, *flags = words_of(command, tiny_run, server[0])
-            outputs[command] = call(module_of(name), *flags).out
+            outputs[command] = call(module_of(name), *flags, typed=b"1 2 3\n").out
         return outputs
 
     return run

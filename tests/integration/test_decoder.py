@@ -5,7 +5,6 @@ by the unit tests of files.
 """
 
 import gzip
-import io
 import json
 import shutil
 
@@ -162,10 +161,9 @@ def test_a_split_is_decoded_written_and_scored(decode, tiny_run, translator, tmp
     assert "\nBLEU = " in found.err, "where the outputs are on standard output, their score is elsewhere"
 
 
-def test_without_a_mode_it_translates_what_is_typed(decode, translator, monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"1 2 3\n\nq\n")))  # it asks for a terminal
+def test_without_a_mode_it_translates_what_is_typed(decode, translator):
     expected = [best.text for (best,) in translator.translate(["1 2 3", "q"], beam_size=1)]
-    assert decode("--decode_beam_size=1").out == f"{expected[0]}\n\n{expected[1]}\n"
+    assert decode("--decode_beam_size=1", typed=b"1 2 3\n\nq\n").out == f"{expected[0]}\n\n{expected[1]}\n"
 
 
 # === Mistakes ===

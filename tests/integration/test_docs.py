@@ -61,7 +61,12 @@ def run_blocks(page, folder, is_long):
 @pytest.mark.slow  # that the examples of the pages do what the pages say; the long ones train
 @pytest.mark.parametrize(
     ("name", "is_long"),
-    [("numerics", False), pytest.param("new_problem", True, marks=pytest.mark.exhaustive), ("new_model", True)],
+    [
+        ("numerics", False),
+        ("new_problem", False),
+        ("new_model", True),
+        pytest.param("new_problem", True, marks=pytest.mark.exhaustive),
+    ],
 )
 def test_examples(name, is_long, folder):
     """Each training is replaced by six updates of a model of width 16; data and decoding are unchanged."""

@@ -164,7 +164,7 @@ def test_a_fault_that_does_not_happen_is_not_survived(fault, tmp_path):
 def test_the_harness_fails_if_nothing_was_injected(tmp_path, capsys):
     def run(*flags):
         nothing = {"bench_of": UnharmedBench, "faults_of": lambda job: {"nothing": lambda bench: None}}
-        assert harness.main([f"--folder={tmp_path}", *flags], **nothing) == 1
+        assert harness.main([*flags], parent=tmp_path, **nothing) == 1
         return capsys.readouterr().out
 
     assert run("--times=2", "--only", "nothing").count("    not injected: 2 of 2\n") == len(harness.JOBS)

@@ -101,7 +101,7 @@ def usr_dir(tmp_path_factory):
     return folder
 
 
-def learnt(usr_dir, folder, problem, model, hparams_set, hparams, steps=80):
+def learnt(usr_dir, folder, problem, model, hparams_set, hparams, steps=120):
     """Trains with one command; returns the flags for all other commands, and the last value of each logged figure."""
     flags = [f"--t2t_usr_dir={usr_dir}", f"--data_dir={folder}/data", f"--output_dir={folder}/run"]
     asked = {"problem": problem, "model": model, "hparams_set": hparams_set, "hparams": hparams, "train_steps": steps}
@@ -124,6 +124,7 @@ def exhaustive(*case):
 
 
 TO_TEXT = ("transformer", "transformer_tiny", f"{SMALL},batch_size=192,extra_length=2,layer_prepostprocess_dropout=0")
+NARROW = f"{QUICK},batch_size=96,hidden_size=16,num_hidden_layers=1"
 ENCODER = ("transformer_encoder", "transformer_tiny")
 
 
@@ -136,7 +137,7 @@ ENCODER = ("transformer_encoder", "transformer_tiny")
         exhaustive("tone_to_class", *ENCODER, f"{SMALL},batch_size=96"),
         exhaustive("picture_to_class", "resnet", "resnet_mnist", f"{STEEP},hidden_size=8,layer_sizes=[1,1]"),
         exhaustive("picture_to_class", "shake_shake", "shakeshake_small", f"{STEEP},hidden_size=8,num_hidden_layers=8"),
-        exhaustive("tone_to_class", "xception", "xception_tiny", f"{QUICK},batch_size=96,num_hidden_layers=1"),
+        exhaustive("tone_to_class", "xception", "xception_tiny", NARROW),
     ],
 )
 def test_what_is_seen_or_heard_is_told(usr_dir, tmp_path, problem, model, hparams_set, hparams):

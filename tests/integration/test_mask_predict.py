@@ -3,6 +3,7 @@
 Slow: nothing quicker proves that every command leaves the search of such a model to it.
 """
 
+import functools
 import json
 
 import numpy as np
@@ -33,6 +34,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@functools.cache
 def train_flags(folder):
     """Flags of the trainer, except for the folder of the run and the number of steps."""
     return [

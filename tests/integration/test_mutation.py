@@ -1,6 +1,7 @@
 """`python -m tests.mutation`: its table matches the code, and test results are read correctly; run by hand in full."""
 
 import ast
+import functools
 
 import pytest
 
@@ -20,11 +21,16 @@ def test_every_package_has_a_mutation():
     assert len({mutation.name for mutation in MUTATIONS}) == len(MUTATIONS)
 
 
+@functools.cache
+def functions_in(path):
+    functions = ast.parse((ROOT / path).read_text(encoding="utf-8")).body
+    return {node.name: node for node in functions if isinstance(node, ast.FunctionDef)}
+
+
 def test_every_mutation_names_default_tests():
     for mutation in MUTATIONS:
         for path, _, test in (one.partition("::") for one in mutation.tests_in()):
-            functions = ast.parse((ROOT / path).read_text(encoding="utf-8")).body
-            found = {node.name: node for node in functions if isinstance(node, ast.FunctionDef)}
+            found = functions_in(path)
             assert not test or test in found, f"{mutation.name}: {path} has no {test}"
             marks = [ast.unparse(mark) for mark in found[test].decorator_list] if test else []
             assert not {"pytest.mark.slow", "pytest.mark.exhaustive"} & {*marks}, f"{mutation.name}: {test} is slow"

@@ -1,6 +1,5 @@
 """`import t2t`: the commands as functions, the page on them, and the notebook."""
 
-import os
 import re
 import signal
 import subprocess
@@ -107,22 +106,6 @@ def test_the_notebook_runs_and_shows_what_it_says(tmp_path):
 def kinds(cell):
     """The kinds of results and pictures that a cell shows; printed text may be split differently."""
     return [sorted(output.data) for output in cell.outputs if "data" in output]
-
-
-def test_names_of_installed_plug_ins_are_listed(tmp_path):
-    """Only through an entry point, as in docs/new_problem.md."""
-    (tmp_path / "their_set.py").write_text(
-        "import t2t\n\n\n@t2t.register_hparams\ndef their_tiny():\n"
-        '    """A set of theirs."""\n    return t2t.HParams()\n'
-    )
-    info = tmp_path / "theirs-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[t2t.plugins]\ntheirs = their_set\n")
-    code = "import sys, t2t; print(t2t.registered('hparams', 'their'), {'tensorflow', 'keras'} & set(sys.modules))"
-    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    assert done.stdout == "{'their_tiny': 'A set of theirs.'} set()\n"
 
 
 def test_names_of_a_folder_are_listed():

@@ -65,7 +65,7 @@ def test_many_clients_lose_nothing_and_get_their_own_answers(served, expected):
 
 @pytest.mark.slow  # that a signal to a process ends it after its requests
 def test_a_signal_lets_requests_end_and_the_exit_is_clean(tiny_run, expected):
-    flags = [f"--output_dir=tiny={tiny_run.output_dir}", "--batch_wait_ms=3600000", "--grace_seconds=1200"]
+    flags = [f"--output_dir=tiny={tiny_run.output_dir}", "--batch_wait_ms=60000", "--grace_seconds=1200"]
     with Server("t2t-server", PATIENT, *flags) as one:
         found = []
 

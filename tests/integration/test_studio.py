@@ -3,6 +3,7 @@
 Slow: nothing quicker runs the scripts of pages.
 """
 
+import contextlib
 import functools
 import re
 import shutil
@@ -332,28 +333,31 @@ LOOK = "document.dispatchEvent(new Event('visibilitychange'))"
 """Makes a page ask the server now."""
 
 
+@contextlib.contextmanager
+def refused(page, address):
+    """Within the block the server refuses requests; in the end the page complains, until the server answers again."""
+    page.route(address, lambda route: route.fulfill(status=500, json={"error": "no answer"}))
+    yield
+    page.locator("[role=alert]").wait_for()
+    page.unroute(address)
+    page.evaluate(LOOK)
+    page.locator("[role=alert]").wait_for(state="detached")
+
+
 @pytest.mark.parametrize("path", ["/", "/curves?run=group_0/run_00", "/outputs?of=digits"])
 def test_a_complaint_goes_when_the_server_answers_again(plain_page, studio, path):
     plain_page.goto(f"{studio}{path}")
     plain_page.locator("table, .scatterlayer .trace").first.wait_for()
-    plain_page.route("**/insight/runs", lambda route: route.fulfill(status=500, json={"error": "no answer"}))
-    plain_page.evaluate(LOOK)
-    plain_page.locator("[role=alert]").wait_for()
-    plain_page.unroute("**/insight/runs")
-    plain_page.evaluate(LOOK)
-    plain_page.locator("[role=alert]").wait_for(state="detached")
+    with refused(plain_page, "**/insight/runs"):
+        plain_page.evaluate(LOOK)
     assert plain_page.locator("table, .scatterlayer .trace").count() > 0
 
 
 def test_curves_by_hours_that_were_not_answered_are_asked_for_again(plain_page, studio):
     plain_page.goto(f"{studio}/curves?run=group_0/run_00&filter=dev/bleu")
     plain_page.locator(".scatterlayer .trace").first.wait_for()
-    plain_page.route("**/insight/curves", lambda route: route.fulfill(status=500, json={"error": "no answer"}))
-    plain_page.get_by_label("By", exact=True).select_option("hours")
-    plain_page.locator("[role=alert]").wait_for()
-    plain_page.unroute("**/insight/curves")
-    plain_page.evaluate(LOOK)
-    plain_page.locator("[role=alert]").wait_for(state="detached")
+    with refused(plain_page, "**/insight/curves"):
+        plain_page.get_by_label("By", exact=True).select_option("hours")
     assert plain_page.locator(".xtitle").text_content().startswith("hours")
     assert drawn(plain_page, "dev/bleu")[0]["x"][-1] == pytest.approx((399 * 3 + 1) / 3600)
 

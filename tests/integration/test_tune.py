@@ -172,13 +172,13 @@ def after_evaluations(tmp_path):
 
     def begin(count, then):
         def wait():
-            wait_until(lambda: lines_in(tmp_path / "study/trial_0000/metrics.jsonl") >= count, "an evaluation")
+            wait_until(lambda: lines_in(tmp_path / "study/trial_0000/metrics.jsonl") >= count, "an evaluation", 600)
             then()
 
         threads.append(start_thread(wait))
 
     yield begin
-    join_all(*threads)
+    join_all(*threads, seconds=600)
 
 
 def kill_trial(study):
