@@ -63,11 +63,6 @@ def install(tmp_path, monkeypatch):
     return make
 
 
-def test_without_plugins_there_are_none():
-    assert load_plugins() == []
-    assert load_plugins("") == []
-
-
 def test_a_folder_registers_what_its_modules_do(usr_dir):
     folder = usr_dir(__init__="from . import sets", sets=SET.format(name="my_very_own_hparams"))
     (plugin,) = load_plugins(str(folder))
@@ -80,6 +75,7 @@ def test_a_folder_registers_what_its_modules_do(usr_dir):
 
 
 def test_loading_again_gives_the_same_answer(usr_dir, install):
+    assert load_plugins() == load_plugins("") == []
     install("packaged", SET.format(name="packaged_set"))
     folder = usr_dir(__init__=SET.format(name="loaded_twice"))
     first = load_plugins(str(folder))
@@ -89,13 +85,14 @@ def test_loading_again_gives_the_same_answer(usr_dir, install):
 
 def test_a_plugin_is_loaded_though_an_earlier_run_has_closed_the_registries(usr_dir):
     for registry in REGISTRIES:
-        registry._frozen = True
+        registry.freeze()
     try:
         (plugin,) = load_plugins(str(usr_dir(__init__=SET.format(name="late_but_asked_for"))))
+        with refused("'later'"):
+            HPARAMS.register("later")(object)
     finally:
         for registry in REGISTRIES:
-            assert registry._frozen
-            registry._frozen = False
+            registry.thaw()
     assert plugin.registered == ("hparams:late_but_asked_for",)
 
 
