@@ -9,8 +9,6 @@ from tests.errors import refused
 
 PACKAGES = iter(range(1_000_000))
 SLOW = '''
-LOADED = True
-
 @register_thing
 class SliceNet:
     """Slices."""
@@ -76,37 +74,25 @@ def test_the_decorator_works_bare_and_with_a_name(make):
     assert int(line) > 1
 
 
-def test_entries_can_be_narrowed(make):
-    registry = make()
-    for name in ("net_a", "net_b", "other"):
-        registry.register(name)(object())
-    assert [entry.name for entry in registry.entries("net")] == ["net_a", "net_b"]
-    assert registry.entries("zzz") == []
-
-
-def test_an_unknown_name_answers_with_the_nearest_and_what_to_do(make):
+def test_entries_can_be_narrowed_and_an_unknown_name_answers_with_the_nearest_and_what_to_do(make):
     registry = make()
     for name in ("transformer", "transformer_big", "lstm"):
         registry.register(name)(object())
+    assert [entry.name for entry in registry.entries("transformer")] == ["transformer", "transformer_big"]
+    assert registry.entries("zzz") == []
     for name, nearest in (("transfomer", ["transformer", "transformer_big?"]), ("Lstm", ["lstm?"])):
         with refused("thing", f"'{name}'", *nearest, "--registry_help;", "--t2t_usr_dir", by=UnknownNameError):
             registry.get(name)
 
 
-def test_a_name_taken_twice_names_both_places(make):
+def test_a_name_taken_twice_names_both_places_and_the_same_object_is_taken_again(make):
     registry = make()
-    registry.register("net")(object())
+    value = registry.register("net")(object())
+    registry.register("net")(value)
+    assert registry.names() == ["net"]
     with refused("thing", "'net'", registry.entry("net").origin, by=RegistrationError) as raised:
         registry.register("net")(object())
     assert len(set(re.findall(rf"{re.escape(__file__)}:\d+", str(raised.value)))) == 2
-
-
-def test_the_same_object_may_be_registered_again(make):
-    registry = make()
-    value = object()
-    registry.register("net")(value)
-    registry.register("net")(value)
-    assert registry.names() == ["net"]
 
 
 @pytest.mark.parametrize("name", ["Net", "2net", "net-a", "net a", "_net", "nét", "net\n"])
@@ -210,7 +196,7 @@ def test_source_is_read_without_running_it_until_a_name_is_looked_up(make):
 def test_a_name_that_was_only_read_is_taken_too(make):
     registry = make({"slow": SLOW}, read_source=True)
     registry.names()
-    with refused("'slice_net'", "slow.py:5", "test_registry", by=RegistrationError):
+    with refused("'slice_net'", "slow.py:3", "test_registry", by=RegistrationError):
         registry.register("slice_net")(object())
 
 

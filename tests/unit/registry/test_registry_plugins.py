@@ -113,6 +113,7 @@ def test_what_is_no_folder_of_a_plug_in_is_refused(usr_dir, tmp_path):
     ("source", "about"),
     [
         ("import no_such_library", ["sets.py:1:", "ModuleNotFoundError:", "'no_such_library'"]),
+        ("from my_plugin.gone import x", ["sets.py:1:", "ModuleNotFoundError:", "'my_plugin.gone';"]),
         ("def f(:\n  pass", ["SyntaxError:"]),
         ("x = 1\nraise RuntimeError('two\\nlines')", ["sets.py:2:", "RuntimeError:"]),
     ],
@@ -216,12 +217,6 @@ def test_an_import_within_a_function_of_the_folder_finds_its_modules(usr_dir):
     late = f"def late():\n    from my_plugin.words import WORDS\n    return WORDS\n{SET.format(name='late_set')}"
     load_plugins(str(usr_dir(__init__=late, words="WORDS = ['a']")))
     assert HPARAMS.get("late_set").__globals__["late"]() == ["a"]
-
-
-def test_a_module_that_the_folder_does_not_have_is_not_found(usr_dir):
-    folder = usr_dir(__init__="from my_plugin.gone import x")
-    with refused("__init__.py:1:", "ModuleNotFoundError:", "'my_plugin.gone';"):
-        load_plugins(str(folder))
 
 
 def test_two_folders_of_one_name_keep_their_own_modules(tmp_path):
