@@ -27,7 +27,7 @@ MODEL_MUTATIONS = (
              "words_N + depth_N + 2 <= room", "test_decoding_trees"),
     Mutation("phrases that overlap are missed",
              "Where a phrase breaks off, the beginning of another one in it is forgotten.",
-             "t2t/specs/constraints/phrases.py", "node = self.shorter[node]\n", "node = 0\n", "test_decoding_phrases"),
+             "t2t/specs/constraints/phrases.py", "node = self.shorter[node]\n", "node = 0\n", "test_specs_constraints"),
     Mutation("beams shared out to nobody", "Hypotheses with forced phrases lose against those without.",
              "t2t/decoding/banks.py", "ops.minimum(banks_BC, MOST_BANKS - 1)", "ops.minimum(banks_BC, 0)",
              "test_decoding_phrases::test_banks_take_turns_by_hand"),

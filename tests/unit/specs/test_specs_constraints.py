@@ -33,6 +33,7 @@ def holds(ids, phrase):
 @given(phrases, phrases)
 @example([], [(2, 3, 4), (3,)])
 @example([(2, 3), (3, 2)], [])
+@example([(2, 2, 2, 3), (2, 3)], [])
 def test_outputs_with_all_forced_phrases_and_no_forbidden_one_are_accepted(forced, forbidden):
     constraint = phrase_constraint(forced, forbidden, max(IDS) + 1)
     expected = [ids for ids in OUTPUTS if all(holds(ids, one) for one in forced)]
