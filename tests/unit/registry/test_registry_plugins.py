@@ -48,6 +48,12 @@ def usr_dir(tmp_path):
 
 
 @pytest.fixture
+def load(usr_dir):
+    """Returns a function that loads a plug-in folder of these files, and returns the plug-in."""
+    return lambda **sources: load_plugins(str(usr_dir(**sources)))[0]
+
+
+@pytest.fixture
 def install(tmp_path, monkeypatch):
     """Returns a function that puts a distribution with an entry point where Python looks for installed ones."""
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -63,9 +69,8 @@ def install(tmp_path, monkeypatch):
     return make
 
 
-def test_a_folder_registers_what_its_modules_do(usr_dir):
-    folder = usr_dir(__init__="from . import sets", sets=SET.format(name="my_very_own_hparams"))
-    (plugin,) = load_plugins(str(folder))
+def test_a_folder_registers_what_its_modules_do(load):
+    plugin = load(__init__="from . import sets", sets=SET.format(name="my_very_own_hparams"))
     assert (plugin.name, plugin.kind) == ("my_plugin", "usr_dir")
     assert plugin.registered == ("hparams:my_very_own_hparams",)
     assert re.fullmatch(r"[0-9a-f]{64}", plugin.fingerprint)
@@ -83,11 +88,11 @@ def test_loading_again_gives_the_same_answer(usr_dir, install):
     assert load_plugins(str(folder)) == first
 
 
-def test_a_plugin_is_loaded_though_an_earlier_run_has_closed_the_registries(usr_dir):
+def test_a_plugin_is_loaded_though_an_earlier_run_has_closed_the_registries(load):
     for registry in REGISTRIES:
         registry.freeze()
     try:
-        (plugin,) = load_plugins(str(usr_dir(__init__=SET.format(name="late_but_asked_for"))))
+        plugin = load(__init__=SET.format(name="late_but_asked_for"))
         with refused("'later'"):
             HPARAMS.register("later")(object)
     finally:
@@ -169,31 +174,20 @@ def test_a_folder_that_was_edited_is_loaded_again(usr_dir, module):
     assert size_of(folder) == 16
 
 
-def test_any_source_that_changes_changes_the_fingerprint(usr_dir):
-    found = set()
-    for changed in ({"__init__": "x = 1"}, {"other": "y = 1"}, {"other": "y = 2"}, {"new": "y = 2"}):
-        found.add(load_plugins(str(usr_dir(**changed)))[0].fingerprint)
-    assert len(found) == 4
+def test_any_source_that_changes_changes_the_fingerprint(load):
+    changes = ({"__init__": "x = 1"}, {"other": "y = 1"}, {"other": "y = 2"}, {"new": "y = 2"})
+    assert len({load(**changed).fingerprint for changed in changes}) == 4
 
 
-def test_what_an_edited_folder_no_longer_registers_is_gone(usr_dir):
-    folder = usr_dir(__init__=SET.format(name="old_name") + SET.format(name="kept_name"))
-    load_plugins(str(folder))
-    usr_dir(__init__=SET.format(name="kept_name") + SET.format(name="new_name"))
-    (plugin,) = load_plugins(str(folder))
-    assert plugin.registered == ("hparams:kept_name", "hparams:new_name")
+def test_what_an_edited_folder_no_longer_registers_is_gone_also_where_the_edit_breaks_it(load):
+    old, kept, new = (SET.format(name=f"{name}_name") for name in ("old", "kept", "new"))
+    load(__init__=old + kept)
+    assert load(__init__=kept + new).registered == ("hparams:kept_name", "hparams:new_name")
     assert "old_name" not in HPARAMS
-
-
-def test_an_edit_that_breaks_a_folder_leaves_nothing_of_it_and_can_be_fixed(usr_dir):
-    folder = usr_dir(__init__=NUMBERED.format(16))
-    load_plugins(str(folder))
-    usr_dir(__init__=NUMBERED.format(32) + "1 / 0\n")
     with refused("ZeroDivisionError:"):
-        load_plugins(str(folder))
-    assert "numbered" not in HPARAMS
-    usr_dir(__init__=NUMBERED.format(64))
-    assert size_of(folder) == 64
+        load(__init__=f"{new}{old}\n1 / 0")
+    assert not {"old_name", "kept_name", "new_name"} & {*HPARAMS.names()}
+    assert load(__init__=old).registered == ("hparams:old_name",)
 
 
 # === Its own modules ===
@@ -213,9 +207,9 @@ def test_modules_of_the_folder_may_be_imported_by_its_name(usr_dir, line):
     assert size_of(folder) == 32
 
 
-def test_an_import_within_a_function_of_the_folder_finds_its_modules(usr_dir):
+def test_an_import_within_a_function_of_the_folder_finds_its_modules(load):
     late = f"def late():\n    from my_plugin.words import WORDS\n    return WORDS\n{SET.format(name='late_set')}"
-    load_plugins(str(usr_dir(__init__=late, words="WORDS = ['a']")))
+    load(__init__=late, words="WORDS = ['a']")
     assert HPARAMS.get("late_set").__globals__["late"]() == ["a"]
 
 
@@ -237,8 +231,8 @@ def test_the_folder_above_may_be_searched_too(usr_dir, monkeypatch):
     assert importlib.import_module("my_plugin.sets").numbered is HPARAMS.get("numbered")
 
 
-def test_a_package_that_is_installed_later_keeps_its_name(usr_dir, tmp_path, monkeypatch):
-    load_plugins(str(usr_dir(__init__="x = 'of the folder'")))
+def test_a_package_that_is_installed_later_keeps_its_name(load, tmp_path, monkeypatch):
+    load(__init__="x = 'of the folder'")
     (tmp_path / "site" / "my_plugin").mkdir(parents=True)
     (tmp_path / "site" / "my_plugin" / "__init__.py").write_text("x = 'of the package'")
     (tmp_path / "site" / "my_plugin" / "sub.py").write_text("y = 'of the package'")
@@ -268,10 +262,9 @@ def test_a_module_beside_the_init_is_imported_from_the_folder(usr_dir, line):
 
 
 def test_a_folder_named_as_a_source_is_no_source(usr_dir):
-    folder = usr_dir(__init__="")
-    (folder / "notes.py").mkdir()
-    (folder / "notes.py" / "inner.py").write_text("x = 1")
-    assert load_plugins(str(folder))[0].registered == ()
+    (usr_dir(__init__="") / "notes.py").mkdir()
+    (usr_dir() / "notes.py" / "inner.py").write_text("x = 1")
+    assert load_plugins(str(usr_dir()))[0].registered == ()
 
 
 # === Failure ===
@@ -313,10 +306,10 @@ def test_a_plugin_that_fails_leaves_nothing_registered_and_can_be_fixed(usr_dir,
     assert "half_a_metric" in METRICS
 
 
-def test_a_folder_that_fails_takes_no_installed_plugin_with_it(usr_dir, install):
+def test_a_folder_that_fails_takes_no_installed_plugin_with_it(load, install):
     install("well", SET.format(name="of_the_installed"))
     with refused("ZeroDivisionError:"):
-        load_plugins(str(usr_dir(__init__="1 / 0")))
+        load(__init__="1 / 0")
     assert load_plugins()[0].registered == ("hparams:of_the_installed",)
     assert "of_the_installed" in HPARAMS
 
