@@ -92,8 +92,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.config.workeroutput["errors_made"] = sorted(errors_made)
     elif is_complete(session) and (missing := never_made(errors_made)):
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-        reporter.ensure_newline()
-        reporter.section("errors that no test makes, see tests/raised.py", red=True)
+        reporter.write("\n\n")
+        reporter.write_sep("=", "errors that no test makes, see tests/raised.py", red=True)
         reporter.write("".join(f"{one}\n" for one in missing))
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

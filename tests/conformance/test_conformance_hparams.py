@@ -92,10 +92,3 @@ def _paragraph(title, values, left_out=frozenset()):
     texts = [f"{field}={as_text(value)}" for field, value in sorted(values.items()) if field not in left_out]
     wrapped = textwrap.wrap(" ".join([title, *texts]), 120, break_long_words=False, break_on_hyphens=False)
     return "\n  ".join(wrapped) + "\n"
-
-
-def test_the_sets_that_tensor2tensor_users_ask_for_are_there():
-    assert {
-        "transformer_base", "transformer_big", "transformer_base_single_gpu", "transformer_big_single_gpu",
-        "transformer_small", "transformer_tiny",
-    } <= set(NAMES)  # fmt: skip

@@ -20,7 +20,8 @@ from tests.mutation.report import Result, Verdict
 
 COPIED = ("t2t", "tests", "examples", "bin", "benchmarks", "docs", "README.md", "pyproject.toml", "setup.py")
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["tests.mutation.preload"])
+_FEW = 5
+"""Up to so many mutations, TensorFlow is imported only by the trials that need it."""
 _SUMMARY = re.compile(r"(FAILED|ERROR) (\S+\.py(?:::.+?)?)(?: - .*)?\Z")
 """A line of pytest's short summary."""
 
@@ -57,7 +58,7 @@ def copy_checkout(folder: Path) -> None:
 
 
 def run_pytest(root: Path, tests: Collection[str], timeout: float, *options: str) -> PytestRun:
-    """Runs tests of a copy, in a fork of a process that has imported TensorFlow and nothing of ours.
+    """Runs tests of a copy, in a fork of a process that has imported nothing of ours.
 
     Args:
         root: of the copy.
@@ -118,6 +119,7 @@ def results(root: Path, mutations: Sequence[Mutation], timeout: float) -> Iterat
         mutations: which.
         timeout: seconds that the tests of one mutation may take.
     """
+    FORKS.set_forkserver_preload(["tests.mutation.preload"] if len(mutations) > _FEW else [])
     all_pass = run_pytest(root, _all_tests(root, mutations), timeout * max(1, len(mutations))).status == 0
     for mutation in mutations:
         began = time.monotonic()

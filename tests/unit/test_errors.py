@@ -5,7 +5,6 @@ import pytest
 from t2t.cli.server import import_serving
 from t2t.errors import (
     MachineError,
-    T2TError,
     UnknownNameError,
     UserError,
     asked_and_found,
@@ -14,25 +13,15 @@ from t2t.errors import (
     needs_extra,
     one_line,
 )
+from tests.errors import refused
 
 KNOWN = ["transformer", "transformer_base", "transformer_big", "lstm"]
 
 
-def test_exit_statuses():
+def test_classes_and_exit_statuses():
     assert (UserError.exit_status, MachineError.exit_status) == (2, 1)
-    assert issubclass(UserError, T2TError)
-    assert issubclass(MachineError, T2TError)
+    assert issubclass(UnknownNameError, UserError | LookupError)
     assert not issubclass(MachineError, UserError)
-
-
-def test_an_unknown_name_is_a_lookup_error():
-    with pytest.raises(LookupError):
-        raise UnknownNameError("x")
-
-
-def test_nearest_are_the_most_alike_first_and_at_most_three():
-    assert nearest("transformer_bas", KNOWN) == ["transformer_base", "transformer_big", "transformer"]
-    assert nearest("zzz", KNOWN) == []
 
 
 @pytest.mark.parametrize(
@@ -54,8 +43,7 @@ def test_one_line_takes_every_white_space_for_a_space():
 
 
 def test_an_optional_package_that_is_missing_is_named_with_what_installs_it():
-    wanted = r"--format=x: the package no_such_package is not installed; pip install 't2t-keras\[onnx\]'"
-    with pytest.raises(UserError, match=wanted), needs_extra("onnx", "--format=x"):
+    with refused("--format=x:", "no_such_package", "'t2t-keras[onnx]'"), needs_extra("onnx", "--format=x"):
         raise ModuleNotFoundError("No module named 'no_such_package.part'", name="no_such_package.part")
 
 
@@ -72,8 +60,7 @@ def test_a_service_without_its_packages_says_what_installs_them(tmp_path, monkey
     (tmp_path / "needs_a_package.py").write_text("import no_such_package\n")
     monkeypatch.syspath_prepend(tmp_path)
     importlib.invalidate_caches()
-    wanted = r"the service: the package no_such_package is not installed; pip install 't2t-keras\[serve\]'"
-    with pytest.raises(UserError, match=wanted):
+    with refused("no_such_package", "'t2t-keras[serve]'"):
         import_serving("needs_a_package")
 
 

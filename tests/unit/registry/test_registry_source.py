@@ -1,6 +1,7 @@
 import pytest
 
 from t2t.registry import RegistrationError, read_registrations
+from tests.errors import refused
 
 
 def test_reading_a_source_gives_file_and_line(tmp_path):
@@ -31,8 +32,5 @@ def test_a_name_is_read_however_the_decorator_is_called(tmp_path, decorator, nam
 def test_a_name_that_only_running_could_tell_is_refused(tmp_path):
     path = tmp_path / "m.py"
     path.write_text("@register_thing(PREFIX + 'net')\nclass MyNet:\n    pass\n")
-    with pytest.raises(RegistrationError) as error:
+    with refused(f"{path}:1", "PREFIX", by=RegistrationError):
         read_registrations(path, "register_thing")
-    assert str(error.value) == (
-        f"{path}:1: the name PREFIX + 'net' is found by running the module, which is only read; write it out"
-    )
