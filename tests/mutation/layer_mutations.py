@@ -96,6 +96,6 @@ LAYER_MUTATIONS = (
     Mutation("target lines of the grid not shifted",
              "A block reads what its own target position left at another word, not the position before it.",
              "t2t/layers/grid_lstm.py", "ops.pad(x[:-1], ((1, 0), (0, 0), (0, 0)))", "x",
-             "test_models_grid_lstm::test_logits_are_those_of_an_independent_model_whatever_the_padding"),
+             "test_models_references::test_logits_and_those_of_steps_are_the_references_whatever_the_padding"),
 )
 # fmt: on
