@@ -119,7 +119,7 @@ def test_a_very_wide_beam_places_phrases():
     assert all(holds(ids, (8, 9)) for _, _, ids in found)
 
 
-@pytest.mark.parametrize("changes", SEARCHES[1:5:2] + SEARCHES[4:5], ids=str)
+@pytest.mark.parametrize("changes", [SEARCHES[n] for n in (1, 3, 4)], ids=str)
 def test_a_list_beside_forced_phrases_is_searched_as_it_is_alone(changes):
     rows = node_table(9, 6)
     rows[:, EOS] += 20
