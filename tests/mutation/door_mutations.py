@@ -55,8 +55,7 @@ DOOR_MUTATIONS = (
     Mutation("a decoder that begins with something else",
              "A model whose decoder begins with a vector of its own is imported as one that begins with zeros.",
              "t2t/importing/huggingface/marian.py", "if np.any(vector_D):", "if False:",
-             "test_importing_huggingface_marian::test_a_decoder_that_begins_with_something_else_than_zeros_is_"
-             "refused"),
+             "test_importing_huggingface_marian::test_another_network_is_refused"),
     Mutation("the first position of fairseq", "Positions of imported translators count from 0 on, not from 2.",
              "t2t/importing/fairseq/run.py", "first_position=_FIRST_POSITION if", "first_position=0 if",
              "test_importing_fairseq::test_targets_have_the_same_probabilities"),
