@@ -20,6 +20,9 @@ import pytest
 
 from tests.after_import import after_import
 from tests.errors import check_errors
+from tests.raised import errors_made, pytest_sessionfinish, pytest_testnodedown
+
+__all__ = ["pytest_sessionfinish", "pytest_testnodedown"]  # hooks
 
 # No deadline per example: time depends on the load of the machine.
 hypothesis.settings.register_profile("t2t", deadline=None)
@@ -37,7 +40,6 @@ def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="rewrite the files under tests/golden/")
 
 
-errors_made: set[str] = set()
 check_errors(errors_made)
 
 

@@ -1,6 +1,5 @@
 """Errors in tests: expecting one by what it is about, and the checks of every error that is made while tests run."""
 
-import ast
 import contextlib
 import sys
 from collections.abc import Iterator
@@ -53,18 +52,6 @@ def check_form(message: str) -> None:
     assert "Traceback" not in message, message
     assert " object at 0x" not in message, message
     assert not message.endswith((":", ";", ",")), f"an error that does not end: {message}"
-
-
-def lines_that_make_errors() -> dict[str, range]:
-    """Returns the lines of each `raise` of an error of ours in the package, by its first line as `path:line`."""
-    found = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-                name = getattr(node.exc.func, "id", getattr(node.exc.func, "attr", ""))
-                if name in OURS:
-                    found[f"{path}:{node.lineno}"] = range(node.lineno, node.end_lineno + 1)
-    return found
 
 
 OURS = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, T2TError)}
