@@ -60,6 +60,21 @@ def refuses(command: ModuleType, about: str, *arguments: object, status: int = 2
     return printed
 
 
+def refusal(command: ModuleType, *arguments: object, status: int = 2) -> str:
+    """Returns the line with which a command refuses its arguments; it writes nothing else."""
+    printed = call(command, *arguments, status=status)
+    assert printed.err.count("\n") == 1, printed.err
+    assert printed.err.startswith(f"{name_of(command)}: error: ")
+    return printed.err.removesuffix("\n")
+
+
+def check_refused(command: ModuleType, *arguments: object, about: str, status: int = 2) -> None:
+    """Like `refuses`, of a command that writes nothing but the error."""
+    line = refusal(command, *arguments, status=status)
+    missing = [word for word in about.split() if word not in line]
+    assert not missing, f"the error does not name {missing}: {line}"
+
+
 def name_of(command: ModuleType) -> str:
     """Returns the name that a command is called by here; its console script may have another."""
     return f"t2t-{command.__name__.rpartition('.')[2].replace('_', '-')}"

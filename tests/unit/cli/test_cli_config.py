@@ -17,8 +17,8 @@ from t2t.cli.search_flags import given_hparams, trained_overrides
 from t2t.hparams.transformer import transformer_tiny
 from t2t.runs.names import build_hparams
 from t2t.specs.features import ProblemSpec
-from tests.commands import check_refused
 from tests.errors import refused
+from tests.in_process import check_refused
 
 RUN = """
 problem = "translate_ende_numbers"   # a comment

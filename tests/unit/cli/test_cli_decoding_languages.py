@@ -20,7 +20,7 @@ from t2t.runs.loading import LoadedRun, open_to_decode
 from t2t.runs.names import Request, get_problem
 from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import describe_encoders
-from tests.commands import check_refused
+from tests.in_process import check_refused
 
 PROBLEM = "text2text_files"
 OPTIONS = {"language_tags": "de,zh", "target_language": "de"}

@@ -20,8 +20,8 @@ from t2t.cli import (
     translate_all,
 )
 from t2t.cli.common import define_alias, parse
-from tests.commands import check_refused
 from tests.errors import refused
+from tests.in_process import check_refused
 
 MODEL, SET = "--model=transformer", "--hparams_set=transformer_tiny"
 PROBLEM = "--problem=algorithmic_reverse_binary40"

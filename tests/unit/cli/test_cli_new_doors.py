@@ -10,8 +10,8 @@ from t2t.cli import bleu, datagen, make_tf_configs, query_server
 from t2t.cli.polling import steps_as_they_appear
 from t2t.runs.names import select_names
 from t2t.training.cluster import find_cluster
-from tests.commands import check_refused, refusal
 from tests.errors import refused
+from tests.in_process import check_refused, refusal
 from tests.waiting import LIMIT_S, join_all, start_thread
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from t2t.cli import insight
-from tests.commands import check_refused
+from tests.in_process import check_refused
 from tests.many_runs import write_run
 
 

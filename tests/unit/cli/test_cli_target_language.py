@@ -15,7 +15,7 @@ from t2t.runs import loading
 from t2t.serving.app import build_app
 from t2t.serving.service import RequestLimits, Service
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from tests.commands import check_refused, refusal
+from tests.in_process import check_refused, refusal
 
 GERMAN, FRENCH = "translate_ende_multi30k", "translate_enfr_multi30k"
 TOKENS = dict.fromkeys(("inputs", "targets"), FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=9))

@@ -10,8 +10,8 @@ from t2t.export.exporting import export
 from t2t.export.formats import is_export
 from t2t.export.job import ExportJob
 from t2t.serving.exports import ServedExport
-from tests.commands import check_refused
 from tests.errors import refused
+from tests.in_process import check_refused
 from tests.unit.serving.conftest import serving
 
 TEXTS = ["a b c", "", "h g f e"]
