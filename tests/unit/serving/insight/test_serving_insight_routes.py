@@ -258,7 +258,7 @@ def test_no_piece_of_an_output_that_does_not_continue_the_text_can_be_continued(
     ("body", "how"),
     [
         ({}, {}),
-        ({"n_best": 2, "search": {"beam_size": 4, "alpha": 1.5}}, {"n_best": 2, "beam_size": 4, "alpha": 1.5}),
+        ({"n_best": 2, "search": {"beam_size": 5, "alpha": 1.5}}, {"n_best": 2, "beam_size": 5, "alpha": 1.5}),
         ({"search": {"decode_method": "sample", "seed": 5}}, {"decode_method": "sample", "seed": 5}),
         ({"prefix": WORDS.encode("h g")}, {"prefixes": ["h g"]}),
         ({"begins": "h g"}, {"prefixes": ["h g"]}),

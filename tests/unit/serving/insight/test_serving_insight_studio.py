@@ -115,8 +115,13 @@ def test_few_models_stay_in_memory_those_that_were_asked_for_last(loads):
     assert [int(name[-2:]) for name in loads.log] == [10, 20, 30, 20]
 
 
-@pytest.mark.parametrize("checkpoint", ["25", "../run/checkpoints/step-00000010", "", "averaged", 5, ["10"]])
+OWN = "{run}/checkpoints/step-00000010"
+
+
+@pytest.mark.parametrize("checkpoint", ["25", OWN, "../run/checkpoints/step-00000010", "", "averaged", 5, ["10"]])
 def test_a_checkpoint_that_is_not_there_is_refused_and_no_path_is_read(loads, checkpoint):
+    """Not even the path of a checkpoint of the run."""
+    checkpoint = OWN.format(run=loads.run.path) if checkpoint == OWN else checkpoint
     with refused("latest,", "best,", "10,", "20,", "30"):
         loads.studio.model("run", checkpoint)
     assert loads.log == []
