@@ -6,7 +6,6 @@ Legend: B batch, S source length, T target length, V vocabulary.
 import contextlib
 import json
 import math
-import struct
 from pathlib import Path
 
 import keras
@@ -123,11 +122,6 @@ def largest_within(graph):
     names = [function.signature.name for function in graph.as_graph_def().library.function]
     graphs = [graph, *(graph._get_function(name).graph for name in names)]
     return max(t.shape.num_elements() or 0 for g in graphs for op in g.get_operations() for t in op.outputs)
-
-
-def idx(array):
-    """Returns an array in the file format of MNIST, as bytes."""
-    return bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
 
 
 @contextlib.contextmanager

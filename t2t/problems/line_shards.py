@@ -25,7 +25,7 @@ def every_shard(
     Args:
         files: of the split in order; each entry has the parallel files of one corpus.
         split: its name.
-        source: caches where the files are cut.
+        source: caches where the files are cut, and may say how large shards are.
         most_lines: lines per shard, if they stand for something larger than text; None to cut by bytes.
 
     Raises:
@@ -33,7 +33,8 @@ def every_shard(
     """
 
     def cut() -> list[Any]:
-        shards = [blocks for sides in files for blocks in cut_files(sides, SHARD_BYTES, most_lines)]
+        shard_bytes = source.shard_bytes or SHARD_BYTES
+        shards = [blocks for sides in files for blocks in cut_files(sides, shard_bytes, most_lines)]
         return [[[str(block.path), block.first, block.start, block.stop] for block in blocks] for blocks in shards]
 
     found = source.cached(f"{split}-blocks", cut)

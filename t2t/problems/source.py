@@ -48,6 +48,8 @@ class Source:
     """Which shard of the split to yield, counted from 0."""
     shards: int = 1
     """Number of shards: 1 for the whole split, or what `Problem.shards` returns."""
+    shard_bytes: int | None = None
+    """Size of a shard of a plain text file; None for `t2t.problems.line_shards.SHARD_BYTES`."""
     work_dir: Path | None = None
     """Folder of the results of `cached`, removed after the generation; None to keep none."""
     call_each: CallEach = call_here
@@ -88,4 +90,7 @@ class Source:
         return value
 
     def _copy(self, rng: random.Random) -> "Source":
-        return Source(self.tmp_dir, rng, progress=self.progress, work_dir=self.work_dir, call_each=self.call_each)
+        return Source(
+            self.tmp_dir, rng, progress=self.progress, shard_bytes=self.shard_bytes, work_dir=self.work_dir,
+            call_each=self.call_each,
+        )  # fmt: skip

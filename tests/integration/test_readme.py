@@ -19,7 +19,7 @@ from PIL import Image
 import t2t
 from t2t.problems.formats.audio import read_audio, wav_file
 from t2t.problems.treebank.trees import parse_tree
-from tests.builders import idx
+from tests.raw_files import idx
 from tests.readme import PHRASES, README, ROOT, block, blocks, execute, shortened, translate_quickstart
 
 ENGLISH = ("a", "man", "woman", "dog", "runs", "sits", "in", "the", "red", "house", "street", "with", "two")

@@ -9,23 +9,9 @@ from PIL import Image
 from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
 from t2t.data.reader import SplitReader
-from t2t.errors import UserError
 from t2t.problems.base import Finished
 from t2t.runs.names import get_hparams, get_problem
-from tests.builders import idx
-
-
-def write_mnist(folder, images, labels):
-    for stem in ("train", "t10k"):
-        (folder / f"{stem}-images-idx3-ubyte").write_bytes(idx(images))
-        (folder / f"{stem}-labels-idx1-ubyte").write_bytes(idx(labels))
-
-
-@pytest.fixture
-def digits(tmp_path):
-    images = np.random.default_rng(0).integers(0, 256, (24, 28, 28)).astype(np.uint8)
-    write_mnist(tmp_path, images, np.arange(24, dtype=np.uint8) % 10)
-    return images
+from tests.errors import refused
 
 
 def test_an_image_is_its_rows_one_after_the_other(digits, drawn):
@@ -52,27 +38,31 @@ def test_the_whole_way_to_stored_intensities_and_back(digits, tmp_path, name):
     np.testing.assert_array_equal(back, digits[0])
 
 
-def test_sets_for_images_are_long_enough_for_them():
-    for name, hparams_set in (
-        ("image_mnist_gen", "imagetransformer_mnist"),
-        ("image_cifar10_gen", "imagetransformer_base"),
-        ("image_mnist_gen", "transformer_image_tiny"),
-        ("image_cifar10_gen", "transformer_image_base"),
-    ):
-        longest, hparams = get_problem(name).max_length, get_hparams(hparams_set)
-        assert longest <= min(hparams.max_length, hparams.extra_length + 1, hparams.batch_size)
-    assert get_problem("image_cifar10_gen").max_length == 32 * 32 * 3 + 1
+@pytest.mark.parametrize(
+    ("name", "hparams_set", "longest"),
+    [
+        ("image_mnist_gen", "imagetransformer_mnist", 28 * 28 + 1),
+        ("image_mnist_gen", "transformer_image_tiny", 28 * 28 + 1),
+        ("image_cifar10_gen", "imagetransformer_base", 32 * 32 * 3 + 1),
+        ("image_cifar10_gen", "transformer_image_base", 32 * 32 * 3 + 1),
+        ("video_moving_mnist_next", "imagetransformer_mnist", 28 * 28 + 1),
+    ],
+)
+def test_sets_for_images_are_long_enough_for_them(name, hparams_set, longest):
+    hparams = get_hparams(hparams_set)
+    assert get_problem(name).max_length == longest
+    assert longest <= min(hparams.max_length, hparams.extra_length + 1, hparams.batch_size)
 
 
-def test_what_is_missing_is_said_of_the_problem_that_was_asked_for(digits, drawn, tmp_path):
-    (tmp_path / "train-labels-idx1-ubyte").unlink()
-    with pytest.raises(UserError, match=r"^image_mnist_gen: .* missing from"):
-        drawn("image_mnist_gen", "train")
-    with pytest.raises(UserError, match=r"problem option 'vocab_kind': ImageMnistGen has no such option"):
+def test_images_have_no_vocabulary_of_text():
+    with refused("'vocab_kind'", "ImageMnistGen"):
         get_problem("image_mnist_gen", {"vocab_kind": "byte"})
 
 
-@pytest.mark.parametrize(("name", "shape"), [("image_mnist_gen", (28, 28)), ("image_cifar10_gen", (32, 32, 3))])
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("image_mnist_gen", (28, 28)), ("image_cifar10_gen", (32, 32, 3)), ("video_moving_mnist_next", (28, 28))],
+)
 def test_an_output_makes_an_image_file_whatever_its_length(name, shape):
     problem, size = get_problem(name), int(np.prod(shape))
     intensities = np.random.default_rng(0).integers(0, 256, size)

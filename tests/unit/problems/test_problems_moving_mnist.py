@@ -1,38 +1,24 @@
 """Moving digits: bounces by hand, and clips and classes from small files of MNIST's format."""
 
-import io
 import random
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from t2t.data.eval_batches import EvalBatches
 from t2t.data.extremes import extreme_batches
 from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
 from t2t.data.reader import SplitReader
-from t2t.errors import UserError
 from t2t.problems.array_inputs import Video2Class
 from t2t.problems.base import Source
 from t2t.problems.formats.images import resized
 from t2t.problems.moving_mnist import bounced, direction_of, moving
-from t2t.runs.names import get_hparams, get_problem
+from t2t.runs.names import get_problem
 from t2t.specs.features import FeatureKind
-from tests.builders import idx
 
 FREE = 14
 """Pixels between the walls that a digit of 14 x 14 can move in a frame of 28 x 28."""
-
-
-@pytest.fixture
-def digits(tmp_path):
-    """24 images without black pixels, so that the corners of a digit are seen."""
-    images = np.random.default_rng(0).integers(1, 256, (24, 28, 28)).astype(np.uint8)
-    for stem in ("train", "t10k"):
-        (tmp_path / f"{stem}-images-idx3-ubyte").write_bytes(idx(images))
-        (tmp_path / f"{stem}-labels-idx1-ubyte").write_bytes(idx(np.arange(24, dtype=np.uint8) % 10))
-    return images
 
 
 @pytest.mark.parametrize(
@@ -49,15 +35,15 @@ def test_bounces_by_hand(start, velocity, free, expected):
 
 
 def test_bounces_are_those_of_small_steps():
-    """A thousandth of a frame at a time, turning at the walls."""
+    """A small part of a frame at a time, turning at the walls."""
     rng = random.Random(1)
-    for _ in range(5):
+    for _ in range(3):
         place, velocity = rng.uniform(0, FREE), rng.uniform(-3, 3)
-        found = bounced(place, velocity, FREE, 30)
-        for frame in range(30):
+        found = bounced(place, velocity, FREE, 20)
+        for frame in range(20):
             assert found[frame] == pytest.approx(place, abs=1e-6)
-            for _ in range(1000):
-                place += velocity / 1000
+            for _ in range(200):
+                place += velocity / 200
                 if not 0 <= place <= FREE:
                     place, velocity = (-place if place < 0 else 2 * FREE - place), -velocity
 
@@ -138,8 +124,6 @@ def test_the_test_images_alone_are_enough(digits, drawn, tmp_path):
         path.unlink()
     assert [sample["targets"][0] for sample in drawn("video_moving_mnist_t10k_class", "dev")] == ["4", "9", "4", "9"]
     assert len(drawn("video_moving_mnist_t10k_next", "train")) == 20
-    with pytest.raises(UserError, match=r"^video_moving_mnist_class: .* missing from"):
-        drawn("video_moving_mnist_class", "train")
 
 
 def test_the_whole_way_to_padded_batches(digits, tmp_path, drawn):
@@ -171,19 +155,6 @@ def test_the_whole_way_to_padded_batches(digits, tmp_path, drawn):
             np.testing.assert_array_equal(row, reader.read(np.array([index]), "inputs")[0][:1])
 
 
-def test_an_output_makes_a_file_of_the_frame():
-    problem = get_problem("video_moving_mnist_next")
-    frame = np.random.default_rng(0).integers(0, 256, (28, 28)).astype(np.uint8)
-    content = problem.output_file(" ".join(map(str, frame.ravel())))
-    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(content))), frame)
-
-
-def test_a_set_writes_a_whole_frame():
-    longest, hparams = get_problem("video_moving_mnist_next").max_length, get_hparams("imagetransformer_mnist")
-    assert longest == 28 * 28 + 1
-    assert longest <= min(hparams.max_length, hparams.extra_length + 1, hparams.batch_size)
-
-
 class Clips(Video2Class):
     """Clips of small frames in colour."""
 
@@ -199,17 +170,18 @@ CLIP = np.zeros((5, 2, 4, 3), np.uint8)
 
 
 @pytest.mark.parametrize(
-    ("value", "fault"),
+    ("value", "names"),
     [
-        (CLIP.astype(float), "has float64 of shape (5, 2, 4, 3) for 'inputs'; a clip is a numpy array (frames, height"),
-        (CLIP[0], "has uint8 of shape (2, 4, 3) for 'inputs'; a clip is a numpy array (frames, height, width, chann"),
-        (CLIP[:0], "has uint8 of shape (0, 2, 4, 3) for 'inputs'; a clip is a numpy array"),
-        ("a", "has 'a' for 'inputs'; a clip is a numpy array"),
-        (CLIP[..., :1], "has an image of 1 channels for 'inputs'; it must have 3"),
+        (CLIP.astype(float), ["float64", "(5, 2, 4, 3)"]),
+        (CLIP[0], ["uint8", "(2, 4, 3)"]),
+        (CLIP[:0], ["uint8", "(0, 2, 4, 3)"]),
+        ("a", ["'a'"]),
+        (CLIP[..., :1], ["1", "3"]),
     ],
 )
-def test_a_sample_that_is_no_clip_is_refused(value, fault):
-    assert Clips().sample_fault({"inputs": value, "targets": "a"}).startswith(fault)
+def test_a_sample_that_is_no_clip_is_refused(value, names):
+    fault = Clips().sample_fault({"inputs": value, "targets": "a"})
+    assert all(name in fault for name in ("'inputs'", *names))
     assert Clips().sample_fault({"inputs": CLIP, "targets": "a"}) == ""
 
 
