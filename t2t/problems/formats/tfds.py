@@ -35,7 +35,13 @@ def count_tfds_shards(problem: str, dataset: str, split: str, source: Source, in
 
 
 def read_tfds(
-    problem: str, dataset: str, split: str, source: Source, instead: str = "", only_text: bool = True
+    problem: str,
+    dataset: str,
+    split: str,
+    source: Source,
+    instead: str = "",
+    only_text: bool = True,
+    retries: int = _RETRIES,
 ) -> Iterator[dict[str, Any]]:
     """Yields the examples of a split; downloads and prepares the data set if the folder does not have it.
 
@@ -47,6 +53,7 @@ def read_tfds(
         source: has the folder, and the shard to read out of the number that `count_tfds_shards` returns.
         instead: what else the user could do if the data set is not available, for messages.
         only_text: whether records hold little but text; if not, `source.enough_bytes` is ignored.
+        retries: how often a download is tried again.
 
     Yields:
         Feature name to bytes, number or array.
@@ -56,7 +63,7 @@ def read_tfds(
     """
     import tensorflow_datasets as tfds
 
-    builder = _prepared(problem, dataset, split, source, instead)
+    builder = _prepared(problem, dataset, split, source, instead, retries)
     with _errors_of_loading(problem, dataset, split, source, instead):
         enough_bytes = source.enough_bytes if only_text else None
         instruction, left_out = _instruction(tfds, builder, split, source, enough_bytes)
@@ -67,12 +74,12 @@ def read_tfds(
     yield from _iterated(problem, tfds.as_numpy(examples), Path(source.tmp_dir) / FOLDER / dataset)
 
 
-def _prepared(problem: str, dataset: str, split: str, source: Source, instead: str) -> Any:
+def _prepared(problem: str, dataset: str, split: str, source: Source, instead: str, retries: int = _RETRIES) -> Any:
     """Returns the builder of a data set that has been downloaded and prepared."""
     import tensorflow_datasets as tfds
     from tensorflow_datasets.core.download import downloader
 
-    downloader.MAX_RETRIES = _RETRIES  # no argument or flag sets it
+    downloader.MAX_RETRIES = retries  # no argument or flag sets it
     with _errors_of_loading(problem, dataset, split, source, instead):
         builder = tfds.builder(dataset, data_dir=Path(source.tmp_dir) / FOLDER)
         if not builder.is_prepared():

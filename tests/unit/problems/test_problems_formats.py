@@ -7,7 +7,6 @@ import pickle
 import struct
 import sys
 import tarfile
-import wave
 import zipfile
 
 import numpy as np
@@ -15,13 +14,13 @@ import pytest
 import soundfile
 from PIL import Image
 
-from t2t.errors import UserError
 from t2t.problems.formats import cifar
 from t2t.problems.formats.archive import find_first_existing, read_members
 from t2t.problems.formats.audio import read_audio, resampled
 from t2t.problems.formats.idx import read_idx
 from t2t.problems.formats.images import png_file, read_image, resized
-from tests.builders import idx
+from tests.errors import refused
+from tests.raw_files import idx, write_wav
 
 
 def test_idx_plain_and_packed(tmp_path):
@@ -32,18 +31,20 @@ def test_idx_plain_and_packed(tmp_path):
         np.testing.assert_array_equal(read_idx(tmp_path / name, axes=3), images)
 
 
-def test_idx_that_is_none_is_named(tmp_path):
-    (tmp_path / "a").write_bytes(idx(np.zeros(3, np.uint8)))
-    with pytest.raises(UserError, match=r"a: begins with 00 00 08 01, and an IDX file of 3 axes of bytes with 00 0"):
-        read_idx(tmp_path / "a", axes=3)
-    (tmp_path / "a").write_bytes(idx(np.zeros((2, 2), np.uint8))[:-1])
-    with pytest.raises(UserError, match="holds 3 bytes after its head, which says 2 x 2; it is cut short"):
-        read_idx(tmp_path / "a", axes=2)
-    with pytest.raises(UserError, match="there is no such file"):
-        read_idx(tmp_path / "c", axes=1)
-    (tmp_path / "d").write_bytes(gzip.compress(idx(np.zeros(3, np.uint8)))[:-9])
-    with pytest.raises(UserError, match="d: the gzip file is damaged or cut short"):
-        read_idx(tmp_path / "d", axes=1)
+@pytest.mark.parametrize(
+    ("content", "axes", "names"),
+    [
+        (idx(np.zeros(3, np.uint8)), 3, "00 01 03"),
+        (idx(np.zeros((2, 2), np.uint8))[:-1], 2, "3 2 x"),
+        (gzip.compress(idx(np.zeros(3, np.uint8)))[:-9], 1, "gzip"),
+        (None, 1, ""),
+    ],
+)
+def test_idx_that_is_none_is_named(tmp_path, content, axes, names):
+    if content is not None:
+        (tmp_path / "a").write_bytes(content)
+    with refused(tmp_path / "a", *names.split()):
+        read_idx(tmp_path / "a", axes=axes)
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_cifar_binary(pictures):
     np.testing.assert_array_equal(found[1], labels)
     coarse = np.concatenate([np.zeros((4, 1), np.uint8), labels[:, None], planes(images)], axis=1).tobytes()
     np.testing.assert_array_equal(cifar.read_binary(coarse, 2, "a.bin")[1], labels)
-    with pytest.raises(UserError, match=r"a.bin: 12,291 bytes are no whole number of records of 3,073"):
+    with refused("a.bin:", "12,291", "3,073"):
         cifar.read_binary(content[:-1], 1, "a.bin")
 
 
@@ -93,24 +94,22 @@ class Harmful:
         return os.mkdir, ("harmed",)
 
 
-def test_a_pickle_runs_no_code(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for content in (pickle.dumps(Harmful()), pickle.dumps({b"data": Harmful(), b"labels": []})):
-        with pytest.raises(UserError, match=r"batch: the pickle names posix.mkdir, which none of CIFAR's does"):
-            cifar.read_python(content, "labels", "batch")
-    evaluates = b'cbuiltins\neval\n(S\'__import__("os").mkdir("harmed")\'\ntR.'
-    with pytest.raises(UserError, match=r"names builtins\.eval"):
-        cifar.read_python(evaluates, "labels", "batch")
-    assert not (tmp_path / "harmed").exists()
-
-
 @pytest.mark.parametrize(
-    "found",
-    [b"", b"\x80\x04", pickle.dumps([1]), pickle.dumps({b"data": b"", b"labels": []}), pickle.dumps({b"data": 1})],
+    ("content", "name"),
+    [
+        (pickle.dumps(Harmful()), "posix.mkdir,"),
+        (pickle.dumps({b"data": Harmful(), b"labels": []}), "posix.mkdir,"),
+        (b'cbuiltins\neval\n(S\'__import__("os").mkdir("harmed")\'\ntR.', "builtins.eval,"),
+        (b"", "CIFAR"),
+        (b"\x80\x04", "CIFAR"),
+        *((pickle.dumps(found), "CIFAR") for found in ([1], {b"data": b"", b"labels": []}, {b"data": 1})),
+    ],
 )
-def test_a_pickle_of_something_else_is_named(found):
-    with pytest.raises(UserError, match="batch: is none of CIFAR's pickles"):
-        cifar.read_python(found, "labels", "batch")
+def test_another_pickle_is_named_and_runs_no_code(tmp_path, monkeypatch, content, name):
+    monkeypatch.chdir(tmp_path)
+    with refused("batch:", name):
+        cifar.read_python(content, "labels", "batch")
+    assert not (tmp_path / "harmed").exists()
 
 
 def test_members_of_folders_and_archives_have_the_same_paths(tmp_path):
@@ -129,7 +128,7 @@ def test_members_of_folders_and_archives_have_the_same_paths(tmp_path):
     assert find_first_existing(tmp_path, ["no", "set.zip", "set"]) == tmp_path / "set.zip"
     assert find_first_existing(tmp_path, ["no", "x" * 300]) is None
     (tmp_path / "bad.tar.gz").write_bytes((tmp_path / "set.tar.gz").read_bytes()[:60])
-    with pytest.raises(UserError, match=r"bad.tar.gz: the archive is damaged \(.*\); download it again"):
+    with refused("bad.tar.gz:"):
         read_members(tmp_path / "bad.tar.gz", lambda _: True)
 
 
@@ -149,14 +148,8 @@ def test_cropping_keeps_the_middle():
     assert (resized(image.transpose(1, 0, 2), 4, 4, fit="crop") == 9).all()
     assert (resized(image, 2, 2, fit="crop") == 9).all()
     assert resized(image, 4, 4).min() < 9
-    with pytest.raises(UserError, match="image_fit 'stretch': there is no such way; use one of squash, crop"):
+    with refused("image_fit", "'stretch':", "squash,", "crop"):
         resized(image, 4, 4, fit="stretch")
-
-
-def write_wav(path, values, rate=16_000, width=2, channels=1):
-    with wave.open(str(path), "wb") as file:
-        file.setparams((channels, width, rate, 0, "NONE", ""))
-        file.writeframes(values)
 
 
 def test_wav_of_every_width(tmp_path):
@@ -181,22 +174,17 @@ def test_channels_are_averaged(tmp_path):
 
 def test_sound_that_cannot_be_read_is_named(tmp_path, monkeypatch):
     for name in ("a.wav", "x" * 300):
-        with pytest.raises(UserError, match=f"{name}: there is no such sound file; check the path"):
+        with refused(tmp_path / name):
             read_audio(tmp_path / name)
     (tmp_path / "a.wav").write_bytes(b"RIFF")
-    with pytest.raises(UserError, match=r"a.wav: cannot be read as sound \(.+\); WAV, FLAC, Ogg and MP3 files can"):
+    with refused(tmp_path / "a.wav", "WAV,", "FLAC,"):
         read_audio(tmp_path / "a.wav")
+    for value in (np.nan, np.inf, -np.inf, 1e300):
+        soundfile.write(tmp_path / "b.wav", np.array([0.5, value, 0.5]), 16_000, subtype="DOUBLE")
+        with refused("b.wav:", "infinite"):
+            read_audio(tmp_path / "b.wav")
     monkeypatch.setitem(sys.modules, "soundfile", None)
-    with pytest.raises(UserError, match=r"reading sound files: the package soundfile is not installed; pip install"):
-        read_audio(tmp_path / "a.wav")
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
-def test_sound_that_is_not_finite_is_refused(tmp_path, value):
-    soundfile.write(tmp_path / "a.wav", np.array([0.5, value, 0.5]), 16_000, subtype="DOUBLE")
-    with pytest.raises(
-        UserError, match=r"a.wav: has a value that is not finite \(nan or infinite\); correct the recor"
-    ):
+    with refused("soundfile"):
         read_audio(tmp_path / "a.wav")
 
 
@@ -273,12 +261,6 @@ def test_channels_of_opacity_are_read(tmp_path, channels, opaque):
     np.testing.assert_array_equal(read_image(tmp_path / "a.png", channels), image)
 
 
-def test_other_numbers_of_channels_are_refused(tmp_path):
-    (tmp_path / "a.png").write_bytes(png_file(np.zeros((2, 2, 3), np.uint8)))
-    with pytest.raises(UserError, match=r"a\.png: image files have 1 to 4 channels, and images of 5 are asked for; de"):
-        read_image(tmp_path / "a.png", 5)
-
-
 @pytest.mark.parametrize(("name", "dtype"), [("a.png", "<u2"), ("a.tif", "<u2"), ("b.tif", ">u2"), ("a.pgm", "<i4")])
 def test_of_sixteen_bits_the_high_byte_is_read(tmp_path, name, dtype):
     grey = np.array([[0, 255], [256, 65535]])
@@ -288,20 +270,18 @@ def test_of_sixteen_bits_the_high_byte_is_read(tmp_path, name, dtype):
     np.testing.assert_array_equal(read_image(tmp_path / name, 3), expected.repeat(3, axis=2))
 
 
-@pytest.mark.parametrize("dtype", ["<i4", "<f4"])
-def test_an_image_file_of_more_bits_is_refused(tmp_path, dtype):
-    Image.fromarray(np.ones((2, 2), dtype)).save(tmp_path / "a.tif")
-    with pytest.raises(UserError, match=r"a\.tif: has more than 8 bits a channel; convert the file"):
-        read_image(tmp_path / "a.tif", 1)
-
-
-def test_an_image_file_that_is_none_is_named(tmp_path):
-    (tmp_path / "a.png").write_text("no image")
-    with pytest.raises(UserError, match=r"a\.png: cannot be read as an image \(cannot identify image file"):
-        read_image(tmp_path / "a.png", 1)
-    (tmp_path / "b.png").write_bytes(png_file(np.zeros((50, 50, 1), np.uint8))[:60])
-    with pytest.raises(UserError, match=r"b\.png: cannot be read as an image"):
-        read_image(tmp_path / "b.png", 1)
+def test_image_files_that_cannot_be_read_are_named(tmp_path):
+    (tmp_path / "a.png").write_bytes(png_file(np.zeros((50, 50, 3), np.uint8)))
+    with refused("a.png:", 1, 4, 5):
+        read_image(tmp_path / "a.png", 5)
+    for dtype in ("<i4", "<f4"):
+        Image.fromarray(np.ones((2, 2), dtype)).save(tmp_path / "a.tif")
+        with refused("a.tif:", 8):
+            read_image(tmp_path / "a.tif", 1)
+    for content in (b"no image", (tmp_path / "a.png").read_bytes()[:60]):
+        (tmp_path / "b.png").write_bytes(content)
+        with refused("b.png:"):
+            read_image(tmp_path / "b.png", 1)
     for name in ("c.png", "x" * 300):
-        with pytest.raises(UserError, match=f"{name}: there is no such image file; check the path"):
+        with refused(tmp_path / name):
             read_image(tmp_path / name, 1)

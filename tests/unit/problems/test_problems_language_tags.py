@@ -1,17 +1,12 @@
 """Language tags at the start of inputs, and one vocabulary for several problems."""
 
 import contextlib
-import random
 import shutil
 
 import numpy as np
 import pytest
 
 from t2t.data.generate import generate
-from t2t.errors import UserError
-from t2t.files.line_blocks import cut_files
-from t2t.problems.array_inputs import Image2Class
-from t2t.problems.base import Source
 from t2t.problems.text_problems import Text2Text
 from t2t.problems.translation import TranslationFiles
 from t2t.problems.variants import VariantProblem
@@ -21,6 +16,7 @@ from t2t.runs.names import Request, get_problem
 from t2t.specs.constants import UNK_ID
 from t2t.text.tags import tagged_languages
 from t2t.text.vocabulary_files import read_vocabulary
+from tests.errors import refused
 from tests.registrations import registered
 from tests.stores import memory_store
 
@@ -54,15 +50,6 @@ class NoLanguage(Text2Text):
             yield {"inputs": f"a {n}", "targets": f"b {n}"}
 
 
-class Images(Image2Class):
-    """Images to classes."""
-
-    name = "tag_images"
-
-    def generate_samples(self, split, source):
-        yield from ()
-
-
 @pytest.fixture
 def raw(tmp_path):
     for split, size in (("train", 40), ("dev", 5)):
@@ -73,10 +60,10 @@ def raw(tmp_path):
 
 
 @pytest.fixture
-def names(monkeypatch):
+def registered_problems():
     """Registers the problems by name for a test."""
     with contextlib.ExitStack() as stack:
-        for problem in (TagEnde, TagEnfr, NoLanguage, Images):
+        for problem in (TagEnde, TagEnfr, NoLanguage):
             stack.enter_context(registered(PROBLEMS, problem.name, problem))
         yield
 
@@ -91,7 +78,7 @@ def rows(reader, feature):
     return [row.tolist() for row in np.split(values, np.cumsum(lengths)[:-1])]
 
 
-def test_inputs_begin_with_the_tag_of_the_target_language_in_both_directions(raw, names):
+def test_inputs_begin_with_the_tag_of_the_target_language_in_both_directions(raw, registered_problems):
     generate(TagEnde(**TAGS), raw / "data", raw, workers=1)
     forth = opened(raw / "data", get_problem("tag_ende", TAGS), **TAGS)
     back = opened(raw / "data", VariantProblem(get_problem("tag_ende", TAGS), "_rev"), **TAGS)
@@ -107,51 +94,46 @@ def test_inputs_begin_with_the_tag_of_the_target_language_in_both_directions(raw
     )
 
 
-def test_another_language_is_asked_for_by_its_tag(raw, names):
+def test_another_language_is_asked_for_by_its_tag(raw, registered_problems):
     generate(TagEnde(**TAGS), raw / "data", raw, workers=1)
     problem = opened(raw / "data", get_problem("tag_ende", TAGS), **TAGS).problem
     tags = tagged_languages(problem.encoders["inputs"])
     assert problem.language_marks() == ((tags["de"],), (), ())
     problem.use_languages(target="fr")
     assert problem.language_marks() == ((tags["fr"],), (), ())
-    with pytest.raises(UserError, match=r"--target_language=it: the vocabulary, .* has no tag <2it>; it has <2en>"):
+    with refused("--target_language=it:", "<2it>;", "<2en>"):
         problem.use_languages(target="it")
-    with pytest.raises(UserError, match=r"--source_language=en: inputs of tag_ende do not say their own language; lea"):
+    with refused("--source_language=en:", "tag_ende"):
         problem.use_languages("en")
     assert problem.language_marks().input_start == (tags["fr"],)
-    plain = get_problem("tag_ende")
-    with pytest.raises(UserError) as error:
-        plain.use_languages(target="fr")
-    assert str(error.value) == (
-        "--target_language=fr: inputs of tag_ende have no language tags; leave it out, or train a run with "
-        "--language_tags"
-    )
+    with refused("--target_language=fr:", "tag_ende", "--language_tags"):
+        get_problem("tag_ende").use_languages(target="fr")
 
 
 @pytest.mark.parametrize(
-    ("problem", "options", "said"),
+    ("problem", "options", "names"),
     [
-        (NoLanguage, TAGS, "problem no_language does not say its target language; leave the tags out, or name"),
-        (TagEnde, {"language_tags": "en,fr"}, "problem tag_ende: the vocabulary, .* has no tag <2de>; it has <2en>"),
-        (TagEnde, TAGS | {"vocab_kind": "word_list"}, "is of kind word_list, which reserves no tags; choose"),
-        (TagEnde, TAGS | {"vocab_kind": "byte"}, "of kind byte, has no tag <2de>; it has none"),
+        (NoLanguage, TAGS, ["no_language"]),
+        (TagEnde, {"language_tags": "en,fr"}, ["tag_ende", "<2de>;", "<2en>"]),
+        (TagEnde, TAGS | {"vocab_kind": "word_list"}, ["word_list"]),
+        (TagEnde, TAGS | {"vocab_kind": "byte"}, ["byte", "<2de>"]),
     ],
 )
-def test_what_has_no_tags_is_refused_by_name(raw, names, problem, options, said):
-    with pytest.raises(UserError, match=said):
+def test_what_has_no_tags_is_refused_by_name(raw, registered_problems, problem, options, names):
+    with refused(*names):
         generate(problem(**options), raw / "data", raw, workers=1)
     assert not (raw / "data" / problem.name).exists()
 
 
-def test_tags_do_not_go_with_what_would_change_them(names):
-    with pytest.raises(UserError, match=r"--language_tags=en,de,fr and --subword_sampling=0.1: a tag would be written"):
+def test_tags_do_not_go_with_what_would_change_them(registered_problems):
+    with refused("--language_tags=en,de,fr", "--subword_sampling=0.1"):
         TagEnde(**TAGS, subword_sampling=0.1)
     for suffix in ("_copy", "_masked"):
-        with pytest.raises(UserError, match=f"tag_ende{suffix}: with --language_tags=en,de,fr inputs begin with"):
+        with refused(f"tag_ende{suffix}:", "--language_tags=en,de,fr"):
             VariantProblem(get_problem("tag_ende", TAGS), suffix)
 
 
-def test_one_vocabulary_is_learned_from_all_problems_and_kept(raw, names):
+def test_one_vocabulary_is_learned_from_all_problems_and_kept(raw, registered_problems):
     asked = Request(
         problem="tag_ende-tag_ende_rev-tag_enfr", data_dir=str(raw / "data"), tmp_dir=str(raw),
         problem_options=TAGS | {"vocab_size": 350},
@@ -173,24 +155,20 @@ def test_one_vocabulary_is_learned_from_all_problems_and_kept(raw, names):
     assert file.read_bytes() == content
 
 
-def test_each_file_is_cut_into_shards_once_for_one_vocabulary(raw, names, monkeypatch):
-    cut = []
+def test_each_file_is_cut_into_shards_once_for_one_vocabulary(raw, registered_problems, cuts):
+    class Both(TagEnde):
+        """Two corpora, each of them a shard."""
 
-    def cut_and_note(files, *args):
-        cut.append([path.name for path in files])
-        return cut_files(files, *args)
+        name = "tag_both"
+        split_files = {"train": ("train.en", "train.de", "dev.en", "dev.de"), "dev": ("dev.en", "dev.de")}
 
-    monkeypatch.setattr("t2t.problems.line_shards.SHARD_BYTES", 20)
-    monkeypatch.setattr("t2t.problems.line_shards.cut_files", cut_and_note)
-    asked = Request(problem="tag_ende-tag_enfr", data_dir=str(raw / "data"), tmp_dir=str(raw), problem_options=TAGS)
-    source = Source(raw, random.Random(0))
-    assert get_problem("tag_ende").shards("train", source) > 2
-    cut.clear()
-    learn_shared_vocabulary(asked, str(raw / "shared.spm"))
-    assert cut == [["train.en", "train.de"], ["train.en", "train.fr"]]
+    with registered(PROBLEMS, "tag_both", Both):
+        asked = Request(problem="tag_both-tag_enfr", data_dir=str(raw / "data"), tmp_dir=str(raw), problem_options=TAGS)
+        learn_shared_vocabulary(asked, str(raw / "shared.spm"))
+    assert cuts == [["train.en", "train.de"], ["dev.en", "dev.de"], ["train.en", "train.fr"]]
 
 
-def test_one_vocabulary_is_learned_from_files_in_a_store(raw, names, tmp_path, monkeypatch):
+def test_one_vocabulary_is_learned_from_files_in_a_store(raw, registered_problems, tmp_path, monkeypatch):
     of_files = {"train_source": "train.en", "train_target": "train.de", "dev_source": "dev.en", "dev_target": "dev.de"}
     with memory_store(monkeypatch, tmp_path / "cache") as store:
         store.files.put(str(raw), "/b/raw", recursive=True)
@@ -205,17 +183,15 @@ def test_one_vocabulary_is_learned_from_files_in_a_store(raw, names, tmp_path, m
             shutil.rmtree(tmp_path / "cache")
 
 
-def test_a_vocabulary_is_named_once_and_of_text(raw, names):
+def test_a_vocabulary_is_named_once_and_of_text(raw, registered_problems):
     asked = Request(problem="tag_ende", data_dir=str(raw), problem_options={"vocab_file": "x.spm"})
-    with pytest.raises(UserError, match=r"--shared_vocab_file=y.spm and --vocab_file: each names the vocabulary"):
+    with refused("--shared_vocab_file=y.spm", "--vocab_file:"):
         learn_shared_vocabulary(asked, "y.spm")
     (raw / "there.spm").touch()
     asked = Request(problem="tag_ende", data_dir=str(raw), problem_options={"vocab_file": ""})
     assert learn_shared_vocabulary(asked, f"{raw}/there.spm").problem_options == {"vocab_file": f"{raw}/there.spm"}
-    for problem in ("tag_images", "image_mnist_gen"):
-        asked = Request(problem=problem, data_dir=str(raw))
-        with pytest.raises(UserError, match=rf"--shared_vocab_file=.*: problem {problem} is no problem of text"):
-            learn_shared_vocabulary(asked, str(raw / "y.spm"))
+    with refused("--shared_vocab_file=", "image_mnist_gen"):
+        learn_shared_vocabulary(Request(problem="image_mnist_gen", data_dir=str(raw)), str(raw / "y.spm"))
 
 
 @pytest.fixture(params=["speech_generate_files", "parsing_trees"])
@@ -231,12 +207,8 @@ def words(request, raw):
 
 def test_tags_are_refused_where_no_option_names_the_target_language(raw, words):
     problem, files = words
-    with pytest.raises(UserError) as raised:
+    with refused("--language_tags=en,de,fr:", problem, "--target_language"):
         generate(get_problem(problem, files | TAGS), raw / "data", raw, workers=1)
-    assert str(raised.value) == (
-        f"--language_tags=en,de,fr: problem {problem} does not say its target language; leave the tags out, or name "
-        f"the language with --target_language where the problem has that option"
-    )
     assert not (raw / "data" / problem).exists()
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from t2t.errors import UserError
 from t2t.problems.filters.scores import SCORE, parse_score, score_filter
+from tests.errors import refused
 
 
 def test_a_score_is_a_column_of_a_line():
@@ -11,20 +11,19 @@ def test_a_score_is_a_column_of_a_line():
 
 
 @pytest.mark.parametrize(
-    ("line", "column", "said"),
+    ("line", "column", "found"),
     [
-        ("a\tb", 3, "has 2 columns and the score is asked for in column 3; correct the file or --train_score_column"),
-        ("0.5", 2, "has 1 column and the score is asked for in column 2"),
-        ("a\tb", 2, "has 'b' where a score is asked for, which is a finite number; correct the file or"),
-        ("", 1, "has '' where a score is asked for"),
-        ("nan", 1, "has 'nan' where a score is asked for"),
-        ("x" * 50, 1, f"has '{'x' * 40}' where a score is asked for"),
+        ("a\tb", 3, 2),
+        ("0.5", 2, 1),
+        ("a\tb", 2, "'b'"),
+        ("", 1, "''"),
+        ("nan", 1, "'nan'"),
+        ("x" * 50, 1, f"'{'x' * 40}'"),
     ],
 )
-def test_lines_without_a_score_are_named(line, column, said):
-    with pytest.raises(UserError) as raised:
+def test_lines_without_a_score_are_named(line, column, found):
+    with refused("scores.txt,", "1,234,", found, "--train_score_column"):
         parse_score(line, column, "scores.txt, line 1,234")
-    assert str(raised.value).startswith(f"scores.txt, line 1,234, {said}")
 
 
 def test_the_threshold_itself_is_kept():
