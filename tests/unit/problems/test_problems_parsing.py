@@ -2,28 +2,22 @@
 
 import gzip
 import io
-import random
 from collections import Counter
 
 import pytest
 import sentencepiece
 
-from t2t.errors import UserError
-from t2t.problems.base import Finished, Source
+from t2t.problems.base import Finished
 from t2t.problems.parsing import ParsingTrees, WsjParsing, WsjParsingSemi, tree_labels
 from t2t.problems.treebank.reading import MALFORMED
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.token import TokenEncoder
+from tests.errors import refused
 
 DOG = "( (S (NP-SBJ (DT A) (NN dog)) (VP (VBZ runs) (NP (-NONE- *)))) )\n"
 CAT = "( (S (NP (NN cat))\n     (VP (VBZ sleeps))) )\n"
 DOG_SAMPLE = {"inputs": "A dog runs", "targets": "S NP DT NN /NP VP VBZ /VP /S"}
 CAT_SAMPLE = {"inputs": "cat sleeps", "targets": "S NP NN /NP VP VBZ /VP /S"}
-
-
-@pytest.fixture
-def source(tmp_path):
-    return Source(tmp_path, random.Random(0))
 
 
 def wsj_folder(folder):
@@ -51,9 +45,7 @@ def test_a_file_of_trees_a_line(source, tmp_path):
 def test_further_trees_are_learnt_from_and_nothing_else(source, tmp_path):
     wsj_folder(tmp_path / "wsj")
     problem = WsjParsingSemi()
-    with pytest.raises(
-        UserError, match=r"further trees are missing from .*/semi; put into --tmp_dir the treebank's folder wsj/.*semi/"
-    ):
+    with refused(tmp_path / "semi", "--tmp_dir", "wsj/"):
         list(problem.generate_samples("train", source))
     (tmp_path / "semi").mkdir()
     (tmp_path / "semi/more.trees").write_text(CAT * 3)
@@ -65,12 +57,12 @@ def test_further_trees_are_learnt_from_and_nothing_else(source, tmp_path):
 def test_no_trees(source):
     problem = WsjParsing()
     problem.name = "wsj_parsing"
-    with pytest.raises(
-        UserError, match=r"problem wsj_parsing, split dev: the trees are missing from --tmp_dir=.*wsj/02/wsj_0201.mrg"
-    ):
+    with refused("wsj_parsing,", "dev:", f"--tmp_dir={source.tmp_dir}", "wsj/02/wsj_0201.mrg"):
         list(problem.generate_samples("dev", source))
-    with pytest.raises(UserError, match=r"--dev_trees is not given; name files of trees with --train_trees and"):
+    with refused("--dev_trees", "--train_trees"):
         list(ParsingTrees(train_trees="x").generate_samples("dev", source))
+    assert ParsingTrees(train_trees="a", dev_trees="b").splits == ("train", "dev")
+    assert ParsingTrees(train_trees="a", dev_trees="b", test_trees="c").splits == ("train", "dev", "test")
 
 
 def test_annotations_stay_where_asked_for(source, tmp_path):
@@ -86,7 +78,7 @@ def test_filters_are_of_the_sentence_alone():
     assert not most.keeps({"inputs": "A dog runs fast", "targets": "S NN"})
     (letters,) = ParsingTrees(**named, filter_letters=1.0).sample_filters()
     assert letters.keeps(DOG_SAMPLE)
-    with pytest.raises(UserError, match=r"^--filter_length_ratio=3: it compares two texts, .* has 1 \(inputs\)"):
+    with refused("--filter_length_ratio=3:", 1, "(inputs)"):
         ParsingTrees(**named, filter_length_ratio=3.0).sample_filters()
 
 
@@ -101,33 +93,21 @@ def test_the_files_that_are_read_are_known(tmp_path):
     assert [path.name for path in named.values()] == ["a", "b"]
 
 
-def test_every_label_has_an_id(source, tmp_path):
+def test_every_label_has_an_id(source, tmp_path, caplog):
     """However many labels the trees have, and whichever split they are in."""
     many = "".join(f"( (S (A{number} w)) )\n" for number in range(1000))
     for split, trees in (("train", many + DOG * 2), ("dev", CAT), ("test", "( (FRAG (UH oh) (X (UH no))) )\n")):
         (tmp_path / split).write_text(trees)
-    problem = ParsingTrees(
-        **{f"{split}_trees": str(tmp_path / split) for split in ("train", "dev", "test")}, vocab_kind="byte"
-    )
+    files = {f"{split}_trees": str(tmp_path / split) for split in ("train", "dev", "test")}
+    problem = ParsingTrees(**files, vocab_kind="byte", vocab_size=50)
     labels = problem.build_encoders(source)["targets"]
+    assert "--vocab_size=50" in caplog.text, "bytes of sentences cannot have it"
     for split in problem.splits:
         for sample in problem.generate_samples(split, source):
             assert labels.decode(labels.encode(sample["targets"])) == sample["targets"]
     pieces = [labels.piece(number) for number in range(labels.vocab_size)]
     assert pieces[3:5] == ["/S", "S"]  # which occur most often
     assert pieces[-5:] == ["/FRAG", "/X", "FRAG", "UH", "X"]  # which no training tree has
-
-
-def test_a_size_is_logged_that_bytes_of_sentences_cannot_have(source, tmp_path, caplog):
-    (tmp_path / "t").write_text(DOG)
-    files = dict.fromkeys(("train_trees", "dev_trees"), str(tmp_path / "t"))
-    ParsingTrees(**files, vocab_kind="byte", vocab_size=50).build_encoders(source)
-    assert "--vocab_size=50 has no effect: its vocabulary, of kind byte, has 258 ids" in caplog.text
-
-
-def test_a_test_split_only_where_there_is_one(tmp_path):
-    assert ParsingTrees(train_trees="a", dev_trees="b").splits == ("train", "dev")
-    assert ParsingTrees(train_trees="a", dev_trees="b", test_trees="c").splits == ("train", "dev", "test")
 
 
 def test_what_cannot_be_used_is_counted_and_named(source, tmp_path, caplog):
@@ -139,7 +119,7 @@ def test_what_cannot_be_used_is_counted_and_named(source, tmp_path, caplog):
     assert source.tally == Counter(
         {MALFORMED: 1, "trees without words skipped": 1, "trees with one label for a phrase and a word skipped": 1}
     )
-    assert f"malformed tree skipped: {tmp_path}/t:2: " in caplog.text
+    assert f"{tmp_path}/t:2: " in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -178,7 +158,7 @@ def test_labels_that_only_skipped_trees_have_are_not_listed(source, tmp_path):
 
 def test_too_many_malformed_trees_stop_the_job(source, tmp_path):
     (tmp_path / "t").write_text((DOG * 2 + "( (S (NP dog cat)) )\n") * 100)
-    with pytest.raises(UserError, match=r"20 of 60 trees are malformed, the last at .*/t:60: .*; at most 2% may be"):
+    with refused(20, 60, tmp_path / "t:60:", "2%"):
         list(ParsingTrees(train_trees=str(tmp_path / "t")).generate_samples("train", source))
 
 
@@ -232,23 +212,19 @@ def test_given_trees_are_read_as_the_labels_that_are_learnt(parser):
 
 
 @pytest.mark.parametrize(
-    ("tree", "reason"),
+    ("tree", "names"),
     [
-        ("(TOP (S (NN dog))", "1 bracket is still open where the text ends"),
-        ("(S (NN dog) (VBZ runs)) S", "S is outside all brackets"),
-        ("(S (NN dog) (VBZ runs)) (S (NN dog))", "2 trees where one should be"),
-        ("(S (NP dog) (NP (NN runs)))", "it has no words, or one label for a phrase and a word"),
-        ("(S (-NONE- dog))", "it has no words, or one label for a phrase and a word"),
-        ("(S (NN dog))", "the number of its words is 1, that of the source's 2"),
+        ("(TOP (S (NN dog))", ["1"]),
+        ("(S (NN dog) (VBZ runs)) S", ["S"]),
+        ("(S (NN dog) (VBZ runs)) (S (NN dog))", ["2"]),
+        *((tree, []) for tree in ("(S (NP dog) (NP (NN runs)))", "(S (-NONE- dog))")),
+        ("(S (NN dog))", ["1,", "2;"]),
     ],
 )
-def test_what_is_no_tree_over_the_words_is_said(parser, tree, reason):
-    with pytest.raises(UserError) as caught:
+def test_what_is_no_tree_over_the_words_is_said(parser, tree, names):
+    with refused(*names) as caught:
         parser.read_target(tree, "dog runs")
-    assert str(caught.value) == (
-        f"tree {tree!r}: {reason}; give a tree in brackets, over as many words as the source has, or its labels, such "
-        f"as S NP NN /NP /S"
-    )
+    assert repr(tree) in str(caught.value)
 
 
 def test_outputs_become_trees_over_the_words_of_the_input():

@@ -1,13 +1,11 @@
 """Invalid samples from a plug-in: a one-line error that names the first of them."""
 
-import random
-
 import pytest
 
-from t2t.errors import UserError
-from t2t.problems.base import Problem, Source
+from t2t.problems.base import Problem
 from t2t.problems.samples import check_samples, samples_of
 from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text
+from tests.errors import refused
 
 GOOD = {"inputs": "a", "targets": "b"}
 
@@ -33,118 +31,67 @@ class Mood(Text2Class):
         yield {"inputs": "ok", "targets": "good"}
 
 
-NEEDED = "it must be a dict with a str for 'inputs' and 'targets'; correct its generate_samples"
+class Many(Mood):
+    name = "many"
+    class_labels = tuple(map(str, range(300)))
 
 
-def refusal(problem, samples, split="train", first=1):
-    with pytest.raises(UserError) as raised:
-        check_samples(problem, split, samples, first)
-    return str(raised.value)
+class Waves(Mood):
+    sample_fault = Problem.sample_fault
+
+
+CLASSES = "class_labels (bad, good)"
 
 
 @pytest.mark.parametrize(
-    ("sample", "said"),
+    ("problem", "sample", "names"),
     [
-        ({"inputs": "a", "tragets": "b"}, " (keys: inputs, tragets) has no 'targets'"),
-        ({}, " (keys: none) has no 'inputs'"),
-        ({"inputs": None, "targets": "b"}, " (keys: inputs, targets) has None for 'inputs', of type NoneType"),
-        (GOOD | {"targets": 7}, " (keys: inputs, targets) has 7 for 'targets', of type int"),
-        (GOOD | {"targets": ["b"] * 30, 3: 4},
-         " (keys: inputs, targets, 3) has ['b', 'b', 'b', 'b', 'b', 'b', 'b', 'b',... for 'targets', of type list"),
-        (GOOD | {"inputs": b"caf\xc3"},
-         r" (keys: inputs, targets) has bytes for 'inputs' (b'caf\xc3'), which must be decoded first"),
-        (GOOD | {"targets": "caf\udcc3"},
-         " (keys: inputs, targets) has a lone surrogate, U+DCC3, in 'targets', which is no valid Unicode"),
-        (("a", "b"), " is of type tuple"),
-        ("a\tb", " is of type str"),
-        (None, " is of type NoneType"),
+        (Pairs, {"inputs": "a", "tragets": "b"}, "inputs, tragets) 'targets' str"),
+        (Pairs, {}, "none) 'inputs'"),
+        (Pairs, {"inputs": None, "targets": "b"}, "inputs, targets) None 'inputs' NoneType"),
+        (Pairs, GOOD | {"targets": 7}, "7 'targets' int"),
+        (Pairs, GOOD | {"targets": ["b"] * 30, 3: 4}, "inputs, targets, 3) ['b', 'b',... 'targets' list"),
+        (Pairs, GOOD | {"inputs": b"caf\xc3"}, r"bytes 'inputs' (b'caf\xc3')"),
+        (Pairs, GOOD | {"targets": "caf\udcc3"}, "U+DCC3, 'targets'"),
+        (Pairs, ("a", "b"), "tuple"),
+        (Pairs, "a\tb", "str"),
+        (Pairs, None, "NoneType"),
+        (Alone, {"inputs": "a"}, "inputs) 'targets' str"),
+        (Mood, {"inputs": "a"}, f"inputs) 'targets' {CLASSES}"),
+        (Mood, {"inputs": "a", "targets": "fine"}, f"'fine' 'targets' {CLASSES}"),
+        (Mood, {"inputs": "a", "targets": ["good"]}, f"['good'] 'targets' {CLASSES}"),
+        (Mood, {"inputs": None, "targets": "good"}, f"None 'inputs' NoneType {CLASSES}"),
+        (Many, {"inputs": "a", "targets": "x"}, "class_labels (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...)"),
+        (Waves, [0.5], "list dict"),
     ],
-)  # fmt: skip
-def test_a_wrong_sample_of_text_to_text(sample, said):
-    good = [GOOD] * 3
-    assert refusal(Pairs(), [*good, sample, *good]) == f"problem pairs: sample 4 of split 'train'{said}; {NEEDED}"
-
-
-def test_samples_are_counted_from_the_first_one_of_the_split():
-    assert refusal(Pairs(), [GOOD, {}], split="dev", first=12_001).startswith(
-        "problem pairs: sample 12,002 of split 'dev' (keys: none) has no 'inputs'; "
-    )
+)
+def test_a_wrong_sample_is_named_by_its_number_and_what_is_wrong(problem, sample, names):
+    good = {"inputs": "a", "targets": problem.class_labels[0]} if issubclass(problem, Mood) else GOOD
+    with refused(problem.name, "12,004", "'dev'", "generate_samples", *names.split()):
+        check_samples(problem(), "dev", [good] * 3 + [sample, good], 12_001)
 
 
 def test_samples_that_hold_more_than_is_needed_are_fine():
     check_samples(Pairs(), "train", [GOOD | {"source": 3}, {"inputs": "", "targets": "\0é中"}])
     check_samples(Alone(), "train", [{"targets": "a"}])
     check_samples(Mood(), "train", [{"inputs": "a", "targets": "bad"}])
-
-
-def test_text_alone_needs_its_targets():
-    assert refusal(Alone(), [{"inputs": "a"}]) == (
-        "problem alone: sample 1 of split 'train' (keys: inputs) has no 'targets'; it must be a dict with a str for "
-        "'targets'; correct its generate_samples"
-    )
-
-
-@pytest.mark.parametrize(
-    ("sample", "said"),
-    [
-        ({"inputs": "a"}, "(keys: inputs) has no 'targets'; it must be one of its class_labels (bad, good)"),
-        ({"inputs": "a", "targets": "fine"},
-         "(keys: inputs, targets) has 'fine' for 'targets', which is none of its class_labels (bad, good)"),
-        ({"inputs": "a", "targets": ["good"]},
-         "(keys: inputs, targets) has ['good'] for 'targets', which is none of its class_labels (bad, good)"),
-        ({"inputs": None, "targets": "good"},
-         "(keys: inputs, targets) has None for 'inputs', of type NoneType; it must be a dict with a str for 'inputs' "
-         "and one of its class_labels (bad, good) for 'targets'"),
-    ],
-)  # fmt: skip
-def test_a_wrong_sample_of_text_to_class(sample, said):
-    assert refusal(Mood(), [sample]) == (
-        f"problem mood: sample 1 of split 'train' {said}; correct its generate_samples"
-    )
-
-
-def test_of_many_classes_ten_are_named():
-    class Many(Mood):
-        name = "many"
-        class_labels = tuple(map(str, range(300)))
-
-    assert "class_labels (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...)" in refusal(Many(), [{"inputs": "a", "targets": "x"}])
-
-
-def test_a_problem_of_another_kind_yields_dicts_at_least():
-    class Waves(Mood):
-        sample_fault = Problem.sample_fault
-
     check_samples(Waves(), "dev", [{"wave": [0.5]}])
-    assert refusal(Waves(), [[0.5]], "dev") == (
-        "problem mood: sample 1 of split 'dev' is of type list; it must be a dict; correct its generate_samples"
-    )
 
 
-def test_learning_a_vocabulary_checks_the_samples_too(tmp_path):
+def test_learning_a_vocabulary_checks_the_samples_too(source):
     problem = Pairs()
     problem.rows = (GOOD, GOOD, {"inputs": "a", "target": "b"})
-    with pytest.raises(
-        UserError, match=r"^problem pairs: sample 3 of split 'train' \(keys: inputs, target\) has no 't"
-    ):
-        problem.build_encoders(Source(tmp_path, random.Random(0)))
+    with refused("pairs:", 3, "'train'", "'targets';"):
+        problem.build_encoders(source)
 
 
-def test_generate_samples_that_yields_nothing_because_it_is_no_generator(tmp_path):
-    class Forgetful(Pairs):
+def test_samples_may_be_a_list_but_not_nothing(source):
+    class Returned(Pairs):
         def generate_samples(self, split, source):
-            return None
+            return self.rows
 
-    with pytest.raises(UserError) as raised:
-        samples_of(Forgetful(), "dev", Source(tmp_path, random.Random(0)))
-    assert str(raised.value) == (
-        "problem pairs: generate_samples returned NoneType for split 'dev'; it must yield a dict for each sample"
-    )
-
-
-def test_samples_may_be_a_list(tmp_path):
-    class Listed(Pairs):
-        def generate_samples(self, split, source):
-            return [GOOD]
-
-    assert list(samples_of(Listed(), "dev", Source(tmp_path, random.Random(0)))) == [GOOD]
+    problem = Returned()
+    assert list(samples_of(problem, "dev", source)) == [GOOD]
+    problem.rows = None  # as of a function without `yield`
+    with refused("pairs:", "generate_samples", "NoneType", "'dev';"):
+        samples_of(problem, "dev", source)

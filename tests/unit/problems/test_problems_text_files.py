@@ -1,52 +1,64 @@
+"""Pairs of text files: those that options name, and those that a problem names."""
+
 import gzip
 import json
-import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from t2t.errors import UserError
-from t2t.problems.base import Source
+from t2t.files.lines import INVALID_UTF8
 from t2t.problems.text_files import Text2TextFiles
+from t2t.problems.translation import TranslationFiles
+from tests.errors import refused
+from tests.raw_files import write_files
+
+
+@pytest.fixture
+def samples(source):
+    """Returns a function that returns the pairs of a split of a problem."""
+
+    def draw(problem, split):
+        problem.name = getattr(problem, "name", None) or "text2text_files"
+        return [(sample["inputs"], sample["targets"]) for sample in problem.generate_samples(split, source)]
+
+    return draw
+
+
+# === Named by options ===
 
 
 @pytest.fixture
 def files(tmp_path):
-    paths = {}
-    for split, count in (("train", 3), ("dev", 2), ("test", 1)):
-        for side in ("source", "target"):
-            path = tmp_path / f"{split}.{side}"
-            path.write_text("".join(f"{side} {split} {i}\n" for i in range(count)))
-            paths[f"{split}_{side}"] = str(path)
-    return paths
-
-
-def samples(problem, split):
-    problem.name = "text2text_files"
-    return [(s["inputs"], s["targets"]) for s in problem.generate_samples(split, Source(Path("/"), random.Random(0)))]
+    sizes = {"train": 3, "dev": 2, "test": 1}
+    paths = {f"{split}_{side}": f"{split}.{side}" for split in sizes for side in ("source", "target")}
+    texts = {name: [f"{name.replace('_', ' ')} {i}\n" for i in range(sizes[name.split("_")[0]])] for name in paths}
+    write_files(tmp_path, {paths[name]: "".join(lines) for name, lines in texts.items()})
+    return {name: str(tmp_path / path) for name, path in paths.items()}
 
 
 def without(files, *left_out):
     return {key: path for key, path in files.items() if not key.startswith(left_out)}
 
 
-def test_reads_the_files_that_the_options_name(files):
+def test_reads_the_files_that_the_options_name(files, samples):
     Path(files["dev_target"]).write_bytes(gzip.compress(b"zwei\ndrei\n"))
     problem = Text2TextFiles(**files, source_language="en", target_language="de")
-    assert problem.splits == ("train", "dev", "test")
-    assert samples(problem, "train") == [(f"source train {i}", f"target train {i}") for i in range(3)]
-    assert samples(problem, "dev") == [("source dev 0", "zwei"), ("source dev 1", "drei")]
+    assert samples(problem, "train") == [(f"train source {i}", f"train target {i}") for i in range(3)]
+    assert samples(problem, "dev") == [("dev source 0", "zwei"), ("dev source 1", "drei")]
     assert (problem.source_language, problem.target_language) == ("en", "de")
+    assert problem.splits == ("train", "dev", "test")
+    assert set(problem.options.file_names()) == {*files, "vocab_file", "train_scores"}
 
 
-def test_a_test_set_is_optional(files):
+def test_a_test_set_is_optional(files, samples):
     problem = Text2TextFiles(**without(files, "test"))
     assert problem.splits == ("train", "dev")
-    with pytest.raises(UserError, match="split 'test': text2text_files has train, dev"):
+    with refused("'test':", "text2text_files"):
         samples(problem, "test")
 
 
-def test_options_are_remembered_as_json_with_absolute_paths(files, tmp_path, monkeypatch):
+def test_options_are_remembered_as_json_with_absolute_paths(files, tmp_path, monkeypatch, samples):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     relative = without(files, "test") | {"train_source": "train.source", "dev_source": "~/dev.source"}
@@ -56,58 +68,92 @@ def test_options_are_remembered_as_json_with_absolute_paths(files, tmp_path, mon
     assert len(samples(Text2TextFiles(**options), "train")) == 3
 
 
-def test_its_options_that_are_files_are_known(files):
-    assert set(Text2TextFiles(**files).options.file_names()) == {*files, "vocab_file", "train_scores"}
+@pytest.mark.parametrize("left_out", ["train_target", "dev", "test_source", ("train", "dev")])
+def test_flags_that_are_missing_are_named(files, left_out):
+    given = without(files, *([left_out] if isinstance(left_out, str) else left_out))
+    with refused("text2text_files:") as raised:
+        Text2TextFiles(**given)
+    missing = str(raised.value).partition("not given")[0]
+    assert {flag for flag in files if f"--{flag}" in missing} == files.keys() - given.keys()
 
 
-@pytest.mark.parametrize(
-    ("left_out", "missing"),
-    [
-        ("train_target", "--train_target not given"),
-        ("dev", "--dev_source, --dev_target not given"),
-        ("test_source", "--test_source not given"),
-        (("train", "dev"), "--train_source, --train_target, --dev_source, --dev_target not given"),
-    ],
-)
-def test_flags_that_are_missing_are_named(files, left_out, missing):
-    left_out = (left_out,) if isinstance(left_out, str) else left_out
-    with pytest.raises(UserError) as raised:
-        Text2TextFiles(**without(files, *left_out))
-    assert str(raised.value).startswith(f"text2text_files: {missing}; found --")
-    assert "it needs --train_source=FILE, --train_target=FILE, --dev_source=FILE, --dev_target=FILE" in str(
-        raised.value
-    )
-
-
-def test_without_any_flag_it_can_be_listed_but_not_generated():
+def test_without_any_flag_it_can_be_listed_but_not_generated(samples):
     problem = Text2TextFiles()
     assert problem.splits == ("train", "dev")
     assert problem.requirements().startswith("--train_source=FILE, --train_target=FILE")
-    with pytest.raises(
-        UserError, match=r"--train_source, .* not given; no file was named; it needs --train_source=FILE"
-    ):
+    with refused("--train_source=FILE,"):
         samples(problem, "train")
 
 
-def test_missing_files_are_named_together(files):
-    Path(files["train_source"]).unlink()
-    Path(files["test_target"]).unlink()
-    with pytest.raises(UserError) as raised:
-        samples(Text2TextFiles(**files), "dev")
-    assert str(raised.value) == (
-        f"text2text_files: there is no such file: --train_source={files['train_source']}, "
-        f"--test_target={files['test_target']}; check the paths"
+def test_missing_files_are_named_together_and_unequal_ones(files, samples):
+    problem = Text2TextFiles(**files)
+    Path(files["train_source"]).write_text("1\n2\n3\n4\n")
+    with refused(files["train_source"], 4, files["train_target"], 3):
+        samples(problem, "train")
+    for name in ("train_source", "test_target"):
+        Path(files[name]).unlink()
+    with refused(*(f"--{name}={files[name]}" for name in ("train_source", "test_target"))):
+        samples(problem, "dev")
+
+
+def test_vocabulary_is_learnt_from_both_sides(files, source):
+    encoders = Text2TextFiles(**files, vocab_kind="token").build_encoders(source)
+    assert encoders["inputs"] is encoders["targets"]
+    assert sorted(encoders["inputs"].piece(i) for i in range(3, 9)) == ["0", "1", "2", "source", "target", "train"]
+
+
+# === Named by a problem ===
+
+
+class News(TranslationFiles):
+    name = "news"
+    source_language, target_language = "nl", "sv"
+    home = "the archive"
+    split_files = {"dev": ("dev.nl", "dev.sv"), "train": ("train.nl.gz", "train.sv.gz")}
+
+
+class Both(News):
+    split_files = {"train": ("train.nl", "train.sv", "dev.nl", "dev.sv")}
+
+
+FILES = {
+    "train.nl": "een\ntwee\n", "train.sv.gz": gzip.compress("ett\ntvå\n".encode()),
+    "dev.nl.gz": gzip.compress(b"drie\n"), "dev.sv": "tre\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "split", "expected"),
+    [
+        (News, {}, "train", [("een", "ett"), ("twee", "två")]),
+        (News, {}, "dev", [("drie", "tre")]),
+        (News, {"dev.nl": "vier\n"}, "dev", [("vier", "tre")]),  # the name as it stands comes first
+        (News, {"dev.sv": b"tr\xff\n"}, "dev", [("drie", "tr\ufffd")]),
+        (Both, {}, "train", [("een", "ett"), ("twee", "två"), ("drie", "tre")]),
+    ],
+)
+def test_files_are_found_with_and_without_gz(tmp_path, samples, source, kind, changes, split, expected):
+    write_files(tmp_path, FILES | changes)
+    assert samples(kind(), split) == expected
+    assert source.tally == Counter({INVALID_UTF8: 1} if "\ufffd" in str(expected) else {})
+
+
+def test_all_missing_files_are_named_at_once_with_where_they_come_from(tmp_path, samples):
+    write_files(tmp_path, FILES | {"dev.sv": "tre\nfyra\n"})
+    with refused(tmp_path / "dev.nl.gz", 1, tmp_path / "dev.sv", 2):
+        samples(News(), "dev")
+    (tmp_path / "dev.sv").unlink()
+    with refused("news:", 1, 4, "dev.sv;"):
+        samples(Both(), "train")
+    (tmp_path / "train.nl").unlink()
+    with refused("news:", tmp_path, 2, 4, "train.nl.gz,", "dev.sv;", "--tmp_dir;", "archive"):
+        samples(News(), "dev")
+    assert News().requirements() == (
+        "train.nl.gz, train.sv.gz, dev.nl, dev.sv (with or without .gz) in --tmp_dir; from the archive"
     )
 
 
-def test_unequal_files_are_named(files):
-    Path(files["train_source"]).write_text("1\n2\n3\n4\n")
-    with pytest.raises(UserError, match=r"train\.source has 4 lines and .*train\.target has 3"):
-        samples(Text2TextFiles(**files), "train")
-
-
-def test_vocabulary_is_learnt_from_both_sides(files):
-    problem = Text2TextFiles(**files, vocab_kind="token")
-    encoders = problem.build_encoders(Source(Path("/"), random.Random(0)))
-    assert encoders["inputs"] is encoders["targets"]
-    assert sorted(encoders["inputs"].piece(i) for i in range(3, 9)) == ["0", "1", "2", "source", "target", "train"]
+def test_splits_are_those_with_files(samples):
+    assert News.splits == ("train", "dev")
+    with refused("'test':", "news", "train,", "dev;"):
+        samples(News(), "test")
