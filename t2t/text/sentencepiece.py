@@ -32,7 +32,6 @@ _TRAINER_RESERVED = ("\0", "\u2585")
 _SENTENCE_CHARACTERS = 16_384
 """Longer lines are divided at this length: the trainer skips longer ones and stores positions in a word in 16 bits."""
 _JOINED_CHARACTERS = 4096
-"""Short lines are joined up to this length, with which the trainer is faster."""
 _TRAINER_THREADS = 2
 """Fixed, since it is written into the model: one corpus gives one file on every machine."""
 _IDENTITY = b"\x1a\x0e\n\x08identity\x12\x00 \x00"
@@ -150,15 +149,18 @@ class SentencePieceEncoder(TextEncoder):
         return cls(content)
 
     @classmethod
-    def build(cls, lines: Iterable[str], size: int, reserved: Sequence[str] = ()) -> Self:
+    def build(
+        cls, lines: Iterable[str], size: int, reserved: Sequence[str] = (), joined_characters: int = _JOINED_CHARACTERS
+    ) -> Self:
         """Learns `size` pieces, or as near to it as the text allows, which is then logged.
 
         Args:
             lines: of text.
             size: number of ids.
             reserved: texts that are always one piece, such as language tags.
+            joined_characters: length up to which short lines are joined, with which the trainer is faster.
         """
-        sentences = list(_sentences(lines))
+        sentences = list(_sentences(lines, joined_characters))
         if not sentences:
             raise UserError("sentencepiece vocabulary: the training text is empty; check the corpus")
         smallest = _RESERVED_AND_BYTES + len(reserved)
@@ -201,16 +203,16 @@ def _load(model: bytes) -> sentencepiece.SentencePieceProcessor:
     return processor
 
 
-def _sentences(lines: Iterable[str]) -> Iterator[str]:
+def _sentences(lines: Iterable[str], joined_characters: int) -> Iterator[str]:
     """Yields the trainer's input: escaped text of bounded length, without the characters that it reserves."""
-    for text in map(escape, _joined(lines)):
+    for text in map(escape, _joined(lines, joined_characters)):
         for reserved in _TRAINER_RESERVED:
             text = text.replace(reserved, " ")
         for start in range(0, len(text), _SENTENCE_CHARACTERS):
             yield text[start : start + _SENTENCE_CHARACTERS]
 
 
-def _joined(lines: Iterable[str]) -> Iterator[str]:
+def _joined(lines: Iterable[str], characters: int) -> Iterator[str]:
     """Yields the lines that are not empty, short ones joined by spaces: learning depends on the words alone.
 
     Line ends are removed, as the trainer does.
@@ -218,7 +220,7 @@ def _joined(lines: Iterable[str]) -> Iterator[str]:
     held: list[str] = []
     size = 0
     for line in filter(None, (line.rstrip("\r\n") for line in lines)):
-        if held and size + len(line) >= _JOINED_CHARACTERS:
+        if held and size + len(line) >= characters:
             yield " ".join(held)
             held, size = [], 0
         held.append(line)

@@ -46,6 +46,7 @@ class SubwordEncoder(TextEncoder):
 
     Args:
         pieces: by id; the first two are the reserved ones.
+        cached_tokens: most tokens whose ids are cached.
 
     Raises:
         UserError: ids 0 and 1 are other pieces, or a character that escapes are written with is no piece.
@@ -54,7 +55,7 @@ class SubwordEncoder(TextEncoder):
     kind = "subword"
     file_suffix = ".subwords"
 
-    def __init__(self, pieces: Sequence[str]):
+    def __init__(self, pieces: Sequence[str], cached_tokens: int = _CACHED_TOKENS):
         self._pieces = tuple(pieces)
         _check_reserved(self._pieces)
         self._ids = {piece: token_id for token_id, piece in enumerate(self._pieces) if piece}
@@ -67,6 +68,7 @@ class SubwordEncoder(TextEncoder):
         self._longest = max(map(len, self._ids))
         self._spelling = Spelling({character for piece in self._pieces for character in piece} | ESCAPE_CHARACTERS)
         self._cache: dict[str, tuple[int, ...]] = {}
+        self._cached_tokens = cached_tokens
 
     @property
     def vocab_size(self) -> int:
@@ -131,7 +133,7 @@ class SubwordEncoder(TextEncoder):
     def _token_ids(self, token: str) -> tuple[int, ...]:
         ids = self._segment(token)
         if len(token) <= _CACHED_LENGTH:
-            if len(self._cache) >= _CACHED_TOKENS:
+            if len(self._cache) >= self._cached_tokens:
                 self._cache.clear()
             self._cache[token] = ids
         return ids

@@ -128,11 +128,13 @@ class Strings:
     """bool, whether the string is a piece."""
 
 
-def pieces_at(text: SpeltTokens, min_count: int, max_subtoken_length: int = MAX_SUBTOKEN_LENGTH) -> LearntPieces:
-    """Returns the pieces for one least count."""
+def pieces_at(
+    text: SpeltTokens, min_count: int, max_subtoken_length: int = MAX_SUBTOKEN_LENGTH, dense: float = _DENSE
+) -> LearntPieces:
+    """Returns the pieces for one least count; `dense` chooses between two ways to count, not the result."""
     starts = np.arange(len(text.symbols_N))
     for iteration in range(ITERATIONS):
-        by_length = _frequent_strings(text, starts, min_count, max_subtoken_length - 1)
+        by_length = _frequent_strings(text, starts, min_count, max_subtoken_length - 1, dense)
         _keep(by_length, len(text.alphabet), min_count)
         if iteration < ITERATIONS - 1:
             starts = _piece_starts(text, by_length)
@@ -140,7 +142,9 @@ def pieces_at(text: SpeltTokens, min_count: int, max_subtoken_length: int = MAX_
     return LearntPieces(tuple(piece for _, piece in ranked), min_count, len(text.alphabet))
 
 
-def _frequent_strings(text: SpeltTokens, starts: np.ndarray, min_count: int, longest: int) -> list[Strings]:
+def _frequent_strings(
+    text: SpeltTokens, starts: np.ndarray, min_count: int, longest: int, dense: float
+) -> list[Strings]:
     """Counts the strings that begin at `starts`; returns the frequent ones, by length from 1."""
     size = len(text.alphabet)
     inverse = text.symbols_N[starts]
@@ -161,8 +165,8 @@ def _frequent_strings(text: SpeltTokens, starts: np.ndarray, min_count: int, lon
         starts, inverse = starts[going_on], inverse[going_on]
         joined = places[inverse] * size + text.symbols_N[starts + length]
         possible = len(by_length[-1].keys) * size
-        dense = possible <= _DENSE * len(joined)
-        keys, inverse = (np.arange(possible), joined) if dense else np.unique(joined, return_inverse=True)
+        in_table = possible <= dense * len(joined)
+        keys, inverse = (np.arange(possible), joined) if in_table else np.unique(joined, return_inverse=True)
 
 
 def _keep(by_length: list[Strings], size: int, min_count: int) -> None:

@@ -1,9 +1,8 @@
 import pytest
 
-from t2t.errors import UserError
-from t2t.files.trust import read_record
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.specs.mixture import merge_problem_entries, mixture_of, select_problem_entries, split_mixture
+from tests.errors import refused
 
 
 def test_names_are_taken_apart_and_put_together():
@@ -12,18 +11,10 @@ def test_names_are_taken_apart_and_put_together():
     assert mixture_of(("b", "a", "c_2")) == "b-a-c_2"
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("a-b-a", "--problems=a-b-a: a is in it twice; name each problem once"),
-        ("a-", "--problems=a-: a name is missing; give names of problems with one - between two"),
-        ("a--b", "--problems=a--b: a name is missing; give names of problems with one - between two"),
-    ],
-)
-def test_mixtures_that_are_none_are_refused(name, text):
-    with pytest.raises(UserError) as error:
+@pytest.mark.parametrize("name", ["a-b-a", "a-", "a--b"])
+def test_mixtures_that_are_none_are_refused(name):
+    with refused(f"--problems={name}:"):
         split_mixture(name)
-    assert str(error.value) == text
 
 
 def test_what_each_problem_has_is_told_apart_where_there_are_several():
@@ -34,12 +25,10 @@ def test_what_each_problem_has_is_told_apart_where_there_are_several():
     assert merge_problem_entries({"a": {"inputs": 1}}) == {"inputs": 1}
 
 
-def test_the_spec_of_a_mixture_comes_back_from_json_and_that_of_a_problem_is_as_before():
-    tokens, label = (FeatureSpec(kind=kind, vocab_size=9) for kind in (FeatureKind.TOKENS, FeatureKind.LABEL))
+def test_the_spec_of_a_mixture_has_members_and_that_of_a_problem_is_as_before():
+    tokens = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=9)
     words = ProblemSpec(name="words", features={"inputs": tokens, "targets": tokens}, shared_vocabulary=True)
-    classes = ProblemSpec(name="classes", features={"inputs": tokens, "targets": label})
-    both = ProblemSpec(name="words-classes", members=(words, classes))
-    assert read_record(ProblemSpec, both.to_dict()) == both
-    assert both.member("classes") == classes
+    both = ProblemSpec(name="words-others", members=(words, ProblemSpec(name="others", features=words.features)))
+    assert both.member("words") == words
     assert both.inputs == tokens
     assert set(words.to_dict()) == {"name", "features", "shared_vocabulary"}

@@ -5,11 +5,11 @@ import random
 
 import pytest
 
-from t2t.errors import UserError
 from t2t.text import stored_class
 from t2t.text.bpe import BpeEncoder
 from t2t.text.bpe_codes import BpeCodes
 from t2t.text.vocabulary_files import read_vocabulary
+from tests.errors import refused
 
 # Sennrich et al. 2016, figure 1: the merges of low, lowest, newer and wider.
 PAPER = b"#version: 0.1\nr </w>\nl o\nlo w\ne r</w>\n"
@@ -38,16 +38,11 @@ def test_words_are_cut_by_the_first_merges(codes, word, pieces):
 
 
 @pytest.mark.parametrize(
-    ("codes", "said"),
-    [
-        (b"#version: 0.3\na b\n", r"BPE codes: version 0.3, 1 lines; files of versions 0.1 and 0.2 can be read"),
-        (b"", r"BPE codes: version 0.1, 0 lines"),
-        (b"a b c\n", r"BPE codes: 'a b c' is no pair of pieces; get the codes again"),
-        (b"\xff\n", r"BPE codes: the file is not UTF-8"),
-    ],
+    ("codes", "name"),
+    [(b"#version: 0.3\na b\n", "0.3,"), (b"", "0.1,"), (b"a b c\n", "c'"), (b"\xff\n", "UTF-8")],
 )
-def test_files_of_other_content_are_refused(codes, said):
-    with pytest.raises(UserError, match=said):
+def test_files_of_other_content_are_refused(codes, name):
+    with refused("BPE", name):
         BpeCodes(codes)
 
 
@@ -74,20 +69,11 @@ def test_the_file_holds_codes_and_pieces(tmp_path):
     assert stored_class("bpe") is BpeEncoder
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b'{"bpe_pieces": [1]}\n', r"BPE vocabulary: the file's list is damaged"),
-        (b'{"bpe_pieces": ["a", "b", "c", "c"], "separator": "@@"}\n', r"it has 4 pieces, 3 of them different"),
-    ],
-)
-def test_a_damaged_file_is_refused(content, said):
-    with pytest.raises(UserError, match=said):
-        BpeEncoder.from_bytes(content)
-
-
-def test_none_is_learnt():
-    with pytest.raises(UserError, match=r"none is learnt from text; it comes with an imported model"):
+def test_a_damaged_file_is_refused_and_none_is_learnt():
+    for content in (b'{"bpe_pieces": [1]}\n', b'{"bpe_pieces": ["a", "b", "c", "c"], "separator": "@@"}\n'):
+        with refused("BPE"):
+            BpeEncoder.from_bytes(content)
+    with refused():
         BpeEncoder.build(["a"], 10)
 
 

@@ -1,7 +1,7 @@
 """The certain prefix of a text while its ids are written, for every kind of vocabulary."""
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from t2t.specs.constants import EOS_ID
@@ -33,12 +33,14 @@ def check_certain(encoder, ids):
 
 
 @kinds
+@settings(max_examples=50)
 @given(data=st.data())
 def test_nothing_certain_is_ever_taken_back(encoder, data):
     check_certain(encoder, data.draw(st.lists(st.integers(2, encoder.vocab_size - 1), max_size=12)))
 
 
 @kinds
+@settings(max_examples=50)
 @given(text=st.text(max_size=12))
 @example(text=f"{ESCAPE}1{PIECE_MARKER}{ESCAPE}{ESCAPE}0")
 @example(text="\\u \\225; \\\\12_x _y\u20ac")

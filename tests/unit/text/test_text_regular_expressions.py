@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t.errors import UserError
 from t2t.specs.constants import UNK_ID
 from t2t.specs.constraints.finite import DEAD
 from t2t.text.byte import ByteEncoder
@@ -17,6 +16,7 @@ from t2t.text.regular_expressions.lifting import regex_constraint
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
 from t2t.text.token import TokenEncoder
+from tests.errors import refused
 
 LEAVES = [
     "a", "b", "é", "☃", "😀", ".", "[ab]", "[^a]", r"\d", r"\W", " ", "[a-c0-9é-☃]", r"[^\wé]", r"\.", "[]a]", "[a-]",
@@ -47,7 +47,7 @@ def accepts(constraint, ids):
 
 
 @given(patterns, st.lists(st.lists(st.sampled_from(TEXTS), max_size=5).map("".join), min_size=1, max_size=8))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100)
 def test_bytes_are_accepted_where_the_text_matches(pattern, texts):
     encoder = ByteEncoder()
     constraint = regex_constraint(pattern, encoder)
@@ -64,14 +64,16 @@ def pieces():
 @pytest.mark.parametrize(
     "pattern",
     [
-        r"[a-z ]*",
-        r"the (cat|dog)s?",
-        r".*\d+.*",
-        r" *the.*",
-        r"[^e]+",
-        r"(cat|bird)s?, \d{1,2}",
-        r".{3,5}",
-        "é.*|",
+        *(
+            r"[a-z ]*",
+            r"the (cat|dog)s?",
+            r".*\d+.*",
+            r" *the.*",
+            r"[^e]+",
+            r"(cat|bird)s?, \d{1,2}",
+            r".{3,5}",
+            "é.*|",
+        ),
         r"\s?\S+",
     ],
 )
@@ -128,26 +130,20 @@ def test_the_shortest_output_is_known():
 
 
 @pytest.mark.parametrize(
-    ("pattern", "message"),
+    ("pattern", "names"),
     [
-        ("(a", "after 2 characters: a bracket is not closed"), ("a)", "a bracket closes that was not opened"),
-        ("[a", "it ends too early"), ("*a", r"\*: there is nothing before it to repeat; leave it out, or write \\\*"),
-        ("^a", r"\^: the whole text has to match anyway; leave it out"), ("a*?", "a repetition of a repetition"),
-        ("a{x", "{ begins no number of times such as"), ("a{3,2}", "from a smaller to a larger number"),
-        ("a{" + "1" * 5000 + "}", "1 characters: {1{19} times: from a smaller to a larger number, at most 1000"),
-        ("(?=a)", r"of groups with \(\? there is \(\?:...\) alone"), (r"(a)\1", r"\\1: there are"),
-        (r"\bx", r"\\b: there"),
-        ("[b-a]", "a range goes from a character to one that is not before it"), ("a\\", "it ends too early"),
-        ("(a{900}){900}", "takes more than 2,048 states; give one with fewer repetitions"),
-        ("(.*a.{15})", "takes more than 2,048 states"), ("(" * 60, "more than 50 brackets in one another"),
+        ("(a", ["2"]), ("a)", ["1"]), ("[a", []), ("*a", ["*:", r"\*"]), ("^a", ["^:"]), ("a*?", []), ("a{x", ["{"]),
+        ("a{3,2}", ["1000"]), ("a{" + "1" * 5000 + "}", ["{" + "1" * 19, "1000"]), ("(?=a)", ["(?", "(?:...)"]),
+        (r"(a)\1", [r"\1:"]), (r"\bx", [r"\b:"]), ("[b-a]", []), ("a\\", []), ("(a{900}){900}", ["2,048"]),
+        ("(.*a.{15})", ["2,048"]), ("(" * 60, ["50"]),
     ],
 )  # fmt: skip
-def test_what_no_automaton_knows_is_refused(pattern, message):
-    with pytest.raises(UserError, match=message):
+def test_what_no_automaton_knows_is_refused(pattern, names):
+    with refused("expression", *names):
         regex_constraint(pattern, ByteEncoder())
 
 
 def test_vocabularies_whose_texts_are_not_their_pieces_are_refused():
     encoder = SubwordEncoder.build(["a line of text"] * 3, 300)
-    with pytest.raises(UserError, match=r"regex: texts of a vocabulary of kind subword are not its pieces"):
+    with refused("regex:", "subword"):
         regex_constraint("a", encoder)

@@ -1,19 +1,15 @@
 """The `subword` vocabulary: Tensor2Tensor's ids, any text there and back, its files, its mistakes."""
 
-import logging
-import pickle
 import random
-import subprocess
-import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t.errors import UserError
 from t2t.text.subword import SubwordEncoder
 from t2t.text.subword_build import learn_pieces
 from t2t.text.subword_tokens import ESCAPE_CHARACTERS
+from tests.errors import refused
 from tests.reference import subword as reference
 
 PANGRAM = "the quick brown fox jumps over the lazy dog"
@@ -69,9 +65,11 @@ def test_pieces_are_the_longest_from_left_to_right(text):
     ]
 
 
-@given(st.lists(texts))
+@given(st.lists(texts, max_size=5))
+@settings(max_examples=50)
 def test_batch_is_one_by_one(many):
-    assert learnt.encode_batch(many) == [SubwordEncoder.from_bytes(learnt.to_bytes()).encode(text) for text in many]
+    fresh = SubwordEncoder.from_bytes(learnt.to_bytes())
+    assert learnt.encode_batch(many) == [fresh.encode(text) for text in many]
 
 
 @given(st.lists(st.integers(2, learnt.vocab_size - 1)))
@@ -120,15 +118,6 @@ def test_the_file_is_tensor2tensors():
     )
 
 
-def test_saving_and_pickling_change_nothing(tmp_path):
-    learnt.save(tmp_path / "vocab.subwords")
-    for again in (SubwordEncoder.load(tmp_path / "vocab.subwords"), pickle.loads(pickle.dumps(learnt))):
-        assert again.to_bytes() == learnt.to_bytes()
-        assert again.fingerprint == learnt.fingerprint
-        assert again.encode("Hund_ 中文 ☃") == learnt.encode("Hund_ 中文 ☃")
-    assert pangram.fingerprint != learnt.fingerprint
-
-
 def test_quotes_may_be_single_double_or_none_and_lines_may_end_in_any_way():
     pieces = ["<pad>", "<EOS>", "a, _", *ESCAPES]
     for quote, end in (("'", "\n"), ('"', "\n"), ("", "\n"), ("'", "\r\n"), ("", "\r\n")):
@@ -145,56 +134,46 @@ def test_white_space_around_a_piece_without_quotes_is_lost_as_in_the_original():
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "names"),
     [
-        (b"", "the file starts with ''; its first two lines must be '<pad>_' and '<EOS>_'"),
-        (b"'the_'\n'of_'\n", "the file starts with 'the_ of_'; its first two lines must be"),
-        (b"### SubwordTextEncoder\n### Metadata: {}\n'the_'\n", "the file starts with '### SubwordTextEncoder"),
-        (b"'<pad>_'\n'<EOS>_'\n'\xff'\n", "the file is not UTF-8 (invalid start byte); give a text file"),
-        (b"'<pad>_'\n'<EOS>_'\n'a_'\n", r"0 1 2 3 4 5 6 7 8 9 ; \ _ u must be pieces, so that any text can be written"),
+        *((b"", "''; '<pad>_' '<EOS>_'"), (b"'the_'\n'of_'\n", "'the_ of_';")),
+        (b"### SubwordTextEncoder\n### Metadata: {}\n'the_'\n", "SubwordTextEncoder"),
+        (b"'<pad>_'\n'<EOS>_'\n'\xff'\n", "UTF-8"),
+        (b"'<pad>_'\n'<EOS>_'\n'a_'\n", r"0 1 2 3 4 5 6 7 8 9 ; \ _ u"),
     ],
 )
-def test_other_files_are_refused(content, said):
-    with pytest.raises(UserError) as caught:
+def test_other_files_are_refused(content, names):
+    with refused("subword", *names.split()):
         SubwordEncoder.from_bytes(content)
-    assert said in str(caught.value)
-    assert str(caught.value).startswith("subword vocabulary: ")
 
 
 # === Learning ===
 
 
 def test_learning_reads_a_stream_once_and_says_the_size(caplog):
+    caplog.set_level("INFO", "t2t")
     lines = ["der Hund läuft"] * 30 + ["die Katze schläft"] * 30
-    with caplog.at_level(logging.INFO, "t2t"):
-        encoder = SubwordEncoder.build(iter(lines), 44)
+    encoder = SubwordEncoder.build(iter(lines), 44)
     assert encoder.to_bytes() == SubwordEncoder.build(reversed(lines), 44).to_bytes()
     assert [encoder.piece(i) for i in (0, 1)] == ["<pad>_", "<EOS>_"]
-    assert f"subword vocabulary of {encoder.vocab_size} pieces for 44 asked: pieces seen" in caplog.text
-    assert {record.levelname for record in caplog.records} == {"INFO"}
     assert {"Hund_", "schläft_"} <= {encoder.piece(i) for i in range(encoder.vocab_size)}
+    assert f" {encoder.vocab_size} pieces for 44 " in caplog.text
+    assert {record.levelname for record in caplog.records} == {"INFO"}
 
 
 def test_a_size_that_cannot_be_met_is_a_warning(caplog):
     SubwordEncoder.build(["ab"], 1000)  # ab_ and the characters: a b < p d > E O S \ _ u ; 0-9
-    said = "26 pieces for 1,000 asked: pieces seen 1 times or more, and 23 characters; the search found no nearer size"
-    assert said in caplog.text
+    assert " 26 pieces for 1,000 " in caplog.text
     assert caplog.records[-1].levelname == "WARNING"
 
 
 def test_no_text_is_refused():
-    with pytest.raises(UserError, match=r"subword vocabulary: the training text is empty; check the corpus"):
+    with refused("subword"):
         SubwordEncoder.build(["", ""], 100)
 
 
-def test_the_cache_is_bounded(monkeypatch):
-    monkeypatch.setattr("t2t.text.subword._CACHED_TOKENS", 5)
-    encoder = SubwordEncoder.from_bytes(learnt.to_bytes())
-    for number in range(100):
-        assert encoder.decode(encoder.encode(f"{number} {'x' * 1000}")) == f"{number} {'x' * 1000}"
+def test_the_cache_is_bounded():
+    encoder = SubwordEncoder([learnt.piece(i) for i in range(learnt.vocab_size)], cached_tokens=5)
+    for number in range(20):
+        assert encoder.decode(encoder.encode(f"{number} {'x' * 100}")) == f"{number} {'x' * 100}"
         assert len(encoder._cache) <= 5
-
-
-def test_nothing_heavy_is_imported():
-    code = "import sys, t2t.text.subword; print({'tensorflow', 'keras'} & sys.modules.keys() or '')"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == ""

@@ -9,10 +9,8 @@ def asked():
 
 
 @pytest.fixture
-def ids(asked, monkeypatch):
-    monkeypatch.setattr("t2t.text.word_ids._MOST_WORDS", 2)
-    monkeypatch.setattr("t2t.text.word_ids._LONGEST_WORD", 3)
-    return WordIds(lambda word: asked.append(word) or [len(word), 70_000])
+def ids(asked):
+    return WordIds(lambda word: asked.append(word) or [len(word), 70_000], most_words=2, longest_word=3)
 
 
 def test_a_word_is_found_once_and_joins_as_int32(ids, asked):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from t2t.errors import UserError
 from t2t.text.word_list import WordListEncoder
+from tests.errors import refused
 
 
 def test_the_number_of_a_line_is_the_id(tmp_path):
@@ -29,13 +29,9 @@ def test_reserved_words_in_a_text_are_unknown_and_do_not_end_it():
     encoder = WordListEncoder(["<pad>", "<EOS>", "a", "UNK"])
     assert encoder.encode("a <EOS> <pad> a") == [2, 3, 3, 2]
     assert encoder.decode(encoder.encode("a <EOS> a")) == "a UNK a"
-    with pytest.raises(UserError, match=r"word list: '<EOS>' is not on it"):
-        WordListEncoder(["<pad>", "<EOS>", "a"]).encode("a <EOS>")
-
-
-def test_an_unknown_word_without_a_name_for_it():
-    with pytest.raises(UserError, match=r"word list: 'x' is not on it, and it has no UNK for unknown words; add"):
-        WordListEncoder(["<pad>", "<EOS>", "a"]).encode("a x")
+    for word in ("<EOS>", "x"):  # where the list has no name for unknown words
+        with refused(repr(word), "UNK"):
+            WordListEncoder(["<pad>", "<EOS>", "a"]).encode(f"a {word}")
 
 
 def test_the_most_frequent_words_are_kept():
@@ -44,12 +40,11 @@ def test_the_most_frequent_words_are_kept():
     assert WordListEncoder.build(reversed(lines), 6).fingerprint == WordListEncoder.build(lines, 6).fingerprint
 
 
-def test_mistakes():
-    with pytest.raises(UserError, match=r"the file starts with 'a b'; its first two lines must be <pad> and <EOS>"):
-        WordListEncoder.from_bytes(b"a\nb\n")
-    with pytest.raises(UserError, match=r"word list: the file is not UTF-8 \(invalid start byte\); give a text file"):
-        WordListEncoder.from_bytes(b"<pad>\n<EOS>\n\xff\n")
-    with pytest.raises(UserError, match=r"word list: the training text has no word; check the corpus"):
+def test_what_gives_no_list_is_refused():
+    for content, name in ((b"a\nb\n", "'a"), (b"<pad>\n<EOS>\n\xff\n", "UTF-8")):
+        with refused(name):
+            WordListEncoder.from_bytes(content)
+    with refused():
         WordListEncoder.build(["", " "], 9)
-    with pytest.raises(UserError, match=r"word list of 3: three ids are taken; ask for a size of 4 or more"):
+    with refused(3, 4):
         WordListEncoder.build(["a"], 3)
