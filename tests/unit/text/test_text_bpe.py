@@ -69,14 +69,6 @@ def test_the_file_holds_codes_and_pieces(tmp_path):
     assert stored_class("bpe") is BpeEncoder
 
 
-def test_a_damaged_file_is_refused_and_none_is_learnt():
-    for content in (b'{"bpe_pieces": [1]}\n', b'{"bpe_pieces": ["a", "b", "c", "c"], "separator": "@@"}\n'):
-        with refused("BPE"):
-            BpeEncoder.from_bytes(content)
-    with refused():
-        BpeEncoder.build(["a"], 10)
-
-
 def test_subword_nmt_cuts_the_same():
     learn = pytest.importorskip("subword_nmt.learn_bpe")
     apply = pytest.importorskip("subword_nmt.apply_bpe")

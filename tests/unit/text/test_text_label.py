@@ -36,8 +36,6 @@ def test_mistakes_are_named():
         (["'c'", "a,", "b;"], lambda: LabelEncoder("ab").encode("c")),
         (["'a'"], lambda: LabelEncoder("aba")),
         (["'a\\nb'"], lambda: LabelEncoder(("a\nb",))),
-        (["'b';"], lambda: LabelEncoder.from_bytes(b"a\nb")),
-        (["UTF-8"], lambda: LabelEncoder.from_bytes(b"\xff\n")),
     ):
         with refused(*names):
             make()

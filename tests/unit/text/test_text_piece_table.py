@@ -2,7 +2,6 @@
 
 import io
 
-import pytest
 import sentencepiece
 
 from t2t.problems.text_files import Text2TextFiles
@@ -74,26 +73,6 @@ def test_two_models_over_one_table_have_the_same_ids_but_are_not_the_same():
     one, other = PieceTableEncoder(MODEL, PIECES), PieceTableEncoder(OTHER, PIECES)
     assert one.ids_fingerprint == other.ids_fingerprint != PieceTableEncoder(MODEL, PIECES[:-1]).ids_fingerprint
     assert one.fingerprint != other.fingerprint
-
-
-@pytest.mark.parametrize(
-    ("content", "names"),
-    [
-        *((content, []) for content in (b'{"pieces": ["a"', b'{"pieces": [1]}\n')),
-        (b'{"pieces": ["a"], "languages": {"ids": {"de": "x"}}}\n', []),
-        (b'{"pieces": ["a"], "languages": {"codes": {}}}\n', ["codes"]),
-        (b'{"pieces": ["a", "b", "c", "d"]}\nmodel', ["SentencePiece", 5]),
-        (b'{"pieces": ["a", "b", "c", "a"]}\n' + MODEL, [4, 3]),
-    ],
-)
-def test_damage_is_named(content, names):
-    with refused(*names):
-        PieceTableEncoder.from_bytes(content)
-
-
-def test_none_is_learnt():
-    with refused():
-        PieceTableEncoder.build(["a b"], 10)
 
 
 def test_each_text_feature_may_be_given_a_vocabulary(tmp_path):

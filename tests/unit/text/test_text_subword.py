@@ -2,14 +2,12 @@
 
 import random
 
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from t2t.text.subword import SubwordEncoder
 from t2t.text.subword_build import learn_pieces
 from t2t.text.subword_tokens import ESCAPE_CHARACTERS
-from tests.errors import refused
 from tests.reference import subword as reference
 
 PANGRAM = "the quick brown fox jumps over the lazy dog"
@@ -47,15 +45,6 @@ def test_ids_of_tensor2tensor():
 
 
 @given(texts)
-def test_decode_undoes_encode_on_any_text(text):
-    for encoder in (pangram, learnt):
-        ids = encoder.encode(text)
-        assert encoder.decode(ids) == text
-        assert min(ids, default=2) >= 2  # neither padding nor end of sequence
-        assert max(ids, default=2) < encoder.vocab_size
-
-
-@given(texts)
 def test_pieces_are_the_longest_from_left_to_right(text):
     pieces = [learnt.piece(token_id) for token_id in range(learnt.vocab_size)]
     alphabet = set().union(*pieces)
@@ -63,13 +52,6 @@ def test_pieces_are_the_longest_from_left_to_right(text):
     assert [pieces[i] for i in learnt.encode(text)] == [
         piece for token in spelt for piece in reference.cut(token, pieces)
     ]
-
-
-@given(st.lists(texts, max_size=5))
-@settings(max_examples=50)
-def test_batch_is_one_by_one(many):
-    fresh = SubwordEncoder.from_bytes(learnt.to_bytes())
-    assert learnt.encode_batch(many) == [fresh.encode(text) for text in many]
 
 
 @given(st.lists(st.integers(2, learnt.vocab_size - 1)))
@@ -133,20 +115,6 @@ def test_white_space_around_a_piece_without_quotes_is_lost_as_in_the_original():
     assert encoder.decode(encoder.encode("b ' a")) == "b ' a"
 
 
-@pytest.mark.parametrize(
-    ("content", "names"),
-    [
-        *((b"", "''; '<pad>_' '<EOS>_'"), (b"'the_'\n'of_'\n", "'the_ of_';")),
-        (b"### SubwordTextEncoder\n### Metadata: {}\n'the_'\n", "SubwordTextEncoder"),
-        (b"'<pad>_'\n'<EOS>_'\n'\xff'\n", "UTF-8"),
-        (b"'<pad>_'\n'<EOS>_'\n'a_'\n", r"0 1 2 3 4 5 6 7 8 9 ; \ _ u"),
-    ],
-)
-def test_other_files_are_refused(content, names):
-    with refused("subword", *names.split()):
-        SubwordEncoder.from_bytes(content)
-
-
 # === Learning ===
 
 
@@ -165,11 +133,6 @@ def test_a_size_that_cannot_be_met_is_a_warning(caplog):
     SubwordEncoder.build(["ab"], 1000)  # ab_ and the characters: a b < p d > E O S \ _ u ; 0-9
     assert " 26 pieces for 1,000 " in caplog.text
     assert caplog.records[-1].levelname == "WARNING"
-
-
-def test_no_text_is_refused():
-    with refused("subword"):
-        SubwordEncoder.build(["", ""], 100)
 
 
 def test_the_cache_is_bounded():

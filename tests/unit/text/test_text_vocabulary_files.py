@@ -6,8 +6,15 @@ import pickle
 import pytest
 
 from t2t.text import ENCODER_CLASSES
+from t2t.text.bpe import BpeEncoder
+from t2t.text.byte import ByteEncoder
+from t2t.text.label import LabelEncoder
+from t2t.text.piece_table import PieceTableEncoder
+from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
+from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import read_vocabulary
+from t2t.text.word_list import WordListEncoder
 from tests.errors import refused
 
 LINES = ["one man and two dogs", "two women and one cat; 1 u _ \\"] * 20
@@ -65,6 +72,64 @@ def test_other_files_are_named(name, content, about, tmp_path):
     (tmp_path / name).write_bytes(content)
     with refused(tmp_path / name, *about.split()):
         read_vocabulary(tmp_path / name)
+
+
+WORDS = b"<pad>\n</s>\n<unk>\n"
+PIECES = BUILT["sentencepiece"].to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "names"),
+    [
+        *((BpeEncoder, content, "BPE") for content in (b'{"bpe_pieces": [1]}\n', b'{"bpe_pieces": ["a", "b", "b"]}\n')),
+        (BpeEncoder, b'{"bpe_pieces": ["a", "b", "c", "c"], "separator": "@@"}\n', "BPE 4 3"),
+        (ByteEncoder, b"abc", "3 'bytes:"),
+        (LabelEncoder, b"a\nb", "'b';"),
+        (LabelEncoder, b"\xff\n", "UTF-8"),
+        *((PieceTableEncoder, content, "table") for content in (b'{"pieces": ["a"', b'{"pieces": [1]}\n')),
+        (PieceTableEncoder, b'{"pieces": ["a"], "languages": {"ids": {"de": "x"}}}\n', "table"),
+        (PieceTableEncoder, b'{"pieces": ["a"], "languages": {"codes": {}}}\n', "table codes"),
+        (PieceTableEncoder, b'{"pieces": ["a", "b", "c", "d"]}\nmodel', "SentencePiece 5"),
+        (PieceTableEncoder, b'{"pieces": ["a", "b", "c", "a"]}\n' + PIECES, "4 3"),
+        *(
+            (SentencePieceEncoder, content, f"{len(content):,}")
+            for content in (b"", b"abc", PIECES[:-1], PIECES[:1000])
+        ),
+        (SubwordEncoder, b"", "subword '<pad>_' '<EOS>_'"),
+        (SubwordEncoder, b"'the_'\n'of_'\n", "subword 'the_ of_';"),
+        (SubwordEncoder, b"### SubwordTextEncoder\n### Metadata: {}\n'the_'\n", "subword SubwordTextEncoder"),
+        (SubwordEncoder, b"'<pad>_'\n'<EOS>_'\n'\xff'\n", "subword UTF-8"),
+        (SubwordEncoder, b"'<pad>_'\n'<EOS>_'\n'a_'\n", r"subword 0 1 2 3 4 5 6 7 8 9 ; \ _ u"),
+        *(
+            (TokenEncoder, content, name)
+            for content, name in ((b"a\nb\n", "'a"), (b"", "<unk>"), (WORDS + b"a\nb", "'b'"))
+        ),
+        *((TokenEncoder, WORDS + content, name) for content, name in ((b"a\na\n", "'a'"), (b"a b\n", "b'"))),
+        *((TokenEncoder, WORDS + content, name) for content, name in ((b"\nb\n", "''"), (b"\xff\n", "UTF-8"))),
+        *(
+            (WordListEncoder, content, name)
+            for content, name in ((b"a\nb\n", "'a"), (b"<pad>\n<EOS>\n\xff\n", "UTF-8"))
+        ),
+    ],
+)
+def test_damaged_content_is_refused(kind, content, names):
+    with refused(*names.split()):
+        kind.from_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("kind", "lines", "size", "names"),
+    [
+        *((kind, ["", "  "], 10, "") for kind in (TokenEncoder, WordListEncoder)),
+        *((kind, ["a"], 3, "3 4") for kind in (TokenEncoder, WordListEncoder)),
+        *((SentencePieceEncoder, lines, 300, "sentencepiece") for lines in ([], ["", ""])),
+        (SubwordEncoder, ["", ""], 100, "subword"),
+        *((kind, ["a b"], 10, "") for kind in (BpeEncoder, PieceTableEncoder)),  # which come with imported models
+    ],
+)
+def test_texts_that_give_no_vocabulary_are_refused(kind, lines, size, names):
+    with refused(*names.split()):
+        kind.build(lines, size)
 
 
 def test_no_file(tmp_path):

@@ -38,13 +38,3 @@ def test_the_most_frequent_words_are_kept():
     lines = ["b b a <EOS> UNK", "c b a d"]
     assert WordListEncoder.build(lines, 6).to_bytes().decode().split() == ["<pad>", "<EOS>", "b", "a", "c", "UNK"]
     assert WordListEncoder.build(reversed(lines), 6).fingerprint == WordListEncoder.build(lines, 6).fingerprint
-
-
-def test_what_gives_no_list_is_refused():
-    for content, name in ((b"a\nb\n", "'a"), (b"<pad>\n<EOS>\n\xff\n", "UTF-8")):
-        with refused(name):
-            WordListEncoder.from_bytes(content)
-    with refused():
-        WordListEncoder.build(["", " "], 9)
-    with refused(3, 4):
-        WordListEncoder.build(["a"], 3)
