@@ -1,4 +1,6 @@
-"""Problems with images, from small files of the original formats and from TFDS's own files."""
+"""Problems with arrays: images, clips and sounds."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -6,9 +8,9 @@ import pytest
 from t2t.data.generate import generate
 from t2t.data.manifest import load_encoders, read_manifest
 from t2t.data.reader import SplitReader
-from t2t.problems.array_inputs import ImageInputs
+from t2t.problems.array_inputs import ImageInputs, Video2Class
 from t2t.problems.base import Problem
-from t2t.problems.formats.images import png_file
+from t2t.problems.formats.images import png_file, resized
 from t2t.runs.names import get_problem
 from t2t.specs.features import FeatureKind
 from tests.errors import refused
@@ -36,28 +38,66 @@ def test_the_whole_way_to_stored_images_and_back(tmp_path):
     assert generate(get_problem("image_mnist"), tmp_path, tmp_path / "raw", workers=1) == manifest
 
 
-IMAGE = np.zeros((2, 2, 1), np.uint8)
+class Clips(Video2Class):
+    """Clips of small frames in colour."""
+
+    name = "clips"
+    image_shape = (2, 4, 3)
+    class_labels = ("a", "b")
+
+    def generate_samples(self, split, source):
+        raise NotImplementedError
+
+
+CLIP = np.zeros((5, 2, 4, 3), np.uint8)
+IMAGE, WAVES = np.zeros((2, 2, 1), np.uint8), np.zeros(3)
+GOOD = {
+    "image_mnist": {"inputs": IMAGE, "targets": "1"}, "clips": {"inputs": CLIP, "targets": "a"},
+    "speech_files": {"inputs": WAVES, "targets": "a"}, "speech_generate_files": {"inputs": "a", "targets": Path("a")},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("sample", "names"),
+    ("problem", "change", "names"),
     [
-        ({"inputs": IMAGE.astype(float), "targets": "1"}, "'inputs' float64 (2, 2, 1)"),
-        ({"inputs": IMAGE[:, :, 0], "targets": "1"}, "'inputs' uint8 (2, 2)"),
-        ({"inputs": IMAGE[:0], "targets": "1"}, "'inputs' uint8 (0, 2, 1)"),
-        ({"inputs": "a", "targets": "1"}, "'inputs' 'a'"),
-        ({"inputs": IMAGE.repeat(3, 2), "targets": "1"}, "'inputs' 3 1"),
-        ({"inputs": IMAGE, "targets": "10"}, "'targets' '10' class_labels (0, 1, 2,"),
-        ({"inputs": IMAGE, "targets": 1}, "'targets' 1 class_labels"),
-        ({"inputs": IMAGE}, "'targets' class_labels"),
-        ({"targets": "1"}, "'inputs'"),
-        ([], "list dict"),
+        ("image_mnist", {"inputs": IMAGE.astype(float)}, "'inputs' float64 (2, 2, 1)"),
+        ("image_mnist", {"inputs": IMAGE[:, :, 0]}, "'inputs' uint8 (2, 2)"),
+        ("image_mnist", {"inputs": IMAGE[:0]}, "'inputs' uint8 (0, 2, 1)"),
+        ("image_mnist", {"inputs": "a"}, "'inputs' 'a'"),
+        ("image_mnist", {"inputs": IMAGE.repeat(3, 2)}, "'inputs' 3 1"),
+        ("image_mnist", {"targets": "10"}, "'targets' '10' class_labels (0, 1, 2,"),
+        ("image_mnist", {"targets": 1}, "'targets' 1 class_labels"),
+        ("image_mnist", {"targets": ...}, "'targets' class_labels"),
+        ("image_mnist", {"inputs": ...}, "'inputs'"),
+        ("clips", {"inputs": CLIP.astype(float)}, "'inputs' float64 (5, 2, 4, 3)"),
+        ("clips", {"inputs": CLIP[0]}, "'inputs' uint8 (2, 4, 3)"),
+        ("clips", {"inputs": CLIP[:0]}, "'inputs' uint8 (0, 2, 4, 3)"),
+        ("clips", {"inputs": "a"}, "'inputs' 'a'"),
+        ("clips", {"inputs": CLIP[..., :1]}, "'inputs' 1 3"),
+        ("speech_files", {"inputs": "a.wav"}, "'a.wav' 'inputs' pathlib.Path 16000"),
+        ("speech_files", {"inputs": np.zeros(3, int)}, "'inputs'"),
+        ("speech_files", {"targets": ...}, "'targets'"),
+        ("speech_generate_files", {"targets": "a.wav"}, "'a.wav' 'targets' pathlib.Path"),
+        ("speech_generate_files", {"inputs": ...}, "'inputs' 'targets' pathlib.Path"),
     ],
 )
-def test_what_is_wrong_with_a_sample_is_named(sample, names):
-    fault = get_problem("image_mnist").sample_fault(sample)
+def test_what_is_wrong_with_a_sample_is_named(problem, change, names):
+    """A value of `...` stands for a feature that is missing."""
+    made = Clips() if problem == "clips" else get_problem(problem)
+    assert made.sample_fault(GOOD[problem]) == ""
+    changed = {name: value for name, value in (GOOD[problem] | change).items() if value is not ...}
+    fault = made.sample_fault(changed)
     assert all(name in fault for name in names.split())
-    assert get_problem("image_mnist").sample_fault({"inputs": IMAGE, "targets": "1"}) == ""
+    assert "dict" in made.sample_fault([])
+
+
+def test_frames_of_another_size_are_resized_one_by_one():
+    problem = Clips()
+    problem.with_encoders(problem.build_encoders(None))
+    clip = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3)).astype(np.uint8)
+    (encoded,) = problem.encode_samples([{"inputs": clip, "targets": "b"}])
+    assert int(encoded["targets"]) == 1
+    np.testing.assert_array_equal(encoded["inputs"], [resized(frame, 2, 4) for frame in clip])
 
 
 def test_an_image_file_is_read_as_a_model_reads_it(tmp_path):

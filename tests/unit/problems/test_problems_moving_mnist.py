@@ -10,7 +10,6 @@ from t2t.data.extremes import extreme_batches
 from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
 from t2t.data.reader import SplitReader
-from t2t.problems.array_inputs import Video2Class
 from t2t.problems.base import Source
 from t2t.problems.formats.images import resized
 from t2t.problems.moving_mnist import bounced, direction_of, moving
@@ -153,42 +152,3 @@ def test_the_whole_way_to_padded_batches(digits, tmp_path, drawn):
     for indices, batch in EvalBatches(reader, 40, max_length=1):  # cut to the first frame, which shows the content
         for row, index in zip(batch["inputs"], indices, strict=True):
             np.testing.assert_array_equal(row, reader.read(np.array([index]), "inputs")[0][:1])
-
-
-class Clips(Video2Class):
-    """Clips of small frames in colour."""
-
-    name = "clips"
-    image_shape = (2, 4, 3)
-    class_labels = ("a", "b")
-
-    def generate_samples(self, split, source):
-        raise NotImplementedError
-
-
-CLIP = np.zeros((5, 2, 4, 3), np.uint8)
-
-
-@pytest.mark.parametrize(
-    ("value", "names"),
-    [
-        (CLIP.astype(float), ["float64", "(5, 2, 4, 3)"]),
-        (CLIP[0], ["uint8", "(2, 4, 3)"]),
-        (CLIP[:0], ["uint8", "(0, 2, 4, 3)"]),
-        ("a", ["'a'"]),
-        (CLIP[..., :1], ["1", "3"]),
-    ],
-)
-def test_a_sample_that_is_no_clip_is_refused(value, names):
-    fault = Clips().sample_fault({"inputs": value, "targets": "a"})
-    assert all(name in fault for name in ("'inputs'", *names))
-    assert Clips().sample_fault({"inputs": CLIP, "targets": "a"}) == ""
-
-
-def test_frames_of_another_size_are_resized_one_by_one():
-    problem = Clips()
-    problem.with_encoders(problem.build_encoders(Source(None, random.Random(0))))
-    clip = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3)).astype(np.uint8)
-    (encoded,) = problem.encode_samples([{"inputs": clip, "targets": "b"}])
-    assert int(encoded["targets"]) == 1
-    np.testing.assert_array_equal(encoded["inputs"], [resized(frame, 2, 4) for frame in clip])

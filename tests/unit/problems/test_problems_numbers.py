@@ -43,8 +43,8 @@ def test_training_phrases_hold_every_word_of_dev_and_test(splits):
 
 
 ONE_TO_19 = (
-    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen "
-    "nineteen"
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
 )
 TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 SMALL = {word: n for n, word in enumerate(ONE_TO_19.split(), 1)} | {

@@ -71,17 +71,6 @@ def test_annotations_stay_where_asked_for(source, tmp_path):
     assert kept == {"inputs": "A dog runs *", "targets": "S NP-SBJ DT NN /NP-SBJ VP VBZ NP -NONE- /NP /VP /S"}
 
 
-def test_filters_are_of_the_sentence_alone():
-    named = {"train_trees": "a", "dev_trees": "b"}
-    (most,) = ParsingTrees(**named, filter_max_words=3).sample_filters()
-    assert most.keeps(DOG_SAMPLE)  # 3 words with 9 labels
-    assert not most.keeps({"inputs": "A dog runs fast", "targets": "S NN"})
-    (letters,) = ParsingTrees(**named, filter_letters=1.0).sample_filters()
-    assert letters.keeps(DOG_SAMPLE)
-    with refused("--filter_length_ratio=3:", 1, "(inputs)"):
-        ParsingTrees(**named, filter_length_ratio=3.0).sample_filters()
-
-
 def test_the_files_that_are_read_are_known(tmp_path):
     wsj_folder(tmp_path / "wsj")
     found = WsjParsing().raw_files(tmp_path)

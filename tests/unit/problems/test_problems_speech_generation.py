@@ -104,20 +104,6 @@ def test_recordings_the_whole_way_to_codes_and_back_to_a_file(recordings, tmp_pa
     np.testing.assert_allclose(waveform, tone(800), atol=0.02)
 
 
-def test_features_before_there_is_data_are_those_that_data_has(recordings):
-    problem = get_problem("speech_generate_files", recordings)
-    nominal = problem.nominal_spec()
-    assert nominal == with_encoders(problem).spec()
-    assert (nominal.targets.vocab_size, nominal.shared_vocabulary) == (256 + 3, False)
-
-
-def test_words_are_bytes_which_have_no_size_unless_another_kind_is_asked_for(recordings, caplog):
-    with_encoders(get_problem("speech_generate_files", {**recordings, "vocab_size": 50}))
-    assert "--vocab_size=50" in caplog.messages[0]
-    problem = with_encoders(get_problem("speech_generate_files", {**recordings, "vocab_kind": "token"}))
-    assert sorted(problem.encoders["inputs"].encode("one two three")) == [2, 3, 4]
-
-
 def test_the_rate_is_an_option_and_the_limit_follows_it():
     usual, slower = get_problem("speech_generate_files"), get_problem("speech_generate_files", {"sample_rate": 4000})
     assert (usual.sample_rate, usual.max_length) == (16_000, 320_001)
@@ -130,25 +116,6 @@ def test_what_is_no_code_is_left_out_of_a_file(recordings):
     content = get_problem("speech_generate_files", recordings).output_file("255 <unk> 0")
     with wave.open(io.BytesIO(content)) as file:
         assert np.frombuffer(file.readframes(9), "<i2").tolist() == [32767, -32767]
-
-
-def test_samples_of_another_form_are_refused(tmp_path):
-    problem = get_problem("speech_generate_files")
-    assert problem.sample_fault({"inputs": "a", "targets": tmp_path}) == ""
-    for sample, names in (
-        ({"inputs": "a", "targets": "a.wav"}, "'a.wav' 'targets' pathlib.Path"),
-        ({"targets": tmp_path}, "'inputs' 'targets' pathlib.Path"),
-    ):
-        assert all(name in problem.sample_fault(sample) for name in names.split())
-
-
-def test_filters_are_of_the_text_alone(recordings, tmp_path):
-    with refused("--filter_length_ratio=3:", "(inputs)"):
-        generate(get_problem("speech_generate_files", {**recordings, "filter_length_ratio": 3.0}), tmp_path, tmp_path)
-    problem = get_problem("speech_generate_files", {**recordings, "filter_min_words": 2})
-    (fewest,) = problem.sample_filters()
-    assert fewest.keeps({"inputs": "one two", "targets": tmp_path})
-    assert not fewest.keeps({"inputs": "one", "targets": tmp_path})
 
 
 def test_a_recording_with_samples_that_are_no_numbers_is_named(recordings, tmp_path):

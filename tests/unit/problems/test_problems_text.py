@@ -3,6 +3,7 @@ import pytest
 
 from t2t.errors import UnknownNameError
 from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text
+from t2t.runs.names import get_problem
 from t2t.specs.features import FeatureKind
 from tests.errors import refused
 
@@ -90,12 +91,16 @@ def test_options_change_kind_and_size(source):
 
 @pytest.mark.parametrize(
     ("problem", "kind", "ids"),
-    [(Told(vocab_size=50), "token", 7), (Counting(vocab_kind="byte", vocab_size=50), "byte", 258)],
+    [
+        (Told(vocab_size=50), "token", 7),
+        (Counting(vocab_kind="byte", vocab_size=50), "byte", 258),
+        (get_problem("speech_generate_files", {"vocab_size": 50}), "byte", 258),
+    ],
 )
 def test_a_size_is_logged_that_a_vocabulary_cannot_have(source, caplog, problem, kind, ids):
     ready(problem, source)
     (said,) = caplog.messages
-    assert all(str(name) in said for name in ("counting", "--vocab_size=50", kind, ids))
+    assert all(str(name) in said for name in (problem.name, "--vocab_size=50", kind, ids))
     caplog.clear()
     ready(type(problem)(vocab_kind=problem.options.vocab_kind), source)
     ready(Counting(vocab_size=5), source)

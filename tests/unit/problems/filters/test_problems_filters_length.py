@@ -2,6 +2,7 @@ import pytest
 
 from t2t.problems.filters.length import length_filters, share_of_letters
 from t2t.problems.filters.options import FilterOptions
+from t2t.runs.names import get_problem
 from tests.errors import refused
 
 
@@ -51,6 +52,15 @@ def test_a_problem_may_have_one_text():
     assert kept([("a b",), ("a",)], ("targets",), filter_min_words=2) == [("a b",)]
     with refused("--filter_length_ratio=3:", 1, "(targets)"):
         list(length_filters(FilterOptions(filter_length_ratio=3), ("targets",)))
+
+
+@pytest.mark.parametrize("problem", ["parsing_trees", "speech_generate_files"])
+def test_filters_are_of_the_words_of_trees_and_recordings_alone(problem):
+    (most,) = get_problem(problem, {"filter_max_words": 3}).sample_filters()
+    assert most.keeps({"inputs": "A dog runs", "targets": "S NP DT NN /NP VP VBZ /VP /S"})
+    assert not most.keeps({"inputs": "A dog runs fast", "targets": "S"})
+    with refused("--filter_length_ratio=3:", 1, "(inputs)"):
+        get_problem(problem, {"filter_length_ratio": 3.0}).sample_filters()
 
 
 def test_every_reason_has_its_value():
