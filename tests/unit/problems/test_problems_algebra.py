@@ -1,5 +1,6 @@
 """Algebra problems, checked numerically: inputs and targets are evaluated with values for the letters."""
 
+import functools
 import math
 import random
 import string
@@ -8,16 +9,20 @@ from fractions import Fraction
 
 import pytest
 
+from t2t.problems.base import Source
 from t2t.runs.names import get_problem
 from tests.errors import refused
 
 NAMES = ("algorithmic_algebra_inverse", "algorithmic_algebra_simplify", "algorithmic_calculus_integrate")
 
 
-@pytest.fixture
-def pairs(drawn):
-    """Returns a function that draws some tasks with their answers."""
-    return lambda name: [(sample["inputs"], sample["targets"]) for sample in drawn(name, "train", size=60)]
+@functools.cache
+def pairs(name, split="train", size=60):
+    """Returns some tasks with their answers; SymPy takes its time for them."""
+    problem = get_problem(name)
+    problem.train_size = problem.dev_size = size
+    samples = problem.generate_samples(split, Source(None, random.Random(0)))
+    return [(sample["inputs"], sample["targets"]) for sample in samples]
 
 
 def value(text, letters):
@@ -30,7 +35,7 @@ def letters_of(seed, kind=float):
     return {letter: kind(rng.randint(2, 10**6)) / 997 for letter in string.ascii_lowercase}
 
 
-def test_the_equation_holds_with_the_answer_in_the_letters_place(pairs):
+def test_the_equation_holds_with_the_answer_in_the_letters_place():
     depths = set()
     for task, answer in pairs("algorithmic_algebra_inverse"):
         asked, equation = task.split(" : ")
@@ -44,7 +49,7 @@ def test_the_equation_holds_with_the_answer_in_the_letters_place(pairs):
     assert max(depths) > 12
 
 
-def test_what_is_simplified_has_the_same_value(pairs):
+def test_what_is_simplified_has_the_same_value():
     shorter = 0
     for task, answer in pairs("algorithmic_algebra_simplify"):
         assert math.isclose(value(task, letters_of(2)), value(answer, letters_of(2)), rel_tol=1e-6)
@@ -52,7 +57,7 @@ def test_what_is_simplified_has_the_same_value(pairs):
     assert shorter > 6
 
 
-def test_the_slope_of_the_integral_is_the_formula(pairs):
+def test_the_slope_of_the_integral_is_the_formula():
     for task, answer in pairs("algorithmic_calculus_integrate"):
         letter, formula = task.split(" : ")
         letters = letters_of(3)
@@ -62,12 +67,11 @@ def test_the_slope_of_the_integral_is_the_formula(pairs):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_task_is_in_both_splits_and_every_symbol_is_in_the_vocabulary(drawn, name):
-    train, dev = (drawn(name, split, size=size) for split, size in (("train", 150), ("dev", 50)))
-    assert not {sample["inputs"] for sample in train} & {sample["inputs"] for sample in dev}
+def test_no_task_is_in_both_splits_and_every_symbol_is_in_the_vocabulary(name):
+    assert not {task for task, _ in pairs(name)} & {task for task, _ in pairs(name, "dev", 25)}
     known = get_problem(name).vocabulary
     assert len(known) == len(set(known))
-    assert {symbol for sample in train for text in sample.values() for symbol in text.split()} <= set(known)
+    assert {symbol for pair in pairs(name) for text in pair for symbol in text.split()} <= set(known)
 
 
 def test_without_sympy_the_package_is_named(drawn, monkeypatch):

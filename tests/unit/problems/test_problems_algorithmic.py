@@ -141,7 +141,7 @@ def test_sizes_as_in_tensor2tensor(name, train, dev):
 def test_the_vocabulary_has_every_symbol_and_a_size_that_covers_its_ids(name):
     made = problem(name)
     made.with_encoders(made.build_encoders(Source(Path(), random.Random(0))))
-    made.train_size = made.dev_size = 100
+    made.train_size = made.dev_size = 50
     size = made.spec().targets.vocab_size
     assert size == made.spec().inputs.vocab_size
     for split in (TRAIN, DEV):

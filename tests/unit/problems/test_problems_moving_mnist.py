@@ -1,5 +1,6 @@
 """Moving digits: bounces by hand, and clips and classes from small files of MNIST's format."""
 
+import itertools
 import random
 
 import numpy as np
@@ -112,7 +113,7 @@ def test_the_next_frame_is_where_the_digit_is_then(digits, drawn):
 def test_clips_are_a_function_of_the_seed(digits, tmp_path, name):
     def first(seed):
         samples = get_problem(name).generate_samples("test", Source(tmp_path, random.Random(seed)))
-        return [(sample["inputs"].tolist(), sample["targets"]) for sample, _ in zip(samples, range(5), strict=False)]
+        return [(sample["inputs"].tobytes(), sample["targets"]) for sample in itertools.islice(samples, 5)]
 
     assert first(1) == first(1)
     assert first(1) != first(2)

@@ -1,4 +1,3 @@
-
 from t2t.text.byte import ByteEncoder
 
 encoder = ByteEncoder()

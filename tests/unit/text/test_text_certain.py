@@ -33,22 +33,22 @@ def check_certain(encoder, ids):
 
 
 @kinds
-@settings(max_examples=50)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_nothing_certain_is_ever_taken_back(encoder, data):
     check_certain(encoder, data.draw(st.lists(st.integers(2, encoder.vocab_size - 1), max_size=12)))
 
 
 AWKWARD = st.sampled_from(
-    [PIECE_MARKER, ESCAPE, ESCAPE + "0", ESCAPE + "1", "0", "1", ";", " ", "  ", "\\", "_", "\\u", "\\\\", "\\10;", "\t",
-     "\n", "\r\n", "\0", "\u2585", "\u2028", "\u00a0", "'", '"', "<0x41>", "</s>", "<unk>", "<pad>", "<s>", "<EOS>",
-     "<pad>_", "\ufeff", "\ufffd", "\uffff", "\U0010ffff", "e\u0301", "der Hund", "中", " the"]
+    [PIECE_MARKER, ESCAPE, ESCAPE + "0", ESCAPE + "1", "0", "1", ";", " ", "  ", "\\", "_", "\\u", "\\\\", "\\10;",
+     "\t", "\n", "\r\n", "\0", "\u2585", "\u2028", "\u00a0", "'", '"', "<0x41>", "</s>", "<unk>", "<pad>", "<s>",
+     "<EOS>", "<pad>_", "\ufeff", "\ufffd", "\uffff", "\U0010ffff", "e\u0301", "der Hund", "中", " the"]
 )  # fmt: skip
 TEXTS = st.lists(st.one_of(AWKWARD, st.text(max_size=12)), max_size=8).map("".join)
 
 
 @kinds
-@settings(max_examples=70)
+@settings(max_examples=40)
 @given(texts=st.lists(TEXTS, max_size=3))
 @example(texts=[f"{ESCAPE}1{PIECE_MARKER}{ESCAPE}{ESCAPE}0", "\\u \\225; \\\\12_x _y\u20ac"])
 def test_any_text_becomes_ids_and_comes_back(encoder, texts):

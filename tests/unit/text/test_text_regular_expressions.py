@@ -47,7 +47,7 @@ def accepts(constraint, ids):
 
 
 @given(patterns, st.lists(st.lists(st.sampled_from(TEXTS), max_size=5).map("".join), min_size=1, max_size=8))
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_bytes_are_accepted_where_the_text_matches(pattern, texts):
     encoder = ByteEncoder()
     constraint = regex_constraint(pattern, encoder)
@@ -82,7 +82,7 @@ def test_pieces_are_accepted_where_their_text_matches(pieces, pattern):
     constraint, rng = regex_constraint(pattern, pieces), random.Random(1)
     texts = ["the cat", "the dogs", "a 3 b", " the", "  the é", "", " ", "é1", "cats, 12", "and dogs"]
     rows = [pieces.encode(text) for text in texts]
-    rows += [[rng.randrange(3, pieces.vocab_size) for _ in range(rng.randint(1, 4))] for _ in range(300)]
+    rows += [[rng.randrange(3, pieces.vocab_size) for _ in range(rng.randint(1, 4))] for _ in range(200)]
     rows += [[rng.choice([*pieces.encode(text), pieces.encode(" x")[0]]) for _ in range(4)] for text in texts[:4] * 40]
     found = [(pieces.decode_ids(row), accepts(constraint, row)) for row in rows]
     assert {accepted for _, accepted in found} == {True, False}

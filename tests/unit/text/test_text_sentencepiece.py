@@ -49,6 +49,7 @@ texts = st.lists(st.one_of(awkward, st.text())).map("".join)
 
 
 @given(texts, texts)
+@settings(max_examples=50)
 def test_escape_is_injective_and_two_regular_expressions(one, other):
     assert PIECE_MARKER not in escape(one)
     assert unescape(escape(one)) == one
@@ -87,7 +88,7 @@ def test_vocabularies_that_do_not_mark_where_words_begin_say_so(changes):
 
 
 @given(st.lists(texts, min_size=1, max_size=20), st.sampled_from([1, 9, 60]))
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_a_vocabulary_is_the_same_however_lines_are_joined(lines, most):
     lines = [*lines, "the dog", *lines, "the cat\r\n"]
     one, other = (SentencePieceEncoder.build(lines, 330, joined_characters=length) for length in (0, most))

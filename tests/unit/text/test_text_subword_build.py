@@ -37,7 +37,7 @@ def test_the_number_of_pieces_and_some_that_tensor2tensor_learns_from_its_own_ex
 
 
 @given(counts_of_tokens, st.integers(1, 12), st.sampled_from([2, 3, 5, 200]))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_pieces_for_a_least_count_are_those_of_the_description(counts, min_count, longest):
     found = pieces_at(SpeltTokens(counts), min_count, longest, dense=0)  # counts by sorting
     assert found == pieces_at(SpeltTokens(counts), min_count, longest, dense=1 << 30)  # counts in tables

@@ -1,4 +1,3 @@
-
 from t2t.specs.constants import UNK_ID
 from t2t.text.token import TokenEncoder
 from tests.errors import refused
