@@ -48,18 +48,6 @@ def test_where_lines_end(tmp_path, content, lines):
     assert lines_of(write(tmp_path / "text", content)) == (lines, {})
 
 
-def test_a_stream_is_read_as_a_file_is(tmp_path):
-    content = "\ufeffone\r\ntwo\u2028still two\x85\x0b\r\n\nfo".encode() + b"\xffur\x00\n\rlast\r"
-    tally = Counter()
-    found = list(stream_lines(io.BytesIO(content), tally, "a stream")), dict(tally)
-    assert found == lines_of(write(tmp_path / "text", content))
-    assert found == (
-        ["one", "two\u2028still two\x85\x0b", "", "fo\ufffdur", "\rlast\r"], {INVALID_UTF8: 1, NUL_REMOVED: 1}
-    )  # fmt: skip
-    with refused("UTF-16"):
-        list(stream_lines(io.BytesIO("a".encode("utf-16")), Counter(), "a stream"))
-
-
 class Once(io.RawIOBase):
     """A fake pipe: returns a few bytes at a time and cannot seek."""
 

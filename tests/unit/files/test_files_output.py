@@ -95,12 +95,9 @@ def test_nothing_else_is_taken_over(path, fingerprint, file, change):
     assert os.listdir(path.parent) == ["out"]
 
 
-def test_an_attempt_that_wrote_nothing_leaves_nothing(path):
+def test_an_unfinished_attempt_leaves_the_old_output_alone_and_nothing_if_it_wrote_nothing(path):
     crash_after(path, [])
     assert os.listdir(path.parent) == []
-
-
-def test_an_unfinished_attempt_leaves_the_old_output_alone(path):
     path.write_bytes(b"old\n")
     crash_after(path, [b"new\n"])
     assert path.read_bytes() == b"old\n"

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from t2t.files.lines import INVALID_UTF8, NUL_REMOVED
 from t2t.files.source import LineSource
 from tests.errors import refused
 from tests.waiting import join_all, start_thread
@@ -28,7 +29,9 @@ def test_standard_input(stdin, packed):
     source = LineSource("-")
     assert source.is_stream
     assert str(source) == "standard input"
-    assert list(source.lines(Counter())) == LINES
+    tally = Counter()
+    assert list(source.lines(tally)) == LINES
+    assert tally == {INVALID_UTF8: 1, NUL_REMOVED: 1}
     stdin("a\n".encode("utf-16"))
     with refused("UTF-16"):
         list(source.lines(Counter()))
