@@ -23,7 +23,7 @@ from tests.waiting import LIMIT_S, join_all, start_thread
 # === Ranges ===
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(
     content=st.lists(nasty_lines() | st.binary(max_size=30), max_size=30), ended=st.booleans(), packed=st.booleans(),
     chunk=st.integers(1, 40), most=st.integers(2, 6), data=st.data(),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from t2t.files.pharaoh import format_links, parse_links
 from tests.errors import refused
 
-LINKS = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300)))
+LINKS = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300)), max_size=9)
 
 
 def test_sure_and_possible_links_of_a_line():

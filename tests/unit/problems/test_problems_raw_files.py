@@ -308,8 +308,6 @@ TFDS = [
      {"test": [(0, "t-shirt"), (1, "trouser")]}),
     ("translate_enro_wmt32k", "wmt16_translate/ro-en", each("train", "validation", "test", of=[MEETING]),
      each("train", "dev", "test", of=[(MEETING["en"], MEETING["ro"])])),
-    ("translate_enro_wmt32k_rev", "wmt16_translate/ro-en", each("train", "validation", "test", of=[MEETING]),
-     {"dev": [(MEETING["ro"], MEETING["en"])]}),
 ]  # fmt: skip
 
 
