@@ -15,7 +15,7 @@ MINIMUM_SCALE = 1.0
 
 
 class LossScale:
-    """The factor of the loss; 1 if not `dynamic`, else doubled after `growth_interval` updates without overflow."""
+    """The factor of the loss; always 1 if not `dynamic`. It doubles after `growth_interval` finite gradients."""
 
     def __init__(self, dynamic: bool, growth_interval: int = GROWTH_INTERVAL):
         self.dynamic, self._growth_interval = dynamic, growth_interval

@@ -17,6 +17,7 @@ from t2t.training.engine_choice import training_engine
 from t2t.training.loss_scale import INITIAL_SCALE
 from t2t.training.optimizers import build_optimizer
 from tests.builders import batch, copies, padded, randomise, rows, tiny_hparams, tokens_spec, total_loss
+from tests.equivalence.identity import arrays_of
 from tests.slopes import slope_step, slopes, weights
 
 # === By hand ===
@@ -296,28 +297,32 @@ def test_padding_changes_neither_loss_nor_gradients(norm_position):
     narrow, wide = batch(), batch(widths=(13, 11))
     wide = {name: np.pad(ids, ((0, 1), (0, 0))) for name, ids in wide.items()}
     assert wide["inputs"].shape == (4, 13)  # the last row is only padding
-    (gradients, stats), (wide_gradients, wide_stats) = (
-        gradients_of(tiny_hparams(norm_position=norm_position), one) for one in (narrow, wide)
-    )
+    hparams = tiny_hparams(num_hidden_layers=1, norm_position=norm_position)
+    (gradients, stats), (wide_gradients, wide_stats) = gradients_of(hparams, narrow, wide)
     assert float(stats.tokens) == float(wide_stats.tokens)
     np.testing.assert_allclose(float(stats.loss_sum), float(wide_stats.loss_sum), rtol=1e-6)
     for path, gradient in gradients.items():
         np.testing.assert_allclose(gradient, wide_gradients[path], rtol=1e-4, atol=1e-5, err_msg=path)
 
 
-def gradients_of(hparams, one):
-    """Returns the gradients of the mean loss by path, from an SGD update with rate 1, and the stats of the update."""
+def gradients_of(hparams, *batches):
+    """Returns the gradients of the mean loss of each batch by path, from an SGD update with rate 1, and its stats."""
     devices = training_engine().devices(worker_cpu=1)
     with devices.scope():
         model = randomise(Transformer(hparams, tokens_spec()))
         optimizer = build_optimizer(OptimizerHParams(optimizer="sgd"))
-    before = {v.path.partition("/")[2]: np.asarray(v).copy() for v in model.variables}
-    stats = training_engine().update_step(model, optimizer, devices)([[one]], 1, 1.0)
-    return {v.path.partition("/")[2]: before[v.path.partition("/")[2]] - np.asarray(v) for v in model.variables}, stats
+    before, step, found = arrays_of(model), training_engine().update_step(model, optimizer, devices), []
+    for update, one in enumerate(batches, start=1):
+        for variable in model.variables:
+            variable.assign(before[variable.path])
+        stats = step([[one]], update, 1.0)
+        after = arrays_of(model)
+        found.append(({path.partition("/")[2]: array - after[path] for path, array in before.items()}, stats))
+    return found
 
 
 def test_loss_of_a_batch_is_the_sum_of_the_losses_of_its_rows():
-    model = randomise(Transformer(tiny_hparams(label_smoothing=0.1), tokens_spec()))
+    model = randomise(Transformer(tiny_hparams(num_hidden_layers=1, label_smoothing=0.1), tokens_spec()))
     whole, tokens = total_loss(model, features(pairs()))
     singles = [total_loss(model, features([pair])) for pair in pairs()]
     np.testing.assert_allclose(whole, sum(loss for loss, _ in singles), rtol=1e-5)
@@ -326,8 +331,8 @@ def test_loss_of_a_batch_is_the_sum_of_the_losses_of_its_rows():
 
 def test_the_embedding_of_padding_is_never_read():
     """Its gradient comes only from the output layer; with a separate output table it is zero."""
-    hparams = tiny_hparams(shared_embedding=False, shared_embedding_and_softmax_weights=False)
-    gradients, _ = gradients_of(hparams, batch(widths=(13, 11)))
+    tables = {"shared_embedding": False, "shared_embedding_and_softmax_weights": False}
+    ((gradients, _),) = gradients_of(tiny_hparams(num_hidden_layers=1, **tables), batch(widths=(13, 11)))
     for name in ("source_embedding", "target_embedding"):
         gradient = gradients[f"{name}/table"]
         assert not gradient[0].any()
