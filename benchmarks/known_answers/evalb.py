@@ -3,6 +3,7 @@
 import contextlib
 import io
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.known_answers import Row
@@ -35,12 +36,19 @@ METRICS = {
 """Results for craft_noised, from EVALB's summary."""
 
 
-def check(data: Path) -> list[Row]:
+def check(
+    data: Path,
+    *,
+    reports: Sequence[tuple[str, str, str]] = REPORTS,
+    with_errors: tuple[str, str, str] = WITH_ERRORS,
+    settings: Sequence[tuple[str, str]] = SETTINGS,
+    metrics: Mapping[str, str] = METRICS,
+) -> list[Row]:
     """Compares `t2t-evalb`, the built-in settings and the metrics with EVALB's files."""
     folder = data / FOLDER
-    rows = [_report(folder, *report) for report in REPORTS]
-    rows.append(_report(folder, *WITH_ERRORS, errors=True))
-    return [*rows, *_settings(folder), *_metrics(folder)]
+    rows = [_report(folder, *report) for report in reports]
+    rows.append(_report(folder, *with_errors, errors=True))
+    return [*rows, *_settings(folder, settings), *_metrics(folder, metrics)]
 
 
 def _report(folder: Path, name: str, settings: str, reference: str, errors: bool = False) -> Row:
@@ -81,21 +89,20 @@ def _difference(expected: str, found: str) -> str:
     return f"{len(ours)} equal lines" if len(ours) == len(theirs) else f"{len(ours)} lines for {len(theirs)}"
 
 
-def _settings(folder: Path) -> list[Row]:
+def _settings(folder: Path, settings: Sequence[tuple[str, str]]) -> list[Row]:
     rows = []
-    for name, file in SETTINGS:
+    for name, file in settings:
         equal = read_parameters(folder / file) == BUILT_IN[name]
         found = "equal" if equal else "other settings"
         rows.append(Row(check=f"built-in settings {name}", expected=f"those of {file}", found=found, ok=equal))
     return rows
 
 
-def _metrics(folder: Path) -> list[Row]:
+def _metrics(folder: Path, metrics: Mapping[str, str]) -> list[Row]:
     gold, test = (list(read_lines(folder / f"craft_noised.{side}", Counter())) for side in ("gld", "tst"))
     rows = []
-    for name, score in compute(METRICS, test, gold).items():
+    for name, score in compute(metrics, test, gold).items():
         found = f"{score.value:.2f}"
-        rows.append(
-            Row(check=f"{name} of craft_noised", expected=METRICS[name], found=found, ok=found == METRICS[name])
-        )
+        expected = metrics[name]
+        rows.append(Row(check=f"{name} of craft_noised", expected=expected, found=found, ok=found == expected))
     return rows

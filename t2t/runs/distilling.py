@@ -30,7 +30,9 @@ from t2t.specs.constants import EOS_ID, TRAIN
 log = logging.getLogger("t2t")
 
 
-def distill_run(loaded: LoadedRun, data_dir: str, distilled_data_dir: str, n_best: int = 1) -> Manifest:
+def distill_run(
+    loaded: LoadedRun, data_dir: str, distilled_data_dir: str, n_best: int = 1, window: int = WINDOW
+) -> Manifest:
     """Writes distilled data; resumes an interrupted attempt at the same.
 
     Args:
@@ -39,6 +41,7 @@ def distill_run(loaded: LoadedRun, data_dir: str, distilled_data_dir: str, n_bes
         distilled_data_dir: where the new data goes, `<distilled_data_dir>/<problem>`.
         n_best: 1 takes the teacher's best output; with more, the output with the highest sentence BLEU against the
             reference (section 3.3).
+        window: number of examples that are decoded before they are written.
 
     Raises:
         UserError: see `check_distillation`; other data in its place, or more outputs than the search has.
@@ -61,12 +64,12 @@ def distill_run(loaded: LoadedRun, data_dir: str, distilled_data_dir: str, n_bes
             leftover.discard()
             return existing
         log.info("distilling %s into %s", loaded.checkpoint.folder, folder)
-        content = json.dumps([dataclasses.asdict(distillation), translator.fingerprint(), WINDOW], sort_keys=True)
+        content = json.dumps([dataclasses.asdict(distillation), translator.fingerprint(), window], sort_keys=True)
         fingerprint = hashlib.sha256(content.encode()).hexdigest()
         with PartialFile(decoded, fingerprint) as output:
-            _decode(translator, data, n_best, output)
+            _decode(translator, data, n_best, output, window)
             distillation = dataclasses.replace(distillation, references=output.notes)
-            targets = _in_windows(output)
+            targets = _in_windows(output, window)
             manifest = write_distilled(folder, data.readers[TRAIN].folder, data.manifest, targets, distillation)
             output.discard()
     _report(manifest)
@@ -91,15 +94,15 @@ def _describe(loaded: LoadedRun, translator: Translator, data: OpenData, n_best:
     )
 
 
-def _decode(translator: Translator, data: OpenData, n_best: int, output: PartialFile) -> None:
+def _decode(translator: Translator, data: OpenData, n_best: int, output: PartialFile, window: int) -> None:
     """Writes the chosen ids of each training example as a line of JSON, null for one that keeps its reference."""
     reader, bleu = data.readers[TRAIN], SentenceBleu(data.problem.target_language)
     faults, start = Counter(output.notes), data.problem.language_marks().output_start
     if output.lines:
         log.info("resuming after example %s of an interrupted attempt", f"{output.lines:,}")
     with contextlib.closing(Progress("distilled", "examples", len(reader), output.lines)) as progress:
-        for first in range(output.lines, len(reader), WINDOW):
-            examples = SplitExamples(data.problem, reader, first + WINDOW, first)
+        for first in range(output.lines, len(reader), window):
+            examples = SplitExamples(data.problem, reader, first + window, first)
             seeds = range(first, first + len(examples))
             found = examples.decode(translator, n_best, seeds=seeds, on_done=progress.add)
             references = examples.references() if n_best > 1 else [""] * len(found)
@@ -130,10 +133,10 @@ def find_fault(hypothesis: Hypothesis, max_length: int) -> str:
     return f"longer than {max_length} ids" if len(hypothesis.ids) > max_length else ""
 
 
-def _in_windows(output: PartialFile) -> Iterator[list[list[int] | None]]:
+def _in_windows(output: PartialFile, window: int) -> Iterator[list[list[int] | None]]:
     """Yields the targets that were written, a window of examples at a time."""
     lines = output.written()
-    while rows := [json.loads(line) for line in itertools.islice(lines, WINDOW)]:
+    while rows := [json.loads(line) for line in itertools.islice(lines, window)]:
         yield rows
 
 

@@ -24,27 +24,28 @@ def find_first_existing(folder: Path, names: Sequence[str]) -> Path | None:
     return next((path for name in names if os.path.exists(path := Path(folder) / name)), None)
 
 
-def read_members(place: Path, wanted: Callable[[str], bool]) -> dict[str, bytes]:
+def read_members(place: Path, wanted: Callable[[str], bool], most_bytes: int = MOST_BYTES) -> dict[str, bytes]:
     """Reads files from a folder, or from an archive as if it were unpacked.
 
     Args:
         place: a folder, or an archive.
         wanted: returns whether to read a file, given its path, e.g. `cifar-10-batches-bin/test_batch.bin`; paths of
             files in a folder begin with the name of the folder.
+        most_bytes: largest sum of the sizes of the files of an archive.
 
     Returns:
         Contents by path, in the order of the paths.
 
     Raises:
-        UserError: the archive is damaged, or unpacks to more than `MOST_BYTES`; the message names it.
+        UserError: the archive is damaged, or unpacks to more than `most_bytes`; the message names it.
     """
     place, found, size = Path(place), {}, 0
     with _errors(place):
         for name, length, read in _members(place, wanted):
             size += 0 if place.is_dir() else length
-            if size > MOST_BYTES:
+            if size > most_bytes:
                 raise UserError(
-                    f"{place}: its files unpack to more than {MOST_BYTES:,} bytes, which none of these data sets has; "
+                    f"{place}: its files unpack to more than {most_bytes:,} bytes, which none of these data sets has; "
                     f"check where it is from"
                 )
             found[name] = read()
