@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.faults import clocks, disks, kills, stores
+from tests.faults import disks, kills, stores
 from tests.faults.bench import Bench
 from tests.faults.jobs import Job, write_raw
 from tests.faults.report import HEADER, Row, write_json
@@ -26,33 +26,39 @@ Injection = Callable[[Bench], str | None]
 NEED_A_MOUNT: dict[str, Injection] = {"full disk": disks.full, "read-only folder": disks.read_only}
 
 
-def faults(job: str) -> dict[str, Injection]:
+def faults(job: Job) -> dict[str, Injection]:
     """Returns the faults that can be injected into a job, by name."""
-    if job in stores.NAMES:
-        return {"SIGKILL": functools.partial(kills.killed, name="SIGKILL"), **stores.injections(job)}
+    if job.name in stores.NAMES:
+        return {"SIGKILL": functools.partial(kills.killed, name="SIGKILL"), **stores.injections(job.name)}
     found: dict[str, Injection] = {name: functools.partial(kills.killed, name=name) for name in kills.SIGNALS}
-    found |= {"a second process": kills.second, "no permission": disks.forbidden, "a clock that jumps": clocks.jumping}
-    found |= {"a file where a folder should be": disks.occupied}
-    return found | {name: inject if disks.can_mount() else _unable for name, inject in NEED_A_MOUNT.items()}
+    if job.is_only_killed:
+        return found
+    found |= {"a second process": kills.second, "no permission": disks.forbidden, "a clock that jumps": kills.jumping}
+    return {**found, "a file where a folder should be": disks.occupied, **NEED_A_MOUNT}
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Runs the harness; returns its exit status."""
+def main(
+    argv: list[str] | None = None,
+    *,
+    parent: Path | None = None,
+    bench_of: Callable[[Job, Path, int], Bench] = Bench,
+    faults_of: Callable[[Job], dict[str, Injection]] = faults,
+) -> int:
+    """Runs the harness, in a new folder; returns its exit status. Other values than the defaults are for its tests."""
     flags = _flags(argv)
-    folder = Path(tempfile.mkdtemp(prefix="t2t-faults-"))
+    folder = Path(tempfile.mkdtemp(prefix="t2t-faults-", dir=parent))
     materials, rows = folder / "materials", []
     write_raw(materials)
     print(HEADER, flush=True)
     for name in JOBS:
-        job = stores.StoredJob(name, materials, _server()) if name in stores.NAMES else Job(name, materials)
-        possible = {
-            one: inject for one, inject in faults(name).items() if one in kills.SIGNALS or not job.is_only_killed
-        }
-        chosen = {f"{name}, {fault}": inject for fault, inject in possible.items()}
+        job = stores.StoredJob(name, materials) if name in stores.NAMES else Job(name, materials)
+        chosen = {f"{name}, {fault}": inject for fault, inject in faults_of(job).items()}
         chosen = {fault: inject for fault, inject in chosen.items() if _wanted(fault, flags.only, flags.skip)}
-        if not chosen and not _needed_later(name, flags.only, flags.skip):
+        later = [Job(other, materials) for other in JOBS[JOBS.index(name) + 1 :]]  # these may need its results
+        named = [f"{other.name}, {fault}" for other in later for fault in faults_of(other)]
+        if not chosen and not any(_wanted(fault, flags.only, flags.skip) for fault in named):
             continue
-        bench = Bench(job, folder, flags.seed)
+        bench = bench_of(job, folder, flags.seed)
         bench.prepare()
         for fault, inject in chosen.items():
             _tell(rows, _row(bench, fault, inject, flags.times), flags.json)
@@ -64,12 +70,6 @@ def main(argv: list[str] | None = None) -> int:
     if passed:
         shutil.rmtree(folder)
     return 0 if passed else 1
-
-
-@functools.cache
-def _server() -> stores.Server:
-    """Returns the object store; it is started once and lives as long as this process."""
-    return stores.Server()
 
 
 def _tell(rows: list[Row], row: Row, path: Path | None) -> None:
@@ -89,12 +89,11 @@ def _within(folder: Path, flags: argparse.Namespace) -> Iterator[Row]:
         yield from text.rows(max(1, text.CASES * flags.times // TIMES))
 
 
-def _unable(bench: Bench) -> None:
-    """Replaces a fault that this machine does not allow; its row fails unless it is excluded by --skip."""
-
-
 def _row(bench: Bench, fault: str, inject: Injection, times: int) -> Row:
-    row = Row(fault, note="mounting is not allowed here" if inject is _unable else "", wanted=times)
+    """Injects a fault; what this machine does not allow fails, unless it is excluded by --skip."""
+    if inject in NEED_A_MOUNT.values() and not disks.can_mount(bench):
+        return Row(fault, note="mounting is not allowed here", wanted=times)
+    row = Row(fault, wanted=times)
     for _ in range(9 * times):
         began = time.monotonic()
         if row.injected < times and (wrong := inject(bench)) is not None:
@@ -104,12 +103,6 @@ def _row(bench: Bench, fault: str, inject: Injection, times: int) -> Row:
 
 def _wanted(fault: str, only: list[str], skip: list[str]) -> bool:
     return (not only or any(part in fault for part in only)) and not any(part in fault for part in skip)
-
-
-def _needed_later(job: str, only: list[str], skip: list[str]) -> bool:
-    """Returns whether a later job is selected: it may need the results of this one."""
-    later = JOBS[JOBS.index(job) + 1 :]
-    return any(_wanted(f"{name}, {fault}", only, skip) for name in later for fault in faults(name))
 
 
 def _flags(argv: list[str] | None) -> argparse.Namespace:

@@ -1,11 +1,13 @@
 """Runs a job repeatedly in separate folders and compares its results with those of an undisturbed run."""
 
+import contextlib
 import dataclasses
 import itertools
 import os
 import random
 import re
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -92,6 +94,19 @@ class Bench:
         if not wrong and not keep:
             shutil.rmtree(out)
         return f"{out}: {wrong}" if wrong else ""
+
+    @contextlib.contextmanager
+    def mounted(self, *arguments: str) -> Iterator[None]:
+        """Mounts a file system; the last argument is its folder."""
+        subprocess.run(["mount", *arguments], check=True, capture_output=True)
+        try:
+            yield
+        finally:
+            subprocess.run(["umount", arguments[-1]], check=True, capture_output=True)
+
+    def remount(self, options: str, folder: Path) -> None:
+        """Changes the options of a mounted file system."""
+        subprocess.run(["mount", "-o", f"remount,{options}", str(folder)], check=True)
 
     def _undisturbed(self, cold: bool) -> Path:
         """Runs the job to its end; every run, cold or warm, must give the same results."""

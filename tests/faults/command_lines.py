@@ -1,6 +1,7 @@
 """Checks of bad values on command lines and in requests, each run in an empty folder: see `text_checks`."""
 
 import contextlib
+import importlib
 import io
 import os
 import sys
@@ -11,23 +12,6 @@ from unittest import mock
 from hypothesis import strategies as st
 
 from t2t.checkpoints.store import CheckpointStore
-from t2t.cli import (
-    aer,
-    avg_all,
-    bleu,
-    datagen,
-    decoder,
-    distill,
-    eval,
-    evalb,
-    exporter,
-    importer,
-    runs,
-    shortlist,
-    trainer,
-    tune,
-    vocab,
-)
 from t2t.errors import T2TError, UserError
 from t2t.runs.names import Request, get_hparams, problems_of
 from t2t.serving.plain_requests import prediction_texts, read_json, translation_request
@@ -46,31 +30,27 @@ def values():
 
 
 COMMANDS = {
-    "t2t-datagen": (datagen, "--data_dir=data"),
-    "t2t-trainer": (trainer, "--data_dir=data", "--output_dir=none", "--model=transformer"),
-    "t2t-decoder": (decoder, "--output_dir=none"),
-    "t2t-eval": (eval, "--output_dir=none"),
-    "t2t-exporter": (exporter, "--output_dir=none"),
-    "t2t-distill": (distill, "--output_dir=none"),
-    "t2t-import": (importer, "--t2t_dir=none"),
-    "t2t-avg-all": (avg_all, "--output_dir=none"),
-    "t2t-shortlist": (shortlist, "--output_dir=none"),
-    "t2t-vocab": (vocab, "--vocab_file=none"),
-    "t2t-bleu": (bleu, "--translation=none", "--reference=none"),
-    "t2t-evalb": (evalb, "--gold=none", "--test=none"),
-    "t2t-tune": (tune, "--study=none", "--data_dir=data", "--model=transformer"),
-    "t2t-runs": (runs, "--folder=none"),
-    "t2t-aer": (aer, "--gold=none", "--test=none"),
-}  # fmt: skip
+    "datagen": ["--data_dir=data"],
+    "trainer": ["--data_dir=data", "--output_dir=none", "--model=transformer"],
+    **{name: ["--output_dir=none"] for name in ("decoder", "eval", "exporter", "distill", "avg_all", "shortlist")},
+    "importer": ["--t2t_dir=none"],
+    "vocab": ["--vocab_file=none"],
+    "bleu": ["--translation=none", "--reference=none"],
+    "evalb": ["--gold=none", "--test=none"],
+    "aer": ["--gold=none", "--test=none"],
+    "tune": ["--study=none", "--data_dir=data", "--model=transformer"],
+    "runs": ["--folder=none"],
+}
+"""Modules of commands, and flags for files that none of them finds."""
 
 
 def read_flags(case: tuple[str, list[tuple[int, str]]]) -> None:
     """Any value of any flag gives exit status 0, 1 or 2, and one error line with 2; no command finds its files."""
     name, drawn = case
-    module, *base = COMMANDS[name]
+    module = importlib.import_module(f"t2t.cli.{name}")
     known = [flag for flag in module.build_flags() if len(flag) > 1]
     given = {known[number % len(known)]: value for number, value in drawn}
-    kept = [flag for flag in base if flag[2:].partition("=")[0] not in given]
+    kept = [flag for flag in COMMANDS[name] if flag[2:].partition("=")[0] not in given]
     run_command(module, *(f"--{flag}={value}" for flag, value in given.items()), *kept)
 
 

@@ -6,7 +6,7 @@ The files are found by listing the folder, so that new kinds of files are includ
 import os
 import random
 import shutil
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -22,20 +22,26 @@ Contents = dict[str, bytes | None]
 """Contents of files by name; None for a missing file."""
 
 
-def rows(folder: Path, seed: int = 0) -> list[Row]:
+def rows(
+    folder: Path,
+    seed: int = 0,
+    kinds: Sequence[str] = VOCAB_KINDS,
+    damage: Callable[[Path, Contents], None] | None = None,
+) -> list[Row]:
     """Damages all files of trees made in an empty folder, at random offsets; returns a row for each kind of damage.
 
-    A row's name ends with the pattern of the files.
+    A row's name ends with the pattern of the files. There is a tree for each of the `kinds` of vocabularies; `damage`
+    replaces the function that writes damaged files.
     """
     found: dict[tuple[str, str], Row] = {}
-    for vocab_kind in VOCAB_KINDS:
+    for vocab_kind in kinds:
         tree = make(folder / vocab_kind, vocab_kind)
         answers = _answers(tree)
         whole = contents_of(tree.folder)
-        part = "*" if vocab_kind == VOCAB_KINDS[0] else "*vocab*"  # the trees of other kinds differ only in these files
+        part = "*" if vocab_kind == kinds[0] else "*vocab*"  # the trees of other kinds differ only in these files
         for fault, pattern, contents in damages(whole, random.Random(seed), part):
             was = {name: whole.get(name) for name in contents}
-            for wrong in _injected(tree, answers, READERS[pattern], contents, was):
+            for wrong in _injected(tree, answers, READERS[pattern], contents, was, damage or write):
                 row = found.setdefault((fault, pattern), Row(f"damaged files, {fault}: {pattern}", wanted=0))
                 row.wanted += 1
                 if wrong is not None:
@@ -102,11 +108,11 @@ def _without_latest(reader: Reader, tree: Tree, usual: Hashable) -> Hashable:
 
 
 def _injected(
-    tree: Tree, answers: dict, readers: tuple[Reader, ...], contents: Contents, was: Contents
+    tree: Tree, answers: dict, readers: tuple[Reader, ...], contents: Contents, was: Contents, damage: Callable
 ) -> Iterator[str | None]:
     """Yields the error text of each reader, "" for none, and restores the tree; None if no damage was done."""
     for reader in readers:
-        write(tree.folder, contents)
+        damage(tree.folder, contents)
         if contents == was or any(_content_of(tree.folder / name) != content for name, content in contents.items()):
             yield None
             continue

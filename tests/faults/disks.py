@@ -1,7 +1,6 @@
 """File systems that refuse writes: full, read-only, without permission, or with another file or folder in the way."""
 
 import contextlib
-import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -34,14 +33,15 @@ _IN_THE_WAY = {
 def full(bench: Bench) -> str | None:
     """Runs the job on a file system that is too small, then enlarges it and resumes."""
     out = bench.folder()
-    with _mounted("-t", "tmpfs", "-o", f"size={bench.rng.randint(_PAGE, max(_PAGE, bench.bytes))}", "tmpfs", str(out)):
+    size = bench.rng.randint(_PAGE, max(_PAGE, bench.bytes))
+    with bench.mounted("-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(out)):
         process = bench.start(out)
         status = process.wait()
         if status == 0 and not differences(bench.wanted, made_in(out)):
             return None
         if wrong := complaint(process, status, MACHINE, r": error: .*No space left on device.*; free some space"):
             return wrong
-        subprocess.run(["mount", "-o", f"remount,{ROOM}", str(out)], check=True)
+        bench.remount(ROOM, out)
         return bench.go_on(out, keep=True)
 
 
@@ -50,8 +50,8 @@ def read_only(bench: Bench) -> str | None:
 
     @contextlib.contextmanager
     def locked(out: Path) -> Iterator[None]:
-        with _mounted("--bind", str(out), str(out)):
-            subprocess.run(["mount", "-o", "remount,bind,ro", str(out)], check=True)
+        with bench.mounted("--bind", str(out), str(out)):
+            bench.remount("bind,ro", out)
             yield
 
     return _refused(bench, locked, "Read-only file system|Permission denied")
@@ -95,12 +95,11 @@ def occupied(bench: Bench) -> str | None:
     return bench.go_on(out)
 
 
-def can_mount() -> bool:
+def can_mount(bench: Bench) -> bool:
     """Returns whether this process may mount file systems."""
-    folder = Path(os.environ.get("TMPDIR", "/tmp")) / f"t2t-mount-{os.getpid()}"
-    folder.mkdir()
+    folder = bench.folder()
     try:
-        with _mounted("-t", "tmpfs", "-o", ROOM, "tmpfs", str(folder)):
+        with bench.mounted("-t", "tmpfs", "-o", ROOM, "tmpfs", str(folder)):
             return True
     except (OSError, subprocess.CalledProcessError):
         return False
@@ -124,12 +123,3 @@ def _refused(bench: Bench, locked, text: str) -> str | None:
         if wrong := complaint(process, status, MACHINE, rf": error: .*({text})") or differences(before, made_in(out)):
             return f"{out}: {wrong}"
     return bench.go_on(out)
-
-
-@contextlib.contextmanager
-def _mounted(*arguments: str) -> Iterator[None]:
-    subprocess.run(["mount", *arguments], check=True, capture_output=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", arguments[-1]], check=True, capture_output=True)

@@ -51,7 +51,7 @@ class Job:
 
     @property
     def module(self) -> str:
-        """The command's module; `clocks.jumping` uses it to start even cold-only jobs warm."""
+        """The command's module; `kills.jumping` uses it to start even cold-only jobs warm."""
         if self.name in GENERATING:
             return "t2t.cli.datagen"
         return "t2t.cli.trainer" if self.name == "training" else "t2t.cli.decoder"

@@ -1,5 +1,6 @@
-"""Processes that are killed at a random moment, and two processes that use the same folder."""
+"""Processes that are killed at a random moment, also while the clock jumps, and two that use the same folder."""
 
+import os
 import shutil
 import signal
 
@@ -10,6 +11,8 @@ COLD = 0.2
 """Fraction of processes that start cold, so that kills also hit the start of Python and TensorFlow."""
 
 SIGNALS = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "SIGINT": signal.SIGINT}
+YEAR_S = 365 * 86400.0
+JUMPS_S = (-20 * YEAR_S, -3600.0, 3600.0, 20 * YEAR_S)
 STEP_S = 300.0
 """Time limit for a process to stop after a signal; an update takes far less, even on a busy machine."""
 
@@ -60,3 +63,23 @@ def second(bench: Bench) -> str | None:
     if status := first.wait():
         return f"{out}: the first process ends with status {status}: {last_line(first.log)}"
     return wrong or differences(bench.wanted, bench.job.made(out))
+
+
+def jumping(bench: Bench) -> str | None:
+    """Kills a job whose clock jumps, gives its files arbitrary timestamps, and resumes it under another clock.
+
+    One of the two processes goes to its end, and every command reads the clock more than once, for its log: the jump
+    is certain to be seen.
+    """
+    first, second = ({"module": bench.job.module, "clock_off_s": bench.rng.choice(JUMPS_S)} for _ in range(2))
+    out, process = bench.start_and_wait(**first)
+    if process.ended and (wrong := complaint(process, process.wait(), 0, "")):
+        return wrong
+    process.end()
+    for path in out.rglob("*"):
+        age_s = bench.rng.uniform(0, 60 * YEAR_S)
+        os.utime(path, (age_s, age_s))
+    wrong = bench.go_on(out, **second)
+    if not wrong and not bench.clocks_jumped(out):
+        return None  # no process has read its clock after the jump
+    return wrong

@@ -9,6 +9,7 @@ import ctypes
 import dataclasses
 import functools
 import importlib
+import itertools
 import multiprocessing
 import os
 import signal
@@ -41,7 +42,7 @@ class Command:
     script: str = ""
     """Path in the checkout of a script to run instead of `bin/<name>`; empty for none."""
     clock_off_s: float = 0.0
-    """Seconds by which the system clock jumps, half a second after the start; warm starts only."""
+    """Seconds by which the system clock jumps after the process has read it for the first time; warm starts only."""
     environment: tuple[tuple[str, str], ...] = ()
     """Environment variables in addition to those of this process."""
     obeys_permissions: bool = False
@@ -136,31 +137,24 @@ def _run_warm(command: Command, log: str) -> None:
     os.dup2(out, 2)
     os.environ.update(command.environment)
     _begin(command)
-    with _clock(command.clock_off_s, jumped_mark(Path(log))):
+    with clock(command.clock_off_s, jumped_mark(Path(log))):
         sys.exit(importlib.import_module(command.module).main([command.name, *command.flags]))
 
 
 @contextlib.contextmanager
-def _clock(off_s: float, mark: Path) -> Iterator[None]:
-    """Lets `time.time` jump half a second from now; the first call after the jump creates the file `mark`.
-
-    It is called at least once, as the process ends.
-    """
-    real, jump, seen = time.time, time.monotonic() + 0.5, False
+def clock(off_s: float, mark: Path) -> Iterator[None]:
+    """Lets `time.time` jump after its first call; the second call, the first wrong one, creates the file `mark`."""
+    real, calls = time.time, itertools.count()
 
     def jumping() -> float:
-        nonlocal seen
-        if time.monotonic() <= jump:
-            return real()
-        if not seen:
-            seen = True
+        call = next(calls)
+        if call == 1:
             mark.touch()
-        return real() + off_s
+        return real() + off_s * (call > 0)
 
     if off_s:
         time.time = jumping
     try:
         yield
     finally:
-        time.time()
         time.time = real

@@ -1,6 +1,7 @@
 """Jobs that write to an object store: an S3 server in this process that can fail and return outdated lists."""
 
 import dataclasses
+import functools
 import logging
 import tempfile
 import threading
@@ -72,11 +73,20 @@ class Server:
         return [body]
 
 
+@functools.cache
+def shared_server() -> Server:
+    """Returns the object store; it is started once and lives as long as this process."""
+    return Server()
+
+
 @dataclasses.dataclass(frozen=True)
 class StoredJob(Job):
     """A job that writes to the store, below the name of its folder; the folder itself holds the mirror."""
 
-    server: Any = None
+    @property
+    def server(self) -> "Server":
+        """The store of all jobs."""
+        return shared_server()
 
     @property
     def _kind(self) -> str:
@@ -85,9 +95,8 @@ class StoredJob(Job):
     @property
     def module(self) -> str:
         """The command's module."""
-        return {"generation": "t2t.cli.datagen", "training": "t2t.cli.trainer", "export": "t2t.cli.exporter"}[
-            self._kind
-        ]
+        commands = {"generation": "datagen", "training": "trainer", "export": "exporter"}
+        return f"t2t.cli.{commands[self._kind]}"
 
     @property
     def is_cold_only(self) -> bool:

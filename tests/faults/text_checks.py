@@ -7,7 +7,7 @@ import dataclasses
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,11 @@ from hypothesis import strategies as st
 from t2t.cli import bleu, evalb
 from t2t.data.generate import generate
 from t2t.data.reader import SplitReader
-from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.files.lines import on_one_line
-from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.job import Job, decode_file
 from t2t.inference.files.scoring import score_file
 from t2t.inference.files.windows import FileJob
-from t2t.inference.translator import Hypothesis, Translator
 from t2t.metrics import METRICS
 from t2t.metrics.moses import moses_bleu
 from t2t.problems.text_files import Text2TextFiles
@@ -33,16 +30,13 @@ from t2t.problems.treebank.trees import Malformed, parse_tree, read_trees, write
 from t2t.text import ENCODER_CLASSES
 from t2t.text.byte import ByteEncoder
 from t2t.text.vocabulary_files import read_vocabulary
-from tests.faults.command_lines import (
-    COMMANDS,
-    look_names_up,
-    override_hparams,
-    read_flags,
-    read_requests,
-    run_command,
-    values,
-)
+from tests.faults import command_lines
+from tests.faults.command_lines import run_command, values
 from tests.nasty_lines import nasty_lines, nasty_texts, read_as
+from tests.reverser import Reverser
+
+LONGEST = 40
+"""Longest input and output of the fake translator, in characters."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,63 +100,32 @@ def generate_and_read(pairs: list[tuple[bytes, bytes]]) -> None:
             assert ByteEncoder().decode(ids) == text
 
 
-class Echo:
-    """A translator that returns its input, to test only the handling of files."""
-
-    has_inputs, hparams, is_blank = True, DecodeHParams(), Translator.is_blank
-    longest_input, longest_target = 40, 41
-    problem = None  # not needed for text
-    reads_text = True
-
-    def settings(self, n_best: int = 1, *, seed: int = 0, **changes: Any):
-        return SearchSettings(seed=seed), DecodeHParams(**changes)
-
-    def fingerprint(self) -> str:
-        return "echo"
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return [[*map(ord, text)] for text in texts]
-
-    def encode_targets(self, texts: Sequence[str], *_) -> list[list[int]]:
-        return self.encode(texts)
-
-    def read_targets(self, texts: Sequence[str], *_) -> list[str]:
-        return [*texts]
-
-    def translate_ids(self, rows, n_best=1, *, seeds, sources, on_done, **changes) -> list[list[Hypothesis]]:
-        texts = ["".join(map(chr, row)) for row in rows]
-        assert all(source.startswith(text) for source, text in zip(sources, texts, strict=True))
-        return [[Hypothesis(f"{seed} {text}", (1,), 0.0, 0.0)] for seed, text in zip(seeds, texts, strict=True)]
-
-    def score_ids(self, sources, targets, *, on_done) -> list[float]:
-        return [-1.0 * len(target) for target in targets]
-
-
 def decode_lines(case: tuple[list[bytes], bool, int]) -> None:
     """One output line for each input line, in order; inputs that are too long are cut and counted."""
     lines, ended, window = case
     Path("in").write_bytes(b"\n".join(lines) + b"\n" * ended)
     if not ended and lines[-1] == b"":
         lines, ended = lines[:-1], True
-    report = decode_file(Echo(), Job(source="in", target="out", window=window))
+    report = decode_file(Reverser(LONGEST), Job(source="in", target="out", window=window))
     texts = [read_as(line) for line in _first_unmarked(lines)]
     if not ended and lines and lines[-1].endswith(b"\r"):
         texts[-1] += "\r"
-    longest = Echo.longest_input
-    wanted = [f"{place} {on_one_line(text[:longest])}" if text.strip() else "" for place, text in enumerate(texts)]
-    assert Path("out").read_bytes() == "".join(line + "\n" for line in wanted).encode()
-    assert report.cut.count == sum(len(text) > longest and not text.isspace() for text in texts)
+    reversed_texts = [f"{text[:LONGEST][::-1]}@{n}" if text.strip() else "" for n, text in enumerate(texts)]
+    assert Path("out").read_bytes() == "".join(on_one_line(text) + "\n" for text in reversed_texts).encode()
+    assert report.cut.count == sum(len(text) > LONGEST and not text.isspace() for text in texts)
 
 
 def score_lines(lines: list[tuple[bytes, bytes]]) -> None:
     """One score for each line, in order; lines that are too long get NaN and are counted."""
     pairs = [tuple(side.replace(b"\t", b" ") for side in pair) for pair in lines]
     Path("in").write_bytes(b"".join(b"\t".join(pair) + b"\n" for pair in pairs))
-    report = score_file(Echo(), FileJob(source="in", target="out", window=3))
-    lengths = [len(read_as(target)) for _, target in pairs]
-    wanted = [-1.0 * length if length <= Echo.longest_target else math.nan for length in lengths]
-    assert Path("out").read_text() == "".join(f"{score:.6f}\n" for score in wanted)
-    assert report.unscored.count == sum(map(math.isnan, wanted))
+    report = score_file(Reverser(LONGEST), FileJob(source="in", target="out", window=3))
+    sources, targets = zip(*pairs, strict=True)
+    lengths = [len(read_as(source + b".")) - 1 for source in _first_unmarked(list(sources))]  # no source ends a line
+    sizes = zip(lengths, (len(read_as(target)) for target in targets), strict=True)
+    scores = [-1000.0 * min(one, LONGEST) - other if other <= LONGEST else math.nan for one, other in sizes]
+    assert Path("out").read_text() == "".join(f"{score or 0.0:.6f}\n" for score in scores)
+    assert report.unscored.count == sum(map(math.isnan, scores))
 
 
 def _first_unmarked(lines: list[bytes]) -> list[bytes]:
@@ -235,16 +198,17 @@ CHECKS = {
     "brackets": Check(_BRACKETS, read_brackets),
     "flags": Check(
         st.tuples(
-            st.sampled_from(sorted(COMMANDS)), st.lists(st.tuples(st.integers(0, 99), values()), min_size=1, max_size=2)
+            st.sampled_from(sorted(command_lines.COMMANDS)),
+            st.lists(st.tuples(st.integers(0, 99), values()), min_size=1, max_size=2),
         ),
-        read_flags,
+        command_lines.read_flags,
     ),
     "hparams": Check(
-        st.lists(st.tuples(_FIELDS, values()).map("=".join), max_size=3).map(",".join), override_hparams
+        st.lists(st.tuples(_FIELDS, values()).map("=".join), max_size=3).map(",".join), command_lines.override_hparams
     ),
     "names": Check(
         st.tuples(values(), st.dictionaries(st.sampled_from(["vocab_kind", "vocab_file", "x"]), values()), values()),
-        look_names_up,
+        command_lines.look_names_up,
     ),
-    "requests": Check(st.one_of(nasty_lines(), _JSON.map(json.dumps).map(str.encode)), read_requests),
+    "requests": Check(st.one_of(nasty_lines(), _JSON.map(json.dumps).map(str.encode)), command_lines.read_requests),
 }  # fmt: skip

@@ -1,11 +1,11 @@
 """Bad text is read by every part without lost or moved lines and without crashes."""
 
+import contextlib
 import io
 import os
 import re
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -13,15 +13,16 @@ import pytest
 
 from t2t.cli import datagen, decoder, vocab
 from t2t.data.manifest import read_manifest
-from t2t.errors import UserError
 from t2t.hparams.override import merge_overrides, parse_overrides
 from t2t.metrics.brackets import bracket_f1
 from t2t.problems.treebank.linearisation import restored
 from t2t.problems.treebank.reading import sample_of
 from t2t.problems.treebank.trees import parse_tree, write_tree
 from t2t.text import ENCODER_CLASSES
+from tests.errors import refused
 from tests.faults.text import drawn, run_case
 from tests.faults.text_checks import CHECKS
+from tests.in_process import call
 from tests.nasty_lines import MEGABYTE_LINES, NASTY_LINES, read_as
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,16 +60,15 @@ def corpus(tmp_path_factory):
 
 def test_lines_of_a_megabyte_are_generated_in_their_places(corpus, tmp_path):
     folder, texts = corpus
-    flags = [f"--{split}_{side}={folder / side}" for split in ("train", "dev") for side in ("source", "target")]
-    flags += ["--problem=text2text_files", "--vocab_kind=word_list", "--vocab_size=600", f"--data_dir={tmp_path}"]
-    assert datagen.main(["t2t-datagen", *flags]) == 0
+    flags = {f"{split}_{side}": folder / side for split in ("train", "dev") for side in ("source", "target")}
+    call(datagen, "--problem=text2text_files", "--vocab_kind=word_list", vocab_size=600, data_dir=tmp_path, **flags)
     manifest = read_manifest(tmp_path / "text2text_files")
     train, dev = manifest.split("train"), manifest.split("dev")
     assert train.examples + sum(train.dropped.values()) == dev.examples == len(texts)
     assert set(dev.mended) == {"NUL characters removed", "invalid UTF-8 replaced"}
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # that learning a vocabulary is not quadratic in the length of a line
 @pytest.mark.parametrize("kind", ["sentencepiece", "subword"])
 def test_a_vocabulary_is_learnt_from_lines_of_a_megabyte(corpus, kind):
     _, texts = corpus
@@ -76,19 +76,16 @@ def test_a_vocabulary_is_learnt_from_lines_of_a_megabyte(corpus, kind):
     assert all(encoder.decode(encoder.encode(text)) == text for text in texts)
 
 
-@pytest.mark.slow
-def test_a_trained_run_answers_every_line(corpus, tiny_run, tmp_path, capsys):
+@pytest.mark.slow  # that a model answers each of them in its place
+def test_a_trained_run_answers_every_line(corpus, tiny_run, tmp_path):
     folder, texts = corpus
-    flags = [f"--decode_from_file={folder / 'source'}", f"--decode_to_file={tmp_path / 'out'}", "--max_input_length=40"]
-    assert decoder.main(["t2t-decoder", f"--output_dir={tiny_run.output_dir}", *flags, "--decode_beam_size=1"]) == 0
+    files = {"decode_from_file": folder / "source", "decode_to_file": tmp_path / "out", "max_input_length": 40}
+    printed = call(decoder, output_dir=tiny_run.output_dir, decode_beam_size=1, **files)
     answers = (tmp_path / "out").read_bytes().split(b"\n")
     assert len(answers) == len(texts) + 1
     assert all(not answer for answer, text in zip(answers, texts, strict=False) if not text.strip())
     cut = [number for number, text in enumerate(texts, start=1) if len(text.split()) >= 40]
-    assert (
-        f"cut to the 40 ids that max_input_length allows: {len(cut)} lines (number {cut[0]}, "
-        in capsys.readouterr().err
-    )
+    assert f"max_input_length allows: {len(cut)} lines (number {cut[0]}, " in printed.err
 
 
 def test_a_tree_of_any_depth_takes_no_longer_than_it_is():
@@ -102,21 +99,20 @@ def test_a_tree_of_any_depth_takes_no_longer_than_it_is():
 
 
 def test_a_wrong_hparam_is_refused_at_once():
-    """Also if it is very long: the time must not grow quadratically with the length."""
-    for text in ("a" * 10**6, "steps=" + " " * 10**6 + "[", "steps" + " " * 10**6, "steps=1" + "," * 10**6):
-        began = time.process_time()
-        with pytest.raises(UserError):
+    """Also if it is very long: a time that grows with the square of a million would exceed the limit of tests."""
+    for start, more, end in (("", "a", ""), ("steps=", " ", "["), ("steps", " ", ""), ("steps=1", ",", "")):
+        text = start + more * 10**6 + end
+        with refused():
             parse_overrides(text, {"steps": 1}, {"steps": 1})
         assert merge_overrides(text, text)
-        assert time.process_time() - began < 5
 
 
-def test_what_a_terminal_cannot_show_ends_no_command(tmp_path, monkeypatch):
+def test_what_a_terminal_cannot_show_ends_no_command(tmp_path):
     (tmp_path / "vocab.tokens").write_text("<pad>\n</s>\n<unk>\n\u65e5\n", encoding="utf-8")
-    printed = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, "ascii", write_through=True))
-    assert vocab.main(["t2t-vocab", f"--vocab_file={tmp_path / 'vocab.tokens'}"]) == 0
-    assert b"3 \\u65e5" in printed.getvalue()
+    terminal = io.TextIOWrapper(io.BytesIO(), "ascii", write_through=True)
+    with contextlib.redirect_stdout(terminal):
+        assert vocab.main(["t2t-vocab", f"--vocab_file={tmp_path / 'vocab.tokens'}"]) == 0
+    assert b"3 \\u65e5" in terminal.buffer.getvalue()
 
 
 # === A million empty lines ===
@@ -138,7 +134,7 @@ def peak_of(*arguments):
     return 1024 * int(found.stdout.split()[-1])
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # that the memory of generation does not grow with empty lines
 def test_a_million_empty_lines_are_generated_and_counted(tmp_path):
     for side in ("source", "target"):
         (tmp_path / side).write_bytes(b"a b\n" * (MILLION + 1) + b"\n" * MILLION)
@@ -151,7 +147,7 @@ def test_a_million_empty_lines_are_generated_and_counted(tmp_path):
     assert memory < 2 * MOST_GROWTH, memory
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # nor that of decoding
 def test_a_million_empty_lines_are_decoded(tiny_run, tmp_path):
     peaks = []
     for lines in (10, MILLION):
