@@ -119,5 +119,12 @@ def execute(language: str, text: str, folder: Path) -> subprocess.CompletedProce
     )
 
 
+def succeed(text: str, folder: Path, language: str = "bash") -> subprocess.CompletedProcess:
+    """Runs a block that must succeed, see `execute`."""
+    done = execute(language, text, folder)
+    assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
 if __name__ == "__main__":
     print(block(sys.argv[1]), end="")

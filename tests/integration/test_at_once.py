@@ -8,13 +8,13 @@ import pytest
 import t2t
 from t2t.cli import decoder, trainer
 from t2t.cli import eval as eval_command
+from tests.in_process import call, refuses
 
 PLUGIN = '''
 import dataclasses
 
 from keras import ops
 
-from t2t.hparams.base import HParams
 from t2t.hparams.base import HParams
 from t2t.layers.costs import Costed
 from t2t.models.base import SequenceModel
@@ -76,59 +76,46 @@ class Tagger(SequenceModel):
 
 
 @pytest.fixture(scope="module")
-def usr_dir(tmp_path_factory):
+def folder(tmp_path_factory):
+    """A folder of the plug-in, its data and a trained run."""
     folder = tmp_path_factory.mktemp("tagging")
     (folder / "__init__.py").write_text(PLUGIN)
+    call(
+        trainer, "--problem=rot5", "--model=tagger", "--hparams_set=tagger_tiny", "--generate_data", *flags_of(folder),
+        worker_cpu=2, train_steps=40, local_eval_frequency=20, hparams="effective_batch_size=1024",
+    )  # fmt: skip
     return folder
 
 
-@pytest.fixture(scope="module")
-def asked(usr_dir):
-    flags = [f"--t2t_usr_dir={usr_dir}", f"--data_dir={usr_dir}/data", f"--output_dir={usr_dir}/run"]
-    train = [
-        *flags, "--problem=rot5", "--model=tagger", "--hparams_set=tagger_tiny", "--generate_data", "--worker_cpu=2",
-        "--train_steps=40", "--local_eval_frequency=20", "--hparams=effective_batch_size=1024",
-    ]  # fmt: skip
-    assert trainer.main(["t2t-trainer", *train]) == 0
-    return flags
+def flags_of(folder):
+    return [f"--t2t_usr_dir={folder}", f"--data_dir={folder}/data", f"--output_dir={folder}/run"]
 
 
-def test_training_decodes_for_real_and_picks_the_best_by_it(asked, usr_dir):
-    lines = [json.loads(line) for line in (usr_dir / "run" / "metrics.jsonl").read_text().splitlines()]
+def test_training_decodes_for_real_and_picks_the_best_by_it(folder):
+    lines = [json.loads(line) for line in (folder / "run/metrics.jsonl").read_text().splitlines()]
     scores = {line["step"]: line["dev/accuracy_per_sequence"] for line in lines if "dev/accuracy_per_sequence" in line}
     assert scores.keys() == {20, 40}
-    assert scores[40] == 1.0
+    assert scores[40] == 1.0  # each digit has its own row of the table, which forty updates see thousands of times
     forced = [line["dev/teacher_forced/accuracy_per_sequence"] for line in lines if "dev/teacher_forced/loss" in line]
     assert forced == list(scores.values()), "nothing of the reference is given, so both say the same"
-    assert json.loads((usr_dir / "run" / "checkpoints" / "best.json").read_text())
+    assert json.loads((folder / "run/checkpoints/best.json").read_text())
 
 
-def test_the_commands_answer(asked, usr_dir, tmp_path, capsys):
-    flags = [flag for flag in asked if "data_dir" not in flag]
-    assert eval_command.main(["t2t-eval", *asked]) == 0
-    assert "\naccuracy_per_sequence = 1.0000" in capsys.readouterr().out
-    assert decoder.main(["t2t-decoder", *asked, "--decode_split=dev"]) == 0
-    assert "accuracy_per_sequence = 1.0" in capsys.readouterr().out
-
-    lines = tmp_path / "lines"
-    lines.write_text("1 2 3\n\n9 9 0 1\n")
-    assert decoder.main(["t2t-decoder", *flags, f"--decode_from_file={lines}", f"--decode_to_file={tmp_path}/out"]) == 0
+def test_the_commands_and_the_python_api_answer(folder, tmp_path):
+    all_flags, run = flags_of(folder), {"t2t_usr_dir": folder, "output_dir": folder / "run"}
+    assert "\naccuracy_per_sequence = 1.0000" in call(eval_command, *all_flags).out
+    assert "accuracy_per_sequence = 1.0" in call(decoder, *all_flags, decode_split="dev").out
+    (tmp_path / "lines").write_text("1 2 3\n\n9 9 0 1\n")
+    files = {"decode_from_file": tmp_path / "lines", "decode_to_file": tmp_path / "out"}
+    call(decoder, **run, **files)
     assert (tmp_path / "out").read_text() == "6 7 8\n\n4 4 5 6\n"
-
-    pairs = tmp_path / "pairs"
-    pairs.write_text("1 2 3\t6 7 8\n1 2 3\t6 7 9\n")
-    assert decoder.main(["t2t-decoder", *flags, f"--score_file={pairs}", f"--decode_to_file={tmp_path}/scores"]) == 0
+    (tmp_path / "pairs").write_text("1 2 3\t6 7 8\n1 2 3\t6 7 9\n")
+    call(decoder, **run, score_file=tmp_path / "pairs", decode_to_file=tmp_path / "scores")
     right, wrong = map(float, (tmp_path / "scores").read_text().split())
     assert np.log(0.5) < right <= 0.0
     assert wrong < right - 1.0
-
-    capsys.readouterr()
-    assert decoder.main(["t2t-decoder", *flags, f"--decode_from_file={lines}", "--n_best=2"]) == 2
-    assert "n_best=2: a model that answers at once gives 1 here; ask for that" in capsys.readouterr().err
-
-
-def test_the_python_api_answers(asked, usr_dir):
-    translator = t2t.load(str(usr_dir / "run"), usr_dir=str(usr_dir))
-    (best,), _ = translator.translate(["3 1 4", "7"])
-    assert best.text == "8 6 9"
-    assert best.log_prob == pytest.approx(translator.score([("3 1 4", "8 6 9")])[0], abs=1e-4)
+    refuses(decoder, "n_best=2 1", **run, **files, n_best=2)
+    translator = t2t.load(str(folder / "run"), usr_dir=str(folder))
+    (best,), _ = translator.translate(["1 2 3", "7"])
+    assert best.text == "6 7 8"
+    assert best.log_prob == pytest.approx(translator.score([("1 2 3", best.text)])[0], abs=1e-4)

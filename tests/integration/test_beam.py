@@ -9,6 +9,7 @@ import pytest
 
 from t2t.cli import datagen, decoder
 from t2t.registry import PROBLEMS
+from tests.in_process import call, refuses
 from tests.registrations import forgotten
 
 PROCESSES = "--beam_options=--runner=DirectRunner --direct_num_workers=2 --direct_running_mode=multi_processing"
@@ -58,47 +59,37 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_one_engine_makes_the_shards(cities, capsys):
-    for other, what in (("--shard=0/2", "shard"), ("--merge", "merge")):
-        assert datagen.main(["t2t-datagen", *cities, "--data_dir=data", HERE, other]) == 2
-        said = f"error: --beam_options and --{what}: Apache Beam makes all shards and merges them; give one of both"
-        assert said in capsys.readouterr().err
-
-
-def test_wrong_options_are_refused_before_anything_is_made(cities, tmp_path, capsys):
-    assert datagen.main(["t2t-datagen", *cities, "--data_dir=data", "--beam_options=--direct_num_worker=2"]) == 2
-    assert "error: --beam_options='--direct_num_worker=2': there is no option" in capsys.readouterr().err
+def test_wrong_options_are_refused_before_anything_is_made(cities, tmp_path):
+    for about, *flags in (
+        ("--beam_options --shard", HERE, "--shard=0/2"),
+        ("--beam_options --merge", HERE, "--merge"),
+        ("--beam_options='--direct_num_worker=2'", "--beam_options=--direct_num_worker=2"),
+    ):
+        refuses(datagen, about, *cities, *flags, data_dir="data")
     assert sorted(os.listdir(tmp_path)) == ["my_cities", "raw"]
 
 
-@pytest.mark.parametrize("main", [datagen.main, decoder.main])
-def test_without_the_package_one_line_says_how_to_install_it(cities, tmp_path, monkeypatch, capsys, main):
+@pytest.mark.parametrize("command", [datagen, decoder])
+def test_without_the_package_one_line_says_how_to_install_it(cities, tmp_path, monkeypatch, command):
     for name in [name for name in sys.modules if name.startswith(("apache_beam", "t2t.pipelines"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     (tmp_path / "in").write_text("a\n")
-    flags = cities if main == datagen.main else ["--decode_from_file=in", "--decode_to_file=out", "--output_dir=run"]
-    assert main(["t2t", *flags, HERE]) == 2
-    said = "error: --beam_options: the package apache_beam is not installed; pip install 't2t-keras[beam]'"
-    assert said in capsys.readouterr().err
+    flags = cities if command == datagen else ["--decode_from_file=in", "--decode_to_file=out", "--output_dir=run"]
+    refuses(command, "--beam_options apache_beam 't2t-keras[beam]'", *flags, HERE)
 
 
-@pytest.mark.slow
-def test_data_of_a_plug_in_are_those_of_processes_and_go_on_after_an_error(cities, tmp_path, capsys):
-    assert datagen.main(["t2t-datagen", *cities, "--data_dir=local"]) == 0
+@pytest.mark.slow  # that workers of Apache Beam make the same bytes, and resume after an error of one of them
+def test_data_of_a_plug_in_are_those_of_processes_and_go_on_after_an_error(cities, tmp_path):
+    call(datagen, *cities, data_dir="local")
     (tmp_path / "raw/stop-train-3").touch()
-    assert datagen.main(["t2t-datagen", *cities, "--data_dir=beam", PROCESSES]) == 2
-    printed = capsys.readouterr().err
-    assert printed.splitlines()[-1] == (
-        "t2t-datagen: error: split 'train', shard 3 of 5: the mayor of shard 3 is missing; ask the council"
-    )
+    printed = refuses(datagen, "'train' 3 5 mayor", *cities, PROCESSES, data_dir="beam").err
     assert "Traceback" not in printed
     assert "Worker" not in printed
     (tmp_path / "raw/stop-train-3").unlink()
     finished = {path.parent.name for path in tmp_path.glob("beam/.*.partial/work/*/record.json")}
     assert finished
-    assert datagen.main(["t2t-datagen", *cities, "--data_dir=beam", PROCESSES]) == 0
-    printed = capsys.readouterr().err
+    printed = call(datagen, *cities, PROCESSES, data_dir="beam").err
     assert f"resuming: {len(finished)} of 6 shards are finished" in printed
     assert "counters of Apache Beam: 300 examples read, 300 examples written" in printed
     assert contents(tmp_path / "beam/beam_cities") == contents(tmp_path / "local/beam_cities")
@@ -108,7 +99,7 @@ def test_data_of_a_plug_in_are_those_of_processes_and_go_on_after_an_error(citie
 DECODER = (sys.executable, "-c", "import sys; from t2t.cli.decoder import main; sys.exit(main())")
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # that workers of Apache Beam decode and score the same bytes
 @pytest.mark.parametrize("mode", ["decode_from_file", pytest.param("score_file", marks=pytest.mark.exhaustive)])
 def test_a_file_is_that_of_one_machine(tiny_run, tmp_path, monkeypatch, capfd, mode):
     """The expected file is from a separate process: the tests' process has other devices, which round differently."""

@@ -11,7 +11,7 @@ from benchmarks.gpu.sizes import SIZES
 SMALL = ("--steps=2", "--turns=1", "--batch_size=64", "--length=8", "--vocab_size=100")
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # that both steps are measured, which are compiled
 def test_it_runs_without_a_gpu(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("KERAS_BACKEND", raising=False)
     assert main(["gpu", "--config=tiny", "--peers=", *SMALL, f"--json={tmp_path / 'rows.json'}"]) == 0

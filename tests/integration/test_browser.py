@@ -1,10 +1,14 @@
-"""An attention page in a real browser: it loads, draws, reacts to mouse and keyboard, and escapes text."""
+"""An attention page in a real browser: it loads, draws, reacts to mouse and keyboard, and escapes text.
+
+Slow: nothing quicker runs the scripts of pages.
+"""
 
 import numpy as np
 import pytest
 
 import t2t
 from t2t.cli import decoder
+from tests.in_process import call
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -22,8 +26,8 @@ def drawn(tiny_run, tmp_path_factory):
     """URL of a page with three attention figures."""
     folder = tmp_path_factory.mktemp("drawn")
     (folder / "lines").write_text(f"1 2 3\t3 2 1\n{HOSTILE}\n{LONG}\t{LONG}\n")
-    flags = [f"--output_dir={tiny_run.output_dir}", f"--decode_from_file={folder / 'lines'}"]
-    assert decoder.main(["t2t-decoder", *flags, f"--attention_to_html={folder / 'a.html'}"]) == 0
+    flags = {"output_dir": tiny_run.output_dir, "decode_from_file": folder / "lines"}
+    call(decoder, **flags, attention_to_html=folder / "a.html")
     return f"file://{folder / 'a.html'}"
 
 
@@ -60,7 +64,7 @@ def test_lines_are_as_dark_as_the_models_weights(page, drawn, translator):
             assert lines_of(figure) == expected_lines(seen.weights[layer])
 
 
-def test_a_head_alone_and_beside_others(page, drawn, translator):
+def test_heads_and_pieces_are_chosen_by_pointer_and_by_keys(page, drawn, translator):
     page.goto(drawn)
     figure = page.locator(".figure").nth(0)
     weights_HQK = translator.attend("1 2 3", "3 2 1").maps["encoder"].weights[0]
@@ -74,12 +78,7 @@ def test_a_head_alone_and_beside_others(page, drawn, translator):
     assert lines_of(figure) == expected_lines(weights_HQK)
     second.click(modifiers=["Shift"])
     assert lines_of(figure) == expected_lines(weights_HQK, head=0)
-
-
-def test_a_piece_is_followed_by_pointer_and_by_keys(page, drawn, translator):
     page.goto(drawn)
-    figure = page.locator(".figure").nth(0)
-    weights_HQK = translator.attend("1 2 3", "3 2 1").maps["encoder"].weights[0]
     queries = figure.locator(".piece[data-side=query]")
     queries.nth(1).hover()
     assert lines_of(figure) == expected_lines(weights_HQK, query=1)
@@ -103,16 +102,11 @@ def test_a_piece_is_followed_by_pointer_and_by_keys(page, drawn, translator):
     assert lines_of(figure) == expected_lines(weights_HQK)
 
 
-def test_hostile_text_is_shown_as_it_is(page, drawn):
+def test_hostile_text_is_shown_as_it_is_and_long_sentences_as_a_heat_map_that_keys_read(page, drawn, translator):
     page.goto(drawn)
-    figure = page.locator(".figure").nth(1)
-    assert figure.locator("dd.input").inner_text() == HOSTILE
+    assert page.locator(".figure").nth(1).locator("dd.input").inner_text() == HOSTILE
     assert page.locator("img").count() == 0
     assert page.locator("script").count() == 2
-
-
-def test_long_sentences_are_a_heat_map_that_keys_read(page, drawn, translator):
-    page.goto(drawn)
     figure = page.locator(".figure").nth(2)
     canvas = figure.locator("canvas")
     canvas.focus()

@@ -2,7 +2,6 @@
 
 import http.server
 import importlib
-import io
 import json
 import re
 import shlex
@@ -12,6 +11,7 @@ import threading
 import pytest
 
 from t2t.cli.common import parse
+from tests.in_process import call
 from tests.readme import ROOT
 
 PAGE = (ROOT / "docs/coming_from.md").read_text(encoding="utf-8")
@@ -93,26 +93,26 @@ def test_flags_are_read_as_they_stand_on_the_page(command):
     assert parse(module_of(words[0]).build_flags(), words, "") is not None
 
 
-def run_rows(rows, folder, tiny_run, server, monkeypatch, capsys):
-    """Runs commands in order; returns the standard output of each."""
-    port, _ = server
+@pytest.fixture
+def run_rows(folder, tiny_run, server, monkeypatch):
+    """Returns a function that runs commands in order, and returns the standard output of each."""
     monkeypatch.chdir(folder)
-    outputs = {}
-    for command in rows:
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"1 2 3\n")))
-        words = words_of(command, tiny_run, port)
-        status = module_of(words[0]).main(words)
-        shown = capsys.readouterr()
-        assert status == 0, (command, shown.err)
-        outputs[command] = shown.out
-    return outputs
+
+    def run(rows):
+        outputs = {}
+        for command in rows:
+            name, *flags = words_of(command, tiny_run, server[0])
+            outputs[command] = call(module_of(name), *flags, typed=b"1 2 3\n").out
+        return outputs
+
+    return run
 
 
-@pytest.mark.slow
-def test_commands_that_need_no_model(folder, tiny_run, server, monkeypatch, capsys):
+@pytest.mark.slow  # that the commands do what their rows of the page say, not only that their flags exist
+def test_commands_that_need_no_model(folder, server, run_rows):
     rows = [command for command in COMMANDS if not NEEDS_MODEL.search(command)]
     rows = [command for command in rows if "translations_dir" not in command and "output.txt" not in command]
-    outputs = list(run_rows(rows, folder, tiny_run, server, monkeypatch, capsys).values())
+    outputs = list(run_rows(rows).values())
     assert "transformer_base_v1" in outputs[0]
     assert len(outputs[1]) > len(outputs[0])
     assert "algorithmic_reverse_binary40\n" in outputs[2]
@@ -121,10 +121,10 @@ def test_commands_that_need_no_model(folder, tiny_run, server, monkeypatch, caps
     assert server[1][-1] == ("/translate", {"text": ["1 2 3"], "n_best": 1, "model": "run"})
 
 
-@pytest.mark.slow
-def test_commands_of_a_run(folder, tiny_run, server, monkeypatch, capsys):
+@pytest.mark.slow  # the same of those that train, decode, average and export
+def test_commands_of_a_run(folder, run_rows):
     rows = [command for command in COMMANDS if NEEDS_MODEL.search(command) or ".txt" in command]
-    outputs = run_rows(rows, folder, tiny_run, server, monkeypatch, capsys)
+    outputs = run_rows(rows)
     lines = (folder / "input.txt").read_text().splitlines()
     for name in ("output.txt", "scored.txt", "beams.txt", "translations/text2text_files-40"):
         assert len((folder / name).read_text().splitlines()) == len(lines)

@@ -11,6 +11,7 @@ from t2t.cli import decoder, trainer
 from t2t.files.atomic import sha256_of
 from tests.builders import edited
 from tests.golden.make_run import RUNS
+from tests.in_process import call, refuses
 
 MOST_BYTES = 200_000
 """Maximum size in bytes of the folder of a version."""
@@ -28,26 +29,23 @@ def test_it_is_small(kept):
 
 @pytest.mark.parametrize("checkpoint", ["latest", "averaged"])
 def test_it_decodes_and_scores_as_it_did(kept, checkpoint):
-    flags = [f"--output_dir={kept}/run", f"--checkpoint={checkpoint}"]
-    assert (
-        decoder.main(["t2t-decoder", *flags, f"--decode_from_file={kept}/lines", f"--decode_to_file={kept}/new"]) == 0
-    )
+    flags = {"output_dir": kept / "run", "checkpoint": checkpoint, "decode_to_file": kept / "new"}
+    call(decoder, **flags, decode_from_file=kept / "lines")
     assert (kept / "new").read_text() == (kept / "decodes").read_text()
     if checkpoint == "latest":
-        sides = zip((kept / "lines").read_text().splitlines(), (kept / "decodes").read_text().splitlines(), strict=True)
+        sides = zip(*((kept / name).read_text().splitlines() for name in ("lines", "decodes")), strict=True)
         (kept / "pairs").write_text("".join("\t".join(pair) + "\n" for pair in sides))
-        assert decoder.main(["t2t-decoder", *flags, f"--score_file={kept}/pairs", f"--decode_to_file={kept}/new"]) == 0
+        call(decoder, **flags, score_file=kept / "pairs")
         scores = [[float(line) for line in (kept / name).read_text().splitlines()] for name in ("new", "scores")]
         assert scores[0] == pytest.approx(scores[1], abs=1e-3)
 
 
-def test_it_trains_on(kept, capsys):
+def test_it_trains_on(kept):
     """From its record and data only: the raw files no longer exist."""
     store = CheckpointStore(kept / "run/checkpoints")
     last = store.latest()
-    flags = [f"--output_dir={kept}/run", f"--data_dir={kept}/data", f"--train_steps={last + 2}", "--worker_cpu=1"]
-    assert trainer.main(["t2t-trainer", *flags, "--schedule=train"]) == 0
-    assert f"resuming {kept}/run after update {last}" in capsys.readouterr().err
+    flags = {"output_dir": kept / "run", "data_dir": kept / "data", "train_steps": last + 2}
+    assert f"resuming {kept}/run after update {last}" in call(trainer, "--schedule=train", worker_cpu=1, **flags).err
     before, after = store.load(last), store.load()
     assert after.step == last + 2
     assert before.state["data"] != after.state["data"]
@@ -55,7 +53,7 @@ def test_it_trains_on(kept, capsys):
 
 
 @pytest.mark.parametrize("what", ["run/run.json", "data/text2text_files/manifest.json", "run/checkpoints/latest"])
-def test_a_newer_format_is_refused_by_its_number(kept, what, capsys):
+def test_a_newer_format_is_refused_by_its_number(kept, what):
     if what.endswith(".json"):
         with edited(kept / what) as values:
             values["format"], values["news"] = 99, {"of": "that"}
@@ -64,12 +62,7 @@ def test_a_newer_format_is_refused_by_its_number(kept, what, capsys):
         state.write_bytes(_json_bytes({"format": 99, "news": 3}))
         sums = json.loads(state.with_name("checksums.json").read_bytes()) | {state.name: sha256_of(state)}
         state.with_name("checksums.json").write_bytes(_json_bytes(sums))
-    flags = [f"--output_dir={kept}/run", f"--data_dir={kept}/data", "--train_steps=600", "--worker_cpu=1"]
     if "manifest" in what:
-        assert trainer.main(["t2t-trainer", *flags]) == 2
+        refuses(trainer, "99 1", output_dir=kept / "run", data_dir=kept / "data", train_steps=600, worker_cpu=1)
     else:
-        assert decoder.main(["t2t-decoder", flags[0], f"--decode_from_file={kept}/lines"]) == 2
-    err = capsys.readouterr().err
-    assert "has format 99" in err
-    assert "up to 1" in err
-    assert "use the" in err
+        refuses(decoder, "99 1", output_dir=kept / "run", decode_from_file=kept / "lines")

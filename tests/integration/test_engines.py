@@ -13,9 +13,8 @@ from sacrebleu.metrics import BLEU
 import t2t
 from t2t.cli import decoder
 from t2t.cli import eval as eval_command
-from t2t.errors import UserError
-
-GREEDY = "--decode_method=greedy"
+from tests.errors import refused
+from tests.in_process import call, refuses
 
 
 @pytest.fixture
@@ -24,37 +23,26 @@ def run(tiny_run, tmp_path):
     return shutil.copytree(tiny_run.output_dir, tmp_path / "run")
 
 
-def test_a_file_has_the_same_outputs(run, tiny_run, tmp_path, capsys):
-    source, written = tiny_run.raw_dir / "train.source", []
+def test_files_and_evaluation_have_the_same_outputs(run, tiny_run, tmp_path):
+    found = []
     for engine in ("tensorflow", "ctranslate2"):
-        target = tmp_path / engine
-        flags = [f"--output_dir={run}", f"--engine={engine}", GREEDY]
-        assert decoder.main(["t2t-decoder", *flags, f"--decode_from_file={source}", f"--decode_to_file={target}"]) == 0
-        written.append(target.read_text())
-    assert written[0] == written[1]
-    assert written[0].count("\n") == 300
+        flags, target = {"output_dir": run, "engine": engine, "decode_method": "greedy"}, tmp_path / engine
+        call(decoder, **flags, decode_from_file=tiny_run.raw_dir / "train.source", decode_to_file=target)
+        printed = call(eval_command, **flags, data_dir=tiny_run.data_dir).out
+        found.append((target.read_text(), re.findall(r"^(?:accuracy|BLEU|bleu).*", printed, re.MULTILINE)))
+    assert found[0] == found[1]
+    assert found[0][0].count("\n") == 300
+    assert found[0][1]
     assert len([folder for folder in (run / "cache/ctranslate2/text2text_files").iterdir() if folder.is_dir()]) == 1
 
 
-@pytest.mark.slow
-def test_evaluation_has_the_same_scores(run, tiny_run, capsys):
-    printed = []
-    for engine in ("tensorflow", "ctranslate2"):
-        flags = [f"--output_dir={run}", f"--data_dir={tiny_run.data_dir}", f"--engine={engine}", GREEDY]
-        assert eval_command.main(["t2t-eval", *flags]) == 0
-        printed.append(re.findall(r"^(?:accuracy|BLEU|bleu).*", capsys.readouterr().out, re.MULTILINE))
-    assert printed[0] == printed[1] != []
-
-
-def test_comparing_engines_prints_both_scores_and_how_far_apart_they_are(run, tiny_run, capsys):
-    flags = [f"--output_dir={run}", f"--data_dir={tiny_run.data_dir}", "--engine=ctranslate2", "--compute_type=int8"]
-    assert eval_command.main(["t2t-eval", *flags, "--compare_engine"]) == 0
-    head, *scores, same, apart = capsys.readouterr().out.splitlines()
-    sources = (tiny_run.raw_dir / "dev.source").read_text().splitlines()
+def test_comparing_engines_prints_both_scores_and_how_far_apart_they_are(run, tiny_run):
+    flags = {"output_dir": run, "data_dir": tiny_run.data_dir, "engine": "ctranslate2", "compute_type": "int8"}
+    head, *scores, same, apart = call(eval_command, "--compare_engine", **flags).out.splitlines()
+    sources, references = ((tiny_run.raw_dir / f"dev.{side}").read_text().splitlines() for side in ("source", "target"))
     assert head == f"{len(sources)} of {len(sources)} dev examples of text2text_files, step-00000040 (40 updates)"
     slow, fast = t2t.load(run), t2t.load(run, engine="ctranslate2", compute_type="int8")
     outputs = [[found[0] for found in one.translate(sources)] for one in (fast, slow)]
-    references = (tiny_run.raw_dir / "dev.target").read_text().splitlines()
     expected = [
         f"{one.engine.name}: {BLEU().corpus_score([best.text for best in found], [references])}"
         for one, found in zip((fast, slow), outputs, strict=True)
@@ -70,24 +58,13 @@ def test_comparing_engines_prints_both_scores_and_how_far_apart_they_are(run, ti
     assert differences.max() > 1e-5, "int8 rounds"
 
 
-@pytest.mark.parametrize("engine", ["tensorflow", "auto"])
-def test_only_ctranslate2_is_compared(engine, run, capsys):
-    assert eval_command.main(["t2t-eval", f"--output_dir={run}", f"--engine={engine}", "--compare_engine"]) == 2
-    message = f"--compare_engine: --engine={engine} is not compared with TensorFlow; ask for --engine=ctranslate2"
-    assert message in capsys.readouterr().err
-
-
-def test_python_loads_it_by_name(run):
-    slow, fast = t2t.load(run), t2t.load(run, engine="ctranslate2")
-    pairs = [("1 2 3", "3 2 1"), ("4", "4")]
-    np.testing.assert_allclose(fast.score(pairs), slow.score(pairs), rtol=1e-4)
-    with pytest.raises(UserError, match=r"^compute_type=int8: engine=tensorflow decodes in float32; ask for engine="):
+def test_wrong_pairs_of_flags_are_refused(run):
+    for engine in ("tensorflow", "auto"):
+        about = f"--compare_engine --engine={engine} --engine=ctranslate2"
+        refuses(eval_command, about, "--compare_engine", output_dir=run, engine=engine)
+    refuses(decoder, "--compute_type=int8 --engine=tensorflow", output_dir=run, compute_type="int8")
+    with refused("compute_type=int8", "engine=tensorflow"):
         t2t.load(run, compute_type="int8")
-
-
-def test_a_wrong_pair_of_flags_ends_the_command_at_once(run, capsys):
-    assert decoder.main(["t2t-decoder", f"--output_dir={run}", "--compute_type=int8"]) == 2
-    assert "--compute_type=int8: --engine=tensorflow decodes in float32" in capsys.readouterr().err
 
 
 FRESH = """
@@ -113,7 +90,7 @@ print(json.dumps([outputs, before, sampled, maps, after, translator.fingerprint(
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # that a fresh process loads TensorFlow only for what CTranslate2 cannot do
 def test_a_run_that_has_been_converted_is_used_without_tensorflow_until_something_needs_it(run, tiny_run, tmp_path):
     source, pairs, flags = tiny_run.raw_dir / "train.source", tmp_path / "pairs", [f"--output_dir={run}"]
     pairs.write_text("1 2 3\t3 2 1\n4\t4\n")
@@ -123,8 +100,7 @@ def test_a_run_that_has_been_converted_is_used_without_tensorflow_until_somethin
         "split": ["--decode_split=dev", f"--data_dir={tiny_run.data_dir}"],
     }
     for name, mode in modes.items():
-        files = [*mode, f"--decode_to_file={tmp_path / name}"]
-        assert decoder.main(["t2t-decoder", *flags, "--engine=ctranslate2", *files]) == 0
+        call(decoder, *flags, "--engine=ctranslate2", *mode, decode_to_file=tmp_path / name)
     (tmp_path / "fresh").mkdir()
     arguments = [run, source, pairs, tiny_run.data_dir, tmp_path / "fresh"]
     done = subprocess.run([sys.executable, "-c", FRESH, *map(str, arguments)], capture_output=True, text=True)

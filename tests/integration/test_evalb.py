@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from t2t.cli import evalb
+from tests.in_process import call, refuses
 
 GOLD = "(TOP (S (NP (NN x)) (VP (VB y) (NP (NN z)))))\n"
 TEST = "(TOP (S (NP (NN x) (VB y)) (NP (NN z))))\n"
@@ -24,70 +25,43 @@ def files(tmp_path, monkeypatch):
     return write
 
 
-@pytest.fixture
-def run(capsys):
-    def run(*arguments):
-        status = evalb.main(["t2t-evalb", *arguments])
-        return status, *capsys.readouterr()
-
-    return run
-
-
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ["gold", "test"],
-        ["--param_file=COLLINS", "gold", "test"],
-        ["gold", "test", "--param-file=own"],
-        ["-p", "own", "gold", "test"],
-        ["--gold=gold", "--test=test"],
-        ["packed", "test"],
-    ],
-)
-def test_a_report(files, run, arguments):
+    ["gold test", "--param_file=COLLINS gold test", "gold test --param-file=own", "-p own gold test",
+     "--gold=gold --test=test", "packed test"],
+)  # fmt: skip
+def test_a_report(files, arguments):
     files(gold=GOLD, test=TEST, packed=gzip.compress(GOLD.encode()), own="DELETE_LABEL TOP\n")
-    status, out, err = run(*arguments)
-    assert (status, err) == (0, "")
+    out, err = call(evalb, *arguments.split())
+    assert err == ""
     assert out.startswith("  Sent.  ")
     assert ROW in out
     assert out.endswith("Tagging accuracy          = 100.00\n")
     assert out.count("\n") == 35
 
 
-def test_without_settings_nothing_is_deleted(files, run):
-    files(gold=GOLD, test=TEST)
-    # TOP counts: 3 of 5 and of 4
-    assert (
-        "   1    3    0   60.00  75.00     3      5    4      1      3     3   100.00\n"
-        in run("-p=none", "gold", "test")[1]
-    )
+def test_without_settings_nothing_is_deleted(files):
+    files(gold=GOLD, test=TEST)  # TOP counts: 3 of 5 and of 4
+    row = "   1    3    0   60.00  75.00     3      5    4      1      3     3   100.00\n"
+    assert row in call(evalb, "-p=none", "gold", "test").out
 
 
-def test_errors_of_sentences_go_to_standard_error(files, run):
-    files(gold=GOLD * 3, test=TEST + "\n" + TEST.replace("y", "w"))
-    status, out, err = run("gold", "test")
-    assert status == 0
+def test_errors_of_sentences_and_unequal_numbers_of_lines_go_to_standard_error(files):
+    files(gold=GOLD * 3, test=TEST + "\n" + TEST.replace("y", "w"), short=TEST)
+    out, err = call(evalb, "gold", "test")
     assert err == "3 : Words unmatch (y|w)\n"
     assert "Number of Error sentence  =      1\nNumber of Skip  sentence  =      1\n" in out
-
-
-def test_unequal_numbers_of_lines_are_told_as_evalb_does(files, run):
-    files(gold=GOLD * 2, test=TEST)
-    status, out, err = run("gold", "test")
-    assert (status, err) == (0, "2 : Number of lines unmatch (too many lines in gold file)\n")
+    out, err = call(evalb, "gold", "short")
+    assert err == "2 : Number of lines unmatch (too many lines in gold file)\n"
     assert "Number of sentence        =      1\n" in out
 
 
-def test_too_many_errors_end_the_report_with_status_1(files, run):
+def test_too_many_errors_end_the_report_with_status_1(files):
     files(gold=GOLD * 20, test="(A b)\n" * 20)
-    status, out, err = run("gold", "test")
-    assert status == 1
+    out, err = refuses(evalb, "12 MAX_ERROR 10", "gold", "test", status=1)
     assert out.count("\n") == 3 + 11
     assert "Summary" not in out
-    lines = err.splitlines()
-    assert lines[:12] == [f"{number} : Length unmatch (3|1)" for number in range(1, 13)]
-    assert lines[12].startswith("t2t-evalb: error: line 12: this is error 12, and MAX_ERROR is 10: scoring stops here")
-    assert len(lines) == 13
+    assert err.splitlines()[:-1] == [f"{number} : Length unmatch (3|1)" for number in range(1, 13)]
 
 
 def test_both_streams_together_are_in_order(files):
@@ -100,31 +74,28 @@ def test_both_streams_together_are_in_order(files):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "about"),
     [
-        ([], "GOLD and TEST not given; name the file of gold trees, then that of trees to score"),
-        (["gold"], "TEST not given; name the file of gold trees, then that of trees to score"),
-        (["gold", "nothing"], "nothing: there is no such file; check the path"),
-        (["nothing", "gold"], "nothing: there is no such file; check the path"),
-        (["gold", "."], ".: this is no plain file; check the path"),
-        (["gold", "gold", "gold"], "argument 'gold': this command takes GOLD TEST and flags, --name=value; see --help"),
-        (["gold", "gold", "--gold=gold"], "argument 'gold': it stands for --gold, which is given as well; keep one"),
-        (["gold", "gold", "-p", "bad"], "bad:1: 'DELTE X' has no keyword that is known; did you mean DELETE_LABEL"),
-        (["gold", "gold", "-p", "nothing"], "parameter file nothing: there is no such file"),
+        ("", "GOLD TEST"),
+        ("gold", "TEST"),
+        ("gold nothing", "nothing"),
+        ("nothing gold", "nothing"),
+        ("gold .", ".:"),
+        ("gold gold gold", "'gold' GOLD TEST"),
+        ("gold gold --gold=gold", "'gold' --gold"),
+        ("gold gold -p bad", "bad:1: DELTE DELETE_LABEL"),
+        ("gold gold -p nothing", "nothing"),
     ],
 )
-def test_mistakes_are_one_line_before_anything_is_printed(files, run, arguments, message):
+def test_mistakes_are_one_line_before_anything_is_printed(files, arguments, about):
     files(gold=GOLD, bad="DELTE X\n")
-    status, out, err = run(*arguments)
-    assert (status, out) == (2, "")
-    assert err.startswith(f"t2t-evalb: error: {message}")
-    assert err.count("\n") == 1
+    assert refuses(evalb, about, *arguments.split()).out == ""
 
 
-def test_damaged_text_is_scored_and_counted(files, run):
+def test_damaged_text_is_scored_and_counted(files):
     files(gold=GOLD.replace("x", "caf\xe9").encode("latin-1"), test=TEST.replace("x", "caf\xe9").encode("latin-1"))
-    status, out, err = run("gold", "test")
-    assert (status, err) == (0, "warning: invalid UTF-8 replaced in 2 lines\n")
+    out, err = call(evalb, "gold", "test")
+    assert err == "warning: invalid UTF-8 replaced in 2 lines\n"
     assert ROW in out
 
 

@@ -14,10 +14,8 @@ from t2t.cli import decoder, exporter
 from t2t.export import saved_model_trial
 from t2t.export.formats import PROMISES
 from t2t.files.atomic import exclusive_lock, lock_beside
-from t2t.runs import exporting
-from tests.readme import ROOT, blocks, execute
-
-pytestmark = pytest.mark.slow
+from tests.in_process import call, refuses
+from tests.readme import ROOT, blocks, succeed
 
 LINES = ["1 2 3", "", "  ", "9 8 7 6 5 4 3 2 1", "0", "7 seven 7", " ".join("0123456789" * 4), "4\t4\u00a05"]
 
@@ -54,19 +52,35 @@ def alone(script, folder, lines):
 
 
 def exported(tiny_run, tmp_path, *flags):
-    """Exports a copy of the run and deletes the copy; returns the export's folder and report."""
+    """Exports a copy of the run and deletes the copy; returns the export's folder, its report and what was printed."""
     run, folder = tmp_path / "run", tmp_path / "served" / "1"
     shutil.copytree(tiny_run.output_dir, run)
-    asked = [f"--output_dir={run}", f"--data_dir={tiny_run.data_dir}", f"--export_dir={folder}", *flags]
-    assert exporter.main(["t2t-exporter", *asked]) == 0
+    printed = call(exporter, *flags, output_dir=run, data_dir=tiny_run.data_dir, export_dir=folder).out
     shutil.rmtree(run)
     assert [path.name for path in folder.parent.iterdir()] == ["1"]
-    return folder, json.loads((folder / "t2t_export.json").read_text())
+    return folder, json.loads((folder / "t2t_export.json").read_text()), printed
 
 
-def test_a_saved_model_answers_as_the_decoder_without_run_and_library(tiny_run, tmp_path, capsys):
-    folder, report = exported(tiny_run, tmp_path, "--n_best=2")
-    printed = capsys.readouterr().out
+def decoded(tiny_run, tmp_path, lines, *flags):
+    """Returns the output of `t2t-decoder` for lines."""
+    (tmp_path / "source").write_text(lines)
+    files = {"decode_from_file": tmp_path / "source", "decode_to_file": tmp_path / "target"}
+    call(decoder, *flags, output_dir=tiny_run.output_dir, **files)
+    return (tmp_path / "target").read_text()
+
+
+def run_readme(folder, tmp_path):
+    """Runs the only block of an export's README in another folder; returns its input line and what it printed."""
+    (shown,) = blocks(folder / "README.md")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    given = re.search(r"(?:echo |constant\(\[|encode\()(['\"]?)(.+?)\1(?: \||\)|\])", shown.text)[2]
+    return f"{given}\n", succeed(shown.text, elsewhere, shown.language).stdout
+
+
+@pytest.mark.slow  # that TensorFlow alone answers as the run, and the README of an export runs as it stands
+def test_a_saved_model_answers_as_the_decoder_without_run_and_library(tiny_run, tmp_path):
+    folder, report, printed = exported(tiny_run, tmp_path, "--n_best=2")
     for name in ("serving_default", "ids"):
         assert f"{name}: 12 of 12 outputs are those of the run" in printed
     assert report["format"] == "saved_model"
@@ -74,24 +88,22 @@ def test_a_saved_model_answers_as_the_decoder_without_run_and_library(tiny_run, 
     assert report["inputs"] == f"the dev split of text2text_files in {tiny_run.data_dir}"
     assert report["parity"]["ids"] | {"identical": 12} == report["parity"]["ids"]
     assert report["parity"]["ids"]["promised"] == {"identical_share": 1.0, "score_difference": 0.001}
-
-    source, target = tmp_path / "lines", tmp_path / "out"
-    source.write_text("".join(line + "\n" for line in LINES))
-    flags = [f"--decode_from_file={source}", f"--decode_to_file={target}", "--n_best=2", "--output_format=jsonl"]
-    assert decoder.main(["t2t-decoder", f"--output_dir={tiny_run.output_dir}", *flags]) == 0
-    expected = [json.loads(line)["hypotheses"] for line in target.read_text().splitlines()]
-    texts, scores = alone(SERVE, folder, LINES)
-    for found, score, wanted in zip(texts, scores, expected, strict=True):
-        assert found[: len(wanted)] == [one["text"] for one in wanted]
+    lines = decoded(tiny_run, tmp_path, "\n".join([*LINES, ""]), "--n_best=2", "--output_format=jsonl").splitlines()
+    for text, score, line in zip(*alone(SERVE, folder, LINES), lines, strict=True):
+        wanted = json.loads(line)["hypotheses"]
+        assert text[: len(wanted)] == [one["text"] for one in wanted]
         assert score[: len(wanted)] == pytest.approx([one["score"] for one in wanted], abs=1e-4)
+    given, found = run_readme(folder, tmp_path)
+    texts = decoded(tiny_run, tmp_path, given, "--n_best=2").strip("\n").split("\t")
+    assert found == "[[" + " ".join(f"b{text!r}" for text in texts) + "]]\n"
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # that flags of checkpoint, search and comparison reach the export
 def test_search_and_checkpoint_are_those_that_are_asked_for(tiny_run, tmp_path):
     lines = tmp_path / "lines"
     lines.write_text("1 2\n3 3 3\n5\n")
     flags = ["--checkpoint=20", "--decode_beam_size=3", "--decode_alpha=1.5", "--decode_extra_length=1"]
-    folder, report = exported(tiny_run, tmp_path, *flags, f"--parity_file={lines}", "--parity_lines=2")
+    folder, report, _ = exported(tiny_run, tmp_path, *flags, f"--parity_file={lines}", "--parity_lines=2")
     assert report["run"]["step"] == 20
     assert report["parity"]["serving_default"]["inputs"] == report["parity"]["ids"]["inputs"] == 2
     assert report["inputs"] == f"lines of {lines}"
@@ -102,137 +114,71 @@ def test_search_and_checkpoint_are_those_that_are_asked_for(tiny_run, tmp_path):
     assert scores == [[pytest.approx(found.score, abs=1e-4)] for (found,) in expected]
 
 
-def test_a_model_of_ctranslate2_answers_without_run_and_library(tiny_run, tmp_path, capsys):
-    folder, _ = exported(tiny_run, tmp_path, "--format=ctranslate2")
-    assert "greedy search: 12 of 12 outputs are those of the run" in capsys.readouterr().out
+@pytest.mark.slow  # that CTranslate2 alone answers as the run, and the README of an export runs as it stands
+def test_a_model_of_ctranslate2_answers_without_run_and_library(tiny_run, tmp_path):
+    folder, _, printed = exported(tiny_run, tmp_path, "--format=ctranslate2")
+    assert "greedy search: 12 of 12 outputs are those of the run" in printed
     found = alone(CTRANSLATE2, folder, ["1 2 3 4", "5 5 6 7"])
-    translator = t2t.load(str(tiny_run.output_dir))
-    expected = translator.translate(["1 2 3 4", "5 5 6 7"], decode_method="greedy")
+    expected = t2t.load(str(tiny_run.output_dir)).translate(["1 2 3 4", "5 5 6 7"], decode_method="greedy")
     assert found == [one.text for (one,) in expected]
     vocabulary = "vocab.shared.token.tokens"
     assert (folder / vocabulary).read_bytes() == (tiny_run.output_dir / "vocab" / vocabulary).read_bytes()
     assert "beam_size=2" in (folder / "README.md").read_text()
+    given, found = run_readme(folder, tmp_path)
+    assert found.strip() == decoded(tiny_run, tmp_path, given).strip()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # that the script beside graphs runs in another folder, and on lines of every kind
 @pytest.mark.parametrize(("format", "graphs"), [("onnx", {"begin.onnx", "step.onnx"}), ("litert", {"model.tflite"})])
-def test_graphs_search_as_the_decoder(tiny_run, tmp_path, capsys, format, graphs):
-    """The unchanged command of the export's README runs in another folder, and on lines of every kind."""
-    folder, _ = exported(tiny_run, tmp_path, f"--format={format}")
-    assert "greedy search: 12 of 12 outputs are those of the run" in capsys.readouterr().out
+def test_graphs_search_as_the_decoder(tiny_run, tmp_path, format, graphs):
+    folder, _, printed = exported(tiny_run, tmp_path, f"--format={format}")
+    assert "greedy search: 12 of 12 outputs are those of the run" in printed
     assert {path.name for path in folder.iterdir()} == graphs | {
         "README.md", "config.json", "graphs.json", "t2t_export.json", "translate.py", "vocab.shared.token.tokens",
     }  # fmt: skip
-    assert output_of_readme(folder, tmp_path) == decoded(tiny_run, tmp_path, shown_text(folder), "greedy")
+    given, found = run_readme(folder, tmp_path)
+    assert found == decoded(tiny_run, tmp_path, given, "--decode_method=greedy")
     source = "".join(line + "\n" for line in LINES)
     command = [sys.executable, str(folder / "translate.py")]
     done = subprocess.run(command, input=source, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == decoded(tiny_run, tmp_path, source, "greedy")
+    assert done.stdout == decoded(tiny_run, tmp_path, source, "--decode_method=greedy")
 
 
-@pytest.mark.parametrize("format", ["saved_model", "ctranslate2"])
-def test_the_readme_of_an_export_runs_as_it_stands(tiny_run, tmp_path, format):
-    folder, _ = exported(tiny_run, tmp_path, f"--format={format}")
-    printed = output_of_readme(folder, tmp_path).strip()
-    expected = decoded(tiny_run, tmp_path, shown_text(folder), "beam").strip()
-    assert printed == (expected if format == "ctranslate2" else f"[[b{expected!r}]]")
-
-
-def output_of_readme(folder, tmp_path):
-    """Runs the only block of an export's README in another folder; returns what it printed."""
-    (shown,) = blocks(folder / "README.md")
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    done = execute(shown.language, shown.text, elsewhere)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def shown_text(folder):
-    """Returns the input line of the example in an export's README."""
-    (shown,) = blocks(folder / "README.md")
-    return re.search(r"(?:echo |constant\(\[|encode\()(['\"]?)(.+?)\1(?: \||\)|\])", shown.text)[2] + "\n"
-
-
-def decoded(tiny_run, tmp_path, lines, method):
-    """Returns the output of `t2t-decoder` for lines."""
-    source, target = tmp_path / "source", tmp_path / "target"
-    source.write_text(lines)
-    flags = [f"--decode_from_file={source}", f"--decode_to_file={target}", f"--decode_method={method}"]
-    assert decoder.main(["t2t-decoder", f"--output_dir={tiny_run.output_dir}", *flags]) == 0
-    return target.read_text()
-
-
+@pytest.mark.slow  # that a run is exported without its data, compared on what is found
 @pytest.mark.parametrize("found", [True, False])
 def test_a_run_directory_alone_is_exported(tiny_run, tmp_path, monkeypatch, found):
     """Compared on the data in the default folder if it is the run's, else on random texts of the run's vocabulary."""
-    default = tiny_run.data_dir if found else tmp_path / "nothing"
-    monkeypatch.setattr(exporting, "DEFAULT_DATA_DIR", str(default))
-    folder = tmp_path / "export"
-    flags = [
-        f"--output_dir={tiny_run.output_dir}",
-        f"--export_dir={folder}",
-        "--format=ctranslate2",
-        "--parity_lines=9",
-    ]
-    assert exporter.main(["t2t-exporter", *flags]) == 0
-    report = json.loads((folder / "t2t_export.json").read_text())
+    monkeypatch.setenv("HOME", str(tmp_path))
+    if found:
+        (tmp_path / "t2t_data").symlink_to(tiny_run.data_dir)
+    flags = ["--format=ctranslate2", "--parity_lines=9"]
+    call(exporter, *flags, output_dir=tiny_run.output_dir, export_dir=tmp_path / "export")
+    report = json.loads((tmp_path / "export/t2t_export.json").read_text())
     made = "random texts made of the run's vocabulary, seed 0"
-    assert report["inputs"] == (f"the dev split of text2text_files in {default}" if found else made)
+    assert report["inputs"] == ("the dev split of text2text_files in ~/t2t_data" if found else made)
     assert report["parity"]["greedy search"]["identical"] == 9
 
 
-def test_what_answers_otherwise_is_not_kept(tiny_run, tmp_path, capsys, monkeypatch):
+@pytest.mark.slow  # that the command deletes an export with other outputs
+def test_what_answers_otherwise_is_not_kept(tiny_run, tmp_path, monkeypatch):
     asked = saved_model_trial._answers_of_signature
     monkeypatch.setattr(saved_model_trial, "_answers_of_signature", lambda *arguments: asked(*arguments)[::-1])
-    folder = tmp_path / "served"
-    assert exporter.main(["t2t-exporter", *tiny_run.flags, f"--export_dir={folder}"]) == 1
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert re.match("t2t-exporter: error: (serving_default|ids): ", said)
-    assert said.endswith("the export is not kept")
+    refuses(exporter, "export", *tiny_run.flags, export_dir=tmp_path / "served", status=1)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_do_not_export_into_the_same_folder(tiny_run, tmp_path, capsys):
-    folder = tmp_path / "served"
-    with exclusive_lock(lock_beside(folder)):
-        assert exporter.main(["t2t-exporter", *tiny_run.flags, f"--export_dir={folder}"]) == 2
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert re.search(rf"--export_dir={folder}: process {os.getpid()} on \S+ is exporting there; name another$", said)
+def test_what_is_wrong_is_said_and_nothing_written(tiny_run, tmp_path):
+    new, data = tmp_path / "new", f"--data_dir={tiny_run.data_dir}"
+    for about, *flags in (
+        ("--parity_file", f"--data_dir={tmp_path}"),
+        ("--parity_file=/dev/null", data, "--parity_file=/dev/null"),
+        ("n_best=3 2", data, "--n_best=3"),
+    ):
+        refuses(exporter, about, *flags, output_dir=tiny_run.output_dir, export_dir=new)
+    with exclusive_lock(lock_beside(new)):
+        refuses(exporter, f"--export_dir={new} {os.getpid()}", *tiny_run.flags, export_dir=new)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--export_dir={there}"], "it is there already; name another, or remove it first"),
-        (["--export_dir={new}", "--data_dir={there}"], "or give lines of text to try the export on with --parity_file"),
-        (
-            ["--export_dir={new}", "--parity_file=/dev/null"],
-            "--parity_file=/dev/null: it holds no line; give lines of text to try the export on",
-        ),
-        (["--export_dir={new}", "--quantization=int8"], "--quantization=int8: saved_model has float32; ask for that"),
-        (
-            ["--export_dir={new}", "--data_dir={new}"],
-            "no data of text2text_files in ",
-        ),
-        (["--export_dir={new}", "--n_best=3"], "n_best=3: beam search of width 2 has from 1 to 2 hypotheses"),
-        (
-            ["--export_dir={new}", "--format=ctranslate2", "--n_best=2", "--hparams=no_repeat_ngram_size=2"],
-            "--format=ctranslate2: the search of the export is not given n_best=2 (only 1), no_repeat_ngram_size=2 "
-            "(only 0); leave that out, or use saved_model, which has the run's own search\n",
-        ),
-    ],
-)
-def test_what_is_wrong_is_said_and_nothing_written(tiny_run, tmp_path, capsys, flags, said):
-    there = tmp_path / "there"
-    there.mkdir()
-    flags = [flag.format(there=there, new=tmp_path / "new") for flag in flags]
-    data = [] if any("data_dir" in flag for flag in flags) else [f"--data_dir={tiny_run.data_dir}"]
-    assert exporter.main(["t2t-exporter", f"--output_dir={tiny_run.output_dir}", *data, *flags]) == 2
-    assert said in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["there"]
 
 
 EARLY = """
@@ -279,10 +225,9 @@ def test_what_can_be_known_early_is_refused_without_tensorflow(tiny_run, tmp_pat
         assert said in line
 
 
-def test_help_says_what_is_promised(capsys):
-    assert exporter.main(["t2t-exporter", "--help"]) == 0
+def test_help_says_what_is_promised():
     page = (ROOT / "docs/exporting.md").read_text(encoding="utf-8")
-    printed, shown = (" ".join(text.split()) for text in (capsys.readouterr().out, page))
+    printed, shown = (" ".join(text.split()) for text in (call(exporter, "--help").out, page))
     for promise in PROMISES.values():
         assert str(promise) in printed
         assert str(promise) in shown

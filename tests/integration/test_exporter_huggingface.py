@@ -1,4 +1,4 @@
-"""`t2t-exporter --format=huggingface` on the command line, with transformers itself."""
+"""`t2t-exporter --format=huggingface` on the command line, with transformers itself, which takes long to import."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 
 import t2t
 from tests.peers import with_transformers
-from tests.readme import ROOT, block, blocks, execute
+from tests.readme import ROOT, block, blocks, succeed
 from tests.reference import marian
 
 pytestmark = pytest.mark.slow
@@ -32,8 +32,7 @@ def test_the_commands_of_the_page(tmp_path):
     marian.write_model(tmp_path / "opus")
     shown = block("export-huggingface", page=ROOT / "docs/exporting.md")
     shown = shown.replace("--format=huggingface", "--format=huggingface --parity_lines=12")
-    done = execute("bash", with_transformers(tmp_path / "path") + IMPORT + shown, tmp_path)
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    succeed(with_transformers(tmp_path / "path") + IMPORT + shown, tmp_path)
     parity = json.loads((tmp_path / "translator/t2t_export.json").read_text())["parity"]
     assert parity["ids of texts"]["identical"] == parity["greedy search"]["identical"] == 12
     assert parity["beam search of 6"]["promised"] is None
@@ -42,17 +41,14 @@ def test_the_commands_of_the_page(tmp_path):
         assert (ours.numpy() == theirs.numpy()).all(), ours.path
     (card,) = blocks(tmp_path / "translator/README.md")
     (tmp_path / "card.py").write_text(card.text)
-    done = execute("bash", with_transformers(tmp_path / "other") + "python card.py", tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+    assert succeed(with_transformers(tmp_path / "other") + "python card.py", tmp_path).stdout.strip()
 
 
 def test_runs_trained_here_with_adapters_and_averages(tiny_run, tmp_path):
     for file in tiny_run.raw_dir.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    done = execute("bash", with_transformers(tmp_path / "path") + OWN, tmp_path)
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    assert "greedy search: 12 of 12 outputs are those of the run" in done.stdout
+    printed = succeed(with_transformers(tmp_path / "path") + OWN, tmp_path).stdout
+    assert "greedy search: 12 of 12 outputs are those of the run" in printed
     card = (tmp_path / "of_base/README.md").read_text()
     assert "Scores on the dev split after update 8" in card
     assert "| bleu | " in card

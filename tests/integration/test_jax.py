@@ -19,29 +19,31 @@ from tests.readme import PHRASES, translate_quickstart
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("jaxlib") is None, reason="JAX is not installed")
+needs_jax = pytest.mark.skipif(importlib.util.find_spec("jaxlib") is None, reason="JAX is not installed")
+
+
+@pytest.mark.slow  # that JAX, which is imported by a process of its own, computes what TensorFlow does
+@needs_jax
 def test_jax_computes_what_tensorflow_does(tmp_path):
     compare(tmp_path, "training", "decoding")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # the same of every model
 @pytest.mark.timeout(7200)
-@pytest.mark.skipif(importlib.util.find_spec("jaxlib") is None, reason="JAX is not installed")
+@needs_jax
 def test_every_model_learns_and_decodes_on_jax_as_on_tensorflow(tmp_path):
     compare(tmp_path, "model")
 
 
-@pytest.mark.exhaustive
-@pytest.mark.skipif(importlib.util.find_spec("jaxlib") is None, reason="JAX is not installed")
+@pytest.mark.exhaustive  # the tests of what is equal, on JAX
+@needs_jax
 def test_what_holds_of_updates_holds_on_jax(tmp_path):
-    """Runs the equivalence tests of updates, dropout, mixtures and statistics."""
     parts = ("updates", "dropout", "mixture", "statistics")
     run_on_jax(tmp_path, *(f"tests/equivalence/test_equivalence_{part}.py" for part in parts))
 
 
-@pytest.mark.exhaustive
-@pytest.mark.skipif(importlib.util.find_spec("jaxlib") is None, reason="JAX is not installed")
+@pytest.mark.exhaustive  # that the quickstart learns on JAX
+@needs_jax
 def test_the_first_line_of_the_readme_translates_on_jax(tmp_path):
     assert translate_quickstart(tmp_path, before="KERAS_BACKEND=jax") == PHRASES
 
@@ -54,8 +56,8 @@ def flags(tiny_run, tmp_path, monkeypatch):
     return workers.flags_of(tiny_run)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("jaxlib") is None, reason="JAX is not installed")
+@pytest.mark.slow  # that processes agree on the shapes of their batches
+@needs_jax
 def test_two_workers_are_one_process_of_two_replicas(flags, tmp_path):
     """Bitwise equal, with batches of different shapes, which the workers agree on."""
     flags = [*flags, "--train_steps=4", "--hparams=effective_batch_size=1024"]
@@ -67,8 +69,8 @@ def test_two_workers_are_one_process_of_two_replicas(flags, tmp_path):
     assert "update" not in written[1], "the chief alone reports"
 
 
-@pytest.mark.exhaustive
-@pytest.mark.skipif(importlib.util.find_spec("jaxlib") is None, reason="JAX is not installed")
+@pytest.mark.exhaustive  # that lost processes end the others
+@needs_jax
 def test_a_worker_that_is_killed_stopped_or_refused_ends_all(flags, tmp_path):
     folder = tmp_path / "run"
     begin = [*flags, f"--output_dir={folder}", "--train_steps=30"]
@@ -106,8 +108,8 @@ def run_on_jax(folder, *options, **variables):
     assert ended.returncode == 0, ended.stdout[-20_000:]
 
 
-@pytest.mark.exhaustive
-@pytest.mark.skipif(importlib.util.find_spec("jaxlib") is None, reason="JAX is not installed")
+@pytest.mark.exhaustive  # that both engines are compared
+@needs_jax
 def test_the_benchmark_of_both_engines(tmp_path, capsys):
     rows = tmp_path / "rows.json"
     flags = ["--config=mini", "--turns=1", "--again=0", "--pairs=400", "--vocab_size=600", f"--json={rows}"]

@@ -10,6 +10,7 @@ import pytest
 import t2t
 from t2t.cli import datagen, trainer
 from t2t.cli import eval as eval_command
+from tests.in_process import call, refuses
 
 PLUGIN = '''
 from t2t.problems.text_problems import Text2Class
@@ -31,7 +32,6 @@ FAMILY = '''
 import dataclasses
 
 from t2t.hparams.base import HParams
-from t2t.hparams.base import HParams
 from t2t.registry import register_hparams
 
 
@@ -46,10 +46,8 @@ def bag_tiny():
     return BagHParams()
 '''
 MODEL = ("--model=transformer", "--hparams_set=transformer_tiny", "--worker_cpu=1")
-SAID = (
-    "t2t-trainer: error: model Transformer with problem mood: its targets are label, the model takes tokens; choose "
-    "another model or problem"
-)
+SAID = ("Transformer", "mood", "label", "tokens")
+"""What the error is about: the model, the problem, the kind of its targets, the kind that the model takes."""
 
 FRESH = """
 import sys
@@ -77,43 +75,31 @@ def flags(usr_dir, tmp_path, *more):
 
 
 @pytest.mark.parametrize("more", [["--dry_run"], ["--generate_data"], ["--generate_data", "--dry_run"]])
-def test_the_trainer_refuses_before_it_generates_or_trains(usr_dir, tmp_path, capsys, more):
-    asked = flags(usr_dir, tmp_path, *MODEL, f"--output_dir={tmp_path}/run", *more)
-    assert trainer.main(["t2t-trainer", *asked]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[-1] == SAID
-    assert not any("examples written" in line or "vocabulary" in line for line in lines)
-    assert not (tmp_path / "run").exists()
-    assert not (tmp_path / "data" / "mood").exists()
-    assert not (tmp_path / "data" / ".mood.partial").exists()
+def test_the_trainer_refuses_before_it_generates_or_trains(usr_dir, tmp_path, more):
+    asked = flags(usr_dir, tmp_path, *MODEL, *more)
+    printed = refuses(trainer, " ".join(SAID), *asked, output_dir=tmp_path / "run").err
+    assert "examples written" not in printed
+    assert not any((tmp_path / name).exists() for name in ("run", "data/mood", "data/.mood.partial"))
 
 
-def test_data_that_is_there_is_refused_too(usr_dir, tmp_path, capsys):
-    assert datagen.main(["t2t-datagen", *flags(usr_dir, tmp_path)]) == 0
-    for more in ([], ["--dry_run"], ["--generate_data"], ["--schedule=evaluate"]):
-        asked = flags(usr_dir, tmp_path, *MODEL, f"--output_dir={tmp_path}/run", *more)
-        assert trainer.main(["t2t-trainer", *asked]) == 2
-        if "--schedule=evaluate" not in more:
-            assert capsys.readouterr().err.splitlines()[-1] == SAID
+def test_data_that_is_there_is_refused_too(usr_dir, tmp_path):
+    call(datagen, *flags(usr_dir, tmp_path))
+    for more in ([], ["--dry_run"], ["--generate_data"]):
+        refuses(trainer, " ".join(SAID), *flags(usr_dir, tmp_path, *MODEL, *more), output_dir=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_a_variant_that_turns_its_label_into_inputs(usr_dir, tmp_path, capsys):
-    asked = [f"--t2t_usr_dir={usr_dir}", "--problem=mood_rev", f"--data_dir={tmp_path}/data", "--generate_data"]
-    assert trainer.main(["t2t-trainer", *asked, *MODEL, f"--output_dir={tmp_path}/run"]) == 2
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        "t2t-trainer: error: model Transformer with problem mood_rev: its inputs are label, the model takes tokens, "
-        "image, audio, real, video, none; choose another model or problem"
-    )
+def test_a_variant_that_turns_its_label_into_inputs(usr_dir, tmp_path):
+    asked = [flag.replace("=mood", "=mood_rev") for flag in flags(usr_dir, tmp_path, *MODEL, "--generate_data")]
+    refuses(trainer, "Transformer mood_rev label tokens", *asked, output_dir=tmp_path / "run")
 
 
-def test_evaluating_a_run_of_another_problem_names_both(tiny_run, usr_dir, tmp_path, capsys):
-    asked = [*tiny_run.flags, f"--t2t_usr_dir={usr_dir}", "--problem=mood"]
-    assert eval_command.main(["t2t-eval", *asked]) == 2
-    assert "is another: --problem=mood asked, text2text_files found" in capsys.readouterr().err
+def test_evaluating_a_run_of_another_problem_names_both(tiny_run, usr_dir):
+    about = "--problem=mood text2text_files"
+    refuses(eval_command, about, *tiny_run.flags, "--problem=mood", t2t_usr_dir=usr_dir)
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # that workers are forked before TensorFlow is imported: it must not be forked
 def test_a_fresh_process_forks_its_workers_before_it_looks_at_the_model(usr_dir, tmp_path):
     command = [
         sys.executable, "-c", FRESH,
@@ -123,7 +109,7 @@ def test_a_fresh_process_forks_its_workers_before_it_looks_at_the_model(usr_dir,
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 2
     assert done.stdout == "TensorFlow when the workers are forked: False\n"
-    assert done.stderr.splitlines()[-1] == SAID.replace("t2t-trainer", "-c")
+    assert all(word in done.stderr.splitlines()[-1] for word in SAID)
     assert not (tmp_path / "data").exists()
 
 
@@ -139,8 +125,6 @@ def test_a_set_of_another_family_is_refused_before_any_file_is_made(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 2
     assert done.stdout == ""  # no worker was forked
-    assert done.stderr.splitlines()[-1] == (
-        "-c: error: --model=transformer --hparams_set=bag_tiny: the model reads TransformerHParams, the set holds "
-        "BagHParams; choose a set of the model's own family, such as t5_multi30k_tiny, t5_small, transformer_base"
-    )
+    for name in ("--model=transformer", "--hparams_set=bag_tiny", "TransformerHParams", "BagHParams"):
+        assert name in done.stderr.splitlines()[-1]
     assert [path.name for path in tmp_path.iterdir()] == ["family"]

@@ -1,6 +1,7 @@
 """`python -m tests.mutation`: its table matches the code, and test results are read correctly; run by hand in full."""
 
 import ast
+import functools
 
 import pytest
 
@@ -22,12 +23,17 @@ def test_every_package_has_a_mutation():
     assert sum(bool(mutation.survives) for mutation in MUTATIONS) <= MOST_SURVIVORS
 
 
+@functools.cache
+def functions_in(path):
+    functions = ast.parse((ROOT / path).read_text(encoding="utf-8")).body
+    return {node.name: node for node in functions if isinstance(node, ast.FunctionDef)}
+
+
 def test_every_mutation_names_default_tests():
     for mutation in MUTATIONS:
         assert mutation.tests, mutation.name
         for path, _, test in (one.partition("::") for one in mutation.tests):
-            functions = ast.parse((ROOT / path).read_text(encoding="utf-8")).body
-            found = {node.name: node for node in functions if isinstance(node, ast.FunctionDef)}
+            found = functions_in(path)
             assert not test or test in found, f"{mutation.name}: {path} has no {test}"
             marks = [ast.unparse(mark) for mark in found[test].decorator_list] if test else []
             assert not {"pytest.mark.slow", "pytest.mark.exhaustive"} & {*marks}, f"{mutation.name}: {test} is slow"
@@ -69,7 +75,7 @@ def test_a_mutation_that_does_not_fit_says_why(copy, changes, reason):
     assert str(raised.value).startswith(reason)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # that real runs of pytest lead to these verdicts
 def test_verdicts_of_runs(copy):
     """Mutations that are caught, survive, break imports or do not match; the copy is unchanged afterwards."""
     mutations = [

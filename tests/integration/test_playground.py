@@ -1,4 +1,7 @@
-"""The Playground in a real browser: requests, outputs, figures and the state that it keeps."""
+"""The Playground in a real browser: requests, outputs, figures and the state that it keeps.
+
+Slow: nothing quicker runs the scripts of pages.
+"""
 
 import math
 import os
@@ -10,6 +13,7 @@ import t2t
 from benchmarks.harness.load import Server
 from t2t.cli import trainer
 from t2t.inference.rollout import attention_rollout
+from tests.in_process import call
 from tests.integration.conftest import PATIENT, TINY
 from tests.integration.test_browser import choose, expected_lines, lines_of
 from tests.integration.test_studio import wait_until
@@ -28,9 +32,7 @@ def translator(tiny_run):
 
 @pytest.fixture(scope="module")
 def insight(tiny_run):
-    with Server(
-        "t2t-insight", PATIENT, f"--output_dir=a={tiny_run.output_dir}", f"--output_dir=b={tiny_run.output_dir}"
-    ) as one:
+    with Server("t2t-insight", PATIENT, *(f"--output_dir={name}={tiny_run.output_dir}" for name in "ab")) as one:
         yield f"http://127.0.0.1:{one.port}/"
 
 
@@ -143,10 +145,11 @@ def language_model(tiny_run, tmp_path_factory):
     """Folder of a run that continues sequences of digits."""
     folder = tmp_path_factory.mktemp("language_model")
     files = [f"--{split}_file={tiny_run.raw_dir}/{split}.source" for split in ("train", "dev")]
-    flags = [*files, "--problem=languagemodel_files", "--vocab_kind=token", f"--data_dir={folder}/data"]
-    flags += ["--model=transformer", "--hparams_set=transformer_tiny", f"--hparams={TINY}", "--worker_cpu=1"]
-    flags += ["--generate_data", f"--output_dir={folder}/run", "--train_steps=20"]
-    assert trainer.main(["t2t-trainer", *flags]) == 0
+    call(
+        trainer, *files, "--problem=languagemodel_files", "--vocab_kind=token", f"--data_dir={folder}/data",
+        "--model=transformer", "--hparams_set=transformer_tiny", f"--hparams={TINY}", "--worker_cpu=1",
+        "--generate_data", f"--output_dir={folder}/run", "--train_steps=20",
+    )  # fmt: skip
     return folder / "run"
 
 

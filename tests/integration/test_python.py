@@ -1,9 +1,10 @@
 """`import t2t`: the commands as functions, the page on them, and the notebook."""
 
-import os
 import re
+import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import keras
 import nbformat
@@ -11,11 +12,11 @@ import numpy as np
 import pytest
 
 import t2t
-from t2t.errors import UserError
 from t2t.runs import training
+from tests.errors import refused
 from tests.integration.conftest import SIZES, TINY, write_digits
 from tests.notebook import WALK, executed
-from tests.readme import ROOT, block, execute
+from tests.readme import ROOT, block, execute, succeed
 
 
 def test_importing_and_listing_load_neither_tensorflow_nor_keras():
@@ -28,7 +29,7 @@ def digits(folder):
     """Generates the data of a small problem; returns training arguments, problem options and the data folder."""
     options = dict(flag.removeprefix("--").split("=") for flag in write_digits(folder))
     problem, data_dir = options.pop("problem"), folder / "data"
-    t2t.generate_data(problem, data_dir, **options)
+    assert t2t.generate_data(problem, data_dir, **options) == SIZES
     return (problem, "transformer", "transformer_tiny"), options, data_dir
 
 
@@ -36,39 +37,29 @@ def test_names_come_with_a_line_on_each():
     assert "transformer" in t2t.registered("model")
     assert list(t2t.registered("hparams", "quickstart")) == ["transformer_quickstart"]
     assert all(t2t.registered("problem", "translate_").values())
-    with pytest.raises(UserError, match="registered 'models': there is no such kind; ask for one of problem, model, "):
+    with refused("'models'", "problem", "model"):
         t2t.registered("models")
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # that functions train, resume and export without a command
 def test_each_step_is_a_function(tmp_path):
-    options = dict(flag.removeprefix("--").split("=") for flag in write_digits(tmp_path))
-    problem = options.pop("problem")
-    assert t2t.generate_data(problem, tmp_path / "data", **options) == SIZES
-    given = {
-        "data_dir": tmp_path / "data",
-        "problem_options": options,
-        "hparams": TINY,
-        "worker_cpu": 1,
-        "eval_steps": 0,
-    }
-    run = t2t.train(problem, "transformer", "transformer_tiny", tmp_path / "run", train_steps=1, **given)
+    names, options, data_dir = digits(tmp_path)
+    settings = {"data_dir": data_dir, "worker_cpu": 1}
+    given = {"problem_options": options, "hparams": TINY, "eval_steps": 0, "train_steps": 1}
+    run = t2t.train(*names, tmp_path / "run", **settings, **given)
     assert run == tmp_path / "run"
-    assert t2t.train(output_dir=run, data_dir=tmp_path / "data", worker_cpu=1) == run
-    found = t2t.export_model(run, tmp_path / "fast", "ctranslate2", data_dir=tmp_path / "data", parity_lines=5)
+    assert t2t.train(output_dir=run, **settings) == run
+    found = t2t.export_model(run, tmp_path / "fast", "ctranslate2", data_dir=data_dir, parity_lines=5)
     assert found["greedy search"].identical == 5
-    with pytest.raises(UserError, match=r"^format=pickle: there is no such format; ask for one of saved_model, "):
-        t2t.export_model(run, tmp_path / "other", "pickle", data_dir=tmp_path / "data")
+    with refused("format=pickle", "saved_model"):
+        t2t.export_model(run, tmp_path / "other", "pickle", data_dir=data_dir)
 
 
 def test_training_that_a_signal_ends_is_an_interrupt(tmp_path, monkeypatch):
-    class Stopped:
-        def fit(self, callbacks):
-            return 2
-
-    monkeypatch.setattr(training.TrainingRun, "from_request", lambda request, settings, cluster: Stopped())
+    stopped = SimpleNamespace(fit=lambda callbacks: signal.SIGINT)
+    monkeypatch.setattr(training.TrainingRun, "from_request", lambda request, settings, cluster: stopped)
     names, options, data_dir = digits(tmp_path)
-    with pytest.raises(KeyboardInterrupt, match="was stopped; the same call resumes it"):
+    with pytest.raises(KeyboardInterrupt):
         t2t.train(*names, tmp_path / "run", problem_options=options, data_dir=data_dir)
 
 
@@ -85,18 +76,14 @@ def test_what_shows_before_tensorflow_is_refused_there(tmp_path):
 
 
 def test_mistakes_are_what_the_page_says(tmp_path):
-    done = execute("python", block("mistakes", page=ROOT / "docs/python.md"), tmp_path)
-    assert done.returncode == 0, done.stderr
+    succeed(block("mistakes", page=ROOT / "docs/python.md"), tmp_path, "python")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # that the program of the page runs, with four updates per training
 def test_the_program_of_the_page_runs(tmp_path):
-    """With four updates per training."""
     (tmp_path / "examples").symlink_to(ROOT / "examples", target_is_directory=True)
     page = block("program", page=ROOT / "docs/python.md")
-    short = re.sub(r"(train_steps|log_every|eval_every)=\d+", r"\1=4", page)
-    done = execute("python", short, tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = succeed(re.sub(r"(train_steps|log_every|eval_every)=\d+", r"\1=4", page), tmp_path, "python")
     sizes, losses, *_, shape, parity = done.stdout.splitlines()
     assert sizes == "{'train': 5000, 'dev': 200}"
     assert re.fullmatch(r"4 \d+\.\d+", losses)
@@ -104,7 +91,7 @@ def test_the_program_of_the_page_runs(tmp_path):
     assert "identical=20" in parity
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # that the notebook shows what it says
 def test_the_notebook_runs_and_shows_what_it_says(tmp_path):
     """With four updates; the stored outputs are of the notebook's own number of updates."""
     stored, found = nbformat.read(WALK, as_version=4), executed(tmp_path, updates=4)
@@ -121,29 +108,13 @@ def kinds(cell):
     return [sorted(output.data) for output in cell.outputs if "data" in output]
 
 
-def test_names_of_installed_plug_ins_are_listed(tmp_path):
-    """Only through an entry point, as in docs/new_problem.md."""
-    (tmp_path / "their_set.py").write_text(
-        "import t2t\n\n\n@t2t.register_hparams\ndef their_tiny():\n"
-        '    """A set of theirs."""\n    return t2t.HParams()\n'
-    )
-    info = tmp_path / "theirs-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[t2t.plugins]\ntheirs = their_set\n")
-    code = "import sys, t2t; print(t2t.registered('hparams', 'their'), {'tensorflow', 'keras'} & set(sys.modules))"
-    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    assert done.stdout == "{'their_tiny': 'A set of theirs.'} set()\n"
-
-
 def test_names_of_a_folder_are_listed():
     code = "import t2t; print([*t2t.registered('problem', 'my_', usr_dir='examples/usr_dir')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "['my_reverse_words']\n"
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # that callbacks of Keras see and stop a training, which goes on as if nothing had happened
 @pytest.mark.filterwarnings("ignore:__array__ implementation doesn't:DeprecationWarning")  # Keras saving weights
 def test_callbacks_of_keras_work_and_change_no_weight(tmp_path):
     """Four updates with an evaluation every two, stopped half-way by a callback and resumed."""
@@ -166,7 +137,7 @@ def test_callbacks_of_keras_work_and_change_no_weight(tmp_path):
 
     run = train("stopped", callbacks=callbacks)
     assert t2t.load(run, 2).translate(["1 2"])
-    with pytest.raises(UserError, match="there is none"):
+    with refused("4"):
         t2t.load(run, 4)
     assert train("stopped", callbacks=callbacks[1:]) == run
     rows = (tmp_path / "log.csv").read_text().splitlines()

@@ -4,13 +4,15 @@ import gzip
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
 import pytest
 
 from t2t.checkpoints.store import CheckpointStore
-from tests.readme import ROOT, block, execute, shortened
+from tests.integration.test_workers import free_addresses
+from tests.readme import ROOT, block, shortened, succeed
 
 PAGE = ROOT / "docs/scale.md"
 RING_GB = {"8": (8, 300), "64": (8, 12.5), "512": (64, 12.5)}
@@ -38,33 +40,33 @@ def test_the_job_of_kubernetes_starts_the_trainer():
     assert worker["restartPolicy"] == "ExitCode", "a status above 127 restarts"
 
 
-@pytest.mark.slow
-def test_two_processes_as_shown(tmp_path):
-    done = execute("bash", shortened(block("workers", page=PAGE)), tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "2 replica(s) x 1 step(s)" in done.stderr
-    assert CheckpointStore(tmp_path / "run/checkpoints").latest() == 6
-
-
 STAND_IN = """
-import sys
-from t2t.cli import trainer
+import importlib, sys
 from t2t.cli.common import parse
 from t2t.training.cluster import find_cluster
 
-values = parse(trainer.build_flags(), ["t2t-trainer", *sys.argv[1:]], "")
-found = find_cluster(values.worker_hosts, values.worker_index)
-print(values.problem, found.index, *found.addresses, file=open("started", "a"))
+name, *flags = sys.argv[1:]
+values = parse(importlib.import_module(f"t2t.cli.{name}").build_flags(), [name, *flags], "")
+if name == "trainer":
+    found = find_cluster(values.worker_hosts, values.worker_index)
+    told = values.problem, found.index, *found.addresses
+elif name == "datagen":
+    told = values.problem, values.shard or "merge" * values.merge, values.train_source
+else:
+    told = values.output_dir, values.decode_to_file, values.shard or "merge" * values.merge
+print(*told, file=open("started", "a"))
 """
-"""A fake trainer that only records its worker index."""
+"""Fake commands, which only record their worker or their part of the work."""
 
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """A folder with a fake virtual environment and fake programs of a cluster."""
+    """A folder with a fake virtual environment, fake commands and fake programs of a cluster."""
     (tmp_path / ".venv/bin").mkdir(parents=True)
-    (tmp_path / "trainer.py").write_text(STAND_IN)
-    program(tmp_path, "t2t-trainer", f'{sys.executable} {tmp_path}/trainer.py "$@" && exit "${{TRAINER_STATUS:-0}}"')
+    (tmp_path / "stand_in.py").write_text(STAND_IN)
+    for name in ("trainer", "datagen", "decoder"):
+        run = f'{sys.executable} {tmp_path}/stand_in.py {name} "$@" && exit "${{TRAINER_STATUS:-0}}"'
+        program(tmp_path, f"t2t-{name}", run)
     (tmp_path / ".venv/bin/activate").write_text(f"PATH={tmp_path}/.venv/bin:$PATH\n")
     monkeypatch.setenv("PATH", f"{tmp_path}/.venv/bin:{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
@@ -108,7 +110,32 @@ def test_slurm_starts_each_task_and_is_asked_again_when_a_worker_is_lost(machine
     assert (machine / "asked").read_text() == "requeue 7\n"
 
 
-# === Data ===
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("datagen.sbatch", "text2text_files {} corpus/part-*.en"),
+        ("decode.sbatch", "run a.de {}"),
+        ("datagen.yaml", "text2text_files {} /mnt/t2t/corpus/part-*.en"),
+        ("decode.yaml", "/mnt/t2t/run /mnt/t2t/a.de {}"),
+    ],
+)
+def test_tasks_of_jobs_are_shards_and_a_job_of_slurm_without_tasks_merges(machine, monkeypatch, name, expected):
+    text = block(name, "write", PAGE)
+    if name.endswith(".sbatch"):
+        command, count = ["bash", "-c", text], 1 + int(re.search(r"--array=0-(\d+)", text)[1])
+        monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "1")  # of an array that reruns one missing task
+    else:
+        job = pytest.importorskip("yaml").safe_load(text)["spec"]
+        assert job["completionMode"] == "Indexed"
+        command, count = job["template"]["spec"]["containers"][0]["command"], job["completions"]
+    tasks = [str(count - 1)] + [""] * name.endswith(".sbatch")
+    for task in tasks:
+        monkeypatch.setenv("SLURM_ARRAY_TASK_ID" if name.endswith(".sbatch") else "JOB_COMPLETION_INDEX", task)
+        assert subprocess.run(command, check=False).returncode == 0
+    assert started(machine) == [expected.format(part) for part in (f"{count - 1}/{count}", "merge")][: len(tasks)]
+
+
+# === Commands ===
 
 
 @pytest.fixture
@@ -122,149 +149,67 @@ def corpus(tmp_path):
     return tmp_path
 
 
+def copy_part(folder, one, other):
+    for side in ("en", "de"):
+        shutil.copy(folder / f"corpus/part-{one}.{side}", folder / f"corpus/part-{other}.{side}")
+
+
 def test_filters(corpus):
     for number in range(3):
         (corpus / f"corpus/part-{number}.scores").write_text("0.4\n0.6\n" * 20)
-    for side in ("en", "de"):
-        (corpus / f"corpus/part-1.{side}").write_text((corpus / f"corpus/part-0.{side}").read_text())
-    done = execute("bash", block("filters", page=PAGE), corpus)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"dropped \(20 duplicates, \d+ not taken by weight, 60 with a score below 0.5\)", done.stderr)
+    copy_part(corpus, 0, 1)
+    printed = succeed(block("filters", page=PAGE), corpus).stderr
+    assert re.search(r"dropped \(20 duplicates, \d+ not taken by weight, 60 with a score below 0.5\)", printed)
 
 
 def test_duplicates_of_an_array_job(corpus):
-    (corpus / "corpus/part-2.en").write_text((corpus / "corpus/part-0.en").read_text())
-    (corpus / "corpus/part-2.de").write_text((corpus / "corpus/part-0.de").read_text())
-    done = execute("bash", block("filter-tasks", page=PAGE), corpus)
-    assert done.returncode == 0, done.stderr
-    assert "the same array job again" in done.stderr
-    assert "train: 80 examples written; 40 dropped (40 duplicates)" in done.stderr
+    copy_part(corpus, 0, 2)
+    printed = succeed(block("filter-tasks", page=PAGE), corpus).stderr
+    assert "the same array job again" in printed
+    assert "train: 80 examples written; 40 dropped (40 duplicates)" in printed
 
 
-def test_files_by_a_pattern_and_tasks_of_an_array_job_give_the_same(corpus):
+def test_files_by_a_pattern_and_tasks_of_an_array_job_give_the_same_also_if_tasks_start_together(corpus):
     for name in ("patterns", "tasks"):
-        done = execute("bash", block(name, page=PAGE), corpus)
-        assert done.returncode == 0, done.stderr
-    assert "train: 120 examples written" in done.stderr
+        printed = succeed(block(name, page=PAGE), corpus).stderr
+    assert "train: 120 examples written" in printed
     assert [path.name for path in (corpus / "shared").iterdir() if path.name != "tmp"] == ["text2text_files"]
-
-
-def test_tasks_that_start_together_wait_for_one_plan(corpus):
+    shutil.rmtree(corpus / "shared")
     lines = [line for line in block("tasks", page=PAGE).splitlines() if line.startswith("t2t-datagen")]
-    tasks = [line for line in lines if "--shard" in line]
-    script = "\n".join(
-        [*(f"{task} & tasks[{n}]=$!" for n, task in enumerate(tasks)), "wait ${tasks[0]}", "wait ${tasks[1]}"]
-    )
-    done = execute("bash", f"{script}\n{lines[-1]}\n{lines[-1]}", corpus)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("is learnt from") == 1
-    assert done.stderr.count("is there already: 120 train, 40 dev examples; nothing to do") == 1
+    tasks = [f"{line} & tasks[{n}]=$!" for n, line in enumerate(line for line in lines if "--shard" in line)]
+    script = "\n".join([*tasks, "wait ${tasks[0]}", "wait ${tasks[1]}", lines[-1], lines[-1]])
+    printed = succeed(script, corpus).stderr
+    assert printed.count("is learnt from") == 1
+    assert printed.count("is there already: 120 train, 40 dev examples; nothing to do") == 1
     assert sorted(path.name for path in (corpus / "shared").iterdir()) == ["text2text_files"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # that the page's command of Apache Beam runs
 def test_apache_beam_gives_the_same(corpus):
     for name in ("patterns", "beam"):
-        done = execute("bash", block(name, page=PAGE), corpus)
-        assert done.returncode == 0, done.stderr
-    assert "counters of Apache Beam: 160 examples read, 160 examples written" in done.stderr
+        printed = succeed(block(name, page=PAGE), corpus).stderr
+    assert "counters of Apache Beam: 160 examples read, 160 examples written" in printed
 
 
-DATAGEN = """
-import sys
-from t2t.cli import datagen
-from t2t.cli.common import parse
-
-values = parse(datagen.build_flags(), ["t2t-datagen", *sys.argv[1:]], "")
-print(values.problem, values.shard or "merge" * values.merge, values.train_source, file=open("started", "a"))
-"""
-"""A fake command that only records what it was asked to do."""
-
-
-@pytest.fixture
-def node(machine):
-    (machine / "datagen.py").write_text(DATAGEN)
-    program(machine, "t2t-datagen", f'{sys.executable} {machine}/datagen.py "$@"')
-    return machine
-
-
-def test_slurm_makes_the_shards_and_merges_them(node, monkeypatch):
-    job = ["bash", "-c", block("datagen.sbatch", "write", PAGE)]
-    for task in ("0", "99", ""):
-        monkeypatch.setenv("SLURM_ARRAY_TASK_ID", task)
-        assert subprocess.run(job, check=False).returncode == 0
-    parts = ("0/100", "99/100", "merge")
-    assert started(node) == [f"text2text_files {part} corpus/part-*.en" for part in parts]
-
-
-def test_kubernetes_makes_the_shards(node, monkeypatch):
-    yaml = pytest.importorskip("yaml")
-    job = yaml.safe_load(block("datagen.yaml", "write", PAGE))["spec"]
-    assert (job["completionMode"], job["completions"]) == ("Indexed", 100)
-    (container,) = job["template"]["spec"]["containers"]
-    monkeypatch.setenv("JOB_COMPLETION_INDEX", "99")
-    assert subprocess.run(container["command"], check=False).returncode == 0
-    assert started(node) == ["text2text_files 99/100 /mnt/t2t/corpus/part-*.en"]
-
-
-# === Decoding ===
-
-
-@pytest.mark.slow
-def test_shards_as_shown(tmp_path):
-    """Follows the page's first example, whose run decodes the shards."""
+@pytest.mark.slow  # that the page's workers train one run, which shards and Apache Beam decode alike
+def test_two_processes_and_shards_as_shown(tmp_path):
+    text = shortened(block("workers", page=PAGE))
+    for address in set(re.findall(r"localhost:\d+", text)):  # another program may have the ports of the page
+        text = text.replace(address, free_addresses(1)[0])
+    printed = succeed(text, tmp_path).stderr
+    assert "2 replica(s) x 1 step(s)" in printed
+    assert CheckpointStore(tmp_path / "run/checkpoints").latest() == 6
     (tmp_path / "a.en").write_text("one hundred and seven\ntwelve\n\nthree\n")
-    done = execute("bash", shortened(block("workers", page=PAGE)) + block("shards", page=PAGE), tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "a.de").read_text().count("\n") == 4
+    succeed(block("shards", page=PAGE), tmp_path)
     by_one = (tmp_path / "a.de").read_bytes()
+    assert by_one.count(b"\n") == 4
     (tmp_path / "a.de").unlink()
-    done = execute("bash", block("beam-decode", page=PAGE), tmp_path)
-    assert done.returncode == 0, done.stderr
+    succeed(block("beam-decode", page=PAGE), tmp_path)
     assert (tmp_path / "a.de").read_bytes() == by_one
     assert not list(tmp_path.glob("a.de.*"))
 
 
-DECODER = """
-import sys
-from t2t.cli import decoder
-from t2t.cli.common import parse
-
-values = parse(decoder.build_flags(), ["t2t-decoder", *sys.argv[1:]], "")
-print(values.output_dir, values.decode_to_file, values.shard or "merge" * values.merge, file=open("started", "a"))
-"""
-"""A fake decoder that only records what it was asked to do."""
-
-
-@pytest.fixture
-def decoding_machine(machine):
-    """The folder of `machine` with a fake decoder."""
-    (machine / "decoder.py").write_text(DECODER)
-    program(machine, "t2t-decoder", f'exec {sys.executable} {machine}/decoder.py "$@"')
-    return machine
-
-
-def test_tasks_of_an_array_are_shards_and_a_job_without_tasks_merges(decoding_machine, monkeypatch):
-    job = block("decode.sbatch", "write", PAGE)
-    (last,) = re.findall(r"--array=0-(\d+)", job)
-    monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "1")  # of an array that reruns one missing task
-    for task in (last, ""):
-        monkeypatch.setenv("SLURM_ARRAY_TASK_ID", task)
-        assert subprocess.run(["bash", "-c", job], check=False).returncode == 0
-    assert started(decoding_machine) == [f"run a.de {last}/{int(last) + 1}", "run a.de merge"]
-
-
-def test_indexes_of_a_job_are_shards(decoding_machine, monkeypatch):
-    yaml = pytest.importorskip("yaml")
-    job = yaml.safe_load(block("decode.yaml", "write", PAGE))["spec"]
-    assert job["completionMode"] == "Indexed"
-    monkeypatch.setenv("JOB_COMPLETION_INDEX", str(job["completions"] - 1))
-    (container,) = job["template"]["spec"]["containers"]
-    assert subprocess.run(container["command"], check=False).returncode == 0
-    assert started(decoding_machine) == [f"/mnt/t2t/run /mnt/t2t/a.de {job['completions'] - 1}/{job['completions']}"]
-
-
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # that back-translated text is tagged and learned beside the other
 def test_back_translation_as_shown(tmp_path):
     """Each training is six updates of a tiny model; a line of the monolingual text is empty."""
     (tmp_path / "my_news").mkdir()
@@ -276,14 +221,12 @@ def test_back_translation_as_shown(tmp_path):
         (tmp_path / f"raw/news.train.{language}.gz").write_bytes(gzip.compress("".join(text).encode()))
         (tmp_path / f"raw/news.dev.{language}").write_text("".join(text[:20]))
     (tmp_path / "raw/back.train.sv").write_text("\n" + "".join(swedish[:30]))
-    done = execute("bash", shortened(block("back-translation", page=PAGE)), tmp_path)
-    assert done.returncode == 0, done.stderr
+    succeed(shortened(block("back-translation", page=PAGE)), tmp_path)
     tagged = (tmp_path / "raw/back.train.nl").read_text().split("\n")
     assert len(tagged) == 32, "a line for each line, and no more"
     assert tagged[0] == ""
     assert all(line.startswith("<bt> ") for line in tagged[1:31] if line)
     record = json.loads((tmp_path / "both/run.json").read_text())
     assert record["problem"] == "my_news-my_news_back"
-    done = execute("bash", block("back-translation-one", page=PAGE), tmp_path)
-    assert done.returncode == 0, done.stderr
+    succeed(block("back-translation-one", page=PAGE), tmp_path)
     assert (tmp_path / "all.sv").read_text() == "".join(swedish) + (tmp_path / "raw/back.train.sv").read_text()

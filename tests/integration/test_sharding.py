@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from t2t.cli import decoder
+from tests.in_process import call
 
 SAMPLING = ("--decode_method=sample", "--sampling_temperature=0.9", "--random_seed=3")
 N_BEST = ("--n_best=2", "--output_format=jsonl")
@@ -31,37 +32,23 @@ def run(tiny_run, folder):
     """Runs the command on the run, to a file of the folder."""
 
     def run(target, *flags, source="decode_from_file", expected=0):
-        arguments = [f"--output_dir={tiny_run.output_dir}", f"--{source}={folder / 'in'}", "--max_input_length=24"]
-        arguments += [f"--decode_to_file={folder / target}", "--decode_window=5", *flags]
-        assert decoder.main(["t2t-decoder", *arguments]) == expected
+        files = {source: folder / "in", "decode_to_file": folder / target, "max_input_length": 24, "decode_window": 5}
+        return call(decoder, *flags, output_dir=tiny_run.output_dir, **files, status=expected).err
 
     return run
 
 
-def in_any_order(count):
-    """Returns the numbers of shards, shuffled."""
-    return random.Random(count).sample(range(count), count)
-
-
-@pytest.mark.slow
+@pytest.mark.slow  # that whichever search it is, its shards are the file of one machine, whatever the order
 @pytest.mark.parametrize(("shards", "flags"), [(2, SAMPLING), (3, N_BEST)], ids=["sample", "beam"])
-def test_shards_are_the_file_of_one_machine_and_a_missing_one_is_named_with_its_command(
-    run, folder, shards, flags, capsys
-):
-    run("one", *flags)
-    alone = capsys.readouterr().err
+def test_shards_are_the_file_of_one_machine_and_a_missing_one_is_named_with_its_command(run, folder, shards, flags):
+    alone = run("one", *flags)
     for number in range(shards - 1, -1, -1):
         if number != 1:
             run("out", f"--shard={number}/{shards}", *flags)
-    capsys.readouterr()
-    run("out", "--merge", *flags, expected=2)
-    refused = capsys.readouterr().err
-    missing = f"out.shard-00001-of-0000{shards}; make it with: t2t-decoder "
-    assert f"not all of its {shards} parts can be merged, missing: {missing}" in refused
-    assert decoder.main(shlex.split(refused.partition("make it with: ")[2])) == 0
-    capsys.readouterr()
-    run("out", "--merge", *flags)
-    merged = capsys.readouterr().err
+    refused = run("out", "--merge", *flags, expected=2)
+    assert f"out.shard-00001-of-0000{shards}; make it with: t2t-decoder " in refused
+    call(decoder, *shlex.split(refused.partition("make it with: ")[2])[1:])
+    merged = run("out", "--merge", *flags)
     assert (folder / "out").read_bytes() == (folder / "one").read_bytes()
     assert (folder / "one").read_bytes().count(b"\n") == 37
     assert "warning: cut to the 24 ids that max_input_length allows: 1 line (number 21)" in alone
@@ -70,34 +57,28 @@ def test_shards_are_the_file_of_one_machine_and_a_missing_one_is_named_with_its_
     assert sorted(os.listdir(folder)) == [".out.merged.json", "begin", "in", "one", "out"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # the same of another engine, of what is written beside outputs, and of scores and alignments
 @pytest.mark.parametrize(
-    "flags",
+    ("source", "shards", "flags"),
     [
-        pytest.param(("--alignments", "--output_format=tsv"), marks=pytest.mark.exhaustive),
-        pytest.param(("--output_format=pharaoh",), marks=pytest.mark.exhaustive),
-        pytest.param(("--target_prefix_file=begin",), marks=pytest.mark.exhaustive),
-        ("--decode_beam_size=1", "--engine=ctranslate2"),
+        ("decode_from_file", 10, ("--decode_beam_size=1", "--engine=ctranslate2")),  # two more shards than windows
+        ("score_file", 3, ()),
+        ("align_file", 3, ()),
+        *(
+            pytest.param("decode_from_file", 10, flags, marks=pytest.mark.exhaustive)
+            for flags in (("--alignments", "--output_format=tsv"), ("--target_prefix_file=begin",))
+        ),
     ],
-)  # fmt: skip
-def test_whatever_is_asked_for(run, folder, flags, monkeypatch):
+)
+def test_whatever_is_asked_for(run, folder, source, shards, flags, monkeypatch):
     monkeypatch.chdir(folder)
-    run("one", *flags)
-    for number in in_any_order(10):  # two more shards than windows
-        run("out", f"--shard={number}/10", *flags)
-    run("out", "--merge", *flags)
-    assert (folder / "out").read_bytes() == (folder / "one").read_bytes()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["score_file", "align_file"])
-def test_pairs_are_scored_and_aligned_in_shards(run, folder, mode):
-    rows = (folder / "in").read_text().splitlines()
-    (folder / "in").write_text("".join(f"{row}\t{row[::-1]}\n" for row in rows))
-    run("one", source=mode)
-    for number in in_any_order(3):
-        run("out", f"--shard={number}/3", source=mode)
-    run("out", "--merge", source=mode)
+    if source != "decode_from_file":
+        rows = (folder / "in").read_text().splitlines()
+        (folder / "in").write_text("".join(f"{row}\t{row[::-1]}\n" for row in rows))
+    run("one", *flags, source=source)
+    for number in random.Random(shards).sample(range(shards), shards):
+        run("out", f"--shard={number}/{shards}", *flags, source=source)
+    run("out", "--merge", *flags, source=source)
     assert (folder / "out").read_bytes() == (folder / "one").read_bytes()
 
 

@@ -1,5 +1,9 @@
-"""The studio pages in a real browser: what they show and store, and that they are accessible."""
+"""The studio pages in a real browser: what they show and store, and that they are accessible.
 
+Slow: nothing quicker runs the scripts of pages.
+"""
+
+import contextlib
 import functools
 import re
 import shutil
@@ -14,14 +18,27 @@ from t2t.checkpoints.dev_outputs import DevOutputs, add_dev_outputs
 from t2t.checkpoints.run_dir import RunDir, lock_run
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import trainer
+from tests.in_process import call
 from tests.integration.conftest import PATIENT
 from tests.many_runs import write_run, write_runs
 from tests.pictures import DRAWS_DOCS, save_picture
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
+PAIR = ("digits@averaged-noisy", "digits@500")
+"""Two systems of the run with checkpoints."""
 GOLDEN_RUN = Path(__file__).parents[1] / "golden/runs/0.1.0"
-PATHS = ("/", "/curves", "/hparams", "/compare", "/outputs", "/data", "/playground")
+RUNS = "?run=group_0/run_00&run=digits"
+PAGES = {
+    "/": (RUNS, "table.runs tbody tr"),
+    "/curves": (RUNS, ".scatterlayer .trace"),
+    "/hparams": (RUNS, "table.hparams"),
+    "/compare": (f"?a={PAIR[0]}&b={PAIR[1]}&shown=1", ".sentences li"),
+    "/outputs": ("?of=digits", "table.versions"),
+    "/data": ("?of=digits", ".barlayer .point"),
+    "/playground": (f"?a={PAIR[0]}&text=1 2&beam_size=3&n_best=2", ".beam"),
+}
+"""Query of each page, and what is there once it can be used."""
 WIDTH = 1200
 SOURCES = ["one house", "the cat sleeps", "<b>a dog</b>"]
 OUTPUTS = {
@@ -57,10 +74,8 @@ def add_noise(store):
 
 @pytest.fixture(scope="module")
 def studio(folder):
-    with (
-        lock_run(folder / "live"),
-        Server("t2t-insight", PATIENT, str(folder), f"--data_dir={GOLDEN_RUN / 'data'}") as one,
-    ):
+    flags = ["t2t-insight", PATIENT, str(folder), f"--data_dir={GOLDEN_RUN / 'data'}"]
+    with lock_run(folder / "live"), Server(*flags) as one:
         yield f"http://127.0.0.1:{one.port}"
 
 
@@ -277,9 +292,8 @@ def test_data_are_looked_into(page, studio):
     wait_until(page, lambda: numbers() == list(range(10)), "the first examples")
     assert "In a batch of" in examples.nth(0).inner_text()
     first = examples.nth(0).locator("dd").nth(0)
-    assert len(first.locator(".token").all()) == int(
-        re.match(r"inputs (\d+) pieces", examples.nth(0).locator("dt").nth(0).inner_text())[1]
-    )
+    pieces = re.match(r"inputs (\d+) pieces", examples.nth(0).locator("dt").nth(0).inner_text())[1]
+    assert len(first.locator(".token").all()) == int(pieces)
     page.get_by_role("button", name="Later examples").click()
     wait_until(page, lambda: numbers() == list(range(10, 20)), "the next examples")
     assert "start=10" in page.url
@@ -319,28 +333,31 @@ LOOK = "document.dispatchEvent(new Event('visibilitychange'))"
 """Makes a page ask the server now."""
 
 
+@contextlib.contextmanager
+def refused(page, address):
+    """Within the block the server refuses requests; in the end the page complains, until the server answers again."""
+    page.route(address, lambda route: route.fulfill(status=500, json={"error": "no answer"}))
+    yield
+    page.locator("[role=alert]").wait_for()
+    page.unroute(address)
+    page.evaluate(LOOK)
+    page.locator("[role=alert]").wait_for(state="detached")
+
+
 @pytest.mark.parametrize("path", ["/", "/curves?run=group_0/run_00", "/outputs?of=digits"])
 def test_a_complaint_goes_when_the_server_answers_again(plain_page, studio, path):
     plain_page.goto(f"{studio}{path}")
     plain_page.locator("table, .scatterlayer .trace").first.wait_for()
-    plain_page.route("**/insight/runs", lambda route: route.fulfill(status=500, json={"error": "no answer"}))
-    plain_page.evaluate(LOOK)
-    plain_page.locator("[role=alert]").wait_for()
-    plain_page.unroute("**/insight/runs")
-    plain_page.evaluate(LOOK)
-    plain_page.locator("[role=alert]").wait_for(state="detached")
+    with refused(plain_page, "**/insight/runs"):
+        plain_page.evaluate(LOOK)
     assert plain_page.locator("table, .scatterlayer .trace").count() > 0
 
 
 def test_curves_by_hours_that_were_not_answered_are_asked_for_again(plain_page, studio):
     plain_page.goto(f"{studio}/curves?run=group_0/run_00&filter=dev/bleu")
     plain_page.locator(".scatterlayer .trace").first.wait_for()
-    plain_page.route("**/insight/curves", lambda route: route.fulfill(status=500, json={"error": "no answer"}))
-    plain_page.get_by_label("By", exact=True).select_option("hours")
-    plain_page.locator("[role=alert]").wait_for()
-    plain_page.unroute("**/insight/curves")
-    plain_page.evaluate(LOOK)
-    plain_page.locator("[role=alert]").wait_for(state="detached")
+    with refused(plain_page, "**/insight/curves"):
+        plain_page.get_by_label("By", exact=True).select_option("hours")
     assert plain_page.locator(".xtitle").text_content().startswith("hours")
     assert drawn(plain_page, "dev/bleu")[0]["x"][-1] == pytest.approx((399 * 3 + 1) / 3600)
 
@@ -351,11 +368,8 @@ def gone(page):
     names = set()
 
     def answer(route):
-        rows = [
-            {**row, "size": row["size"] + 5}
-            for row in route.fetch(timeout=180_000).json()["runs"]
-            if row["run"] not in names
-        ]
+        told = route.fetch(timeout=180_000).json()["runs"]
+        rows = [{**row, "size": row["size"] + 5} for row in told if row["run"] not in names]
         route.fulfill(json={"runs": [*rows, {**rows[0], "run": "bad", "state": "damaged"}]})
 
     page.route("**/insight/runs", answer)
@@ -422,14 +436,8 @@ def test_a_link_asks_a_run_named_none_for_what_its_search_reads(plain_page, stud
     assert ("seed=7" in plain_page.url) == ("seed" in search)
 
 
-@pytest.fixture(scope="module")
-def pair():
-    """Two systems of the run with checkpoints."""
-    return "digits@averaged-noisy", "digits@500"
-
-
-def test_two_systems_are_compared_line_by_line(page, studio, pair):
-    page.goto(f"{studio}/compare?a={pair[0]}&b={pair[1]}")
+def test_two_systems_are_compared_line_by_line(page, studio):
+    page.goto(f"{studio}/compare?a={PAIR[0]}&b={PAIR[1]}")
     page.get_by_role("button", name="Compare").click()
     page.wait_for_selector(".sentences li")
     assert page.locator(".sentences li").count() == 6  # the whole dev set
@@ -449,33 +457,19 @@ def test_two_systems_are_compared_line_by_line(page, studio, pair):
     assert page.get_by_label("Order").input_value() == "as in the set"
 
 
-def compare_own_lines(page, address, inputs, references):
-    """Compares with too few references, then with the right ones; returns what was said of the first."""
-    page.goto(address)
+def test_lines_of_ones_own_are_compared_and_blank_ones_keep_the_pairs(page, studio):
+    page.goto(f"{studio}/compare?a={PAIR[0]}&b={PAIR[0]}")
     page.get_by_label("Lines").select_option("lines of your own")
-    page.get_by_label("Inputs, a line each").fill(inputs)
-    page.get_by_label("References, a line each").fill(references[0])
+    page.get_by_label("Inputs, a line each").fill("1 2\n\n4 5\n\n")
+    page.get_by_label("References, a line each").fill("2 1\n5 4\n")
     page.get_by_role("button", name="Compare").click()
     page.locator("[role=alert]").wait_for()
-    said = page.locator("[role=alert]").inner_text()
-    page.get_by_label("References, a line each").fill(references[1])
+    assert page.locator("[role=alert]").inner_text().startswith("3 inputs and 2 references")
+    page.get_by_label("References, a line each").fill("2 1\n\n5 4\n")
     page.get_by_role("button", name="Compare").click()
     page.wait_for_selector(".sentences li")
-    return said
-
-
-def test_lines_of_ones_own_are_compared(page, studio, pair):
-    address = f"{studio}/compare?a={pair[0]}&b={pair[0]}"
-    said = compare_own_lines(page, address, "1 2 3\n4 5", ["3 2 1", "3 2 1\n5 4"])
-    assert said == "2 inputs and 1 references: give as many of both, a line each"
-    assert page.get_by_text("2 of 2 outputs are the same").count() == 1
-    assert page.locator(".sentences strong").all_inner_texts() == ["\u00b10.0"] * 2
-
-
-def test_blank_lines_of_ones_own_keep_the_pairs(page, studio, pair):
-    address = f"{studio}/compare?a={pair[0]}&b={pair[0]}"
-    said = compare_own_lines(page, address, "1 2\n\n4 5\n\n", ["2 1\n5 4\n", "2 1\n\n5 4\n"])
-    assert said == "3 inputs and 2 references: give as many of both, a line each"
+    assert page.get_by_text("3 of 3 outputs are the same").count() == 1
+    assert page.locator(".sentences strong").all_inner_texts() == ["\u00b10.0"] * 3
     page.get_by_label("Order").select_option("as in the set")
     assert [line.locator("dd").all_inner_texts()[:2] for line in page.locator(".sentences li").all()] == [
         ["1 2", "2 1"], ["", ""], ["4 5", "5 4"],
@@ -508,20 +502,11 @@ def test_a_run_whose_name_has_an_at_sign_is_chosen(page, studio, asked, run, che
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("path", PATHS)
-def test_pages_are_for_everybody_and_fit_a_phone(browser, studio, path, scheme, pair):
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_are_for_everybody_and_fit_a_phone(browser, studio, path, scheme):
     """axe finds no violations of WCAG 2.2 A and AA, and at 390 pixels nothing is wider than the screen."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
-    query = {
-        "/compare": f"?a={pair[0]}&b={pair[1]}&shown=1", "/playground": f"?a={pair[0]}&text=1 2&beam_size=3&n_best=2",
-    }.get(path, "?run=group_0/run_00&run=digits")  # fmt: skip
-    if path in ("/outputs", "/data"):
-        query = "?of=digits"
-    ready = {
-        "/": "table.runs tbody tr", "/curves": ".scatterlayer .trace", "/hparams": "table.hparams",
-        "/compare": ".sentences li", "/playground": ".beam", "/outputs": "table.versions",
-        "/data": ".barlayer .point",
-    }[path]  # fmt: skip
+    query, ready = PAGES[path]
     for width in (1300, 390):
         page = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
         page.set_default_timeout(180_000)
@@ -545,36 +530,25 @@ def test_every_control_is_reached_by_keys(page, studio):
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "To the content"
     reached = set()
+    name = "document.activeElement.getAttribute('aria-label') || document.activeElement.textContent"
     for _ in range(60):
         page.keyboard.press("Tab")
-        reached.add(
-            page.evaluate("document.activeElement.getAttribute('aria-label') || document.activeElement.textContent")
-        )
-    assert {"Runs", "Curves", "Playground", "Tick all that are shown", "Best", "Tick live"} <= {
-        one.strip("\u25b4") for one in reached
-    }
+        reached.add(page.evaluate(name).strip("\u25b4"))
+    assert {"Runs", "Curves", "Playground", "Tick all that are shown", "Best", "Tick live"} <= reached
 
 
 @pytest.fixture
-def phrases(studio, pair, tmp_path):
+def phrases(studio, tmp_path):
     """A studio, a run and two of its systems: digits, or, to draw the documentation, translated phrases."""
     if not DRAWS_DOCS:
-        yield studio, "digits", pair
+        yield studio, "digits", PAIR
         return
-    flags = ["--problem=translate_ende_numbers", "--model=transformer", "--hparams_set=transformer_quickstart"]
-    flags += [
-        f"--data_dir={tmp_path}/data",
-        f"--output_dir={tmp_path}/runs/phrases",
-        "--generate_data",
-        "--worker_cpu=1",
-    ]
-    flags += [
-        "--train_steps=600",
-        "--local_eval_frequency=150",
-        "--eval_steps=2",
+    call(
+        trainer, "--problem=translate_ende_numbers", "--model=transformer", "--hparams_set=transformer_quickstart",
+        f"--data_dir={tmp_path}/data", f"--output_dir={tmp_path}/runs/phrases", "--generate_data", "--worker_cpu=1",
+        "--train_steps=600", "--local_eval_frequency=150", "--eval_steps=2",
         "--hparams=learning_rate_schedule=constant",
-    ]
-    assert trainer.main(["t2t-trainer", *flags]) == 0
+    )  # fmt: skip
     with Server("t2t-insight", PATIENT, f"{tmp_path}/runs", f"--data_dir={tmp_path}/data") as one:
         yield f"http://127.0.0.1:{one.port}", "phrases", ("phrases@450", "phrases@600")
 
@@ -582,17 +556,13 @@ def phrases(studio, pair, tmp_path):
 def test_pictures_for_the_documentation_can_be_drawn(browser, studio, phrases, tmp_path):
     """With T2T_IMAGES=docs it redraws the pictures of the documentation."""
     own, run, (first, second) = phrases
-    shots = {
-        "curves.png": (
-            f"{studio}/curves?run=group_0/run_00&run=group_1/run_01&run=group_2/run_02",
-            ".scatterlayer .trace",
-            590,
-        ),
-        "compare.png": (f"{own}/compare?a={first}&b={second}&shown=1", ".sentences li", 960),
-        "data.png": (f"{own}/data?of={run}", ".barlayer .point", 960),
-        "outputs.png": (f"{own}/outputs?of={run}", "table.versions", 600),
-    }
-    for name, (address, ready, height) in shots.items():
+    three = "&".join(f"run=group_{n}/run_0{n}" for n in range(3))
+    for name, address, ready, height in (
+        ("curves.png", f"{studio}/curves?{three}", ".scatterlayer .trace", 590),
+        ("compare.png", f"{own}/compare?a={first}&b={second}&shown=1", ".sentences li", 960),
+        ("data.png", f"{own}/data?of={run}", ".barlayer .point", 960),
+        ("outputs.png", f"{own}/outputs?of={run}", "table.versions", 600),
+    ):
         page = browser.new_page(viewport={"width": WIDTH, "height": height})
         page.set_default_timeout(180_000)
         page.goto(address)

@@ -1,4 +1,7 @@
-"""Pages on pictures and sounds in a real browser: display, playback and answers."""
+"""Pages on pictures and sounds in a real browser: display, playback and answers.
+
+Slow: nothing quicker runs the scripts of pages.
+"""
 
 import re
 
@@ -8,6 +11,7 @@ import pytest
 import t2t
 from benchmarks.harness.load import Server
 from t2t.cli import trainer
+from tests.in_process import call
 from tests.integration.conftest import PATIENT
 from tests.integration.test_inputs import PLUGIN, SMALL
 
@@ -21,11 +25,12 @@ def folder(tmp_path_factory):
     (folder / "plugin").mkdir()
     # Classes are renamed, since other tests of this process have loaded the plug-in from another folder.
     (folder / "plugin/__init__.py").write_text(re.sub(r"class (\w+To\w+)\(", r"class Shown\1(", PLUGIN))
-    for name, changes in (("picture", f"{SMALL},batch_size=24"), ("tone", f"{SMALL},batch_size=96")):
-        flags = [f"--problem=shown_{name}_to_class", f"--output_dir={folder}/runs/{name}", f"--data_dir={folder}/data"]
-        flags += ["--model=transformer_encoder", "--hparams_set=transformer_tiny", f"--hparams={changes}"]
-        flags += [f"--t2t_usr_dir={folder}/plugin", "--generate_data", "--worker_cpu=1", "--train_steps=30"]
-        assert trainer.main(["t2t-trainer", *flags]) == 0
+    model = ["--model=transformer_encoder", "--hparams_set=transformer_tiny", f"--t2t_usr_dir={folder}/plugin"]
+    for name, size in (("picture", 24), ("tone", 96)):
+        call(
+            trainer, *model, "--generate_data", "--worker_cpu=1", "--train_steps=4", f"--data_dir={folder}/data",
+            problem=f"shown_{name}_to_class", output_dir=f"{folder}/runs/{name}", hparams=f"{SMALL},batch_size={size}",
+        )  # fmt: skip
     return folder
 
 

@@ -1,4 +1,7 @@
-"""Distributed training with several real processes on one machine, each with one replica."""
+"""Distributed training with several real processes on one machine, each with one replica.
+
+Slow: nothing quicker has several processes that can be lost.
+"""
 
 import contextlib
 import json
@@ -14,6 +17,7 @@ import pytest
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen
+from tests.in_process import call
 from tests.integration.test_mixture import COPY, REVERSE
 from tests.integration.test_mixture import TINY as MIXED
 
@@ -113,23 +117,36 @@ def alone(flags, folder, replicas=2):
     return folder
 
 
+def together(flags, folder, count=2, commands=None):
+    """Trains with workers; returns what they wrote."""
+    statuses, written = finish(start([*flags, f"--output_dir={folder}"], count, commands))
+    assert statuses == [0] * count, written
+    return written
+
+
 @pytest.mark.parametrize(
     "more", ["", pytest.param(",xla=on,fixed_shapes=1", marks=pytest.mark.exhaustive)], ids=["", "XLA"]
 )
 def test_two_workers_are_one_process_of_two_replicas(flags, tmp_path, monkeypatch, more):
-    flags = [*flags, "--train_steps=20", f"--hparams=effective_batch_size=1024{more}"]
-    expected = alone(flags, tmp_path / "alone")
+    """Each worker decodes and scores a part of the dev split in small batches; the chief logs the joint figures."""
+    own = [flag for flag in flags if not flag.startswith(("--local_eval", "--schedule"))]
+    flags = [flag.replace("batch_size=256", "batch_size=32") for flag in own]
+    flags += ["--train_steps=6", "--local_eval_frequency=3", "--eval_steps=4"]
+    flags.append(f"--hparams=decode_batch_size=40,effective_batch_size=128{more}")
+    expected, folder = alone(flags, tmp_path / "alone"), tmp_path / "together"
     chief, worker = free_addresses(2)
     cluster = {"chief": [chief], "worker": [worker]}
     processes = []
     for kind in cluster:
         monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": kind, "index": 0}}))
-        command = [*TRAINER, *flags, f"--output_dir={tmp_path / 'together'}"]
+        command = [*TRAINER, *flags, f"--output_dir={folder}"]
         processes.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
     statuses, (of_chief, of_worker) = finish(processes)
     assert statuses == [0, 0], of_chief + of_worker
-    assert_identical(expected, tmp_path / "together")
-    assert "2 replica(s) x 2 step(s) = 1,024 an update" in of_chief
+    assert_identical(expected, folder)
+    assert [figures["step"] for figures in evaluations_of(folder)] == [3, 6]
+    assert evaluations_of(folder) == evaluations_of(expected)
+    assert "2 replica(s) x 2 step(s) = 128 an update" in of_chief
     assert "update" not in of_worker, "the chief alone reports"
 
 
@@ -147,53 +164,32 @@ def test_a_worker_whose_others_are_missing_names_them_and_can_be_stopped(flags, 
     assert not (tmp_path / "run/run.json").exists()
 
 
-def test_workers_evaluate_together_what_one_process_evaluates(flags, tmp_path):
-    """Each worker decodes and scores a part of the dev split in small batches; the chief logs the joint figures."""
-    own = [flag for flag in flags if not flag.startswith(("--local_eval", "--schedule"))]
-    evaluating = [flag.replace("batch_size=256", "batch_size=32") for flag in own]
-    evaluating += ["--train_steps=4", "--local_eval_frequency=2", "--eval_steps=4", "--hparams=decode_batch_size=40"]
-    alone(evaluating, tmp_path / "alone")
-    folder = tmp_path / "together"
-    statuses, written = finish(start([*evaluating, f"--output_dir={folder}"], 2))
-    assert statuses == [0, 0], written
-    expected, found = (evaluations_of(run) for run in (tmp_path / "alone", folder))
-    assert [figures["step"] for figures in found] == [2, 4]
-    assert found == expected
-    assert_identical(folder, tmp_path / "alone")
-    assert "dev at update" not in written[1], "the chief alone reports"
-
-
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # the same of adapters and the mean of the best ones
 def test_workers_train_adapters_and_average_the_best_as_one_process_does(flags, tiny_run, tmp_path):
     own = [flag for flag in flags if not flag.startswith(("--local_eval", "--schedule"))]
     own += ["--train_steps=4", "--local_eval_frequency=2", "--eval_steps=4", "--keep_best_checkpoints=2"]
-    adapting = [*own, "--hparams=lora_rank=2", f"--warm_start_from={tiny_run.output_dir}"]
-    alone(adapting, tmp_path / "alone")
-    folder = tmp_path / "together"
-    statuses, written = finish(start([*adapting, f"--output_dir={folder}"], 2))
-    assert statuses == [0, 0], written
-    assert_identical(folder, tmp_path / "alone")
-    stores = [CheckpointStore(run / "checkpoints") for run in (tmp_path / "alone", folder)]
-    expected, found = (store.load_model("averaged-best").weights for store in stores)
+    own += ["--hparams=lora_rank=2", f"--warm_start_from={tiny_run.output_dir}"]
+    expected, folder = alone(own, tmp_path / "alone"), tmp_path / "together"
+    together(own, folder)
+    assert_identical(folder, expected)
+    stores = [CheckpointStore(run / "checkpoints") for run in (expected, folder)]
+    first, second = (store.load_model("averaged-best").weights for store in stores)
     base = CheckpointStore(tiny_run.output_dir / "checkpoints").load_model().weights
-    assert found.keys() == expected.keys() == base.keys()
-    assert [path for path, array in expected.items() if array.tobytes() != found[path].tobytes()] == []
-    assert any(array.tobytes() != base[path].tobytes() for path, array in found.items())
+    assert first.keys() == second.keys() == base.keys()
+    assert [path for path, array in first.items() if array.tobytes() != second[path].tobytes()] == []
+    assert any(array.tobytes() != base[path].tobytes() for path, array in second.items())
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # that all workers train on the same problem in each update, and evaluate both
 def test_workers_learn_a_mixture_as_one_process_does(tmp_path):
-    """All workers train on the same problem in each update; both problems are evaluated."""
-    both = f"--problems={COPY}-{REVERSE}"
-    assert datagen.main(["t2t-datagen", both, f"--data_dir={tmp_path / 'data'}"]) == 0
+    both = [f"--problems={COPY}-{REVERSE}", f"--data_dir={tmp_path / 'data'}"]
+    call(datagen, *both)
     flags = [
-        both, f"--data_dir={tmp_path / 'data'}", "--model=transformer", "--hparams_set=transformer_tiny",
-        f"--hparams={MIXED},{HPARAMS}", "--train_steps=20", "--local_eval_frequency=10", "--eval_steps=2",
+        *both, "--model=transformer", "--hparams_set=transformer_tiny", f"--hparams={MIXED},{HPARAMS}",
+        "--train_steps=8", "--local_eval_frequency=4", "--eval_steps=2",
     ]  # fmt: skip
-    expected = alone(flags, tmp_path / "alone")
-    folder = tmp_path / "together"
-    statuses, written = finish(start([*flags, f"--output_dir={folder}"], 2))
-    assert statuses == [0, 0], written
+    expected, folder = alone(flags, tmp_path / "alone"), tmp_path / "together"
+    together(flags, folder)
     assert_identical(expected, folder)
     assert evaluations_of(folder) == evaluations_of(expected)
 
@@ -213,21 +209,21 @@ def test_a_worker_that_is_killed_or_stopped_ends_all_and_all_go_on_exactly(flags
     assert_identical(alone([*flags, "--train_steps=19"], tmp_path / "alone"), folder)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # that a killed chief ends the others, and one process goes on with the same examples
 def test_a_killed_chief_ends_the_others_and_one_process_goes_on_with_the_same_examples(flags, tmp_path):
     folder = tmp_path / "run"
     flags = [*flags, "--train_steps=20"]
     kills_itself = {0: signalling("SIGKILL", 13)[1]}
-    statuses, (_, of_first, of_second) = finish(start([*flags, f"--output_dir={folder}"], 3, kills_itself))
+    statuses, (_, *others) = finish(start([*flags, f"--output_dir={folder}"], 3, kills_itself))
     assert statuses == [-signal.SIGKILL, LOST, LOST]
-    for written in (of_first, of_second):
+    for written in others:
         assert "has lost worker 0 (localhost:" in written.splitlines()[-1]
     alone(flags, folder, replicas=3)
     step, state, arrays = arrays_of(folder)
-    other_step, other_state, others = arrays_of(alone(flags, tmp_path / "alone", replicas=3))
+    other_step, other_state, other_arrays = arrays_of(alone(flags, tmp_path / "alone", replicas=3))
     assert (step, state) == (other_step, other_state)
     for name, array in arrays.items():  # the three replicas are summed in another order
-        np.testing.assert_allclose(array, others[name], rtol=1e-3, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(array, other_arrays[name], rtol=1e-3, atol=1e-5, err_msg=name)
 
 
 def test_workers_of_different_commands_are_told_so(flags, tmp_path):

@@ -9,9 +9,10 @@ import pytest
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.cli import trainer
+from tests.in_process import refuses
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # that XLA compiles no program in the middle of a training
 def test_as_many_programs_are_compiled_as_were_announced(tiny_run, tmp_path):
     """Counted by the files that XLA dumps for each compiled program."""
     programs = tmp_path / "programs"
@@ -32,12 +33,8 @@ def test_as_many_programs_are_compiled_as_were_announced(tiny_run, tmp_path):
     assert RunDir.open(tmp_path / "run").record.hparams["train"]["xla"] == "on"
 
 
-def test_a_model_with_loops_is_refused_before_anything_is_written(tiny_run, tmp_path, capsys):
+def test_a_model_with_loops_is_refused_before_anything_is_written(tiny_run, tmp_path):
     flags = [flag for flag in tiny_run.train_flags if not flag.startswith(("--hparams", "--model"))]
     model = ["--model=lstm_seq2seq", "--hparams_set=lstm_seq2seq_tiny", "--hparams=xla=on"]
-    assert trainer.main(["t2t-trainer", *flags, *model, f"--output_dir={tmp_path / 'run'}"]) == 2
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        "t2t-trainer: error: hparam xla=on: model LstmSeq2seq has loops that XLA cannot differentiate; use "
-        "--hparams=xla=off"
-    )
+    refuses(trainer, "xla=on: LstmSeq2seq --hparams=xla=off", *flags, *model, output_dir=tmp_path / "run")
     assert not (tmp_path / "run").exists()

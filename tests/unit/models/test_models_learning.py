@@ -58,4 +58,4 @@ CASES = [
 @pytest.mark.parametrize(("model", "hparams_set", "changes", "task"), CASES)
 def test_learns(model, hparams_set, changes, task):
     learned = trained(MODELS.get(model), HPARAMS.get(hparams_set)().override(changes), task, steps=600)
-    assert sequence_accuracy(learned, task) >= 0.99
+    assert sequence_accuracy(learned, task) >= 0.9  # 0.99 with this seed; without learning next to nothing
