@@ -5,6 +5,7 @@ they have made to the one that started them.
 """
 
 import ast
+import functools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -41,6 +42,7 @@ class Origin(NamedTuple):
         return f"{self.function} (line {self.lines.start})"
 
 
+@functools.cache
 def all_origins(package: Path = PACKAGE) -> list[Origin]:
     """Returns all code of a package that makes errors of ours."""
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(package.rglob("*.py"))}
