@@ -54,10 +54,10 @@ def all_origins(package: Path = PACKAGE) -> list[Origin]:
     ]
 
 
-def _error_classes(trees: Iterable[ast.AST]) -> set[str]:
+def _error_classes(trees: Iterable[ast.Module]) -> set[str]:
     """Returns the names of our classes of errors, with those that modules define for themselves."""
     found, size = set(OURS), 0
-    defined = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    defined = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
     while len(found) > size:
         size = len(found)
         found |= {node.name for node in defined if found & {_name(base) for base in node.bases}}
