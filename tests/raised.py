@@ -5,6 +5,7 @@ they have made to the one that started them.
 """
 
 import ast
+import functools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -41,6 +42,7 @@ class Origin(NamedTuple):
         return f"{self.function} (line {self.lines.start})"
 
 
+@functools.cache
 def all_origins(package: Path = PACKAGE) -> list[Origin]:
     """Returns all code of a package that makes errors of ours."""
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(package.rglob("*.py"))}
@@ -52,10 +54,10 @@ def all_origins(package: Path = PACKAGE) -> list[Origin]:
     ]
 
 
-def _error_classes(trees: Iterable[ast.AST]) -> set[str]:
+def _error_classes(trees: Iterable[ast.Module]) -> set[str]:
     """Returns the names of our classes of errors, with those that modules define for themselves."""
     found, size = set(OURS), 0
-    defined = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    defined = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
     while len(found) > size:
         size = len(found)
         found |= {node.name for node in defined if found & {_name(base) for base in node.bases}}

@@ -233,9 +233,9 @@ DOOR_MUTATIONS = (
              '{("n", "r"): "post", ("", "rn"): "pre"}', "test_importing_token_toolkits"),
     Mutation("ids that a model lacks are likely", "An imported model may write ids that it has never seen.",
              "t2t/importing/vocabulary.py", "known_U.min() - np.float32(_NEVER)", "known_U.min()",
-             "test_importing_token_toolkits test_importing_ctranslate2"),
+             "test_importing_vocabulary"),
     Mutation("the last of equal tokens", "Of equal lines of a vocabulary another one than the toolkit's is its token.",
              "t2t/importing/vocabulary.py", "in reversed(list(enumerate(tokens)))", "in enumerate(tokens)",
-             "test_importing_token_toolkits test_importing_ctranslate2"),
+             "test_importing_vocabulary"),
 )
 # fmt: on
