@@ -92,25 +92,26 @@ def translate_quickstart(folder: Path, before: str = "") -> list[str]:
     return done.stdout.splitlines()
 
 
-def execute(language: str, text: str, folder: Path) -> subprocess.CompletedProcess:
-    """Runs a block as a newcomer would: with a new home, and the commands of this interpreter's environment on PATH,
-    which start warm, see `tests.commands`.
+def execute(language: str, text: str, folder: Path, is_warm: bool = True) -> subprocess.CompletedProcess:
+    """Runs a block as a newcomer would: with a new home, and the commands of this interpreter's environment on PATH.
 
     Args:
         language: bash, python or pycon.
         text: text of the block.
         folder: working directory, and home.
+        is_warm: whether commands start warm, see `tests.commands`.
     """
     from tests.commands import warm  # not at the top: .ci/run starts this file as a script
 
-    stand_ins, environment = warm({"HOME": str(folder), "LANG": "C.UTF-8"})
+    here, environment = Path(sys.executable).parent, {"HOME": str(folder), "LANG": "C.UTF-8"}
+    stand_ins, environment = warm(environment) if is_warm else (here, environment)
     python = str(stand_ins / "python")
     command = {
         "bash": ["bash", "-euo", "pipefail"],
         "python": [python, "-"],
         "pycon": [python, "-c", "import doctest, sys; doctest.run_docstring_examples(sys.stdin.read(), {})"],
     }[language]
-    path = os.pathsep.join([str(stand_ins), str(Path(sys.executable).parent), os.environ["PATH"]])
+    path = os.pathsep.join([str(stand_ins), str(here), os.environ["PATH"]])
     return subprocess.run(
         command,
         input=text,

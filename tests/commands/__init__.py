@@ -10,6 +10,7 @@ open files of whoever started it, it receives its signals, and ends with the sta
 
 import atexit
 import functools
+import json
 import os
 import shutil
 import stat
@@ -19,7 +20,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.commands.client import IMPORT_VARIABLES, SOCKET
+from tests.commands.client import IMPORT_VARIABLES, SERVER, seen_by_imports
 
 ROOT = Path(__file__).parents[2]
 COLD = {"t2t-bleu", "t2t-evalb", "t2t-aer", "t2t-datagen", "t2t-vocab", "t2t-runs", "t2t-make-tf-configs"}
@@ -33,15 +34,14 @@ def warm(environment: Mapping[str, str] | None = None) -> tuple[Path, dict[str, 
         environment: variables of the process to start; by default those of this process.
     """
     found = dict(os.environ if environment is None else environment)
-    seen = ((name, value) for name, value in found.items() if name.startswith(IMPORT_VARIABLES))
-    seen = tuple(sorted((name, value) for name, value in seen if name != "PYTHONPATH"))
-    return _stand_ins(), {**found, SOCKET: _server(seen)}
+    seen = seen_by_imports(found)
+    return _stand_ins(), {**found, SERVER: json.dumps([_server(tuple(sorted(seen.items()))), seen])}
 
 
 def python(*arguments: str) -> list[str]:
     """Returns the command line of a warm Python in the environment of this process, which gets the server's address."""
     folder, environment = warm()
-    os.environ[SOCKET] = environment[SOCKET]
+    os.environ[SERVER] = environment[SERVER]
     return [str(folder / "python"), *arguments]
 
 

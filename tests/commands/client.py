@@ -1,7 +1,7 @@
 """`client.py NAME ARGUMENTS...`: runs `python` or a command in a process that a server forks.
 
-It starts in a few milliseconds, since it imports little. Where it has no server, or the process is to have a Python
-path of its own, it starts a real one instead.
+It starts in a few milliseconds, since it imports little. Where it has no server, or one whose imports have seen other
+environment variables, it starts a real one instead.
 """
 
 import array
@@ -12,8 +12,8 @@ import signal
 import socket
 import sys
 
-SOCKET = "T2T_TESTS_COMMANDS"
-"""Environment variable with the address of a server."""
+SERVER = "T2T_TESTS_COMMANDS"
+"""Environment variable with the address of a server, and the variables that its imports have seen, as JSON."""
 IMPORT_VARIABLES = (
     "TF_CPP_",
     "TF_ENABLE_",
@@ -32,20 +32,30 @@ FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 LIMITS = ("RLIMIT_NOFILE", "RLIMIT_AS", "RLIMIT_FSIZE", "RLIMIT_CPU", "RLIMIT_NPROC", "RLIMIT_CORE")
 
 
+def seen_by_imports(environment: dict[str, str]) -> dict[str, str]:
+    """Returns the variables of an environment that imports read."""
+    found = {name: value for name, value in environment.items() if name.startswith(IMPORT_VARIABLES)}
+    found.pop("PYTHONPATH", None)  # which the server adds to that of the process
+    return found
+
+
 def main() -> None:
     """Runs the command of this process's arguments; ends as it ends."""
     root, name, arguments = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), *_command()
     if name != "python":
         arguments = [os.path.join(root, "bin", name), *arguments]
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    address, seen = json.loads(os.environ.get(SERVER, '["", {}]'))
     try:
-        server.connect(os.environ[SOCKET])
-    except (KeyError, OSError):
+        if seen != seen_by_imports(dict(os.environ)):
+            raise OSError("another environment")
+        server.connect(address)
+    except OSError:
         os.execv(sys.executable, [sys.executable, *arguments])
     _forward(status := _Status(server))
     request = {
         "arguments": arguments,
-        "environment": {one: value for one, value in os.environ.items() if one != SOCKET},
+        "environment": {one: value for one, value in os.environ.items() if one != SERVER},
         "folder": os.getcwd(),
         "umask": _umask(),
         "limits": [(one, resource.getrlimit(getattr(resource, one))) for one in LIMITS],

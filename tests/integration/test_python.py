@@ -69,7 +69,7 @@ def test_what_shows_before_tensorflow_is_refused_there(tmp_path):
         "try:\n    t2t.train('translate_ende_numbers', 'transformer', 'transformer_tiny', 'run', data_dir='none')\n"
         "except t2t.UserError as error:\n    print(error, {'tensorflow', 'keras'} & set(sys.modules))"
     )
-    done = execute("python", code, tmp_path)
+    done = execute("python", code, tmp_path, is_warm=False)
     assert done.stdout.startswith("no data of translate_ende_numbers in none; make it with t2t.generate_data(")
     assert done.stdout.endswith(" set()\n")
     assert not (tmp_path / "run").exists()
