@@ -88,7 +88,7 @@ def pytest_collection_finish():
     # of the time of the tests, which make many short-lived objects.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 10)
+    gc.set_threshold(50_000, 10, 5)
 
 
 @pytest.fixture(scope="session")

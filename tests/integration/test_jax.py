@@ -60,7 +60,7 @@ def flags(tiny_run, tmp_path, monkeypatch):
 @needs_jax
 def test_two_workers_are_one_process_of_two_replicas(flags, tmp_path):
     """Bitwise equal, with batches of different shapes, which the workers agree on."""
-    flags = [*flags, "--train_steps=4", "--hparams=effective_batch_size=1024"]
+    flags = [*flags, "--train_steps=2", "--hparams=effective_batch_size=1024,num_hidden_layers=1"]
     expected = workers.alone(flags, tmp_path / "alone")
     statuses, written = workers.finish(workers.start([*flags, f"--output_dir={tmp_path / 'together'}"], 2))
     assert statuses == [0, 0], written
