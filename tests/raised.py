@@ -17,13 +17,106 @@ from tests.errors import OURS, PACKAGE
 errors_made: set[str] = set()
 """The lines that have made errors in this process and in those of pytest-xdist that have ended, as `path:line`."""
 
-OTHER_PROCESS = "only in processes that tests start"
-OTHER_MACHINE = "only on other machines: their devices, systems or libraries"
-SLOW = "only by slow tests"
-PACKAGE_MISSING = "only where an optional package is missing, or another version"
+_ELSEWHERE = """
+    t2t/data/worker_pool.py: _dead_workers_as_machine_errors
+    t2t/inference/backend_choice.py: check_tensorflow inference_backend
+    t2t/training/engine_choice.py: training_engine
+    t2t/training/jax/devices.py: build_devices _of_all_workers
+    t2t/training/jax/engine.py: JaxTraining.compile_errors
+    t2t/training/jax/workers.py: connect
+    t2t/training/tensorflow/distribute.py: _across_workers
+    t2t/training/workers.py: Workers.check_same Workers.guard
+"""
+"""Functions whose errors are made in other processes, on JAX or on other machines."""
+_OPEN = """
+    t2t/checkpoints/named_checkpoint.py: read_named
+    t2t/cli/bleu.py: main
+    t2t/cli/decoder.py: _check
+    t2t/cli/exporter.py: _check_early
+    t2t/cli/importer.py: _request _sentencepiece_models
+    t2t/cli/insight.py: main _folder _examples
+    t2t/cli/trainer.py: _check_files
+    t2t/cli/translate_all.py: main
+    t2t/cli/tune.py: main
+    t2t/cli/vocab.py: main _vocabularies
+    t2t/data/duplicates.py: _ShardDigests.open
+    t2t/data/manifest.py: read_manifest
+    t2t/data/reader.py: SplitReader._map SplitReader._checked
+    t2t/data/verdicts.py: mark_samples
+    t2t/export/exporting.py: _trial
+    t2t/export/formats.py: check_request
+    t2t/export/huggingface/model.py: HuggingFaceExport.__init__ HuggingFaceExport._ask
+    t2t/export/marian/files.py: write_model
+    t2t/export/saved_model.py: SavedModelExport.__init__
+    t2t/export/saved_model_trial.py: prove_signatures _compare_scored _call_signature
+    t2t/export/served.py: _labels_of
+    t2t/export/step_graphs.py: GraphExport.__init__ GraphExport.cannot_hold
+    t2t/importing/ctranslate2/attributes.py: Attributes.same
+    t2t/importing/ctranslate2/network.py: _positions
+    t2t/importing/ctranslate2/run.py: _read_model
+    t2t/importing/ctranslate2/vocabularies.py: read_vocabularies _read_list
+    t2t/importing/ctranslate2/weights.py: _linear
+    t2t/importing/fairseq/files.py: Checkpoint.number
+    t2t/importing/huggingface/folder.py: ModelFolder.read
+    t2t/importing/huggingface/language_vocabulary.py: _pieces
+    t2t/importing/huggingface/t5.py: _encoders
+    t2t/importing/marian/files.py: ModelFiles.__init__ ModelFiles.settings ModelFiles.read_text
+    t2t/importing/marian/run.py: read
+    t2t/importing/marian/vocabulary.py: read_vocabulary
+    t2t/importing/opennmt/eole_folder.py: _tokens _read_arrays
+    t2t/importing/opennmt/run.py: _layer
+    t2t/importing/opennmt_tf/folder.py: read_configuration _read_tokens
+    t2t/importing/opennmt_tf/run.py: _positions
+    t2t/importing/sockeye/run.py: read _vocabularies
+    t2t/importing/tensor2tensor/files.py: read_hparams
+    t2t/importing/tensor2tensor/hparams.py: _check_network
+    t2t/importing/tensor2tensor/run.py: _problem
+    t2t/importing/tensor2tensor/weights.py: _row _unpacked _check_tables
+    t2t/inference/beam_trace.py: alternatives
+    t2t/inference/files/side_lines.py: side_lines
+    t2t/inference/output_terms.py: _regex
+    t2t/inference/text_model.py: TextModel.encode
+    t2t/inference/texts.py: check_rows
+    t2t/models/base.py: SequenceModel.check_accepts SequenceModel.check_hparams
+    t2t/models/xception.py: Xception._sees_images
+    t2t/pipelines/launch.py: run_task
+    t2t/problems/cifar.py: Cifar._read
+    t2t/problems/formats/archive.py: _errors
+    t2t/problems/formats/tfds.py: class_names
+    t2t/problems/imdb.py: SentimentImdb._reviews
+    t2t/problems/parsing.py: Parsing._label_list
+    t2t/problems/text_problems.py: TextOptions.__post_init__
+    t2t/runs/adapting.py: load_adapters
+    t2t/runs/data.py: nominal_specs
+    t2t/runs/engine_comparison.py: compare_engines
+    t2t/runs/ensembles.py: load_ensemble _check_together
+    t2t/runs/exporting.py: export_run _trial_inputs
+    t2t/runs/names.py: get_text_problem split_variants get_hparams _unfit
+    t2t/runs/parts.py: _check_same_vocabularies resolve_best_metric
+    t2t/runs/run_checks.py: check_training check_distillation set_batch_size
+    t2t/runs/split_decoding.py: decode_and_score
+    t2t/serving/exports.py: ServedExport.questions
+    t2t/serving/insight/data_answers.py: data_pieces_answer
+    t2t/serving/insight/example_answers.py: occlusion_answer
+    t2t/serving/insight/loaded_models.py: LoadedModels.get
+    t2t/serving/insight/run_answers.py: comparison_answer
+    t2t/serving/models.py: ServedModel._open
+    t2t/serving/search_changes.py: limit_tokens
+    t2t/text/vocabulary_files.py: _read
+    t2t/training/weights.py: slots_of_weights
+    t2t/tuning/searching.py: get_range
+    t2t/tuning/study.py: Study._open
+"""
+"""Functions that make an error which no default test makes: slow tests do, or nothing does. New ones are not added."""
 
-NOT_BY_DEFAULT: dict[str, str] = {}
-"""Function whose errors no default test of this process makes, as `t2t/file.py::function` -> why."""
+
+def _functions(table: str) -> set[str]:
+    lines = (line.strip().partition(": ") for line in table.strip().splitlines())
+    return {f"{path}::{name}" for path, _, names in lines for name in names.split()}
+
+
+NOT_BY_DEFAULT = _functions(_ELSEWHERE) | _functions(_OPEN)
+"""Functions some of whose errors no default test of this process makes, as `t2t/file.py::function`."""
 
 
 class Origin(NamedTuple):
