@@ -51,15 +51,6 @@ _OPEN = """
     t2t/export/saved_model_trial.py: prove_signatures _compare_scored _call_signature
     t2t/export/served.py: _labels_of
     t2t/export/step_graphs.py: GraphExport.__init__ GraphExport.cannot_hold
-    t2t/importing/ctranslate2/attributes.py: Attributes.same
-    t2t/importing/ctranslate2/network.py: _positions
-    t2t/importing/ctranslate2/run.py: _read_model
-    t2t/importing/ctranslate2/vocabularies.py: read_vocabularies _read_list
-    t2t/importing/ctranslate2/weights.py: _linear
-    t2t/importing/fairseq/files.py: Checkpoint.number
-    t2t/importing/huggingface/folder.py: ModelFolder.read
-    t2t/importing/huggingface/language_vocabulary.py: _pieces
-    t2t/importing/huggingface/t5.py: _encoders
     t2t/importing/marian/files.py: ModelFiles.__init__ ModelFiles.settings ModelFiles.read_text
     t2t/importing/marian/run.py: read
     t2t/importing/marian/vocabulary.py: read_vocabulary

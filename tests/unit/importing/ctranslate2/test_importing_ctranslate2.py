@@ -1,5 +1,6 @@
 """Models of CTranslate2: the same probabilities and outputs as in CTranslate2 itself, and errors."""
 
+import copy
 import json
 
 import numpy as np
@@ -210,6 +211,11 @@ def without(name):
     return lambda model: model.replace(name)
 
 
+def instead(name, of, content):
+    """Writes a file in place of another one."""
+    return lambda model: (model.replace(of), model.replace(name, content))
+
+
 def config(**changes):
     return lambda model: model.replace(
         "config.json", json.dumps(json.loads((model.model / "config.json").read_text()) | changes).encode()
@@ -220,15 +226,24 @@ def sources(*tokens):
     return lambda model: model.replace("source_vocabulary.json", tokens)
 
 
+WHISPER = b"\x06\0\0\0\x0c\0WhisperSpec\0" + bytes(12)
+"""A file of version 6 with the name of another network, revision 0, no variables and no aliases."""
+
+
 @pytest.mark.parametrize(
     ("edit", "named"),
     [
         (config(add_source_bos=True), ["add_source_bos"]),
         (config(decoder_start_token="<go>"), ["'<go>'", 12]),
         (config(unk_token="unk"), ["'unk'"]),
+        (config(eos_token="<end>"), ["'<end>'", 12]),
         (config(quantization_type=1), ["config.json", "quantization_type=1"]),
         (without("target_vocabulary.json"), ["shared_vocabulary.json", "target_vocabulary.json"]),
         (without("model.bin"), ["--model_dir=", "model.bin"]),
+        (instead("model.bin", "model.bin", b"none"), ["model.bin", int.from_bytes(b"none", "little")]),
+        (instead("model.bin", "model.bin", WHISPER), ["model.bin", "WhisperSpec", "TransformerSpec"]),
+        (instead("source_vocabulary.txt", "source_vocabulary.json", b"\xff\n"), ["source_vocabulary.txt", "UTF-8"]),
+        (sources("<unk>", 7), ["source_vocabulary.json"]),
         (sources("a"), ["'<unk>'", 1]),
         (sources("<unk>", "</s>", "<blank>"), [11, 3]),
     ],
@@ -243,10 +258,28 @@ def other_positions(spec):
     spec.encoder.position_encodings.encodings = TABLE + 1
 
 
+def second_positions(spec):
+    """Adds a table of positions, which the converter leaves out of a decoder that rotates."""
+    vars(spec.decoder)["position_encodings"] = copy.copy(spec.encoder.position_encodings)
+    spec.encoder.position_encodings.encodings = spec.decoder.position_encodings.encodings = TABLE
+
+
+def other_heads(spec):
+    spec.encoder.num_heads = np.int16(1)
+
+
+def fewer_rows(spec):
+    linear = spec.encoder.layer[0].self_attention.linear[0]
+    linear.weight, linear.bias = linear.weight[:20], linear.bias[:20]
+
+
 @pytest.mark.parametrize(
     ("settings", "edit", "quantization", "named"),
     [
         ({"encodings": TABLE}, other_positions, None, ["encoder", "decoder", "positions"]),
+        ({"encodings": TABLE}, other_heads, None, ["model.bin", "encoder/num_heads=1,", "decoder/num_heads=2;"]),
+        ({"encodings": TABLE}, fewer_rows, None, ["encoder/layer_0/self_attention/linear_0/weight", 20, 24]),
+        ({"rotary_dim": 0}, second_positions, None, ["model.bin", "positions=rotary"]),
         ({"encodings": TABLE, "activation": 6}, None, None, ["model.bin", "activation=6", "alibi=0"]),
         ({"rotary_dim": 2}, None, None, ["model.bin", "'rotary_dim':"]),
         ({"encodings": TABLE, "sliding_window": 9}, None, None, ["model.bin", "sliding_window=9"]),

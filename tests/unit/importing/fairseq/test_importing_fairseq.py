@@ -184,6 +184,7 @@ def test_nothing_of_a_checkpoint_is_executed(model, write, monkeypatch):
         ({}, setting(encoder_normalize_before=True), ["encoder_normalize_before=True", "decoder_normalize_before=Fal"]),
         ({}, setting(decoder_output_dim=4), ["decoder_output_dim=4", "decoder_embed_dim"]),
         ({}, setting(encoder_layers="2"), ["encoder_layers='2'", "int"]),
+        ({}, setting(dropout="much"), ["model.pt", "dropout='much'"]),
         ({}, setting(source_lang=None), ["source_lang", "target_lang"]),
         ({}, setting(source_lang="fr"), ["dict.fr.txt"]),
         ({}, put("decoder.extra", [1]), [1, "decoder.extra"]),

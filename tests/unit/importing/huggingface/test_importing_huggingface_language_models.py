@@ -251,3 +251,19 @@ def test_files_that_are_missing_or_of_another_tokenizer(tmp_path, name, content,
     theirs.write_model(model.model, "nllb")
     model.replace(name, content)
     model.is_refused(*named)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "piece", "other", "named"),
+    [
+        ("nllb", "sentencepiece.bpe.model", b"<s>", b"<X>", ["sentencepiece.bpe.model", "['<unk>',", "'<X>',"]),
+        ("m2m", "vocab.json", b"<unk>", b"<X>", ["<unk>;"]),
+    ],
+)
+def test_a_special_piece_is_missing(tmp_path, kind, name, piece, other, named):
+    model = model_of(tmp_path, kind)
+    theirs.write_model(model.model, kind)
+    content = (model.model / name).read_bytes()
+    assert piece in content
+    model.replace(name, content.replace(piece, other))
+    model.is_refused(*named)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from t2t.checkpoints.run_dir import RunDir
+from t2t.files.trust import MOST_BYTES
 from tests.builders import numpy
 from tests.reference import marian
 from tests.unit.importing.imports import Import, check_scores, drop, log_probs, put, setting
@@ -251,3 +252,10 @@ def test_files_that_are_missing_or_damaged(model, name, content, named):
     marian.write_model(model.model)
     model.replace(name, content)
     model.is_refused(*named)
+
+
+def test_a_file_that_is_too_large_is_not_read(model):
+    marian.write_model(model.model)
+    with (model.model / "config.json").open("wb") as file:
+        file.truncate(MOST_BYTES + 1)
+    model.is_refused("config.json", f"{MOST_BYTES + 1:,}")

@@ -191,3 +191,13 @@ def test_a_vocabulary_of_other_ids_or_numbers_of_sentinels_is_refused(model):
     model.is_refused("spiece.model", "(-1,", "T5's")
     model.replace("spiece.model")
     model.is_refused("spiece.model")
+
+
+@pytest.mark.parametrize(("more", "unknown"), [(0, "<pad>"), (1, "<unk>")])
+def test_the_table_of_an_export_has_a_piece_for_each_row_and_the_unknown_one_is_the_third(model, more, unknown):
+    values, _ = t5.write_model(model.model)
+    rows = values["vocab_size"]
+    model.replace("spiece.model")
+    pieces = ["a", "b", unknown, *(f"piece{number}" for number in range(3, rows + more))]
+    model.replace("vocab.json", {piece: number for number, piece in enumerate(pieces)})
+    model.is_refused("vocab.json", rows, rows + more, f"['{unknown}']")
