@@ -51,18 +51,6 @@ _OPEN = """
     t2t/export/saved_model_trial.py: prove_signatures _compare_scored _call_signature
     t2t/export/served.py: _labels_of
     t2t/export/step_graphs.py: GraphExport.__init__ GraphExport.cannot_hold
-    t2t/importing/marian/files.py: ModelFiles.__init__ ModelFiles.settings ModelFiles.read_text
-    t2t/importing/marian/run.py: read
-    t2t/importing/marian/vocabulary.py: read_vocabulary
-    t2t/importing/opennmt/eole_folder.py: _tokens _read_arrays
-    t2t/importing/opennmt/run.py: _layer
-    t2t/importing/opennmt_tf/folder.py: read_configuration _read_tokens
-    t2t/importing/opennmt_tf/run.py: _positions
-    t2t/importing/sockeye/run.py: read _vocabularies
-    t2t/importing/tensor2tensor/files.py: read_hparams
-    t2t/importing/tensor2tensor/hparams.py: _check_network
-    t2t/importing/tensor2tensor/run.py: _problem
-    t2t/importing/tensor2tensor/weights.py: _row _unpacked _check_tables
     t2t/inference/beam_trace.py: alternatives
     t2t/inference/files/side_lines.py: side_lines
     t2t/inference/output_terms.py: _regex

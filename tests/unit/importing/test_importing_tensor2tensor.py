@@ -9,7 +9,7 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.text.subword import SubwordEncoder
 from tests.errors import refused
 from tests.reference import tensor2tensor as theirs
-from tests.unit.importing.imports import setting
+from tests.unit.importing.imports import put, setting
 
 CORPUS = ["a small dog runs", "the old dog sleeps", "a cat sees the dog", "the cats run"]
 ERAS = [
@@ -165,6 +165,8 @@ def of_another_network(values, variables):
              "encoder/layer_0/ffn/inner/bias", "((5,)", "(12,)"],
         ),
         (of_another_network, [2, "relative_k,", "relative_v;"]),
+        (put(f"{LAYER}/self_attention/qkv_transform/kernel", np.ones((8, 25))), ["self_attention/qkv_transform", 25]),
+        (put("symbol_modality_7013_8/input_emb/weights_0", np.ones((7013, 8))), [7013]),
         (without("/shared/weights_1"), ["target_embedding/table", "weights_1"]),
         (
             setting(self_attention_type="local_mask_right"),
@@ -172,6 +174,7 @@ def of_another_network(values, variables):
         ),
         (setting(self_attention_type="dot_product_relative"), ["'dot_product_relative'", "pos='timing'"]),
         (setting(**theirs.RELATIVE | {"max_relative_position": 0}), ["max_relative_position=0", 1]),
+        (lambda values, _: values.pop("num_heads"), ["num_heads"]),
         (setting(ffn_layer="conv_relu_conv"), ["ffn_layer='conv_relu_conv'"]),
         (setting(pos="emb"), ["pos='emb'", "'timing'", "'none'", "None"]),
         (setting(layer_postprocess_sequence="dazn"), ["layer_preprocess_sequence='n'", "layer_postprocess_sequence="]),
@@ -188,13 +191,18 @@ def test_files_that_are_not_there_damaged_or_of_another_run(model, write):
     other.write_bytes(SubwordEncoder.build(["nothing in common"], 60).to_bytes())
     model.is_refused("target_embedding/table", vocab_file=other)
     model.is_refused("--step=7", 1234, step=7)
+    model.is_refused("--target_space_id=32", 31, target_space_id=32)
     (data,) = (path.name for path in model.model.glob("*.data-*"))
     model.replace(data, (model.model / data).read_bytes()[:100])
     model.is_refused("model.ckpt-1234")
     model.replace("hparams.json", b"{")
     model.is_refused("hparams.json", "JSON")
+    model.replace("hparams.json", [values])
+    model.is_refused("hparams.json", "list")
     model.replace("hparams.json", values)
     model.replace(next(model.model.glob("*.index")).name)
     model.is_refused("model.ckpt-<step>.index")
+    model.replace("flags.txt")
+    model.is_refused("--problem", "flags.txt")
     model.replace("hparams.json")
     model.is_refused("hparams.json", "output_dir")

@@ -236,6 +236,9 @@ def line(old, new, times=-1):
     return {"edit": lambda text: text.replace(old, new, times)}
 
 
+SCALAR = "decoder.transformer_layers.1.layer_scalar"
+
+
 class Field:
     """Like torchtext's `Field`, which older vocabularies consist of."""
 
@@ -256,6 +259,7 @@ Field.__module__ = "torchtext.data.field"
         (OPENNMT_PY, part("vocab", src=Field), ["torchtext.data.field.Field"]),
         (OPENNMT_PY, part("model", extra=np.zeros(3, np.float32)), [1, "extra"]),
         (OPENNMT_PY, part("model", extra=3), ["extra"]),
+        (OPENNMT_PY, part("model", **{SCALAR: np.full(1, 2, np.float32)}), [SCALAR]),
         (OPENNMT_PY, {"edit": lambda state: state.pop("generator")}, ["generator"]),
         (EOLE, {"model": {"parallel_residual": True}}, ["parallel_residual=True"]),
         (EOLE, {"model": {"embeddings": {"position_encoding_type": "Rotary"}}}, ["position_encoding_type='Rotary'"]),
@@ -263,9 +267,15 @@ Field.__module__ = "torchtext.data.field"
         (TF, {"settings": ("params:", "  beam_width: much")}, ["beam_width='much'"]),
         (TF, {"settings": ("params:", "  length_penalty: much")}, ["length_penalty='much'"]),
         (TF, {"settings": ("params:", "  label_smoothing: much")}, ["label_smoothing='much'"]),
+        (TF, {"settings": (ENDS[0], "    start: true")}, ["data.yml", "source_sequence_controls"]),
         (TF, {"description": own(heads="num_heads=HEADS")}, ["num_heads=HEADS"]),
         (TF, {"description": own(ffn_activation="tf.tanh")}, ["ffn_activation=tf.tanh", "tf.nn.relu"]),
         (TF._replace(network={"positions": ""}), {"description": own()}, ["sinusoids;"]),
+        (
+            TF._replace(network={"positions": ""}),
+            {"table": TABLE, "description": own(position_encoder_class=POSITIONS)},
+            ["ckpt-7", "table"],
+        ),
         (SOCKEYE._replace(special=["<s>", "<unk>", "<s>", "</s>"]), {}, ["vocab.src.0.json", "10"]),
         (SOCKEYE._replace(special=["<s>", "<unk>", "<pad>", "</s>"]), {}, ["vocab.src.0.json", "'<s>"]),
         (SOCKEYE, line("act_type: relu", "act_type: tanh"), ["config_encoder.act_type='tanh'", "'swish1'"]),
@@ -315,6 +325,22 @@ def swap(name, old, new):
 def test_files_of_another_model_of_opennmt_tf_are_refused(make, edit, named):
     model, *_ = make(TF)
     edit(model)
+    model.is_refused(*named)
+
+
+@pytest.mark.parametrize(
+    ("toolkit", "name", "content", "named"),
+    [
+        (EOLE, "vocab.json", {"src": SPECIAL, "tgt": {}}, ["vocab.json", "tgt"]),
+        (EOLE, "model.00.safetensors", b"no", ["model.00.safetensors"]),
+        (TF, "src.vocab", b"\xff", ["data.source_vocabulary", "src.vocab", "UTF-8"]),
+        (SOCKEYE, "params.best", b"no", ["params.best"]),
+        (SOCKEYE, "vocab.trg.1.json", {}, ["vocab.trg.1.json"]),
+    ],
+)
+def test_files_that_are_damaged_or_of_words_with_factors(make, toolkit, name, content, named):
+    model, *_ = make(toolkit)
+    model.replace(name, content)
     model.is_refused(*named)
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import io
 
 import numpy as np
 import pytest
@@ -145,6 +146,13 @@ def test_a_reader_of_ctranslate2_answers_the_same(model, write):
 
 # === Errors ===
 
+
+def archive(**arrays):
+    content = io.BytesIO()
+    np.savez(content, **arrays)
+    return content.getvalue()
+
+
 before_norms = functools.partial(
     setting, transformer_preprocess="n", transformer_postprocess="da", transformer_postprocess_top="n"
 )
@@ -179,12 +187,17 @@ def test_another_network_is_refused(model, write, edit, named):
     [
         ("model.npz", b"none", ["model.npz"]),
         ("model.npz", None, ["model.npz"]),
+        pytest.param("model.npz", archive(Wemb=np.ones((SIZE, 8))), ["special:model.yml"], id="model.npz-no settings"),
         ("vocab.yml", b"the 4\n", ["vocab.yml", "'the"]),
         ("vocab.yml", b"</s>: 0\n<unk>: 0\n", ["vocab.yml", 2]),
         ("vocab.yml", b"a: 0\n<unk>: 1\n", ["vocab.yml", "</s>"]),
+        ("vocab.yml", b"\xff: 0\n", ["vocab.yml", "UTF-8"]),
         ("vocab.yml", None, ["vocab.yml"]),
         ("decoder.yml", b"a line", ["decoder.yml", "'a"]),
         ("decoder.yml", b"vocabs:\n- a.yml\n", ["decoder.yml", "['a.yml']", 2]),
+        ("decoder.yml", b"vocabs:\n- vocab.yml\n- other.yml\n", ["vocab.yml", "other.yml"]),
+        ("decoder.yml", b"vocabs:\n- a.fsv\n- vocab.yml\n", ["a.fsv"]),
+        ("decoder.yml", b"models:\n- a.bin\n", ["a.bin", ".npz"]),
         ("decoder.yml", None, ["other.yml", "vocab.yml", "decoder.yml", 2]),
     ],
 )
