@@ -39,10 +39,6 @@ _OPEN = """
     t2t/cli/translate_all.py: main
     t2t/cli/tune.py: main
     t2t/cli/vocab.py: main _vocabularies
-    t2t/data/duplicates.py: _ShardDigests.open
-    t2t/data/manifest.py: read_manifest
-    t2t/data/reader.py: SplitReader._map SplitReader._checked
-    t2t/data/verdicts.py: mark_samples
     t2t/export/exporting.py: _trial
     t2t/export/formats.py: check_request
     t2t/export/huggingface/model.py: HuggingFaceExport.__init__ HuggingFaceExport._ask
@@ -58,13 +54,6 @@ _OPEN = """
     t2t/inference/texts.py: check_rows
     t2t/models/base.py: SequenceModel.check_accepts SequenceModel.check_hparams
     t2t/models/xception.py: Xception._sees_images
-    t2t/pipelines/launch.py: run_task
-    t2t/problems/cifar.py: Cifar._read
-    t2t/problems/formats/archive.py: _errors
-    t2t/problems/formats/tfds.py: class_names
-    t2t/problems/imdb.py: SentimentImdb._reviews
-    t2t/problems/parsing.py: Parsing._label_list
-    t2t/problems/text_problems.py: TextOptions.__post_init__
     t2t/runs/adapting.py: load_adapters
     t2t/runs/data.py: nominal_specs
     t2t/runs/engine_comparison.py: compare_engines

@@ -13,6 +13,7 @@ from t2t.data.data_folder import partial_folder
 from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
 from t2t.data.plan import read_plan
+from t2t.data.verdicts import mark_samples
 from t2t.errors import MachineError
 from t2t.problems.text_problems import Text2Text
 from tests.errors import refused
@@ -114,6 +115,12 @@ def test_merging_says_what_is_missing_after_the_first_array_job(pairs, tmp_path)
     generate_part(problem, tmp_path, tmp_path, 0, 0, 2, workers=1)
     with refused(4, 5, "repeating", "train"):
         merge(problem, tmp_path, tmp_path, seed=0)
+    partial = partial_folder(tmp_path / "repeating")
+    plan = read_plan(partial)
+    with refused(partial, 1, "'train',"):  # the first shard of the other task
+        duplicates.find_duplicates(plan, partial)
+    with refused(partial):
+        next(mark_samples(iter([]), plan, problem, partial, 0))
 
 
 def test_what_another_filter_drops_makes_no_later_sample_a_duplicate(tmp_path):

@@ -57,6 +57,13 @@ def test_damaged_manifest_is_named(folder, content):
         read_manifest(folder)
 
 
+def test_a_folder_in_place_of_a_manifest_is_named(folder):
+    (folder / "manifest.json").unlink()
+    (folder / "manifest.json").mkdir()
+    with refused(folder / "manifest.json:", "--data_dir"):
+        read_manifest(folder)
+
+
 def test_a_missing_part_of_a_manifest_and_a_newer_format_are_named(folder):
     with edited(folder / "manifest.json") as plain:
         del plain["splits"]["train"]["shards"][0]["values"]

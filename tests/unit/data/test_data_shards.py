@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t2t.data.columns import Column, batch_dtype, first_not_finite, pack, pad, stored_dtype
-from t2t.data.manifest import Manifest, SplitRecord, read_manifest
+from t2t.data.manifest import FileRecord, Manifest, SplitRecord, read_manifest
 from t2t.data.reader import SplitReader
 from t2t.data.shards import ShardWriter
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
@@ -157,11 +157,16 @@ def test_flipped_bit_is_found_by_verifying(folder):
 def test_files_that_do_not_belong_together_are_refused(written):
     folder, manifest, _ = written
     split = manifest.split("train")
-    first, second = split.shards[0], split.shards[1]
-    mixed = dataclasses.replace(first, offsets={**first.offsets, "text": second.offsets["text"]})
-    splits = {"train": dataclasses.replace(split, shards=[mixed, *split.shards[1:]])}
-    with refused("train-00000-of-00005.text.values.npy"):
-        SplitReader(folder, dataclasses.replace(manifest, splits=splits), "train")
+    size = folder.stat().st_size
+    for file, named in [
+        (split.shards[1].offsets["text"], "train-00000-of-00005.text.values.npy"),
+        (FileRecord(name=".", bytes=size, sha256=""), f"{folder}:"),  # not a file
+        (FileRecord(name="x" * 300, bytes=size, sha256=""), "x" * 300),  # no file system has such names
+    ]:
+        mixed = dataclasses.replace(split.shards[0], offsets={**split.shards[0].offsets, "text": file})
+        splits = {"train": dataclasses.replace(split, shards=[mixed, *split.shards[1:]])}
+        with refused(named):
+            SplitReader(folder, dataclasses.replace(manifest, splits=splits), "train")
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,4 @@
+import dataclasses
 import os
 import signal
 import subprocess
@@ -27,6 +28,24 @@ def test_a_task_is_done_by_a_process_of_its_own(tmp_path, caplog, capfd):
     assert caplog.messages == ["counters of Apache Beam: 2 elements, 10 times 0, 10 times 1"]
     assert not (tmp_path / "failures").exists()
     assert capfd.readouterr().err == "", "how workers start is nobody's business"
+
+
+@dataclasses.dataclass(frozen=True)
+class Ending(Touch):
+    """Ends the process that receives it, as `end` says: a function and its arguments."""
+
+    end: tuple = ()
+
+    def __reduce__(self):
+        return self.end
+
+
+@pytest.mark.parametrize(
+    ("end", "about"), [((os._exit, (3,)), ["Beam", "3,"]), ((signal.raise_signal, (signal.SIGKILL,)), ["memory;"])]
+)
+def test_the_end_of_the_process_of_a_pipeline_is_named(tmp_path, end, about):
+    with refused(*about, by=MachineError):
+        run_task(Ending(tmp_path, end=end), HERE, "work")
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import sentencepiece
 from t2t.problems.base import Finished
 from t2t.problems.parsing import ParsingTrees, WsjParsing, WsjParsingSemi, tree_labels
 from t2t.problems.treebank.reading import MALFORMED
+from t2t.runs.names import get_problem
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.token import TokenEncoder
 from tests.errors import refused
@@ -97,6 +98,13 @@ def test_every_label_has_an_id(source, tmp_path, caplog):
     pieces = [labels.piece(number) for number in range(labels.vocab_size)]
     assert pieces[3:5] == ["/S", "S"]  # which occur most often
     assert pieces[-5:] == ["/FRAG", "/X", "FRAG", "UH", "X"]  # which no training tree has
+
+
+def test_trees_without_words_have_no_labels(source, tmp_path):
+    (tmp_path / "t").write_text("( (S (-NONE- *)) )\n")
+    problem = get_problem("parsing_trees", {"train_trees": str(tmp_path / "t"), "dev_trees": str(tmp_path / "t")})
+    with refused("parsing_trees:"):
+        problem.build_encoders(source)
 
 
 def test_what_cannot_be_used_is_counted_and_named(source, tmp_path, caplog):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from t2t.problems.base import Source
+from t2t.problems.formats.tfds import class_names
 from t2t.runs.names import get_problem
 from tests.errors import refused
 from tests.raw_files import idx, mnist_files, write_files
@@ -216,6 +217,9 @@ VOICE, LABELS = "en/train.tsv", "t10k-labels-idx1-ubyte"
         ("common_voice", "train", VOICE, "path\twords\na\tb\n", [VOICE, "path,", "words;", "sentence"]),
         *(("common_voice", "train", VOICE, f"sentence\tpath\n\nOne.\t{path}\n", [VOICE, *names])
           for path, names in (("", ["3,", "''"]), ("/", ["3,", "'/'"]), ("x" * 300, ["x" * 300]))),
+        ("sentiment_imdb", "test", "aclImdb/test/neg/0_7.txt", "Bad.", ["sentiment_imdb:", "aclImdb/test/pos/;"]),
+        pytest.param("image_cifar10", "test", "cifar-10-batches-bin/test_batch.bin", b"\12" * 3073,
+                     ["image_cifar10:", "cifar-10-batches-bin", "10;"], id="image_cifar10 of more classes"),
         ("image_mnist", "test", LABELS, idx(np.zeros(9, np.uint8)), [LABELS, "10", "9"]),
         ("image_mnist", "test", LABELS, idx(np.full(10, 11, np.uint8)), ["image_mnist:", "11;"]),
     ],
@@ -345,6 +349,11 @@ def test_imagenet_is_cut_to_its_middle_and_named_by_tfds(source, prepared_tfds):
     assert encoded["inputs"].shape == (32, 32, 3)
     assert encoded["inputs"].min() > 150  # JPEG smears a little; squashed, half of it would be black
     assert sample["targets"] == problem.decode_target(encoded["targets"]) == "n01443537"
+
+
+def test_classes_that_tfds_does_not_tell_are_named(source):
+    with refused("mine:", "nowhere:"):
+        class_names("mine", "nowhere", "label", source)
 
 
 def captioned(number, image, *captions):

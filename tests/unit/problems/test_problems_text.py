@@ -112,6 +112,9 @@ def test_wrong_options_are_named():
         Counting(vocab_sise=3)
     with refused("'bytes'", "byte", by=UnknownNameError):
         Counting(vocab_kind="bytes")
+    for known in ({"vocab_kind": "byte"}, {"vocab_size": 50}):
+        with refused("/x.spm:", "--vocab_file", "--vocab_kind", "--vocab_size"):
+            Counting(vocab_file="x.spm", **known)
 
 
 def test_the_vocabulary_is_learnt_from_a_spread_sample(source, caplog):
