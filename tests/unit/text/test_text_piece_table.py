@@ -7,7 +7,7 @@ import sentencepiece
 from t2t.problems.text_files import Text2TextFiles
 from t2t.text.language_codes import LanguageCodes
 from t2t.text.piece_table import PieceTableEncoder
-from t2t.text.vocabulary_files import save_encoders
+from t2t.text.vocabulary_files import read_vocabulary, save_encoders
 from tests.errors import refused
 
 
@@ -85,5 +85,8 @@ def test_each_text_feature_may_be_given_a_vocabulary(tmp_path):
     assert problem.with_encoders(built).spec().shared_vocabulary
     assert problem.nominal_spec() == problem.spec()
     assert problem.raw_files(tmp_path).keys() == {"vocab_file 1", "vocab_file 2"}
+    renamed = tmp_path / "renamed"  # a table is known by its content, too
+    renamed.write_bytes(encoders["inputs"].to_bytes())
+    assert read_vocabulary(renamed).fingerprint == encoders["inputs"].fingerprint
     with refused("--vocab_file:", 3, "text2text_files", 2, "inputs,", "targets"):
         Text2TextFiles(vocab_file=",".join([f"{tmp_path}/{files[0]}"] * 3)).build_encoders(None)

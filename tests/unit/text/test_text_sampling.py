@@ -42,7 +42,7 @@ def ended(encoder, text):
     return np.array([*encoder.encode(text), 1], np.int32)
 
 
-def check_shares(weights, sample, encoder, count=2500):
+def check_shares(weights, sample, encoder, count=10_000):
     """Checks that pieces are drawn with chances in proportion to weights, within four standard deviations."""
     drawn, total = (
         Counter(tuple(map(encoder.piece, sample().tolist()[:-1])) for _ in range(count)),
