@@ -20,6 +20,7 @@ from t2t.text.vocabulary_files import describe_encoders
 from tests import many_runs
 from tests.builders import edited
 from tests.raised import errors_made
+from tests.readme import ROOT
 
 PROBLEM = "tiny_algo"
 
@@ -209,7 +210,8 @@ def test_mistakes_are_refused_without_tensorflow_and_leave_nothing(place):
         (command, shlex.split(arguments.format(**parts)), about.format(**parts).split())
         for command, arguments, about in REFUSED
     ]
-    done = subprocess.run([sys.executable, "-c", RUNNER], input=json.dumps(cases), capture_output=True, text=True)
+    command = [sys.executable, "-c", RUNNER]
+    done = subprocess.run(command, input=json.dumps(cases), capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     errors_made.update(json.loads(done.stdout))
     assert sorted(place.rglob("*")) == before

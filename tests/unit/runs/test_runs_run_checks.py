@@ -1,4 +1,4 @@
-"""Which runs can be distilled, sizes of batches, and what a checkpoint of several runs may be called, according to their folders."""
+"""Which runs can be distilled, sizes of batches, and what a checkpoint of several runs may be called."""
 
 import numpy as np
 import pytest
