@@ -29,16 +29,6 @@ _ELSEWHERE = """
 """
 """Functions whose errors are made in other processes, on JAX or on other machines."""
 _OPEN = """
-    t2t/checkpoints/named_checkpoint.py: read_named
-    t2t/cli/bleu.py: main
-    t2t/cli/decoder.py: _check
-    t2t/cli/exporter.py: _check_early
-    t2t/cli/importer.py: _request _sentencepiece_models
-    t2t/cli/insight.py: main _folder _examples
-    t2t/cli/trainer.py: _check_files
-    t2t/cli/translate_all.py: main
-    t2t/cli/tune.py: main
-    t2t/cli/vocab.py: main _vocabularies
     t2t/export/exporting.py: _trial
     t2t/export/formats.py: check_request
     t2t/export/huggingface/model.py: HuggingFaceExport.__init__ HuggingFaceExport._ask
@@ -54,15 +44,6 @@ _OPEN = """
     t2t/inference/texts.py: check_rows
     t2t/models/base.py: SequenceModel.check_accepts SequenceModel.check_hparams
     t2t/models/xception.py: Xception._sees_images
-    t2t/runs/adapting.py: load_adapters
-    t2t/runs/data.py: nominal_specs
-    t2t/runs/engine_comparison.py: compare_engines
-    t2t/runs/ensembles.py: load_ensemble _check_together
-    t2t/runs/exporting.py: export_run _trial_inputs
-    t2t/runs/names.py: get_text_problem split_variants get_hparams _unfit
-    t2t/runs/parts.py: _check_same_vocabularies resolve_best_metric
-    t2t/runs/run_checks.py: check_training check_distillation set_batch_size
-    t2t/runs/split_decoding.py: decode_and_score
     t2t/serving/exports.py: ServedExport.questions
     t2t/serving/insight/data_answers.py: data_pieces_answer
     t2t/serving/insight/example_answers.py: occlusion_answer
@@ -70,9 +51,7 @@ _OPEN = """
     t2t/serving/insight/run_answers.py: comparison_answer
     t2t/serving/models.py: ServedModel._open
     t2t/serving/search_changes.py: limit_tokens
-    t2t/text/vocabulary_files.py: _read
     t2t/training/weights.py: slots_of_weights
-    t2t/tuning/searching.py: get_range
     t2t/tuning/study.py: Study._open
 """
 """Functions that make an error which no default test makes: slow tests do, or nothing does. New ones are not added."""

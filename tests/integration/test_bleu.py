@@ -10,7 +10,9 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 
 from t2t.cli import bleu
 from t2t.metrics.moses import moses_bleu
+from t2t.registry import METRICS
 from tests.in_process import refuses
+from tests.registrations import registered
 
 HYPOTHESES = ["The cat sat on the mat.", "Er sagte: „Hallo!“", "It costs 3.50 Euros, doesn't it?", ""]
 REFERENCES = ["The cat is sitting on the mat.", "Er sagte: „Hallo Welt!“", "It costs 3.50 euros, does it not?", "Yes."]
@@ -156,6 +158,9 @@ def test_packed_files_and_standard_input(score, tmp_path, stdin, capsys):
     ("flags", "about"),
     [
         (["--metrics=chrf,accuracy"], "'accuracy'"),
+        (["--metrics=overlap"], "'overlap' --source"),
+        (["--metrics=chrf", "--paired=x"], "--paired --metrics --chrf --ter:"),
+        (["--source=x"], "--source: --metrics"),
         (["--tokenize=13b"], "'13b' 13a"),
         (["--chrf_beta=3"], "--chrf_beta --chrf"),
         (["--ter_normalized"], "--ter_normalized --ter"),
@@ -173,7 +178,8 @@ def test_mistakes_print_no_score(tmp_path, flags, about):
     files = {name: tmp_path / name for name in ("translation", "reference")}
     for path in files.values():
         path.write_text("a\n")
-    assert refuses(bleu, about, *flags, **files).out == ""
+    with registered(METRICS, "overlap", lambda hypotheses, references, sources: 0.0):
+        assert refuses(bleu, about, *flags, **files).out == ""
 
 
 @pytest.mark.parametrize(("lines", "about"), [("a\nb\nc\n", "translation 3 reference 2"), ("", "bleu")])

@@ -112,6 +112,13 @@ def test_what_is_damaged_is_an_error_if_asked_for_by_name_or_all_is_and_never_a_
         store.load("latest")
 
 
+def test_a_checkpoint_in_a_folder_of_another_step_is_damaged(store):
+    save(store, 500)
+    (store.folder / "step-00000500").rename(store.folder / "step-00000600")
+    with refused("step-00000600", "step-00000500", by=DamagedCheckpointError):
+        store.load(600)
+
+
 def test_a_missing_latest_gives_way_to_the_newest_of_the_others_and_never_to_a_fresh_start(store, caplog):
     save(store, 500, 1000, 1500)
     shutil.rmtree(store.folder / "step-00001500")

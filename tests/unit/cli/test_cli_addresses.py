@@ -5,9 +5,12 @@ from pathlib import Path
 import pytest
 from absl import flags
 
+from t2t.cli import exporter
 from t2t.cli.addresses import check_addresses, mirror_files
 from t2t.files.paths import address_of, named_files
+from tests.in_process import refuses
 from tests.stores import memory_store
+from tests.unit.cli.test_cli_early import write_run
 
 
 @pytest.fixture
@@ -56,3 +59,8 @@ def test_files_may_be_named_by_the_home_folder(name, monkeypatch):
 def test_names_of_this_machine_stay_as_they_are(store):
     given = {"vocab_file": "x.spm,y.spm", "decode_from_file": "a,b", "train_source": "memory://b/x"}
     assert mirrored(**given) == given
+
+
+def test_an_export_of_a_run_in_a_store_has_a_folder(store):
+    write_run("memory://b/run")
+    refuses(exporter, "--export_dir:", output_dir="memory://b/run")

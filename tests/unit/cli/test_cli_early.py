@@ -15,14 +15,22 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen
 from t2t.hparams.transformer import transformer_tiny
 from t2t.runs.names import get_problem
+from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import describe_encoders
+from tests import many_runs
 from tests.builders import edited
+from tests.raised import errors_made
+from tests.readme import ROOT
 
 PROBLEM = "tiny_algo"
 
 RUNNER = """
 import contextlib, importlib, io, json, sys
 
+from tests.errors import check_errors
+
+made = set()
+check_errors(made)
 for command, arguments, about in json.load(sys.stdin):
     module = importlib.import_module(f"t2t.cli.{command}")
     with contextlib.redirect_stderr(io.StringIO()) as err, contextlib.redirect_stdout(io.StringIO()):
@@ -36,13 +44,14 @@ for command, arguments, about in json.load(sys.stdin):
         assert not missing, (command, arguments, missing, last)
     loaded = sorted({"tensorflow", "keras", "torch"} & set(sys.modules))
     assert not loaded, (command, arguments, loaded)
+print(json.dumps(sorted(made)))
 """
 
 
-def write_run(folder, overrides=""):
+def write_run(folder, overrides="", encoders=None):
     """Writes a run of tiny_algo with a dummy checkpoint."""
     problem = get_problem(PROBLEM)
-    encoders = problem.build_encoders(None)
+    encoders = encoders or problem.build_encoders(None)
     record = RunRecord(
         problem=PROBLEM, model="transformer", hparams_set="transformer_tiny", overrides=overrides,
         hparams=transformer_tiny().override(overrides).to_dict(), spec=problem.with_encoders(encoders).spec(),
@@ -54,11 +63,13 @@ def write_run(folder, overrides=""):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A run of tiny_algo, one that writes alignments, and their data; made without TensorFlow."""
+    """Runs of tiny_algo and their data, and a run without vocabularies; made without TensorFlow."""
     folder = tmp_path_factory.mktemp("early")
     assert datagen.main(["t2t-datagen", f"--problem={PROBLEM}", f"--data_dir={folder}/data"]) == 0
     write_run(folder / "run")
     write_run(folder / "aligning", "alignments=True")
+    write_run(folder / "sides", encoders={"inputs": TokenEncoder("ab"), "targets": TokenEncoder("cd")})
+    many_runs.write_run(folder / "bare", 1)
     write_run(folder / "unstarted")
     shutil.rmtree(folder / "unstarted/checkpoints")
     with edited(folder / "unstarted/run.json") as record:
@@ -110,6 +121,8 @@ REFUSED = [
     ("trainer", "--problem=classify_files --model=transformer_encoder --hparams_set=transformer_encoder_tiny {new} "
      "{no_data} --dry_run", "classify_files {gone},"),
     ("trainer", "{aligning} {data} {scored}", "alignments=True --alignments"),
+    ("trainer", "--problems=tiny_algo-translate_ende_numbers --model=transformer {set} {new} {data} "
+     "--decode_from_file={place}/text", "--decode_from_file: --problems=tiny_algo-translate_ende_numbers {new}"),
     # Uses of a run
     *((command, f"{flags} {to}", about)
       for command, to in (("decoder", ""), ("eval", ""), ("exporter", "--export_dir={place}/exported/1"))
@@ -145,6 +158,8 @@ REFUSED = [
     ("eval", "{run} {no_data}", "tiny_algo {gone}"),
     ("eval", "{run} {data} --split=test", "'test': tiny_algo train, dev"),
     ("eval", "{run} --choice_file={gone}", "{gone}:"),
+    ("translate_all", "--model_dir={place}/run --source={place}/text --translations_dir={place}/data --min_steps=9",
+     "--min_steps=9: {place}/run"),
     # Services
     *((command, flags, about)
       for command in ("server", "insight")
@@ -174,10 +189,15 @@ REFUSED = [
     ("aer", "{gone} {place}/text", "{gone}:"),
     ("vocab", "--vocab_file={gone}", "{gone}"),
     ("vocab", "--output_dir={gone}", "{gone}"),
+    ("vocab", "--output_dir={place}/bare", "--output_dir={place}/bare:"),
+    ("vocab", "--output_dir={place}/sides --encode", "--encode: --vocab_file: {place}/sides/vocab"),
     ("avg_all", "--output_dir={gone}", "{gone}"),
     ("avg_all", "{run} --checkpoints=77", "77"),
     ("importer", "--t2t_dir={gone} --vocab_file={gone} {new}", "--model_dir={gone}:"),
     ("importer", "--t2t_dir={place} --vocab_file={gone} {new}", "{gone}"),
+    ("importer", "--from=huggingface --model_dir={place} {run}", "{run}:"),
+    *(("importer", f"--from=ctranslate2 --model_dir={{place}} {{new}} {models}", f"{models}: {about}")
+      for models, about in (("--sentencepiece_model=a,b,c", "3"), ("--sentencepiece_model={gone}", "{gone};"))),
 ]  # fmt: skip
 """Commands, arguments, and what the error names."""
 
@@ -190,6 +210,8 @@ def test_mistakes_are_refused_without_tensorflow_and_leave_nothing(place):
         (command, shlex.split(arguments.format(**parts)), about.format(**parts).split())
         for command, arguments, about in REFUSED
     ]
-    done = subprocess.run([sys.executable, "-c", RUNNER], input=json.dumps(cases), capture_output=True, text=True)
+    command = [sys.executable, "-c", RUNNER]
+    done = subprocess.run(command, input=json.dumps(cases), capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
+    errors_made.update(json.loads(done.stdout))
     assert sorted(place.rglob("*")) == before

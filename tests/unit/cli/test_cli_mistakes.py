@@ -18,6 +18,7 @@ from t2t.cli import (
     server,
     trainer,
     translate_all,
+    tune,
 )
 from t2t.cli.common import define_alias, parse
 from tests.errors import refused
@@ -102,6 +103,9 @@ MISTAKES = [
     (decoder, "--align_file=- --alignments --n_best=2", "--n_best, --alignments: --align_file"),
     (decoder, "--attention_to_html=page --replace_unknown", "--replace_unknown: --attention_to_html"),
     (decoder, "--output_format=files", "--output_format=files: --decode_from_file --decode_split;"),
+    (decoder, f"{FILE} --output_format=files --alignments", "--alignments: --output_format=files"),
+    *((decoder, f"--decode_split=dev --{name}=in", f"--{name}: --decode_from_file")
+      for name in ("target_prefix_file", "constraints_file")),
     (decoder, "--decode_split=dev --decode_window=9", "--decode_window:"),
     (decoder, "--decode_window=9", "--decode_window:"),
     (decoder, "--token_scores", "--token_scores: --output_format=text --output_format=jsonl"),
@@ -167,6 +171,7 @@ MISTAKES = [
      "--source, --chrf_beta, --chrf_whitespace, --ter_no_punct: --translations_dir"),
     (bleu, f"{BLEU} --tag_suffix=a", "--tag_suffix: --event_dir;"),
     (bleu, f"{BLEU} --bleu_variant=both --lowercase", "--bleu_variant --lowercase"),
+    (tune, "", "--study:"),
     (translate_all, "--model_dir=.", "--source:"),
     (translate_all, "--model_dir=none --source=in", "none;"),
     (make_tf_configs, "", "--masters:"),

@@ -2,6 +2,7 @@
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 import t2t
 from t2t.checkpoints import architectures, vocabularies
+from t2t.checkpoints.adapters import AdapterBase
 from t2t.checkpoints.averaging import average_checkpoints
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
@@ -19,6 +21,7 @@ from t2t.inference.engine_choice import EngineChoice
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import MODELS, PROBLEMS
+from t2t.runs.adapting import load_adapters
 from t2t.runs.loading import load
 from t2t.runs.names import get_problem
 from t2t.runs.run_checks import check_loadable, check_one_problem
@@ -284,6 +287,18 @@ def test_messages_name_the_folder_that_was_read(make_run, caplog):
     for name, folder in folders.items():
         with refused(folder, path / "run.json", "filter_size=8"):
             load(path, name)
+
+
+def test_adapters_are_for_the_problem_that_their_base_is_loaded_for(make_run):
+    path, _ = make_run("counting")
+    store = CheckpointStore(path / "checkpoints")
+    base = SimpleNamespace(
+        checkpoint=store.load(), problem=SimpleNamespace(name="counting_again"),
+        run=SimpleNamespace(path=path, record=SimpleNamespace(spec=SimpleNamespace(members=("counting", "other")))),
+    )  # fmt: skip
+    store.save(6, model={}, state=AdapterBase.from_checkpoint(base.checkpoint, 1.0).to_state())
+    with refused(f"--adapters={path}:", "counting,", "counting_again;", "--problem"):
+        load_adapters([base], str(path))
 
 
 def test_no_run_and_no_checkpoint(make_run, tmp_path):

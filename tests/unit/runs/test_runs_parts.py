@@ -1,12 +1,15 @@
-"""The message of a run about training examples that are longer than its `max_length`."""
+"""Parts of runs of several problems, and the message about examples that are longer than `max_length`."""
 
 from types import SimpleNamespace
 
 import pytest
 
-from t2t.runs.parts import _report_longer, micro_batches_of
+from t2t.runs.parts import _report_longer, build_parts, micro_batches_of, resolve_best_metric
+from t2t.runs.settings import Settings
+from t2t.text.token import TokenEncoder
 from tests.builders import tiny_hparams
 from tests.errors import refused
+from tests.letters import Letters, letters
 
 
 def report(skipped=0, shortened=0, of=1000, longest=1234, is_new=True):
@@ -47,3 +50,20 @@ def test_longer_examples_are_a_warning_with_their_share(caplog, counts, about):
 def test_half_skipped_is_an_error(skipped, share):
     with refused("max_length=256", share, "news", skipped, "1,000", "1,234"):
         report(skipped=skipped)
+
+
+@pytest.mark.parametrize("settings", [{"evaluates": False}, {"eval_steps": 0}])
+def test_a_run_that_does_not_evaluate_does_not_stop_early(settings):
+    hparams = tiny_hparams(early_stopping_steps=5, best_metric="loss")
+    with refused("early_stopping_steps=5:", "--schedule=continuous_train_and_eval", "--eval_steps"):
+        resolve_best_metric(hparams, letters(), None, Settings(**settings))
+
+
+def test_problems_with_shared_modalities_have_the_same_vocabularies():
+    class Others(Letters):
+        name = "others"
+
+    encoders = letters().encoders | {"targets": TokenEncoder("xyz")}
+    data = [SimpleNamespace(problem=problem) for problem in (letters(), Others().with_encoders(encoders))]
+    with refused("shared_modalities=True:", "letters", "others", "targets", "--shared_vocab_file"):
+        build_parts(None, data, tiny_hparams(shared_modalities=True), Settings(), 1, True)

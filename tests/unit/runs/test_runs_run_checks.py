@@ -1,4 +1,4 @@
-"""Which runs can be distilled, and what a checkpoint of several runs may be called, according to their folders."""
+"""Which runs can be distilled, sizes of batches, and what a checkpoint of several runs may be called."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,9 @@ import t2t
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
-from t2t.runs.run_checks import check_distillation, check_own_checkpoints
+from t2t.runs.run_checks import check_distillation, check_own_checkpoints, set_batch_size
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from tests.builders import tiny_hparams
 from tests.errors import refused
 from tests.many_runs import write_run
 
@@ -29,6 +30,12 @@ def test_what_cannot_be_distilled_is_said(problem, features, about, tmp_path):
     record = RunRecord(problem=problem, model="transformer", hparams_set="transformer_tiny", hparams={}, spec=spec)
     with refused(f"{problem}:", *about):
         check_distillation(RunDir(tmp_path, record), problem, str(tmp_path), str(tmp_path / "new"))
+
+
+def test_each_problem_has_a_batch_size_or_all_have_one():
+    assert set_batch_size(tiny_hparams(problem_batch_sizes=(8, 9)), ["a", "b"], "b").batch_size == 9
+    with refused("problem_batch_sizes=(8,", 2, 3):
+        set_batch_size(tiny_hparams(problem_batch_sizes=(8, 9)), ["a", "b", "c"], "b")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from t2t.text.piece_table import PieceTableEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
 from t2t.text.token import TokenEncoder
-from t2t.text.vocabulary_files import read_vocabulary
+from t2t.text.vocabulary_files import VocabularyFile, fingerprint_of, read_encoders, read_vocabulary
 from t2t.text.word_list import WordListEncoder
 from tests.errors import refused
 
@@ -136,6 +136,18 @@ def test_no_file(tmp_path):
     for path in (tmp_path / "absent", tmp_path):
         with refused(path):
             read_vocabulary(path)
+
+
+@pytest.mark.parametrize("content", [b"\xff\n", b"the\nof\n", None])
+def test_a_vocabulary_of_a_folder_that_cannot_be_read_is_named_with_a_cure(content, tmp_path):
+    """Its content is not that of its kind although the fingerprint holds; or it is a folder itself."""
+    if content is None:
+        (tmp_path / "v").mkdir()
+    else:
+        (tmp_path / "v").write_bytes(content)
+    record = VocabularyFile(kind="token", file="v", size=9, fingerprint=fingerprint_of("token", content or b""))
+    with refused(tmp_path / "v", "t2t-datagen"):
+        read_encoders(tmp_path, {"inputs": record}, "make it with t2t-datagen")
 
 
 def test_a_subword_vocabulary_that_is_read_can_be_saved_under_its_fingerprint(tmp_path):

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from t2t.errors import MachineError
 from t2t.hparams.ranges import RangedHParams
 from t2t.tuning.objective import Objective
 from t2t.tuning.settings import TuneSettings
@@ -177,6 +178,12 @@ def test_a_damaged_journal_is_named(open_study, tmp_path):
     journal = tmp_path / "study/study.journal"
     journal.write_text("{\n" + journal.read_text())
     with refused(journal, "--study"):
+        open_study()
+
+
+def test_a_journal_that_cannot_be_read_is_no_mistake_of_the_user(open_study, tmp_path):
+    (tmp_path / "study/study.journal").mkdir(parents=True)
+    with refused(tmp_path / "study", by=MachineError):
         open_study()
 
 
