@@ -43,14 +43,6 @@ _OPEN = """
     t2t/data/manifest.py: read_manifest
     t2t/data/reader.py: SplitReader._map SplitReader._checked
     t2t/data/verdicts.py: mark_samples
-    t2t/export/exporting.py: _trial
-    t2t/export/formats.py: check_request
-    t2t/export/huggingface/model.py: HuggingFaceExport.__init__ HuggingFaceExport._ask
-    t2t/export/marian/files.py: write_model
-    t2t/export/saved_model.py: SavedModelExport.__init__
-    t2t/export/saved_model_trial.py: prove_signatures _compare_scored _call_signature
-    t2t/export/served.py: _labels_of
-    t2t/export/step_graphs.py: GraphExport.__init__ GraphExport.cannot_hold
     t2t/importing/ctranslate2/attributes.py: Attributes.same
     t2t/importing/ctranslate2/network.py: _positions
     t2t/importing/ctranslate2/run.py: _read_model
@@ -72,13 +64,6 @@ _OPEN = """
     t2t/importing/tensor2tensor/hparams.py: _check_network
     t2t/importing/tensor2tensor/run.py: _problem
     t2t/importing/tensor2tensor/weights.py: _row _unpacked _check_tables
-    t2t/inference/beam_trace.py: alternatives
-    t2t/inference/files/side_lines.py: side_lines
-    t2t/inference/output_terms.py: _regex
-    t2t/inference/text_model.py: TextModel.encode
-    t2t/inference/texts.py: check_rows
-    t2t/models/base.py: SequenceModel.check_accepts SequenceModel.check_hparams
-    t2t/models/xception.py: Xception._sees_images
     t2t/pipelines/launch.py: run_task
     t2t/problems/cifar.py: Cifar._read
     t2t/problems/formats/archive.py: _errors
@@ -95,15 +80,7 @@ _OPEN = """
     t2t/runs/parts.py: _check_same_vocabularies resolve_best_metric
     t2t/runs/run_checks.py: check_training check_distillation set_batch_size
     t2t/runs/split_decoding.py: decode_and_score
-    t2t/serving/exports.py: ServedExport.questions
-    t2t/serving/insight/data_answers.py: data_pieces_answer
-    t2t/serving/insight/example_answers.py: occlusion_answer
-    t2t/serving/insight/loaded_models.py: LoadedModels.get
-    t2t/serving/insight/run_answers.py: comparison_answer
-    t2t/serving/models.py: ServedModel._open
-    t2t/serving/search_changes.py: limit_tokens
     t2t/text/vocabulary_files.py: _read
-    t2t/training/weights.py: slots_of_weights
     t2t/tuning/searching.py: get_range
     t2t/tuning/study.py: Study._open
 """
