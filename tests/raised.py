@@ -29,29 +29,6 @@ _ELSEWHERE = """
 """
 """Functions whose errors are made in other processes, on JAX or on other machines."""
 _OPEN = """
-    t2t/export/exporting.py: _trial
-    t2t/export/formats.py: check_request
-    t2t/export/huggingface/model.py: HuggingFaceExport.__init__ HuggingFaceExport._ask
-    t2t/export/marian/files.py: write_model
-    t2t/export/saved_model.py: SavedModelExport.__init__
-    t2t/export/saved_model_trial.py: prove_signatures _compare_scored _call_signature
-    t2t/export/served.py: _labels_of
-    t2t/export/step_graphs.py: GraphExport.__init__ GraphExport.cannot_hold
-    t2t/inference/beam_trace.py: alternatives
-    t2t/inference/files/side_lines.py: side_lines
-    t2t/inference/output_terms.py: _regex
-    t2t/inference/text_model.py: TextModel.encode
-    t2t/inference/texts.py: check_rows
-    t2t/models/base.py: SequenceModel.check_accepts SequenceModel.check_hparams
-    t2t/models/xception.py: Xception._sees_images
-    t2t/serving/exports.py: ServedExport.questions
-    t2t/serving/insight/data_answers.py: data_pieces_answer
-    t2t/serving/insight/example_answers.py: occlusion_answer
-    t2t/serving/insight/loaded_models.py: LoadedModels.get
-    t2t/serving/insight/run_answers.py: comparison_answer
-    t2t/serving/models.py: ServedModel._open
-    t2t/serving/search_changes.py: limit_tokens
-    t2t/training/weights.py: slots_of_weights
     t2t/tuning/study.py: Study._open
 """
 """Functions that make an error which no default test makes: slow tests do, or nothing does. New ones are not added."""

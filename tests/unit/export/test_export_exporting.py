@@ -2,16 +2,22 @@
 
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from t2t.export import exporting
+from t2t.export.formats import FLOAT32
 from t2t.export.job import Export, ExportJob
 from t2t.export.search import check_search
 from t2t.hparams.groups import DecodeHParams
+from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
 from t2t.inference.translator import Translator
+from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.specs.constraints.finite import ANYTHING
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from tests.builders import tiny_hparams
 from tests.errors import refused
 from tests.letters import TEXTS, WORDS, Letters, letters, moods, translator_of
 
@@ -141,3 +147,45 @@ def test_classes_are_no_search():
 def test_an_export_checks_its_search(network, tmp_path):
     with refused("--format=onnx:", "n_best=3", "1)"):
         exporting.export(network, ExportJob(folder=tmp_path / "new", format="onnx", n_best=3), TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "format", "quantization", "inputs", "about"),
+    [
+        (".", "onnx", FLOAT32, TEXTS, "--export_dir="),
+        ("new", "pickle", FLOAT32, TEXTS, "--format=pickle: saved_model, onnx,"),
+        ("new", "onnx", "int8", TEXTS, "--quantization=int8: onnx float32;"),
+        ("new", "onnx", FLOAT32, ["", " "], "--parity_file"),
+    ],
+)
+def test_a_request_that_makes_no_sense_writes_nothing(network, name, format, quantization, inputs, about, tmp_path):
+    job = ExportJob(folder=tmp_path / name, format=format, quantization=quantization)
+    with refused(*about.split()):
+        exporting.export(network, job, inputs)
+    assert not list(tmp_path.iterdir())
+
+
+def by_mask_predict(network):
+    hparams = TransformerCmlmHParams(**dict(tiny_hparams(num_hidden_layers=1).items()))
+    return translator_of(letters(), TransformerCmlm, hparams)
+
+
+def of_pictures(network):
+    """A model, for example of a plug-in, whose outputs are neither text nor classes."""
+    picture = FeatureSpec(kind=FeatureKind.IMAGE, shape=(2, 2, 1))
+    model = SimpleNamespace(spec=ProblemSpec(name="letters", features={"targets": picture}))
+    return SimpleNamespace(problem=network.problem, model=model, settings=lambda n_best: (None, None))
+
+
+@pytest.mark.parametrize(
+    ("build", "format", "about"),
+    [
+        (of_pictures, "saved_model", "--format=saved_model: letters image;"),
+        (lambda network: decoding_otherwise(network, decode_method="sample"), "saved_model", "--decode_method=sample:"),
+        (lambda network: decoding_otherwise(network, constrained()), "saved_model", "letters: constrain_output=false,"),
+        (by_mask_predict, "onnx", "--format=onnx: TransformerCmlm saved_model"),
+    ],
+)
+def test_runs_that_a_format_does_not_hold_are_refused(network, build, format, about, tmp_path):
+    with refused(*about.split()):
+        exporting.export(build(network), ExportJob(folder=tmp_path / "new", format=format), TEXTS)

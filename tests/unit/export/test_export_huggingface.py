@@ -213,6 +213,14 @@ def test_other_models_and_vocabularies_are_refused(tmp_path):
         written(translator_of(letters()), tmp_path / "words")
 
 
+def test_weights_that_are_not_finite_are_refused(tmp_path):
+    translator = of_pieces(num_hidden_layers=1)
+    table = translator.model.target_embedding.table
+    table.assign(np.asarray(table) * np.nan)
+    with refused("NaN"):
+        written(translator, tmp_path / "model")
+
+
 def test_an_importer_refuses_a_beginning_that_may_be_written(tmp_path):
     written(of_pieces(), tmp_path / "model")
     _, tensors = read(tmp_path / "model")
@@ -248,7 +256,12 @@ def test_the_model_card_says_what_the_run_says(tmp_path):
 def test_what_the_other_library_does_not_answer_is_not_kept(tmp_path):
     translator = of_pieces()
     trial = Trial(translator.encode(LINES), LINES)
-    for script, about in (("exit 3", ["3"]), ("echo it is no model >&2; exit 1", ["it", "is", "no", "model"])):
+    half = f"""echo '{{"loading": ["final_logits_bias"]}}' > {tmp_path}/answers.json"""
+    for script, about in (
+        ("exit 3", ["3"]),
+        ("echo it is no model >&2; exit 1", ["it", "is", "no", "model"]),
+        (half, ["final_logits_bias"]),
+    ):
         python = tmp_path / "python"
         python.write_text(f"#!/bin/sh\n{script}\n")
         python.chmod(0o755)

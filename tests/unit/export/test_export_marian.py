@@ -179,6 +179,15 @@ def test_vocabularies_and_marks_that_marian_lacks_are_refused(tmp_path):
         made(marked_letters(LanguageMarks(output_start=(6,))), tmp_path)
 
 
+def test_weights_that_are_not_finite_are_refused(tmp_path):
+    translator, exported = made(letters(), tmp_path, num_hidden_layers=1)
+    table = translator.model.target_embedding.table
+    table.assign(np.asarray(table) * np.nan)
+    with refused("NaN"):
+        exported.write(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_every_word_comes_back_from_yaml():
     words = ["<pad>", '"', "\\", "a: b", "#", "- x", "yes", "1", "", "\x85", "\u2028x", "é", "中", "😀", "'", "\t", "{"]
     assert parse_vocabulary(format_vocabulary(words)) == {word: number for number, word in enumerate(words)}

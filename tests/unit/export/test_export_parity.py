@@ -4,10 +4,16 @@ import dataclasses
 import math
 
 import pytest
+import tensorflow as tf
 
+from t2t.errors import UserError
 from t2t.export.formats import FLOAT32, INT8, PROMISES, Promise, relative_difference
+from t2t.export.job import Trial
 from t2t.export.parity import Answer, Parity, ParityError, compare, compare_scores, difference_per_token
+from t2t.export.saved_model_trial import prove_signatures
+from t2t.models.transformer_encoder import TransformerEncoder
 from tests.errors import refused
+from tests.letters import TEXTS, moods, translator_of
 
 OURS = [
     [Answer((5, 1), -0.5, "a", -0.5, 0.6), Answer((6, 1), -20.0, "b", -20.0, 2e-9)],
@@ -125,3 +131,23 @@ def test_where_outputs_are_given_their_scores_count_alone():
     parity.demand("probabilities", Promise(1.0, 0.05))
     with refused("probabilities:", "3", "0.001;", by=ParityError):
         parity.demand("probabilities", EXACT)
+
+
+class More:
+    """A signature, as it is loaded from a SavedModel, with an output that nothing compares."""
+
+    structured_input_signature = ((), {"text": tf.TensorSpec([None], tf.string)})
+
+    def __call__(self, text):
+        return {"more": text}
+
+
+@pytest.mark.parametrize(
+    ("name", "by", "about"),
+    [("more", ParityError, "more:"), ("serving_default", ParityError, "more:"), ("score", UserError, "score: 2")],
+)
+def test_what_a_signature_has_is_compared_or_it_is_refused(name, by, about):
+    """Of the texts that are longer than their model reads, no probability can be compared."""
+    translator, texts = translator_of(moods(), TransformerEncoder, decoding={"max_input_length": 3}), TEXTS[2:3]
+    with refused(*about.split(), by=by):
+        prove_signatures(translator, {name: More()}, Trial(translator.encode(texts), texts), 1, EXACT)

@@ -109,10 +109,3 @@ def test_inputs_that_are_no_text_are_compared(spec):
     signatures, trial = signatures_of(translator, 1), Trial(make_inputs(translator, 3), None)
     assert proved(translator, signatures, trial=trial).keys() == {"serving_default", "ids"}
     check_each_figure_is_compared(translator, signatures, 1, trial)
-
-
-def test_a_signature_that_nothing_compares_is_refused():
-    translator = translator_of(moods(), TransformerEncoder)
-    signatures = signatures_of(translator, 3)
-    with refused("more:", by=ParityError):
-        proved(translator, signatures | {"more": signatures["ids"]}, 3)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from t2t.inference.beam_trace import FINISHED, KEPT, PRUNED, STOPPED, alternatives, beam_tree
+from t2t.models.transformer_encoder import TransformerEncoder
 from tests.errors import refused
-from tests.letters import WORDS, log_probs_by_hand, sharing
+from tests.letters import WORDS, log_probs_by_hand, moods, sharing, translator_of
 
 SOURCE = "a b c"
 
@@ -150,3 +151,8 @@ def test_a_language_model_goes_on_from_text_and_ids(continuer):
 def test_what_has_no_tree_is_refused(translator, prefix, changes, about):
     with refused(*about):
         beam_tree(translator, SOURCE, prefix, **changes)
+
+
+def test_classes_have_no_alternatives_to_a_piece():
+    with refused("TransformerEncoder", "classes"):
+        alternatives(translator_of(moods(), TransformerEncoder), SOURCE, (), 3)

@@ -1,6 +1,8 @@
 """Required words, forbidden words and choices for single outputs: parsing, errors, and translators' outputs."""
 
+import dataclasses
 import json
+import os
 import re
 from types import SimpleNamespace
 
@@ -195,6 +197,7 @@ def test_large_tables_are_refused_and_small_ones_shared():
         ({"constraints": ["a z"]}, {}, ["'a", "z'"]),
         ({"constraints": ["a b"], "avoid": ["b"]}, {}, ["constraints", "'a", "b'"]),
         ({"constraints": [" ".join("abcdefgh" * 200)]}, {}, ["1,024", "max_input_length"]),
+        ({"regex": "z"}, {}, ["regex", "'z'"]),
         ({"avoid": ["a"]}, {"no_repeat_ngram_size": 2}, ["no_repeat_ngram_size=2"]),
         ({"avoid": ["a"]}, {"shortlist": True}, ["shortlist=True"]),
     ],
@@ -234,6 +237,8 @@ def test_a_file_of_terms(translator, job, tmp_path):
     assert (tmp_path / "out").read_text().split("\n") == [*(best.text for (best,) in expected), "", ""]
     with refused("--constraints_file", tmp_path / "in", 1, 5):
         decode_file(translator, job(texts, constraints="\n"))
+    with refused(f"--constraints_file={os.devnull}:"):  # a stream
+        decode_file(translator, dataclasses.replace(job(texts), constraints=os.devnull))
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,20 @@ from t2t.inference.tensorflow.batch_search import TensorFlowBatchSearch
 from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.token import TokenEncoder
 from tests.errors import refused
-from tests.letters import WORDS, Letters, LettersAlone, build, log_probs_by_hand, marked, sharing
+from tests.letters import (
+    WORDS,
+    Letters,
+    LettersAlone,
+    build,
+    letters,
+    log_probs_by_hand,
+    marked,
+    sharing,
+    translator_of,
+)
 
 __all__ = ["Letters", "LettersAlone", "build"]  # tests of services import them from here
 TEXTS = ["a b c", "d", "", "h g f e d c b a", "a b c d", "e e e"]
@@ -393,6 +404,7 @@ def test_settings_that_make_no_sense_are_refused_before_anything_is_read(transla
         (lambda t: t.translate(["a"], seed=None), ["seed=None", "NoneType"]),
         (lambda t: t.translate(["a"], beam_sise=2), ["'beam_sise'", "beam_size"]),
         (lambda t: t.translate(["a", "b"], prefixes=["c"]), [1, 2]),
+        (lambda t: t.translate_ids(3), ["sentences=3", "int"]),
         (lambda t: t.translate_ids([1]), ["sentences[0]=1", "int"]),
         (lambda t: t.translate_ids(["a"]), ["sentences[0]='a'", "str"]),
         (lambda t: t.translate_ids([[3], [4]], seeds=[5]), [1, "seeds", 2]),
@@ -432,6 +444,14 @@ def test_what_is_not_text_is_refused_in_one_line(translator, call, about):
 def test_ids_that_no_text_has_are_refused_in_one_line(translator, call, about):
     with refused(*about):
         call(translator)
+
+
+def test_what_does_not_read_text_is_not_given_any():
+    picture = FeatureSpec(kind=FeatureKind.IMAGE, shape=(3, 4, 1))
+    targets = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=WORDS.vocab_size)
+    spec = ProblemSpec(name="letters", features={"inputs": picture, "targets": targets})
+    with refused("letters", "image,", "--decode_from_file,"):
+        translator_of(letters(), spec=spec, num_hidden_layers=1).translate(TEXTS)
 
 
 def test_ids_that_a_model_does_not_read_are_not_checked(translator, continuer):

@@ -3,10 +3,15 @@
 import numpy as np
 import pytest
 
+from t2t.hparams.transformer import TransformerHParams
+from t2t.hparams.xception import XceptionHParams
 from t2t.layers.costs import Costed
 from t2t.models.transformer import Transformer
+from t2t.models.xception import Xception
+from t2t.specs.features import FeatureKind, ProblemSpec
 from tests.builders import batch, numpy, tiny_hparams, tiny_transformer, tokens_spec
 from tests.errors import refused
+from tests.kinds import SPECS
 
 
 class Silent(Transformer):
@@ -36,3 +41,18 @@ def test_costs_are_part_of_the_loss_and_not_of_the_logits(targets):
         assert float(found) == pytest.approx(float(loss) + cost)
         assert float(as_many) == float(tokens) == sum(targets)
         np.testing.assert_array_equal(numpy(model.logits(dearer)), numpy(model.logits(hidden)))
+
+
+@pytest.mark.parametrize(
+    ("model_class", "hparams", "inputs", "targets", "about"),
+    [
+        (Transformer, TransformerHParams(), (FeatureKind.TOKENS, None), FeatureKind.TOKENS, "0 1"),
+        (Xception, XceptionHParams(), (FeatureKind.TOKENS, FeatureKind.IMAGE), FeatureKind.LABEL, "Xception"),
+    ],
+)
+def test_problems_whose_inputs_need_other_layers_have_no_body_in_common(model_class, hparams, inputs, targets, about):
+    kinds = [{"inputs": kind, "targets": targets} if kind else {"targets": targets} for kind in inputs]
+    features = [{name: SPECS[kind] for name, kind in one.items()} for one in kinds]
+    members = tuple(ProblemSpec(name=str(number), features=one) for number, one in enumerate(features))
+    with refused("--problems=0-1:", *about.split()):
+        model_class(hparams.replace(hidden_size=8), ProblemSpec(name="0-1", members=members))

@@ -84,3 +84,5 @@ def test_a_model_that_would_mix_the_examples_of_a_row_is_refused():
         LstmSeq2seq(dataclasses.replace(lstm_seq2seq(), packed_length=256), tokens_spec())
     with refused("packed_length=64", "TransformerCmlm"):
         TransformerCmlm(TransformerCmlmHParams(**dict(tiny_hparams(packed_length=64).items())), tokens_spec())
+    with refused("packed_length=64", "objective=minimum_risk", "packed_length=0", "objective=likelihood"):
+        Transformer(tiny_hparams(packed_length=64, objective="minimum_risk"), tokens_spec())

@@ -3,12 +3,14 @@
 import json
 
 import pytest
+import tensorflow as tf
 
 from t2t.cli import insight, server
 from t2t.cli.server import named_runs
 from t2t.export.exporting import export
 from t2t.export.formats import is_export
 from t2t.export.job import ExportJob
+from t2t.inference.output_terms import OutputTerms
 from t2t.serving.exports import ServedExport
 from tests.errors import refused
 from tests.in_process import check_refused
@@ -83,6 +85,47 @@ def test_the_name_of_a_version_is_that_of_its_model(made):
 def test_other_and_damaged_exports_are_refused(made, report, about):
     with refused(*about):
         ServedExport("a", made(**report))
+
+
+class Repeats(tf.Module):
+    """A graph that answers each text with itself."""
+
+    @tf.function
+    def serve(self, text):
+        return {"outputs": text, "scores": tf.zeros(tf.shape(text)[:1])}
+
+
+@pytest.fixture
+def served(made):
+    """Returns a function that saves and loads an export of inputs of a type."""
+
+    def load(dtype=tf.string):
+        folder, graph = made(format="saved_model", n_best=2, run={"step": 40}), Repeats()
+        serve = graph.serve.get_concrete_function(tf.TensorSpec([None], dtype, name="text"))
+        tf.saved_model.save(graph, str(folder), signatures={"serving_default": serve})
+        return ServedExport("letters", folder)
+
+    return load
+
+
+@pytest.mark.parametrize(
+    ("asked", "about"),
+    [
+        ({"n_best": 3}, ["n_best=3:", "letters/7", "2;", "--n_best=3"]),
+        ({"changes": {"alpha": 1.0}, "most_tokens": 9}, ["alpha,", "max_tokens:", "'letters'"]),
+        ({"terms": OutputTerms(avoid=("a",))}, ["constraints:", "'letters'"]),
+    ],
+)
+def test_requests_keep_to_what_was_exported(served, asked, about):
+    export = served()
+    assert [question.n_best for question in export.questions(["a", "b"], 2)] == [2, 2]
+    with refused(*about):
+        export.questions(["a"], **asked)
+
+
+def test_only_text_is_served(served):
+    with refused("'letters':"):
+        served(tf.float32)
 
 
 @pytest.mark.parametrize(

@@ -104,5 +104,6 @@ def test_a_run_with_a_larger_beam_may_be_asked_for_it():
 def test_a_model_that_answers_at_once_searches_nothing():
     model = ServedModel("moods", translator_of(moods(), TransformerEncoder), 1)
     assert len(model.answer(model.questions(["a"], 3))[0].hypotheses) == 3
-    with refused("beam_size:"):
-        model.questions(["a"], 1, {"beam_size": 2})
+    for asked, about in (({"changes": {"beam_size": 2}}, "beam_size:"), ({"most_tokens": 9}, "max_tokens:")):
+        with refused(about):
+            model.questions(["a"], 1, **asked)

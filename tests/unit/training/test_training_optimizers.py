@@ -1,5 +1,7 @@
 """First updates by hand, through the step that applies them."""
 
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
@@ -10,8 +12,9 @@ from t2t.models.transformer import Transformer
 from t2t.training.optimizers import build_optimizer
 from t2t.training.tensorflow.distribute import build_strategy
 from t2t.training.tensorflow.step import TensorFlowStep
-from t2t.training.weights import ema_arrays, model_arrays, optimizer_arrays
+from t2t.training.weights import ema_arrays, model_arrays, optimizer_arrays, slots_of_weights
 from tests.builders import tiny_hparams, tokens_spec
+from tests.errors import refused
 
 NAMES = ("adam", "adamw", "adamax", "sgd", "momentum", "adafactor", "lamb")
 
@@ -170,3 +173,13 @@ def test_every_slot_has_a_name_of_its_own_that_is_the_same_for_every_optimizer_o
     one, other = map(optimizer_arrays, steps)
     assert list(one) == list(other)
     assert len(one) == len(steps[0].optimizer.variables) - 1  # all but the learning rate
+
+
+def test_slots_that_belong_to_no_weight_are_named():
+    step = step_of(Given, optimizer="adam")
+    assert {path: [*slots] for path, slots in slots_of_weights(step).items()} == {
+        f"given/{name}": [f"adam/given_{name}_{slot}" for slot in ("momentum", "velocity")]
+        for name in ("vector", "matrix")
+    }
+    with refused("adam:", "adam/given_vector_momentum"):
+        slots_of_weights(SimpleNamespace(optimizer=step.optimizer, trained=step.trained[1:]))

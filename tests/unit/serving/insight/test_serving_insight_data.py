@@ -20,6 +20,7 @@ from t2t.runs.data import OpenData
 from t2t.serving.insight.data_answers import data_answer, data_examples_answer, data_pieces_answer
 from t2t.serving.insight.data_examples import SearchLimits, examples_json
 from t2t.serving.insight.data_figures import MOST_BARS, histogram, pieces_json, split_json
+from t2t.serving.insight.example_answers import occlusion_answer
 from t2t.serving.insight.loaded_models import LoadedModels
 from t2t.serving.insight.opened_data import OpenedData
 from t2t.serving.insight.run_folders import RunFolders
@@ -260,6 +261,15 @@ def test_batches_of_the_run_are_those_of_its_hparams(studio):
 def test_mistakes_are_said(studio, answer, asked, about):
     with refused(*about.split()):
         answer(studio.studio, {"run": "run", **asked})
+
+
+def test_what_the_data_does_not_have_is_said(folder):
+    for answer, problem in ((data_pieces_answer, Colours()), (occlusion_answer, opened(folder, "dev").problem)):
+        split = SplitData(dataclasses.replace(opened(folder, "dev"), problem=problem), "dev", None)
+        model = SimpleNamespace(problem=problem), 7, None
+        studio = SimpleNamespace(data=lambda *asked, split=split: split, model=lambda *asked, model=model, **how: model)
+        with refused("colours:"):
+            answer(studio, {})
 
 
 def test_without_named_data_the_page_says_how_to_name_it(studio):

@@ -127,6 +127,14 @@ def test_a_checkpoint_that_is_not_there_is_refused_and_no_path_is_read(loads, ch
     assert loads.log == []
 
 
+def test_a_model_whose_inputs_are_no_text_is_there_for_examples_alone(loads, tmp_path):
+    run = write_run(tmp_path / "bad", 5)
+    save(run, 10)
+    assert loads.studio.model("bad", only_text=False).step == 10
+    with refused(f"{run.path}:", "Data"):
+        loads.studio.model("bad")
+
+
 def test_the_path_of_a_checkpoint_is_not_taken_for_those_of_other_runs(loads, tmp_path):
     save(write_run(tmp_path / "other", 5), 10)
     path = f"{tmp_path}/other/checkpoints/step-00000010"

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU, CHRF
 
+from t2t.serving.insight.run_answers import comparison_answer
 from t2t.serving.insight.system_comparison import compare_systems
 from t2t.serving.insight.word_changes import merged_changes, word_changes
 from tests.errors import refused
@@ -85,6 +86,13 @@ def test_equal_systems_differ_by_chance():
     found = compare_systems(REFERENCES, FIRST, FIRST)
     assert [score["p_value"] for score in found["scores"] if score["system"] == "second"] == [1.0, 1.0]
     assert all(not own for one in found["sentences"] for pieces in one["outputs"] for _, own in pieces)
+
+
+@pytest.mark.parametrize(("language", "most", "about"), [("", 2, [3, 2]), (3, 3, ["language", 3])])
+def test_what_cannot_be_compared_is_refused(language, most, about):
+    asked = {"references": REFERENCES[:3], "first": FIRST[:3], "second": SECOND[:3], "language": language}
+    with refused(*about):
+        comparison_answer(None, asked, most)
 
 
 def test_unequal_numbers_of_lines_are_refused():
