@@ -27,20 +27,12 @@ _ELSEWHERE = """
     t2t/training/tensorflow/distribute.py: _across_workers
     t2t/training/workers.py: Workers.check_same Workers.guard
 """
-"""Functions whose errors are made in other processes, on JAX or on other machines."""
-_OPEN = """
-    t2t/tuning/study.py: Study._open
-"""
-"""Functions that make an error which no default test makes: slow tests do, or nothing does. New ones are not added."""
-
-
-def _functions(table: str) -> set[str]:
-    lines = (line.strip().partition(": ") for line in table.strip().splitlines())
-    return {f"{path}::{name}" for path, _, names in lines for name in names.split()}
-
-
-NOT_BY_DEFAULT = _functions(_ELSEWHERE) | _functions(_OPEN)
-"""Functions some of whose errors no default test of this process makes, as `t2t/file.py::function`."""
+NOT_BY_DEFAULT = {
+    f"{path}::{name}"
+    for path, names in (line.strip().split(": ") for line in _ELSEWHERE.strip().splitlines())
+    for name in names.split()
+}
+"""Functions whose errors are made in other processes, on JAX or on other machines, as `t2t/file.py::function`."""
 
 
 class Origin(NamedTuple):

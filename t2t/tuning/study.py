@@ -98,8 +98,9 @@ class Study:
             )  # fmt: skip
         except MachineError:
             raise
-        except ModuleNotFoundError as error:
-            raise UserError(f"--storage: this database needs the package {error.name}; pip install it") from error
+        except ImportError as error:  # of Optuna; its cause names the package of the database
+            package = getattr(error.__cause__, "name", None) or error.name or one_line(error)
+            raise UserError(f"--storage: this database needs the package {package}; pip install it") from error
         except OSError as error:
             raise MachineError(f"cannot write {self.folder}: {one_line(error)}") from error
         except Exception as error:  # of SQLAlchemy or the driver of a database, or of reading lines

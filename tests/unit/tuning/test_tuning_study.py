@@ -281,6 +281,7 @@ def test_a_choice_that_a_kill_interrupted_is_made_by_its_own_machine(open_grid):
         ({"storage": "study.db"}, ["--storage=study.db"]),
         ({"study_name": "a"}, ["--study_name=a"]),
         ({"storage": "nosuchdb://x/y"}, ["--storage"]),
+        ({"storage": "oracle+cx_oracle://x/y"}, ["--storage", "cx_Oracle"]),  # a driver that nothing here installs
         ({"trials": 0}, ["trials=0", 1]),
         ({"sampler": "guess"}, ["guess", "tpe", "random", "grid"]),
     ],
