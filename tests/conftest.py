@@ -75,12 +75,9 @@ def pytest_collection_modifyitems(items):
 
 def _group(item) -> str:
     """Returns the name of the tests that one process runs: those of a file, or of a part of it, see `spread`."""
-    path, spread = str(item.path), item.get_closest_marker("spread")
-    if spread is None:
-        return path
-    if not spread.args:
-        return item.nodeid
-    return f"{path} {[item.callspec.params.get(name) for name in spread.args] if hasattr(item, 'callspec') else ''}"
+    if not item.get_closest_marker("spread"):
+        return str(item.path)
+    return f"{item.path} {item.callspec.id if hasattr(item, 'callspec') else item.name}"
 
 
 def pytest_collection_finish():

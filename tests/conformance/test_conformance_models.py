@@ -27,6 +27,8 @@ from tests.conformance.model_cases import CACHES, data_of, features_of, is_of_te
 from tests.errors import refused
 from tests.small_models import NAMES, small_hparams
 
+pytestmark = pytest.mark.spread
+
 OFFSET_OF_ALL_SCORES = "key_bias"
 """Softmax ignores an offset of all scores, so the gradient of a key bias is zero except for rounding."""
 
