@@ -55,8 +55,7 @@ def refuses(command: ModuleType, about: str, *arguments: object, status: int = 2
     printed = call(command, *arguments, status=status, **flags)
     start, lines = f"{name_of(command)}: error: ", printed.err.splitlines()
     assert [line for line in lines if line.startswith(start)] == lines[-1:], printed.err
-    missing = [word for word in about.split() if word not in lines[-1]]
-    assert not missing, f"the error does not name {missing}: {lines[-1]}"
+    _check_names(lines[-1], about)
     return printed
 
 
@@ -70,7 +69,10 @@ def refusal(command: ModuleType, *arguments: object, status: int = 2) -> str:
 
 def check_refused(command: ModuleType, *arguments: object, about: str, status: int = 2) -> None:
     """Like `refuses`, of a command that writes nothing but the error."""
-    line = refusal(command, *arguments, status=status)
+    _check_names(refusal(command, *arguments, status=status), about)
+
+
+def _check_names(line: str, about: str) -> None:
     missing = [word for word in about.split() if word not in line]
     assert not missing, f"the error does not name {missing}: {line}"
 
