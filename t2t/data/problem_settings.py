@@ -2,6 +2,7 @@
 
 import enum
 import hashlib
+import itertools
 import json
 from collections.abc import Mapping, Set
 from pathlib import Path
@@ -118,14 +119,17 @@ def check_matches(
         found |= {key: remembered[key] for key in both}
     files = problem.options.file_names()
     differing = [key for key in sorted(asked | found) if asked.get(key) != found.get(key)]
-    differing = [key for key in differing if key not in _LANGUAGES or found.get(key)]
-    wrong = [
-        key
-        for key in differing
-        if key not in files or not _has_moved(manifest, asked.get(key), found.get(key), is_known)
-    ]
+    wrong = {}
+    for key in differing:
+        if key in _LANGUAGES and not found.get(key):
+            continue
+        values = (_shown(asked, key), _shown(found, key))
+        if key in files:
+            values = _first_other_file(manifest, asked.get(key), found.get(key), is_known, values)
+        if values:
+            wrong[key] = asked_and_found(*values)
     if wrong:
-        listed = "; ".join(f"{key}: {asked_and_found(_shown(asked, key), _shown(found, key))}" for key in wrong)
+        listed = "; ".join(f"{key}: {difference}" for key, difference in wrong.items())
         hint = "; a file may lie elsewhere, but must hold the same" if set(wrong) & set(files) else ""
         raise UserError(
             f"{folder} holds data made otherwise than asked ({listed}{hint}); "
@@ -133,18 +137,23 @@ def check_matches(
         )
 
 
-def _has_moved(manifest: Manifest, asked: Any, found: Any, is_known: bool) -> bool:
-    """Returns whether the requested paths are those of the recorded files, moved since the data was made."""
+def _first_other_file(
+    manifest: Manifest, asked: Any, found: Any, is_known: bool, shown: tuple[str, str]
+) -> tuple[str, str] | None:
+    """Returns the first pair of a requested and a recorded path with different contents; None if the files have moved.
+
+    Values that are no files, or patterns without files, are returned as `shown`.
+    """
     if not all(isinstance(names, str) and names for names in (asked, found)):
-        return False
-    paths, before = named_files(asked), named_files(found)
+        return shown
+    paths = named_files(asked)
     if not all(path.is_file() for path in paths):
-        return is_known
+        return None if is_known else shown
     recorded = {file.path: file for file in manifest.raw_files.values()}
-    return len(paths) == len(before) and all(
-        old in recorded and has_same_content(path, recorded[old])
-        for path, old in zip(paths, map(recorded_path, before), strict=True)
-    )
+    for path, old in itertools.zip_longest(paths, map(recorded_path, named_files(found))):
+        if path is None or old not in recorded or not has_same_content(path, recorded[old]):
+            return str(path or "none"), str(old or "none")
+    return None
 
 
 def _shown(settings: dict[str, Any], key: str) -> str:

@@ -75,7 +75,7 @@ def test_one_file_more_or_another_content_is_other_data_and_files_that_have_move
     write(corpus / "c.en", ["other"] * 10)
     with refused("text2text_files", "/c.en"):
         generate_again(corpus)
-    with refused("train_source:", "b.en.gz'", "b.en.gz,"):
+    with refused("train_source:", "none", "/c.en"):
         generate_again(corpus, source="a.en,b.en.gz", target="a.de,b.de")
 
 
