@@ -124,10 +124,9 @@ def check_matches(
         if key in _LANGUAGES and not found.get(key):
             continue
         values = (_shown(asked, key), _shown(found, key))
-        if key in files:
-            values = _first_other_file(manifest, asked.get(key), found.get(key), is_known, values)
-        if values:
-            wrong[key] = asked_and_found(*values)
+        other = _first_other_file(manifest, asked.get(key), found.get(key), is_known, values) if key in files else values
+        if other:
+            wrong[key] = asked_and_found(*other)
     if wrong:
         listed = "; ".join(f"{key}: {difference}" for key, difference in wrong.items())
         hint = "; a file may lie elsewhere, but must hold the same" if set(wrong) & set(files) else ""
