@@ -124,7 +124,9 @@ def check_matches(
         if key in _LANGUAGES and not found.get(key):
             continue
         values = (_shown(asked, key), _shown(found, key))
-        other = _first_other_file(manifest, asked.get(key), found.get(key), is_known, values) if key in files else values
+        other = (
+            _first_other_file(manifest, asked.get(key), found.get(key), is_known, values) if key in files else values
+        )
         if other:
             wrong[key] = asked_and_found(*other)
     if wrong:
