@@ -228,7 +228,7 @@ def test_two_folders_of_one_name_keep_their_own_modules_also_in_late_imports(tmp
         (folder / "sets.py").write_text(f"{late}{NUMBERED.replace('numbered', name).format(size)}")
         load_plugins(str(folder))
         elsewhere = importlib.import_module("plug.words")
-        assert elsewhere.N == size, "the last folder of the name"
+        assert size == elsewhere.N, "the last folder of the name"
     assert {name: HPARAMS.get(name)().hidden_size for name in sizes} == sizes
     assert {name: HPARAMS.get(name).__globals__["late"]() for name in sizes} == sizes
 
