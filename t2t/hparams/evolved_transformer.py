@@ -48,8 +48,8 @@ class EvolvedTransformerHParams(TransformerHParams):
             )
         if self.positions == "rotary" and self.key_channels // self.wide_heads % 2:
             found.append(
-                f"hparam positions=rotary: it rotates pairs of channels, and each of the {self.wide_heads} heads of the "
-                f"decoder's first self-attention has {self.key_channels // self.wide_heads} for keys; choose a smaller "
+                f"hparam positions=rotary: it rotates pairs of channels, and the {self.wide_heads} heads of the decoder's "
+                f"first self-attention have {self.key_channels // self.wide_heads} each for keys; choose a smaller "
                 f"num_heads, or other positions"
             )
         if self.positions == "relative_bias":

@@ -7,9 +7,9 @@ import pytest
 
 from t2t.errors import UnknownNameError
 from t2t.hparams.base import HParams
+from t2t.hparams.evolved_transformer import evolved_transformer_base
 from t2t.hparams.field import UsedWhen, param
 from t2t.hparams.sections import ModelHParams
-from t2t.hparams.evolved_transformer import evolved_transformer_base
 from t2t.hparams.transformer import TransformerHParams, transformer_base
 from tests.errors import refused
 
