@@ -1,4 +1,4 @@
-"""Curves from the log, the points that are sent to the page, and plots as PNG files."""
+"""Curves of runs: figures read while a run writes them, thinned and smoothed, sent to the page, and drawn."""
 
 import base64
 import json
@@ -10,7 +10,151 @@ import pytest
 
 from t2t.serving.insight.curves import HOURS, Curves, CurveView, curves_json, curves_of, figure_of_curves, plot_curves
 from t2t.serving.insight.run_figures import RunFigures
+from t2t.serving.insight.thinning import running_mean, thin
 from tests.errors import refused
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "metrics.jsonl"
+
+
+def line(step, time=0.0, **figures):
+    return json.dumps({"step": step, "time": time, **figures}) + "\n"
+
+
+def read(file, figures=None):
+    figures = figures or RunFigures(file)
+    figures.read()
+    return figures
+
+
+def columns_of(figures, name):
+    return [column.tolist() for column in figures.points(name)]
+
+
+ODD = ["NaN", "Infinity", "1e300", "-5", "null", '"soon"', "1" + 400 * "0"]
+"""Updates and times that cannot be right."""
+WRONG = "".join(f'{{"step": 2, "time": {odd}, "a": 9}}\n{{"step": {odd}, "time": 1, "a": 9}}\n' for odd in ODD)
+CASES = {
+    "nothing": ("", 0.0, {}),
+    "figures whatever else stands in their lines": (
+        line(1, 5.0, a=1.0, b=None) + line(2, 6.0, a=2) + line(2, 7.0, b=3.5, c="text"), 5.0,
+        {"a": [[1, 2], [5.0, 6.0], [1.0, 2.0]], "b": [[2], [7.0], [3.5]], "c": [[], [], []]},
+    ),
+    "of a repeated update the last, whatever other figures its line has": (
+        line(1, 1.0, a=1.0) + line(2, 2.0, a=2.0) + line(1, 3.0, a=5.0, b=1.0) + line(2, 4.0, a=6.0), 1.0,
+        {"a": [[1, 2], [3.0, 4.0], [5.0, 6.0]]},
+    ),
+    "no damaged lines": (
+        line(1, 1.0, a=1.0) + "{torn\n[1]\n7\n\n" + '{"step": "x", "time": 1, "a": 9}\n' + line(2, 2.0, a=2.0), 1.0,
+        {"a": [[1, 2], [1.0, 2.0], [1.0, 2.0]]},
+    ),
+    "no line whose update or time cannot be right": (
+        WRONG + line(1, 5.0, a=1.0) + WRONG + line(3, 7.0, a=3.0), 5.0, {"a": [[1, 3], [5.0, 7.0], [1.0, 3.0]]},
+    ),
+}  # fmt: skip
+"""What a file holds; the time at which the figures start, and columns_of of figures: updates, times, values."""
+
+
+@pytest.mark.parametrize(("text", "start", "expected"), CASES.values(), ids=CASES)
+def test_each_figure_has_its_points(file, text, start, expected):
+    file.write_text(text)
+    figures = read(file)
+    assert {name: columns_of(figures, name) for name in expected} == expected
+    assert figures.start() == start
+    assert not text or figures.names()
+
+
+def test_a_run_without_a_file_has_no_figures(file):
+    figures = read(file)
+    assert (figures.names(), figures.size, figures.start()) == ([], 0, 0.0)
+
+
+def test_what_was_added_is_taken_up_and_a_torn_line_waits_for_its_end(file):
+    file.write_text(line(1, a=1.0))
+    figures = read(file)
+    assert columns_of(figures, "a")[2] == [1.0]
+    whole = line(2, a=2.0)
+    with file.open("a") as out:
+        out.write(whole[:10])
+    assert columns_of(read(file, figures), "a")[2] == [1.0]
+    assert figures.size == len(line(1, a=1.0))
+    with file.open("a") as out:
+        out.write(whole[10:] + line(3, a=3.0))
+    assert columns_of(read(file, figures), "a")[2] == [1.0, 2.0, 3.0]
+    assert figures.size == file.stat().st_size
+
+
+def test_another_file_of_the_name_is_read_from_its_beginning(file, tmp_path):
+    file.write_text(line(1, a=1.0) + line(2, a=2.0))
+    figures = read(file)
+    other = tmp_path / "other"
+    other.write_text(line(1, a=7.0) + line(2, a=8.0) + line(3, a=9.0))
+    other.replace(file)
+    assert columns_of(read(file, figures), "a")[2] == [7.0, 8.0, 9.0]
+    file.write_text(line(1, a=4.0))
+    assert columns_of(read(file, figures), "a")[2] == [4.0]
+    file.unlink()
+    assert read(file, figures).names() == []
+
+
+# === Curves thinned to fewer points that look the same on a chart; means by hand ===
+
+
+@pytest.mark.parametrize("count", [1, 4, 5, 11, 100, 101, 999, 5000])
+@pytest.mark.parametrize("most", [4, 5, 10, 100, 101, 4999])
+def test_few_points_are_kept_the_ends_and_every_extreme_among_them(count, most):
+    values = np.random.default_rng(count).normal(size=count)
+    kept = thin(values, most)
+    assert len(kept) <= max(most, 4)
+    assert (np.diff(kept) > 0).all()
+    assert kept[0] == 0
+    assert kept[-1] == count - 1
+    assert values[kept].min() == values.min() or values.argmin() in (0, count - 1)
+    assert values[kept].max() == values.max()
+    if count <= most:
+        assert len(kept) == count
+
+
+def test_no_spike_is_lost_wherever_it_is():
+    for place in range(1000):
+        values = np.zeros(1000)
+        values[place] = -1.0 if place % 2 else 1.0
+        assert place in thin(values, 20)
+
+
+def test_a_running_mean_is_of_the_neighbours_and_narrows_at_the_ends():
+    np.testing.assert_allclose(running_mean(np.array([1.0, 2.0, 6.0, 3.0, 8.0]), 3), [1, 3, 11 / 3, 17 / 3, 8])
+    values = np.random.default_rng(0).normal(size=200)
+    by_hand = [values[i - min(5, i, 199 - i) : i + min(5, i, 199 - i) + 1].mean() for i in range(200)]
+    np.testing.assert_allclose(running_mean(values, 11), by_hand)
+
+
+@pytest.mark.parametrize("place", [0, 40, 299])
+def test_a_very_large_value_is_in_no_mean_but_those_of_its_neighbours(place):
+    """Such as a perplexity before training has begun."""
+    values = np.full(300, 2.5)
+    values[place] = np.exp(60.0)
+    means, far = running_mean(values, 21), np.abs(np.arange(300) - place) > 10
+    np.testing.assert_allclose(means[far], 2.5)
+    np.testing.assert_allclose(means[place], values[place] / (1 if place in (0, 299) else 21))
+
+
+@pytest.mark.parametrize("count", range(8))
+def test_a_window_wider_than_the_curve_takes_what_there_is(count):
+    values = np.random.default_rng(count).normal(size=count)
+    by_hand = [values[max(0, 2 * i - count + 1) : 2 * i + 1].mean() for i in range(count)]
+    np.testing.assert_allclose(running_mean(values, 100), by_hand)
+
+
+def test_a_mean_of_one_point_is_the_point():
+    values = np.array([3.0, 1.0, 2.0])
+    np.testing.assert_array_equal(running_mean(values, 1), values)
+
+
+# === Curves from the log, the points that are sent to the page, and plots as PNG files ===
+
 
 LINES = [
     {"step": 10, "time": 1.0, "train/loss": 3.0},

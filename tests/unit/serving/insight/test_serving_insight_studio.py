@@ -1,9 +1,10 @@
-"""Runs are found below folders and opened on request; models are loaded when needed, only a few at a time."""
+"""Runs are found below folders and opened on request, their hparams side by side; few models are loaded at a time."""
 
 import json
 import math
 import os
 import shutil
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UnknownNameError
+from t2t.serving.insight.hparams_table import hparams_json
 from t2t.serving.insight.loaded_models import LoadedModel, LoadedModels
 from t2t.serving.insight.run_answers import runs_answer
 from t2t.serving.insight.run_folders import NamedRun, RunFolders
@@ -161,3 +163,31 @@ def test_examples_need_data_that_was_named(loads):
     read = lambda run, split, count: ([run.path.name] * count, [split] * count, 99)  # noqa: E731
     studio = Studio(loads.runs, LoadedModels(loads.load), examples=read)
     assert studio.examples("run", "dev", 1) == {"sources": ["run"], "references": ["dev"], "total": 99}
+
+
+# === Hparams side by side: every one of every run, and which differ ===
+
+
+def test_what_differs_is_marked_and_what_a_run_lacks_is_null(tmp_path):
+    first = write_run(tmp_path / "a", 1, learning_rate=0.5).record
+    second = write_run(tmp_path / "b", 1, learning_rate=0.25).record
+    del second.hparams["model"]["num_heads"]
+    found = hparams_json({"a": first, "b": second})
+    assert found["runs"] == ["a", "b"]
+    rows = {(row["section"], row["name"]): row for row in found["rows"]}
+    assert rows["schedule", "learning_rate"]["values"] == [0.5, 0.25]
+    assert rows["model", "num_heads"]["values"] == [first.hparams["model"]["num_heads"], None]
+    assert rows["run", "model"]["values"] == ["transformer", "transformer"]
+    differing = {key for key, row in rows.items() if row["differs"]}
+    assert differing == {("schedule", "learning_rate"), ("model", "num_heads")}
+    wanted = {(section, name) for section, values in first.hparams.items() for name in values}
+    assert wanted <= set(rows)
+
+
+def test_a_section_stands_in_one_piece(tmp_path):
+    first = write_run(tmp_path / "a", 1).record
+    second = write_run(tmp_path / "b", 1).record
+    second.hparams["model"]["another"] = 1
+    sections = [row["section"] for row in hparams_json({"a": first, "b": second})["rows"]]
+    changes = sum(one != other for one, other in pairwise(sections))
+    assert changes == len(set(sections)) - 1
