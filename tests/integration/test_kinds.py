@@ -28,23 +28,6 @@ class Mood(Text2Class):
         for number in range(20):
             yield {"inputs": f"text {number}", "targets": self.class_labels[number % 2]}
 '''
-FAMILY = '''
-import dataclasses
-
-from t2t.hparams.base import HParams
-from t2t.registry import register_hparams
-
-
-@dataclasses.dataclass(kw_only=True)
-class BagHParams(HParams):
-    """Of another family."""
-
-
-@register_hparams
-def bag_tiny():
-    """A set that no built-in model reads."""
-    return BagHParams()
-'''
 MODEL = ("--model=transformer", "--hparams_set=transformer_tiny", "--worker_cpu=1")
 SAID = ("Transformer", "mood", "label", "tokens")
 """What the error is about: the model, the problem, the kind of its targets, the kind that the model takes."""
@@ -111,20 +94,3 @@ def test_a_fresh_process_forks_its_workers_before_it_looks_at_the_model(usr_dir,
     assert done.stdout == "TensorFlow when the workers are forked: False\n"
     assert all(word in done.stderr.splitlines()[-1] for word in SAID)
     assert not (tmp_path / "data").exists()
-
-
-def test_a_set_of_another_family_is_refused_before_any_file_is_made(tmp_path):
-    (tmp_path / "family").mkdir()
-    (tmp_path / "family" / "__init__.py").write_text(FAMILY)
-    command = [
-        sys.executable, "-c", FRESH, f"--t2t_usr_dir={tmp_path}/family", "--problem=translate_ende_numbers",
-        "--model=transformer", "--hparams_set=bag_tiny", "--generate_data", f"--data_dir={tmp_path}/data",
-        f"--output_dir={tmp_path}/run",
-    ]  # fmt: skip
-    environment = {**os.environ, "PYTHONPATH": str(Path(t2t.__file__).parents[1]), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
-    assert done.returncode == 2
-    assert done.stdout == ""  # no worker was forked
-    for name in ("--model=transformer", "--hparams_set=bag_tiny", "TransformerHParams", "BagHParams"):
-        assert name in done.stderr.splitlines()[-1]
-    assert [path.name for path in tmp_path.iterdir()] == ["family"]

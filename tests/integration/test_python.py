@@ -19,10 +19,13 @@ from tests.notebook import WALK, executed
 from tests.readme import ROOT, block, execute, succeed
 
 
-def test_importing_and_listing_load_neither_tensorflow_nor_keras():
-    code = "import sys, t2t; t2t.registered('model'); print({'tensorflow', 'keras'} & set(sys.modules))"
+def test_importing_and_listing_load_neither_tensorflow_nor_keras_also_names_of_a_folder():
+    code = (
+        "import sys, t2t; t2t.registered('model'); print({'tensorflow', 'keras'} & set(sys.modules))\n"
+        "print([*t2t.registered('problem', 'my_', usr_dir='examples/usr_dir')])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout == "set()\n"
+    assert done.stdout == "set()\n['my_reverse_words']\n"
 
 
 def digits(folder):
@@ -106,12 +109,6 @@ def test_the_notebook_runs_and_shows_what_it_says(tmp_path):
 def kinds(cell):
     """The kinds of results and pictures that a cell shows; printed text may be split differently."""
     return [sorted(output.data) for output in cell.outputs if "data" in output]
-
-
-def test_names_of_a_folder_are_listed():
-    code = "import t2t; print([*t2t.registered('problem', 'my_', usr_dir='examples/usr_dir')])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout == "['my_reverse_words']\n"
 
 
 @pytest.mark.exhaustive  # that callbacks of Keras see and stop a training, which goes on as if nothing had happened

@@ -81,7 +81,7 @@ def test_data_that_has_moved_is_asked_for_and_its_new_place_remembered(run, tiny
     old, mine = tmp_path / "old", tmp_path / "mine"
     with edited(run / "run.json") as record:
         record["data_dir"] = str(old)
-    (tmp_path / "in").write_text("1 2 3\n")
+    (tmp_path / "in").write_text("\n")
     call(decoder, output_dir=run, decode_from_file=tmp_path / "in")  # does not look there
     split = ["--decode_split=dev", f"--decode_to_file={tmp_path / 'out'}"]
     refuses(decoder, f"text2text_files {tmp_path}/home/t2t_data", *split, output_dir=run)
@@ -90,4 +90,3 @@ def test_data_that_has_moved_is_asked_for_and_its_new_place_remembered(run, tiny
     go_on(run, command=refuses, about=[f"text2text_files {old}, {run} --data_dir"])
     go_on(run, data_dir=tiny_run.data_dir)
     assert RunDir.open(run).record.data_dir == str(tiny_run.data_dir)
-    go_on(run, "--dry_run")

@@ -1,8 +1,5 @@
 """`t2t-vocab`, and `vocab_kind=subword` through generating, training and decoding."""
 
-import subprocess
-import sys
-
 import pytest
 
 from t2t.cli import datagen, decoder, trainer, vocab
@@ -105,15 +102,6 @@ def test_mistakes(tmp_path, monkeypatch, stdin, flags, given, about):
     LabelEncoder(["bad", "good"]).save(tmp_path / "classes.labels")
     stdin(given)
     assert refuses(vocab, about, *flags.split()).err.count("\n") == 1
-
-
-def test_it_starts_at_once(file):
-    code = (
-        "import sys; from t2t.cli import vocab; status = vocab.main(sys.argv)\n"
-        "assert not {'tensorflow', 'keras'} & sys.modules.keys(), 'heavy imports'; sys.exit(status)"
-    )
-    done = subprocess.run([sys.executable, "-c", code, file, "--encode"], input=b"old", capture_output=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"2\n", b"")
 
 
 @pytest.mark.slow  # that a vocabulary of Tensor2Tensor's kind goes through generating, training and decoding

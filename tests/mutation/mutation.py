@@ -70,6 +70,11 @@ class Mutation:
         return mutated
 
 
+def mutations(*rows: tuple[str, str, str, str, str, str]) -> tuple[Mutation, ...]:
+    """Returns the mutations of a table: a row has the fields of each in their order."""
+    return tuple(Mutation(*row) for row in rows)
+
+
 def all_packages(root: Path = ROOT) -> set[str]:
     """Returns every package of t2t/ with code of its own, named as `Mutation.package` names it."""
     packages = (path.parent for path in (root / "t2t").rglob("__init__.py"))

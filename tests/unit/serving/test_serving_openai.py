@@ -98,15 +98,13 @@ def test_max_tokens_is_kept_to(client, translator, search):
 def test_max_tokens_is_kept_to_wherever_the_input_has_its_language_code(source):
     encoder = encoder_of(source=source)
     problem = Text2TextFiles(source_language="eng_Latn", target_language="deu_Latn")
-    problem.with_encoders({"inputs": encoder, "targets": encoder})
-    translator = various(problem)
+    translator = various(problem.with_encoders({"inputs": encoder, "targets": encoder}))
     free = len(encoder.encode("one two")) + 2  # a code and end of sequence
     with serving(ServedModel("codes", translator, 1)) as (client, _):
         answer = client.post(COMPLETIONS, json={"prompt": "one two", "max_tokens": free - 1})
         assert f" {free} " in answer.json()["error"]["message"]
-        for most in (free, free + 2):
-            found = client.post(COMPLETIONS, json={"prompt": "one two", "max_tokens": most}).json()
-            assert found["usage"]["completion_tokens"] <= most
+        found = client.post(COMPLETIONS, json={"prompt": "one two", "max_tokens": free + 2}).json()
+        assert found["usage"]["completion_tokens"] <= free + 2
 
 
 def test_max_tokens_of_a_language_model_are_those_it_adds(client, continuer):
@@ -141,15 +139,13 @@ def test_models_are_listed_as_both_interfaces_expect(client):
 
 
 SEARCHES = [
-    {"decode_method": "greedy"},
-    {"n_best": 2},
-    {"decode_method": "sample", "seed": 3, "n_best": 2, "sampling_temperature": 1.5},
-]
-"""As those of the other tests, so that they are compiled once."""
+    ("letters", {"decode_method": "greedy"}), ("bytes", {"n_best": 2}),
+    ("alone", {"decode_method": "sample", "seed": 3, "n_best": 2, "sampling_temperature": 1.5}),
+]  # fmt: skip
+"""Models and searches, which are compiled once for all tests of streams."""
 
 
-@pytest.mark.parametrize("model", ["letters", "bytes", "alone"])
-@pytest.mark.parametrize("search", SEARCHES, ids=str)
+@pytest.mark.parametrize(("model", "search"), SEARCHES, ids=str)
 def test_pieces_make_the_translation(client, model, search):
     for text in TEXTS[1:3]:
         asked = {"text": text, "model": model, **search}
@@ -171,21 +167,27 @@ def test_an_accept_header_asks_for_events_too(client):
     assert "translations" in json.loads(last)
 
 
-@pytest.mark.parametrize(("path", "is_chat"), [("/v1/completions", False), ("/v1/chat/completions", True)])
-@pytest.mark.parametrize("model", ["letters", "bytes", "alone"])
-def test_chunks_make_the_completion(client, path, is_chat, model):
-    for search in ({"n": 2}, {"temperature": 0}, {"temperature": 1.5, "seed": 3, "n": 2}):
-        for text in (TEXTS[2], ""):
-            prompt = {"messages": [{"role": "user", "content": text}]} if is_chat else {"prompt": text}
-            asked = {"model": model, **prompt, **search}
-            more = {"stream": True, "stream_options": {"include_usage": True}}
-            *events, done = events_of(client.post(path, json={**asked, **more}))
-            assert done == "[DONE]"
-            *chunks, last = map(json.loads, events)
-            whole = client.post(path, json=asked).json()
-            assert last["choices"] == []
-            assert last["usage"] == whole["usage"]
-            check_chunks(chunks, whole, is_chat)
+BEAM, GREEDY, SAMPLES = {"n": 2}, {"temperature": 0}, {"temperature": 1.5, "seed": 3, "n": 2}
+CHUNKS = [
+    *((COMPLETIONS, "letters", search) for search in (BEAM, GREEDY, SAMPLES)), (CHAT, "letters", BEAM),
+    *((path, "bytes", BEAM) for path in (COMPLETIONS, CHAT)), (COMPLETIONS, "bytes", SAMPLES),
+    *((CHAT, "alone", search) for search in (GREEDY, SAMPLES)), (COMPLETIONS, "alone", SAMPLES),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "model", "search"), CHUNKS, ids=str)
+def test_chunks_make_the_completion(client, path, model, search):
+    for text in (TEXTS[2], ""):
+        prompt = {"messages": message(text)} if path == CHAT else {"prompt": text}
+        asked = {"model": model, **prompt, **search}
+        more = {"stream": True, "stream_options": {"include_usage": True}}
+        *events, done = events_of(client.post(path, json={**asked, **more}))
+        assert done == "[DONE]"
+        *chunks, last = map(json.loads, events)
+        whole = client.post(path, json=asked).json()
+        assert last["choices"] == []
+        assert last["usage"] == whole["usage"]
+        check_chunks(chunks, whole, is_chat=path == CHAT)
 
 
 def check_chunks(chunks, whole, is_chat):

@@ -254,6 +254,9 @@ def test_no_piece_of_an_output_that_does_not_continue_the_text_can_be_continued(
             assert asked(client, "figure", source="a b", target=target)["given"] == given
 
 
+TERMS = {"constraints": ["h h"], "avoid": ["a"]}
+
+
 @pytest.mark.parametrize(
     ("body", "how"),
     [
@@ -262,9 +265,8 @@ def test_no_piece_of_an_output_that_does_not_continue_the_text_can_be_continued(
         ({"search": {"decode_method": "sample", "seed": 5}}, {"decode_method": "sample", "seed": 5}),
         ({"prefix": WORDS.encode("h g")}, {"prefixes": ["h g"]}),
         ({"begins": "h g"}, {"prefixes": ["h g"]}),
-        ({"terms": {"constraints": ["h h"]}}, {"constraints": [{"constraints": ["h h"]}]}),
         ({"terms": {"regex": "d( d)*"}}, {"constraints": [{"regex": "d( d)*"}]}),
-        ({"terms": {"avoid": ["a"]}, "begins": "c"}, {"constraints": [{"avoid": ["a"]}], "prefixes": ["c"]}),
+        ({"begins": "c", "terms": TERMS}, {"constraints": [TERMS], "prefixes": ["c"]}),
     ],
 )
 def test_a_search_is_seen_while_it_writes_and_is_the_translators(client, translator, body, how):
@@ -276,16 +278,12 @@ def test_a_search_is_seen_while_it_writes_and_is_the_translators(client, transla
     assert parts
     for earlier, later in itertools.pairwise([*(part["text"] for part in parts), expected[0].text]):
         assert later.startswith(earlier)
-
-
-def test_the_tree_of_a_search_with_constraints_is_that_of_its_output(client):
-    body = {"source": "a b", "begins": "c", "terms": {"constraints": ["h h"]}, "search": {"beam_size": 3}}
-    *_, last = searched(client, **body)
-    nodes = asked(client, "beam", **body)["nodes"]
-    (best,) = [node for node in nodes if node.get("rank") == 1]
-    assert best["ids"] == last["outputs"][0]["ids"]
-    assert "h h" in best["text"]
-    assert best["text"].startswith("c")
+    if body.get("terms") == TERMS:
+        nodes = asked(client, "beam", source="a b", **body)["nodes"]
+        (best,) = [node for node in nodes if node.get("rank") == 1]
+        assert best["ids"] == last["outputs"][0]["ids"]
+        assert "h h" in best["text"]
+        assert best["text"].startswith("c")
 
 
 def test_a_page_to_keep_has_room_for_figures_and_asks_nobody(client):
