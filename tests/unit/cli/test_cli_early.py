@@ -6,17 +6,12 @@ import shutil
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
-from t2t.checkpoints.run_dir import RunDir
-from t2t.checkpoints.run_record import RunRecord
-from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen
 from t2t.hparams.transformer import transformer_tiny
 from t2t.runs.names import get_problem
 from t2t.text.token import TokenEncoder
-from t2t.text.vocabulary_files import describe_encoders
 from tests import many_runs
 from tests.builders import edited
 from tests.raised import errors_made
@@ -52,13 +47,8 @@ def write_run(folder, overrides="", encoders=None):
     """Writes a run of tiny_algo with a dummy checkpoint."""
     problem = get_problem(PROBLEM)
     encoders = encoders or problem.build_encoders(None)
-    record = RunRecord(
-        problem=PROBLEM, model="transformer", hparams_set="transformer_tiny", overrides=overrides,
-        hparams=transformer_tiny().override(overrides).to_dict(), spec=problem.with_encoders(encoders).spec(),
-        vocabularies=describe_encoders(encoders),
-    )  # fmt: skip
-    run = RunDir.create(folder, record, encoders)
-    CheckpointStore(run.checkpoints_folder).save(5, model={"a": np.zeros(1)}, state={"seed": 0, "data": {}})
+    own = {"overrides": overrides, "hparams": transformer_tiny().override(overrides).to_dict()}
+    many_runs.create_run(folder, PROBLEM, problem.with_encoders(encoders).spec(), encoders, step=5, **own)
 
 
 @pytest.fixture(scope="module")

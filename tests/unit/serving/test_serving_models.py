@@ -143,16 +143,20 @@ def batcher(request):
         one.close()
 
 
-def test_what_comes_while_others_are_answered_is_one_batch(batcher):
+def test_what_comes_while_others_are_answered_is_one_batch_without_what_is_cancelled(batcher):
     answers = Answers(held=True)
     queue = batcher(answers)
     first = queue.submit([1])
     assert answers.begun.acquire(timeout=LIMIT_S)
     later = [future for item in range(2, 8) for future in queue.submit([item])]
+    dropped = later.pop(1)
+    assert dropped.cancel()
     assert queue.waiting == 6
     answers.gate.set()
-    assert [future.result(LIMIT_S) for future in first + later] == [2, 4, 6, 8, 10, 12, 14]
-    assert answers.batches == [[1], [2, 3, 4, 5], [6, 7]]
+    assert [future.result(LIMIT_S) for future in first + later] == [2, 4, 8, 10, 12, 14]
+    assert answers.batches == [[1], [2, 4, 5], [6, 7]]
+    with pytest.raises(CancelledError):
+        dropped.result(1)
 
 
 def test_a_batch_waits_for_others_but_not_when_it_is_full(batcher):
@@ -179,20 +183,6 @@ def test_more_than_there_is_room_for_is_refused_whole(batcher):
     answers.gate.set()
     assert [future.result(LIMIT_S) for future in kept] == [4, 6]
     assert answers.batches == [[1], [2, 3]]
-
-
-def test_cancelled_items_are_not_answered(batcher):
-    answers = Answers(held=True)
-    queue = batcher(answers)
-    queue.submit([1])
-    assert answers.begun.acquire(timeout=LIMIT_S)
-    dropped, kept = queue.submit([2, 3])
-    assert dropped.cancel()
-    answers.gate.set()
-    assert kept.result(LIMIT_S) == 6
-    assert answers.batches == [[1], [3]]
-    with pytest.raises(CancelledError):
-        dropped.result(1)
 
 
 def test_an_error_goes_to_the_item_that_causes_it_alone(batcher):

@@ -52,7 +52,7 @@ def test_the_addresses_of_the_page_are_described_and_its_start_is_its_own():
     assert start.summary == "The page Runs."
 
 
-def test_every_schema_is_one(paths):
+def test_every_schema_is_one_and_versions_are_numbers(paths):
     contents = [
         content
         for *_, one in operations(paths)
@@ -64,6 +64,8 @@ def test_every_schema_is_one(paths):
         Draft202012Validator.check_schema(content["schema"])
         if "example" in content:
             Draft202012Validator(content["schema"]).validate(content["example"])
+    (_, version) = paths["/v1/models/{name}/versions/{version}:predict"]["post"]["parameters"]
+    assert version == {"name": "version", "in": "path", "required": True, "schema": {"type": "integer"}}
 
 
 def test_examples_are_answered_as_described(client, paths):
@@ -81,24 +83,16 @@ def test_examples_are_answered_as_described(client, paths):
             Draft202012Validator(schema).validate(answer.json() if found == "application/json" else answer.text)
 
 
-def test_versions_are_numbers(paths):
-    (_, version) = paths["/v1/models/{name}/versions/{version}:predict"]["post"]["parameters"]
-    assert version == {"name": "version", "in": "path", "required": True, "schema": {"type": "integer"}}
-
-
 def test_refused_requests_and_errors_are_as_described(client, paths):
     """Requests that a schema refuses get status 400 and an error as described."""
     wrong = {
         "/translate": [{"text": []}, {"text": "a", "beam_size": 0}, {"text": "a", "no": 1}, {"text": "a", "stream": 1}],
-        "/v1/completions": [{}, {"prompt": "a", "temperature": -1}, {"prompt": "a", "top_p": 0}, {"prompt": 3}],
-        "/v1/chat/completions": [{"messages": []}, {"messages": [3]}, {"messages": [{"role": "user"}], "n": 0}],
+        COMPLETIONS: [{}, {"prompt": "a", "temperature": -1}, {"prompt": "a", "top_p": 0}, {"prompt": 3}],
+        CHAT: [{"messages": []}, {"messages": [3]}, {"messages": [{"role": "user"}], "n": 0}],
         "/v1/models/{name}:predict": [
-            {},
-            {"instances": []},
-            {"instances": ["a"], "inputs": ["a"]},
-            {"instances": ["a"], "n_best": 2},
+            {}, {"instances": []}, {"instances": ["a"], "inputs": ["a"]}, {"instances": ["a"], "n_best": 2},
         ],
-    }
+    }  # fmt: skip
     for path, bodies in wrong.items():
         operation = paths[path]["post"]
         asked = Draft202012Validator(operation["requestBody"]["content"]["application/json"]["schema"])
@@ -119,7 +113,7 @@ def test_bounds_are_those_of_the_hparams(paths):
     assert schema["decode_method"]["enum"] == ["beam", "greedy", "sample", "mask_predict", None]
 
 
-def test_what_is_served_for_programs(client, app):
+def test_what_is_served_is_told_to_programs_and_people(client, app):
     told = client.get("/").json()
     assert told["version"] == t2t.__version__
     assert [(one["name"], one["step"], one["problem"]) for one in told["models"]] == [
@@ -132,9 +126,6 @@ def test_what_is_served_for_programs(client, app):
     assert letters["search"]["beam_size"] == 3
     assert told["limits"]["most_texts"] == 6
     assert [one["path"] for one in told["addresses"]] == [one.path for one in app.state.addresses]
-
-
-def test_what_is_served_for_people(client, app):
     page = client.get("/", headers={"accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
     assert page.headers["content-type"].startswith("text/html")
     assert page.headers["content-security-policy"].startswith("default-src 'none'")

@@ -51,11 +51,6 @@ def test_a_request_is_searched_as_it_says(client, translator, path, asked, chang
         assert [one["index"] for one in choices] == list(range(len(expected)))
 
 
-def test_null_is_what_is_left_out(client):
-    plain = client.post("/translate", json={"text": TEXTS}).json()
-    assert client.post("/translate", json={"text": TEXTS, "alpha": None, "n_best": None}).json() == plain
-
-
 class Watched:
     """A translator whose searches are noted: their numbers of texts, and alpha."""
 
@@ -94,16 +89,15 @@ def test_extreme_numbers_are_answered(client, changes):
     assert client.post("/translate", content=json.dumps({"text": TEXTS, **changes})).status_code == 200
 
 
-def test_a_run_with_a_larger_beam_may_be_asked_for_it():
-    model = ServedModel("wide", translator_of(letters(), decoding={"beam_size": 4}), 1, limits=BatchLimits(beam=1))
-    assert model.questions(["a"], 4, {"beam_size": 4})
-    with refused("beam_size=5:", "4"):
-        model.questions(["a"], 1, {"beam_size": 5})
-
-
-def test_a_model_that_answers_at_once_searches_nothing():
+def test_a_run_with_a_larger_beam_may_be_asked_for_it_and_one_that_answers_at_once_searches_nothing():
+    wide = ServedModel("wide", translator_of(letters(), decoding={"beam_size": 4}), 1, limits=BatchLimits(beam=1))
+    assert wide.questions(["a"], 4, {"beam_size": 4})
     model = ServedModel("moods", translator_of(moods(), TransformerEncoder), 1)
     assert len(model.answer(model.questions(["a"], 3))[0].hypotheses) == 3
-    for asked, about in (({"changes": {"beam_size": 2}}, "beam_size:"), ({"most_tokens": 9}, "max_tokens:")):
-        with refused(about):
-            model.questions(["a"], 1, **asked)
+    for one, asked, *about in (
+        (wide, {"changes": {"beam_size": 5}}, "beam_size=5:", "4"),
+        (model, {"changes": {"beam_size": 2}}, "beam_size:"),
+        (model, {"most_tokens": 9}, "max_tokens:"),
+    ):
+        with refused(*about):
+            one.questions(["a"], 1, **asked)

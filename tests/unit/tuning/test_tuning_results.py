@@ -32,14 +32,10 @@ def result(tmp_path):
     return StudyResult(tmp_path, BLEU, rows, "transformer_tiny", "")
 
 
-def test_the_repeats_have_mean_and_deviation(result):
+def test_the_table_has_a_line_for_each_trial_mean_and_deviation_of_repeats_and_no_empty_column(result):
     assert result.best.report.number == 1
-    assert result.rows[0].mean == 30.0
-    assert result.rows[0].deviation == pytest.approx(2**0.5)
+    assert (result.rows[0].mean, result.rows[0].deviation) == (30.0, pytest.approx(2**0.5))
     assert result.rows[1].mean is result.rows[1].deviation is None
-
-
-def test_the_table_has_a_line_for_each_trial_and_no_empty_column(result):
     head, first, second, third = result.table().splitlines()
     assert head.split() == [
         "trial", "state", "bleu", "at_update", "updates", "repeats", "mean", "deviation", "learning_rate", "num_heads",
@@ -58,7 +54,7 @@ def test_an_hparam_that_a_trial_does_not_read_has_an_empty_cell(tmp_path):
     assert result.table().splitlines()[2].split()[-2:] == ["adamw", "0.1"]
 
 
-def test_files_hold_all_digits(result):
+def test_files_hold_all_digits_and_a_study_without_a_value_has_no_best(result, tmp_path):
     tuned = transformer_tiny().replace(learning_rate=0.02, num_heads=2)
     result.write(transformer_tiny(), tuned)
     (first, *_) = csv.DictReader((result.study / "results.tsv").read_text().splitlines(), delimiter="\t")
@@ -67,6 +63,11 @@ def test_files_hold_all_digits(result):
     found = json.loads((result.study / "results.json").read_text())
     assert found["objective"] == "dev/bleu"
     assert [one["bleu"] for one in found["trials"]] == [30.0, 20.5, None]
+    (tmp_path / "failed").mkdir()
+    failed = StudyResult(tmp_path / "failed", BLEU, (Row(report(0, None, "failed")),), "transformer_tiny", "")
+    assert failed.best is None
+    failed.write(transformer_tiny(), None)
+    assert not (failed.study / "best_set.py").exists()
 
 
 def test_the_set_to_paste_is_the_best_trials(result):
@@ -77,13 +78,6 @@ def test_the_set_to_paste_is_the_best_trials(result):
         made = HPARAMS.get("transformer_tiny_tuned")()
     assert dict(made.items()) == dict(tuned.items())
     assert max(map(len, text.splitlines())) <= 120
-
-
-def test_a_study_without_a_value_has_no_best(tmp_path):
-    result = StudyResult(tmp_path, BLEU, (Row(report(0, None, "failed")),), "transformer_tiny", "")
-    assert result.best is None
-    result.write(transformer_tiny(), None)
-    assert not (tmp_path / "best_set.py").exists()
 
 
 # === The metric of a study: its name, its direction, and the hparams change that makes evaluations report it ===

@@ -136,15 +136,12 @@ def test_hyperband_stops_trials_too(open_study):
     assert 0 < sum(one.state == "stopped" for one in study.reports()) < 30
 
 
-def test_lower_may_be_better(open_study):
+def test_lower_may_be_better_and_a_trial_without_a_finite_value_has_failed_and_comes_last(open_study):
     study = open_study(objective=Objective("wer", False))
     carry_out(study)
     values = [one.value for one in study.reports()]
     assert values == sorted(values)
-
-
-def test_a_trial_without_a_finite_value_has_failed_and_comes_last(open_study):
-    study = open_study()
+    study = open_study("other")
     for value in (float("nan"), 1.0):
         carry_out_one(study, {10: value})
     assert [(one.number, one.state) for one in study.reports()] == [(1, "finished"), (0, "failed")]
@@ -177,18 +174,15 @@ def test_a_study_in_a_renamed_folder_is_the_same(open_study, tmp_path, is_named_
     assert study.begin() is None
 
 
-def test_a_damaged_journal_is_named(open_study, tmp_path):
+def test_a_damaged_journal_is_named_and_one_that_cannot_be_read_is_no_mistake_of_the_user(open_study, tmp_path):
     open_study()
     journal = tmp_path / "study/study.journal"
     journal.write_text("{\n" + journal.read_text())
     with refused(journal, "--study"):
         open_study()
-
-
-def test_a_journal_that_cannot_be_read_is_no_mistake_of_the_user(open_study, tmp_path):
-    (tmp_path / "study/study.journal").mkdir(parents=True)
-    with refused(tmp_path / "study", by=MachineError):
-        open_study()
+    (tmp_path / "other/study.journal").mkdir(parents=True)
+    with refused(tmp_path / "other", by=MachineError):
+        open_study("other")
 
 
 @pytest.mark.parametrize("begun", ["alpha=1, sizes=[1, 2],", "alpha=1,sizes=[1, 2]"])
@@ -300,7 +294,7 @@ def test_settings_say_what_they_are():
         assert field.metadata["doc"].endswith(".")
 
 
-# === The journal of a study after crashes and full disks ===
+# === Its journal after crashes and full disks ===
 
 
 @pytest.fixture
@@ -312,7 +306,10 @@ def names(path):
     return [study.study_name for study in open_journal(path).get_all_studies()]
 
 
-def test_an_incomplete_last_line_is_cut_off_before_the_next(path):
+@pytest.mark.parametrize("is_locked", [False, True])  # by a killed process of an earlier version
+def test_an_incomplete_last_line_is_cut_off_before_the_next_and_an_old_lock_locks_nothing(path, is_locked):
+    if is_locked:
+        path.with_name("study.journal.lock").symlink_to(path)
     open_journal(path).create_new_study([1], "one")
     whole = path.read_bytes()
     path.write_bytes(whole + whole[:20])
@@ -320,12 +317,6 @@ def test_an_incomplete_last_line_is_cut_off_before_the_next(path):
     open_journal(path).create_new_study([1], "two")
     assert path.read_bytes().startswith(whole)
     assert names(path) == ["one", "two"]
-
-
-def test_the_lock_of_a_killed_process_of_an_earlier_version_locks_nothing(path):
-    path.with_name("study.journal.lock").symlink_to(path)
-    open_journal(path).create_new_study([1], "one")
-    assert names(path) == ["one"]
 
 
 def test_a_writer_waits_for_another(path):
