@@ -159,10 +159,11 @@ def test_entry_point_of_the_page_is_found(folder):
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-problems\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[t2t.plugins]\n{points}\n")
-    listed = succeed(f"export PYTHONPATH={folder}\nt2t-trainer --registry_help=my_", folder).stdout
+    listed = succeed(f"export PYTHONPATH={folder}\nt2t-trainer --registry_help=my_", folder, is_warm=False).stdout
     for name in ("my_dates", "my_news", "my_reviews", "my_rhymes", "my_sorted_colours", "my_stripes", "my_sums"):
         assert name in listed
-    both = execute("bash", f"export PYTHONPATH={folder}\nt2t-trainer --t2t_usr_dir=my_problems --registry_help", folder)
+    twice = f"export PYTHONPATH={folder}\nt2t-trainer --t2t_usr_dir=my_problems --registry_help"
+    both = execute("bash", twice, folder, is_warm=False)
     assert both.returncode == 2
     assert "my_problems/dates.py" in both.stderr
 

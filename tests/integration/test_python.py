@@ -79,7 +79,7 @@ def test_what_shows_before_tensorflow_is_refused_there(tmp_path):
 
 
 def test_mistakes_are_what_the_page_says(tmp_path):
-    succeed(block("mistakes", page=ROOT / "docs/python.md"), tmp_path, "python")
+    succeed(block("mistakes", page=ROOT / "docs/python.md"), tmp_path, "python", is_warm=False)
 
 
 @pytest.mark.exhaustive  # that the program of the page runs, with four updates per training

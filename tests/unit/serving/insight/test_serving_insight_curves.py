@@ -66,24 +66,19 @@ def test_each_figure_has_its_points(file, text, start, expected):
     assert not text or figures.names()
 
 
-def test_a_run_without_a_file_has_no_figures(file):
+def test_what_was_added_is_taken_up_and_a_torn_line_waits_for_its_end(file):
     figures = read(file)
     assert (figures.names(), figures.size, figures.start()) == ([], 0, 0.0)
-
-
-def test_what_was_added_is_taken_up_and_a_torn_line_waits_for_its_end(file):
-    file.write_text(line(1, a=1.0))
-    figures = read(file)
-    assert columns_of(figures, "a")[2] == [1.0]
     whole = line(2, a=2.0)
-    with file.open("a") as out:
-        out.write(whole[:10])
-    assert columns_of(read(file, figures), "a")[2] == [1.0]
-    assert figures.size == len(line(1, a=1.0))
-    with file.open("a") as out:
-        out.write(whole[10:] + line(3, a=3.0))
-    assert columns_of(read(file, figures), "a")[2] == [1.0, 2.0, 3.0]
-    assert figures.size == file.stat().st_size
+    for text, expected, size in (
+        (line(1, a=1.0), [1.0], len(line(1, a=1.0))),
+        (whole[:10], [1.0], len(line(1, a=1.0))),
+        (whole[10:] + line(3, a=3.0), [1.0, 2.0, 3.0], len(line(1, a=1.0) + whole + line(3, a=3.0))),
+    ):
+        with file.open("a") as out:
+            out.write(text)
+        assert columns_of(read(file, figures), "a")[2] == expected
+        assert figures.size == size
 
 
 def test_another_file_of_the_name_is_read_from_its_beginning(file, tmp_path):
@@ -142,14 +137,10 @@ def test_a_very_large_value_is_in_no_mean_but_those_of_its_neighbours(place):
 
 
 @pytest.mark.parametrize("count", range(8))
-def test_a_window_wider_than_the_curve_takes_what_there_is(count):
+def test_a_window_wider_than_the_curve_takes_what_there_is_and_a_mean_of_one_point_is_the_point(count):
     values = np.random.default_rng(count).normal(size=count)
     by_hand = [values[max(0, 2 * i - count + 1) : 2 * i + 1].mean() for i in range(count)]
     np.testing.assert_allclose(running_mean(values, 100), by_hand)
-
-
-def test_a_mean_of_one_point_is_the_point():
-    values = np.array([3.0, 1.0, 2.0])
     np.testing.assert_array_equal(running_mean(values, 1), values)
 
 
@@ -180,30 +171,27 @@ def test_every_figure_has_its_points_in_order_the_last_told_counts(tmp_path):
     assert found.points == {"dev/bleu": [(20, 12.5)], "train/loss": [(10, 2.5), (20, 2.0)]}
 
 
-def test_the_curves_of_a_checkpoint_end_at_its_update(tmp_path):
+def test_the_curves_of_a_checkpoint_end_at_its_update_and_a_run_without_figures_says_so(tmp_path):
     assert curves_of(Run(tmp_path, LINES), 10).points == {"train/loss": [(10, 2.5)]}
     with refused("a_run", "9"):
         curves_of(Run(tmp_path, LINES), 9)
+    with refused("a_run", "metrics.jsonl"):
+        curves_of(Run(tmp_path, []))
 
 
-MIXED = [
-    {
-        "step": 10, "time": 1.0, "train/loss": 3.0, "train/de/loss": 3.0, "train/learning_rate": 1.0,
-        "dev/teacher_forced/loss": 2,
-    }
-]  # fmt: skip
+MIXED = [{"step": 10, "time": 1.0, "train/loss": 3.0, "train/de/loss": 3.0, "train/learning_rate": 1.0}]
+MIXED[0]["dev/teacher_forced/loss"] = 2
 
 
-def test_training_losses_say_that_label_smoothing_is_part_of_them(tmp_path):
-    said = "with label smoothing 0.1"
-    assert curves_of(Run(tmp_path, MIXED, 0.1)).notes == {"train/loss": said, "train/de/loss": said}
+@pytest.mark.parametrize(
+    ("objective", "noted"),
+    [(None, True), ("likelihood", True), ("expected_reward", False), ("minimum_risk", False)],
+)
+def test_training_losses_of_the_likelihood_say_that_label_smoothing_is_part_of_them(objective, noted, tmp_path):
+    own = {"objective": {"objective": objective}} if objective else {}
+    notes = dict.fromkeys(("train/loss", "train/de/loss"), "with label smoothing 0.1")
+    assert curves_of(Run(tmp_path, MIXED, 0.1, **own)).notes == (notes if noted else {})
     assert curves_of(Run(tmp_path, MIXED)).notes == {}
-
-
-@pytest.mark.parametrize(("objective", "noted"), [("likelihood", 2), ("expected_reward", 0), ("minimum_risk", 0)])
-def test_only_losses_of_the_likelihood_are_smoothed(objective, noted, tmp_path):
-    run = Run(tmp_path, MIXED, 0.1, objective={"objective": objective})
-    assert len(curves_of(run).notes) == noted
 
 
 def test_a_picture_says_what_is_part_of_the_training_loss(tmp_path):
@@ -218,11 +206,6 @@ def test_a_picture_says_what_is_part_of_the_training_loss(tmp_path):
     assert list(drawn({"a": smoothed})) == [("dev/bleu", "", []), ("train/loss", said, [])]
     both = list(drawn({"a": smoothed, "b": plain}))
     assert both == [("dev/bleu", "", ["a", "b"]), ("train/loss", "", [f"a ({said})", "b"])]
-
-
-def test_a_run_without_figures_says_so(tmp_path):
-    with refused("a_run", "metrics.jsonl"):
-        curves_of(Run(tmp_path, []))
 
 
 def test_a_picture_has_a_panel_for_each_figure_and_is_a_png(tmp_path):
@@ -285,10 +268,6 @@ def test_of_a_long_curve_few_points_are_sent_and_all_of_a_part_that_is_looked_at
     assert {min(whole["y"]), max(whole["y"])} == {0, 6}
     part = sent(run, most=50, start=500.5, end=520)
     assert part["x"] == list(range(500, 522))  # with a neighbour on each side, to which its lines lead
-
-
-def test_smoothing_comes_before_points_are_left_out(tmp_path):
-    run = Run(tmp_path, LONG)
-    found = sent(run, most=50, smoothing=7)
-    assert found["y"][5:-5] == pytest.approx([3.0] * len(found["y"][5:-5]))  # the mean of 0 to 6
-    assert found["last"] == 1000 % 7
+    smoothed = sent(run, most=50, smoothing=7)  # before points are left out
+    assert smoothed["y"][5:-5] == pytest.approx([3.0] * len(smoothed["y"][5:-5]))  # the mean of 0 to 6
+    assert smoothed["last"] == 1000 % 7

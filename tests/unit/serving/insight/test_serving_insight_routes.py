@@ -86,13 +86,10 @@ def test_a_page_reads_its_own_files_and_nothing_else(client, page):
     assert f'<a href="{page.path}" aria-current=page>{page.name}</a>' in answer.text
 
 
-def test_no_other_file_is_a_part_of_the_pages(client):
-    assert client.get("/insight/files/page.py").status_code == 404
-    assert client.get("/insight/files/..%2Fpage.py").status_code == 404
-
-
-def test_plotly_finds_the_names_of_the_styles_that_it_would_add(client):
+def test_no_other_file_is_a_part_of_the_pages_and_plotly_finds_the_names_of_the_styles_that_it_would_add(client):
     """The content security policy refuses inline styles."""
+    for name in ("page.py", "..%2Fpage.py"):
+        assert client.get(f"/insight/files/{name}").status_code == 404
     script = client.get(f"/insight/files/{PLOTLY}")
     assert script.headers["content-type"].startswith("text/javascript")
     page = client.get("/curves").text
@@ -102,19 +99,15 @@ def test_plotly_finds_the_names_of_the_styles_that_it_would_add(client):
         assert f'id="{name}"' in page
 
 
-def test_the_table_has_every_run(client):
+def test_the_table_has_every_run_and_hparams_of_runs_stand_side_by_side(client):
     rows = {row["run"]: row for row in client.get("/insight/runs").json()["runs"]}
     assert list(rows) == ["letters", "early", "found"]
     assert (rows["found"]["step"], rows["found"]["of"], rows["found"]["state"]) == (30, 30, "finished")
     assert rows["letters"]["changes"] == "label_smoothing=0.1"
     assert not rows["found"]["has_checkpoints"]
     assert rows["found"]["size"] > 0
-
-
-def test_hparams_of_runs_stand_side_by_side(client):
-    found = client.post("/insight/hparams", json={"runs": ["found", "letters"]}).json()
-    assert found["runs"] == ["found", "letters"]
-    assert client.post("/insight/hparams", json={}).json()["runs"] == ["letters", "early", "found"]
+    assert asked(client, "hparams", runs=["found", "letters"])["runs"] == ["found", "letters"]
+    assert asked(client, "hparams")["runs"] == list(rows)
 
 
 def test_a_model_says_its_step_and_translates_lines(client, translator):
@@ -140,16 +133,12 @@ def test_examples_and_what_two_systems_made_of_them(client):
     ]  # fmt: skip
 
 
-def test_a_figure_is_the_translators(client, translator):
-    found = client.post("/insight/figure", json={"source": "a b", "target": "c"}).json()
+def test_figures_and_beams_are_the_translators(client, translator):
+    found = asked(client, "figure", source="a b", target="c")
     assert found == json.loads(json.dumps(figure_of(translator, "letters", "a b", "c")))
-    best = client.post("/insight/figure", json={"source": "a b", "model": "letters"}).json()
-    assert best["target"] == translator.translate(["a b"])[0][0].text
-
-
-def test_a_beam_names_pieces_and_parents(client, translator):
-    beam = client.post("/insight/beam", json={"source": "a b", "search": {"beam_size": 3}}).json()
     (best,) = translator.translate(["a b"])[0]
+    assert asked(client, "figure", source="a b", model="letters")["target"] == best.text
+    beam = asked(client, "beam", source="a b", search={"beam_size": 3})
     (first,) = [node for node in beam["nodes"] if node.get("rank") == 1]
     assert first["text"] == best.text
     place, ids = beam["nodes"].index(first), []
@@ -162,13 +151,13 @@ def test_a_beam_names_pieces_and_parents(client, translator):
 
 def test_alternatives_and_what_follows_when_one_is_forced(client, translator):
     start = WORDS.encode("h")
-    asked = {"source": "a b", "prefix": start}
-    found = client.post("/insight/alternatives", json={**asked, "count": 4}).json()
+    body = {"source": "a b", "prefix": start}
+    found = asked(client, "alternatives", **body, count=4)
     assert found["prefix"] == [{"id": start[0], "piece": "h"}]
     expected = alternatives(translator, "a b", start, 4)
     assert [one["id"] for one in found["next"]] == [token for token, _ in expected]
     np.testing.assert_allclose([one["log_prob"] for one in found["next"]], [value for _, value in expected])
-    forced = client.post("/insight/beam", json=asked).json()
+    forced = asked(client, "beam", **body)
     assert {node["id"] for node in forced["nodes"] if node["parent"] < 0} == set(start)
 
 
@@ -287,11 +276,9 @@ def test_a_search_is_seen_while_it_writes_and_is_the_translators(client, transla
 
 
 def test_a_page_to_keep_has_room_for_figures_and_asks_nobody(client):
-    answer = client.get("/insight/view")
-    assert answer.text.count('id="figures">[]<') == 1  # the element that the script fills
-    assert "default-src 'none'" in answer.text
-    assert "insight.pieces" in answer.text
-    assert "insight.beam" in answer.text
+    text = client.get("/insight/view").text
+    assert text.count('id="figures">[]<') == 1  # the element that the script fills
+    assert all(part in text for part in ("default-src 'none'", "insight.pieces", "insight.beam"))
 
 
 def test_curves_are_the_runs(client):
