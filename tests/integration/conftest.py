@@ -98,6 +98,19 @@ def plain_page(browser):
     page.close()
 
 
+def check_for_everybody(page, url, ready, width=390):
+    """Checks that axe finds no violations of WCAG 2.2 A and AA, and that nothing is wider than the screen of a phone."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    page.set_default_timeout(180_000)
+    page.goto(url)
+    ready(page) if callable(ready) else page.wait_for_selector(ready)
+    tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+    found = axe.Axe().run(page, options={"runOnly": tags, "resultTypes": ["violations"]})
+    assert found.violations_count == 0, found.generate_report()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+
+
 @pytest.fixture
 def page(browser):
     """A page; fails the test if it sends a request to another machine, or if a script reports an error."""

@@ -250,13 +250,10 @@ def test_it_runs_without_a_gpu(tmp_path, capsys, monkeypatch):
     assert [row["job"]["xla"] for row in rows] == [True, True, False, False]
 
 
-def test_a_backend_that_is_not_there_is_named_with_the_reason(capsys, monkeypatch):
+def test_a_backend_and_a_size_that_are_not_there_are_named(capsys, monkeypatch):
     monkeypatch.setenv("KERAS_BACKEND", "abacus")
     assert main(["gpu", "--config=tiny", *SMALL]) == 1
     assert "error: benchmarks.gpu.abacus_step ended with status 1: " in capsys.readouterr().err
-
-
-def test_a_size_that_does_not_exist_is_an_error(capsys):
     assert main(["gpu", "--config=bsae"]) == 2
     assert "no 'bsae'; did you mean base?" in capsys.readouterr().err
 

@@ -124,7 +124,7 @@ def test_one_model_of_several_languages_as_the_page_says(folder):
     assert "<2it>; it has <2en>, <2de>, <2fr>" in refused.stderr
 
 
-def test_every_marked_block_has_a_kind_that_is_checked():
+def test_every_marked_block_has_a_kind_that_is_checked_and_excerpts_stand_in_their_files():
     for page in PAGES:
         kinds = {"run", "file"} if page.parent == ROOT else {"run", "write", "excerpt"}
         assert {one.kind for one in blocks(page)} <= kinds | {""}, page.name
@@ -135,6 +135,10 @@ def test_every_marked_block_has_a_kind_that_is_checked():
         "importing", "jax", "multilingual", "new_problem", "new_model", "numerics", "python", "scale", "tuning",
         "weights",
     }  # fmt: skip
+    shown = [one for page in DOCS for one in blocks(page) if one.kind == "excerpt"]
+    assert shown
+    for one in shown:
+        assert one.text in (ROOT / one.name).read_text(encoding="utf-8"), one.text
 
 
 @pytest.mark.slow  # that problems whose command the page does not show generate, too
@@ -166,13 +170,6 @@ def test_entry_point_of_the_page_is_found(folder):
     both = execute("bash", twice, folder, is_warm=False)
     assert both.returncode == 2
     assert "my_problems/dates.py" in both.stderr
-
-
-def test_excerpts_stand_in_their_files():
-    shown = [one for page in DOCS for one in blocks(page) if one.kind == "excerpt"]
-    assert shown
-    for one in shown:
-        assert one.text in (ROOT / one.name).read_text(encoding="utf-8"), one.text
 
 
 # === Links and names ===

@@ -161,21 +161,15 @@ def test_the_trainer_refuses_before_it_generates_or_trains(usr_dir, tmp_path, mo
     assert not any((tmp_path / name).exists() for name in ("run", "data/mood", "data/.mood.partial"))
 
 
-def test_data_that_is_there_is_refused_too(usr_dir, tmp_path):
+def test_data_that_is_there_a_variant_and_an_evaluation_are_refused_too(usr_dir, tmp_path, tiny_run):
     call(datagen, *flags_of_moods(usr_dir, tmp_path))
     for more in ([], ["--dry_run"], ["--generate_data"]):
         refuses(trainer, " ".join(SAID), *flags_of_moods(usr_dir, tmp_path, *MODEL, *more), output_dir=tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-def test_a_variant_that_turns_its_label_into_inputs(usr_dir, tmp_path):
     asked = [
         flag.replace("=mood", "=mood_rev") for flag in flags_of_moods(usr_dir, tmp_path, *MODEL, "--generate_data")
     ]
     refuses(trainer, "Transformer mood_rev label tokens", *asked, output_dir=tmp_path / "run")
-
-
-def test_evaluating_a_run_of_another_problem_names_both(tiny_run, usr_dir):
     about = "--problem=mood text2text_files"
     refuses(eval_command, about, *tiny_run.flags, "--problem=mood", t2t_usr_dir=usr_dir)
 

@@ -100,11 +100,10 @@ class Unharmed:
         self.log, self.ended = log, False
         log.write_text("done\n")
 
-    def send(self, number):
+    def send(self, number=0):
         """Does nothing."""
 
-    def end(self):
-        """Does nothing."""
+    end = send
 
     def wait(self, seconds=0.0):
         """Returns exit status 0."""
@@ -117,7 +116,7 @@ class Unharmed:
 
 
 class UnharmedBench:
-    """Replaces `Bench`; its processes produce the expected results."""
+    """Replaces `Bench`: nothing is prepared, started or mounted; its processes produce the expected results."""
 
     def __init__(self, job, folder, seed=0):
         self.job, self._folder = job, folder
@@ -125,7 +124,7 @@ class UnharmedBench:
         self.wanted, self.bytes = {}, 10_000
 
     def prepare(self):
-        """Prepares nothing."""
+        """Does nothing."""
 
     def folder(self):
         """An empty one."""
@@ -134,11 +133,11 @@ class UnharmedBench:
         return out
 
     def start(self, out, cold=False, **believed):
-        """Starts nothing."""
+        """Returns a process that has ended."""
         return Unharmed(out.with_name(out.name + ".log"))
 
     def start_and_wait(self, cold=False, **believed):
-        """Starts nothing."""
+        """Returns a folder and a process."""
         out = self.folder()
         return out, self.start(out)
 
@@ -151,11 +150,10 @@ class UnharmedBench:
         return False
 
     def mounted(self, *arguments):
-        """Mounts nothing."""
+        """Changes nothing, as `remount` does."""
         return contextlib.nullcontext()
 
-    def remount(self, options, folder):
-        """Changes nothing."""
+    remount = mounted
 
 
 @pytest.mark.parametrize("fault", harness.faults(Job("training", Path())))

@@ -361,11 +361,15 @@ def test_the_commands_are_those_of_the_console_scripts():
         assert os.access(ROOT / "bin" / name, os.X_OK)
 
 
-def test_files_shown_are_the_projects():
+def test_files_shown_are_the_projects_whose_check_runs_both_lines():
     shown = [one for one in blocks() if one.kind == "file"]
     assert shown
     for one in shown:
         assert one.text == without_comments((ROOT / one.name).read_text(encoding="utf-8")), one.name
+    checks = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    for name in ("quickstart", "tests"):
+        assert f"python3 tests/readme.py {name} " in checks
+    assert 'T2T_QUICKSTART="$PWD/quickstart"' in checks
 
 
 def without_comments(source):
@@ -378,10 +382,3 @@ def without_comments(source):
     head = ast.parse(source).body[0]
     has_docstring = isinstance(head, ast.Expr) and isinstance(head.value, ast.Constant)
     return "\n".join(lines[head.end_lineno if has_docstring else 0 :]).strip() + "\n"
-
-
-def test_the_check_of_the_project_runs_both_lines():
-    checks = (ROOT / ".ci/run").read_text(encoding="utf-8")
-    for name in ("quickstart", "tests"):
-        assert f"python3 tests/readme.py {name} " in checks
-    assert 'T2T_QUICKSTART="$PWD/quickstart"' in checks

@@ -108,8 +108,17 @@ def kept(request, tmp_path):
     return shutil.copytree(request.param, tmp_path / "kept")
 
 
-def test_it_is_small(kept):
+def test_it_is_small_and_trains_on(kept):
     assert sum(path.stat().st_size for path in kept.rglob("*") if path.is_file()) < MOST_BYTES
+    # From its record and data only: the raw files no longer exist.
+    store = CheckpointStore(kept / "run/checkpoints")
+    last = store.latest()
+    flags = {"output_dir": kept / "run", "data_dir": kept / "data", "train_steps": last + 2}
+    assert f"resuming {kept}/run after update {last}" in call(trainer, "--schedule=train", worker_cpu=1, **flags).err
+    before, after = store.load(last), store.load()
+    assert after.step == last + 2
+    assert before.state["data"] != after.state["data"]
+    assert before.model.keys() == after.model.keys()
 
 
 @pytest.mark.parametrize("checkpoint", ["latest", "averaged"])
@@ -123,18 +132,6 @@ def test_it_decodes_and_scores_as_it_did(kept, checkpoint):
         call(decoder, **flags, score_file=kept / "pairs")
         scores = [[float(line) for line in (kept / name).read_text().splitlines()] for name in ("new", "scores")]
         assert scores[0] == pytest.approx(scores[1], abs=1e-3)
-
-
-def test_it_trains_on(kept):
-    """From its record and data only: the raw files no longer exist."""
-    store = CheckpointStore(kept / "run/checkpoints")
-    last = store.latest()
-    flags = {"output_dir": kept / "run", "data_dir": kept / "data", "train_steps": last + 2}
-    assert f"resuming {kept}/run after update {last}" in call(trainer, "--schedule=train", worker_cpu=1, **flags).err
-    before, after = store.load(last), store.load()
-    assert after.step == last + 2
-    assert before.state["data"] != after.state["data"]
-    assert before.model.keys() == after.model.keys()
 
 
 @pytest.mark.parametrize("what", ["run/run.json", "data/text2text_files/manifest.json", "run/checkpoints/latest"])

@@ -80,12 +80,9 @@ def test_a_signal_lets_requests_end_and_the_exit_is_clean(tiny_run, expected):
         assert one.process.wait(LIMIT_S) == 0
 
 
-def test_without_a_run_there_is_nothing_to_serve(tmp_path):
+def test_mistakes_that_show_when_a_service_starts(tmp_path, tiny_run):
     refuses(server, "--output_dir", port=0)
     refuses(insight, "run", port=0)
-
-
-def test_mistakes_that_show_when_a_service_starts(tiny_run):
     run = {"port": 0, "output_dir": tiny_run.output_dir}
     refuses(server, "192.0.2.1:", "--host=192.0.2.1", **run, status=1)
     refuses(insight, "n_best=9 2", "--n_best=9", **run)

@@ -117,7 +117,7 @@ def test_averages_and_exports(server, store, tiny_run, another_machine):
     assert len(objects(server, f"{store}/mine")) == len(list(tiny_run.raw_dir.iterdir()))
 
 
-def test_what_is_not_there_is_one_line(store, tmp_path):
+def test_what_is_not_there_is_one_line_and_so_are_missing_credentials(store, tmp_path, monkeypatch):
     lines = [f"--{split}_{side}={store}/{side}" for split in ("train", "dev") for side in ("source", "target")]
     for command, about, *flags in (
         (decoder, "s3://nowhere/run", "--output_dir=s3://nowhere/run"),
@@ -127,9 +127,6 @@ def test_what_is_not_there_is_one_line(store, tmp_path):
         (datagen, f"--train_source={store}/source", *lines, "--problem=text2text_files", f"--data_dir={tmp_path}/data"),
     ):
         refuses(command, about, *flags)
-
-
-def test_without_credentials(store, monkeypatch, tmp_path):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))

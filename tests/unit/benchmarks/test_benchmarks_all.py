@@ -107,11 +107,15 @@ def test_a_benchmark_that_fails_is_named_and_run_again(run, page, tmp_path):
     assert run()[:2] == (0, ["second"])
 
 
-def test_the_best_variants_stand_first(run, page):
+def test_the_best_variants_stand_first_and_mistakes_are_named(run, page):
     run(parts=[Part(name="one", benchmark="speed.best")])
     line = "| speed.best | tiny | t2t | s | 7 / 7 / 7 |  |  |  |\n"
     assert page().count(line) == 2
     assert page().index("## The best variants of each program") < page().index(line) < page().index("## one")
+    with refused("--only=tow", "two?", "three", by=UnknownNameError):
+        run("--only=tow")
+    with refused("--data=/nowhere"):
+        run("--data=/nowhere")
 
 
 def test_another_machine_is_another_result(run, tmp_path):
@@ -120,13 +124,6 @@ def test_another_machine_is_another_result(run, tmp_path):
     path.write_text(json.dumps({**(was := json.loads(path.read_text())), "machine": {**was["machine"], "cores": 1000}}))
     assert run("--only=one")[1] == ["first"]
     assert run("--only=one")[1] == []
-
-
-def test_mistakes(run):
-    with refused("--only=tow", "two?", "three", by=UnknownNameError):
-        run("--only=tow")
-    with refused("--data=/nowhere"):
-        run("--data=/nowhere")
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
@@ -146,7 +143,7 @@ def test_every_part_takes_its_flags(part, monkeypatch):
             importlib.import_module(f"benchmarks.{part.benchmark}").main(list(flags))
 
 
-def test_only_undisturbed_turns_count():
+def test_only_undisturbed_turns_count_and_a_share_is_never_disturbed():
     one = row("work", "tiny", [10.0, 90.0, 20.0], unit="s", peer="a", theirs=[5.0, 1.0],
               ours_others=[0.0, 0.9, 0.1], theirs_others=[0.0, 0.3])  # fmt: skip
     (quiet,) = without_disturbed([one])
@@ -157,9 +154,6 @@ def test_only_undisturbed_turns_count():
     assert (lost["ours"], lost["theirs"], lost["ratio"]) == (15.0, None, None)
     assert "| 10 / 15 / 20 | a | disturbed |  |" in table([lost])[2]
     assert is_disturbed(lost)
-
-
-def test_a_share_that_no_process_changes_is_never_disturbed():
     (kept,) = without_disturbed([row("padding", "tiny", [0.25], unit="")])
     assert (kept["ours"], is_disturbed(kept)) == (0.25, False)
 
@@ -297,15 +291,12 @@ def test_rows_of_table_3_are_beside_the_figures_of_the_paper():
         HPARAMS.get(rows[name].hparams_set)().override(rows[name].changes)
 
 
-def test_models_are_all_that_translate():
+def test_models_are_all_that_translate_transformers_with_norms_before_their_layers():
     found = {one.name: one.model for one in groups()["models"]}
     assert next(iter(found)) == "transformer_multi30k_tiny"
     assert found["byte_net_multi30k_tiny"] == "byte_net"
     assert found["t5_multi30k_tiny"] == "transformer"
     assert found["lstm_attention_multi30k_tiny"] == "lstm_seq2seq_attention"
-
-
-def test_transformers_have_their_norms_before_the_layers():
     changed = {one.name for one in groups()["models"] if one.changes == "norm_position=pre"}
     assert {"transformer_multi30k_tiny", "universal_transformer_multi30k_tiny"} <= changed
     assert not {"transformer_modern_multi30k_tiny", "conv_s2s_multi30k_tiny"} & changed

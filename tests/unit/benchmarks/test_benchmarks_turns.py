@@ -50,11 +50,13 @@ def test_order_and_threads(side, tmp_path):
     assert taken[0].figures[0]["peak_memory_mb"] > 1
 
 
-def test_a_peer_that_fails_takes_part_no_more(side, tmp_path):
+def test_a_peer_that_fails_takes_part_no_more_and_time_is_limited(side, tmp_path):
     taken = take_turns([side("a"), side("b", fails=True)], {}, 2, tmp_path / "jobs", ONE_THREAD)
     assert calls(tmp_path) == ["a", "b", "a"]
     assert taken[1].figures == []
     assert taken[1].failure.startswith("b ended with status 1: it has no such wheel")
+    with refused("a", by=SideError):
+        take_turns([side("a")], {}, 1, tmp_path / "jobs", Conditions(threads=1, timeout=0.001))
 
 
 def test_our_own_failure_ends_it(side, tmp_path):
@@ -67,11 +69,6 @@ def test_disturbed_turns_are_taken_anew_and_the_quietest_counts(side, tmp_path):
     again = Conditions(threads=1, timeout=600, again=2)
     taken = take_turns([noisy], {}, 2, tmp_path / "jobs", again)
     assert [(figures["number"], figures["others"]) for figures in taken[0].figures] == [(2, 0.3), (4, 0.0)]
-
-
-def test_time_limit(side, tmp_path):
-    with refused("a", by=SideError):
-        take_turns([side("a")], {}, 1, tmp_path / "jobs", Conditions(threads=1, timeout=0.001))
 
 
 def test_clock_leaves_out_the_first_updates():

@@ -149,11 +149,14 @@ def test_what_the_command_line_itself_leaves_unread_is_refused(config):
         build_hparams(unread)[0].freeze()
 
 
-def test_the_set_of_the_run_says_what_the_command_line_leaves_unread(config, made_run):
+def test_the_set_of_the_run_says_what_the_command_line_leaves_unread_and_two_widths_are_refused(config, made_run):
     config.write_text("[hparams]\npositions = 'words'\nread_next_word = true\n")
     run = f"--output_dir={made_run('parsing_trees')}"
     values = parsed(decoder, f"--config={config}", run, "--hparams=positions=rotary")
     assert trained_overrides(values) == "positions=rotary"
+    config.write_text("decode_hparams = 'beam_size=3'\ndecode_beam_size = 2\n")
+    with refused("--decode_hparams:", "beam_size=3", "--decode_beam_size=2"):
+        parsed(decoder, f"--config={config}")
 
 
 def test_data_are_not_those_without_a_filter_that_is_turned_off(tmp_path):
@@ -212,12 +215,6 @@ def test_a_mode_refuses_what_the_command_line_gives_over_the_file(config):
         refuse_flags(values, ("decode_beam_size", "decode_alpha"), "it searches nothing")
     assert "decode_alpha" not in str(error.value)
     assert (values.decode_beam_size, values.decode_alpha) == (3, None)
-
-
-def test_two_widths_of_a_file_are_refused(config):
-    config.write_text("decode_hparams = 'beam_size=3'\ndecode_beam_size = 2\n")
-    with refused("--decode_hparams:", "beam_size=3", "--decode_beam_size=2"):
-        parsed(decoder, f"--config={config}")
 
 
 @pytest.mark.parametrize(

@@ -69,13 +69,17 @@ def test_on_a_terminal_there_is_a_prompt_until_the_input_ends(monkeypatch, capsy
     assert err == "type a text and press Enter; end with Ctrl-D\n"
 
 
-def test_several_outputs_are_shown_with_their_scores(monkeypatch, capsys):
+def test_several_outputs_are_shown_with_their_scores_and_settings_checked_before_the_first_prompt(monkeypatch, capsys):
     typed(monkeypatch, b"x\n", terminal=True)
     decode_interactively(Echo(), OutputOptions(n_best=2))
     assert capsys.readouterr().out == ">    -0.5000  X@0\n   -1.5000  X@0 !\n> \n"
+    typed(monkeypatch, b"x\n", terminal=True)
+    with refused("n_best=4:"):
+        decode_interactively(Echo(), OutputOptions(n_best=4))
+    assert capsys.readouterr().out == ""
 
 
-def test_other_formats_are_those_of_files(monkeypatch, capfdbinary):
+def test_other_formats_are_those_of_files_and_a_language_model_begins_with_nothing(monkeypatch, capfdbinary):
     typed(monkeypatch, b"x\n\n")
     decode_interactively(Echo(), OutputOptions(n_best=2, output_format="tsv"))
     assert capfdbinary.readouterr().out.decode().split("\n") == [
@@ -83,21 +87,11 @@ def test_other_formats_are_those_of_files(monkeypatch, capfdbinary):
         "\t0.000000\t0.000000\t\t\t",
         "",
     ]
-
-
-def test_a_language_model_begins_with_nothing(monkeypatch, capfdbinary):
     typed(monkeypatch, b"\n")
     continuer = Echo()
     continuer.has_inputs = False
     decode_interactively(continuer)
     assert capfdbinary.readouterr().out == b"@0\n"
-
-
-def test_settings_are_checked_before_the_first_prompt(monkeypatch, capsys):
-    typed(monkeypatch, b"x\n", terminal=True)
-    with refused("n_best=4:"):
-        decode_interactively(Echo(), OutputOptions(n_best=4))
-    assert capsys.readouterr().out == ""
 
 
 # === Names of outputs ===

@@ -152,13 +152,10 @@ def test_words_that_look_like_names_are_registered():
                 pytest.fail(f"{where} names {word}, which is not registered")
 
 
-def test_summaries_stand_alone():
+def test_summaries_stand_alone_and_flags_that_a_help_names_are_some_commands():
     """A listing can show one name alone, so its summary does not build on the one above."""
     leaning = re.compile(r"(The same|Same|As|Like|Also|But|With|Another|Its?|Their|These|This) ")
     assert [e.name for registry in REGISTRIES for e in registry.entries() if leaning.match(e.summary)] == []
-
-
-def test_flags_that_a_help_names_are_some_commands():
     known = {flag for command in COMMANDS.values() for flag in command.build_flags()} | {"help"}
     for name, command in COMMANDS.items():
         values = command.build_flags()

@@ -207,14 +207,11 @@ def test_a_mistake_is_one_line_with_status_2(command, arguments, about, tmp_path
     assert (tmp_path / "in").read_text() == "a\n"
 
 
-def test_an_output_directory_that_is_a_file(tmp_path):
+def test_an_output_directory_that_is_a_file_and_two_translations_of_a_step(tmp_path):
     (tmp_path / "run").write_text("mine")
     flags = f"--output_dir={tmp_path}/run"
     check_refused(trainer, *RUN.split(), flags, f"--data_dir={tmp_path}", about=f"{flags}:")
     assert (tmp_path / "run").read_text() == "mine"
-
-
-def test_two_translations_of_a_step(tmp_path):
     for name in ("one-9", "other-9"):
         (tmp_path / name).write_text("x\n")
     check_refused(bleu, f"--translations_dir={tmp_path}", f"--reference={tmp_path}/one-9", about="one-9 other-9 9;")

@@ -89,7 +89,7 @@ def source(tmp_path, monkeypatch):
     return "--decode_from_file=in"
 
 
-def test_the_command_of_a_missing_part_has_the_flags_of_merging(source, capsys):
+def test_the_command_of_a_missing_part_has_the_flags_of_merging_each_named_once(source, capsys):
     given = ["--decode_to_file=the out", "--output_dir=run", "--hparams_set=a", "--alignments", "--n_best=2"]
     assert decoder.main(["t2t-decoder", source, *given, "--merge"]) == 2
     command = capsys.readouterr().err.strip().partition(" with: ")[2]
@@ -97,9 +97,6 @@ def test_the_command_of_a_missing_part_has_the_flags_of_merging(source, capsys):
     assert name == "t2t-decoder"
     assert flags[-1] == "--shard=0/100"
     assert sorted(flags[:-1]) == sorted([source, *given])
-
-
-def test_flags_that_stand_for_others_are_named_once():
     values = decoder.build_flags()
     values(["t2t-decoder", "--checkpoint_path=best", "--decode_from_file=in", "--noalignments"])
     found = shlex.split(command_of_shard(values, "3/4"))

@@ -130,14 +130,11 @@ def refuse(number):
     raise OSError(number, os.strerror(number), "/runs/a/run.json")
 
 
-def test_what_the_system_refuses_is_one_line_wherever_it_comes_from(capsys):
+def test_what_the_system_refuses_is_one_line_and_a_file_that_is_not_there_a_bug_with_its_traceback(capsys):
     assert run(lambda: refuse(errno.EACCES)) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("t2t-try: error: ")
     assert "/runs/a/run.json" in line
-
-
-def test_a_file_that_is_not_there_is_a_bug_and_keeps_its_traceback():
     with pytest.raises(FileNotFoundError):
         run(lambda: refuse(errno.ENOENT))
 

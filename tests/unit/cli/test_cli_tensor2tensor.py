@@ -204,7 +204,7 @@ def test_bleu_is_logged_under_the_case_that_it_compares(translations):
 # === t2t-datagen of several ===
 
 
-def test_lists_and_patterns_name_problems():
+def test_lists_and_patterns_name_problems_whose_list_is_printed_and_nothing_generated(tmp_path):
     assert select_names("tiny_algo, algorithmic_shift_decimal40,tiny_algo") == [
         "tiny_algo", "algorithmic_shift_decimal40",
     ]  # fmt: skip
@@ -216,9 +216,6 @@ def test_lists_and_patterns_name_problems():
         select_names("nothing_*")
     with refused("--exclude_problems=tiny*:", "--problem=tiny_algo"):
         select_names("tiny_algo", "tiny*")
-
-
-def test_a_list_is_printed_and_nothing_generated(tmp_path):
     printed = call(datagen, "--only_list", "--problem=algorithmic_cipher_shift*", data_dir=tmp_path / "data").out
     assert printed.split() == ["algorithmic_cipher_shift200", "algorithmic_cipher_shift5"]
     assert not (tmp_path / "data").exists()

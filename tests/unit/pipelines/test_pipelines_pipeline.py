@@ -35,7 +35,7 @@ def test_every_element_is_done_and_counted_and_a_process_opens_once(tmp_path, op
     assert task.failures.first() is None
 
 
-def test_a_mistake_of_the_user_is_kept_and_nothing_is_begun_after_it(tmp_path):
+def test_a_mistake_of_the_user_is_kept_and_the_first_is_that_of_the_lowest_element(tmp_path):
     task = Touch(tmp_path, count=1, error=UserError, failing=0)
     run(task)
     error = task.failures.first()
@@ -45,6 +45,16 @@ def test_a_mistake_of_the_user_is_kept_and_nothing_is_begun_after_it(tmp_path):
     run(Touch(tmp_path))
     assert not list(tmp_path.glob("*.done"))
     assert not (tmp_path / "opened").exists()
+    failures = Failures(tmp_path / "others")
+    assert failures.first() is None
+    failures.add(12, UserError("later"))
+    failures.add(3, MachineError("first"))
+    assert str(failures.first()) == "first"
+    (tmp_path / "others/000000003.json").write_text("{")
+    assert str(failures.first()) == "later", "one that is damaged counts for nothing"
+    failures.clear()
+    failures.clear()
+    assert failures.first() is None
 
 
 def test_a_fault_of_the_machine_is_left_to_the_runner_and_forgotten_once_another_try_succeeds(tmp_path):
@@ -57,19 +67,6 @@ def test_a_fault_of_the_machine_is_left_to_the_runner_and_forgotten_once_another
     run(task)
     assert task.failures.first() is None
     assert all(map(task.is_done, range(5)))
-
-
-def test_the_first_failure_is_that_of_the_lowest_element(tmp_path):
-    failures = Failures(tmp_path / "failures")
-    assert failures.first() is None
-    failures.add(12, UserError("later"))
-    failures.add(3, MachineError("first"))
-    assert str(failures.first()) == "first"
-    (tmp_path / "failures/000000003.json").write_text("{")
-    assert str(failures.first()) == "later", "one that is damaged counts for nothing"
-    failures.clear()
-    failures.clear()
-    assert failures.first() is None
 
 
 @pytest.mark.parametrize("runner", ["", "--runner=DirectRunner", "--runner=directrunner", "--runner=FnApiRunner"])

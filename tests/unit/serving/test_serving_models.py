@@ -159,16 +159,13 @@ def test_what_comes_while_others_are_answered_is_one_batch_without_what_is_cance
         dropped.result(1)
 
 
-def test_a_batch_waits_for_others_but_not_when_it_is_full(batcher):
+def test_a_batch_waits_for_others_but_not_when_it_is_full_and_an_item_alone_not_for_ever(batcher):
     answers = Answers()
     queue = batcher(answers, wait_s=600.0)
     first = queue.submit([1, 2])
     assert not answers.begun.acquire(timeout=0.3)
     assert [future.result(LIMIT_S) for future in first + queue.submit([3, 4])] == [2, 4, 6, 8]
     assert answers.batches == [[1, 2, 3, 4]]
-
-
-def test_an_item_alone_is_answered_after_its_wait(batcher):
     assert batcher(Answers(), wait_s=0.05).submit([5])[0].result(LIMIT_S) == 10
 
 

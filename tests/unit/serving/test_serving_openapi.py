@@ -36,15 +36,12 @@ def described(app):
     return document, routes
 
 
-def test_every_route_is_described(app, paths):
+def test_every_route_is_described_also_those_of_the_page_whose_start_is_its_own(app, paths):
     document, routes = described(app)
     assert document == routes
     assert {(method.upper(), path) for method, path, _ in operations(paths)} == routes
     names = [one["operationId"] for *_, one in operations(paths)]
     assert len(set(names)) == len(names)
-
-
-def test_the_addresses_of_the_page_are_described_and_its_start_is_its_own():
     app = build_app(Service([]), ["127.0.0.1"], insight_addresses(Studio(RunFolders({}), LoadedModels(None))))
     document, routes = described(app)
     assert document == routes

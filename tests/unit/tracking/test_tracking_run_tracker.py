@@ -228,7 +228,7 @@ def test_a_package_that_is_missing_is_said_before_anything_is_written(name, monk
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_tracker_and_nothing_to_track_are_refused(capsys, tmp_path):
+def test_unknown_trackers_and_nothing_to_track_are_refused_and_short_names_lead_to_callbacks(capsys, tmp_path):
     with refused("--track=mlflw", "mlflow", by=UnknownNameError):
         check_trackers(["mlflw"])
     assert split_names("mlflow, wandb,mlflow,") == ["mlflow", "wandb"]
@@ -236,6 +236,15 @@ def test_an_unknown_tracker_and_nothing_to_track_are_refused(capsys, tmp_path):
         flags = (*NAMES, f"--output_dir={tmp_path}/run", "--schedule=evaluate", flag)
         assert trainer.main(["t2t-trainer", *flags]) == 2
         assert "--schedule=evaluate" in capsys.readouterr().err
+    import t2t.tracking
+
+    with refused("'Tracker'", by=AttributeError):
+        _ = t2t.tracking.Tracker
+    assert {choice.class_name for choice in TRACKERS.values()} == set(t2t.tracking.__all__)
+    for name in TRACKERS:
+        if importlib.util.find_spec(name) is None:
+            with refused(f"t2t-keras[{name}]"):
+                getattr(t2t.tracking, TRACKERS[name].class_name)
 
 
 def train_twice(tracker_class, run):
@@ -299,15 +308,3 @@ def test_wandb_has_figures_by_update_and_one_name_for_the_run(run, tmp_path, mon
     assert eval(done.stdout.splitlines()[-1]) == expected
     folders = [path.name for path in (tmp_path / "wandb").glob("offline-run-*")]
     assert len({name.rpartition("-")[2] for name in folders}) == 1, folders
-
-
-def test_short_names_lead_to_the_callbacks():
-    import t2t.tracking
-
-    with refused("'Tracker'", by=AttributeError):
-        _ = t2t.tracking.Tracker
-    assert {choice.class_name for choice in TRACKERS.values()} == set(t2t.tracking.__all__)
-    for name in TRACKERS:
-        if importlib.util.find_spec(name) is None:
-            with refused(f"t2t-keras[{name}]"):
-                getattr(t2t.tracking, TRACKERS[name].class_name)

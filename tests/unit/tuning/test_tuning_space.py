@@ -93,15 +93,12 @@ def dependent():
     return found
 
 
-def test_every_choice_of_ranges_that_depend_on_each_other_can_be_trained(dependent):
+def test_every_choice_of_ranges_that_depend_on_each_other_can_be_trained_also_the_first_trial(dependent):
     found = chosen(dependent, 40)
     for values in found:
         transformer_tiny().override(format_overrides(values)).freeze()
     decays = [values.get("weight_decay") for values in found if values["optimizer"] == "adamw"]
     assert set(decays) == {0.01, 0.1}
-
-
-def test_the_first_trial_leaves_out_what_the_set_does_not_read(dependent):
     own = own_values(dependent, transformer_tiny())
     values = suggest(optuna.create_study(sampler=FixedSampler(dependent, own, RandomSampler(1))).ask(), dependent)
     assert values == {"optimizer": "adam", "learning_rate_schedule": "noam"}

@@ -166,12 +166,9 @@ class Run:
         self.record = SimpleNamespace(hparams={"model": {"label_smoothing": smoothing}, **objective})
 
 
-def test_every_figure_has_its_points_in_order_the_last_told_counts(tmp_path):
+def test_every_figure_has_its_points_in_order_up_to_a_checkpoint_and_a_run_without_any_says_so(tmp_path):
     found = curves_of(Run(tmp_path, LINES))
     assert found.points == {"dev/bleu": [(20, 12.5)], "train/loss": [(10, 2.5), (20, 2.0)]}
-
-
-def test_the_curves_of_a_checkpoint_end_at_its_update_and_a_run_without_figures_says_so(tmp_path):
     assert curves_of(Run(tmp_path, LINES), 10).points == {"train/loss": [(10, 2.5)]}
     with refused("a_run", "9"):
         curves_of(Run(tmp_path, LINES), 9)

@@ -220,7 +220,7 @@ def studio(folder, tmp_path):
     return SimpleNamespace(studio=made, calls=calls, run=run)
 
 
-def test_answers_are_of_the_split_that_is_asked_for_which_is_opened_once(studio, folder):
+def test_answers_are_of_the_split_that_is_asked_for_which_is_opened_once_with_batches_of_the_run(studio, folder):
     asked = {"run": "run", "split": "dev"}
     found = data_answer(studio.studio, asked)
     assert (found["split"], found["examples"], found["problems"]) == ("dev", 3, ["translate_ende_numbers"])
@@ -230,10 +230,7 @@ def test_answers_are_of_the_split_that_is_asked_for_which_is_opened_once(studio,
     (folder / MANIFEST_NAME).touch()  # it was generated again
     data_answer(studio.studio, asked)
     assert len(studio.calls) == 2
-
-
-def test_batches_of_the_run_are_those_of_its_hparams(studio):
-    """Batches of 2,048 padded tokens hold all; widths go up to the longest."""
+    # Batches of 2,048 padded tokens hold all; widths go up to the longest.
     for split, rows in (("train", 5), ("dev", 3)):
         found = data_examples_answer(studio.studio, {"run": "run", "split": split})
         assert {one["batch"]["rows"] for one in found["examples"]} == {rows}

@@ -99,7 +99,7 @@ def test_no_other_file_is_a_part_of_the_pages_and_plotly_finds_the_names_of_the_
         assert f'id="{name}"' in page
 
 
-def test_the_table_has_every_run_and_hparams_of_runs_stand_side_by_side(client):
+def test_the_table_has_every_run_whose_hparams_stand_side_by_side_and_whose_curves_are_sent(client):
     rows = {row["run"]: row for row in client.get("/insight/runs").json()["runs"]}
     assert list(rows) == ["letters", "early", "found"]
     assert (rows["found"]["step"], rows["found"]["of"], rows["found"]["state"]) == (30, 30, "finished")
@@ -108,6 +108,11 @@ def test_the_table_has_every_run_and_hparams_of_runs_stand_side_by_side(client):
     assert rows["found"]["size"] > 0
     assert asked(client, "hparams", runs=["found", "letters"])["runs"] == ["found", "letters"]
     assert asked(client, "hparams")["runs"] == list(rows)
+    found = client.post("/insight/curves", json={"runs": ["letters", "early"], "by": "hours"}).json()["runs"]
+    assert list(found) == ["letters", "early"]
+    assert {name: run["figures"]["train/loss"]["points"] for name, run in found.items()} == {"letters": 10, "early": 2}
+    assert found["letters"]["notes"] == {"train/loss": "with label smoothing 0.1"}
+    assert list(client.post("/insight/curves", json={}).json()["runs"]) == ["letters", "early", "found"]
 
 
 def test_a_model_says_its_step_and_translates_lines(client, translator):
@@ -120,7 +125,7 @@ def test_a_model_says_its_step_and_translates_lines(client, translator):
     assert found == [one[0].text for one in translator.translate(texts)]
 
 
-def test_examples_and_what_two_systems_made_of_them(client):
+def test_examples_what_two_systems_made_of_them_and_a_page_to_keep_that_asks_nobody(client):
     examples = client.get("/insight/examples?run=letters&split=dev&count=2").json()
     assert examples == {"sources": ["a b"] * 2, "references": ["c"] * 2, "total": 7}
     asked = {"references": ["a b c d"] * 2, "first": ["a b c x"] * 2, "second": ["a b c d"] * 2, "language": "en"}
@@ -131,6 +136,9 @@ def test_examples_and_what_two_systems_made_of_them(client):
     assert found["sentences"][0]["outputs"] == [
         [["a b c", False], ["x", True]], [["a b c", False], ["d", True]],
     ]  # fmt: skip
+    text = client.get("/insight/view").text
+    assert text.count('id="figures">[]<') == 1  # the element that the script fills
+    assert all(part in text for part in ("default-src 'none'", "insight.pieces", "insight.beam"))
 
 
 def test_figures_and_beams_are_the_translators(client, translator):
@@ -273,20 +281,6 @@ def test_a_search_is_seen_while_it_writes_and_is_the_translators(client, transla
         assert best["ids"] == last["outputs"][0]["ids"]
         assert "h h" in best["text"]
         assert best["text"].startswith("c")
-
-
-def test_a_page_to_keep_has_room_for_figures_and_asks_nobody(client):
-    text = client.get("/insight/view").text
-    assert text.count('id="figures">[]<') == 1  # the element that the script fills
-    assert all(part in text for part in ("default-src 'none'", "insight.pieces", "insight.beam"))
-
-
-def test_curves_are_the_runs(client):
-    found = client.post("/insight/curves", json={"runs": ["letters", "early"], "by": "hours"}).json()["runs"]
-    assert list(found) == ["letters", "early"]
-    assert {name: run["figures"]["train/loss"]["points"] for name, run in found.items()} == {"letters": 10, "early": 2}
-    assert found["letters"]["notes"] == {"train/loss": "with label smoothing 0.1"}
-    assert list(client.post("/insight/curves", json={}).json()["runs"]) == ["letters", "early", "found"]
 
 
 MISTAKES = [

@@ -106,7 +106,7 @@ def evaluations(*outputs, sentences=SENTENCES):
     return [DevOutputs(10 * n, "", *sentences, tuple(texts)) for n, texts in enumerate(outputs, start=1)]
 
 
-def test_equal_outputs_are_one_version_and_the_newest_comes_first():
+def test_equal_outputs_are_one_version_the_newest_first_and_other_sentences_are_left_out():
     found = history_json(evaluations(["a b", "x"], ["a b", "y"], ["a c", "y"], ["a b", "y"]), 9)
     assert found["steps"] == [10, 20, 30, 40]
     first, second = found["sentences"]
@@ -120,6 +120,10 @@ def test_equal_outputs_are_one_version_and_the_newest_comes_first():
     ]
     expected = CHRF().sentence_score("a c", ["eins zwei"]).score
     assert first["outputs"][1]["chrf"] == pytest.approx(expected)
+    others = evaluations(["z"], sentences=(("q",), ("q",)))
+    found = history_json([*others, *evaluations(["a", "b"])], 9)
+    assert found["steps"] == [10]
+    assert history_json([], 9) == {"steps": [], "sentences": []}
 
 
 def test_older_versions_are_counted_and_still_what_the_oldest_shown_is_compared_with():
@@ -130,13 +134,6 @@ def test_older_versions_are_counted_and_still_what_the_oldest_shown_is_compared_
     assert sentence["earlier"] == 4
     assert sentence["outputs"][1]["words"] == [("v3", "removed"), ("v4", "added"), ("same", "same")]
     assert sentence["source"] is None
-
-
-def test_evaluations_of_other_sentences_are_left_out():
-    others = evaluations(["z"], sentences=(("q",), ("q",)))
-    found = history_json([*others, *evaluations(["a", "b"])], 9)
-    assert found["steps"] == [10]
-    assert history_json([], 9) == {"steps": [], "sentences": []}
 
 
 @pytest.mark.parametrize(
