@@ -99,7 +99,7 @@ def plain_page(browser):
 
 
 def check_for_everybody(page, url, ready, width=390):
-    """Checks that axe finds no violations of WCAG 2.2 A and AA, and that nothing is wider than the screen of a phone."""
+    """Checks that axe finds no violations of WCAG 2.2 A and AA, and that nothing is wider than its screen."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
     page.set_default_timeout(180_000)
     page.goto(url)

@@ -135,9 +135,7 @@ def test_unknown_words_become_words_of_their_line(tiny_run, tmp_path):
         assert after == before | {"text": " ".join(expected), "alignment": list(map(list, links))}
     printed = call(decoder, "--decode_split=test", "--replace_unknown", **greedy, decode_to_file=tmp_path / "out").out
     outputs = (tmp_path / "out").read_text().splitlines()
-    sources, references = (
-        (tiny_run.raw_dir / f"test.{side}").read_text().splitlines() for side in ("source", "target")
-    )
+    sources, references = split_lines(tiny_run)
     assert not any("<unk>" in line for line in outputs)
     assert any(set(output.split()) & set(source.split()) for output, source in zip(outputs, sources, strict=True))
     assert str(BLEU().corpus_score(outputs, [references])) in printed
@@ -149,9 +147,7 @@ def test_unknown_words_become_words_of_their_line(tiny_run, tmp_path):
 def test_a_split_is_decoded_written_and_scored(decode, tiny_run, translator, tmp_path):
     split = {"data_dir": tiny_run.data_dir, "decode_split": "test"}
     out = decode(**split, decode_to_file=tmp_path / "out").out.splitlines()
-    sources, references = (
-        (tiny_run.raw_dir / f"test.{side}").read_text().splitlines() for side in ("source", "target")
-    )
+    sources, references = split_lines(tiny_run)
     hypotheses = (tmp_path / "out").read_text().split("\n")[:-1]
     assert hypotheses == [best.text for (best,) in translator.translate(sources)]
     bleu = BLEU()
@@ -196,9 +192,9 @@ def test_a_run_of_a_plugin_asks_for_it_and_runs_no_strangers_code(decode, tiny_r
     refuses(decoder, "'mine' --t2t_usr_dir", output_dir=run)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/__init__.py").write_text("")
-    (tmp_path / "in").write_text("1\n")
+    (tmp_path / "in").write_text("\n")
     files = {"decode_from_file": tmp_path / "in", "decode_to_file": tmp_path / "out"}
-    found = decode("--decode_beam_size=1", output_dir=run, t2t_usr_dir=tmp_path / "mine", **files)
+    found = decode(output_dir=run, t2t_usr_dir=tmp_path / "mine", **files)
     assert "plug-in mine has changed since" in found.err
 
 
