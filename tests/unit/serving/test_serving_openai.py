@@ -87,10 +87,10 @@ def test_a_language_model_gives_what_it_adds_to_the_prompt_at_most_max_tokens(cl
     assert f"a b{found['choices'][0]['message']['content']}" == best(continuer, "a b", extra_length=1)
 
 
-@pytest.mark.parametrize("search", [{}, {"temperature": 0}])
-def test_max_tokens_is_kept_to(client, translator, search):
+@pytest.mark.parametrize(("most_tokens", "search"), [((4, 5, 100), {}), ((5,), {"temperature": 0})])
+def test_max_tokens_is_kept_to(client, translator, most_tokens, search):
     """The input has three letters and end of sequence, and outputs may have five more ids: 4 to 9."""
-    for most in (4, 6, 100):
+    for most in most_tokens:
         found = client.post(COMPLETIONS, json={"prompt": "a b c", "max_tokens": most, **search}).json()
         changes = {"decode_method": "greedy"} if search else {}
         assert found["choices"][0]["text"] == best(translator, "a b c", extra_length=min(most - 4, 5), **changes)

@@ -24,13 +24,14 @@ WARM = {**SAMPLE, "seed": 8, "sampling_temperature": 0.5, "sampling_top_k": 3, "
 PLAIN, COMPLETIONS = "/translate", "/v1/completions"
 SEARCHES = [
     *((PLAIN, changes, changes) for changes in (
-        {"beam_size": 5, "n_best": 5}, {"beam_size": 1}, GREEDY, {"alpha": 3.0}, {"extra_length": 1}, WARM,
+        {"beam_size": 5, "n_best": 2, "alpha": 1.5}, {"beam_size": 1}, GREEDY, {"alpha": 3.0}, {"extra_length": 1},
+        WARM,
     )),
     (COMPLETIONS, {"n": 2}, {"n_best": 2}),
     (COMPLETIONS, {"temperature": 0}, GREEDY),
     (COMPLETIONS, {"temperature": 0, "top_p": 0.5, "seed": 3}, GREEDY),
-    (COMPLETIONS, {"temperature": 0.5, "seed": 3}, {**SAMPLE, "sampling_temperature": 0.5, "seed": 3}),
-    (COMPLETIONS, {"top_p": 0.6, "seed": 4}, {**SAMPLE, "sampling_top_p": 0.6, "seed": 4}),
+    (COMPLETIONS, {"temperature": 0.5, "top_p": 0.6, "seed": 4},
+     {**SAMPLE, "sampling_temperature": 0.5, "sampling_top_p": 0.6, "seed": 4}),
     (COMPLETIONS, {"temperature": 1, "top_p": 1, "seed": 5}, {**SAMPLE, "seed": 5}),
     (COMPLETIONS, {"top_p": 1, "seed": 3}, {}),
     (COMPLETIONS, {"beam_size": 1}, {"beam_size": 1}),
@@ -68,9 +69,9 @@ class Watched:
 def test_equal_settings_are_searched_together(translator):
     watched = Watched(translator)
     model = ServedModel("letters", watched, 1)
-    asked = [model.questions([text], 1, changes) for text in "abc" for changes in ({}, {"alpha": 1.0}, {"alpha": 2.0})]
+    asked = [model.questions([text], 1, changes) for text in "abc" for changes in ({}, {"alpha": 3.0})]
     found = model.answer([question for one in asked for question in one])
-    assert sorted(watched.batches, key=str) == [(3, 1.0), (3, 2.0), (3, None)]
+    assert sorted(watched.batches, key=str) == [(3, 3.0), (3, None)]
     assert written(found) == written([model.answer(one)[0] for one in asked])
 
 

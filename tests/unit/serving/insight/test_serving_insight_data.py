@@ -2,8 +2,6 @@
 
 import dataclasses
 import itertools
-import subprocess
-import sys
 from collections import Counter
 from types import SimpleNamespace
 
@@ -29,7 +27,6 @@ from t2t.serving.insight.studio import Studio
 from t2t.text.token import TokenEncoder
 from tests.errors import refused
 from tests.many_runs import write_run
-from tests.readme import ROOT
 
 WORDS = ("red", "green", "blue", "never")
 
@@ -263,11 +260,3 @@ def test_what_the_data_does_not_have_is_said_and_how_it_is_named(folder, studio)
             answer(fake, {})
     with refused("t2t-insight", "--data_dir=FOLDER"):
         data_answer(Studio(studio.studio.runs, LoadedModels(None)), {"run": "run"})
-
-
-def test_pages_are_served_and_data_looked_at_without_loading_what_models_need():
-    """So that a folder of many runs opens at once."""
-    modules = "t2t.cli.insight, t2t.serving.app, t2t.serving.insight.routes, t2t.serving.insight.opened_data"
-    code = f"import sys, {modules}; print({{'tensorflow', 'keras', 'plotly', 'matplotlib'}} & {{*sys.modules}})"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"

@@ -28,7 +28,7 @@ from t2t.text.label import LabelEncoder
 from t2t.text.token import TokenEncoder
 from tests.builders import randomise
 from tests.errors import refused
-from tests.letters import WORDS, Letters
+from tests.letters import WORDS, Letters, sharing
 
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(2)">&amp;\u2028'
 
@@ -144,7 +144,7 @@ class Sounds(Letters):
 
 def test_an_output_that_is_a_file_is_in_the_figure(translator):
     problem = Sounds().with_encoders(dict.fromkeys(("inputs", "targets"), WORDS))
-    figure = figure_of(Translator(problem, translator.model, translator.hparams), "A title", "a b", "d e")
+    figure = figure_of(sharing(translator, problem), "A title", "a b", "d e")
     sound = base64.b64encode(b"the sound of d e").decode()
     assert figure["media"] == {"kind": "audio", "url": f"data:audio/wav;base64,{sound}", "note": ""}
     assert "media-src data:" in Elements(figures_page("A title", [figure])).policy

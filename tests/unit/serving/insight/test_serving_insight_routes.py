@@ -12,7 +12,6 @@ import pytest
 from starlette.testclient import TestClient
 
 from t2t.inference.beam_trace import alternatives
-from t2t.inference.translator import Translator
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.serving.app import build_app
 from t2t.serving.insight.figures import figure_of
@@ -24,8 +23,7 @@ from t2t.serving.insight.studio import Studio
 from t2t.serving.models import ServedModel
 from t2t.serving.search_changes import FIELDS
 from t2t.serving.service import Service
-from t2t.text.language_codes import LanguageMarks
-from tests.letters import WORDS, Letters, Moods, moods, translator_of
+from tests.letters import WORDS, Moods, marked, moods, sharing, translator_of
 from tests.many_runs import write_run
 from tests.unit.serving.conftest import HOST, PATIENT, events_of
 from tests.waiting import LIMIT_S, join_all, start_thread, wait_until
@@ -212,13 +210,6 @@ def test_every_class_that_a_search_finds_has_a_figure(client_of):
             assert answer.json()["error"].startswith(f"ids {ids}: ")
 
 
-class Coded(Letters):
-    """Letters whose outputs begin with the code of a language."""
-
-    def language_marks(self):
-        return LanguageMarks(output_start=tuple(WORDS.encode("h")))
-
-
 @pytest.mark.parametrize(("begins_with", "given"), [("the text", 2), ("a code", 1), ("nothing", 0)])
 def test_ids_after_the_given_ones_are_a_prefix_that_continues_the_output(
     client_of, translator, continuer, begins_with, given
@@ -226,8 +217,7 @@ def test_ids_after_the_given_ones_are_a_prefix_that_continues_the_output(
     if begins_with == "the text":
         translator = continuer
     elif begins_with == "a code":
-        problem = Coded().with_encoders(translator.problem.encoders)
-        translator = Translator(problem, translator.model, translator.hparams)
+        translator = sharing(translator, marked(output_start=tuple(WORDS.encode("h"))))
     with client_of(translator) as client:
         ids = searched(client, source="a b")[-1]["outputs"][0]["ids"]
         figure = asked(client, "figure", source="a b", ids=ids)
