@@ -28,6 +28,15 @@ class TinyRun:
     train_flags: tuple[str, ...]
     """Flags that `t2t-trainer` was run with, except for `--output_dir` and `--train_steps`."""
 
+    def lines(self, split: str) -> list[list[str]]:
+        """Returns the lines of both raw files of a split: inputs and references."""
+        return [(self.raw_dir / f"{split}.{side}").read_text().splitlines() for side in ("source", "target")]
+
+    @property
+    def raw_flags(self) -> list[str]:
+        """Flags of the raw files of training and dev."""
+        return [flag for flag in self.train_flags if flag.startswith(("--train_source", "--train_target", "--dev_"))]
+
     @property
     def flags(self) -> list[str]:
         """Flags for a command that needs the run and its data."""

@@ -37,11 +37,6 @@ def decode(tiny_run):
     return lambda *flags, **named: call(decoder, *flags, **{"output_dir": tiny_run.output_dir, **named})
 
 
-def split_lines(tiny_run):
-    """Returns the inputs and references of the test split."""
-    return ((tiny_run.raw_dir / f"test.{side}").read_text().splitlines() for side in ("source", "target"))
-
-
 # === Files ===
 
 
@@ -135,7 +130,7 @@ def test_unknown_words_become_words_of_their_line(tiny_run, tmp_path):
         assert after == before | {"text": " ".join(expected), "alignment": list(map(list, links))}
     printed = call(decoder, "--decode_split=test", "--replace_unknown", **greedy, decode_to_file=tmp_path / "out").out
     outputs = (tmp_path / "out").read_text().splitlines()
-    sources, references = split_lines(tiny_run)
+    sources, references = tiny_run.lines("test")
     assert not any("<unk>" in line for line in outputs)
     assert any(set(output.split()) & set(source.split()) for output, source in zip(outputs, sources, strict=True))
     assert str(BLEU().corpus_score(outputs, [references])) in printed
@@ -147,7 +142,7 @@ def test_unknown_words_become_words_of_their_line(tiny_run, tmp_path):
 def test_a_split_is_decoded_written_and_scored(decode, tiny_run, translator, tmp_path):
     split = {"data_dir": tiny_run.data_dir, "decode_split": "test"}
     out = decode(**split, decode_to_file=tmp_path / "out").out.splitlines()
-    sources, references = split_lines(tiny_run)
+    sources, references = tiny_run.lines("test")
     hypotheses = (tmp_path / "out").read_text().split("\n")[:-1]
     assert hypotheses == [best.text for (best,) in translator.translate(sources)]
     bleu = BLEU()

@@ -22,10 +22,6 @@ from tests.errors import refused
 from tests.in_process import call, refuses
 
 
-def lines(path):
-    return path.read_text().splitlines()
-
-
 @pytest.fixture(scope="module")
 def translator(tiny_run):
     return t2t.load(tiny_run.output_dir)
@@ -39,7 +35,7 @@ def evaluated(*flags, **named):
 def test_teacher_forced_figures_and_scores_of_decodes(tiny_run, translator):
     """Also: training has kept the outputs of its evaluations, the last of which is of these weights."""
     out, found = evaluated(*tiny_run.flags)
-    sources, targets = (lines(tiny_run.raw_dir / f"dev.{side}") for side in ("source", "target"))
+    sources, targets = tiny_run.lines("dev")
     assert out.startswith("12 of 12 dev examples of text2text_files, step-00000040 (40 updates)\n")
     tokens = sum(len(target.split()) + 1 for target in targets)
     loss = -sum(translator.score(list(zip(sources, targets, strict=True)))) / tokens
@@ -85,7 +81,7 @@ def test_data_of_another_vocabulary_is_refused_by_name(tiny_run, tmp_path):
     folder = data_dir / "text2text_files"
     with edited(folder / "manifest.json") as manifest:
         vocabulary = manifest["vocabularies"]["inputs"]
-        content = lines(folder / vocabulary["file"])
+        content = (folder / vocabulary["file"]).read_text().splitlines()
         other = TokenEncoder([*content[4:], content[3]])  # the words in another order
         other.save(folder / vocabulary["file"])
         for entry in manifest["vocabularies"].values():
@@ -119,7 +115,7 @@ def test_files_and_evaluation_have_the_same_outputs(run, tiny_run, tmp_path):
 def test_comparing_engines_prints_both_scores_and_how_far_apart_they_are(run, tiny_run, translator):
     flags = {"output_dir": run, "data_dir": tiny_run.data_dir, "engine": "ctranslate2", "compute_type": "int8"}
     head, *scores, same, apart = call(eval_command, "--compare_engine", **flags).out.splitlines()
-    sources, references = ((tiny_run.raw_dir / f"dev.{side}").read_text().splitlines() for side in ("source", "target"))
+    sources, references = tiny_run.lines("dev")
     assert head == f"{len(sources)} of {len(sources)} dev examples of text2text_files, step-00000040 (40 updates)"
     slow, fast = translator, t2t.load(run, engine="ctranslate2", compute_type="int8")
     outputs = [[found[0] for found in one.translate(sources)] for one in (fast, slow)]
