@@ -62,14 +62,11 @@ def test_an_example_above_the_budget_makes_a_batch_alone():
     assert [b.indices.tolist() for b in batches] == [[6], [5], [7]]
 
 
-@pytest.mark.parametrize(
-    ("lengths", "rows_by_size"),
-    [
-        ({"targets": [4, 4, 4, 4]}, {7: [1] * 4, 8: [2, 2], 11: [2, 2], 12: [3, 1], 15: [3, 1], 16: [4]}),
-        # Widths 3, 3, 5: two rows of 3 are 6; with the third, three rows of 5 are 15.
-        ({"inputs": [1, 3, 5], "targets": [3, 3, 3]}, {5: [1] * 3, 6: [2, 1], 14: [2, 1], 15: [3]}),
-    ],
-)
+@pytest.mark.parametrize(("lengths", "rows_by_size"), [
+    ({"targets": [4, 4, 4, 4]}, {7: [1] * 4, 8: [2, 2], 11: [2, 2], 12: [3, 1], 15: [3, 1], 16: [4]}),
+    # Widths 3, 3, 5: two rows of 3 are 6; with the third, three rows of 5 are 15.
+    ({"inputs": [1, 3, 5], "targets": [3, 3, 3]}, {5: [1] * 3, 6: [2, 1], 14: [2, 1], 15: [3]}),
+])  # fmt: skip
 def test_a_batch_may_be_as_large_as_its_budget_by_the_longer_side_and_no_larger(lengths, rows_by_size):
     arrays = {name: np.array(values) for name, values in lengths.items()}
     for batch_size, rows in rows_by_size.items():
@@ -103,18 +100,15 @@ def test_ladder_of_a_step_below_one_is_refused():
         Ladder(10, 0.9)
 
 
-@pytest.mark.parametrize(
-    ("kinds", "unit"),
-    [
-        (["tokens", "tokens"], "padded tokens per side"),
-        (["tokens"], "padded tokens"),
-        (["tokens", "label"], "padded tokens"),
-        (["image", "label"], "examples"),
-        (["image", "tokens"], "padded tokens"),
-        (["video", "label"], "padded frames"),
-        (["audio", "tokens"], "padded units of 10 ms or tokens per side"),
-        (["real", "tokens"], "padded vectors or tokens per side"),
-    ],
-)
+@pytest.mark.parametrize(("kinds", "unit"), [
+    (["tokens", "tokens"], "padded tokens per side"),
+    (["tokens"], "padded tokens"),
+    (["tokens", "label"], "padded tokens"),
+    (["image", "label"], "examples"),
+    (["image", "tokens"], "padded tokens"),
+    (["video", "label"], "padded frames"),
+    (["audio", "tokens"], "padded units of 10 ms or tokens per side"),
+    (["real", "tokens"], "padded vectors or tokens per side"),
+])  # fmt: skip
 def test_the_unit_of_batch_sizes_is_that_of_the_sequences(kinds, unit):
     assert batch_unit(FeatureSpec(kind=FeatureKind(kind)) for kind in kinds) == unit

@@ -69,14 +69,11 @@ def firsts(pairs, key):
     return kept
 
 
-@pytest.mark.parametrize(
-    ("compared", "key", "reason"),
-    [
-        ("pair", lambda pair: pair, "duplicates"),
-        ("source", lambda pair: pair[0], "with a duplicate source"),
-        ("target", lambda pair: pair[1], "with a duplicate target"),
-    ],
-)
+@pytest.mark.parametrize(("compared", "key", "reason"), [
+    ("pair", lambda pair: pair, "duplicates"),
+    ("source", lambda pair: pair[0], "with a duplicate source"),
+    ("target", lambda pair: pair[1], "with a duplicate target"),
+])  # fmt: skip
 @pytest.mark.parametrize("shard_count", [1, 4])
 def test_the_first_of_equal_samples_is_kept(pairs, tmp_path, compared, key, reason, shard_count):
     problem = Repeating(pairs, shard_count, filter_duplicates=compared)

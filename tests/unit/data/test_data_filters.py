@@ -62,15 +62,11 @@ GOOD = [n for n, score in enumerate(SCORES) if score >= 0.9]
 
 
 @pytest.mark.parametrize("shard_lines", [None, 7])
-@pytest.mark.parametrize(
-    ("scores", "ending", "options"),
-    [
-        (SCORES, "", {}),
-        (SCORES, ".gz", {}),
-        ([f"http://a\t{score}\t{pair}" for pair, score in enumerate(SCORES)], "", {"train_score_column": 2}),
-    ],
-    ids=["plain", "gzip", "a column of a table"],
-)
+@pytest.mark.parametrize(("scores", "ending", "options"), [
+    (SCORES, "", {}),
+    (SCORES, ".gz", {}),
+    ([f"http://a\t{score}\t{pair}" for pair, score in enumerate(SCORES)], "", {"train_score_column": 2}),
+], ids=["plain", "gzip", "a column of a table"])  # fmt: skip
 def test_pairs_with_a_low_score_are_dropped(tmp_path, files, write, shard_lines, scores, ending, options):
     options = with_scores(files, write, scores, ending) | {"filter_min_score": 0.9, **options}
     record, found = made(tmp_path, options, shard_lines=shard_lines)
@@ -80,14 +76,11 @@ def test_pairs_with_a_low_score_are_dropped(tmp_path, files, write, shard_lines,
 
 
 @pytest.mark.parametrize("shard_lines", [None, 7])
-@pytest.mark.parametrize(
-    ("scores", "ending", "about"),
-    [
-        ([*SCORES[:70], "high", *SCORES[71:]], "", ("scores1", 31, "'high'")),
-        *(([0.5] * (40 + count), ending, ("two", 40, f"scores1{ending}", count))
-          for count in (39, 42) for ending in ("", ".gz")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("scores", "ending", "about"), [
+    ([*SCORES[:70], "high", *SCORES[71:]], "", ("scores1", 31, "'high'")),
+    *(([0.5] * (40 + count), ending, ("two", 40, f"scores1{ending}", count))
+      for count in (39, 42) for ending in ("", ".gz")),
+])  # fmt: skip
 def test_a_wrong_score_and_other_numbers_of_scores_are_named_by_file(
     tmp_path, files, write, shard_lines, scores, ending, about
 ):
@@ -212,13 +205,10 @@ def test_copies_by_weight_are_no_duplicates(tmp_path, files, write):
 
 
 @pytest.mark.parametrize("shard_lines", [None, 1])
-@pytest.mark.parametrize(
-    ("sides", "options", "expected"),
-    [
-        ("ab cd", {}, {("x", "a"): 1, ("y", "b"): 1, ("x", "c"): 3, ("y", "d"): 3}),
-        ("ab ab", {"filter_min_score": 1}, {("x", "a"): 3, ("y", "b"): 4}),
-    ],
-)
+@pytest.mark.parametrize(("sides", "options", "expected"), [
+    ("ab cd", {}, {("x", "a"): 1, ("y", "b"): 1, ("x", "c"): 3, ("y", "d"): 3}),
+    ("ab ab", {"filter_min_score": 1}, {("x", "a"): 3, ("y", "b"): 4}),
+])  # fmt: skip
 def test_two_translations_of_one_source_and_two_files_of_scores_of_one_pair_have_weights_of_their_own(
     tmp_path, files, write, shard_lines, sides, options, expected
 ):

@@ -253,13 +253,10 @@ def test_an_example_without_a_declared_feature_is_refused(digits_class, tmp_path
         make(Half(), tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("train", "dev", "about"),
-    [
-        ([("1", "2")] * 16 + [("1", None)] * 9, [], (17, "'train'", "None", "'targets'")),
-        ([("1", "2")], [("1", "2"), (b"1", "2")], (2, "'dev'", "bytes", "'inputs'", "(b'1')")),
-    ],
-)
+@pytest.mark.parametrize(("train", "dev", "about"), [
+    ([("1", "2")] * 16 + [("1", None)] * 9, [], (17, "'train'", "None", "'targets'")),
+    ([("1", "2")], [("1", "2"), (b"1", "2")], (2, "'dev'", "bytes", "'inputs'", "(b'1')")),
+])  # fmt: skip
 def test_a_wrong_sample_is_named_by_its_place_in_the_split(listed_class, tmp_path, train, dev, about):
     problem = listed_class(train, dev or [("1", "1")])
     problem.chunk_size = 7

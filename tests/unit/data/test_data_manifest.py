@@ -112,15 +112,12 @@ def test_another_word_list_is_another_setting(digits_class):
     assert settings_of(problem) != settings
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "asked"),
-    [
-        ("splits", ("train", "dev", "test"), ["'test'"]),
-        ("sizes", {"train": 5, "dev": 30}, ["5", "200"]),
-        ("vocab_sample_bytes", 7, [7, 40000000]),
-        ("sizes", {str(n): n for n in range(99)}, ["99", "sha256", "200"]),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "asked"), [
+    ("splits", ("train", "dev", "test"), ["'test'"]),
+    ("sizes", {"train": 5, "dev": 30}, ["5", "200"]),
+    ("vocab_sample_bytes", 7, [7, 40000000]),
+    ("sizes", {str(n): n for n in range(99)}, ["99", "sha256", "200"]),
+])  # fmt: skip
 def test_whatever_a_problem_declares_decides_its_data(digits_folder, digits_class, name, value, asked):
     problem = digits_class()
     setattr(problem, name, value)

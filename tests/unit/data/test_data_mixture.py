@@ -75,10 +75,9 @@ def test_going_on_from_the_state_after_an_update_is_exact():
     assert list(itertools.islice(resumed, 26)) == batches[14:]
 
 
-@pytest.mark.parametrize(
-    "state",
-    [{}, {"updates": 1}, {"updates": "1", "a": {"batch": 0}, "b": {"batch": 0}}, {"updates": 1, "a": 0, "b": 0}],
-)
+@pytest.mark.parametrize("state", [
+    {}, {"updates": 1}, {"updates": "1", "a": {"batch": 0}, "b": {"batch": 0}}, {"updates": 1, "a": 0, "b": 0},
+])  # fmt: skip
 def test_what_is_no_state_is_refused(state):
     with refused("updates", "a", "b"):
         mixed().seek(state)

@@ -156,15 +156,12 @@ def test_evaluation_reads_examples_as_they_are_stored(images):
         assert np.array_equal(batch["inputs"], images.read(indices, "inputs")[0])
 
 
-@pytest.mark.parametrize(
-    ("spoil", "about"),
-    [
-        (lambda ids: ids[:-1], ["changes_lengths"]),
-        (lambda ids: np.full_like(ids, 77), [77, "preprocessors"]),
-        (lambda ids: np.full_like(ids, 5), [1, "preprocessors"]),
-        (lambda ids: ids.astype(float), ["float64", "preprocessors"]),
-    ],
-)
+@pytest.mark.parametrize(("spoil", "about"), [
+    (lambda ids: ids[:-1], ["changes_lengths"]),
+    (lambda ids: np.full_like(ids, 77), [77, "preprocessors"]),
+    (lambda ids: np.full_like(ids, 5), [1, "preprocessors"]),
+    (lambda ids: ids.astype(float), ["float64", "preprocessors"]),
+])  # fmt: skip
 def test_what_a_preprocessor_must_not_make_is_said(make, spoil, about):
     class Wrong(Preprocessor):
         def __call__(self, example, rng):
@@ -180,15 +177,11 @@ def test_a_preprocessor_of_a_feature_that_is_not_there_is_refused(images):
         next(TrainingBatches(images, seed=1, batch_size=4, preprocessors=(RandomFlip(features=("input",)),)))
 
 
-@pytest.mark.parametrize(
-    ("changes", "about"),
-    [
-        *(({**changes, "max_length": 25}, "max_length=25")
-          for changes in ({}, {"fixed_shapes": 4}, {"curriculum": Curriculum(25, 25, 9)})),
-        ({"curriculum": Curriculum(5, 60, 9), "max_length": 60}, "curriculum_length=5"),
-    ],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize(("changes", "about"), [
+    *(({**changes, "max_length": 25}, "max_length=25")
+      for changes in ({}, {"fixed_shapes": 4}, {"curriculum": Curriculum(25, 25, 9)})),
+    ({"curriculum": Curriculum(5, 60, 9), "max_length": 60}, "curriculum_length=5"),
+], ids=str)  # fmt: skip
 def test_examples_none_of_which_is_short_enough_afterwards_are_refused(make, changes, about):
     class Long(Preprocessor):
         changes_lengths = True

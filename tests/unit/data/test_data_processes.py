@@ -92,10 +92,9 @@ def test_processes_take_chunks_of_one_shard_or_else_shards_and_bytes_do_not_depe
     assert marks(tmp_path / "6") == {"train read by worker", "dev read by parent", "encoded by worker"}
 
 
-@pytest.mark.parametrize(
-    ("shard_count", "dies", "status"),
-    [(1, "reading", 9), (1, "encoding", 1), (6, "reading", 1), (6, "error", 1)],
-)
+@pytest.mark.parametrize(("shard_count", "dies", "status"), [
+    (1, "reading", 9), (1, "encoding", 1), (6, "reading", 1), (6, "error", 1),
+])  # fmt: skip
 def test_a_process_that_dies_leaves_no_data_but_finished_shards(by_one, tmp_path, shard_count, dies, status):
     done = run_script(tmp_path, 2, shard_count, dies)
     assert done.returncode == status

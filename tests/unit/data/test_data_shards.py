@@ -169,21 +169,18 @@ def test_files_that_do_not_belong_together_are_refused(written):
             SplitReader(folder, dataclasses.replace(manifest, splits=splits), "train")
 
 
-@pytest.mark.parametrize(
-    ("spec", "values", "about"),
-    [
-        (TOKENS, [[70_000, 1]], ["'f'", "p", 70000, "1..69999"]),
-        (TOKENS, [[0, 1]], [0, "1..69999"]),
-        (TOKENS, [[-3, 1]], [-3]),
-        (TOKENS, [[5, 6]], [1]),
-        (TOKENS, [[0.5, 1.0]], ["float64"]),
-        (TOKENS, [[[5, 1]]], ["tokens", 1]),
-        (LABEL, [5], [5, "0..4"]),
-        (REAL, [[[1.0, 2.0]]], ["real", 2, "(3,)"]),
-        (IMAGE, [np.full((2, 4, 3), 256)], [256, "0..255"]),
-        (TOKENS, [np.array([5, 1]), np.array([], np.int32)], ["'f'", 1]),
-    ],
-)
+@pytest.mark.parametrize(("spec", "values", "about"), [
+    (TOKENS, [[70_000, 1]], ["'f'", "p", 70000, "1..69999"]),
+    (TOKENS, [[0, 1]], [0, "1..69999"]),
+    (TOKENS, [[-3, 1]], [-3]),
+    (TOKENS, [[5, 6]], [1]),
+    (TOKENS, [[0.5, 1.0]], ["float64"]),
+    (TOKENS, [[[5, 1]]], ["tokens", 1]),
+    (LABEL, [5], [5, "0..4"]),
+    (REAL, [[[1.0, 2.0]]], ["real", 2, "(3,)"]),
+    (IMAGE, [np.full((2, 4, 3), 256)], [256, "0..255"]),
+    (TOKENS, [np.array([5, 1]), np.array([], np.int32)], ["'f'", 1]),
+])  # fmt: skip
 def test_values_that_the_spec_forbids_name_feature_and_problem(spec, values, about):
     with refused("'f'", "p", *about):
         pack([np.asarray(value) for value in values], spec, "f", "p")

@@ -85,34 +85,27 @@ RISING = Curriculum(first=4, last=10, batches=40)
 PREPROCESSED = {"preprocessors": (Other(features=("targets",)), Repeated(features=("inputs", "targets")))}
 
 
-@pytest.mark.parametrize(
-    ("changes", "every"),
-    [
-        ({}, 1),
-        ({"fixed_shapes": 4}, 3),
-        ({"packed_length": 40}, 3),
-        ({"curriculum": RISING, "batch_size": 60}, 5),
-        ({"max_length": 16, **PREPROCESSED}, 3),
-        ({"max_length": 16, "curriculum": Curriculum(first=6, last=16, batches=20), **PREPROCESSED}, 3),
-    ],
-    ids=lambda value: "-".join(value) if isinstance(value, dict) else None,
-)
+@pytest.mark.parametrize(("changes", "every"), [
+    ({}, 1),
+    ({"fixed_shapes": 4}, 3),
+    ({"packed_length": 40}, 3),
+    ({"curriculum": RISING, "batch_size": 60}, 5),
+    ({"max_length": 16, **PREPROCESSED}, 3),
+    ({"max_length": 16, "curriculum": Curriculum(first=6, last=16, batches=20), **PREPROCESSED}, 3),
+], ids=lambda value: "-".join(value) if isinstance(value, dict) else None)  # fmt: skip
 def test_resuming_anywhere_gives_the_uninterrupted_sequence(make, changes, every):
     states = check_resuming(partial(make, **changes), lambda state: state["epoch"] == 2, every)
     assert len({tuple(state.values()) for state in states}) == len(states)
     assert {state["window"] for state in states} == {0, 1, 2}
 
 
-@pytest.mark.parametrize(
-    ("changes", "state"),
-    [
-        ({}, {"epoch": 0}),
-        ({}, dict.fromkeys(("epoch", "window", "batch"), "0")),
-        ({}, {"epoch": 0, "window": -1, "batch": 0}),
-        ({"curriculum": RISING}, {"epoch": 0, "window": 0, "batch": 0}),
-        ({}, {"epoch": 0, "window": 3, "batch": 0}),
-    ],
-)
+@pytest.mark.parametrize(("changes", "state"), [
+    ({}, {"epoch": 0}),
+    ({}, dict.fromkeys(("epoch", "window", "batch"), "0")),
+    ({}, {"epoch": 0, "window": -1, "batch": 0}),
+    ({"curriculum": RISING}, {"epoch": 0, "window": 0, "batch": 0}),
+    ({}, {"epoch": 0, "window": 3, "batch": 0}),
+])  # fmt: skip
 def test_what_is_no_state_and_one_of_other_data_are_refused(make, changes, state):
     about = ["3", "windows"] if state.get("window") == 3 else ["epoch", "window", "batch", *["drawn"] * bool(changes)]
     with refused(*about):

@@ -78,11 +78,9 @@ def test_content_is_on_the_disk_before_the_name_and_the_name_before_the_return(t
     assert done == ["fsync", "replace", "fsync"]
 
 
-@pytest.mark.parametrize(
-    ("lines", "torn"),
-    [(["one", "two"], b"thr" + b"e" * 10_000), ([], b"torn")],
-    ids=["longer than one block of the search for the last complete line", "the only line"],
-)
+@pytest.mark.parametrize(("lines", "torn"), [
+    (["one", "two"], b"thr" + b"e" * 10_000), ([], b"torn"),
+], ids=["longer than one block of the search for the last complete line", "the only line"])  # fmt: skip
 def test_appending_cuts_off_a_torn_last_line_and_no_more(tmp_path, lines, torn):
     file = tmp_path / "lines"
     for line in lines:

@@ -30,20 +30,17 @@ def test_gzip_is_seen_from_the_content(tmp_path, name, packed):
     assert lines_of(path) == (["eins", "zwei ä"], {})
 
 
-@pytest.mark.parametrize(
-    ("content", "lines"),
-    [
-        (b"", []),
-        (b"\n", [""]),
-        (b"a\n\nb", ["a", "", "b"]),
-        (b"a\n\n", ["a", ""]),
-        ("a\u2028b\u0085c\x0bd\x0ce\x1cf\rg\n".encode(), ["a\u2028b\u0085c\x0bd\x0ce\x1cf\rg"]),
-        (b"a\r\nb\r\r\nc\r", ["a", "b\r", "c\r"]),
-        (b" a \t\n", [" a \t"]),
-        (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", ["a", "\ufeffb"]),
-        (b"\xef\xbb\xbf", [""]),
-    ],
-)
+@pytest.mark.parametrize(("content", "lines"), [
+    (b"", []),
+    (b"\n", [""]),
+    (b"a\n\nb", ["a", "", "b"]),
+    (b"a\n\n", ["a", ""]),
+    ("a\u2028b\u0085c\x0bd\x0ce\x1cf\rg\n".encode(), ["a\u2028b\u0085c\x0bd\x0ce\x1cf\rg"]),
+    (b"a\r\nb\r\r\nc\r", ["a", "b\r", "c\r"]),
+    (b" a \t\n", [" a \t"]),
+    (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", ["a", "\ufeffb"]),
+    (b"\xef\xbb\xbf", [""]),
+])  # fmt: skip
 def test_where_lines_end(tmp_path, content, lines):
     assert lines_of(write(tmp_path / "text", content)) == (lines, {})
 
@@ -93,15 +90,12 @@ def test_damage_is_repaired_and_counted_by_line(tmp_path):
 PACKED = gzip.compress(bytes(range(256)) * 50, mtime=0)
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        *((PACKED[:cut], "gzip") for cut in (-1, 30, 2)),
-        (PACKED[:-8] + bytes([PACKED[-8] ^ 1]) + PACKED[-7:], "gzip"),  # the checksum
-        ("a\nb\n".encode("utf-16"), "UTF-16"),
-        (bz2.compress(b""), "bzip2"),
-    ],
-)
+@pytest.mark.parametrize(("content", "said"), [
+    *((PACKED[:cut], "gzip") for cut in (-1, 30, 2)),
+    (PACKED[:-8] + bytes([PACKED[-8] ^ 1]) + PACKED[-7:], "gzip"),  # the checksum
+    ("a\nb\n".encode("utf-16"), "UTF-16"),
+    (bz2.compress(b""), "bzip2"),
+])  # fmt: skip
 def test_damaged_packed_and_wide_files_are_refused(tmp_path, content, said):
     with refused(tmp_path / "text", said):
         lines_of(write(tmp_path / "text", content))

@@ -72,18 +72,15 @@ def as_later_format(path):
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
 
 
-@pytest.mark.parametrize(
-    ("fingerprint", "file", "change"),
-    [
-        ("other", "out", lambda path: None),
-        (None, "out", lambda path: None),
-        ("same", "out.partial", flip_first_byte),
-        ("same", "out.partial", lambda path: os.truncate(path, 1)),
-        ("same", "out.partial.json", os.unlink),
-        ("same", "out.partial.json", lambda path: os.truncate(path, 20)),
-        ("same", "out.partial.json", as_later_format),
-    ],
-)
+@pytest.mark.parametrize(("fingerprint", "file", "change"), [
+    ("other", "out", lambda path: None),
+    (None, "out", lambda path: None),
+    ("same", "out.partial", flip_first_byte),
+    ("same", "out.partial", lambda path: os.truncate(path, 1)),
+    ("same", "out.partial.json", os.unlink),
+    ("same", "out.partial.json", lambda path: os.truncate(path, 20)),
+    ("same", "out.partial.json", as_later_format),
+])  # fmt: skip
 def test_nothing_else_is_taken_over(path, fingerprint, file, change):
     crash_after(path, [b"a\n", b"b\n"])
     change(path.with_name(file))

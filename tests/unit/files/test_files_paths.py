@@ -36,16 +36,13 @@ def test_the_home_folder(monkeypatch):
     assert local_path("s3://b/data") == Path("/home/someone/.cache/t2t/files/s3/b/data")
 
 
-@pytest.mark.parametrize(
-    ("address", "place"),
-    [
-        ("s3://bucket/data", "s3/bucket/data"),
-        ("gs://bucket/data/", "gs/bucket/data"),
-        ("hdfs:///a/b", "hdfs/_/a/b"),
-        ("hdfs://name:8020/a/b c", "hdfs/name:8020/a/b c"),
-        ("abfs://files@account.dfs.core.windows.net/a", "abfs/files@account.dfs.core.windows.net/a"),
-    ],
-)
+@pytest.mark.parametrize(("address", "place"), [
+    ("s3://bucket/data", "s3/bucket/data"),
+    ("gs://bucket/data/", "gs/bucket/data"),
+    ("hdfs:///a/b", "hdfs/_/a/b"),
+    ("hdfs://name:8020/a/b c", "hdfs/name:8020/a/b c"),
+    ("abfs://files@account.dfs.core.windows.net/a", "abfs/files@account.dfs.core.windows.net/a"),
+])  # fmt: skip
 def test_an_address_has_a_mirror_and_a_mirror_its_address(cache, address, place):
     mirror = local_path(address)
     assert mirror == cache / "files" / place
@@ -89,36 +86,27 @@ def here(tmp_path, monkeypatch):
 OF_FILES = ["--problem=text2text_files"]
 
 
-@pytest.mark.parametrize(
-    ("command", "flag", "others"),
-    [
-        *(
-            (datagen, flag, ["--problem=text2text_files"])
-            for flag in ("data_dir", "tmp_dir", "train_source", "vocab_file")
-        ),
-        (datagen, "problem", []),
-        (trainer, "t2t_usr_dir", []),
-        (decoder, "attention_to_html", ["--output_dir=run"]),
-        (exporter, "t2t_usr_dir", ["--output_dir=run"]),
-        (bleu, "tokenize", []),
-    ],
-)
+@pytest.mark.parametrize(("command", "flag", "others"), [
+    *((datagen, flag, ["--problem=text2text_files"]) for flag in ("data_dir", "tmp_dir", "train_source", "vocab_file")),
+    (datagen, "problem", []),
+    (trainer, "t2t_usr_dir", []),
+    (decoder, "attention_to_html", ["--output_dir=run"]),
+    (exporter, "t2t_usr_dir", ["--output_dir=run"]),
+    (bleu, "tokenize", []),
+])  # fmt: skip
 def test_commands_refuse_addresses_by_the_flag(here, capsys, command, flag, others):
     scheme = "s4" if others == OF_FILES else "gs"
     assert command.main(["t2t", *others, f"--{flag}={scheme}://bucket/x"]) == 2
     assert f"--{flag}={scheme}://bucket/x" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("command", "given", "shared", "asked"),
-    [
-        *(
-            (decoder, ["--output_dir=run", "--decode_from_file=a.en"], "decode_to_file", one)
-            for one in ("shard=0/2", "merge")
-        ),
-        (datagen, ["--problem=text2text_files"], "data_dir", "beam_options=--runner=DirectRunner"),
-    ],
-)
+@pytest.mark.parametrize(("command", "given", "shared", "asked"), [
+    *(
+        (decoder, ["--output_dir=run", "--decode_from_file=a.en"], "decode_to_file", one)
+        for one in ("shard=0/2", "merge")
+    ),
+    (datagen, ["--problem=text2text_files"], "data_dir", "beam_options=--runner=DirectRunner"),
+])  # fmt: skip
 def test_what_shares_the_work_needs_a_folder(here, capsys, command, given, shared, asked):
     assert command.main(["t2t", *given, f"--{shared}=s3://bucket/x", f"--{asked}"]) == 2
     said = capsys.readouterr().err
@@ -144,20 +132,17 @@ def parts(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("b.en", ["b.en"]),
-        (Path("b.en"), ["b.en"]),
-        ("b.en, a.en,", ["b.en", "a.en"]),
-        ("?.en", ["a.en", "b.en", "c.en"]),
-        ("c.en,[ab].en", ["c.en", "a.en", "b.en"]),
-        ("a,b.en", ["a,b.en"]),  # a file, and no list
-        ("odd[1].en", ["odd[1].en"]),  # a file, and no pattern
-        ("*.de", ["*.de"]),
-        ("gone.en,a.en", ["gone.en", "a.en"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "names"), [
+    ("b.en", ["b.en"]),
+    (Path("b.en"), ["b.en"]),
+    ("b.en, a.en,", ["b.en", "a.en"]),
+    ("?.en", ["a.en", "b.en", "c.en"]),
+    ("c.en,[ab].en", ["c.en", "a.en", "b.en"]),
+    ("a,b.en", ["a,b.en"]),  # a file, and no list
+    ("odd[1].en", ["odd[1].en"]),  # a file, and no pattern
+    ("*.de", ["*.de"]),
+    ("gone.en,a.en", ["gone.en", "a.en"]),
+])  # fmt: skip
 def test_an_option_names_one_file_or_several(parts, text, names):
     assert named_files(text) == [parts / name for name in names]
     if names != ["a,b.en"]:

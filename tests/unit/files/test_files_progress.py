@@ -176,15 +176,12 @@ def test_clock(seconds, text):
     assert clock(seconds) == text
 
 
-@pytest.mark.parametrize(
-    ("values", "width", "line"),
-    [
-        ([8, 7, 6, 5, 4, 3, 2, 1], 8, "█▇▆▅▄▃▂▁"),
-        ([0, 0, 10, 10, 0, 0], 3, "▁█▁"),  # means of two each
-        ([1.5, 1.5], 8, "▁▁"),
-        ([math.nan, 1, math.inf, 2], 8, "▁█"),
-        *(([], 8, ""), ([3], 8, "▁")),
-    ],
-)
+@pytest.mark.parametrize(("values", "width", "line"), [
+    ([8, 7, 6, 5, 4, 3, 2, 1], 8, "█▇▆▅▄▃▂▁"),
+    ([0, 0, 10, 10, 0, 0], 3, "▁█▁"),  # means of two each
+    ([1.5, 1.5], 8, "▁▁"),
+    ([math.nan, 1, math.inf, 2], 8, "▁█"),
+    *(([], 8, ""), ([3], 8, "▁")),
+])  # fmt: skip
 def test_a_curve_in_a_line(values, width, line):
     assert spark_line(values, width) == line

@@ -51,21 +51,18 @@ def test_lower_endian_numbers():
     assert number_to_lower_endian(0, 10) == number_to_lower_endian(0, 2) == [0]
 
 
-@pytest.mark.parametrize(
-    ("name", "inputs", "targets"),
-    [
-        ("algorithmic_identity_decimal40", "3 1 4", "3 1 4"),
-        ("algorithmic_reverse_decimal40", "3 1 4", "4 1 3"),
-        ("algorithmic_sort_decimal40", "3 1 4 1", "1 1 3 4"),
-        ("algorithmic_shift_decimal40", "3 1 4", "13 11 14"),
-        ("algorithmic_addition_decimal40", "3 1 4 + 2 7", "5 8 4"),  # 413 + 72 = 485
-        ("algorithmic_addition_decimal40", "9 9 + 1", "0 0 1"),  # 99 + 1 = 100
-        ("algorithmic_addition_binary40", "1 1 + 1", "0 0 1"),  # 3 + 1 = 4
-        ("algorithmic_multiplication_decimal40", "3 1 * 2 7", "6 3 9"),  # 13 * 72 = 936
-        ("algorithmic_multiplication_decimal40", "3 1 * 0", "0"),
-        ("algorithmic_multiplication_binary40", "1 1 * 0 1", "0 1 1"),  # 3 * 2 = 6
-    ],
-)
+@pytest.mark.parametrize(("name", "inputs", "targets"), [
+    ("algorithmic_identity_decimal40", "3 1 4", "3 1 4"),
+    ("algorithmic_reverse_decimal40", "3 1 4", "4 1 3"),
+    ("algorithmic_sort_decimal40", "3 1 4 1", "1 1 3 4"),
+    ("algorithmic_shift_decimal40", "3 1 4", "13 11 14"),
+    ("algorithmic_addition_decimal40", "3 1 4 + 2 7", "5 8 4"),  # 413 + 72 = 485
+    ("algorithmic_addition_decimal40", "9 9 + 1", "0 0 1"),  # 99 + 1 = 100
+    ("algorithmic_addition_binary40", "1 1 + 1", "0 0 1"),  # 3 + 1 = 4
+    ("algorithmic_multiplication_decimal40", "3 1 * 2 7", "6 3 9"),  # 13 * 72 = 936
+    ("algorithmic_multiplication_decimal40", "3 1 * 0", "0"),
+    ("algorithmic_multiplication_binary40", "1 1 * 0 1", "0 1 1"),  # 3 * 2 = 6
+])  # fmt: skip
 def test_worked_examples(name, inputs, targets):
     assert problem(name).solve(inputs.split()) == targets.split()
 
@@ -92,14 +89,11 @@ ORDERS = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(f"algorithmic_{task}_{base}" for task in ("identity", "reverse", "sort") for base in BASES),
-        *("algorithmic_shift_decimal40", "algorithmic_reverse_binary40_test", "algorithmic_reverse_nlplike8k"),
-        "algorithmic_identity_vocab95_train20_eval30",
-    ],
-)
+@pytest.mark.parametrize("name", [
+    *(f"algorithmic_{task}_{base}" for task in ("identity", "reverse", "sort") for base in BASES),
+    *("algorithmic_shift_decimal40", "algorithmic_reverse_binary40_test", "algorithmic_reverse_nlplike8k"),
+    "algorithmic_identity_vocab95_train20_eval30",
+])  # fmt: skip
 def test_copies_and_orders(name):
     drawn = samples(name, DEV, 200)
     assert all(targets == ORDERS[name.split("_")[1]](inputs) for inputs, targets in drawn)
@@ -126,13 +120,10 @@ def test_every_length_is_as_likely():
     assert all(50 < count < 150 for count in lengths.values())  # 100 expected, five deviations either way
 
 
-@pytest.mark.parametrize(
-    ("name", "train", "dev"),
-    [
-        *((name, 100_000, 10_000) for name in NAMES),
-        *(("algorithmic_reverse_binary40_test", 1_000, 100), ("tiny_algo", 100, 100)),
-    ],
-)
+@pytest.mark.parametrize(("name", "train", "dev"), [
+    *((name, 100_000, 10_000) for name in NAMES),
+    *(("algorithmic_reverse_binary40_test", 1_000, 100), ("tiny_algo", 100, 100)),
+])  # fmt: skip
 def test_sizes_as_in_tensor2tensor(name, train, dev):
     assert (problem(name).train_size, problem(name).dev_size) == (train, dev)
 

@@ -7,15 +7,12 @@ import pytest
 from t2t.runs.names import get_problem
 
 
-@pytest.mark.parametrize(
-    ("name", "key", "length"),
-    [
-        ("algorithmic_cipher_shift5", [1], 100),
-        ("algorithmic_cipher_vigenere5", [1, 3], 200),
-        ("algorithmic_cipher_shift200", [1], 100),
-        ("algorithmic_cipher_vigenere200", [1, 3], 200),
-    ],
-)
+@pytest.mark.parametrize(("name", "key", "length"), [
+    ("algorithmic_cipher_shift5", [1], 100),
+    ("algorithmic_cipher_vigenere5", [1, 3], 200),
+    ("algorithmic_cipher_shift200", [1], 100),
+    ("algorithmic_cipher_vigenere200", [1, 3], 200),
+])  # fmt: skip
 def test_every_symbol_stands_below_its_own_in_a_turned_alphabet(drawn, name, key, length):
     alphabet = get_problem(name).symbols
     tables = []

@@ -38,16 +38,13 @@ def test_the_whole_way_to_stored_intensities_and_back(digits, tmp_path, name):
     np.testing.assert_array_equal(back, digits[0])
 
 
-@pytest.mark.parametrize(
-    ("name", "hparams_set", "longest"),
-    [
-        ("image_mnist_gen", "imagetransformer_mnist", 28 * 28 + 1),
-        ("image_mnist_gen", "transformer_image_tiny", 28 * 28 + 1),
-        ("image_cifar10_gen", "imagetransformer_base", 32 * 32 * 3 + 1),
-        ("image_cifar10_gen", "transformer_image_base", 32 * 32 * 3 + 1),
-        ("video_moving_mnist_next", "imagetransformer_mnist", 28 * 28 + 1),
-    ],
-)
+@pytest.mark.parametrize(("name", "hparams_set", "longest"), [
+    ("image_mnist_gen", "imagetransformer_mnist", 28 * 28 + 1),
+    ("image_mnist_gen", "transformer_image_tiny", 28 * 28 + 1),
+    ("image_cifar10_gen", "imagetransformer_base", 32 * 32 * 3 + 1),
+    ("image_cifar10_gen", "transformer_image_base", 32 * 32 * 3 + 1),
+    ("video_moving_mnist_next", "imagetransformer_mnist", 28 * 28 + 1),
+])  # fmt: skip
 def test_sets_for_images_are_long_enough_for_them(name, hparams_set, longest):
     hparams = get_hparams(hparams_set)
     assert get_problem(name).max_length == longest
@@ -59,10 +56,9 @@ def test_images_have_no_vocabulary_of_text():
         get_problem("image_mnist_gen", {"vocab_kind": "byte"})
 
 
-@pytest.mark.parametrize(
-    ("name", "shape"),
-    [("image_mnist_gen", (28, 28)), ("image_cifar10_gen", (32, 32, 3)), ("video_moving_mnist_next", (28, 28))],
-)
+@pytest.mark.parametrize(("name", "shape"), [
+    ("image_mnist_gen", (28, 28)), ("image_cifar10_gen", (32, 32, 3)), ("video_moving_mnist_next", (28, 28)),
+])  # fmt: skip
 def test_an_output_makes_an_image_file_whatever_its_length(name, shape):
     problem, size = get_problem(name), int(np.prod(shape))
     intensities = np.random.default_rng(0).integers(0, 256, size)

@@ -57,30 +57,27 @@ GOOD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("problem", "change", "names"),
-    [
-        ("image_mnist", {"inputs": IMAGE.astype(float)}, "'inputs' float64 (2, 2, 1)"),
-        ("image_mnist", {"inputs": IMAGE[:, :, 0]}, "'inputs' uint8 (2, 2)"),
-        ("image_mnist", {"inputs": IMAGE[:0]}, "'inputs' uint8 (0, 2, 1)"),
-        ("image_mnist", {"inputs": "a"}, "'inputs' 'a'"),
-        ("image_mnist", {"inputs": IMAGE.repeat(3, 2)}, "'inputs' 3 1"),
-        ("image_mnist", {"targets": "10"}, "'targets' '10' class_labels (0, 1, 2,"),
-        ("image_mnist", {"targets": 1}, "'targets' 1 class_labels"),
-        ("image_mnist", {"targets": ...}, "'targets' class_labels"),
-        ("image_mnist", {"inputs": ...}, "'inputs'"),
-        ("clips", {"inputs": CLIP.astype(float)}, "'inputs' float64 (5, 2, 4, 3)"),
-        ("clips", {"inputs": CLIP[0]}, "'inputs' uint8 (2, 4, 3)"),
-        ("clips", {"inputs": CLIP[:0]}, "'inputs' uint8 (0, 2, 4, 3)"),
-        ("clips", {"inputs": "a"}, "'inputs' 'a'"),
-        ("clips", {"inputs": CLIP[..., :1]}, "'inputs' 1 3"),
-        ("speech_files", {"inputs": "a.wav"}, "'a.wav' 'inputs' pathlib.Path 16000"),
-        ("speech_files", {"inputs": np.zeros(3, int)}, "'inputs'"),
-        ("speech_files", {"targets": ...}, "'targets'"),
-        ("speech_generate_files", {"targets": "a.wav"}, "'a.wav' 'targets' pathlib.Path"),
-        ("speech_generate_files", {"inputs": ...}, "'inputs' 'targets' pathlib.Path"),
-    ],
-)
+@pytest.mark.parametrize(("problem", "change", "names"), [
+    ("image_mnist", {"inputs": IMAGE.astype(float)}, "'inputs' float64 (2, 2, 1)"),
+    ("image_mnist", {"inputs": IMAGE[:, :, 0]}, "'inputs' uint8 (2, 2)"),
+    ("image_mnist", {"inputs": IMAGE[:0]}, "'inputs' uint8 (0, 2, 1)"),
+    ("image_mnist", {"inputs": "a"}, "'inputs' 'a'"),
+    ("image_mnist", {"inputs": IMAGE.repeat(3, 2)}, "'inputs' 3 1"),
+    ("image_mnist", {"targets": "10"}, "'targets' '10' class_labels (0, 1, 2,"),
+    ("image_mnist", {"targets": 1}, "'targets' 1 class_labels"),
+    ("image_mnist", {"targets": ...}, "'targets' class_labels"),
+    ("image_mnist", {"inputs": ...}, "'inputs'"),
+    ("clips", {"inputs": CLIP.astype(float)}, "'inputs' float64 (5, 2, 4, 3)"),
+    ("clips", {"inputs": CLIP[0]}, "'inputs' uint8 (2, 4, 3)"),
+    ("clips", {"inputs": CLIP[:0]}, "'inputs' uint8 (0, 2, 4, 3)"),
+    ("clips", {"inputs": "a"}, "'inputs' 'a'"),
+    ("clips", {"inputs": CLIP[..., :1]}, "'inputs' 1 3"),
+    ("speech_files", {"inputs": "a.wav"}, "'a.wav' 'inputs' pathlib.Path 16000"),
+    ("speech_files", {"inputs": np.zeros(3, int)}, "'inputs'"),
+    ("speech_files", {"targets": ...}, "'targets'"),
+    ("speech_generate_files", {"targets": "a.wav"}, "'a.wav' 'targets' pathlib.Path"),
+    ("speech_generate_files", {"inputs": ...}, "'inputs' 'targets' pathlib.Path"),
+])  # fmt: skip
 def test_what_is_wrong_with_a_sample_is_named(problem, change, names):
     """A value of `...` stands for a feature that is missing."""
     made = Clips() if problem == "clips" else get_problem(problem)

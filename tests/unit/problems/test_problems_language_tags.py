@@ -110,15 +110,12 @@ def test_another_language_is_asked_for_by_its_tag(raw, registered_problems):
         get_problem("tag_ende").use_languages(target="fr")
 
 
-@pytest.mark.parametrize(
-    ("problem", "options", "names"),
-    [
-        (NoLanguage, TAGS, ["no_language"]),
-        (TagEnde, {"language_tags": "en,fr"}, ["tag_ende", "<2de>;", "<2en>"]),
-        (TagEnde, TAGS | {"vocab_kind": "word_list"}, ["word_list"]),
-        (TagEnde, TAGS | {"vocab_kind": "byte"}, ["byte", "<2de>"]),
-    ],
-)
+@pytest.mark.parametrize(("problem", "options", "names"), [
+    (NoLanguage, TAGS, ["no_language"]),
+    (TagEnde, {"language_tags": "en,fr"}, ["tag_ende", "<2de>;", "<2en>"]),
+    (TagEnde, TAGS | {"vocab_kind": "word_list"}, ["word_list"]),
+    (TagEnde, TAGS | {"vocab_kind": "byte"}, ["byte", "<2de>"]),
+])  # fmt: skip
 def test_what_has_no_tags_is_refused_by_name(raw, registered_problems, problem, options, names):
     with refused(*names):
         generate(problem(**options), raw / "data", raw, workers=1)

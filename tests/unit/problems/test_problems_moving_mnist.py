@@ -21,15 +21,12 @@ FREE = 14
 """Pixels between the walls that a digit of 14 x 14 can move in a frame of 28 x 28."""
 
 
-@pytest.mark.parametrize(
-    ("start", "velocity", "free", "expected"),
-    [
-        (1, -2, 5, [1, 1, 3, 5, 3, 1, 1]),  # at the wall after half a frame, and exactly at the other
-        (4, 2, 5, [4, 4, 2, 0, 2, 4, 4]),
-        (0, 1.5, 6, [0, 1.5, 3, 4.5, 6, 4.5, 3]),
-        (2, 7, 3, [2, 3, 2, 1, 0, 1, 2]),  # both walls within a frame: 2 to 3, to 0, to 3
-    ],
-)
+@pytest.mark.parametrize(("start", "velocity", "free", "expected"), [
+    (1, -2, 5, [1, 1, 3, 5, 3, 1, 1]),  # at the wall after half a frame, and exactly at the other
+    (4, 2, 5, [4, 4, 2, 0, 2, 4, 4]),
+    (0, 1.5, 6, [0, 1.5, 3, 4.5, 6, 4.5, 3]),
+    (2, 7, 3, [2, 3, 2, 1, 0, 1, 2]),  # both walls within a frame: 2 to 3, to 0, to 3
+])  # fmt: skip
 def test_bounces_by_hand(start, velocity, free, expected):
     assert bounced(start, velocity, free, 7).tolist() == expected
 
@@ -57,10 +54,9 @@ def test_an_image_moves_over_black_as_a_whole():
         assert frame.sum() == image.sum()
 
 
-@pytest.mark.parametrize(
-    ("velocities", "name"),
-    [((-1, -2), "up left"), ((-1, 2), "up right"), ((1, -2), "down left"), ((1.5, 2), "down right")],
-)
+@pytest.mark.parametrize(("velocities", "name"), [
+    ((-1, -2), "up left"), ((-1, 2), "up right"), ((1, -2), "down left"), ((1.5, 2), "down right"),
+])  # fmt: skip
 def test_directions_by_hand(velocities, name):
     assert direction_of(velocities) == name
 

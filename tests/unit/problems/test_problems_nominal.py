@@ -21,12 +21,11 @@ def test_every_problem_but_those_of_unknown_classes_has_sizes(name):
         assert (feature.vocab_size > 0) == (feature.kind in (FeatureKind.TOKENS, FeatureKind.LABEL))
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["algorithmic_addition_decimal40", "algorithmic_addition_decimal40_rev", "tiny_algo_copy", "image_mnist",
-     "image_mnist_gen", "image_cifar10_plain_gen", "speech_generate_files", "wmt_ende_characters",
-     "sentiment_imdb_characters"],
-)  # fmt: skip
+@pytest.mark.parametrize("name", [
+    "algorithmic_addition_decimal40", "algorithmic_addition_decimal40_rev", "tiny_algo_copy", "image_mnist",
+    "image_mnist_gen", "image_cifar10_plain_gen", "speech_generate_files", "wmt_ende_characters",
+    "sentiment_imdb_characters",
+])  # fmt: skip
 def test_known_vocabularies_have_their_sizes(name, source):
     """The same sizes as in `spec()` once the encoders exist, which these problems build without data."""
     problem = get_problem(name)

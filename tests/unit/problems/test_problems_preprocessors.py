@@ -26,10 +26,9 @@ class Draws:
 IMAGE = np.array([[1, 2, 3], [4, 5, 6]], np.uint8)[:, :, None]
 
 
-@pytest.mark.parametrize(
-    ("place", "expected"),
-    [((0, 0), [[0, 0, 0], [0, 1, 2]]), ((1, 1), [[1, 2, 3], [4, 5, 6]]), ((2, 1), [[4, 5, 6], [0, 0, 0]])],
-)
+@pytest.mark.parametrize(("place", "expected"), [
+    ((0, 0), [[0, 0, 0], [0, 1, 2]]), ((1, 1), [[1, 2, 3], [4, 5, 6]]), ((2, 1), [[4, 5, 6], [0, 0, 0]]),
+])  # fmt: skip
 def test_a_crop_by_hand(place, expected):
     cropped = RandomCrop(padding=1)({"inputs": IMAGE}, Draws(place))["inputs"]
     assert cropped.dtype == np.uint8
@@ -91,16 +90,13 @@ def test_parts_have_the_areas_and_proportions_that_they_may_have():
     assert 1.25 < proportions.max() < 1.43
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("image_imagenet", [RandomResizedCrop(), RandomFlip()]),
-        ("image_imagenet64", [RandomCrop(padding=8), RandomFlip()]),
-        ("image_imagenet32", [RandomCrop(padding=4), RandomFlip()]),
-        *((name, [RandomCrop(padding=4), RandomFlip()]) for name in ("image_cifar10", "image_cifar100")),
-        *((name, []) for name in ("image_cifar10_plain", "image_cifar100_plain")),
-    ],
-)
+@pytest.mark.parametrize(("name", "expected"), [
+    ("image_imagenet", [RandomResizedCrop(), RandomFlip()]),
+    ("image_imagenet64", [RandomCrop(padding=8), RandomFlip()]),
+    ("image_imagenet32", [RandomCrop(padding=4), RandomFlip()]),
+    *((name, [RandomCrop(padding=4), RandomFlip()]) for name in ("image_cifar10", "image_cifar100")),
+    *((name, []) for name in ("image_cifar10_plain", "image_cifar100_plain")),
+])  # fmt: skip
 def test_images_are_cut_or_moved_and_flipped_unless_they_are_plain(name, expected):
     problem = get_problem(name)
     assert list(problem.preprocessors()) == expected

@@ -43,28 +43,25 @@ class Waves(Mood):
 CLASSES = "class_labels (bad, good)"
 
 
-@pytest.mark.parametrize(
-    ("problem", "sample", "names"),
-    [
-        (Pairs, {"inputs": "a", "tragets": "b"}, "inputs, tragets) 'targets' str"),
-        (Pairs, {}, "none) 'inputs'"),
-        (Pairs, {"inputs": None, "targets": "b"}, "inputs, targets) None 'inputs' NoneType"),
-        (Pairs, GOOD | {"targets": 7}, "7 'targets' int"),
-        (Pairs, GOOD | {"targets": ["b"] * 30, 3: 4}, "inputs, targets, 3) ['b', 'b',... 'targets' list"),
-        (Pairs, GOOD | {"inputs": b"caf\xc3"}, r"bytes 'inputs' (b'caf\xc3')"),
-        (Pairs, GOOD | {"targets": "caf\udcc3"}, "U+DCC3, 'targets'"),
-        (Pairs, ("a", "b"), "tuple"),
-        (Pairs, "a\tb", "str"),
-        (Pairs, None, "NoneType"),
-        (Alone, {"inputs": "a"}, "inputs) 'targets' str"),
-        (Mood, {"inputs": "a"}, f"inputs) 'targets' {CLASSES}"),
-        (Mood, {"inputs": "a", "targets": "fine"}, f"'fine' 'targets' {CLASSES}"),
-        (Mood, {"inputs": "a", "targets": ["good"]}, f"['good'] 'targets' {CLASSES}"),
-        (Mood, {"inputs": None, "targets": "good"}, f"None 'inputs' NoneType {CLASSES}"),
-        (Many, {"inputs": "a", "targets": "x"}, "class_labels (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...)"),
-        (Waves, [0.5], "list dict"),
-    ],
-)
+@pytest.mark.parametrize(("problem", "sample", "names"), [
+    (Pairs, {"inputs": "a", "tragets": "b"}, "inputs, tragets) 'targets' str"),
+    (Pairs, {}, "none) 'inputs'"),
+    (Pairs, {"inputs": None, "targets": "b"}, "inputs, targets) None 'inputs' NoneType"),
+    (Pairs, GOOD | {"targets": 7}, "7 'targets' int"),
+    (Pairs, GOOD | {"targets": ["b"] * 30, 3: 4}, "inputs, targets, 3) ['b', 'b',... 'targets' list"),
+    (Pairs, GOOD | {"inputs": b"caf\xc3"}, r"bytes 'inputs' (b'caf\xc3')"),
+    (Pairs, GOOD | {"targets": "caf\udcc3"}, "U+DCC3, 'targets'"),
+    (Pairs, ("a", "b"), "tuple"),
+    (Pairs, "a\tb", "str"),
+    (Pairs, None, "NoneType"),
+    (Alone, {"inputs": "a"}, "inputs) 'targets' str"),
+    (Mood, {"inputs": "a"}, f"inputs) 'targets' {CLASSES}"),
+    (Mood, {"inputs": "a", "targets": "fine"}, f"'fine' 'targets' {CLASSES}"),
+    (Mood, {"inputs": "a", "targets": ["good"]}, f"['good'] 'targets' {CLASSES}"),
+    (Mood, {"inputs": None, "targets": "good"}, f"None 'inputs' NoneType {CLASSES}"),
+    (Many, {"inputs": "a", "targets": "x"}, "class_labels (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...)"),
+    (Waves, [0.5], "list dict"),
+])  # fmt: skip
 def test_a_wrong_sample_is_named_by_its_number_and_what_is_wrong(problem, sample, names):
     good = {"inputs": "a", "targets": problem.class_labels[0]} if issubclass(problem, Mood) else GOOD
     with refused(problem.name, "12,004", "'dev'", "generate_samples", *names.split()):

@@ -50,16 +50,13 @@ def test_classes_are_those_of_the_training_file(files, source):
     assert problem.declared_spec().targets.kind == "label"
 
 
-@pytest.mark.parametrize(
-    ("train", "dev", "names"),
-    [
-        *((empty, "good\tyes\n", ["'train'", "classify_files", "--train_file="]) for empty in ("", "\n \n")),
-        *(("good\tyes\n", empty, ["'dev'", "classify_files", "--dev_file="]) for empty in ("", "\n \n")),
-        ("good\tyes\nbad\tno\n", "good\tyes\nfine\tperhaps\n", ["/dev,", "2,", "'fine',", "(bad,"]),
-        ("good yes\n", "good\tyes\n", ["/train,", "1,", "TAB:", "yes'"]),
-        ("\tyes\n", "good\tyes\n", ["/train,", "1,", "'';"]),
-    ],
-)
+@pytest.mark.parametrize(("train", "dev", "names"), [
+    *((empty, "good\tyes\n", ["'train'", "classify_files", "--train_file="]) for empty in ("", "\n \n")),
+    *(("good\tyes\n", empty, ["'dev'", "classify_files", "--dev_file="]) for empty in ("", "\n \n")),
+    ("good\tyes\nbad\tno\n", "good\tyes\nfine\tperhaps\n", ["/dev,", "2,", "'fine',", "(bad,"]),
+    ("good yes\n", "good\tyes\n", ["/train,", "1,", "TAB:", "yes'"]),
+    ("\tyes\n", "good\tyes\n", ["/train,", "1,", "'';"]),
+])  # fmt: skip
 def test_wrong_lines_and_empty_files_are_named(classify, train, dev, names):
     with refused(*names):
         classify(train=train, dev=dev)

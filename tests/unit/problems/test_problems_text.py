@@ -89,14 +89,11 @@ def test_options_change_kind_and_size(source):
     assert told.spec().inputs.vocab_size == 258
 
 
-@pytest.mark.parametrize(
-    ("problem", "kind", "ids"),
-    [
-        (Told(vocab_size=50), "token", 7),
-        (Counting(vocab_kind="byte", vocab_size=50), "byte", 258),
-        (get_problem("speech_generate_files", {"vocab_size": 50}), "byte", 258),
-    ],
-)
+@pytest.mark.parametrize(("problem", "kind", "ids"), [
+    (Told(vocab_size=50), "token", 7),
+    (Counting(vocab_kind="byte", vocab_size=50), "byte", 258),
+    (get_problem("speech_generate_files", {"vocab_size": 50}), "byte", 258),
+])  # fmt: skip
 def test_a_size_is_logged_that_a_vocabulary_cannot_have(source, caplog, problem, kind, ids):
     ready(problem, source)
     (said,) = caplog.messages
@@ -156,14 +153,11 @@ def test_learning_tells_how_much_has_been_read_and_a_kind_that_needs_no_text_say
     assert (len(told), caplog.messages) == (6, [])
 
 
-@pytest.mark.parametrize(
-    ("problem", "kinds"),
-    [
-        (Counting, {"inputs": "tokens", "targets": "tokens"}),
-        (Alone, {"targets": "tokens"}),
-        (Mood, {"inputs": "tokens", "targets": "label"}),
-    ],
-)
+@pytest.mark.parametrize(("problem", "kinds"), [
+    (Counting, {"inputs": "tokens", "targets": "tokens"}),
+    (Alone, {"targets": "tokens"}),
+    (Mood, {"inputs": "tokens", "targets": "label"}),
+])  # fmt: skip
 def test_what_is_known_of_the_features_without_vocabularies(problem, kinds):
     declared = problem().declared_spec()
     assert declared.name == problem.name

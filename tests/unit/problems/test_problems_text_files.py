@@ -122,16 +122,13 @@ FILES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("kind", "changes", "split", "expected"),
-    [
-        (News, {}, "train", [("een", "ett"), ("twee", "två")]),
-        (News, {}, "dev", [("drie", "tre")]),
-        (News, {"dev.nl": "vier\n"}, "dev", [("vier", "tre")]),  # the name as it stands comes first
-        (News, {"dev.sv": b"tr\xff\n"}, "dev", [("drie", "tr\ufffd")]),
-        (Both, {}, "train", [("een", "ett"), ("twee", "två"), ("drie", "tre")]),
-    ],
-)
+@pytest.mark.parametrize(("kind", "changes", "split", "expected"), [
+    (News, {}, "train", [("een", "ett"), ("twee", "två")]),
+    (News, {}, "dev", [("drie", "tre")]),
+    (News, {"dev.nl": "vier\n"}, "dev", [("vier", "tre")]),  # the name as it stands comes first
+    (News, {"dev.sv": b"tr\xff\n"}, "dev", [("drie", "tr\ufffd")]),
+    (Both, {}, "train", [("een", "ett"), ("twee", "två"), ("drie", "tre")]),
+])  # fmt: skip
 def test_files_are_found_with_and_without_gz(tmp_path, samples, source, kind, changes, split, expected):
     write_files(tmp_path, FILES | changes)
     assert samples(kind(), split) == expected

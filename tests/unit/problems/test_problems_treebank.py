@@ -30,26 +30,22 @@ def trees(draw, depth=4):
 # === Cleaning ===
 
 
-@pytest.mark.parametrize(
-    ("label", "bare"),
-    [("NP", "NP"), ("NP-SBJ", "NP"), ("NP-SBJ-1", "NP"), ("S=2", "S"), ("PP-LOC=3", "PP"), ("-LRB-", "-LRB-"),
-     ("-NONE-", "-NONE-"), ("", ""), (":", ":"), ("ADVP|PRT", "ADVP|PRT"), ("-", "-")],
-)  # fmt: skip
+@pytest.mark.parametrize(("label", "bare"), [
+    ("NP", "NP"), ("NP-SBJ", "NP"), ("NP-SBJ-1", "NP"), ("S=2", "S"), ("PP-LOC=3", "PP"), ("-LRB-", "-LRB-"),
+    ("-NONE-", "-NONE-"), ("", ""), (":", ":"), ("ADVP|PRT", "ADVP|PRT"), ("-", "-"),
+])  # fmt: skip
 def test_function_tags_and_indices_are_no_part_of_a_label(label, bare):
     assert bare_label(label) == bare
 
 
-@pytest.mark.parametrize(
-    ("text", "clean"),
-    [
-        (
-            "( (S (NP-SBJ-1 (DT A) (NN dog)) (VP (VBZ seems) (S (NP-SBJ (-NONE- *-1)) (VP (TO to) (VB run))))) )",
-            "( (S (NP (DT A) (NN dog)) (VP (VBZ seems) (S (VP (TO to) (VB run))))))",
-        ),
-        ("(TOP (S (NP (-NONE- *)) (VP (VP (-NONE- *T*-1)))))", None),
-        ("(TOP (NP-HLN (-LRB- -LRB-) (NN x)))", "(TOP (NP (-LRB- -LRB-) (NN x)))"),
-    ],
-)
+@pytest.mark.parametrize(("text", "clean"), [
+    (
+        "( (S (NP-SBJ-1 (DT A) (NN dog)) (VP (VBZ seems) (S (NP-SBJ (-NONE- *-1)) (VP (TO to) (VB run))))) )",
+        "( (S (NP (DT A) (NN dog)) (VP (VBZ seems) (S (VP (TO to) (VB run))))))",
+    ),
+    ("(TOP (S (NP (-NONE- *)) (VP (VP (-NONE- *T*-1)))))", None),
+    ("(TOP (NP-HLN (-LRB- -LRB-) (NN x)))", "(TOP (NP (-LRB- -LRB-) (NN x)))"),
+])  # fmt: skip
 def test_empty_elements_go_with_the_nodes_they_leave_bare(text, clean):
     found = cleaned(parse_tree(text))
     assert (found and write_tree(found)) == clean
@@ -58,17 +54,14 @@ def test_empty_elements_go_with_the_nodes_they_leave_bare(text, clean):
 # === In a row, and back ===
 
 
-@pytest.mark.parametrize(
-    ("text", "labels"),
-    [
-        (DOG, DOG_LABELS),
-        ("( (S (NP (DT A) (NN dog)) (VP (VBZ runs))) )", DOG_LABELS),
-        ("(S (NP (DT A) (NN dog)) (VP (VBZ runs)))", DOG_LABELS),
-        ("(TOP (NP (NN a)) (. .))", "NP NN /NP ."),
-        ("(ROOT (UH Yes))", "UH"),
-        ("(TOP (NP (NP (NP (NN x)))))", "NP NP NP NN /NP /NP /NP"),
-    ],
-)
+@pytest.mark.parametrize(("text", "labels"), [
+    (DOG, DOG_LABELS),
+    ("( (S (NP (DT A) (NN dog)) (VP (VBZ runs))) )", DOG_LABELS),
+    ("(S (NP (DT A) (NN dog)) (VP (VBZ runs)))", DOG_LABELS),
+    ("(TOP (NP (NN a)) (. .))", "NP NN /NP ."),
+    ("(ROOT (UH Yes))", "UH"),
+    ("(TOP (NP (NP (NP (NN x)))))", "NP NP NP NN /NP /NP /NP"),
+])  # fmt: skip
 def test_labels_in_a_row_by_hand(text, labels):
     tree = parse_tree(text)
     assert linearised(tree) == labels
@@ -77,34 +70,28 @@ def test_labels_in_a_row_by_hand(text, labels):
     assert inner_phrases(back.tree) == inner_phrases(tree)
 
 
-@pytest.mark.parametrize(
-    ("labels", "repaired"),
-    [
-        ("S NP DT NN /NP VP VBZ", "(TOP (S (NP (DT A) (NN dog)) (VP (VBZ runs))))"),  # brackets closed
-        ("S NP DT NN VP VBZ /VP /S", "(TOP (S (NP (DT A) (NN dog) (VP (VBZ runs)))))"),
-        ("S NP DT /NP /S", "(TOP (S (NP (DT A))) (XX dog) (XX runs))"),  # words added
-        ("S NP DT", "(TOP (S (NP (DT A)) (XX dog) (XX runs)))"),
-        ("S NP DT NN /NP VP VBZ RB /VP /S", "(TOP (S (NP (DT A) (NN dog)) (VP (VBZ runs))))"),  # surplus dropped
-        ("S NP DT NN /NP /PP VP VBZ /VP /S /S", "(TOP (S (NP (DT A) (NN dog)) (VP (VBZ runs))))"),
-        ("S NP DT NN /NP VP VBZ /VP NP /NP /S", "(TOP (S (NP (DT A) (NN dog)) (VP (VBZ runs))))"),  # over no word
-        ("", "(TOP (XX A) (XX dog) (XX runs))"),
-        ("/ /S ( ) S(", "(TOP (/ A) (-LRB- dog) (S-LRB- runs))"),  # `)`, a mark too many
-    ],
-)
+@pytest.mark.parametrize(("labels", "repaired"), [
+    ("S NP DT NN /NP VP VBZ", "(TOP (S (NP (DT A) (NN dog)) (VP (VBZ runs))))"),  # brackets closed
+    ("S NP DT NN VP VBZ /VP /S", "(TOP (S (NP (DT A) (NN dog) (VP (VBZ runs)))))"),
+    ("S NP DT /NP /S", "(TOP (S (NP (DT A))) (XX dog) (XX runs))"),  # words added
+    ("S NP DT", "(TOP (S (NP (DT A)) (XX dog) (XX runs)))"),
+    ("S NP DT NN /NP VP VBZ RB /VP /S", "(TOP (S (NP (DT A) (NN dog)) (VP (VBZ runs))))"),  # surplus dropped
+    ("S NP DT NN /NP /PP VP VBZ /VP /S /S", "(TOP (S (NP (DT A) (NN dog)) (VP (VBZ runs))))"),
+    ("S NP DT NN /NP VP VBZ /VP NP /NP /S", "(TOP (S (NP (DT A) (NN dog)) (VP (VBZ runs))))"),  # over no word
+    ("", "(TOP (XX A) (XX dog) (XX runs))"),
+    ("/ /S ( ) S(", "(TOP (/ A) (-LRB- dog) (S-LRB- runs))"),  # `)`, a mark too many
+])  # fmt: skip
 def test_what_is_amiss_is_repaired_and_said_to_be(labels, repaired):
     found = restored(["A", "dog", "runs"], labels, phrases=PHRASES)
     assert str(found) == repaired
     assert found.repaired
 
 
-@pytest.mark.parametrize(
-    ("words", "labels", "tree"),
-    [
-        ("Yes , however , dogs run ?", "S UH , , NP NNS /NP VP VBP /VP . /S",
-         "(TOP (S (UH Yes) (, ,) (XX however) (, ,) (NP (NNS dogs)) (VP (VBP run)) (. ?)))"),
-        ("Dogs run !", "S NP NNS /NP VP VBP /VP", "(TOP (S (NP (NNS Dogs)) (VP (VBP run)) (. !)))"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("words", "labels", "tree"), [
+    ("Yes , however , dogs run ?", "S UH , , NP NNS /NP VP VBP /VP . /S",
+     "(TOP (S (UH Yes) (, ,) (XX however) (, ,) (NP (NNS dogs)) (VP (VBP run)) (. ?)))"),
+    ("Dogs run !", "S NP NNS /NP VP VBP /VP", "(TOP (S (NP (NNS Dogs)) (VP (VBP run)) (. !)))"),
+])  # fmt: skip
 def test_a_missing_tag_moves_no_other_from_its_word_and_a_mark_has_its_own(words, labels, tree):
     found = restored(words.split(), labels, phrases=PHRASES)
     assert str(found) == tree

@@ -17,20 +17,17 @@ def test_marks_and_their_tags_are_the_penn_treebanks():
     assert [tag_of_mark(word) for word in ["?", ";", ",", "-LRB-", "dog"]] == [".", ":", ",", "-LRB-", None]
 
 
-@pytest.mark.parametrize(
-    ("tags", "words", "found"),
-    [
-        ("DT NN , , VBD .", "The dog , however , ran .", [0, 1, 2, 4, 5, 6]),
-        ("DT NN NN , RB , VBD .", "The dog , however , ran .", [0, 1, None, 2, 3, 4, 5, 6]),
-        ("DT NN", "The dog ran", [0, 1]),
-        ("DT NN VBD RB", "The dog ran", [0, 1, 2, None]),
-        (", NN", "The dog", [0, 1]),  # as many tags as words go in order, whatever they are
-        ("", "The dog", []),
-        ("DT", "", [None]),
-        ("CD HYPH", "5 - HT", [0, 1]),  # a tag of marks, though it has letters
-        ("CD SYM", "5 - HT", [0, 2]),  # `-` alone costs 1; `-` with SYM, and HT alone, 2
-    ],
-)
+@pytest.mark.parametrize(("tags", "words", "found"), [
+    ("DT NN , , VBD .", "The dog , however , ran .", [0, 1, 2, 4, 5, 6]),
+    ("DT NN NN , RB , VBD .", "The dog , however , ran .", [0, 1, None, 2, 3, 4, 5, 6]),
+    ("DT NN", "The dog ran", [0, 1]),
+    ("DT NN VBD RB", "The dog ran", [0, 1, 2, None]),
+    (", NN", "The dog", [0, 1]),  # as many tags as words go in order, whatever they are
+    ("", "The dog", []),
+    ("DT", "", [None]),
+    ("CD HYPH", "5 - HT", [0, 1]),  # a tag of marks, though it has letters
+    ("CD SYM", "5 - HT", [0, 2]),  # `-` alone costs 1; `-` with SYM, and HT alone, 2
+])  # fmt: skip
 def test_places_by_hand(tags, words, found):
     assert places(tags.split(), words.split()) == found
 

@@ -74,45 +74,39 @@ def test_a_tree_over_many_lines_is_the_same_tree(tree):
     assert list(read_trees(text.replace(" (", "\n  (").split("\n"), "f")) == [Tree("", (tree,))]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", []),
-        (" \t\n\n", []),
-        (f"{DOG}{DOG} {DOG}\n{DOG}", [DOG] * 4),
-        ("( (S (NP x))\n)\n((S\t(NP\u00a0  y)))", ["( (S (NP x)))", "( (S (NP\u00a0 y)))"]),
-        ("( S ( NP x ) )", ["(S (NP x))"]),
-        ("(S\n(NP (DT a)\n(NN b))\n)\n(S (NP c))", ["(S (NP (DT a) (NN b)))", "(S (NP c))"]),
-        ("(S (-LRB- -LRB-) (NP-SBJ=2 (-NONE- *T*-1)) (, ,) (`` ``))",
-         ["(S (-LRB- -LRB-) (NP-SBJ=2 (-NONE- *T*-1)) (, ,) (`` ``))"]),
-        ("(X ä)\r\n(X \u2028)", ["(X ä)", "(X \u2028)"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "expected"), [
+    ("", []),
+    (" \t\n\n", []),
+    (f"{DOG}{DOG} {DOG}\n{DOG}", [DOG] * 4),
+    ("( (S (NP x))\n)\n((S\t(NP\u00a0  y)))", ["( (S (NP x)))", "( (S (NP\u00a0 y)))"]),
+    ("( S ( NP x ) )", ["(S (NP x))"]),
+    ("(S\n(NP (DT a)\n(NN b))\n)\n(S (NP c))", ["(S (NP (DT a) (NN b)))", "(S (NP c))"]),
+    ("(S (-LRB- -LRB-) (NP-SBJ=2 (-NONE- *T*-1)) (, ,) (`` ``))",
+     ["(S (-LRB- -LRB-) (NP-SBJ=2 (-NONE- *T*-1)) (, ,) (`` ``))"]),
+    ("(X ä)\r\n(X \u2028)", ["(X ä)", "(X \u2028)"]),
+])  # fmt: skip
 def test_what_is_read(text, expected):
     assert read(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (f"{DOG})\n{DOG}", ["f:1: close opened", DOG]),
-        (f"{DOG}\n)) )\n{DOG}", ["f:1: close opened", DOG]),
-        (f")\n){DOG}", ["f:1: closes opened", DOG]),
-        (f"{DOG}\n(S (NP (DT A)", [DOG, "f:2: 2 open"]),
-        (f"\n(S (NP (DT A))\n{DOG}\n{DOG}", ["f:2: 1 open", DOG, DOG]),
-        ("(S (NP a)\n(ROOT (S (NP b)))", ["f:1: 1 open", "(ROOT (S (NP b)))"]),
-        ("((S (NP a))\n((S (NP b)))\n( (S (NP c)))", ["f:1: 1 open", "( (S (NP b)))", "( (S (NP c)))"]),
-        ("(S\n (NP a)\n (VP\n(S (NP b))", ["f:1: 2 open", "(S (NP b))"]),
-        (f"a line of words\n{DOG} more words {DOG}", ["f:1: a outside", DOG, "f:2: more outside", DOG]),
-        (f"(S (NP a b))\n{DOG}", ["f:1: a NP", DOG]),
-        (f"(S (NP a) b)\n{DOG}", ["f:1: b S", DOG]),
-        (f"(S (NP) (VP a))\n{DOG}", ["f:1: (NP) nothing", DOG]),
-        (f"()\n( )\n{DOG}", ["f:1: () nothing", "f:2: () nothing", DOG]),
-        (f"(S ((NP a)))\n{DOG}", ["f:1: label", DOG]),
-        (f"(S {'x' * 50} y)", [f"f:1: {'x' * 40}... S"]),
-        (f"(S\n\n (NP) (VP a b)\n)\n{DOG}", ["f:1: (NP) nothing", DOG]),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    (f"{DOG})\n{DOG}", ["f:1: close opened", DOG]),
+    (f"{DOG}\n)) )\n{DOG}", ["f:1: close opened", DOG]),
+    (f")\n){DOG}", ["f:1: closes opened", DOG]),
+    (f"{DOG}\n(S (NP (DT A)", [DOG, "f:2: 2 open"]),
+    (f"\n(S (NP (DT A))\n{DOG}\n{DOG}", ["f:2: 1 open", DOG, DOG]),
+    ("(S (NP a)\n(ROOT (S (NP b)))", ["f:1: 1 open", "(ROOT (S (NP b)))"]),
+    ("((S (NP a))\n((S (NP b)))\n( (S (NP c)))", ["f:1: 1 open", "( (S (NP b)))", "( (S (NP c)))"]),
+    ("(S\n (NP a)\n (VP\n(S (NP b))", ["f:1: 2 open", "(S (NP b))"]),
+    (f"a line of words\n{DOG} more words {DOG}", ["f:1: a outside", DOG, "f:2: more outside", DOG]),
+    (f"(S (NP a b))\n{DOG}", ["f:1: a NP", DOG]),
+    (f"(S (NP a) b)\n{DOG}", ["f:1: b S", DOG]),
+    (f"(S (NP) (VP a))\n{DOG}", ["f:1: (NP) nothing", DOG]),
+    (f"()\n( )\n{DOG}", ["f:1: () nothing", "f:2: () nothing", DOG]),
+    (f"(S ((NP a)))\n{DOG}", ["f:1: label", DOG]),
+    (f"(S {'x' * 50} y)", [f"f:1: {'x' * 40}... S"]),
+    (f"(S\n\n (NP) (VP a b)\n)\n{DOG}", ["f:1: (NP) nothing", DOG]),
+])  # fmt: skip
 def test_malformed_trees_are_named_and_the_next_one_is_read(text, expected):
     found = read(text)
     assert [text for text in found if text[0] == "("] == [text for text in expected if text[0] == "("]
@@ -145,15 +139,12 @@ def test_depth_is_no_limit():
     assert str(parse_tree("(X " * DEPTH)).startswith("text:1: 1,500 ")
 
 
-@pytest.mark.parametrize(
-    ("tree", "name"),
-    [
-        (Tree("S", ()), "'S'"),
-        (Tree("S", (Tree("NP", ("New York",)),)), "York'"),
-        (Tree("S", (Tree("NP", (":-)",)),)), "':-)'"),
-        *((tree, "''") for tree in (Tree("S", (Tree("", ("a",)),)), Tree("S", ("",)))),
-    ],
-)
+@pytest.mark.parametrize(("tree", "name"), [
+    (Tree("S", ()), "'S'"),
+    (Tree("S", (Tree("NP", ("New York",)),)), "York'"),
+    (Tree("S", (Tree("NP", (":-)",)),)), "':-)'"),
+    *((tree, "''") for tree in (Tree("S", (Tree("", ("a",)),)), Tree("S", ("",)))),
+])  # fmt: skip
 def test_what_cannot_be_written(tree, name):
     with refused(name, by=ValueError):
         write_tree(tree)

@@ -60,10 +60,9 @@ def test_escape_is_injective_and_two_regular_expressions(one, other):
         assert re.sub(ESCAPE + "0", ESCAPE, re.sub(ESCAPE + "1", PIECE_MARKER, text)) == unescape(text)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"model_type": "unigram"}, {"split_by_whitespace": False, "vocab_size": 600}, {"normalization_rule_name": "nfkc"}],
-)
+@pytest.mark.parametrize("changes", [
+    {"model_type": "unigram"}, {"split_by_whitespace": False, "vocab_size": 600}, {"normalization_rule_name": "nfkc"},
+])  # fmt: skip
 def test_models_whose_words_hang_together_encode_whole_texts(changes):
     known = foreign(**changes)
     assert not known.keeps_to_words
@@ -78,11 +77,9 @@ def test_as_many_pieces_begin_words_as_words_are_there(known):
         assert "".join(starts[number] for number in [*known.encode(text), 1, 0]).count("1") == text.count(" ") + 1
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"split_by_whitespace": False, "vocab_size": 600}, {"add_dummy_prefix": False}],
-    ids=["pieces of several words", "no space in front of the text"],
-)
+@pytest.mark.parametrize("changes", [
+    {"split_by_whitespace": False, "vocab_size": 600}, {"add_dummy_prefix": False},
+], ids=["pieces of several words", "no space in front of the text"])  # fmt: skip
 def test_vocabularies_that_do_not_mark_where_words_begin_say_so(changes):
     assert foreign(**changes).word_starts() == ""
 
@@ -157,15 +154,12 @@ def test_a_corpus_of_special_text_is_learnt_and_comes_back(literal):
         assert min(learnt.encode(text)) >= 3
 
 
-@pytest.mark.parametrize(
-    ("changes", "names"),
-    [
-        ({"pad_id": -1, "eos_id": 2, "unk_id": 0, "bos_id": 1}, "(-1, 2, 0); (0, 1, 2);"),
-        *(({name: value}, "") for name, value in (
-            ("normalization_rule_name", "nmt_nfkc"), ("remove_extra_whitespaces", True), ("byte_fallback", False),
-        )),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changes", "names"), [
+    ({"pad_id": -1, "eos_id": 2, "unk_id": 0, "bos_id": 1}, "(-1, 2, 0); (0, 1, 2);"),
+    *(({name: value}, "") for name, value in (
+        ("normalization_rule_name", "nmt_nfkc"), ("remove_extra_whitespaces", True), ("byte_fallback", False),
+    )),
+])  # fmt: skip
 def test_models_of_another_make_are_refused(changes, names):
     with refused("sentencepiece", *names.split()):
         foreign(**changes)

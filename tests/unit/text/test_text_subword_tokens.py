@@ -17,20 +17,17 @@ pieces_of_text = st.one_of(
 texts = st.lists(pieces_of_text).map("".join)
 
 
-@pytest.mark.parametrize(
-    ("text", "tokens"),
-    [
-        ("Dude - that's so cool.", ["Dude", " - ", "that", "'", "s", "so", "cool", "."]),
-        ("Łukasz est né en 1981.", ["Łukasz", "est", "né", "en", "1981", "."]),
-        (" Spaces at the ends ", [" ", "Spaces", "at", "the", "ends", " "]),
-        ("802.11b", ["802", ".", "11b"]),
-        ("two. \nlines", ["two", ". \n", "lines"]),
-        ("", []),
-        (" ", [" "]),
-        ("a  b", ["a", "  ", "b"]),
-        ("a_b", ["a", "_", "b"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "tokens"), [
+    ("Dude - that's so cool.", ["Dude", " - ", "that", "'", "s", "so", "cool", "."]),
+    ("Łukasz est né en 1981.", ["Łukasz", "est", "né", "en", "1981", "."]),
+    (" Spaces at the ends ", [" ", "Spaces", "at", "the", "ends", " "]),
+    ("802.11b", ["802", ".", "11b"]),
+    ("two. \nlines", ["two", ". \n", "lines"]),
+    ("", []),
+    (" ", [" "]),
+    ("a  b", ["a", "  ", "b"]),
+    ("a_b", ["a", "_", "b"]),
+])  # fmt: skip
 def test_known_tokens(text, tokens):
     assert tokenize(text) == tokens
     assert detokenize(tokens) == text
@@ -73,14 +70,10 @@ def test_spelling_can_be_undone_and_ends_with_its_only_underscore(token, alphabe
     assert unspell(spelt) == unspell(spelt[:-1]) == token
 
 
-@pytest.mark.parametrize(
-    ("spelt", "token"),
-    [
-        *((r"\0065;", "A"), (r"\1114111;", "\U0010ffff"), ("\\" + "0" * 5000 + "65;", "A")),
-        *((rf"\{number};", "\u3013") for number in (1114112, 99999999999999999999, 55296, 57343, "9" * 5000)),
-        *((r"\12", r"\12"), (r"\;", r"\;"), (r"\\\u;", r"\_;"), ("\\", "\\")),
-    ],
-    ids=range(12),
-)
+@pytest.mark.parametrize(("spelt", "token"), [
+    *((r"\0065;", "A"), (r"\1114111;", "\U0010ffff"), ("\\" + "0" * 5000 + "65;", "A")),
+    *((rf"\{number};", "\u3013") for number in (1114112, 99999999999999999999, 55296, 57343, "9" * 5000)),
+    *((r"\12", r"\12"), (r"\;", r"\;"), (r"\\\u;", r"\_;"), ("\\", "\\")),
+], ids=range(12))  # fmt: skip
 def test_escapes_that_only_a_model_writes(spelt, token):
     assert unspell(spelt) == token

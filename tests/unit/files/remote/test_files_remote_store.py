@@ -65,16 +65,13 @@ def test_passing_failures_are_tried_again(flaky):
     assert (entry["size"], flaky.attempts, len(alive)) == (5, 5, 4)
 
 
-@pytest.mark.parametrize(
-    ("error", "tried", "about"),
-    [
-        (OSError("500"), 6, "500"),
-        (TimeoutError(), 6, "TimeoutError"),
-        (PermissionError("no"), 1, "no"),
-        (NoCredentialsError("none"), 1, "flaky://"),
-        (ValueError("bad-name"), 1, "bad-name"),
-    ],
-)
+@pytest.mark.parametrize(("error", "tried", "about"), [
+    (OSError("500"), 6, "500"),
+    (TimeoutError(), 6, "TimeoutError"),
+    (PermissionError("no"), 1, "no"),
+    (NoCredentialsError("none"), 1, "flaky://"),
+    (ValueError("bad-name"), 1, "bad-name"),
+])  # fmt: skip
 def test_failures_in_one_line(flaky, error, tried, about):
     flaky.errors += [error] * 20
     with pytest.raises(StoreError) as raised:
@@ -93,13 +90,10 @@ def test_attempts_end_in_time(flaky):
     assert flaky.attempts == 1
 
 
-@pytest.mark.parametrize(
-    ("error", "address", "about"),
-    [
-        (ImportError("Install s3fs to access S3"), "s3://b/x", "s3fs 't2t-keras[s3]'"),
-        (FileNotFoundError("The specified bucket does not exist"), "flaky://nowhere/x", "'nowhere'"),
-    ],
-)
+@pytest.mark.parametrize(("error", "address", "about"), [
+    (ImportError("Install s3fs to access S3"), "s3://b/x", "s3fs 't2t-keras[s3]'"),
+    (FileNotFoundError("The specified bucket does not exist"), "flaky://nowhere/x", "'nowhere'"),
+])  # fmt: skip
 def test_a_package_or_bucket_that_is_missing(flaky, tmp_path, error, address, about):
     (tmp_path / "x").write_text("1")
     flaky.errors.append(error)

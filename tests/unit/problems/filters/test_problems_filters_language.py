@@ -36,14 +36,11 @@ def test_reasons_name_side_and_language():
     assert reasons == ["with a source in another language than en", "with a target in another language than de"]
 
 
-@pytest.mark.parametrize(
-    ("languages", "names"),
-    [
-        ({"inputs": "", "targets": ""}, "--source_language --target_language"),
-        ({"targets": ""}, "--target_language"),
-        ({"inputs": "en", "targets": "deu"}, "'deu' targets py3langid"),
-    ],
-)
+@pytest.mark.parametrize(("languages", "names"), [
+    ({"inputs": "", "targets": ""}, "--source_language --target_language"),
+    ({"targets": ""}, "--target_language"),
+    ({"inputs": "en", "targets": "deu"}, "'deu' targets py3langid"),
+])  # fmt: skip
 def test_languages_that_cannot_be_told(languages, names):
     with refused("--filter_language:", *names.split()):
         list(language_filters(OPTIONS, languages))

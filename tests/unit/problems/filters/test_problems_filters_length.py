@@ -16,34 +16,26 @@ def test_no_filter_without_an_option():
     assert list(length_filters(FilterOptions(), ("inputs", "targets"))) == []
 
 
-@pytest.mark.parametrize(
-    ("options", "taken", "dropped"),
-    [
-        ({"filter_min_words": 2}, [("a b", "a b c"), ("a\tb", "a\u3000b c d")], [("a", "a b"), ("a b", " a ")]),
-        ({"filter_max_words": 2}, [("a", "a b"), ("a b", " a ")], [("a b", "a b c"), ("a\tb", "a\u3000b c d")]),
-        ({"filter_word_length": 4}, [("four", "äöüß"), ("ab cd ef", "gh ij")], [("four", "fiver"), ("a fiver", "b")]),
-        (
-            {"filter_length_ratio": 2},
-            [("ab", "abcd"), ("  ab ", "abcd"), ("中文", "a bc")],
-            [("abcde", "ab"), ("ab", "abcde")],
-        ),
-        ({"filter_length_ratio": 2.5}, [("abcde", "ab"), ("ab", "abcde")], []),
-        (
-            {"filter_letters": 0.5},
-            [("one 1", "eins 1"), ("ab12", "ab12")],
-            [("10.30", "halb elf"), ("half past", "10:30")],
-        ),
-        ({"filter_min_words": 2}, [("a b", 3)], []),  # a side that is no text
-    ],
-)
+@pytest.mark.parametrize(("options", "taken", "dropped"), [
+    ({"filter_min_words": 2}, [("a b", "a b c"), ("a\tb", "a\u3000b c d")], [("a", "a b"), ("a b", " a ")]),
+    ({"filter_max_words": 2}, [("a", "a b"), ("a b", " a ")], [("a b", "a b c"), ("a\tb", "a\u3000b c d")]),
+    ({"filter_word_length": 4}, [("four", "äöüß"), ("ab cd ef", "gh ij")], [("four", "fiver"), ("a fiver", "b")]),
+    (
+        {"filter_length_ratio": 2},
+        [("ab", "abcd"), ("  ab ", "abcd"), ("中文", "a bc")],
+        [("abcde", "ab"), ("ab", "abcde")],
+    ),
+    ({"filter_length_ratio": 2.5}, [("abcde", "ab"), ("ab", "abcde")], []),
+    ({"filter_letters": 0.5}, [("one 1", "eins 1"), ("ab12", "ab12")], [("10.30", "halb elf"), ("half past", "10:30")]),
+    ({"filter_min_words": 2}, [("a b", 3)], []),  # a side that is no text
+])  # fmt: skip
 def test_pairs_are_taken_by_words_and_characters_of_both_sides(options, taken, dropped):
     assert kept([*dropped, *taken], **options) == taken
 
 
-@pytest.mark.parametrize(
-    ("text", "share"),
-    [("abc", 1), ("12:45", 0), ("a 1", 1 / 2), ("नमस्ते", 1), ("é!", 1 / 2), ("e\u0301", 1), ("中文1", 2 / 3), ("", 0)],
-)
+@pytest.mark.parametrize(("text", "share"), [
+    ("abc", 1), ("12:45", 0), ("a 1", 1 / 2), ("नमस्ते", 1), ("é!", 1 / 2), ("e\u0301", 1), ("中文1", 2 / 3), ("", 0),
+])  # fmt: skip
 def test_the_share_of_letters(text, share):
     assert share_of_letters(text) == pytest.approx(share)
 
@@ -73,13 +65,10 @@ def test_every_reason_has_its_value():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "allowed"),
-    [
-        *(("filter_length_ratio", -1.0, 0), ("filter_min_words", -1, 0), ("filter_letters", 1.5, 1)),
-        *(("filter_duplicates", "both", "source"), ("filter_language", "yes", "bool")),
-    ],
-)
+@pytest.mark.parametrize(("option", "value", "allowed"), [
+    *(("filter_length_ratio", -1.0, 0), ("filter_min_words", -1, 0), ("filter_letters", 1.5, 1)),
+    *(("filter_duplicates", "both", "source"), ("filter_language", "yes", "bool")),
+])  # fmt: skip
 def test_values_that_no_option_has(option, value, allowed):
     with refused(f"{option}={value!r}:", allowed):
         FilterOptions(**{option: value})

@@ -10,17 +10,14 @@ def test_a_score_is_a_column_of_a_line():
     assert parse_score(" 7 ", 1, "f") == 7
 
 
-@pytest.mark.parametrize(
-    ("line", "column", "found"),
-    [
-        ("a\tb", 3, 2),
-        ("0.5", 2, 1),
-        ("a\tb", 2, "'b'"),
-        ("", 1, "''"),
-        ("nan", 1, "'nan'"),
-        ("x" * 50, 1, f"'{'x' * 40}'"),
-    ],
-)
+@pytest.mark.parametrize(("line", "column", "found"), [
+    ("a\tb", 3, 2),
+    ("0.5", 2, 1),
+    ("a\tb", 2, "'b'"),
+    ("", 1, "''"),
+    ("nan", 1, "'nan'"),
+    ("x" * 50, 1, f"'{'x' * 40}'"),
+])  # fmt: skip
 def test_lines_without_a_score_are_named(line, column, found):
     with refused("scores.txt,", "1,234,", found, "--train_score_column"):
         parse_score(line, column, "scores.txt, line 1,234")

@@ -10,14 +10,11 @@ def test_a_weight_for_each_file():
     assert parse_weights("1, 0.5,20", ["a", "b", "c"]) == [1, 0.5, 20]
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("1", "1 2 a.en b.en"),
-        ("1,2,3", "3 2 a.en b.en"),
-        *((f"1,{weight}", repr(weight)) for weight in ("two", "", "0", "inf")),
-    ],
-)
+@pytest.mark.parametrize(("text", "names"), [
+    ("1", "1 2 a.en b.en"),
+    ("1,2,3", "3 2 a.en b.en"),
+    *((f"1,{weight}", repr(weight)) for weight in ("two", "", "0", "inf")),
+])  # fmt: skip
 def test_other_weights_are_refused(text, names):
     with refused(f"--train_weights={text}:", *names.split()):
         parse_weights(text, ["a.en", "b.en"])
