@@ -52,7 +52,7 @@ DATA_MUTATIONS = (
              "t2t/text/regular_expressions/automaton.py", "if first <= min(last, end):", "if first < min(last, end):",
              "test_text_regular_expressions"),
     Mutation("underscore not escaped", "An underscore within a token is read back as the end of the token.",
-             "t2t/text/subword_tokens.py", r'ord("_"): "\\u"', 'ord("_"): "_"', "test_text_subword_tokens"),
+             "t2t/text/subword_tokens.py", r'ord("_"): "\\u"', 'ord("_"): "_"', "test_text_subword"),
     Mutation("unknown hparams ignored", "An override of a name that does not exist is dropped without a word.",
              "t2t/hparams/override.py",
              '    if unknown := next((match["name"] for match in matches if match["name"] not in defaults), ""):\n '
@@ -125,7 +125,7 @@ DATA_MUTATIONS = (
     Mutation("two sides cut at lines of their own", "A shard pairs lines of a corpus that do not belong together.",
              "t2t/files/line_blocks.py", "_cut_at(path, leading.lines, buffer_bytes)",
              "_cut_by_bytes(path, most_bytes, buffer_bytes)",
-             "test_files_line_blocks"),
+             "test_files_lines"),
     Mutation("all shards with the same chance", "Each shard of a made-up corpus has the same examples.",
              "t2t/data/shard_job.py", 'use = split if shards == 1 else f"{split}/{shard}"', "use = split",
              "test_data_sharded"),

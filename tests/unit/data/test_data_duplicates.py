@@ -173,7 +173,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from t2t.data import duplicates
+from t2t.data import digests, duplicates
 from t2t.errors import MachineError
 
 class Digests:
@@ -195,15 +195,8 @@ except MachineError as error:
 
 
 def test_a_full_disk_is_an_error_and_not_a_signal(tmp_path):
-    mount = [
-        "unshare",
-        "--map-root-user",
-        "--mount",
-        "sh",
-        "-c",
-        'mount -t tmpfs -o size=1m tmpfs "$1" && shift && "$@"',
-    ]
-    mounted = [*mount, "sh", str(tmp_path)]
+    mount = 'mount -t tmpfs -o size=1m tmpfs "$1" && shift && "$@"'
+    mounted = ["unshare", "--map-root-user", "--mount", "sh", "-c", mount, "sh", str(tmp_path)]
     try:
         subprocess.run([*mounted, "true"], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):

@@ -300,9 +300,7 @@ def test_a_vocabulary_is_named_once_and_of_text(texts, registered_problems):
         learn_shared_vocabulary(asked, "y.spm")
     (texts / "there.spm").touch()
     asked = Request(problem="tag_ende", data_dir=str(texts), problem_options={"vocab_file": ""})
-    assert learn_shared_vocabulary(asked, f"{texts}/there.spm").problem_options == {
-        "vocab_file": f"{texts}/there.spm"
-    }
+    assert learn_shared_vocabulary(asked, f"{texts}/there.spm").problem_options == {"vocab_file": f"{texts}/there.spm"}
     with refused("--shared_vocab_file=", "image_mnist_gen"):
         learn_shared_vocabulary(Request(problem="image_mnist_gen", data_dir=str(texts)), str(texts / "y.spm"))
 

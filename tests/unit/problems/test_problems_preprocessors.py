@@ -233,9 +233,7 @@ def test_what_is_cached_is_computed_once_in_a_generation(origin, tmp_path):
         return [["a", 1, None]]
 
     other = origin.each_shard(3)[2]
-    assert [each.cached("train-parts", compute) for each in (origin, origin.fork(), other)] == [
-        [["a", 1, None]]
-    ] * 3
+    assert [each.cached("train-parts", compute) for each in (origin, origin.fork(), other)] == [[["a", 1, None]]] * 3
     assert origin.cached("dev-parts", compute) == [["a", 1, None]]
     assert len(calls) == 2
     apart = Source(tmp_path, random.Random(1))

@@ -131,6 +131,5 @@ def test_what_no_automaton_knows_is_refused(pattern, names):
 
 
 def test_vocabularies_whose_texts_are_not_their_pieces_are_refused():
-    encoder = SubwordEncoder.build(["a line of text"] * 3, 300)
     with refused("regex:", "subword"):
-        regex_constraint("a", encoder)
+        regex_constraint("a", SubwordEncoder.build(["a line of text"] * 3, 300))
