@@ -231,9 +231,7 @@ def test_cached_decoding_has_the_logits_and_the_attention_of_the_full_forward_pa
 
 
 @pytest.mark.parametrize(
-    "case",
-    [*text_cases(autoregressive=True, variants=CACHES, quick={**COMPILED, "lstm_seq2seq": ()})],
-    indirect=True,
+    "case", [*text_cases(autoregressive=True, variants=CACHES, quick={**COMPILED, "lstm_seq2seq": ()})], indirect=True
 )
 def test_sentences_of_two_batches_that_go_on_together_find_what_each_finds_alone(case, model, monkeypatch):
     monkeypatch.setattr(batch_search, "TOKENS_PER_CALL", 3)

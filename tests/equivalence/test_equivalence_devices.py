@@ -16,10 +16,7 @@ from tests.letters import letters, letters_alone, moods, translator_of
 
 DEVICES = 2
 SENTENCES = [[3 + (7 * i + j) % 6 for j in range(1 + i % 9)] for i in range(40)]
-SEARCHES = {
-    "beam": {"n_best": 3},
-    "sample": {"decode_method": "sample", "n_best": 2, "seed": 3},
-}
+SEARCHES = {"beam": {"n_best": 3}, "sample": {"decode_method": "sample", "n_best": 2, "seed": 3}}
 
 
 @functools.cache

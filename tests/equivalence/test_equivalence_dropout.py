@@ -127,14 +127,7 @@ def test_every_dropout_layer_has_a_number_of_its_own_that_is_the_same_in_every_m
 def test_a_seed_is_one_output_another_seed_another_and_none_is_no_dropout(model):
     features = batch()
     first, again, other, none, still_none = (
-        numpy(model(features, seed=one))
-        for one in (
-            seed(1, 2),
-            seed(1, 2),
-            seed(3, 4),
-            None,
-            None,
-        )
+        numpy(model(features, seed=one)) for one in (seed(1, 2), seed(1, 2), seed(3, 4), None, None)
     )
     np.testing.assert_array_equal(first, again)
     np.testing.assert_array_equal(none, still_none)

@@ -26,11 +26,7 @@ def test_pieces_of_both_sides_name_queries_and_keys(translator):
     assert (found.source, found.target) == ("a b c", "d e")
     source, target = ("a", "b", "c", "</s>"), ("d", "e", "</s>")
     sides = {kind: (seen.queries, seen.keys) for kind, seen in found.maps.items()}
-    assert sides == {
-        ENCODER: (source, source),
-        DECODER: (target, (START, "d", "e")),
-        ENCODER_DECODER: (target, source),
-    }
+    assert sides == {ENCODER: (source, source), DECODER: (target, (START, "d", "e")), ENCODER_DECODER: (target, source)}
     for seen in found.maps.values():
         assert seen.weights.shape == (1, 2, len(seen.queries), len(seen.keys))
         np.testing.assert_allclose(seen.weights.sum(axis=-1), 1.0, rtol=1e-6)

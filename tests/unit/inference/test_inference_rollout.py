@@ -23,11 +23,7 @@ def seen(layers, queries, keys, seed, causal=False):
     return AttentionMap(names[:queries], names[:keys], names[:layers], weights_LHQK.astype(np.float32))
 
 
-MAPS = {
-    ENCODER: seen(L, S, S, 0),
-    DECODER: seen(L, T, T, 1, causal=True),
-    ENCODER_DECODER: seen(L, T, S, 2),
-}
+MAPS = {ENCODER: seen(L, S, S, 0), DECODER: seen(L, T, T, 1, causal=True), ENCODER_DECODER: seen(L, T, S, 2)}
 
 
 def test_an_encoders_rollout_is_the_sum_over_all_paths():

@@ -7,15 +7,7 @@ import numpy as np
 import pytest
 
 from t2t.layers.attention import attention_weights
-from t2t.layers.cache import (
-    CachingLayer,
-    FixedCache,
-    GrowingCache,
-    KeysValues,
-    StepCache,
-    empty_cache,
-    reorder_entries,
-)
+from t2t.layers.cache import CachingLayer, FixedCache, GrowingCache, KeysValues, StepCache, empty_cache, reorder_entries
 
 G, K, L, H, C = 3, 4, 6, 2, (5, 7)
 

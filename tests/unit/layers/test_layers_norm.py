@@ -10,10 +10,7 @@ import tensorflow as tf
 
 from t2t.layers.norm import LayerNorm, RmsNorm
 
-KINDS = {
-    "layer": (LayerNorm, keras.layers.LayerNormalization),
-    "rms": (RmsNorm, keras.layers.RMSNormalization),
-}
+KINDS = {"layer": (LayerNorm, keras.layers.LayerNormalization), "rms": (RmsNorm, keras.layers.RMSNormalization)}
 
 
 def pair(width, epsilon=1e-6, dtype="float32", seed=0, kind="layer"):

@@ -18,11 +18,7 @@ from tests.builders import numpy, randomise
 from tests.errors import refused
 from tests.letters import TEXTS, WORDS, letters, translator_of
 
-SEARCHES = [
-    {"n_best": 3},
-    {"decode_method": "greedy"},
-    {"n_best": 2, "decode_method": "sample", "seed": 3},
-]
+SEARCHES = [{"n_best": 3}, {"decode_method": "greedy"}, {"n_best": 2, "decode_method": "sample", "seed": 3}]
 SEARCHES_BY_SPEED = [SEARCHES[0], *(pytest.param(search, marks=pytest.mark.slow) for search in SEARCHES[1:])]
 
 

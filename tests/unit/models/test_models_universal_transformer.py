@@ -47,11 +47,7 @@ class Counting:
 
 @pytest.mark.parametrize(
     ("h", "steps", "output", "ponder"),
-    [
-        (0.4, 8, 0.4 * 1 + 0.4 * 2 + 0.2 * 3, 3 + 0.2),
-        (0.4, 2, 0.4 * 1 + 0.6 * 2, 2 + 0.6),
-        (0.995, 8, 1.0, 1 + 1.0),
-    ],
+    [(0.4, 8, 0.4 * 1 + 0.4 * 2 + 0.2 * 3, 3 + 0.2), (0.4, 2, 0.4 * 1 + 0.6 * 2, 2 + 0.6), (0.995, 8, 1.0, 1 + 1.0)],
     ids=["halts in the third step", "halts in the last step", "halts at once"],
 )
 def test_halting_by_hand(h, steps, output, ponder):

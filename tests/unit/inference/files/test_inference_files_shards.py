@@ -39,8 +39,7 @@ def test_there_are_no_other_shards(text):
 
 
 @pytest.mark.parametrize(
-    ("source", "target"),
-    [("-", "out"), ("pipe", "out"), ("in", "-"), ("in", "/dev/null"), ("in", "gone/out")],
+    ("source", "target"), [("-", "out"), ("pipe", "out"), ("in", "-"), ("in", "/dev/null"), ("in", "gone/out")]
 )
 def test_streams_are_not_divided(tmp_path, source, target):
     (tmp_path / "in").write_text("a\n")
