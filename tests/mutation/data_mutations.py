@@ -182,6 +182,6 @@ DATA_MUTATIONS = (
              "possible = words >= 0", "test_specs_constraints"),
     Mutation("steps between sizes", "Batches of JAX are padded by up to their own length.",
              "t2t/data/padded_sizes.py", "2 ** ((size - 1).bit_length() - 1) // parts",
-             "2 ** (size - 1).bit_length() // parts", "test_inference_jax_sizes"),
+             "2 ** (size - 1).bit_length() // parts", "test_inference_batches"),
 )
 # fmt: on
