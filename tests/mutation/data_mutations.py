@@ -160,6 +160,6 @@ DATA_MUTATIONS = mutations(
      "test_specs_constraints"),
     ("steps between sizes", "Batches of JAX are padded by up to their own length.", "t2t/data/padded_sizes.py",
      "2 ** ((size - 1).bit_length() - 1) // parts", "2 ** (size - 1).bit_length() // parts",
-     "test_inference_jax_sizes"),
+     "test_inference_batches"),
 )
 # fmt: on
