@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import runs
 from tests.unit.runs.test_runs_overview import make_run
 
@@ -37,6 +38,20 @@ def test_sorting_and_filtering(folder, capsys):
     assert found[0]["step"] == 20
     assert printed(capsys, folder, "--filter=state=training") == f"no such run below {folder}\n"
     assert printed(capsys, folder, "--filter=state=training", "--format=json") == "[]\n"
+
+
+def test_the_best_come_first_whichever_way_is_better(tmp_path, capsys):
+    found = {"bleu": (3.0, 5.0), "mean/teacher_forced/loss": (0.4, 0.2), "a/ter": (70.0, 60.0), "plugged": (1.0, 2.0)}
+    for metric, values in found.items():
+        for number, value in enumerate(values):
+            store = CheckpointStore(make_run(tmp_path / f"{metric.replace('/', '_')}{number}").checkpoints_folder)
+            store.save(20, model={}, state={})
+            store.mark_best(20, metric, value)
+    for sort, first in (("-best", 1), ("best", 0)):
+        runs_found = json.loads(printed(capsys, tmp_path, f"--sort={sort}", "--format=json"))
+        assert [(one["metric"], one["best"]) for one in runs_found] == [
+            (metric, found[metric][number]) for metric in sorted(found) for number in (first, 1 - first)
+        ]
 
 
 def test_tab_separated_values_have_every_name(folder, capsys):
