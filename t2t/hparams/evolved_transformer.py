@@ -48,9 +48,9 @@ class EvolvedTransformerHParams(TransformerHParams):
             )
         if self.positions == "rotary" and self.key_channels // self.wide_heads % 2:
             found.append(
-                f"hparam positions=rotary: it rotates pairs of channels, and the {self.wide_heads} heads of the decoder's "
-                f"first self-attention have {self.key_channels // self.wide_heads} each for keys; choose a smaller "
-                f"num_heads, or other positions"
+                f"hparam positions=rotary: it rotates pairs of channels, and each of the {self.wide_heads} heads of "
+                f"the decoder's first self-attention has {self.key_channels // self.wide_heads} for keys; choose a "
+                f"smaller num_heads, or other positions"
             )
         if self.positions == "relative_bias":
             found.append(
