@@ -11,7 +11,7 @@ from t2t.cli.decoding import OutputOptions, decode_interactively, default_target
 from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.translator import Hypothesis, Translator
+from t2t.inference.hypothesis import NOTHING, Hypothesis
 from t2t.runs.names import get_problem
 from tests.errors import refused
 
@@ -19,7 +19,7 @@ from tests.errors import refused
 class Echo:
     """A fake translator: writes each text in capitals, with its index and one line `!` per rank of the hypothesis."""
 
-    longest_input, has_inputs, is_blank = 100, True, Translator.is_blank
+    longest_input, has_inputs = 100, True
 
     def settings(self, n_best=1, **changes):
         if n_best > 3:
@@ -31,6 +31,8 @@ class Echo:
 
     def translate_ids(self, sentences, n_best=1, *, seeds, **changes):
         (letters,), (seed,) = sentences, seeds
+        if self.has_inputs and not "".join(letters).strip():
+            return [[NOTHING]]
         text = f"{''.join(letters).upper()}@{seed}"
         return [[Hypothesis(text + "\n!" * rank, (), -0.5 - rank, -1.0 - rank) for rank in range(n_best)]]
 
