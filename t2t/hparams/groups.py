@@ -282,7 +282,8 @@ class DecodeHParams:
     beam_size: int = param(
         4, "Beam size: hypotheses per sentence; 1 is greedy.", minimum=1, maximum=10_000, used_when=_BEAM
     )
-    alpha: float = param(0.6, "Strength of the length penalty.", minimum=0.0, used_when=_BEAM)
+    # Above 10, scores of long outputs are too small for float32.
+    alpha: float = param(0.6, "Strength of the length penalty.", minimum=0.0, maximum=10.0, used_when=_BEAM)
     length_penalty: str = param(
         "gnmt", "Length penalty for outputs of length n. gnmt: ((5+n)/6)^alpha; power: n^alpha.",
         choices=("gnmt", "power"), used_when=_BEAM,

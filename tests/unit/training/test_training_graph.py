@@ -4,13 +4,16 @@ import functools
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from t2t.hparams.groups import OptimizerHParams
 from t2t.models.transformer import Transformer
 from t2t.training.optimizers import build_optimizer
 from t2t.training.tensorflow.distribute import build_strategy
+from t2t.training.tensorflow.replica_function import ReplicaFunction
 from t2t.training.tensorflow.step import TensorFlowStep
 from tests.builders import tiny_hparams, tokens_spec
+from tests.errors import refused
 from tests.slopes import slope_step, slopes
 
 PER_WEIGHT = 3
@@ -55,6 +58,13 @@ def test_the_functions_of_an_update_hold_no_weight_and_name_no_device():
     assert len(functions) == 2
     assert [held for function in functions for held in function.traced.captured_inputs] == []
     assert {node.device for function in functions for node in function.traced.graph.as_graph_def().node} == {""}
+
+
+def test_what_one_replica_alone_has_is_refused():
+    held, given = tf.Variable(2.0), tf.TensorSpec([], tf.float32)
+    with refused(1, "add_weight"):
+        ReplicaFunction(lambda x: held * x, [given])
+    assert ReplicaFunction(lambda x: 2.0 * x, [given]).traced.captured_inputs == []
 
 
 def test_tracing_an_update_gives_no_values_to_another_models_weights():

@@ -2,6 +2,7 @@ import pytest
 
 from t2t.problems.filters.length import length_filters, share_of_letters
 from t2t.problems.filters.options import FilterOptions
+from t2t.problems.filters.selection import EMPTY, drop_reasons
 from t2t.runs.names import get_problem
 from tests.errors import refused
 
@@ -83,3 +84,14 @@ def test_every_reason_has_its_value():
 def test_values_that_no_option_has(option, value, allowed):
     with refused(f"{option}={value!r}:", allowed):
         FilterOptions(**{option: value})
+
+
+def test_a_sample_is_empty_by_its_features_alone():
+    """Samples may have more than the features: notes, or the inputs of a corpus for a language model."""
+    given = [
+        {"inputs": "a", "targets": "b", "note": ""},
+        {"inputs": "a", "targets": " "},
+        {"inputs": "", "targets": "b"},
+    ]
+    assert drop_reasons(get_problem("translate_ende_wmt32k"), given) == [None, EMPTY, EMPTY]
+    assert drop_reasons(get_problem("languagemodel_ptb10k"), given) == [None, EMPTY, None]
