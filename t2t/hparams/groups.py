@@ -294,7 +294,7 @@ class DecodeHParams:
     )  # fmt: skip
     coverage_penalty: float = param(
         0.0, "Weight of the coverage penalty, added to scores: the sum over source positions of log(min(total "
-        "attention to the position, 1)); 0 = none.", minimum=0.0, used_when=_BEAM,
+        "attention to the position, 1)); 0 = none.", minimum=0.0, maximum=1e6, used_when=_BEAM,
     )  # fmt: skip
     shortlist: bool = param(
         False, "Whether to restrict outputs to the run's shortlist, see t2t-shortlist: the most frequent pieces, and "
@@ -311,6 +311,7 @@ class DecodeHParams:
         0.0,
         "Subtracted from the log-probability of end of sequence, so that outputs get longer.",
         minimum=0.0,
+        maximum=1e6,
         used_when=_TOKEN_BY_TOKEN,
     )
     no_repeat_ngram_size: int = param(

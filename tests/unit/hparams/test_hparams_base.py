@@ -189,6 +189,7 @@ def refuses_what_it_names(hparams, changes, about):
     ({"weight_decay": 0.1}, ["optimizer=adam;", "optimizer=adamw|lamb|momentum"]),
     ({"sampling_top_k": 5}, ["decode_method=beam", "decode_method=sample"]),
     ({"learning_rate": float("nan")}, []), ({"learning_rate": float("inf")}, []), ({"alpha": 10.1}, ["10.0"]),
+    ({"eos_penalty": 1e7}, ["1000000.0"]), ({"coverage_penalty": 1e7}, ["1000000.0"]),
     ({"problem_weights": (float("nan"),), "problem_choice": "weights"}, []),
     ({"kernel_sizes": (2**31,)}, ["2,147,483,647"]),
 ])  # fmt: skip
