@@ -149,7 +149,15 @@ def test_outputs_and_exports_are_the_same_though_inputs_have_no_end(model):
     assert [best.ids for (best,) in fast.translate(SOURCES)] == [best.ids for (best,) in ours.translate(SOURCES)]
     settings, hparams = ours.settings(1)
     refusals = [
-        engine.refusal(DecodeRequest(rows=rows, seeds=np.arange(len(rows)), settings=settings, hparams=hparams))
+        engine.refusal(
+            DecodeRequest(
+                rows=rows,
+                seeds=(numbers := np.arange(len(rows))),
+                sentences=numbers,
+                settings=settings,
+                hparams=hparams,
+            )
+        )
         for rows in ([[5, 1], [1]], [[5, 1]])
     ]
     assert list(map(bool, [*refusals, engine.score_refusal([[1]], [[5, 1]])])) == [True, False, True], "an empty input"
