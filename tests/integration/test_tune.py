@@ -249,11 +249,14 @@ def test_a_mistake_is_one_line_before_anything_trains(fake, flag, about, tmp_pat
     assert not list(tmp_path.glob("study/trial_*"))
 
 
-def test_a_training_run_is_no_study(fake, tmp_path):
+def test_a_training_run_is_no_study_and_flags_of_tensor2tensor_lead_here(fake, tmp_path):
     (tmp_path / "study").mkdir()
     (tmp_path / "study/run.json").write_text("{}")
     fake(tmp_path / "study", about=f"{tmp_path / 'study'}")
     assert [path.name for path in (tmp_path / "study").iterdir()] == ["run.json"]
+    theirs = ["--autotune", "--autotune_maximize=True", "--autotune_max_trials=1", "--autotune_parallel_trials=1"]
+    fake(tmp_path / "theirs", *theirs, "--autotune_objective=bleu")
+    assert list(trials_of(tmp_path / "theirs")) == [0]
 
 
 def test_without_optuna_a_line_says_what_to_install(given, tmp_path):
@@ -270,12 +273,6 @@ def test_each_trial_has_its_share_of_the_gpus(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     assert gpu_shares(TuneSettings(parallel=2, trial_gpus=1)) == ["0", "1"]
     assert gpu_shares(TuneSettings(parallel=2)) == []
-
-
-def test_commands_of_tensor2tensor_lead_here(fake, tmp_path):
-    theirs = ["--autotune", "--autotune_maximize=True", "--autotune_max_trials=1", "--autotune_parallel_trials=1"]
-    fake(tmp_path / "study", *theirs, "--autotune_objective=bleu")
-    assert list(trials_of(tmp_path / "study")) == [0]
 
 
 # === With the trainer itself ===

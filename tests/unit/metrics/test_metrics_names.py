@@ -57,16 +57,13 @@ def test_the_language_reaches_the_metrics_that_go_by_it():
     assert metrics.compute(["bleu"], *pairs)["bleu"].value == 0
 
 
-@pytest.mark.parametrize(
-    ("call", "name", "others"),
-    [
-        (lambda name: metrics.compute([name], ["a"], ["a"]), "blue", ["bleu", "gleu", "accuracy_per_sequence"]),
-        (lambda name: metrics.compute([name], ["a"], ["a"]), "accuracy", ["accuracy_per_sequence"]),
-        (metrics.higher_is_better, "perplexty", ["perplexity"]),
-        (metrics.higher_is_better, "teacher_forced/bleu", ["teacher_forced/loss"]),
-        (metrics.is_text_metric, "teacher_forced/lss", ["loss"]),
-    ],
-)
+@pytest.mark.parametrize(("call", "name", "others"), [
+    (lambda name: metrics.compute([name], ["a"], ["a"]), "blue", ["bleu", "gleu", "accuracy_per_sequence"]),
+    (lambda name: metrics.compute([name], ["a"], ["a"]), "accuracy", ["accuracy_per_sequence"]),
+    (metrics.higher_is_better, "perplexty", ["perplexity"]),
+    (metrics.higher_is_better, "teacher_forced/bleu", ["teacher_forced/loss"]),
+    (metrics.is_text_metric, "teacher_forced/lss", ["loss"]),
+])  # fmt: skip
 def test_other_names_are_refused_with_those_that_there_are(call, name, others):
     with refused(name, *others):
         call(name)

@@ -37,20 +37,17 @@ def test_the_output_directory_alone_names_the_run(folder):
     assert request.problem_options == {"vocab_kind": "byte"}
 
 
-@pytest.mark.parametrize(
-    ("remembered", "given", "expected"),
-    [
-        ("num_heads=2,batch_size=100", {}, {"num_heads": 2, "batch_size": 100, "train_steps": 70}),
-        (
-            "num_heads=2,batch_size=100",
-            {"overrides": "beam_size=2,batch_size=50", "train_steps": 90},
-            {"num_heads": 2, "batch_size": 50, "beam_size": 2, "train_steps": 90},
-        ),
-        ("num_heads=2,batch_size=100", {"overrides": "train_steps=90"}, {"train_steps": 90}),
-        # What is given drops what it leaves unread of what is remembered.
-        ("num_heads=2,beam_size=8,alpha=1.0", {"overrides": "decode_method=greedy"}, {"num_heads": 2, "beam_size": 4}),
-    ],
-)
+@pytest.mark.parametrize(("remembered", "given", "expected"), [
+    ("num_heads=2,batch_size=100", {}, {"num_heads": 2, "batch_size": 100, "train_steps": 70}),
+    (
+        "num_heads=2,batch_size=100",
+        {"overrides": "beam_size=2,batch_size=50", "train_steps": 90},
+        {"num_heads": 2, "batch_size": 50, "beam_size": 2, "train_steps": 90},
+    ),
+    ("num_heads=2,batch_size=100", {"overrides": "train_steps=90"}, {"train_steps": 90}),
+    # What is given drops what it leaves unread of what is remembered.
+    ("num_heads=2,beam_size=8,alpha=1.0", {"overrides": "decode_method=greedy"}, {"num_heads": 2, "beam_size": 4}),
+])  # fmt: skip
 def test_what_is_given_stands_over_what_is_remembered(folder, remembered, given, expected):
     with edited(f"{folder}/run.json") as record:
         record["overrides"] = remembered
@@ -141,20 +138,17 @@ def test_the_seed_of_a_run_is_its_checkpoints_or_else_its_records(folder, tmp_pa
 SETTINGS = {"eval_every": 100, "eval_steps": 7, "keep_checkpoint_max": 0, "keep_best_checkpoints": 5}
 
 
-@pytest.mark.parametrize(
-    ("recorded", "given", "found"),
-    [
-        ({}, {}, {}),  # as of earlier versions
-        ({}, {"eval_steps": 3}, {"eval_steps": 3}),
-        (SETTINGS, {}, SETTINGS),
-        (SETTINGS, {"eval_steps": 100, "worker_cpu": 2}, SETTINGS | {"eval_steps": 100, "worker_cpu": 2}),
-        (SETTINGS, {"keep_best_checkpoints": 1}, SETTINGS | {"keep_best_checkpoints": 1}),
-        ({"worker_cpu": 4, "evaluates": False}, {}, {"evaluates": False}),
-        ({"keep_best_checkpoints": 5}, {"evaluates": False}, {"evaluates": False}),
-        ({"keep_best_checkpoints": 5}, {"eval_steps": 0}, {"eval_steps": 0}),
-        ({"keep_best_checkpoints": 5, "eval_steps": 0}, {}, {"eval_steps": 0}),
-    ],
-)
+@pytest.mark.parametrize(("recorded", "given", "found"), [
+    ({}, {}, {}),  # as of earlier versions
+    ({}, {"eval_steps": 3}, {"eval_steps": 3}),
+    (SETTINGS, {}, SETTINGS),
+    (SETTINGS, {"eval_steps": 100, "worker_cpu": 2}, SETTINGS | {"eval_steps": 100, "worker_cpu": 2}),
+    (SETTINGS, {"keep_best_checkpoints": 1}, SETTINGS | {"keep_best_checkpoints": 1}),
+    ({"worker_cpu": 4, "evaluates": False}, {}, {"evaluates": False}),
+    ({"keep_best_checkpoints": 5}, {"evaluates": False}, {"evaluates": False}),
+    ({"keep_best_checkpoints": 5}, {"eval_steps": 0}, {"eval_steps": 0}),
+    ({"keep_best_checkpoints": 5, "eval_steps": 0}, {}, {"eval_steps": 0}),
+])  # fmt: skip
 def test_the_settings_of_a_run_are_kept_unless_others_are_given(folder, recorded, given, found):
     with edited(f"{folder}/run.json") as record:
         record["settings"] = recorded
