@@ -81,11 +81,11 @@ def check_start(resolved: Resolved, settings: Settings) -> None:
     Raises:
         UserError: no such checkpoint, or hparams that give its weights another meaning.
     """
-    request = resolved.request
-    specs = [problem.declared_spec() for problem in problems_of(request)]
-    if not settings.warm_start_from or None in specs or RunDir.has_begun(request.output_folder):
+    request, problems = resolved.request, problems_of(resolved.request)
+    specs = tuple(spec for problem in problems if (spec := problem.declared_spec()) is not None)
+    if not settings.warm_start_from or len(specs) < len(problems) or RunDir.has_begun(request.output_folder):
         return
-    spec = specs[0] if len(specs) == 1 else ProblemSpec(name=request.problem, members=tuple(specs))
+    spec = specs[0] if len(specs) == 1 else ProblemSpec(name=request.problem, members=specs)
     store, which = find_source(settings.warm_start_from)
     asked = f"--warm_start_from={settings.warm_start_from}"
     _check_meaning(store.load(which, parts=()), resolved.model_class, resolved.hparams, spec, asked)
@@ -114,10 +114,6 @@ def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, Text
     store, which = find_source(settings.warm_start_from)
     optimizer = (OPTIMIZER,) if settings.warm_start_optimizer else ()
     checkpoint = merge_base(store.load(which, (MODEL, EMA, *optimizer)))
-    # the base of adapters is compared with more, see `_base_of`
-    model = step.model
-    if not step.adapters and not _check_meaning(checkpoint, type(model), model.hparams, model.spec, asked):
-        log.warning("%s: checkpoint %s does not say with which hparams it was trained", asked, checkpoint.name)
     vocabularies, is_shared = describe_encoders(encoders), step.model.hparams.shared_modalities
     reinitialized_features: tuple[str, ...] = ()
     if settings.warm_start_other_vocabulary:
@@ -131,6 +127,8 @@ def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, Text
     places = {v.path: tuple(v.shape) for v in step.model.variables if v.path not in left}
     report = require_some(weights, places, f"{asked}: checkpoint {checkpoint.name}")
     base = _base_of(step, checkpoint, report, asked) if step.adapters else None
+    if not _check_meaning(checkpoint, type(step.model), step.model.hparams, step.model.spec, asked):
+        log.warning("%s: checkpoint %s does not say with which hparams it was trained", asked, checkpoint.name)
     rows, carried = _select_rows(step, theirs, _row_transfers(step, checkpoint, encoders, reinitialized_features))
     slots: dict[str, tuple[Any, np.ndarray]] = {}
     updates = 0
