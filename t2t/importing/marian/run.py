@@ -18,6 +18,7 @@ from t2t.errors import UserError
 from t2t.export.marian.names import ACTIVATIONS, EPSILON, NORM_LETTERS, OUTPUT, SETTINGS, stack_names
 from t2t.hparams.base import HParams
 from t2t.hparams.transformer_marian import transformer_marian
+from t2t.importing.alignment import alignment_hparams
 from t2t.importing.formats import ImportRequest
 from t2t.importing.known_values import unknown_values
 from t2t.importing.marian.files import ModelFiles
@@ -71,9 +72,10 @@ def read(request: ImportRequest) -> ForeignRun:
     )
     weights = _weights(tensors, hparams, source, target, _is_tied(files))
     tensors.drop("decoder_c_tt", "not used by Transformers")
+    alignment, warnings = alignment_hparams(_alignment_layer(files), 1, hparams)
     return ForeignRun(
         problem=problem,
-        hparams=hparams,
+        hparams=hparams.replace(**alignment),
         hparams_set="transformer_marian",
         weights=weights,
         unused=tensors.finish(),
@@ -81,8 +83,16 @@ def read(request: ImportRequest) -> ForeignRun:
         origin=f"the model in {files.folder / files.model}",
         settings="its settings and vocabularies",
         notes=tuple(f"{side}: {found.described}" for side, found in (("source", source), ("target", target))),
-        warnings=_warnings(files),
+        warnings=(*_warnings(files), *warnings),
     )
+
+
+def _alignment_layer(files: ModelFiles) -> int | None:
+    """Returns the index of the layer with the alignments, in its first head; None if the settings name none."""
+    layer = files.settings.get("transformer-guided-alignment-layer")
+    if layer == "last":
+        return -1
+    return int(layer) - 1 if str(layer).isdecimal() else None
 
 
 def _warnings(files: ModelFiles) -> tuple[str, ...]:
