@@ -96,6 +96,8 @@ class CTranslate2Export(Export):
         limit, most = f"len(pieces) + {extra}", self.translator.model.longest_sequence
         limit = f"min({limit}, {most})" if most else limit  # number of learned positions
         start = ", ".join(f"target_tokens[{token_id}]" for token_id in self._marks.output_start)
+        reserved = sorted(encoders[INPUTS].unspelled)
+        reserving = f".reserving({reserved})  # language tags, which no text spells" if reserved else ""
         prefix = f"\n    target_prefix=[[{start}]]," if start else ""
         return f"""
 A CTranslate2 model, weights in {self.job.quantization}. Its vocabularies are those of the run, `{files[INPUTS].file}`
@@ -109,7 +111,7 @@ import ctranslate2
 from t2t.text.vocabulary_files import read_vocabulary
 
 folder = Path({to_record(self.job.folder)!r})  # change this if you move the folder
-source = read_vocabulary(folder / "{files[INPUTS].file}")
+source = read_vocabulary(folder / "{files[INPUTS].file}"){reserving}
 target = read_vocabulary(folder / "{files[TARGETS].file}")
 source_tokens = json.loads((folder / "{lists[0]}").read_text(encoding="utf-8"))
 target_tokens = json.loads((folder / "{lists[1]}").read_text(encoding="utf-8"))
