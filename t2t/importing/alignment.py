@@ -18,7 +18,7 @@ def alignment_hparams(layer: Any, heads: Any, hparams: TransformerHParams) -> tu
         return {}, ()
     if not -layers <= layer < layers:
         return {}, (f"alignments are those of layer {layer}, and the decoder has {layers}; see alignment_layer",)
-    warnings = ()
+    warnings: tuple[str, ...] = ()
     if 1 < heads < most:
         said = f"alignments are the mean of {heads} of the {most} heads of a layer; here they are that of all"
         warnings = (f"{said}; see alignment_head",)

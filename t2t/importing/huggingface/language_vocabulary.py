@@ -141,9 +141,9 @@ def _all_pieces(
             f"pieces, to {rows - 1}, the last row of the model; copy the files of one model"
         )
     by_id = {number: piece for piece, number in codes.items()}
-    listed = [number for piece, number in files.added_tokens() if piece == _MASK and type(number) is int]
+    masks = [token_id for piece, token_id in files.added_tokens() if piece == _MASK and type(token_id) is int]
     if _MASK not in table and not folder.has("vocab.json"):
-        by_id.setdefault(listed[0] if listed else max(by_id) + 1, _MASK)
+        by_id.setdefault(masks[0] if masks else max(by_id) + 1, _MASK)
     return [*table, *(by_id.get(number, f"<row {number}>") for number in range(len(table), rows))]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
 from t2t.export.marian.names import ACTIVATIONS, EPSILON, NORM_LETTERS, OUTPUT, SETTINGS, stack_names
-from t2t.hparams.base import HParams
+from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_marian import transformer_marian
 from t2t.importing.alignment import alignment_hparams
 from t2t.importing.formats import ImportRequest
@@ -89,10 +89,10 @@ def read(request: ImportRequest) -> ForeignRun:
 
 def _alignment_layer(files: ModelFiles) -> int | None:
     """Returns the index of the layer with the alignments, in its first head; None if the settings name none."""
-    layer = files.settings.get("transformer-guided-alignment-layer")
+    layer = str(files.settings.get("transformer-guided-alignment-layer"))
     if layer == "last":
         return -1
-    return int(layer) - 1 if str(layer).isdecimal() else None
+    return int(layer) - 1 if layer.isdecimal() else None
 
 
 def _warnings(files: ModelFiles) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ def _warnings(files: ModelFiles) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _hparams(files: ModelFiles) -> HParams:
+def _hparams(files: ModelFiles) -> TransformerHParams:
     """Returns the hparams of the network, with `transformer_marian`'s values for training."""
     settings, where = files.settings, files.folder / files.model
     wrong = unknown_values(settings, _KNOWN)
