@@ -76,7 +76,8 @@ class SplitExamples:
         else:
             if not self.first and reader.split == TRAIN and not problem.encoders[TARGETS].lossless:
                 log.warning(
-                    "train: references are read back from ids, so words that the vocabulary lacks count as equal"
+                    "train: references are read back from ids, so words that the vocabulary lacks count as equal, and "
+                    "texts are as it changes them"
                 )
             texts = [problem.decode_target(ids.tolist()) for ids in self.arrays(TARGETS)]
         if not problem.finishes:
