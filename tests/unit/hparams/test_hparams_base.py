@@ -7,6 +7,7 @@ import pytest
 
 from t2t.errors import UnknownNameError
 from t2t.hparams.base import HParams
+from t2t.hparams.evolved_transformer import evolved_transformer_base
 from t2t.hparams.field import UsedWhen, param
 from t2t.hparams.sections import ModelHParams
 from t2t.hparams.transformer import TransformerHParams, transformer_base
@@ -224,10 +225,22 @@ def test_freezing_reports_everything_at_once(hparams):
     ({"positions": "relative_bias", "max_length": 2048}, ["max_length=2048"]),
     ({"relative_bias_buckets": 32, "positions": "relative_bias", "relative_bias_max_distance": 16},
      ["relative_bias_max_distance=16"]),
-    ({"max_relative_position": 129, "positions": "relative"}, ["128"]),
+    ({"max_relative_position": 129, "positions": "relative"}, ["128"]), ({"num_heads": 0}, ["1"]),
 ])  # fmt: skip
 def test_what_the_transformer_refuses(changes, about):
     refuses_what_it_names(transformer_base(), changes, about)
+
+
+@pytest.mark.parametrize(("changes", "about"), [
+    ({"num_heads": 4, "attention_value_channels": 12}, ["12", "8"]),
+    ({"num_kv_heads": 3, "num_heads": 12, "hidden_size": 24}, ["16"]),
+    ({"decoder_layer": "ssru"}, []), ({"positions": "relative_bias"}, ["16", "8"]), ({"filter_size": 255}, ["256"]),
+    ({"positions": "rotary", "num_heads": 4, "hidden_size": 24}, ["8", "3"]),
+])  # fmt: skip
+def test_what_the_evolved_transformer_refuses_for_its_wide_attention_and_branches(changes, about):
+    (name, value), *_ = changes.items()
+    with refused(f"{name}={value}", *about):
+        evolved_transformer_base().replace(**changes).freeze()
 
 
 def test_an_odd_width_is_fine_without_sinusoids():
