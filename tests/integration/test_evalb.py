@@ -50,7 +50,7 @@ def test_without_settings_nothing_is_deleted_and_damaged_text_is_scored_and_coun
     assert ROW in out
 
 
-def test_errors_of_sentences_and_unequal_numbers_of_lines_go_to_standard_error(files):
+def test_errors_of_sentences_and_unequal_numbers_of_lines_go_to_standard_error_in_order(files):
     files(gold=GOLD * 3, test=TEST + "\n" + TEST.replace("y", "w"), short=TEST)
     out, err = call(evalb, "gold", "test")
     assert err == "3 : Words unmatch (y|w)\n"
@@ -58,6 +58,12 @@ def test_errors_of_sentences_and_unequal_numbers_of_lines_go_to_standard_error(f
     out, err = call(evalb, "gold", "short")
     assert err == "2 : Number of lines unmatch (too many lines in gold file)\n"
     assert "Number of sentence        =      1\n" in out
+    files(gold=GOLD * 2, test=TEST.replace("y", "w") + TEST)
+    command = [sys.executable, "-c", "from t2t.cli.evalb import main; main(['t2t-evalb', 'gold', 'test'])"]
+    both = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
+    lines = both.splitlines()
+    assert lines[3] == "1 : Words unmatch (y|w)"
+    assert lines[4].startswith("   1    3    1")
 
 
 def test_too_many_errors_end_the_report_with_status_1(files):
@@ -66,15 +72,6 @@ def test_too_many_errors_end_the_report_with_status_1(files):
     assert out.count("\n") == 3 + 11
     assert "Summary" not in out
     assert err.splitlines()[:-1] == [f"{number} : Length unmatch (3|1)" for number in range(1, 13)]
-
-
-def test_both_streams_together_are_in_order(files):
-    files(gold=GOLD * 2, test=TEST.replace("y", "w") + TEST)
-    command = [sys.executable, "-c", "from t2t.cli.evalb import main; main(['t2t-evalb', 'gold', 'test'])"]
-    both = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
-    lines = both.splitlines()
-    assert lines[3] == "1 : Words unmatch (y|w)"
-    assert lines[4].startswith("   1    3    1")
 
 
 @pytest.mark.parametrize(

@@ -39,12 +39,13 @@ def digits(folder):
     return (problem, "transformer", "transformer_tiny"), options, data_dir
 
 
-def test_names_come_with_a_line_on_each():
+def test_names_come_with_a_line_on_each_and_mistakes_are_what_the_page_says(tmp_path):
     assert "transformer" in t2t.registered("model")
     assert list(t2t.registered("hparams", "quickstart")) == ["transformer_quickstart"]
     assert all(t2t.registered("problem", "translate_").values())
     with refused("'models'", "problem", "model"):
         t2t.registered("models")
+    succeed(block("mistakes", page=ROOT / "docs/python.md"), tmp_path, "python", is_warm=False)
 
 
 @pytest.mark.slow  # that functions train, resume and export without a command
@@ -79,10 +80,6 @@ def test_what_shows_before_tensorflow_is_refused_there(tmp_path):
     assert done.stdout.startswith("no data of translate_ende_numbers in none; make it with t2t.generate_data(")
     assert done.stdout.endswith(" set()\n")
     assert not (tmp_path / "run").exists()
-
-
-def test_mistakes_are_what_the_page_says(tmp_path):
-    succeed(block("mistakes", page=ROOT / "docs/python.md"), tmp_path, "python", is_warm=False)
 
 
 @pytest.mark.exhaustive  # that the program of the page runs, with four updates per training
