@@ -72,7 +72,7 @@ def shortened(commands: str) -> str:
     lines = []
     for line in commands.splitlines():
         command = next((name for name in ("t2t-trainer", "t2t-tune") if name in line), "")
-        if command and ("--model=" in line or "--config=" in line):
+        if command and any(flag in line for flag in ("--model=", "--config=", "--warm_start_from=")):
             small = _SHORT + (_NARROW if "--model=transformer" in line or "--config=" in line else "")
             line = _TRIALS.sub("--trials=2", _LENGTH.sub("", line)).replace(command, f"{command} {small}", 1)
         lines.append(line)

@@ -12,9 +12,13 @@ import numpy as np
 import pytest
 
 import t2t
+from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen, decoder, runs, tune
+from t2t.hparams.transformer import transformer_quickstart
 from t2t.registry import HPARAMS, HPARAMS_RANGES
+from t2t.specs.features import ProblemSpec
 from t2t.tuning import trial_run, tuner
 from t2t.tuning.settings import TuneSettings
 from t2t.tuning.tuner import gpu_shares
@@ -129,6 +133,17 @@ def test_a_study_goes_on_with_the_same_evaluations_data_and_weights_alone(fake, 
     assert sorted(trials_of(study)) == [0, 1]
     base.save(2, model={"a": np.ones(1)})
     refuses(tune, f"--study={study} warm_start_from:", "--trials=3", study=study)
+
+
+def test_a_study_takes_missing_names_from_the_run_that_its_trials_start_with(tmp_path):
+    record = RunRecord(
+        problem="translate_ende_numbers", model="transformer", hparams_set="transformer_quickstart",
+        hparams=transformer_quickstart().to_dict(), spec=ProblemSpec(name="translate_ende_numbers"),
+    )  # fmt: skip
+    RunDir.create(tmp_path / "base", record, {})
+    start, study = f"--warm_start_from={tmp_path / 'base'}", tmp_path / "study"
+    refuses(tune, "--hparams_range:", start, study=study)
+    refuses(tune, "--problem --model --hparams_set", f"--warm_start_from={tmp_path}", study=study)
 
 
 def test_a_machine_repeats_a_trial_of_another_in_its_own_folder(fake, tmp_path):

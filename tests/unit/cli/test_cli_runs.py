@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import runs
 from tests.in_process import call
 from tests.unit.runs.test_runs_overview import make_run
@@ -34,3 +35,17 @@ def test_sorting_filtering_and_formats(folder):
         assert call(runs, folder, "--filter=state=training", *flags).out == expected
     head, *rows = call(runs, folder, "--format=tsv").out.splitlines()
     assert [row.count("\t") for row in rows] == [head.count("\t")] * 3, "every name has a value"
+
+
+def test_the_best_come_first_whichever_way_is_better(tmp_path):
+    found = {"bleu": (3.0, 5.0), "mean/teacher_forced/loss": (0.4, 0.2), "a/ter": (70.0, 60.0), "plugged": (1.0, 2.0)}
+    for metric, values in found.items():
+        for number, value in enumerate(values):
+            store = CheckpointStore(make_run(tmp_path / f"{metric.replace('/', '_')}{number}").checkpoints_folder)
+            store.save(20, model={}, state={})
+            store.mark_best(20, metric, value)
+    for sort, first in (("-best", 1), ("best", 0)):
+        runs_found = json.loads(call(runs, tmp_path, f"--sort={sort}", "--format=json").out)
+        assert [(one["metric"], one["best"]) for one in runs_found] == [
+            (metric, found[metric][number]) for metric in sorted(found) for number in (first, 1 - first)
+        ]
