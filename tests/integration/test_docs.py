@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import t2t
 from t2t.cli.common import parse
 from tests.readme import GUIDES, PAGES, ROOT, block, blocks, execute, shortened, succeed
 
@@ -244,3 +245,15 @@ def test_flags_that_are_named_exist():
     for page in PAGES:
         for name in re.findall(r"`--([a-z][\w-]*)", without_blocks(page)):
             assert name.replace("-", "_") in known, f"{page.name} names --{name}"
+
+
+# === docs/weights.md: its code, which needs only numpy and safetensors, gives the library's probabilities ===
+
+
+def test_the_code_of_the_page_computes_the_model_without_the_library(tiny_run, tmp_path):
+    shutil.copytree(tiny_run.output_dir, tmp_path / "run")
+    code = "import sys\nsys.modules['t2t'] = sys.modules['tensorflow'] = None\n"
+    done = execute("python", code + block("weights", page=ROOT / "docs/weights.md"), tmp_path, is_warm=False)
+    assert done.returncode == 0, done.stderr
+    translator = t2t.load(str(tiny_run.output_dir))
+    assert float(done.stdout) == pytest.approx(translator.score_ids([[3, 4, 5]], [[5, 4, 3]])[0], abs=1e-4)
