@@ -35,8 +35,8 @@ MOST_GROWTH = 200 * 2**20
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_some_bad_text(name):
-    """Draws a few cases; `python -m tests.faults` draws thousands."""
-    drawn(name, lambda case: run_case(name, case), EXAMPLES.get(name, 25))
+    """Draws a few cases, the same each time; `python -m tests.faults` draws thousands of others."""
+    drawn(name, lambda case: run_case(name, case), EXAMPLES.get(name, 25), derandomize=True)
 
 
 def test_no_code_splits_text_where_files_do_not():
