@@ -1,5 +1,6 @@
 """`import t2t`: the commands as functions, the page on them, and the notebook."""
 
+import os
 import re
 import signal
 import subprocess
@@ -19,16 +20,21 @@ from tests.notebook import WALK, executed
 from tests.readme import ROOT, block, execute, succeed
 
 
-def test_importing_listing_serving_pages_and_looking_at_data_load_nothing_that_takes_long():
+def test_importing_listing_serving_pages_and_looking_at_data_load_nothing_that_takes_long(tmp_path):
     """So that a folder of many runs opens at once; names of a folder of one's own are listed, too."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/__init__.py").write_text(
+        'import t2t\n\n\n@t2t.register_problem\nclass MyWords(t2t.Text2Text):\n    """Words."""\n'
+    )
     modules = ("t2t.runs.data", "t2t.cli.insight", "t2t.serving.app", "t2t.serving.insight.routes")
     code = (
         f"import sys, t2t, t2t.serving.insight.opened_data, {', '.join(modules)}; t2t.registered('model')\n"
-        "print({'tensorflow', 'keras', 'fsspec', 'plotly', 'matplotlib'} & {*sys.modules})\n"
-        "print([*t2t.registered('problem', 'my_', usr_dir='examples/usr_dir')])"
+        "print([*t2t.registered('problem', 'my_', usr_dir='mine')])\n"
+        "print({'tensorflow', 'keras', 'fsspec', 'plotly', 'matplotlib'} & {*sys.modules})"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout == "set()\n['my_reverse_words']\n"
+    there = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": str(ROOT)}}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, **there)
+    assert done.stdout == "['my_words']\nset()\n"
 
 
 def digits(folder):
