@@ -95,7 +95,7 @@ def test_comparisons_that_failed_or_lack_their_files_are_named(run, tmp_path, ca
         (["known_answer"], "known_answer known_answers"),
         (["known_answers", "--data=/nowhere"], "--data=/nowhere"),
         (["known_answers", "--data=.", "--only=bleu,evlb"], "--only=bleu,evlb 'evlb' evalb"),
-        (["training", "--peers=hf_maria", "--pairs=400", "--vocab_size=600"], "--peers=hf_maria hf_marian"),
+        (["training", "--peers=hf_maria"], "--peers=hf_maria hf_marian"),
         (["training", "--data=/nowhere"], "--data=/nowhere"),
     ],
 )
