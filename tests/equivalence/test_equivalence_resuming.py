@@ -173,6 +173,18 @@ def test_a_run_is_not_resumed_from_a_checkpoint_that_tells_no_place_in_the_data(
         run.fit()
 
 
+def test_a_model_of_which_a_checkpoint_would_drop_weights_is_not_trained(make_run, tmp_path):
+    class Twice(make_run.tiny):
+        def build(self, input_shape=None):
+            super().build()
+            self.maps = [keras.layers.Dense(4, name="map", use_bias=False) for _ in range(2)]
+            for one in self.maps:
+                one.build((None, 4))
+
+    with refused("Twice", "twice/map/kernel"):
+        make_run(tmp_path / "run", model=Twice, problems="forwards")
+
+
 def test_an_epoch_of_the_callers_callbacks_ends_after_its_last_update(make_tiny, tmp_path):
     notes = []
     callback = keras.callbacks.LambdaCallback(
