@@ -21,7 +21,7 @@ DATA_MUTATIONS = (
              "t2t/text/piece_table.py", "[token_id for token_id in ids if token_id not in self.codes]", "list(ids)",
              "test_text_piece_table"),
     Mutation("a problem twice in a mixture", "A problem that is named twice has two sets of weights under one name.",
-             "t2t/specs/mixture.py", "if names.count(one) > 1:", "if names.count(one) > 2:", "test_specs_mixture"),
+             "t2t/specs/mixture.py", "if names.count(one) > 1:", "if names.count(one) > 2:", "test_specs_features"),
     Mutation("other errors as a missing package",
              "A fault of the project is called a package that the user has not installed.",
              "t2t/errors.py", 'if package in ("", "t2t"):', 'if package == "":', "test_errors"),

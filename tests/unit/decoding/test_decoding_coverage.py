@@ -75,9 +75,6 @@ def test_a_step_that_looks_at_no_source_is_refused():
     step = looking_step([[[0.5, 0.5]]], [[[0.5, 0.5, 1e-30]]], path="decoder/layer_0/self_attention")
     with refused("coverage_penalty=0.2"):
         covering(step, 0.2)(None, 0, start_coverage((), KEEP_BS, 1))
-
-
-def test_a_search_of_one_hypothesis_counts_none():
     assert SearchSettings(coverage=0.2).counts_coverage
-    assert not SearchSettings(coverage=0.2, beam_size=1).counts_coverage
-    assert not SearchSettings(coverage=0.2, method="greedy").counts_coverage
+    for alone in ({"beam_size": 1}, {"method": "greedy"}):
+        assert not SearchSettings(coverage=0.2, **alone).counts_coverage, "a search of one hypothesis counts none"

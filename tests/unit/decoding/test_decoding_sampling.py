@@ -48,11 +48,14 @@ def test_greedy_equals_a_plain_loop():
         assert score == pytest.approx(log_prob / len(tokens), rel=1e-5)
 
 
-def test_greedy_ties_go_to_the_lower_id():
+def test_greedy_ties_go_to_the_lower_id_and_a_draw_inverts_the_cumulative_distribution():
     def step_fn(ids, position, state):
         return ops.log(ops.convert_to_tensor([[0.1, 0.1, 0.4, 0.4]])), state
 
     assert np.asarray(greedy(step_fn, (), batch_size=1, vocab_size=4, max_steps=2).ids).tolist() == [[[2, 2]]]
+    probs = ops.convert_to_tensor([[0.25, 0.0, 0.5, 0.25, 0.0]] * 6)
+    noise = ops.convert_to_tensor([0.0, 0.2499, 0.25, 0.7499, 0.75, 1 - 2.0**-24], "float32")
+    np.testing.assert_array_equal(draw(probs, noise), [0, 0, 2, 2, 3, 3])
 
 
 def test_one_candidate_is_greedy():
@@ -84,12 +87,6 @@ def test_draws_follow_the_distribution_asked_for(settings, kept):
     chi_square = np.sum((counts[possible] - count * expected[possible]) ** 2 / (count * expected[possible]))
     # The 99.9 % point of chi-square with 7 degrees of freedom is 24.3; the seed is fixed.
     assert chi_square < 24.3
-
-
-def test_draw_inverts_the_cumulative_distribution():
-    probs = ops.convert_to_tensor([[0.25, 0.0, 0.5, 0.25, 0.0]] * 6)
-    noise = ops.convert_to_tensor([0.0, 0.2499, 0.25, 0.7499, 0.75, 1 - 2.0**-24], "float32")
-    np.testing.assert_array_equal(draw(probs, noise), [0, 0, 2, 2, 3, 3])
 
 
 def test_scores_are_the_models_own_whatever_the_temperature():

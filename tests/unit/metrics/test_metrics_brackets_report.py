@@ -90,6 +90,12 @@ def test_nothing_to_count():
     assert rows[rows.index("-- All --") + 7] == "Bracketing FMeasure       =    nan"
 
 
+def test_other_settings_change_the_report():
+    pair = ("(S1 (S (NP (NN a)) (. ?)))", "(S (NP (NN a)) (. ?))")
+    for parameters, recall in ((COLLINS, "66.67"), (NEW, "100.00")):
+        assert report([pair], parameters)[0].split()[3:5] == [recall, "100.00"]
+
+
 def test_a_broken_line_is_an_error_that_shows_figures_and_counts_in_none():
     # The gold S is never closed, so its span differs from that in the test; NP matches.
     rows = report([("(S (NP (N a) (N b)) (N c)", "(S (NP (N a) (N b)) (N c))")])
@@ -137,10 +143,7 @@ def test_debug_prints_words_and_brackets():
         "",
         "========",
     ]
-
-
-def test_debug_pads_by_bytes_and_shows_what_was_not_compared():
-    rows = report([("(S (A ä))", "(S (A o) (B u))")], Parameters(debug=1))
+    rows = report([("(S (A ä))", "(S (A o) (B u))")], Parameters(debug=1))  # by bytes, also what was not compared
     assert rows[3:5] == [
         "  0 : 9 : A       ä                      0 : 9 : A       o               ",
         " " * 40 + "  1 : 9 : B       u               ",
@@ -164,9 +167,3 @@ def test_debug_2_prints_what_does_not_match():
         "  EXTRA[0-1]:  (NN x) (VB y)",
         "  CROSSING[1-2]:  (VB y) (NP (NN z))",
     ]
-
-
-def test_other_settings_change_the_report():
-    pair = ("(S1 (S (NP (NN a)) (. ?)))", "(S (NP (NN a)) (. ?))")
-    assert report([pair], COLLINS)[0].split()[3:5] == ["66.67", "100.00"]
-    assert report([pair], NEW)[0].split()[3:5] == ["100.00", "100.00"]

@@ -76,22 +76,19 @@ def test_compute_looks_at_all_names_before_it_works():
         metrics.compute(["never", "nonsense"], ["a"], ["a"])
 
 
-def test_a_plugged_in_metric_says_which_way_is_better():
+def test_a_plugged_in_metric_says_which_way_is_better_and_may_read_inputs():
     @metrics.lower_is_better
     def blanks(hypotheses, references):
         """Number of empty lines."""
         return Score("blanks", sum(not line for line in hypotheses), higher_is_better=False)
 
-    with registered(metrics.METRICS, "blanks", blanks):
-        assert metrics.higher_is_better("blanks") is False
-        assert metrics.compute(["blanks"], ["", "a"], ["a", "a"])["blanks"].value == 1
-
-
-def test_a_metric_that_reads_inputs_is_given_them_and_refused_without():
     def copied(hypotheses, references, sources):
         """Fraction of outputs that are their input."""
         return Score("copied", sum(map(str.__eq__, hypotheses, sources)) / len(sources))
 
+    with registered(metrics.METRICS, "blanks", blanks):
+        assert metrics.higher_is_better("blanks") is False
+        assert metrics.compute(["blanks"], ["", "a"], ["a", "a"])["blanks"].value == 1
     with registered(metrics.METRICS, "copied", copied):
         pairs = ["a", "b"], ["a", "c"]
         assert metrics.compute(["copied"], *pairs, read_sources=lambda: ["a", "x"])["copied"].value == 0.5
@@ -115,10 +112,7 @@ def test_teacher_forced_figures_by_hand():
     assert figures["teacher_forced/perplexity"] == math.inf, "beyond floats"
     with refused(0):
         metrics.teacher_forced(TokenSums())
-
-
-def test_bits_per_dimension_by_hand():
-    """Two images of 3 intensities (end of sequence is no dimension): 12 bits for 6 of them; only if requested."""
+    # Two images of 3 intensities (end of sequence is no dimension): 12 bits for 6 of them; only if requested.
     sums = TokenSums(loss_sum=12 * math.log(2), tokens=8, sequences=2)
     for named in ("bits_per_dim", "teacher_forced/bits_per_dim"):
         assert metrics.teacher_forced(sums, [named])["teacher_forced/bits_per_dim"] == pytest.approx(2.0)

@@ -35,7 +35,6 @@ HPARAMS = transformer_tiny().replace(
     hidden_size=8, filter_size=8, num_heads=2, num_hidden_layers=1, extra_length=3, beam_size=2, max_length=16
 )
 STORED = {"inputs": TokenEncoder(["one", "two", "three"]), "targets": TokenEncoder(["eins", "zwei"])}
-
 OTHERS = STORED | {"targets": TokenEncoder(["zwei", "eins"])}
 
 
@@ -54,6 +53,10 @@ def _registered():
         yield
 
 
+BUILT = {}
+"""Models by problem and hparams, which tests use in turn."""
+
+
 @pytest.fixture
 def make_run(tmp_path):
     """Writes the run of a problem, with random weights, as training would; returns its folder and its model."""
@@ -65,7 +68,8 @@ def make_run(tmp_path):
             spec=problem.spec(), vocabularies=describe_encoders(problem.encoders),
         )  # fmt: skip
         run = RunDir.create(tmp_path / name, record, problem.encoders)
-        model = Transformer(hparams, problem.spec())
+        key = name, str(hparams.to_dict())
+        model = BUILT[key] = BUILT.get(key) or Transformer(hparams, problem.spec())
         for step in steps:
             for variable in model.variables:
                 rng = np.random.default_rng([step, len(variable.path)])
@@ -129,17 +133,19 @@ def test_several_runs_decode_as_one(make_run, tmp_path):
         t2t.load([])
 
 
-@pytest.mark.parametrize("precision", ["float32", "tensorfloat32", "mixed_bfloat16", "mixed_float16"])
-def test_a_run_is_loaded_in_float32_whatever_it_was_trained_in(make_run, precision):
-    path, _ = make_run("counting", hparams=HPARAMS.replace(precision=precision))
+def test_a_run_is_loaded_in_float32_whatever_it_was_trained_in(make_run):
+    path, _ = make_run("counting")
     allowed = tf.config.experimental.tensor_float_32_execution_enabled()
-    try:
-        tf.config.experimental.enable_tensor_float_32_execution(True)
-        loaded = load(path)
-        assert not tf.config.experimental.tensor_float_32_execution_enabled()
-    finally:
-        tf.config.experimental.enable_tensor_float_32_execution(allowed)
-    assert (loaded.hparams.precision, loaded.model.compute_dtype) == (precision, "float32")
+    for precision in ("float32", "tensorfloat32", "mixed_bfloat16", "mixed_float16"):
+        with edited(path / "run.json") as record:
+            record["hparams"]["train"]["precision"] = precision
+        try:
+            tf.config.experimental.enable_tensor_float_32_execution(True)
+            loaded = load(path)
+            assert not tf.config.experimental.tensor_float_32_execution_enabled()
+        finally:
+            tf.config.experimental.enable_tensor_float_32_execution(allowed)
+        assert (loaded.hparams.precision, loaded.model.compute_dtype) == (precision, "float32")
 
 
 def test_the_checkpoint_that_is_asked_for(make_run):
@@ -150,27 +156,21 @@ def test_the_checkpoint_that_is_asked_for(make_run):
     assert first != last == again
 
 
-def test_the_runs_own_hparams_decode_unless_others_are_asked_for(make_run):
+def test_the_runs_own_hparams_decode_unless_others_are_asked_for(make_run, caplog):
     path, _ = make_run("counting")
     own, changed = load(path), load(path, decode_overrides="beam_size=3,alpha=1.0")
     assert (own.hparams.beam_size, set(own.asked)) == (2, set())
     assert (changed.hparams.beam_size, changed.hparams.alpha, changed.hparams.hidden_size) == (3, 1.0, 8)
     assert set(changed.asked) == {"beam_size", "alpha"}
-
-
-def test_penalties_that_compare_nothing_are_noted(make_run, caplog):
-    path, _ = make_run("counting")
     for overrides in ("coverage_penalty=0.2", "beam_size=1"):
         load(path, decode_overrides=overrides)
     assert caplog.messages == []
-    load(path, decode_overrides="beam_size=1,coverage_penalty=0.2,alpha=1")
+    load(path, decode_overrides="beam_size=1,coverage_penalty=0.2,alpha=1")  # penalties that compare nothing
     (noted,) = caplog.messages
     assert all(word in noted for word in ("alpha=1.0", "coverage_penalty=0.2", "beam_size=1", "--decode_beam_size"))
-
-
-def test_the_overrides_that_began_a_run_also_load_it(make_run):
-    path, _ = make_run("counting", hparams=HPARAMS.replace(precision="mixed_bfloat16", xla="off"))
-    overrides = "hidden_size=8,precision=auto,xla=auto,beam_size=3"
+    with edited(path / "run.json") as record:
+        record["hparams"]["train"] |= {"precision": "mixed_bfloat16", "xla": "off"}
+    overrides = "hidden_size=8,precision=auto,xla=auto,beam_size=3"  # those that began the run also load it
     check_loadable(RunDir.open(path), [], decode_overrides=overrides)
     loaded = load(path, decode_overrides=overrides).hparams
     assert (loaded.precision, loaded.xla, loaded.beam_size) == ("mixed_bfloat16", "off", 3)
@@ -195,13 +195,9 @@ def test_a_record_of_another_run_whose_weights_have_the_same_shapes_is_refused(m
         with refused(folder, path / "run.json", "num_heads=2", "num_heads=4") as error:
             load(path, name)
         assert "dropout" not in str(error.value)
-
-
-def test_dropout_is_no_part_of_what_a_model_answers(make_run):
-    path, _ = make_run("counting")
     with edited(path / "run.json") as record:
-        record["hparams"]["model"] |= {"attention_dropout": 0.5, "label_smoothing": 0.2}
-    assert load(path).checkpoint.step == 5
+        record["hparams"]["model"] |= {"num_heads": 2, "attention_dropout": 0.5, "label_smoothing": 0.2}
+    assert load(path).checkpoint.step == 6, "dropout is no part of what a model answers"
 
 
 def test_a_kept_conversion_spares_building_the_model_and_no_check(make_run):

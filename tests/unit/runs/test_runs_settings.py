@@ -16,8 +16,7 @@ from tests.errors import refused
 FLAGS = {
     "seed": "random_seed", "worker_gpu": "worker_gpu", "worker_cpu": "worker_cpu",
     "eval_every": "local_eval_frequency", "eval_steps": "eval_steps", "keep_checkpoint_max": "keep_checkpoint_max",
-    "keep_best_checkpoints": "keep_best_checkpoints",
-    "log_every": "log_step_count_steps",
+    "keep_best_checkpoints": "keep_best_checkpoints", "log_every": "log_step_count_steps",
 }  # fmt: skip
 
 
@@ -33,22 +32,14 @@ def test_a_value_is_refused_from_python_exactly_where_the_flag_refuses_it(field,
 
 
 @pytest.mark.parametrize(("values", "about"), [
-    ({"log_every": 0}, "1"),
-    ({"eval_every": 0}, "1"),
-    ({"seed": -1}, "0"),
-    ({"seed": 2**32}, "4294967295"),
-    ({"seed": "1"}, "int"),
-    ({"keep_best_checkpoints": 0}, "1"),
-    ({"evaluates": 1}, "bool"),
+    ({"log_every": 0}, "1"), ({"eval_every": 0}, "1"), ({"seed": -1}, "0"), ({"seed": 2**32}, "4294967295"),
+    ({"seed": "1"}, "int"), ({"keep_best_checkpoints": 0}, "1"), ({"evaluates": 1}, "bool"),
     ({"worker_cpu": -1, "worker_gpu": -2}, "0"),
 ])  # fmt: skip
 def test_wrong_settings_are_one_line(values, about):
     with refused(about, *(f"{name}={value!r}" for name, value in values.items())):
         Settings(**values)
-
-
-def test_a_path_may_be_one():
-    assert Settings(warm_start_from=Path("a/b")).warm_start_from == "a/b"
+    assert Settings(warm_start_from=Path("a/b")).warm_start_from == "a/b", "a path may be one"
 
 
 def test_flags_have_the_defaults_of_the_fields():

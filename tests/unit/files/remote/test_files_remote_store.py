@@ -70,11 +70,8 @@ def test_passing_failures_are_tried_again(flaky):
 
 
 @pytest.mark.parametrize(("error", "tried", "about"), [
-    (OSError("500"), 6, "500"),
-    (TimeoutError(), 6, "TimeoutError"),
-    (PermissionError("no"), 1, "no"),
-    (NoCredentialsError("none"), 1, "flaky://"),
-    (ValueError("bad-name"), 1, "bad-name"),
+    (OSError("500"), 6, "500"), (TimeoutError(), 6, "TimeoutError"), (PermissionError("no"), 1, "no"),
+    (NoCredentialsError("none"), 1, "flaky://"), (ValueError("bad-name"), 1, "bad-name"),
 ])  # fmt: skip
 def test_failures_in_one_line(flaky, error, tried, about):
     flaky.errors += [error] * 20
