@@ -31,13 +31,16 @@ def save(store, factors, state, step=3, **parts):
     store.save(step, model=factors, state={"seed": 1, **state}, **parts)
 
 
-def test_factors_are_multiplied_and_added_by_hand(store):
+def test_factors_are_multiplied_and_added_by_hand_also_of_several_matrices(store):
     found = store.load_model()
     assert found.step == 3
     assert found.weights.keys() == WEIGHTS.keys()
     assert found.weights["m/kernel"].tolist() == MERGED
     assert found.weights["m/kernel"].dtype == np.float32
     assert found.weights["m/bias"].tolist() == [5, 6]
+    weights = {"experts": np.zeros((2, 2, 2), np.float32)}
+    found = merge_adapters(weights, {"experts/lora_a": np.stack([A, -A]), "experts/lora_b": np.stack([B, 2 * B])}, 1.0)
+    assert found["experts"].tolist() == [[[10, 100], [20, 200]], [[-20, -200], [-40, -400]]]
 
 
 def test_averages_and_adapters_of_adapters_are_merged_one_after_the_other(store, tmp_path):
@@ -49,12 +52,6 @@ def test_averages_and_adapters_of_adapters_are_merged_one_after_the_other(store,
     found = store.load_model()
     assert found.weights["m/kernel"].tolist() == [[11, 102], [23, 204]]
     assert found.ema is None
-
-
-def test_axes_before_the_last_two_are_matrices_of_their_own():
-    weights = {"experts": np.zeros((2, 2, 2), np.float32)}
-    found = merge_adapters(weights, {"experts/lora_a": np.stack([A, -A]), "experts/lora_b": np.stack([B, 2 * B])}, 1.0)
-    assert found["experts"].tolist() == [[[10, 100], [20, 200]], [[-20, -200], [-40, -400]]]
 
 
 @pytest.mark.parametrize("factors", [

@@ -42,13 +42,15 @@ def assert_same_arrays(found, wanted):
         assert found[name].tobytes() == np.asarray(array).tobytes()
 
 
-def test_everything_comes_back_bit_for_bit(tmp_path):
+def test_everything_comes_back_bit_for_bit_and_weights_are_the_moving_average_where_there_is_one(tmp_path):
     written = sample()
     write_checkpoint(tmp_path / "c", written)
     read = read_checkpoint(tmp_path / "c")
     assert (read.step, read.state, read.name) == (1500, written.state, "c")
     for part in ("model", "optimizer", "ema"):
         assert_same_arrays(getattr(read, part), getattr(written, part))
+    checkpoint = Checkpoint(1, {"a": np.zeros(1), "statistic": np.ones(1)}, ema={"a": np.full(1, 5.0)})
+    assert checkpoint.weights == {"a": 5.0, "statistic": 1.0}
 
 
 @pytest.mark.parametrize("array", [
@@ -61,11 +63,6 @@ def test_arrays_of_every_layout_come_back(tmp_path, array):
     for file in (tmp_path / "c").iterdir():
         file.unlink()  # which loaded arrays outlive
     assert_same_arrays(read.model, {"a/b:0": array})
-
-
-def test_weights_are_the_moving_average_where_there_is_one():
-    checkpoint = Checkpoint(1, {"a": np.zeros(1), "statistic": np.ones(1)}, ema={"a": np.full(1, 5.0)})
-    assert checkpoint.weights == {"a": 5.0, "statistic": 1.0}
 
 
 def test_files_are_as_readable_as_their_folder_and_only_the_parts_asked_for_are_read(tmp_path):

@@ -21,7 +21,15 @@ def make(problem, folder, **settings):
     return generate(problem, folder, folder, workers=1, **settings)
 
 
-def test_data_says_what_the_problem_yields(listed_class, tmp_path):
+def test_data_says_what_the_problem_yields_and_shards_and_chunks_do_not_show(
+    digits_class, digits_folder, tmp_path, listed_class
+):
+    problem = digits_class()
+    problem.chunk_size = 7
+    make(problem, tmp_path, seed=7, most_bytes=100)
+    assert len(read_manifest(tmp_path / "digits").split("train").shards) > 20
+    for split in ("train", "dev"):
+        assert texts(tmp_path / "digits", split) == texts(digits_folder, split)
     train, dev = [("1 2 3", "3 2 1"), ("7", "7 7")], [("4", "5")]
     manifest = make(listed_class(train, dev), tmp_path)
     assert manifest == read_manifest(tmp_path / "listed")
@@ -30,23 +38,19 @@ def test_data_says_what_the_problem_yields(listed_class, tmp_path):
     assert manifest.split("train").columns["inputs"].items == 6  # 1 2 3 and 7, each with its end of sequence
 
 
-def test_shards_and_chunks_do_not_show(digits_class, digits_folder, tmp_path):
-    problem = digits_class()
-    problem.chunk_size = 7
-    make(problem, tmp_path, seed=7, most_bytes=100)
-    assert len(read_manifest(tmp_path / "digits").split("train").shards) > 20
-    for split in ("train", "dev"):
-        assert texts(tmp_path / "digits", split) == texts(digits_folder, split)
-
-
-def test_the_seed_decides_and_splits_differ(digits_class, digits_folder, tmp_path):
+def test_the_seed_decides_splits_differ_and_progress_is_told(digits_class, digits_folder, tmp_path):
+    told = []
     for seed in (7, 8):
-        make(digits_class(), tmp_path / f"{seed}", seed=seed, most_examples=60)
+        problem = digits_class()
+        problem.chunk_size = 90
+        progress = {"progress": lambda split, read: told.append((split, read))}
+        make(problem, tmp_path / f"{seed}", seed=seed, most_examples=60, **progress)
     assert contents(tmp_path / "7/digits") == contents(digits_folder)
     train = texts(digits_folder, "train")
     assert train != texts(tmp_path / "8/digits", "train")
     assert train[:30] != texts(digits_folder, "dev")
     assert seed_of(1, "train") == 0xED9925A8922C876F  # printf 1/train | sha256sum
+    assert told == [("dev", 30), ("train", 90), ("train", 180), ("train", 200)] * 2
 
 
 def test_generating_again_touches_nothing_and_says_so(digits_class, tmp_path, log_lines):
@@ -293,13 +297,6 @@ def test_a_full_disk_and_an_unwritable_place_are_faults_of_the_machine(digits_cl
         make(digits_class(), tmp_path / "file/data")
 
 
-def test_progress_is_told_the_examples_read(digits_class, tmp_path):
-    problem, told = digits_class(), []
-    problem.chunk_size = 90
-    make(problem, tmp_path, progress=lambda split, read: told.append((split, read)))
-    assert told == [("dev", 30), ("train", 90), ("train", 180), ("train", 200)]
-
-
 def test_checks_come_before_the_work_and_only_if_there_is_work(digits_class, digits_folder, tmp_path):
     """That they come after the workers are forked is part of `test_data_processes.py`."""
 
@@ -323,7 +320,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_each_thing_that_is_read_has_a_bar_of_its_own():
+def test_each_thing_that_is_read_has_a_bar_of_its_own_on_a_terminal_and_a_short_job_says_nothing_elsewhere(
+    capsys, log_lines
+):
     with contextlib.redirect_stderr(Terminal()) as screen:
         shown = ReadingProgress()
         for what, read in (("vocabulary", 10), ("dev", 2), ("dev", 5), ("train", 1)):
@@ -331,9 +330,6 @@ def test_each_thing_that_is_read_has_a_bar_of_its_own():
         shown.close()
     left = [line.rpartition("\r")[2] for line in screen.getvalue().split("\n")[:-1]]
     assert [line.split(" examples")[0] for line in left] == ["vocabulary: 10.0", "dev: 5.00", "train: 1.00"]
-
-
-def test_elsewhere_a_short_job_says_nothing(capsys, log_lines):
     shown = ReadingProgress()
     for read in range(1000):
         shown.show("train", read)

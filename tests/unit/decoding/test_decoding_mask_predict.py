@@ -51,12 +51,16 @@ def table_predict(counts, seen):
     return predict
 
 
-def test_the_least_probable_words_by_hand():
+def test_the_least_probable_words_by_hand_which_are_never_padding_or_end_of_sequence():
     log_probs = np.log([[0.5, 0.1, 0.9, 0.1, 1.0], [0.2, 0.3, 1.0, 1.0, 1.0]]).astype(np.float32)
     is_word = np.array([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]], bool)
     for counts, expected in (([0, 0], ([], [])), ([1, 1], ([1], [0])), ([3, 2], ([0, 1, 3], [0, 1]))):
         found = np.asarray(least_probable(log_probs, is_word, np.array(counts, np.int32)))
         assert [np.flatnonzero(row).tolist() for row in found] == list(expected), "ties: the earlier word"
+    logits = np.log([[0.1, 0.6, 0.1, 0.2], [0.7, 0.1, 0.15, 0.05], [0.1, 0.2, 0.35, 0.35]]).astype(np.float32)
+    words, log_probs = most_probable_words(ops.convert_to_tensor(logits))
+    assert np.asarray(words).tolist() == [3, 2, 2]
+    np.testing.assert_allclose(log_probs, np.log([0.2, 0.15, 0.35]), rtol=1e-5)
 
 
 def test_the_number_of_masked_words_falls_linearly_and_is_rounded_down():
@@ -75,13 +79,6 @@ def test_words_are_those_of_the_slow_loop(iterations):
         words, scores = reference.mask_predict(lambda words, row=row: table_log_probs(row, words), count, iterations)
         assert ids[row].tolist() == [*words, 1, *[0] * (8 - count)]
         np.testing.assert_allclose(log_probs[row], [*scores, *[0.0] * (9 - count)], rtol=1e-5)
-
-
-def test_words_are_never_padding_or_end_of_sequence_whose_probability_is_lost():
-    logits = np.log([[0.1, 0.6, 0.1, 0.2], [0.7, 0.1, 0.15, 0.05], [0.1, 0.2, 0.35, 0.35]]).astype(np.float32)
-    words, log_probs = most_probable_words(ops.convert_to_tensor(logits))
-    assert np.asarray(words).tolist() == [3, 2, 2]
-    np.testing.assert_allclose(log_probs, np.log([0.2, 0.15, 0.35]), rtol=1e-5)
 
 
 def test_lengths_are_the_most_probable_ones_that_fit():

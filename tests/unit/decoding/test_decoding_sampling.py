@@ -58,12 +58,17 @@ def test_greedy_ties_go_to_the_lower_id_and_a_draw_inverts_the_cumulative_distri
     np.testing.assert_array_equal(draw(probs, noise), [0, 0, 2, 2, 3, 3])
 
 
-def test_one_candidate_is_greedy():
+def test_one_candidate_is_greedy_a_seed_repeats_and_another_does_not():
     tables = reference.random_tables(6, V, T, seed=12)
     drawn = run_sample(tables, samples=1, top_k=1)
     for found, expected in zip(drawn, run_greedy(tables, T), strict=True):
         if found is not drawn.scores:
             np.testing.assert_array_equal(found, expected)
+    tables = reference.random_tables(10, V, T, seed=14)
+    first = run_sample(tables, seed=5)
+    np.testing.assert_array_equal(first.ids, run_sample(tables, seed=5).ids)
+    assert (np.asarray(first.ids) != np.asarray(run_sample(tables, seed=6).ids)).any()
+    assert (np.asarray(first.ids)[:, 0] != np.asarray(first.ids)[:, 1]).any()
 
 
 @pytest.mark.parametrize(("settings", "kept"), [
@@ -96,14 +101,6 @@ def test_scores_are_the_models_own_whatever_the_temperature():
         for score, log_prob, tokens in hypotheses(result, sentence):
             assert log_prob == pytest.approx(reference.log_prob_of(table, tokens), rel=1e-5)
             assert score == pytest.approx(log_prob / ((5 + len(tokens)) / 6), rel=1e-5)
-
-
-def test_a_seed_repeats_and_another_does_not():
-    tables = reference.random_tables(10, V, T, seed=14)
-    first = run_sample(tables, seed=5)
-    np.testing.assert_array_equal(first.ids, run_sample(tables, seed=5).ids)
-    assert (np.asarray(first.ids) != np.asarray(run_sample(tables, seed=6).ids)).any()
-    assert (np.asarray(first.ids)[:, 0] != np.asarray(first.ids)[:, 1]).any()
 
 
 def test_what_a_sentence_draws_does_not_depend_on_its_batch():

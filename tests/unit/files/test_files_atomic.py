@@ -111,16 +111,14 @@ def check_held(file, by):
     assert str(caught.value).startswith(f"{by} on ")
 
 
-def test_a_lock_is_held_against_others_and_free_again_afterwards(tmp_path):
+def test_a_lock_is_held_against_others_and_free_again_afterwards(tmp_path, before_call):
     file = tmp_path / "lock"
     with exclusive_lock(file):
         check_held(file, os.getpid())
     assert not file.exists()
     with exclusive_lock(file):
         pass
-
-
-def test_a_file_that_its_holder_removed_while_another_waited_to_lock_it_is_not_locked_in_vain(tmp_path, before_call):
+    # Its holder removes the file, as it does when it ends, while another waits to lock it, which is not in vain.
     file = tmp_path / "lock"
     before_call(fcntl, "flock", file.unlink)  # as its holder does when it ends, after this process has opened the file
     with exclusive_lock(file):

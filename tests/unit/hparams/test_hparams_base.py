@@ -104,9 +104,7 @@ def test_merged_overrides_are_as_one_after_the_other():
     )
     with refused("read_next_word=True", "positions=rotary"):
         one.override(TransformerHParams.merge("positions=words", "positions=rotary,read_next_word=true")).freeze()
-
-
-def test_merging_keeps_what_no_field_is_named():
+    # What no field is named is kept.
     assert HParams.merge("positions=words,read_next_word=true,beam_size=8", "decode_method=greedy") == (
         "positions=words,read_next_word=true,decode_method=greedy"
     )
@@ -159,12 +157,18 @@ def test_a_name_in_two_sections_or_of_a_method_is_refused(name, about):
         type("Taken", (HParams,), {"__annotations__": {name: int}, name: param(3, "Taken.")})
 
 
-def test_a_family_may_give_what_every_model_has_another_default():
+def test_families_may_give_another_default_and_their_layers_and_channels_follow_from_one_number_each():
     @dataclass(kw_only=True)
     class Narrow(HParams):
         hidden_size: int = param(8, "Width, in channels.")
 
     assert Narrow().to_dict()["model"]["hidden_size"] == 8
+    plain = TransformerHParams(num_hidden_layers=3, hidden_size=24)
+    assert (plain.encoder_layers, plain.decoder_layers, plain.key_channels, plain.value_channels) == (3, 3, 24, 24)
+    own = TransformerHParams(
+        num_encoder_layers=1, num_decoder_layers=2, attention_key_channels=8, attention_value_channels=16
+    )
+    assert (own.encoder_layers, own.decoder_layers, own.key_channels, own.value_channels) == (1, 2, 8, 16)
 
 
 # === Values ===
@@ -190,7 +194,7 @@ def test_what_freezing_refuses(hparams, changes, about):
     refuses_what_it_names(hparams, changes, about)
 
 
-def test_what_freezing_allows_where_it_is_read_and_refuses_where_it_does_not_fit_together(hparams):
+def test_freezing_allows_what_is_read_refuses_what_does_not_fit_together_and_reports_all_at_once(hparams):
     hparams.replace(gate=True, gate_bias=-1.0).freeze()
     hparams.replace(learning_rate_schedule="cosine", learning_rate_minimum=1e-5).freeze()
     hparams.replace(optimizer="adamw", weight_decay=0.1).freeze()
@@ -198,9 +202,6 @@ def test_what_freezing_allows_where_it_is_read_and_refuses_where_it_does_not_fit
     transformer_base().replace(positions="learned", **odd).freeze()  # which have no sinusoids
     with refused("gate", "width"):
         hparams.replace(gate=True, hidden_size=7).freeze()
-
-
-def test_freezing_reports_everything_at_once(hparams):
     with refused("hidden_size=0", "gate_bias=0.5", "batch_size=0"):
         hparams.replace(hidden_size=0, batch_size=0, gate_bias=0.5).freeze()
     hparams.hidden_size = 3  # one that was refused is not frozen
@@ -220,15 +221,6 @@ def test_freezing_reports_everything_at_once(hparams):
 ])  # fmt: skip
 def test_what_the_transformer_refuses(changes, about):
     refuses_what_it_names(transformer_base(), changes, about)
-
-
-def test_layers_and_channels_of_the_transformer_follow_from_one_number_each():
-    plain = TransformerHParams(num_hidden_layers=3, hidden_size=24)
-    assert (plain.encoder_layers, plain.decoder_layers, plain.key_channels, plain.value_channels) == (3, 3, 24, 24)
-    own = TransformerHParams(
-        num_encoder_layers=1, num_decoder_layers=2, attention_key_channels=8, attention_value_channels=16
-    )
-    assert (own.encoder_layers, own.decoder_layers, own.key_channels, own.value_channels) == (1, 2, 8, 16)
 
 
 # === Out and in ===

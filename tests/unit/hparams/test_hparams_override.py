@@ -133,14 +133,11 @@ def test_merging_is_overriding_twice(earlier, later):
     assert parse(merge_overrides(first, second)) == {**changed, **parse(second, **changed)}
 
 
-def test_texts_are_joined_whatever_they_end_in():
+def test_texts_are_joined_whatever_they_end_in_and_values_formatted_as_they_are_read():
     assert join_overrides(["steps=1, ", "", " sizes=[1,2],", "name="]) == "steps=1,sizes=[1,2],name="
     assert parse(join_overrides(["steps=1,", "rate=2"])) == {"steps": 1, "rate": 2.0}
     with refused("steps"):
         parse(join_overrides(["steps=1", "steps=2"]))
-
-
-def test_values_are_formatted_as_they_are_read():
     values = {
         "steps": -3, "rate": 1e-9, "flag": False, "name": "a=b", "sizes": (7, 8), "rates": (0.1, 1e20), "nothing": (),
     }  # fmt: skip

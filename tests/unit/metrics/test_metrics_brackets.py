@@ -199,13 +199,10 @@ def test_settings_show_in_the_signature_and_nothing_is_kept_of_other_trees():
         assert bracket_f1([test], [GOLD]).value == pytest.approx(value)
 
 
-def test_no_valid_sentence_gives_zeros():
+def test_no_valid_sentence_gives_zeros_and_a_deep_tree_is_scored():
     assert math.isnan(bracket_totals([""], [GOLD]).f1)
     scores = metrics.compute(NAMES, [""], [GOLD])
     assert {name: score.value for name, score in scores.items() if score.value} == {"bracket_errors": 100.0}
-
-
-def test_a_deep_tree_is_scored():
     deep = "(X " * 10_000 + "(A a)" + ")" * 10_000
     assert counts("(S (A a))", deep) == Counts(0, 1, 10_000, 0, 1, 1)
 

@@ -142,15 +142,12 @@ def test_gleu_by_hand_and_nltks(hypothesis, reference, expected):
         assert sentence_gleu(other.split(), words) == nltk_gleu([words], other.split())
 
 
-def test_bleu_of_sentences_is_sacrebleus():
+def test_bleu_of_sentences_is_sacrebleus_and_the_nearest_has_the_highest():
     scores = [SentenceBleu().score(hypothesis, REFERENCE) for hypothesis in HYPOTHESES]
     assert scores == [sacrebleu.sentence_bleu(hypothesis, [REFERENCE]).score for hypothesis in HYPOTHESES]
     score = compute(["sentence_bleu"], HYPOTHESES[1:3], [REFERENCE] * 2)["sentence_bleu"]
     assert score.value == pytest.approx(sum(scores[1:3]) / 2), "the metric is the mean over lines"
     assert "eff:yes|tok:13a|smooth:exp" in score.signature
-
-
-def test_the_nearest_has_the_highest_score_and_of_equal_ones_the_first_is_taken():
     bleu = SentenceBleu()
     assert bleu.nearest(HYPOTHESES, REFERENCE) == 5
     assert bleu.nearest(HYPOTHESES[:5], REFERENCE) == 3

@@ -36,10 +36,6 @@ def test_bleu_by_hand():
     assert score.detail["precisions"] == pytest.approx([75.0, 100 * 4 / 6, 50.0, 25.0])
     assert score.detail["brevity_penalty"] == pytest.approx(math.exp(-3 / 8))
     assert (score.detail["hypothesis_tokens"], score.detail["reference_tokens"]) == (8, 11)
-
-
-def test_more_bleu_by_hand():
-    # 7 of 8 words, 5 of 6 pairs, 3 of 4 triples, 1 of 2 quadruples.
     expected = 100 * (7 / 8 * 5 / 6 * 3 / 4 * 1 / 2) ** 0.25
     assert bleu(["1 2 3 4", "5 6 7 0"], ["1 2 3 4", "5 6 7 10"]).value == pytest.approx(expected)
     # A line separator inside a line is white space, not the end of the line: 5 of 7, 2 of 5, 1 of 3, 0 of 1 (-> 1/2).
@@ -147,16 +143,15 @@ def test_unknown_options_name_the_nearest(metric, options, about):
         metric(["a"], ["a"], **options)
 
 
-def test_options_that_sacrebleu_refuses_are_told_in_one_line(package):
+def test_options_that_sacrebleu_refuses_and_a_model_that_cannot_be_downloaded_are_told_in_one_line(
+    package, monkeypatch, tmp_path
+):
     def refuse():
         raise RuntimeError("Japanese tokenization\nrequires extra dependencies")
 
     package("ja", refuse)
     with refused("bleu", "tokenize=ja-mecab"):
         bleu(["a"], ["a"], tokenize="ja-mecab")
-
-
-def test_a_tokenizer_whose_model_cannot_be_downloaded_is_told_in_one_line(monkeypatch, tmp_path):
     monkeypatch.setattr(tokenizer_spm, "SACREBLEU_DIR", str(tmp_path))
     for name in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody answers there
@@ -262,9 +257,6 @@ def test_a_score_of_moses_by_hand():
     score = moses_bleu(["un rich-text format"], ["un rich-text document"], "fr")
     assert score.value == pytest.approx(0.0), "without compounds there are three tokens, and no quadruple"
     assert "|tok:moses-fr-sacremoses-" in score.signature
-
-
-def test_mistakes_of_moses():
     with refused("'german'", "as", "bn", "de", by=UnknownNameError):
         moses_bleu(["a"], ["a"], "german")
     with refused("bleu", 1, 2):

@@ -257,14 +257,11 @@ def options(source="[abc].en*", target="[abc].de"):
     return {"train_source": source, "train_target": target, "dev_source": "dev.en", "dev_target": "dev.de"}
 
 
-def test_each_of_several_files_is_a_shard(corpus, parts_of):
+def test_each_of_several_files_is_a_shard_and_a_large_plain_one_is_cut_at_the_same_lines(corpus, parts_of, source):
     *parts, whole = parts_of(get_problem("text2text_files", options()))
     assert [len(part) for part in parts] == [30, 20, 10]
     assert whole == [sample for part in parts for sample in part]
     assert parts[1][3] == {"inputs": "b line 3", "targets": "b Zeile 3"}
-
-
-def test_a_large_plain_file_is_cut_at_the_same_lines_and_a_packed_one_is_not(corpus, parts_of, source):
     source.shard_bytes = 100
     *parts, whole = parts_of(get_problem("text2text_files", options()))
     assert [len(part) for part in parts] == [10, 10, 10, 20, 10]  # of 10 or 11 bytes on the larger side

@@ -109,14 +109,12 @@ def test_a_set_may_have_more_than_its_model_asks_for(make_run):
     assert any("gate_kernel" in v.path for v in loaded.model.variables)
 
 
-def test_several_runs_decode_as_one(make_run, tmp_path):
-    """Two equal runs decode like one; runs with other vocabularies, and other engines, are refused."""
+def test_several_runs_are_one_ensemble(make_run, tmp_path):
+    """Two equal runs score like one; runs with other vocabularies, and other engines, are refused."""
     path, _ = make_run("counting")
     shutil.copytree(path, tmp_path / "b")
     alone, together = (t2t.load(folders) for folders in (path, [path, str(tmp_path / "b")]))
-    texts = ["one", "two three", "three one one"]
-    expected, found = (each.translate(texts) for each in (alone, together))
-    assert [[one.ids for one in each] for each in found] == [[one.ids for one in each] for each in expected]
+
     assert together.score([("one", "eins")]) == pytest.approx(alone.score([("one", "eins")]), abs=1e-5)
     assert len(together.model.variables) == 2 * len(alone.model.variables)
     other, _ = make_run("counting_again")
@@ -176,12 +174,17 @@ def test_the_runs_own_hparams_decode_unless_others_are_asked_for(make_run, caplo
     assert (loaded.precision, loaded.xla, loaded.beam_size) == ("mixed_bfloat16", "off", 3)
 
 
-def test_weights_of_another_model_are_refused_by_name(make_run):
+def test_weights_of_another_model_no_run_and_no_checkpoint_are_refused_by_name(make_run, tmp_path):
     path, model = make_run("counting")
     arrays = {v.path: np.asarray(v) for v in model.variables}
     name = next(iter(arrays))
     CheckpointStore(path / "checkpoints").save(6, model={**arrays, name: np.zeros((2, 2), np.float32)})
     with refused(path / "checkpoints/step-00000006", name):
+        load(path)
+    with refused(tmp_path / "empty", "--output_dir="):
+        load(tmp_path / "empty")
+    path, _ = make_run("counting", steps=())
+    with refused("'latest'", path / "checkpoints"):
         load(path)
 
 
@@ -294,11 +297,3 @@ def test_adapters_are_for_the_problem_that_their_base_is_loaded_for(make_run):
     store.save(6, model={}, state=AdapterBase.from_checkpoint(base.checkpoint, 1.0).to_state())
     with refused(f"--adapters={path}:", "counting,", "counting_again;", "--problem"):
         load_adapters([base], str(path))
-
-
-def test_no_run_and_no_checkpoint(make_run, tmp_path):
-    with refused(tmp_path / "empty", "--output_dir="):
-        load(tmp_path / "empty")
-    path, _ = make_run("counting", steps=())
-    with refused("'latest'", path / "checkpoints"):
-        load(path)

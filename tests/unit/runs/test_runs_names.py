@@ -94,7 +94,7 @@ def test_names_of_mixtures_are_their_own_and_checked_one_by_one():
         check_names(request_for("algorithmic_reverse_binary40_test-tiny_alga"))
 
 
-def test_flags_give_all_problems_the_same_options():
+def test_flags_give_all_problems_the_same_options_also_those_of_trials():
     """Records of runs name each problem; `changed` leaves out what is a problem's default."""
     problem = "text2text_files-tiny_algo"
     files = {f"{split}_{side}": f"/{split}.{side}" for split in ("train", "dev") for side in ("source", "target")}
@@ -107,9 +107,6 @@ def test_flags_give_all_problems_the_same_options():
     for other in ({"tiny_algo.vocab_size": 8}, {}):
         with refused("text2text_files.vocab_size=9", "tiny_algo.vocab_size="):
             flag_options(request_for(problem, **of_files, **other))
-
-
-def test_trials_get_options_as_flags():
     given = api._arguments(request_for(**{f"{name}.vocab_size": 9 for name in BOTH.split("-")}), {"eval_every": 5})
     values = trainer.build_flags()
     values(["t2t-trainer", *given])
@@ -166,21 +163,18 @@ def test_names_that_differ_in_their_numbers_share_a_line_and_every_other_has_its
     assert all("babi" in name for name in listed)
 
 
-def test_families_keep_what_is_the_same_and_numbers_in_their_order():
+def test_families_of_names_and_the_fields_of_all_sets_or_of_one_are_listed():
     with registered(PROBLEMS, "a_family_5_of_007_x", object), PROBLEMS.open():
         for number in (9, 10, 11, 12, 100, 2, 3):
             PROBLEMS.alias(f"a_family_{number}_of_007_x", "tiny_algo")
         listing = registry_listing()
     assert "  a_family_{2,3,5,9,10,11,12,100}_of_007_x  " in listing
-
-
-def fields_in(listing):
-    return re.findall(r"^  ([a-z_0-9]+)=", listing, re.M)
-
-
-def test_the_fields_of_all_sets_or_of_one_are_listed():
     wanted = {field for entry in HPARAMS.entries() for field, _ in get_hparams(entry.name).items()}
     assert set(fields_in(registry_listing("hparams"))) == wanted
     listing = registry_listing("lstm_moe_2048")  # the name of a set
     assert fields_in(listing) == [field for field, _ in get_hparams("lstm_moe_2048").items()]
     assert "\n  expert_groups=16  Number of groups" in listing
+
+
+def fields_in(listing):
+    return re.findall(r"^  ([a-z_0-9]+)=", listing, re.M)

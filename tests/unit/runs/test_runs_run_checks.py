@@ -100,12 +100,6 @@ def test_runs_that_are_no_ensemble(other, about):
         load_ensemble(list(runs), runs.get, "probabilities", EngineChoice())
 
 
-def test_inputs_with_language_tags_are_exported_in_one_format(tmp_path):
-    loaded = Fake(hparams=Fake(shortlist=False), problem=Fake(options=Fake(language_tags="de")))
-    with refused("--language_tags=de:", "--format=onnx", "--format=saved_model"):
-        export_run(loaded, tmp_path, "onnx", "none", 1, "", 9, "")
-
-
 @pytest.mark.parametrize(("model", "flags", "about"), [
     (PICTURES, {"parity_file": "lines", "data_dir": ""}, ["--parity_file:", SPEC.name, "--data_dir"]),
     (None, {"parity_file": "", "data_dir": "gone"}, [SPEC.name, "gone", "--parity_file"]),
@@ -117,19 +111,19 @@ def test_inputs_to_compare_an_export_on(model, flags, about, tmp_path, monkeypat
         _trial_inputs(loaded, Fake(model=model), limit=9, **flags)
 
 
-def test_a_search_that_another_engine_leaves_to_tensorflow_is_not_compared():
+def test_what_is_not_compared_decoded_or_exported(tmp_path):
     fast = Fake(name="fast", refusal=lambda request: f"beam_size={request}")
     translator = Fake(engine=FallbackEngine(fast, None), request=len)
     with refused("--compare_engine:", "beam_size=3"):
         compare_engines(translator, Fake(inputs=lambda: [[2], [3], [4]]))
-
-
-def test_a_split_of_a_problem_without_inputs_is_not_decoded():
     problem = letters_alone()
     data, translator = Fake(problem=problem, manifest=Fake(split=str)), Fake(facts=Fake(spec=problem.spec()))
     translator.has_inputs = False
     with refused("dev", "letters_alone:", "t2t-eval"):
         decode_and_score(translator, data, "dev")
+    loaded = Fake(hparams=Fake(shortlist=False), problem=Fake(options=Fake(language_tags="de")))
+    with refused("--language_tags=de:", "--format=onnx", "--format=saved_model"):
+        export_run(loaded, tmp_path, "onnx", "none", 1, "", 9, "")
 
 
 # === Parts ===

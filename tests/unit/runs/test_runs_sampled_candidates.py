@@ -125,15 +125,12 @@ def test_the_candidates_of_a_risk_are_a_set(model):
         assert 1 < len(left) < len(rows) == 21
 
 
-def test_rows_of_padding_have_no_candidates(model):
+def test_rows_of_padding_have_no_candidates_and_rewards_of_errors_are_negative(model):
     features = {name: np.concatenate([ids, np.zeros_like(ids[:1])]) for name, ids in batch().items()}
     candidates_BCT, rewards_BC = drawn(model, features)
     assert candidates_BCT[:3].any(axis=2).all()
     assert not candidates_BCT[3].any()
     assert not rewards_BC[3].any()
-
-
-def test_of_a_metric_whose_smaller_values_are_better_the_reward_is_the_negative(model):
     _, rewards_BC = drawn(model, batch(), objective_metric="wer")
     np.testing.assert_array_equal(rewards_BC[:, 0], 0.0)
     assert (rewards_BC[:, 1:] <= 0.0).all()

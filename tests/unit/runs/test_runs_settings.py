@@ -42,16 +42,13 @@ def test_wrong_settings_are_one_line(values, about):
     assert Settings(warm_start_from=Path("a/b")).warm_start_from == "a/b", "a path may be one"
 
 
-def test_flags_have_the_defaults_of_the_fields():
+def test_flags_have_the_defaults_of_the_fields_and_the_size_of_a_vocabulary_is_bounded_from_python_too():
     values = trainer.build_flags()
     values(["t2t-trainer"])
     for field in dataclasses.fields(Settings):
         if field.name not in ("seed", "evaluates"):
             assert values[FLAGS.get(field.name, field.name)].value == field.default
     assert values["random_seed"].value is None
-
-
-def test_the_size_of_a_vocabulary_is_bounded_from_python_too():
     with refused("vocab_size=-4", 0):
         get_problem("text2text_files", {"vocab_size": -4})
     values = trainer.build_flags()
