@@ -31,6 +31,10 @@ class TextEncoder(ABC):
     """Id of words that the vocabulary lacks; None if it has no such id."""
     languages: LanguageCodes | None = None
     """Language codes, if the vocabulary has some: no text is encoded to them, and they decode to no text."""
+    _ids: dict[str, int]
+    """By piece; only in kinds that look pieces up."""
+    unspelled: frozenset[int] = frozenset()
+    """Ids that no text is encoded to, although it spells their pieces, see `reserving`."""
 
     @property
     @abstractmethod
@@ -74,6 +78,20 @@ class TextEncoder(ABC):
         Raises:
             UserError: the text is empty, or `size` leaves no room for a word.
         """
+
+    def reserving(self, ids: Iterable[int]) -> Self:
+        """Returns a vocabulary of the same ids that encodes no text to these: it takes their pieces for other text."""
+        reserved = frozenset(ids)
+        if reserved == self.unspelled:
+            return self
+        other = type(self).from_bytes(self.to_bytes())
+        other._reserve(reserved)
+        other.unspelled = reserved
+        return other
+
+    def _reserve(self, ids: frozenset[int]) -> None:
+        """Keeps texts from being encoded to some ids; for kinds that look pieces up."""
+        self._ids = {piece: token_id for piece, token_id in self._ids.items() if token_id not in ids}
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Encodes many strings; kinds that can do so faster than one by one override it."""

@@ -9,6 +9,7 @@ import functools
 import io
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -71,6 +72,8 @@ class SentencePieceEncoder(TextEncoder):
     def __init__(self, model: bytes):
         self._model = bytes(model)
         self._processor = _load(self._model)
+        self.spelled: dict[int, list[int]] = {}
+        """Of the user-defined pieces that are `unspelled`: the ids of their characters, which texts have instead."""
 
     @property
     def vocab_size(self) -> int:
@@ -79,13 +82,27 @@ class SentencePieceEncoder(TextEncoder):
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of the pieces of a valid Unicode text."""
-        ids: list[int] = self._processor.encode(escape(text))
-        return ids
+        return self._spelled_out(self._processor.encode(escape(text)))
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Encodes many strings at once, on all cores."""
-        ids: list[list[int]] = self._processor.encode([escape(text) for text in texts])
-        return ids
+        return list(map(self._spelled_out, self._processor.encode([escape(text) for text in texts])))
+
+    def _reserve(self, ids: frozenset[int]) -> None:
+        self.spelled = {token_id: [*chain.from_iterable(map(self._spell, self.piece(token_id)))] for token_id in ids}
+
+    def _spell(self, character: str) -> list[int]:
+        """Returns the id of a character, or of its bytes."""
+        token_id = self._processor.piece_to_id(character)
+        if token_id != UNK_ID:
+            return [token_id]
+        return [self._processor.piece_to_id(f"<0x{byte:02X}>") for byte in character.encode()]
+
+    def _spelled_out(self, ids: list[int]) -> list[int]:
+        """Replaces the ids that texts must not have."""
+        if self.spelled.keys().isdisjoint(ids):
+            return ids
+        return [one for token_id in ids for one in self.spelled.get(token_id, (token_id,))]
 
     def encode_ended(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encodes many strings, see `TextEncoder`; word by word where that gives the same ids."""

@@ -18,7 +18,7 @@ class GraphPieceTable(GraphVocabulary):
     def __init__(self, encoder: PieceTableEncoder):
         self._tokenizer = tf_text.SentencepieceTokenizer(encoder.model, out_type=tf.string)
         pieces = [encoder.piece(token_id) for token_id in range(encoder.vocab_size)]
-        unspelt = {PAD_ID, EOS_ID, UNK_ID, *encoder.codes}
+        unspelt = {PAD_ID, EOS_ID, UNK_ID, *encoder.codes, *encoder.unspelled}
         ids = {piece: token_id for token_id, piece in enumerate(pieces) if token_id not in unspelt}
         self._is_code = [token_id in encoder.codes for token_id in range(encoder.vocab_size)] if encoder.codes else []
         self._ids = table(list(ids), list(ids.values()), UNK_ID, tf.int32)

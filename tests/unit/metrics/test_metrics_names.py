@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+import t2t
 from t2t import metrics
 from t2t.errors import UnknownNameError
 from t2t.metrics import Score, TokenSums
@@ -73,19 +74,29 @@ def test_compute_looks_at_all_names_before_it_works():
         metrics.compute(["never", "nonsense"], ["a"], ["a"])
 
 
-def test_a_plugged_in_metric_says_which_way_is_better_and_may_read_inputs():
-    @metrics.lower_is_better
+@pytest.mark.parametrize("score_says", [True, False])
+def test_a_plugged_in_metric_says_which_way_is_better_and_its_scores_the_same(score_says):
     def blanks(hypotheses, references):
         """Number of empty lines."""
-        return Score("blanks", sum(not line for line in hypotheses), higher_is_better=False)
+        return Score("blanks", sum(not line for line in hypotheses), higher_is_better=score_says)
 
+    with registered(metrics.METRICS, "blanks", t2t.lower_is_better(blanks)):
+        assert metrics.higher_is_better("blanks") is False
+        score = metrics.compute(["blanks"], ["", "a"], ["a", "a"])["blanks"]
+        assert (score.value, score.higher_is_better) == (1, False)
+    if not score_says:  # which is asked before there is a score
+        with (
+            registered(metrics.METRICS, "blanks", blanks),
+            refused("blanks", "higher_is_better=False", "lower_is_better"),
+        ):
+            metrics.compute(["blanks"], ["", "a"], ["a", "a"])
+
+
+def test_a_metric_that_reads_inputs_is_given_them_and_refused_without():
     def copied(hypotheses, references, sources):
         """Fraction of outputs that are their input."""
         return Score("copied", sum(map(str.__eq__, hypotheses, sources)) / len(sources))
 
-    with registered(metrics.METRICS, "blanks", blanks):
-        assert metrics.higher_is_better("blanks") is False
-        assert metrics.compute(["blanks"], ["", "a"], ["a", "a"])["blanks"].value == 1
     with registered(metrics.METRICS, "copied", copied):
         pairs = ["a", "b"], ["a", "c"]
         assert metrics.compute(["copied"], *pairs, read_sources=lambda: ["a", "x"])["copied"].value == 0.5

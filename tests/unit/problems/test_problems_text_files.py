@@ -15,6 +15,7 @@ from t2t.data.manifest import read_manifest
 from t2t.data.reader import SplitReader
 from t2t.data.training_batches import TrainingBatches
 from t2t.files.lines import INVALID_UTF8
+from t2t.problems.line_shards import every_shard
 from t2t.problems.text_files import Text2TextFiles
 from t2t.problems.translation import TranslationFiles
 from t2t.runs.names import get_problem
@@ -99,6 +100,63 @@ def test_missing_files_are_named_together_and_unequal_ones(files, samples):
         Path(files[name]).unlink()
     with refused(*(f"--{name}={files[name]}" for name in ("train_source", "test_target"))):
         samples(problem, "dev")
+
+
+PAIRED = [
+    ("part-1 part-2 part-10", "part-*", "part-1 part-10 part-2"),
+    ("euro euro.filtered", "euro*", "euro euro.filtered"),  # whose full names sort differently, as "e" < "fi" < "fr"
+    ("a-1.x a-2.x b-1.x", "?-[12].x", "a-1.x a-2.x b-1.x"),
+    ("a1/t a2/t", "a?/*", "a1/t a2/t"),
+    ("[1]-a [1]-b", "[[]1]-*", "[1]-a [1]-b"),
+    ("b2 b1 c", "c,b*", "c b1 b2"),
+    ("a b", "[ab]", "a b"),
+]
+
+
+@pytest.mark.parametrize(("stems", "pattern", "expected"), PAIRED)
+def test_files_of_patterns_are_paired_by_what_the_wildcards_match(tmp_path, source, caplog, stems, pattern, expected):
+    caplog.set_level("INFO", "t2t")
+    sides = {"train_source": "en", "train_target": "fr", "train_scores": "txt"}
+    write_files(tmp_path, {f"{stem}.{end}": "1\n" for stem in stems.split() for end in sides.values()})
+    named = {side: ",".join(f"{tmp_path}/{each}.{end}" for each in pattern.split(",")) for side, end in sides.items()}
+    problem = Text2TextFiles(**named, dev_source=f"{tmp_path}/en", dev_target=f"{tmp_path}/fr")
+    pairs = [tuple(tmp_path / f"{stem}.{end}" for end in sides.values()) for stem in expected.split()]
+    assert problem.files_of("train") == pairs
+    every_shard(problem.files_of("train"), "train", source)
+    logged = [record.getMessage() for record in caplog.records]
+    assert [[str(path) in line for path in pair] for line, pair in zip(logged, pairs, strict=True)] == [
+        [True] * 3
+    ] * len(pairs)
+
+
+@pytest.mark.parametrize(("source_pattern", "target_pattern", "scores", "about"), [
+    ("part-*.en", "part-*.de", "", ("part-2.en", "part-3.de")),
+    ("part-?.en", "part-[0-9]*.de", "", ("part-2.en", "part-3.de")),
+    ("part-[12].en", "part-[13].de", "", ("part-2.en", "part-3.de")),
+    ("part-*.en", "part-*.en", "part-*.de", ("part-2.en", "part-3.de")),
+    ("x,part-2*en", "y,part-*.de", "", ("part-2.en", "part-1.de")),
+    ("part-2*.en", "part-*.de", "", ("part-2.en", "part-1.de")),  # the first matches an empty text
+    ("part-*.en", "part-[13].de", "", ("part-2.en", "part-3.de")),
+    ("part-2.e*", "part-2.*", "", ("part-2.en", "part-2.en")),
+])  # fmt: skip
+def test_patterns_whose_wildcards_match_otherwise_are_refused(tmp_path, source_pattern, target_pattern, scores, about):
+    write_files(
+        tmp_path, dict.fromkeys([*(f"part-{n}.en" for n in (1, 2, 3)), *(f"part-{n}.de" for n in (1, 3, 4))], "1\n")
+    )
+    given = {"train_source": source_pattern, "train_target": target_pattern, "train_scores": scores}
+    named = {side: ",".join(f"{tmp_path}/{each}" for each in given[side].split(",")) for side in given if given[side]}
+    with refused("text2text_files", "--train_source", *about):
+        Text2TextFiles(**named, dev_source="a.en", dev_target="a.de")
+
+
+def test_a_pattern_may_go_with_files_that_are_named(tmp_path):
+    write_files(tmp_path, dict.fromkeys(("1.en", "2.en", "x.de", "y.de"), "1\n"))
+    named = {"train_source": f"{tmp_path}/*.en", "train_target": f"{tmp_path}/y.de,{tmp_path}/x.de"}
+    problem = Text2TextFiles(**named, dev_source="a.en", dev_target="a.de")
+    assert [[path.name for path in sides] for sides in problem.files_of("train")] == [
+        ["1.en", "y.de"],
+        ["2.en", "x.de"],
+    ]
 
 
 # === Named by a problem ===

@@ -13,7 +13,7 @@ from t2t.models.transformer import Transformer
 from t2t.runs.data import open_data
 from t2t.runs.names import Request, Resolved, get_problem, resolve
 from t2t.runs.recording import changeable_fields, record_of
-from t2t.runs.resuming import check_same_beginning, fill_from_run, recorded_seed, recorded_settings
+from t2t.runs.resuming import check_same_beginning, fill_from_run, fill_from_start, recorded_seed, recorded_settings
 from t2t.runs.settings import Settings
 from t2t.specs.features import ProblemSpec
 from tests.errors import refused
@@ -50,7 +50,7 @@ def test_the_output_directory_alone_names_the_run(folder):
 def test_without_a_run_nothing_is_remembered(tmp_path):
     for where in ("", str(tmp_path / "nowhere")):
         request = Request(problem="p", output_dir=where)
-        assert fill_from_run(request) is request
+        assert fill_from_run(request) is fill_from_start(request, where) is request
     assert recorded_settings(tmp_path / "nowhere", {"eval_steps": 3}) == {"eval_steps": 3}
 
 
@@ -78,6 +78,39 @@ def test_data_lies_where_it_was_unless_it_is_named_or_made(folder):
     assert (made.data_dir, made.is_data_of_run) == ("/other", False)
     with refused("--generate_data", folder, "/data/of/the/run"):
         fill_from_run(Request(problem="", output_dir=folder), reads_data=False)
+
+
+def started(source, **given):
+    return fill_from_start(Request(**{"problem": "", **given}), str(source))
+
+
+@pytest.mark.parametrize("inside", ["", "checkpoints/step-00000003"])
+def test_a_warm_start_alone_names_the_network_and_leaves_how_it_trains(folder, inside):
+    save_checkpoint(folder, 0)
+    request = started(f"{folder}/{inside}", overrides="alpha=1.0")
+    assert (request.problem, request.problem_options) == ("translate_ende_numbers", {"vocab_kind": "byte"})
+    assert (request.data_dir, request.output_dir, request.train_steps) == ("", "", None)
+    found = resolve(request).hparams
+    assert found == transformer_tiny().replace(num_heads=2, alpha=1.0)
+
+
+@pytest.mark.parametrize(("given", "expected"), [
+    ({"hparams_set": "transformer_base"}, {"hparams_set": "transformer_base", "overrides": ""}),
+    ({"problem": "translate_ende_multi30k"}, {"problem": "translate_ende_multi30k", "problem_options": {}}),
+    ({"model": "transformer_bart"}, {"model": "transformer_bart", "overrides": "num_heads=2"}),
+    ({"overrides": "num_heads=4,batch_size=50"}, {"overrides": "num_heads=4,batch_size=50"}),
+    ({"problem_options": {"vocab_size": 90}}, {"problem_options": {"vocab_kind": "byte", "vocab_size": 90}}),
+])  # fmt: skip
+def test_what_is_given_stands_over_what_a_warm_start_names(folder, given, expected):
+    request = started(folder, **given)
+    assert {name: getattr(request, name) for name in expected} == expected
+
+
+def test_a_warm_start_from_a_mixture_names_how_its_problems_share_the_network(folder):
+    with edited(f"{folder}/run.json") as record:
+        record["hparams"]["mixture"]["shared_modalities"] = True
+    assert "shared_modalities=True" in started(folder).overrides
+    assert "shared_modalities" not in started(folder, problem="translate_ende_numbers").overrides
 
 
 def save_checkpoint(folder, seed):
