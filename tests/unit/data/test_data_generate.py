@@ -39,18 +39,17 @@ def test_data_says_what_the_problem_yields_and_shards_and_chunks_do_not_show(
 
 
 def test_the_seed_decides_splits_differ_and_progress_is_told(digits_class, digits_folder, tmp_path):
-    told = []
+    problem, told = digits_class(), []
+    problem.chunk_size = 90
+    make(problem, tmp_path, progress=lambda split, read: told.append((split, read)))
+    assert told == [("dev", 30), ("train", 90), ("train", 180), ("train", 200)]
     for seed in (7, 8):
-        problem = digits_class()
-        problem.chunk_size = 90
-        progress = {"progress": lambda split, read: told.append((split, read))}
-        make(problem, tmp_path / f"{seed}", seed=seed, most_examples=60, **progress)
+        make(digits_class(), tmp_path / f"{seed}", seed=seed, most_examples=60)
     assert contents(tmp_path / "7/digits") == contents(digits_folder)
     train = texts(digits_folder, "train")
     assert train != texts(tmp_path / "8/digits", "train")
     assert train[:30] != texts(digits_folder, "dev")
     assert seed_of(1, "train") == 0xED9925A8922C876F  # printf 1/train | sha256sum
-    assert told == [("dev", 30), ("train", 90), ("train", 180), ("train", 200)] * 2
 
 
 def test_generating_again_touches_nothing_and_says_so(digits_class, tmp_path, log_lines):

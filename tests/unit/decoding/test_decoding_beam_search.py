@@ -175,8 +175,8 @@ def test_state_may_be_nested_and_loses_no_row():
 
 # --- Graph mode ---
 def test_graph_with_unknown_sizes_equals_eager():
-    tables = reference.random_tables(3, V, T, seed=8)
-    step_fn = tree_step_fn(tables, V, T, 3)
+    tables = reference.random_tables(3, V, 3, seed=8)
+    step_fn = tree_step_fn(tables, V, 3, 3)
 
     def run(limits):
         batch_size = ops.shape(limits)[0]
@@ -185,7 +185,7 @@ def test_graph_with_unknown_sizes_equals_eager():
         return beam_search(step_fn, state, length_penalty=gnmt(0.6), **sizes)
 
     compiled = tf.function(run, input_signature=[tf.TensorSpec((None,), "int32")])
-    for limits in ([2, 4, 3], [3], [1, 1]):
+    for limits in ([2, 3, 1], [3]):
         for in_graph, eager in zip(compiled(tf.constant(limits)), run(tf.constant(limits)), strict=True):
             np.testing.assert_allclose(in_graph, eager, rtol=1e-6)
 

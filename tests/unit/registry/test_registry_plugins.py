@@ -317,8 +317,3 @@ def test_installed_plugins_are_loaded_by_entry_point_and_a_broken_one_is_named(i
     install("wrong", "1 / 0")
     with refused("'wrong'", "(module_of_wrong)", "module_of_wrong.py:1:", "ZeroDivisionError:"):
         load_plugins()
-
-
-def test_the_example_is_a_working_plugin(request):
-    (plugin,) = load_plugins(str(request.config.rootpath / "examples" / "usr_dir"))
-    assert {entry.partition(":")[0] for entry in plugin.registered} == {"problem", "model", "hparams"}

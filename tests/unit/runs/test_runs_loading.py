@@ -282,8 +282,8 @@ def test_messages_name_the_folder_that_was_read(make_run, caplog):
         assert all(word in caplog.messages[-1] for word in (str(folder), str(names[name])))
     with edited(path / "run.json") as record:  # feed-forward layers are wider than in the checkpoints
         record["hparams"]["model"]["filter_size"] *= 2
-    for name, folder in folders.items():
-        with refused(folder, path / "run.json", "filter_size=8"):
+    for name in ("best", "averaged", str(path)):
+        with refused(folders[name], path / "run.json", "filter_size=8"):
             load(path, name)
 
 
