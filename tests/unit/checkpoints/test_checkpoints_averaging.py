@@ -157,8 +157,6 @@ def test_checkpoints_are_known_by_any_path_and_those_of_another_run_are_refused(
 
 
 # === The best ones ===
-
-
 @pytest.fixture
 def ranked(tmp_path):
     """Steps 1 to 5; the best ones are 4, 1 and 3."""

@@ -58,8 +58,6 @@ def edit(run, change):
 
 
 # === What is remembered ===
-
-
 def test_a_run_comes_back_as_it_was_recorded(run):
     opened = RunDir.open(run.path)
     assert opened.record.to_dict() == run.record.to_dict()
@@ -108,8 +106,6 @@ def test_an_interrupted_beginning_is_no_run_and_can_begin_again(tmp_path, before
 
 
 # === Opening ===
-
-
 def test_no_run_there_and_checkpoints_without_a_record(tmp_path):
     with refused(tmp_path, f"--output_dir={tmp_path}"):
         RunDir.open(tmp_path)
@@ -163,8 +159,6 @@ def test_a_run_without_checkpoints_begins_anew_and_says_what_it_had_done(begun, 
 
 
 # === A stranger's run ===
-
-
 def test_links_to_outside_are_not_followed(run, tmp_path):
     (tmp_path / "outside").write_bytes(WORDS.to_bytes())
     inside = run.path / "vocab" / "vocab.targets.token.tokens"
@@ -193,8 +187,6 @@ def test_opening_a_run_imports_nothing_and_reads_nothing_else(run):
 
 
 # === Vocabularies ===
-
-
 def test_a_changed_vocabulary_is_refused_before_it_is_parsed(run):
     file = run.path / "vocab" / "vocab.targets.token.tokens"
     file.write_bytes(TokenEncoder(["eins", "zwei", "vier"]).to_bytes())
@@ -206,8 +198,6 @@ def test_a_changed_vocabulary_is_refused_before_it_is_parsed(run):
 
 
 # === Resuming ===
-
-
 @pytest.mark.parametrize(("asked", "about"), [
     (record(problem="other"), "problem other translate_ende_numbers"),
     (record(model="lstm"), "model lstm transformer"),
@@ -292,8 +282,6 @@ def test_a_record_that_cannot_be_rewritten_stays(run, before_calls):
 
 
 # === Metrics ===
-
-
 def test_metrics_are_lines_of_json_and_survive_a_torn_one(run):
     assert list(run.metrics()) == []
     run.append_metrics(10, {"loss": 2.5, "bleu": math.nan, "norm": math.inf})
@@ -345,8 +333,6 @@ def test_the_lock_is_free_after_an_error_and_what_is_refused_leaves_no_empty_fol
 
 
 # === Records from elsewhere ===
-
-
 @pytest.mark.parametrize("content", [
     "", "{", "[]", "3", '"x"', "null", "{}", '{"format": "1"}', '{"format": 1}', "\udcff", '{"format": null}',
 ])  # fmt: skip

@@ -183,8 +183,6 @@ def test_pruning_keeps_the_newest_the_latest_the_best_and_the_named(store):
 
 
 # === The best ones ===
-
-
 def test_every_ranked_checkpoint_is_kept(store):
     save(store, 1, 2, 3, 4, 5)
     assert store.ranking() == []

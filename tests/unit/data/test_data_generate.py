@@ -109,8 +109,6 @@ def test_links_to_finished_data_and_to_a_folder_of_data_and_empty_folders_are_us
 
 
 # === Unfit examples ===
-
-
 def test_unfit_training_examples_are_dropped_and_counted(listed_class, tmp_path, log_lines):
     good = [("1", "2")] * 6 + [("1 2 3 4 5 6 7 8 9", "1")]  # nine digits and the end of sequence are ten
     long = " ".join("1" * 10)
@@ -193,8 +191,6 @@ def test_empty_split_is_an_error(listed_class, tmp_path, split):
 
 
 # === Unknown words ===
-
-
 def warnings(log_lines):
     return [record.getMessage() for record in log_lines.records if record.levelname == "WARNING"]
 
@@ -223,8 +219,6 @@ def test_data_without_unknown_words_says_nothing_of_them(listed_class, tmp_path,
 
 
 # === Wrong samples ===
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
 def test_a_value_that_is_not_finite_is_refused_by_its_sample(tmp_path, value):
     class Sounds(Audio2Class):
@@ -254,8 +248,6 @@ def test_a_wrong_sample_is_named_by_its_place_in_the_split(listed_class, tmp_pat
 
 
 # === Failures and other processes ===
-
-
 def test_crash_leaves_nothing(listed_class, tmp_path):
     class Half(listed_class):
         def encode_samples(self, samples):

@@ -152,8 +152,6 @@ def test_a_prefix_is_certain_while_it_goes_on():
 
 
 # === Rules on the end of sequence, by hand ===
-
-
 @pytest.mark.parametrize(("rule", "arguments", "expected"), [
     # No output ends early unless nothing else may be written.
     (delay_end, (2, 3), [[-np.inf, -np.inf, -3.0], [-np.inf, -2.0, -np.inf]]),

@@ -102,8 +102,6 @@ def test_a_fault_of_the_machine_names_what_failed_and_where(number):
 
 
 # === Locks ===
-
-
 def check_held(file, by):
     """Checks that a process holds a lock file."""
     with refused(f"{by}", by=LockedError) as caught, exclusive_lock(file):
@@ -153,8 +151,6 @@ def test_the_lock_of_a_killed_process_is_free_and_its_children_do_not_hold_it(tm
 
 
 # === Folders ===
-
-
 def test_a_new_folder_has_its_name_once_it_is_complete_and_two_do_not_make_it_at_once(tmp_path):
     target = tmp_path / "deep" / "folder"
     with new_folder(target) as folder:
@@ -186,8 +182,6 @@ def test_a_new_folder_that_fails_leaves_nothing_nor_a_folder_above_it(tmp_path, 
 
 
 # === Several writers ===
-
-
 @pytest.mark.parametrize("stage", ["fsync", "replace"])
 def test_a_second_writer_of_the_same_file_disturbs_no_first(tmp_path, before_call, stage):
     file, contents = tmp_path / "page.html", []

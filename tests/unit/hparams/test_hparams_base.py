@@ -125,8 +125,6 @@ def test_copies_stand_alone_and_are_open(hparams, copied):
 
 
 # === Names and types ===
-
-
 def test_unknown_names_are_answered_with_the_nearest(hparams):
     for use in (
         lambda: Family(hiden_size=3), lambda: setattr(hparams, "hiden_size", 3), lambda: hparams.replace(hiden_size=3),
@@ -172,8 +170,6 @@ def test_families_may_give_another_default_and_their_layers_and_channels_follow_
 
 
 # === Values ===
-
-
 def refuses_what_it_names(hparams, changes, about):
     """Freezing hparams with changes is refused by the first of them; the error names its value and all of `about`."""
     (name, value), *_ = changes.items()
@@ -224,8 +220,6 @@ def test_what_the_transformer_refuses(changes, about):
 
 
 # === Out and in ===
-
-
 def test_comes_back_from_json(hparams):
     changed = hparams.replace(hidden_size=64, kernel_sizes=(1, 2, 3), learning_rate=0.1)
     read = Family.from_dict(json.loads(json.dumps(changed.to_dict())))

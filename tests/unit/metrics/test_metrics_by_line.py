@@ -63,8 +63,6 @@ def test_by_hand(name, lines, expected):
 
 
 # === Labels and numbers ===
-
-
 def test_matthews_of_many_classes_is_the_correlation_of_their_indicators():
     """Gorodkin's definition: the covariance of one-hot rows, summed over classes, by their spreads."""
     one, other = np.random.default_rng(1).integers(4, size=(2, 50))
@@ -95,8 +93,6 @@ def test_what_is_no_number_tells_nothing(name, line):
 
 
 # === Edits ===
-
-
 def closest(one, other):
     """Returns the edit distance by its definition, by exhaustive search."""
     reached, steps = {one}, 0
@@ -124,8 +120,6 @@ def test_edits_are_the_least_number_of_steps():
 
 
 # === n-grams ===
-
-
 @pytest.mark.parametrize(("hypothesis", "reference", "expected"), [
     # Of 4 + 3 + 2 + 1 n-grams, `a b c` has 3 + 2 + 1 in common with `a b c x` and with `a b c d`.
     ("abcx", "abcd", 0.6),

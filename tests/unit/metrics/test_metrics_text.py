@@ -83,8 +83,6 @@ def test_chrf_ter_and_exact_match_by_hand():
 
 
 # === Languages ===
-
-
 @pytest.mark.parametrize("language", ["zh", "zh-CN", "zho_Hans", "ZH", "Chinese"])
 def test_bleu_splits_chinese_by_characters(language):
     """The usual tokenizer sees a line without spaces as one word, so that nearly correct lines share no words."""
@@ -130,8 +128,6 @@ def test_a_tokenizer_that_is_not_installed_gives_way_to_characters(language, pac
 
 
 # === Refusals ===
-
-
 @pytest.mark.parametrize(("metric", "options", "about"), [
     (bleu, {"lowercse": True}, ["'lowercse'", "bleu", "lowercase"]),
     (bleu, {"tokenize": "itnl"}, ["tokenize", "'itnl'", "bleu", "intl"]),

@@ -11,7 +11,7 @@ from t2t.problems.filters.length import length_filters, share_of_letters
 from t2t.problems.filters.options import FilterOptions
 from t2t.problems.filters.scores import SCORE, parse_score, score_filter
 from t2t.problems.filters.weights import BY_WEIGHT, COPIES, draw_copies, parse_weights
-from t2t.problems.text_files import TextFilesOptions
+from t2t.problems.text_files import Text2TextFiles, TextFilesOptions
 from t2t.runs.names import get_problem
 from tests.errors import refused
 
@@ -32,7 +32,8 @@ def test_both_sides_must_be_in_their_language():
     assert kept_by_language(pairs) == pairs[:1]
     assert kept_by_language(pairs, source="") == [pairs[0], pairs[2], pairs[4]]
     assert kept_by_language([(ENGLISH, 3)]) == [(ENGLISH, 3)], "what is no text passes"
-    reasons = [one.reason for one in language_filters(OPTIONS, {"inputs": "en", "targets": "de"})]
+    problem = Text2TextFiles(filter_language=True, source_language="en", target_language="de")
+    reasons = [one.reason for one in problem.sample_filters()]
     assert reasons == ["with a source in another language than en", "with a target in another language than de"]
     # A script or country in a code does not count.
     assert kept_by_language([(CHINESE, GERMAN)], "zh-TW", "DE_at") == [(CHINESE, GERMAN)]

@@ -215,8 +215,6 @@ def test_resampling_keeps_a_tone_and_drops_what_does_not_fit(rate, wanted):
 
 
 # === Image files ===
-
-
 def test_an_image_file_gives_its_pixels_made_grey_or_coloured(tmp_path):
     """Grey is 0.299 red + 0.587 green + 0.114 blue (ITU-R BT.601)."""
     for channels in (1, 3):

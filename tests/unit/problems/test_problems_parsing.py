@@ -179,8 +179,6 @@ def test_vocabularies_that_do_not_mark_words_have_no_positions_of_words():
 
 
 # === Given outputs ===
-
-
 @pytest.fixture
 def parser():
     problem = ParsingTrees(train_trees="a", dev_trees="b")

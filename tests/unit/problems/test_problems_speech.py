@@ -216,8 +216,6 @@ def with_encoders(problem):
 
 
 # === Mu-law ===
-
-
 def test_mu_law_by_hand_every_code_comes_back_and_quiet_samples_are_kept_finest():
     """f(0.5) = ln 128.5 / ln 256 = 0.87571, which is 239.2 of 255; f(-0.01) = -ln 3.55 / ln 256 = -0.22847, 98.4.
 
@@ -238,8 +236,6 @@ def test_mu_law_by_hand_every_code_comes_back_and_quiet_samples_are_kept_finest(
 
 
 # === The problem ===
-
-
 def test_recordings_the_whole_way_to_codes_and_back_to_a_file(loud_recordings, tmp_path, caplog):
     caplog.set_level("INFO", "t2t")
     problem = get_problem("speech_generate_files", loud_recordings)

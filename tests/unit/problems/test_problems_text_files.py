@@ -35,8 +35,6 @@ def samples(source):
 
 
 # === Named by options ===
-
-
 @pytest.fixture
 def files(tmp_path):
     sizes = {"train": 3, "dev": 2, "test": 1}
@@ -160,8 +158,6 @@ def test_a_pattern_may_go_with_files_that_are_named(tmp_path):
 
 
 # === Named by a problem ===
-
-
 class News(TranslationFiles):
     name = "news"
     source_language, target_language = "nl", "sv"

@@ -168,8 +168,6 @@ def clean_trees(draw, depth=4):
 
 
 # === Cleaning ===
-
-
 @pytest.mark.parametrize(("label", "bare"), [
     ("NP", "NP"), ("NP-SBJ", "NP"), ("NP-SBJ-1", "NP"), ("S=2", "S"), ("PP-LOC=3", "PP"), ("-LRB-", "-LRB-"),
     ("-NONE-", "-NONE-"), ("", ""), (":", ":"), ("ADVP|PRT", "ADVP|PRT"), ("-", "-"),
@@ -192,8 +190,6 @@ def test_empty_elements_go_with_the_nodes_they_leave_bare(text, clean):
 
 
 # === In a row, and back ===
-
-
 @pytest.mark.parametrize(("text", "labels"), [
     (SHORT_DOG, DOG_LABELS),
     ("( (S (NP (DT A) (NN dog)) (VP (VBZ runs))) )", DOG_LABELS),

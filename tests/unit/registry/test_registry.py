@@ -164,8 +164,6 @@ def test_what_an_open_registry_was_given_goes_where_the_block_fails(make):
 
 
 # === Built-ins ===
-
-
 def test_an_import_error_of_a_built_in_is_shown_each_time(make):
     registry = make({"a": "@register_thing\ndef first(): pass", "b": "import no_such_library"})
     for _ in range(2):
@@ -252,8 +250,6 @@ def test_default_names_are_tensor2tensors(written, name):
 
 
 # === Registrations read from source ===
-
-
 def test_names_are_read_with_file_and_line_however_the_decorator_is_called(tmp_path):
     path = tmp_path / "m.py"
     path.write_text("\n\n@register_thing\nclass NetA:\n    pass\n\n@other\n@register_thing('x')\ndef f(): ...\n")

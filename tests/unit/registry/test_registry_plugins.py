@@ -139,8 +139,6 @@ def test_a_folder_that_takes_a_built_ins_name_names_both_places(usr_dir, kind, t
 
 
 # === Loading again ===
-
-
 NUMBERED = SET.format(name="numbered").replace("64", "{}")
 
 
@@ -181,8 +179,6 @@ def test_what_an_edited_folder_no_longer_registers_is_gone_also_where_the_edit_b
 
 
 # === Its own modules ===
-
-
 @pytest.mark.parametrize("line", [
     "from my_plugin.sets import x", "import my_plugin.sets", "from my_plugin import sets", "from . import sets",
 ])  # fmt: skip
@@ -260,8 +256,6 @@ def test_a_module_beside_the_init_is_imported_from_the_folder(usr_dir, line):
 
 
 # === Failure ===
-
-
 EVERYTHING = f"""
 {SET.format(name="half_a_set")}
 from t2t.registry import register_metric, register_modality, register_model, register_problem
@@ -305,8 +299,6 @@ def test_a_folder_that_fails_takes_no_installed_plugin_with_it(load, install):
 
 
 # === Installed ===
-
-
 def test_installed_plugins_are_loaded_by_entry_point_and_a_broken_one_is_named(install):
     install("two_sets", SET.format(name="installed_b") + SET.format(name="installed_a"), version="3.4")
     install("another", "")

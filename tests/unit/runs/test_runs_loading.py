@@ -183,7 +183,7 @@ def test_weights_of_another_model_no_run_and_no_checkpoint_are_refused_by_name(m
         load(path)
     with refused(tmp_path / "empty", "--output_dir="):
         load(tmp_path / "empty")
-    path, _ = make_run("counting", steps=())
+    path, _ = make_run("counting_again", steps=())
     with refused("'latest'", path / "checkpoints"):
         load(path)
 

@@ -156,8 +156,6 @@ def test_outputs_that_the_problem_finishes_are_scored_as_it_finishes_them(model,
 
 
 # === What a warm-up counts with ===
-
-
 @pytest.mark.parametrize(("sources", "targets"), [((5, 3, 7), (4, 6, 2)), ((2, 3), (9, 14))])
 def test_a_warm_up_has_the_longest_samples_that_there_may_be(model, sources, targets):
     """Inputs of S ids have samples of up to S + 3."""
@@ -176,8 +174,6 @@ def test_samples_are_no_longer_than_the_model_has_positions_for():
 
 
 # === What is logged and refused ===
-
-
 def build(model, problem=Words, **hparams):
     data = [types.SimpleNamespace(problem=problem(model.spec))]
     return build_objective(model, data, tiny_hparams().replace(**hparams), 1)

@@ -44,8 +44,6 @@ def test_the_size_says_how_much_of_how_much():
 
 
 # === Samples of parts ===
-
-
 def drawn(*parts, max_bytes):
     return [draw_sample(iter(part), max_bytes) for part in parts]
 

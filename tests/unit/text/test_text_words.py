@@ -66,8 +66,6 @@ def test_reserved_words_in_a_text_are_unknown_and_do_not_end_it_and_the_most_fre
 
 
 # === Bytes ===
-
-
 def test_ids_of_bytes_are_tensor2tensors():
     """UTF-8 of "Ä a" is C3 84 20 61, and ids start after padding and end of sequence."""
     encoder = ByteEncoder.build((1 / 0 for _ in range(1)), 5)  # which reads nothing
@@ -127,8 +125,6 @@ def test_pieces_are_paired_by_their_text_unless_it_stands_there_twice_or_is_of_a
 
 
 # === Words and spaces ===
-
-
 def test_the_ids_of_a_word_are_found_once_of_no_more_words_than_the_most_and_of_no_long_ones():
     asked = []
     ids = WordIds(lambda word: asked.append(word) or [len(word), 70_000], most_words=2, longest_word=3)
