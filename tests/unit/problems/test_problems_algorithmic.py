@@ -115,7 +115,7 @@ def test_copies_and_orders(name):
     ("tiny_algo", 10, 20),
 ])  # fmt: skip
 def test_lengths(name, train, dev):
-    train_lengths, dev_lengths = ([len(inputs) for inputs, _ in samples_of(name, split, 500)] for split in (TRAIN, DEV))
+    train_lengths, dev_lengths = ([len(inputs) for inputs, _ in samples_of(name, split, 300)] for split in (TRAIN, DEV))
     assert min(train_lengths) <= 5
     assert max(train_lengths) == train
     assert 0.95 * dev < max(dev_lengths) <= dev
@@ -189,7 +189,7 @@ ALGEBRA = ("algorithmic_algebra_inverse", "algorithmic_algebra_simplify", "algor
 
 
 @functools.cache
-def pairs(name, split="train", size=60):
+def pairs(name, split="train", size=40):
     """Returns some tasks with their answers; SymPy takes its time for them."""
     problem = get_problem(name)
     problem.train_size = problem.dev_size = size
@@ -226,7 +226,7 @@ def test_what_is_simplified_has_the_same_value_and_without_sympy_the_package_is_
     for task, answer in pairs("algorithmic_algebra_simplify"):
         assert math.isclose(evaluated(task, letters_of(2)), evaluated(answer, letters_of(2)), rel_tol=1e-6)
         shorter += len(answer.split()) < len(task.split())
-    assert shorter > 6
+    assert shorter > 3
     monkeypatch.setitem(sys.modules, "sympy", None)
     with refused("algorithmic_algebra_simplify:", "sympy", "[algebra]"):
         drawn("algorithmic_algebra_simplify", "train")
