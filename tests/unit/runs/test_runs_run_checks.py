@@ -19,7 +19,7 @@ from t2t.runs import warm_start
 from t2t.runs.engine_comparison import compare_engines
 from t2t.runs.ensembles import load_ensemble
 from t2t.runs.exporting import _trial_inputs, export_run
-from t2t.runs.parts import _report_longer, build_parts, micro_batches_of, resolve_best_metric
+from t2t.runs.parts import _report_examples, build_parts, micro_batches_of, resolve_best_metric
 from t2t.runs.run_checks import check_distillation, check_own_checkpoints, set_batch_size
 from t2t.runs.settings import Settings
 from t2t.runs.split_decoding import decode_and_score
@@ -127,9 +127,13 @@ def test_what_is_not_compared_decoded_or_exported(tmp_path):
 
 
 # === Parts ===
-def report(skipped=0, shortened=0, of=1000, longest=1234, is_new=True):
-    data = SimpleNamespace(readers={"train": range(of)}, problem=SimpleNamespace(name="news"))
-    _report_longer(SimpleNamespace(skipped=skipped, shortened=shortened, longest=longest), data, 256, is_new)
+def report(skipped=0, shortened=0, of=1000, longest=1234, is_new=True, normalized=()):
+    train = SimpleNamespace(normalized=dict(normalized), examples=of)
+    data = SimpleNamespace(
+        readers={"train": range(of)}, problem=SimpleNamespace(name="news"),
+        manifest=SimpleNamespace(split={"train": train}.get),
+    )  # fmt: skip
+    _report_examples(SimpleNamespace(skipped=skipped, shortened=shortened, longest=longest), data, 256, is_new)
 
 
 @pytest.mark.parametrize(("sizes", "replicas", "count"), [
@@ -155,6 +159,13 @@ def test_longer_examples_are_a_warning_with_their_share_and_from_half_an_error(c
     (record,) = caplog.records
     assert record.levelname == "WARNING"
     assert all(word in record.getMessage() for word in ("max_length=256", "news", "1,000", *about))
+
+
+def test_texts_that_the_vocabulary_changes_are_a_warning_with_their_number(caplog):
+    report(normalized={"targets": 321})
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert all(word in record.getMessage() for word in ("targets", "321", "1,000"))
 
 
 @pytest.mark.parametrize("settings", [{"evaluates": False}, {"eval_steps": 0}])
