@@ -120,11 +120,6 @@ def test_a_new_gate_uses_all_experts_alike_under_noise():
     np.testing.assert_allclose(shares, 0.25, atol=0.02)
 
 
-def test_the_variation_of_some_numbers():
-    """1, 2, 3, 6: mean 3, variance 14 / 4."""
-    np.testing.assert_allclose(squared_variation(np.array([1.0, 2.0, 3.0, 6.0], np.float32)), 3.5 / 9, rtol=1e-6)
-
-
 @pytest.mark.parametrize("chosen_by", ["all", "none but one", "at random"])
 def test_blocks_hold_every_assignment_once_with_its_expert(chosen_by):
     rng = np.random.default_rng(0)

@@ -40,13 +40,6 @@ def test_scores_by_hand():
     np.testing.assert_array_equal(numpy(scores)[0, 0], [[0, 2, 2, 2], [-3, -3, 0, 3]])
 
 
-def test_scores_are_scaled_by_the_root_of_the_channels():
-    layer = RelativePositions(1, 4, 1)
-    layer.build()
-    layer.keys.assign(np.ones((3, 4)))
-    np.testing.assert_allclose(layer.scores(np.ones((1, 1, 1, 4), np.float32), np.array([[0]])), [[[[2.0]]]])
-
-
 def test_weighted_values_by_hand():
     offset_TS = key_offsets(np.array([1, 2]), np.array([0, 1, 2]))
     weights = np.array([[[[0.5, 0.25, 0.25], [0.5, 0.5, 0.0]]]], np.float32)
@@ -102,21 +95,6 @@ def test_causal_buckets_are_all_for_keys_before():
         16, 16, 17, 21, 21, 26, 30, 31, 31,
     ]  # fmt: skip
     assert sorted(set(bucket.values())) == list(range(32))
-
-
-def numbered_biases():
-    """Two heads, four buckets to a side, a distance of 3 and more in the last; bias 10 * head + bucket."""
-    layer = RelativeBias(2, 8, 3, causal=False)
-    layer.build()
-    layer.table.assign(np.arange(8.0)[:, None] + [0.0, 10.0])
-    return layer
-
-
-def test_biases_by_hand():
-    """Queries at positions 0 and 5; keys before the query have buckets 0 to 3, keys after it 4 to 7."""
-    found = numpy(numbered_biases()(key_offsets(np.array([0, 5]), np.array([0, 1, 2, 5, 9]))))
-    expected = np.array([[0, 5, 6, 7, 7], [3, 3, 3, 0, 7]])
-    np.testing.assert_array_equal(found, [[expected, 10 + expected]])
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
