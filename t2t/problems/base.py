@@ -188,8 +188,8 @@ class Problem(Languages, ABC):
         return dataclasses.replace(declared, features=features) if declared else None
 
     def with_encoders(self, encoders: Mapping[str, TextEncoder]) -> "Problem":
-        """Gives the problem its vocabularies and returns it."""
-        self.encoders = dict(encoders)
+        """Gives the problem its vocabularies and returns it; texts then spell no tags that it adds itself."""
+        self.encoders = self.reserve_tags(encoders)
         return self
 
     def decode_input(self, ids: Any) -> str:

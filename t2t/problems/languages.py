@@ -6,8 +6,9 @@ from typing import Any
 from t2t.errors import UserError
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.text.encoder import TextEncoder
+from t2t.text.label import LabelEncoder
 from t2t.text.language_codes import BEGIN, NONE, LanguageCodes, LanguageMarks
-from t2t.text.tags import find_tag
+from t2t.text.tags import find_tag, tagged_languages
 
 
 class Languages:
@@ -34,6 +35,17 @@ class Languages:
     def output_language(self) -> str:
         """Code of the language that outputs are written in: that of `use_languages`, or `target_language`."""
         return self._asked_languages.get(TARGETS) or self.target_language
+
+    def reserve_tags(self, encoders: Mapping[str, TextEncoder]) -> dict[str, TextEncoder]:
+        """Returns vocabularies in which no text spells a tag, if the problem puts tags in front of texts.
+
+        Without that option, a tag is a part of the text, as any piece is. Features that share a vocabulary still do.
+        """
+        if not getattr(self.options, "language_tags", ""):
+            return dict(encoders)
+        texts = {id(one): one for one in encoders.values() if not isinstance(one, LabelEncoder)}
+        reserved = {key: one.reserving(tagged_languages(one).values()) for key, one in texts.items()}
+        return {name: reserved.get(id(one), one) for name, one in encoders.items()}
 
     def use_languages(self, source: str = "", target: str = "") -> None:
         """Overrides the languages in the marks of texts: of the inputs, of the outputs; empty for the problem's own.

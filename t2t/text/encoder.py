@@ -25,12 +25,18 @@ class TextEncoder(ABC):
     """Name of this kind of vocabulary, as `--vocab_kind` has it."""
     file_suffix: ClassVar[str]
     """Ending of the file that holds one, with its dot."""
-    lossless: ClassVar[bool] = True
+    lossless: bool = True
     """Whether `decode(encode(text)) == text` for every valid Unicode text."""
+    normalizes: bool = False
+    """Whether encoding replaces characters of texts, such as capitals by small letters."""
     unknown_id: int | None = None
     """Id of words that the vocabulary lacks; None if it has no such id."""
     languages: LanguageCodes | None = None
     """Language codes, if the vocabulary has some: no text is encoded to them, and they decode to no text."""
+    _ids: dict[str, int]
+    """By piece; only in kinds that look pieces up."""
+    unspelled: frozenset[int] = frozenset()
+    """Ids that no text is encoded to, although it spells their pieces, see `reserving`."""
 
     @property
     @abstractmethod
@@ -75,6 +81,20 @@ class TextEncoder(ABC):
             UserError: the text is empty, or `size` leaves no room for a word.
         """
 
+    def reserving(self, ids: Iterable[int]) -> Self:
+        """Returns a vocabulary of the same ids that encodes no text to these: it takes their pieces for other text."""
+        reserved = frozenset(ids)
+        if reserved == self.unspelled:
+            return self
+        other = type(self).from_bytes(self.to_bytes())
+        other._reserve(reserved)
+        other.unspelled = reserved
+        return other
+
+    def _reserve(self, ids: frozenset[int]) -> None:
+        """Keeps texts from being encoded to some ids; for kinds that look pieces up."""
+        self._ids = {piece: token_id for piece, token_id in self._ids.items() if token_id not in ids}
+
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Encodes many strings; kinds that can do so faster than one by one override it."""
         return [self.encode(text) for text in texts]
@@ -83,6 +103,10 @@ class TextEncoder(ABC):
         """Encodes many strings for training: (length,) int32 each, end of sequence included."""
         rows = [[*ids, EOS_ID] for ids in self.encode_batch(texts)]
         return cut(np.fromiter(chain.from_iterable(rows), np.int32), map(len, rows))
+
+    def count_changed(self, texts: Sequence[str]) -> int:
+        """Returns how many texts are other ones after encoding and decoding."""
+        return sum(self.decode(ids) != text for ids, text in zip(self.encode_batch(texts), texts, strict=True))
 
     def decode(self, ids: Iterable[int]) -> str:
         """Returns the text of a model's output ids: up to end of sequence, without padding."""

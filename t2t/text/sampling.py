@@ -4,7 +4,7 @@ Byte-pair encodings drop merges (Provilkov et al. 2020, "BPE-Dropout", arXiv:191
 draw from their best segmentations (Kudo 2018, "Subword Regularization", arXiv:1804.10959, section 3.2). SentencePiece's
 own sampling uses one generator per process, which cannot be seeded for each example.
 
-User-defined pieces, such as language tags that are written in the text, stay whole, as in every encoding.
+User-defined pieces, such as tags that the texts of a corpus have themselves, stay whole, as in every encoding.
 """
 
 import re

@@ -1,14 +1,15 @@
 """Pieces of words by byte-pair encoding, with a fallback to bytes for text that the pieces do not cover.
 
 Byte-pair encoding of words: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units"; the
-trainer and the segmenter are SentencePiece's (Kudo and Richardson 2018). Nothing is normalised and no white space is
-lost: `decode(encode(text)) == text` for every valid Unicode text.
+trainer and the segmenter are SentencePiece's (Kudo and Richardson 2018). What is built here normalises nothing and
+loses no white space: `decode(encode(text)) == text` for every valid Unicode text.
 """
 
 import functools
 import io
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -36,6 +37,8 @@ _TRAINER_THREADS = 2
 """Fixed, since it is written into the model: one corpus gives one file on every machine."""
 _IDENTITY = b"\x1a\x0e\n\x08identity\x12\x00 \x00"
 """Last bytes of a model file without normalisation: its field 3, which changes no character and drops no space."""
+_NORMALIZER, _DENORMALIZER, _RULES = 3, 5, 2
+"""Numbers of the fields of a model with a normalizer, and of the field with the compiled rules of one."""
 _PROBE = f" a  {PIECE_MARKER}{ESCAPE}\t\u00e9\u4e2d "
 
 
@@ -58,8 +61,10 @@ def unescape(text: str) -> str:
 class SentencePieceEncoder(TextEncoder):
     """A SentencePiece model: ids 0 padding, 1 end of sequence, 2 unknown, reserved texts, bytes, pieces.
 
+    A model of another trainer may normalize characters (nfkc, nfkc_cf, rules of its own); then it is not lossless.
+
     Args:
-        model: a SentencePiece model file's content, made by `build`.
+        model: a SentencePiece model file's content.
 
     Raises:
         UserError: the model is damaged, numbers its reserved pieces in another way, or loses text.
@@ -71,6 +76,10 @@ class SentencePieceEncoder(TextEncoder):
     def __init__(self, model: bytes):
         self._model = bytes(model)
         self._processor = _load(self._model)
+        self.normalizes = _normalizes(self._model)
+        self.lossless = not self.normalizes
+        self.spelled: dict[int, list[int]] = {}
+        """Of the user-defined pieces that are `unspelled`: the ids of their characters, which texts have instead."""
 
     @property
     def vocab_size(self) -> int:
@@ -79,13 +88,27 @@ class SentencePieceEncoder(TextEncoder):
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of the pieces of a valid Unicode text."""
-        ids: list[int] = self._processor.encode(escape(text))
-        return ids
+        return self._spelled_out(self._processor.encode(escape(text)))
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Encodes many strings at once, on all cores."""
-        ids: list[list[int]] = self._processor.encode([escape(text) for text in texts])
-        return ids
+        return list(map(self._spelled_out, self._processor.encode([escape(text) for text in texts])))
+
+    def _reserve(self, ids: frozenset[int]) -> None:
+        self.spelled = {token_id: [*chain.from_iterable(map(self._spell, self.piece(token_id)))] for token_id in ids}
+
+    def _spell(self, character: str) -> list[int]:
+        """Returns the id of a character, or of its bytes."""
+        token_id = self._processor.piece_to_id(character)
+        if token_id != UNK_ID:
+            return [token_id]
+        return [self._processor.piece_to_id(f"<0x{byte:02X}>") for byte in character.encode()]
+
+    def _spelled_out(self, ids: list[int]) -> list[int]:
+        """Replaces the ids that texts must not have."""
+        if self.spelled.keys().isdisjoint(ids):
+            return ids
+        return [one for token_id in ids for one in self.spelled.get(token_id, (token_id,))]
 
     def encode_ended(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encodes many strings, see `TextEncoder`; word by word where that gives the same ids."""
@@ -176,6 +199,40 @@ class SentencePieceEncoder(TextEncoder):
                 size, "no less than" if size < encoder.vocab_size else "no more than", encoder.vocab_size,
             )  # fmt: skip
         return encoder
+
+
+def _normalizes(model: bytes) -> bool:
+    """Returns whether a model has rules that replace characters before a text is split, or after pieces are joined."""
+    if model.endswith(_IDENTITY):  # those that are built here, without parsing all of their pieces
+        return False
+    specs = [content for number, content in _fields(model) if number in (_NORMALIZER, _DENORMALIZER)]
+    return any(number == _RULES and rules for spec in specs for number, rules in _fields(spec))
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yields number and content of the fields of a protocol buffer that are texts, bytes or messages."""
+    place = 0
+
+    def varint() -> int:
+        nonlocal place
+        value = shift = 0
+        while True:
+            byte, place = message[place], place + 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while place < len(message):
+        number, kind = divmod(varint(), 8)
+        if kind == 2:
+            size = varint()
+            yield number, message[place : place + size]
+            place += size
+        elif kind == 0:
+            varint()
+        else:
+            place += 8 if kind == 1 else 4
 
 
 def _load(model: bytes) -> sentencepiece.SentencePieceProcessor:

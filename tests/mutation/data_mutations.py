@@ -40,6 +40,9 @@ DATA_MUTATIONS = mutations(
     ("failed plug-in stays registered", "Names of a plug-in that failed to import stay registered.",
      "t2t/registry/registry.py", "            self.forget(self._entries.keys() - before)\n            raise\n",
      "            raise\n", "test_registry test_registry_plugins"),
+    ("tags in texts", "A text chooses the language of its translation.",
+     "t2t/problems/languages.py", 'if not getattr(self.options, "language_tags", ""):\n            return dict',
+     'if getattr(self.options, "language_tags", ""):\n            return dict', "test_problems_languages"),
     # Floor 1: words
     ("part of a character is certain",
      "A text that is sent as it is written has a replacement character for each letter outside ASCII.",

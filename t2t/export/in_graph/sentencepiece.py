@@ -4,9 +4,8 @@ Legend: B texts, N rows of ids, P pieces.
 """
 
 import tensorflow as tf
-import tensorflow_text as tf_text
 
-from t2t.export.in_graph.base import GraphVocabulary
+from t2t.export.in_graph.base import GraphVocabulary, sentencepiece_tokenizer
 from t2t.text.sentencepiece import ESCAPE, PIECE_MARKER, SentencePieceEncoder, unescape
 
 _GUARD = "."
@@ -16,15 +15,20 @@ class GraphSentencePiece(GraphVocabulary):
     """The model file itself, run by tensorflow-text, between the two replacements of `escape` and `unescape`."""
 
     def __init__(self, encoder: SentencePieceEncoder):
-        self._tokenizer = tf_text.SentencepieceTokenizer(encoder.to_bytes(), out_type=tf.int32)
+        self._tokenizer = sentencepiece_tokenizer(encoder.to_bytes(), tf.int32)
         pieces = [encoder.piece(token_id) for token_id in range(encoder.vocab_size)]
         self._guard = pieces.index(f"<0x{ord(_GUARD):02X}>")
+        ids = range(encoder.vocab_size) if encoder.spelled else ()
+        self._spelled = [encoder.spelled.get(token_id, [token_id]) for token_id in ids]
         self._loses_space = [_loses_space(encoder, token_id, piece) for token_id, piece in enumerate(pieces)]
 
     def encode(self, texts_B):
         """Pieces of the escaped text."""
         escaped_B = tf.strings.regex_replace(texts_B, ESCAPE, ESCAPE + "0")
-        return self._tokenizer.tokenize(tf.strings.regex_replace(escaped_B, PIECE_MARKER, ESCAPE + "1"))
+        ids_BP = self._tokenizer.tokenize(tf.strings.regex_replace(escaped_B, PIECE_MARKER, ESCAPE + "1"))
+        if not self._spelled:
+            return ids_BP
+        return tf.gather(tf.ragged.constant(self._spelled, tf.int32), ids_BP).merge_dims(1, 2)
 
     def decode(self, ids_NP):
         """Bytes that are not UTF-8 become U+FFFD."""

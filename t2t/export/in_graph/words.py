@@ -27,6 +27,7 @@ class GraphWords(GraphVocabulary):
         else:  # the words follow the reserved ids, which no text contains
             ids = {word: token_id for token_id, word in enumerate(self._words) if token_id > UNK_ID}
             unknown = UNK_ID
+        ids = {word: token_id for word, token_id in ids.items() if token_id not in encoder.unspelled}
         self._complete = unknown == _NONE
         self._ids = table(list(ids), list(ids.values()), unknown, tf.int32)
 

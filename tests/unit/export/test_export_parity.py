@@ -157,9 +157,6 @@ def test_what_a_signature_has_is_compared_or_it_is_refused(name, by, about):
         prove_signatures(translator, {name: More()}, Trial(translator.encode(texts), texts), 1, EXACT)
 
 
-pytestmark = pytest.mark.slow
-
-
 class Signature:
     """A fake loaded signature, since saving takes a minute; one of its outputs may be changed."""
 
@@ -214,6 +211,7 @@ def check_each_figure_is_compared(translator, signatures, n_best, trial=None):
                     proved(translator, altered, n_best, trial)
 
 
+@pytest.mark.slow
 def test_a_language_models_texts_ids_and_scores_are_compared():
     translator = translator_of(letters_alone(), decoding={"max_input_length": 7})
     signatures = signatures_of(translator, 2)
@@ -225,12 +223,14 @@ def test_a_language_models_texts_ids_and_scores_are_compared():
         proved(translator, signatures, 2, Trial(translator.encode(long), long))
 
 
+@pytest.mark.slow
 def test_a_decoder_with_a_recurrent_state_answers_as_the_run():
     translator = translator_of(letters(), decoder_layer="ssru")
     found = proved(translator, signatures_of(translator, 2), 2)
     assert found["serving_default"].identical == len(TEXTS)
 
 
+@pytest.mark.slow
 def test_classes_with_their_probabilities_are_compared():
     translator = translator_of(moods(), TransformerEncoder)
     signatures = signatures_of(translator, 3)
@@ -239,6 +239,7 @@ def test_classes_with_their_probabilities_are_compared():
     check_each_figure_is_compared(translator, signatures, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spec",
     [FeatureSpec(kind=FeatureKind.IMAGE, shape=(3, 4, 1)), FeatureSpec(kind=FeatureKind.AUDIO, sample_rate=400)],

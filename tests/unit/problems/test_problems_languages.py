@@ -17,11 +17,14 @@ from t2t.problems.variants import VariantProblem
 from t2t.registry import PROBLEMS
 from t2t.runs.data import learn_shared_vocabulary, open_data
 from t2t.runs.names import Request, get_problem
-from t2t.specs.constants import UNK_ID
+from t2t.specs.constants import EOS_ID, UNK_ID
 from t2t.text.language_codes import LanguageCodes
 from t2t.text.piece_table import PieceTableEncoder
+from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.tags import tagged_languages
+from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import read_vocabulary
+from t2t.text.word_list import WordListEncoder
 from tests.errors import refused
 from tests.registrations import registered
 from tests.stores import memory_store
@@ -220,6 +223,45 @@ def test_another_language_is_asked_for_by_its_tag(texts, registered_problems):
     assert problem.language_marks().input_start == (tags["fr"],)
     with refused("--target_language=fr:", "tag_ende", "--language_tags"):
         get_problem("tag_ende").use_languages(target="fr")
+
+
+TAGGED_TEXTS = ["<2fr> one two", "one<2de>", " <2en><2fr>  <2it> \u2581", "plain", ""]
+
+
+@pytest.mark.parametrize("kind", ["sentencepiece", "token", "word_list"])
+def test_a_text_spells_no_tag_and_reads_as_before(kind, tmp_path):
+    tags = ["<2en>", "<2de>", "<2fr>"]
+    encoder = {
+        "sentencepiece": lambda: SentencePieceEncoder.build(["one two 12 <2en>"] * 9, 300, tags),
+        "token": lambda: TokenEncoder(["one", *tags, "two"]),
+        "word_list": lambda: WordListEncoder(["<pad>", "<EOS>", "one", *tags, "two", "UNK"]),
+    }[kind]()
+    own, ids = TagEnde().with_encoders(dict.fromkeys(("inputs", "targets"), encoder)), tagged_languages(encoder)
+    problem = TagEnde(**TAGS).with_encoders(dict.fromkeys(("inputs", "targets"), encoder))
+    reserving = problem.encoders["inputs"]
+    assert problem.encoders["targets"] is reserving
+    assert reserving.fingerprint == encoder.fingerprint
+    assert problem.language_marks().input_start == (ids["de"],)
+    rows = reserving.encode_batch(TAGGED_TEXTS)
+    assert not set(ids.values()) & {token for row in rows for token in row}
+    assert [reserving.encode(text) for text in TAGGED_TEXTS] == rows
+    assert [row.tolist() for row in reserving.encode_ended(TAGGED_TEXTS)] == [[*row, EOS_ID] for row in rows]
+    if encoder.lossless:
+        assert [reserving.decode(row) for row in rows] == TAGGED_TEXTS
+    else:
+        assert rows[0] == [encoder.unknown_id, *encoder.encode("one two")]
+    # Without the option, tags are a part of the texts, as any piece is.
+    assert ids["fr"] in own.encoders["inputs"].encode("<2fr> one")
+
+
+def test_data_has_no_tags_of_its_texts(texts, registered_problems):
+    for side, lines in (("en", TAGGED_TEXTS), ("de", reversed(TAGGED_TEXTS))):
+        (texts / f"train.{side}").write_text("".join(f"x {line}\n" for line in lines))
+    generate(TagEnde(**TAGS), texts / "data", texts, workers=1)
+    found = opened_with_tags(texts / "data", get_problem("tag_ende", TAGS), **TAGS)
+    tags, reader = set(tagged_languages(found.problem.encoders["inputs"]).values()), found.readers["train"]
+    for feature, count in (("inputs", 1), ("targets", 0)):
+        assert [len(tags & set(row)) for row in rows_of(reader, feature)] == [count] * len(TAGGED_TEXTS)
 
 
 @pytest.mark.parametrize(("problem", "options", "names"), [

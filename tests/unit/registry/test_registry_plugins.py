@@ -206,15 +206,24 @@ def test_an_import_within_a_function_of_the_folder_finds_its_modules(load):
     assert HPARAMS.get("late_set").__globals__["late"]() == ["a"]
 
 
-def test_two_folders_of_one_name_keep_their_own_modules(tmp_path):
+@pytest.mark.parametrize(
+    "line", ["from plug.words import N", "import plug.words; N = plug.words.N", "import plug.words as w; N = w.N",
+             "from plug import words; N = words.N", "import plug; N = plug.words.N"],
+)  # fmt: skip
+def test_two_folders_of_one_name_keep_their_own_modules_also_in_late_imports(tmp_path, line):
     sizes = {"one": 16, "other": 32}
+    late = f"def late():\n    {line}\n    return N\n"
     for name, size in sizes.items():
         folder = tmp_path / name / "plug"
         folder.mkdir(parents=True)
-        (folder / "__init__.py").write_text("from plug import sets")
-        (folder / "sets.py").write_text(NUMBERED.replace("numbered", name).format(size))
+        (folder / "__init__.py").write_text("from plug import sets, words")
+        (folder / "words.py").write_text(f"N = {size}")
+        (folder / "sets.py").write_text(f"{late}{NUMBERED.replace('numbered', name).format(size)}")
         load_plugins(str(folder))
+        elsewhere = importlib.import_module("plug.words")
+        assert size == elsewhere.N, "the last folder of the name"
     assert {name: HPARAMS.get(name)().hidden_size for name in sizes} == sizes
+    assert {name: HPARAMS.get(name).__globals__["late"]() for name in sizes} == sizes
 
 
 def test_the_folder_above_may_be_searched_too(usr_dir, monkeypatch):
