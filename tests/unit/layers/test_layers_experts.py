@@ -27,18 +27,6 @@ def positions(count=6, width=3):
     return np.random.default_rng(2).normal(size=(count, width)).astype(np.float32)
 
 
-def test_the_gate_keeps_the_best_and_their_softmax():
-    """Equations 3 and 5, without noise."""
-    gate, x = a_gate(), positions()
-    gates = gate(x, np.ones(6, bool))
-    scores = x @ numpy(gate.gate_kernel)
-    for row in range(6):
-        best = np.argsort(-scores[row])[:2]
-        np.testing.assert_array_equal(gates.experts[row], best)
-        expected = np.exp(scores[row, best]) / np.exp(scores[row, best]).sum()
-        np.testing.assert_allclose(gates.weights[row], expected, rtol=1e-5)
-
-
 def chances(scores, spread):
     """Returns the probability of each expert to be in the top two if only its noise is redrawn (equations 8 and 9)."""
     thresholds = [np.sort(np.delete(scores, expert))[-2] for expert in range(len(scores))]

@@ -130,13 +130,6 @@ def turned(vector, position):
     return numpy(rotate(np.array([[[vector]]], np.float32), np.array([position])))[0, 0, 0]
 
 
-def test_rotations_by_hand():
-    """Of four channels the first pair turns by the position, the second by a hundredth of it."""
-    np.testing.assert_allclose(turned([1.0, 0.0, 0.0, 2.0], 0), [1.0, 0.0, 0.0, 2.0])
-    expected = [np.cos(3), np.sin(3), -2 * np.sin(0.03), 2 * np.cos(0.03)]
-    np.testing.assert_allclose(turned([1.0, 0.0, 0.0, 2.0], 3), expected, rtol=1e-6)
-
-
 def test_a_product_depends_on_the_distance_alone():
     query, key = np.random.default_rng(0).normal(size=(2, 8))
     products = [turned(query, start) @ turned(key, start + 3) for start in (0, 5, 40)]
