@@ -111,8 +111,9 @@ class Model:
 
             text = single_spaced(text)
         ids = self._vocabulary("inputs" if config["has_inputs"] else "targets").encode(text)
-        ids = [*config["input_start"], *ids][: config["longest_input"]]
-        row = [*ids, config["eos_id"], *config["input_end"]] if config["has_inputs"] else ids
+        ids, longest = [*config["input_start"], *ids], config["longest_input"]
+        cut = ids[:longest] if config["has_inputs"] else ids[max(len(ids) - longest, 0) :]
+        row = [*cut, config["eos_id"], *config["input_end"]] if config["has_inputs"] else cut
         ((output, _),) = self.answer(row)
         return config["classes"][output[0]] if config["classes"] else self._vocabulary("targets").decode(output)
 

@@ -89,7 +89,14 @@ class SplitExamples:
         by_problem = self._problem.finishes or declares_constraint(self._problem)
         reads_sources = by_problem or changes.get("replace_unknown", translator.hparams.replace_unknown)
         sources = self.read_sources() if reads_sources and self.read_sources else None
-        return translator.translate_ids(self.inputs(), n_best, sources=sources, **changes)
+        outputs = translator.translate_ids(self.inputs(), n_best, sources=sources, **changes)
+        if cut := sum(one.cut for found in outputs for one in found):
+            extra_length = changes.get("extra_length", translator.hparams.extra_length)
+            log.info(
+                "%s of %s outputs of %s end at their limit, the length of the input and extra_length=%d",
+                f"{cut:,}", f"{sum(map(len, outputs)):,}", self._reader.split, extra_length,
+            )  # fmt: skip
+        return outputs
 
     def arrays(self, feature: str) -> Iterator[np.ndarray]:
         """Yields the stored values of a feature, one array per example, without padding."""

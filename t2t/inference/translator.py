@@ -17,7 +17,7 @@ from t2t.inference.output_constraints import constrains_outputs, constraints_of
 from t2t.inference.output_terms import OutputTerms, read_all_terms
 from t2t.inference.pair_scorer import PairScorer
 from t2t.inference.prefixes import check_ids, check_inputs, check_prefix, check_prefixes, check_takes_prefixes
-from t2t.inference.rows import NOT_FINITE, Row, check_lengths
+from t2t.inference.rows import NOT_FINITE, Row, check_lengths, positions_in
 from t2t.inference.settings import check_whole_number
 from t2t.inference.texts import as_texts, check_rows
 from t2t.specs.constants import EOS_ID, TARGETS
@@ -62,7 +62,8 @@ class Translator(PairScorer):
 
         Blank texts are translated, too, where `t2t-decoder` and services write an empty output. A model without inputs
         (a language model) continues each text. A text has fewer than `n_best` outputs where
-        there are no more; samples come in the order drawn.
+        there are no more; samples come in the order drawn. A text that is too long is cut, with a warning: of an input
+        the beginning is kept, of what a language model continues the end. An output that reaches its limit is `cut`.
 
         Args:
             texts: any strings. Half of a surrogate pair is read as U+FFFD.
@@ -74,7 +75,8 @@ class Translator(PairScorer):
 
         Raises:
             ArgumentError: `texts` is not a list of texts, or a change is unknown.
-            UserError: a change is out of bounds, or the search has fewer hypotheses than `n_best`.
+            UserError: a change is out of bounds, the search has fewer hypotheses than `n_best`, or the longest output
+                for a text is shorter than `min_output_length`.
         """
         texts = as_texts(texts)
         given = None if prefixes is None else self.encode_prefixes(prefixes)
@@ -104,6 +106,7 @@ class Translator(PairScorer):
         rows, hparams = request.rows, request.hparams
         if len(rows) == 0:
             return []
+        self.check_min_length(request)
         results: list[list[Hypothesis]] = [[] for _ in rows]
         texts: Sequence[str | None] = [None] * len(rows) if sources is None else sources
         for indices, found in self.engine.decode(request):
@@ -163,10 +166,32 @@ class Translator(PairScorer):
             settings=dataclasses.replace(settings, scored=scored),
             hparams=hparams,
             prefixes=prefixes,
+            code_length=len(self._output_start),
             constraints=constraints_of(
                 self.problem, self.facts, settings, hparams, sentences, sources, prefixes, terms
             ),
         )
+
+    def check_min_length(self, request: DecodeRequest) -> None:
+        """Raises UserError if an output cannot be as long as `min_output_length`, so that none would ever end.
+
+        Constraints are kept to first, so nothing is checked with them.
+        """
+        shortest = request.settings.min_length + 1
+        if shortest == 1 or request.constraints is not None or not self.facts.autoregressive:
+            return
+        size_of = len if self.reads_text else positions_in(self.model)
+        for number, row in enumerate(request.rows):
+            longest = max(size_of(row) + request.hparams.extra_length, 1)
+            if request.prefixes is not None:
+                longest += len(request.prefixes[number]) - request.code_length
+            longest = min(longest, self.facts.longest_sequence or longest)
+            if shortest > longest:
+                raise UserError(
+                    f"min_output_length={shortest - 1}: input {number + 1} of {len(request.rows)} has {size_of(row)} "
+                    f"ids, and with extra_length={request.hparams.extra_length} its longest output has {longest}, end "
+                    f"of sequence included; make min_output_length smaller or extra_length larger"
+                )
 
     def constrains_outputs(self, n_best: int = 1, **changes) -> bool:
         """Returns whether the problem may constrain outputs, depending on the source; see `translate`."""
@@ -294,7 +319,8 @@ class Translator(PairScorer):
         """
         if source is None:
             source = self.problem.decode_input(ids_in) if self.problem.finishes else ""
-        is_class = self.facts.spec.targets.kind == FeatureKind.LABEL
+        kind = self.facts.spec.targets.kind
+        is_class, ends = kind == FeatureKind.LABEL, kind == FeatureKind.TOKENS and self.facts.autoregressive
         hypotheses = []
         for k in range(n_best):
             ids = tuple(found.ids[row, k, : found.lengths[row, k]].tolist())
@@ -302,7 +328,8 @@ class Translator(PairScorer):
                 output = self.problem.decode_target(ids[0] if is_class else ids)
                 finished = self.problem.finish(without_surrogates(source), output)
                 score, log_prob = float(found.scores[row, k]), float(found.log_probs[row, k])
-                hypotheses.append(Hypothesis(finished.text, ids, score, log_prob, finished.repaired))
+                cut = ends and ids[-1] != EOS_ID
+                hypotheses.append(Hypothesis(finished.text, ids, score, log_prob, finished.repaired, cut=cut))
         if not hypotheses:
             raise UserError(NOT_FINITE)
         return hypotheses

@@ -194,10 +194,11 @@ def test_any_bytes_give_as_many_lines(job, out, tmp_path, content, ended, output
 def test_what_was_cut_repaired_and_replaced_is_reported(job, out, tmp_path):
     lines = [b"short", b"123456", b"1234567", b"a\rb", b"\xff", b"n\x00ul", *[b"also too long"] * 11]
     (tmp_path / "in").write_bytes(b"\n".join(lines))
-    report = decode_file(Reverser(longest_input=6), job())
+    report = decode_file(Reverser(longest_input=6, unfinished=("short", "a\rb")), job())
     assert out.read_text().split("\n")[1:4] == ["654321@1", "654321@2", "b a@3"]
     assert report.warnings("LIMIT") == [
         "cut to LIMIT: 12 lines (number 3, 7, 8, 9, 10, 11, 12, 13, 14, 15, ...)",
+        "outputs that end at their limit, see --decode_extra_length: 2 lines (number 1, 4)",
         "NUL characters removed in 1 line",
         "invalid UTF-8 replaced in 1 line",
         "line breaks or tabs inside outputs replaced by spaces: 1 output",
