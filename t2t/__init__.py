@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from t2t.hparams.field import param as param
     from t2t.inference.translator import Translator as Translator
     from t2t.metrics import Score as Score
+    from t2t.metrics import lower_is_better as lower_is_better
     from t2t.models.base import SequenceModel as SequenceModel
     from t2t.models.encoder_decoder import EncoderDecoder as EncoderDecoder
     from t2t.problems.array_inputs import Audio2Class as Audio2Class
@@ -61,7 +62,7 @@ _MODULES = {
     "t2t.hparams.base": ("HParams", "ModelHParams"),
     "t2t.hparams.field": ("UsedWhen", "param"),
     "t2t.inference.translator": ("Translator",),
-    "t2t.metrics": ("Score",),
+    "t2t.metrics": ("Score", "lower_is_better"),
     "t2t.models.base": ("SequenceModel",),
     "t2t.models.encoder_decoder": ("EncoderDecoder",),
     "t2t.problems.array_inputs": (

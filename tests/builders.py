@@ -91,6 +91,18 @@ def batch(seed=0, sources=(5, 3, 7), targets=(4, 6, 2), vocab_size=VOCABULARY, w
     }
 
 
+def random_pairs(sources, targets, seed=11):
+    """Returns random pairs of sequences of given lengths, as lists."""
+    rng = np.random.default_rng(seed)
+    return list(zip(rows(rng, sources), rows(rng, targets), strict=True))
+
+
+def batch_of(pairs):
+    """Returns the features of pairs of sequences, padded."""
+    sources, targets = zip(*pairs, strict=True)
+    return {"inputs": padded(sources), "targets": padded(targets)}
+
+
 def total_loss(model, features, seed=None):
     """Returns (loss sum, tokens) as floats."""
     loss_sum, tokens = model.loss_sum(model.body(features, seed=seed), features["targets"])

@@ -39,9 +39,7 @@ class MarkedLetters(Letters):
 
 def marked(**marks):
     """Returns letters to letters with vocabularies, and with fields of `LanguageMarks`."""
-    problem = MarkedLetters().with_encoders({"inputs": WORDS, "targets": WORDS})
-    problem.marks = LanguageMarks(**marks)
-    return problem
+    return marked_letters(LanguageMarks(**marks))
 
 
 class LettersAlone(Text2Self):
@@ -69,12 +67,9 @@ def letters(inputs=WORDS):
 
 def marked_letters(marks, encoder=WORDS):
     """Letters to letters with the marks of languages around texts."""
-
-    class MarkedLetters(Letters):
-        def language_marks(self, encoders=None):
-            return marks
-
-    return MarkedLetters().with_encoders({"inputs": encoder, "targets": encoder})
+    problem = MarkedLetters().with_encoders({"inputs": encoder, "targets": encoder})
+    problem.marks = marks
+    return problem
 
 
 def letters_alone():
@@ -109,12 +104,17 @@ def build(problem_class, seed=7, words=WORDS, positions="sinusoidal", model_clas
         hidden_size=8, filter_size=12, num_heads=2, num_hidden_layers=1, max_length=12, positions=positions,
         layer_prepostprocess_dropout=0.0,
     )  # fmt: skip
-    model = model_class(hparams, problem.spec())
+    model = enlarge(model_class(hparams, problem.spec()), seed)
+    return Translator(problem, model, DecodeHParams(**{"extra_length": 5, "beam_size": 3, **decoding}))
+
+
+def enlarge(model, seed):
+    """Gives the matrices of a model random weights that are so large that its outputs vary."""
     rng = np.random.default_rng(seed)
     for variable in model.variables:
         if len(variable.shape) > 1:
             variable.assign(rng.normal(0.0, 0.9, variable.shape))
-    return Translator(problem, model, DecodeHParams(**{"extra_length": 5, "beam_size": 3, **decoding}))
+    return model
 
 
 def sharing(translator, problem=None, **decoding):

@@ -8,8 +8,10 @@ import numpy as np
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
+from t2t.checkpoints.store import CheckpointStore
 from t2t.hparams.transformer import transformer_tiny
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.text.vocabulary_files import describe_encoders
 
 EVERY = 10
 """Updates between two log steps."""
@@ -19,14 +21,24 @@ SPEC = ProblemSpec(
 )
 
 
+def create_run(folder, problem: str, spec=None, encoders=None, step: int = 0, **fields) -> RunDir:
+    """Writes the record of a Transformer's run and its vocabularies; with a `step`, also a dummy checkpoint."""
+    record = RunRecord(
+        problem=problem, model="transformer", hparams_set="transformer_tiny", spec=spec or ProblemSpec(name=problem),
+        vocabularies=describe_encoders(encoders or {}), **{"hparams": transformer_tiny().to_dict(), **fields},
+    )  # fmt: skip
+    run = RunDir.create(folder, record, encoders or {})
+    if step:
+        CheckpointStore(run.checkpoints_folder).save(step, model={"a": np.zeros(1)}, state={"seed": 0, "data": {}})
+    return run
+
+
 def write_run(folder: Path, points: int, seed: int = 0, steps: int | None = None, **hparams) -> RunDir:
     """Writes a run with `points` log steps of training, and an evaluation after every twentieth."""
     values = transformer_tiny().replace(train_steps=steps or points * EVERY, **hparams)
-    record = RunRecord(
-        problem=SPEC.name, model="transformer", hparams_set="transformer_tiny", hparams=values.to_dict(), spec=SPEC,
-        overrides=",".join(f"{name}={value}" for name, value in hparams.items()), versions={"t2t": "0.1"},
-    )  # fmt: skip
-    run = RunDir.create(folder, record, {})
+    overrides = ",".join(f"{name}={value}" for name, value in hparams.items())
+    own = {"hparams": values.to_dict(), "overrides": overrides, "versions": {"t2t": "0.1"}}
+    run = create_run(folder, SPEC.name, SPEC, **own)
     rng = np.random.default_rng(seed)
     noise = rng.normal(0, 0.05, (points, 3))
     lines = []

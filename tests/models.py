@@ -76,6 +76,18 @@ def directional_derivatives(model, features, reference_loss):
         yield path, (gradient * along).sum(), (up - down) / 2e-7
 
 
+def stepwise(model, features, targets_NT, length=None):
+    """Returns logits (N, T, V) of decoding steps that are given the targets; `length` is that of the cache."""
+    encoded = model.encode(features)
+    cache = model.init_cache(encoded, len(targets_NT), length)
+    found, last_N = [], np.zeros(len(targets_NT), np.int32)
+    for position in range(targets_NT.shape[1]):
+        logits_NV, cache = model.decode_step(last_N, position, cache, encoded)
+        found.append(numpy(logits_NV))
+        last_N = targets_NT[:, position]
+    return np.stack(found, axis=1)
+
+
 def check_steps_of_beams(model, dtype, sources=(5, 1, 7), beams=2, length=5, compiled=True):
     """Checks that decoding steps of several beams per sentence equal teacher forcing.
 

@@ -72,7 +72,7 @@ def shortened(commands: str) -> str:
     lines = []
     for line in commands.splitlines():
         command = next((name for name in ("t2t-trainer", "t2t-tune") if name in line), "")
-        if command and ("--model=" in line or "--config=" in line):
+        if command and any(flag in line for flag in ("--model=", "--config=", "--warm_start_from=")):
             small = _SHORT + (_NARROW if "--model=transformer" in line or "--config=" in line else "")
             line = _TRIALS.sub("--trials=2", _LENGTH.sub("", line)).replace(command, f"{command} {small}", 1)
         lines.append(line)
@@ -92,17 +92,20 @@ def translate_quickstart(folder: Path, before: str = "") -> list[str]:
     return done.stdout.splitlines()
 
 
-def execute(language: str, text: str, folder: Path, is_warm: bool = True) -> subprocess.CompletedProcess:
+def execute(language: str, text: str, folder: Path, is_warm: bool | None = None) -> subprocess.CompletedProcess:
     """Runs a block as a newcomer would: with a new home, and the commands of this interpreter's environment on PATH.
 
     Args:
         language: bash, python or pycon.
         text: text of the block.
         folder: working directory, and home.
-        is_warm: whether commands start warm, see `tests.commands`.
+        is_warm: whether commands start warm, see `tests.commands`; by default if the block has one that imports
+            TensorFlow, as a server of warm processes takes long to start.
     """
-    from tests.commands import warm  # not at the top: .ci/run starts this file as a script
+    from tests.commands import COLD, warm  # not at the top: .ci/run starts this file as a script
 
+    if is_warm is None:
+        is_warm = language != "bash" or not set(re.findall(r"\bt2t-[a-z-]+|\bpython3?\b", text)) <= COLD
     here, environment = Path(sys.executable).parent, {"HOME": str(folder), "LANG": "C.UTF-8"}
     stand_ins, environment = warm(environment) if is_warm else (here, environment)
     python = str(stand_ins / "python")
@@ -113,20 +116,16 @@ def execute(language: str, text: str, folder: Path, is_warm: bool = True) -> sub
     }[language]
     path = os.pathsep.join([str(stand_ins), str(here), os.environ["PATH"]])
     return subprocess.run(
-        command,
-        input=text,
-        cwd=folder,
-        env={**environment, "PATH": path},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
+        command, input=text, cwd=folder, env={**environment, "PATH": path}, capture_output=True, encoding="utf-8",
         timeout=_SECONDS,
-    )
+    )  # fmt: skip
 
 
-def succeed(text: str, folder: Path, language: str = "bash") -> subprocess.CompletedProcess:
+def succeed(
+    text: str, folder: Path, language: str = "bash", is_warm: bool | None = None
+) -> subprocess.CompletedProcess:
     """Runs a block that must succeed, see `execute`."""
-    done = execute(language, text, folder)
+    done = execute(language, text, folder, is_warm)
     assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
     return done
 

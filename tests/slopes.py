@@ -1,4 +1,4 @@
-"""A model whose gradient is given, so that an update can be computed by hand."""
+"""Training steps of models, among them one whose gradient is given, so that an update can be computed by hand."""
 
 import keras
 import numpy as np
@@ -32,12 +32,16 @@ def slopes(*rows, tokens=1):
     return {"slopes": np.array(rows, np.float32), "targets": np.array([[2] * tokens + [0]], np.int32)}
 
 
-def slope_step(replicas=1, start=(0.0, 0.0), dtype="float32", **options):
+def step_of(build, replicas=1, optimizer="sgd", **options):
+    """Returns the training step of the model that `build` makes, on so many replicas."""
     devices = training_engine().devices(worker_cpu=replicas)
     with devices.scope():
-        model = Slopes(start, dtype)
-        optimizer = build_optimizer(OptimizerHParams(optimizer="sgd"))
-    return training_engine().update_step(model, optimizer, devices, **options)
+        model, rule = build(), build_optimizer(OptimizerHParams(optimizer=optimizer))
+    return training_engine().update_step(model, rule, devices, **options)
+
+
+def slope_step(replicas=1, start=(0.0, 0.0), dtype="float32", **options):
+    return step_of(lambda: Slopes(start, dtype), replicas, **options)
 
 
 def weights(step):

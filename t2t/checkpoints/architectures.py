@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t.checkpoints.checkpoint import ARCHITECTURE, Checkpoint
+from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 
@@ -29,6 +30,44 @@ def check_same_architecture(checkpoint: Checkpoint, model: str, hparams: HParams
             f"checkpoint {checkpoint.folder} was not trained as {record} says: {'; '.join(differing)}; its weights "
             f"would answer wrongly; put the {record.name} back that belongs to it, or take another checkpoint"
         )
+
+
+def check_same_meaning(checkpoint: Checkpoint, hparams: HParams, asked: str) -> bool:
+    """Checks that the weights of a checkpoint compute in a new run what they computed where they were trained.
+
+    Parts of the network may differ if their weights have other names or shapes and are thus not taken: hparams with
+    `only_shapes`, see `param`. An hparam that the checkpoint does not name came with a later version, which computes
+    with its default what earlier ones computed.
+
+    Returns:
+        whether it could be checked: the first checkpoints do not name their hparams, but the run that they lie in does.
+
+    Raises:
+        UserError: other hparams give the weights another meaning; the message begins with `asked`.
+    """
+    theirs = checkpoint.state.get(ARCHITECTURE) or _recorded(checkpoint)
+    own = to_state("", hparams)[ARCHITECTURE]
+    del own["model"]  # of another class, only weights of the same names are taken
+    differing = []
+    for field in map(hparams.field_of, own if theirs else ()):
+        there, free = theirs.get(field.name, field.default), field.metadata["only_shapes"]
+        if _plain(there) != _plain(own[field.name]) and not (there in free if isinstance(free, tuple) else free):
+            differing.append((f"{field.name}={_plain(there)}", f"{field.name}={_plain(own[field.name])}"))
+    if differing:
+        there, here = map(", ".join, zip(*differing, strict=True))
+        raise UserError(
+            f"{asked}: checkpoint {checkpoint.name} was trained with {there}, and this run has {here}, with which its "
+            f"weights compute something else; give its values in --hparams, or no --hparams_set to take those of its "
+            f"run"
+        )
+    return bool(theirs)
+
+
+def _recorded(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Returns the hparams of the network in the record of the run in which a checkpoint lies, if it lies in one."""
+    assert checkpoint.folder is not None, "it has been read from its folder"
+    run = checkpoint.folder.resolve().parent.parent
+    return RunDir.open(run).record.hparams.get("model", {}) if RunDir.exists(run) else {}
 
 
 def differences(checkpoint: Checkpoint, architecture: dict[str, Any]) -> list[str]:

@@ -90,13 +90,18 @@ def problem_options(values: flags.FlagValues) -> dict[str, Any]:
 
 
 def request_of(values: flags.FlagValues) -> Request:
-    """Builds the `Request` from the flags; raises UserError without --problem unless --output_dir holds a run."""
+    """Builds the `Request` from the flags.
+
+    Raises:
+        UserError: there is no --problem, nor a run that could name it.
+    """
     of_run = {}
     if "model" in values:
         of_run = {name: values[name].value for name in ("model", "hparams_set", "output_dir")}
         of_run["overrides"] = join_overrides((given_hparams(values), search_overrides(values)))
     folder = of_run.get("output_dir")
-    if not values.problem and not (folder and RunDir.exists(folder)):
+    starts = "warm_start_from" in values and values.warm_start_from
+    if not (values.problem or starts or (folder and RunDir.exists(folder))):
         raise UserError("--problem: not given; name one; list what there is with --registry_help")
     request = Request(
         problem=values.problem,

@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import json
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from t2t.errors import UnknownNameError, UserError, did_you_mean
 from t2t.files.paths import local_path
 from t2t.files.progress import clock
 from t2t.files.tables import aligned, to_tsv
+from t2t.metrics import LABEL, higher_is_better
 from t2t.runs.overview import FIELDS, RunOverview, overview
 
 USAGE = """
@@ -25,6 +27,8 @@ Shows all runs below a folder, finished or in training: what they train, their p
 
 --folder= may be omitted.
 """
+
+log = logging.getLogger("t2t")
 
 _SHOWN = {
     "run": "run", "state": "state", "problem": "problem", "model": "model", "hparams_set": "set", "changes": "changes",
@@ -45,7 +49,12 @@ def build_flags(values: flags.FlagValues) -> None:
             "",
             f"Only runs whose fields contain a text: name=text,name=text; names: {', '.join(FIELDS)}.",
         )
-        define.string("sort", "run", "Field to sort by, named as in --filter; a leading - sorts in descending order.")
+        define.string(
+            "sort",
+            "run",
+            "Field to sort by, named as in --filter; a leading - sorts in descending order. With -best, the best runs "
+            "come first, also where smaller values are better; runs with another metric are listed separately.",
+        )
     with flag_group(values, OUTPUT) as define:
         define.enum(
             "format", "table", ("table", "tsv", "json"), "Output format; tsv and json have full names and all digits."
@@ -92,10 +101,31 @@ def _fits(one: RunOverview, criteria: Sequence[tuple[str, str]]) -> bool:
 
 
 def _sorted(runs: Sequence[RunOverview], name: str, descending: bool) -> list[RunOverview]:
-    """Returns the runs sorted by a field; those without a value come last."""
+    """Returns the runs sorted by a field; those without a value come last.
+
+    The field `best` is sorted by how good it is: ascending from the worst, metric by metric.
+    """
     known = [one for one in runs if getattr(one, name) is not None]
-    known.sort(key=lambda one: getattr(one, name), reverse=descending)
+    if name == "best":
+        signs = {metric: 1 if _higher_is_better(metric) else -1 for metric in {one.metric for one in known}}
+        known.sort(key=lambda one: signs[one.metric] * (one.best or 0.0), reverse=descending)
+        known.sort(key=lambda one: one.metric)  # stable
+    else:
+        known.sort(key=lambda one: getattr(one, name), reverse=descending)
     return [*known, *(one for one in runs if getattr(one, name) is None)]
+
+
+def _higher_is_better(metric: str) -> bool:
+    """Returns whether larger values of the figure that selects a run's best checkpoint are better.
+
+    The metric of a plug-in is not known here, and counts as most metrics do.
+    """
+    _, label, figure = metric.rpartition(LABEL)
+    try:
+        return higher_is_better(label + figure if label else metric.rpartition("/")[2])
+    except UnknownNameError:
+        log.warning("--sort: metric %s is not known without its plug-in; larger values count as better", metric)
+        return True
 
 
 def _table(records: Sequence[dict[str, Any]]) -> str:

@@ -41,7 +41,7 @@ from t2t.runs.arguments import FLAGS, RENAMED
 from t2t.runs.data import find_missing_data, generate_all, nominal_specs
 from t2t.runs.decisions import begun_run
 from t2t.runs.names import Request, build_hparams, check_names, flag_options, resolve
-from t2t.runs.resuming import check_same_run, fill_from_run, recorded_seed, recorded_settings
+from t2t.runs.resuming import check_same_run, fill_from_run, fill_from_start, recorded_seed, recorded_settings
 from t2t.runs.run_checks import check_training
 from t2t.runs.settings import Settings
 from t2t.runs.startup import import_quietly
@@ -143,7 +143,7 @@ def main(values: flags.FlagValues) -> int:
         return 0
     check_schedule(values)
     asked = dataclasses.replace(request_of(values), train_steps=values.train_steps)
-    request = fill_from_run(asked, reads_data=not values.generate_data)
+    request = fill_from_start(fill_from_run(asked, reads_data=not values.generate_data), values.warm_start_from)
     check_names(request)
     if values.print_config:
         print(_config_of(values, request), end="")

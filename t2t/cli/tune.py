@@ -19,6 +19,7 @@ from t2t.cli.trainer import SETTINGS_FLAGS, define_trainer_flags
 from t2t.errors import UserError, needs_extra
 from t2t.files.paths import local_path
 from t2t.runs.arguments import RENAMED
+from t2t.runs.resuming import fill_from_start
 from t2t.runs.settings import Settings
 from t2t.runs.startup import import_quietly
 from t2t.tuning.settings import RECORD_FILE, TuneSettings
@@ -91,9 +92,10 @@ def main(values: flags.FlagValues) -> int:
         raise UserError(f"--study={values.study}: it holds a training run, not a study; name another folder")
     with needs_extra("tune", "t2t-tune"):
         searching = import_quietly("t2t.tuning.searching")
-    request = dataclasses.replace(request_of(values), train_steps=values.train_steps)
-    of_trials = {**given_flags(values, _NOT_OF_TRIALS), "keep_checkpoint_max": values.keep_checkpoint_max}
     hparams = given_hparams(values)
+    request = dataclasses.replace(request_of(values), train_steps=values.train_steps, overrides=hparams)
+    request = fill_from_start(request, values.warm_start_from)  # as each trial does
+    of_trials = {**given_flags(values, _NOT_OF_TRIALS), "keep_checkpoint_max": values.keep_checkpoint_max}
     record = given_flags(values, ("study", "generate_data")) | ({"hparams": hparams} if hparams else {})
     names = [name for group in SETTINGS_FLAGS.values() for name in group if name in values]
     found = searching.search(
@@ -106,7 +108,7 @@ def main(values: flags.FlagValues) -> int:
             ),
             tune=TuneSettings(**{name: values[name].value for name in _TUNE_FLAGS}),
             arguments=_arguments(of_trials),
-            hparams=hparams,
+            hparams=request.overrides,
             decode=search_overrides(values),
             record=format_config(record, {}),
             generates=values.generate_data,

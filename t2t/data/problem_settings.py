@@ -143,17 +143,17 @@ def _first_other_file(
 ) -> tuple[str, str] | None:
     """Returns the first pair of a requested and a recorded path with different contents; None if the files have moved.
 
-    Values that are no files, or patterns without files, are returned as `shown`.
+    Values that name no files are returned as `shown`.
     """
     if not all(isinstance(names, str) and names for names in (asked, found)):
         return shown
     paths = named_files(asked)
-    if not all(path.is_file() for path in paths):
-        return None if is_known else shown
+    if is_known and not all(path.is_file() for path in paths):
+        return None
     recorded = {file.path: file for file in manifest.raw_files.values()}
     for path, old in itertools.zip_longest(paths, map(recorded_path, named_files(found))):
         if path is None or old not in recorded or not has_same_content(path, recorded[old]):
-            return str(path or "none"), str(old or "none")
+            return repr(str(path)) if path else "none", repr(old) if old else "none"
     return None
 
 

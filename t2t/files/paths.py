@@ -14,10 +14,17 @@ from t2t.errors import UserError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _PATTERN = re.compile(r"[*?[]")
+_ONE_CHARACTER = r"\?|\[!?\]?[^]/]*\]"
+_WILDCARDS = re.compile(rf"((?:\*|{_ONE_CHARACTER})+)")
+"""Adjacent wildcards of a pattern, which count as one."""
 _OF_THIS_MACHINE = ("file", "local")
 """Schemes of fsspec for local files."""
 _NO_HOST = "_"
 """Stands for the empty host of `hdfs:///data` in the path of a mirror."""
+
+
+Matched = tuple[str, ...] | None
+"""What the wildcards of a pattern match, apart from a final `.gz`; None for a file without a pattern."""
 
 
 def cache_folder() -> Path:
@@ -106,12 +113,18 @@ def with_addresses(text: str) -> str:
 def named_files(names: str | os.PathLike[str]) -> list[Path]:
     """Returns the absolute paths of the files that a user named: one, or several with commas between them.
 
-    A name may be a pattern such as `part-*.en`; it is replaced by the matching files, sorted by name, or kept if there
-    are none. The name of an existing file is neither split at commas nor taken for a pattern.
+    A name may be a pattern such as `part-*.en`; it is replaced by the matching files, sorted by what its wildcards
+    match, so that `euro*.en` and `euro*.fr` have one order; it is kept if there are none. The name of an existing file
+    is neither split at commas nor taken for a pattern.
 
     Raises:
         UserError: see `check_address`; or an address has `*` or `?`, since patterns match local files only.
     """
+    return [path for path, _ in matched_files(names)]
+
+
+def matched_files(names: str | os.PathLike[str]) -> list[tuple[Path, Matched]]:
+    """Returns the files as `named_files`, each with what the wildcards of its pattern match."""
     text = os.fspath(names)  # a list may be longer than a name can be, which `Path.is_file` raises for
     if "," not in text or ("://" not in text and os.path.isfile(local_path(text))):
         return _matches(local_path(text).absolute())
@@ -130,17 +143,29 @@ def join_names(paths: Sequence[Path]) -> str:
     return ",".join(names)
 
 
-def _matches(path: Path) -> list[Path]:
+def _matches(path: Path) -> list[tuple[Path, Matched]]:
     if address := address_of(path):  # the mirror has only some of the store's files
         if set("*?") & set(address):
             raise UserError(
                 f"{address}: a pattern matches files of this machine only; name each file of the store, with commas "
                 f"between them"
             )
-        return [path]
+        return [(path, None)]
     if not _PATTERN.search(str(path)) or os.path.exists(path):
-        return [path]
-    return sorted(map(Path, glob.glob(str(path)))) or [path]
+        return [(path, None)]
+    found = {name: _matched(str(path), name) for name in glob.glob(str(path))}
+    return [(Path(name), found[name]) for name in sorted(found, key=lambda name: (found[name], name))] or [(path, None)]
+
+
+def _matched(pattern: str, name: str) -> Matched:
+    pieces = _WILDCARDS.split(pattern)  # wildcards are at odd positions
+    pieces[::2] = map(re.escape, pieces[::2])
+    pieces[1::2] = (f"({re.sub(_ONE_CHARACTER, '.', piece).replace('*', '.*')})" for piece in pieces[1::2])
+    found = re.fullmatch("".join(pieces), name, re.DOTALL)
+    groups = found.groups() if found else ()
+    if groups and not pieces[-1]:
+        groups = (*groups[:-1], groups[-1].removesuffix(".gz"))
+    return groups[:-1] if groups and not groups[-1] else groups
 
 
 def is_unknown_home(path: str) -> bool:

@@ -33,7 +33,7 @@ class DilatedHParams(UnfoldingHParams):
         "relu", "Residual block: relu or multiplicative, the paper's, each block with the next of the dilations; "
         "cascade, Tensor2Tensor's, each block with all of them.", choices=("relu", "multiplicative", "cascade"),
     )  # fmt: skip
-    kernel_size: int = param(3, "Kernel size of the convolutions, in positions.", minimum=2)
+    kernel_size: int = param(3, "Kernel size of the convolutions, in positions.", minimum=2, only_shapes=True)
     dilations: tuple[int, ...] = param((1, 2, 4, 8, 16), "Dilations of successive blocks, repeated in turn.")
     dropout: float = training_fraction(0.0, "Dropout rate on the residual branch of each block, a fraction.")
 

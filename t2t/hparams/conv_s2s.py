@@ -17,10 +17,14 @@ class ConvS2sHParams(HParams):
     """Encoder and decoder stacks of gated convolutions with the same layers."""
 
     layer_channels: tuple[int, ...] = param(
-        (0,), "Channels of each layer, from the first; the last number applies to all further layers; 0 = hidden_size."
+        (0,),
+        "Channels of each layer, from the first; the last number applies to all further layers; 0 = hidden_size.",
+        only_shapes=True,
     )
     kernel_sizes: tuple[int, ...] = param(
-        (3,), "Kernel size of each layer, in positions, odd; the last number applies to all further layers."
+        (3,),
+        "Kernel size of each layer, in positions, odd; the last number applies to all further layers.",
+        only_shapes=True,
     )
     dropout: float = training_fraction(
         0.2, "Dropout rate on embeddings, inputs of convolutions and the decoder's output, a fraction."

@@ -16,7 +16,9 @@ from t2t.registry import register_hparams
 class DeepAttHParams(RecurrentHParams):
     """An encoder of two columns of num_hidden_layers each, and a decoder stack."""
 
-    num_decoder_layers: int = param(7, "Number of decoder layers; encoder columns have num_hidden_layers.", minimum=1)
+    num_decoder_layers: int = param(
+        7, "Number of decoder layers; encoder columns have num_hidden_layers.", minimum=1, only_shapes=True
+    )
 
 
 @register_hparams

@@ -36,22 +36,33 @@ def param(
     choices: tuple[Any, ...] | None = None,
     used_when: UsedWhen | None = None,
     only_trains: bool = False,
+    only_shapes: bool | tuple[Any, ...] = False,
 ) -> Any:
     """Declares a dataclass field with its one-line description (unit included), bounds and condition of use.
 
-    A model's field with `only_trains` affects training, but not the outputs of a trained model.
+    Args:
+        default: its value if no other is given; it decides the type.
+        doc: the description.
+        minimum: smallest value.
+        maximum: largest value.
+        choices: all values.
+        used_when: condition of use.
+        only_trains: of a model's field, whether it affects training, but not the outputs of a trained model.
+        only_shapes: of a model's field, whether it only decides which weights there are and their shapes, and weights
+            of the same name and shape compute the same with any value. Then a warm start may come from a checkpoint of
+            another value. A tuple has the values for which this holds, as other values only add weights to theirs.
     """
     metadata = {
         "doc": doc, "minimum": minimum, "maximum": maximum, "choices": choices, "used_when": used_when,
-        "only_trains": only_trains,
+        "only_trains": only_trains, "only_shapes": only_shapes,
     }  # fmt: skip
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def redeclared(owner: type, name: str, *, used_when: UsedWhen | None) -> Any:
-    """Declares a dataclass field of a base class `owner` again, with another condition of use."""
+def redeclared(owner: type, name: str, **changes: Any) -> Any:
+    """Declares a dataclass field of a base class `owner` again; `changes` are arguments of `param`."""
     field = next(field for field in dataclasses.fields(owner) if field.name == name)
-    return dataclasses.field(default=field.default, metadata={**field.metadata, "used_when": used_when})
+    return dataclasses.field(default=field.default, metadata={**field.metadata, **changes})
 
 
 def training_fraction(default: float, doc: str) -> Any:

@@ -25,8 +25,8 @@ _BELOW_1 = 0.999999
 class EveryModelHParams:
     """Hparams of every model; model families add their own, see `t2t.hparams.base`."""
 
-    hidden_size: int = param(512, "Width D of the hidden states, in channels.", minimum=1)
-    num_hidden_layers: int = param(6, "Number of layers in each stack.", minimum=1)
+    hidden_size: int = param(512, "Width D of the hidden states, in channels.", minimum=1, only_shapes=True)
+    num_hidden_layers: int = param(6, "Number of layers in each stack.", minimum=1, only_shapes=True)
     max_length: int = param(
         256, "Longest training example, in ids with end of sequence: longer ones are skipped, or truncated if the "
         "target is a class. Also the number of learned positions.", minimum=2, only_trains=True,
@@ -50,11 +50,15 @@ class EveryModelHParams:
         1, "Id whose embedding is the first input vector of the decoder; 1 = end of sequence.", minimum=1,
         used_when=UsedWhen("target_start", ("id",)),
     )  # fmt: skip
-    shared_embedding: bool = param(True, "Whether inputs and targets share an embedding table, if vocabularies permit.")
-    shared_embedding_and_softmax_weights: bool = param(
-        True, "Whether the output layer shares the weights of the target embedding table."
+    shared_embedding: bool = param(
+        True, "Whether inputs and targets share an embedding table, if vocabularies permit.", only_shapes=(True,)
     )
-    output_bias: bool = param(False, "Whether the output layer has a bias for each token; the paper's has none.")
+    shared_embedding_and_softmax_weights: bool = param(
+        True, "Whether the output layer shares the weights of the target embedding table.", only_shapes=(True,)
+    )
+    output_bias: bool = param(
+        False, "Whether the output layer has a bias for each token; the paper's has none.", only_shapes=(False,)
+    )
     input_modality: str = param(
         "", "Name of the modality that turns inputs into vectors; empty = the default for their kind."
     )

@@ -45,7 +45,7 @@ class MultiTaskHParams(DirectedHParams):
 
     shared_decoder: bool = param(
         True, "Whether the problems of a mixture also share the decoder; false: each has its own (Luong et al. 2016, "
-        "arXiv:1511.06114)."
+        "arXiv:1511.06114).", only_shapes=True,
     )  # fmt: skip
 
 

@@ -19,9 +19,11 @@ class LstmMoeHParams(RecurrentHParams):
 
     cell_units: int = param(
         0, "Units of each LSTM, whose hidden state is projected to hidden_size channels (Sak et al. 2014); 0 = "
-        "hidden_size units without projection.", minimum=0,
+        "hidden_size units without projection.", minimum=0, only_shapes=True,
     )  # fmt: skip
-    num_experts: int = param(8, "Number of experts of each of the two mixtures, over all groups.", minimum=2)
+    num_experts: int = param(
+        8, "Number of experts of each of the two mixtures, over all groups.", minimum=2, only_shapes=True
+    )
     experts_per_token: int = param(
         2, "Number k of experts that each position uses, less than num_experts; with groups, k groups and k experts in "
         "each.",
@@ -35,7 +37,7 @@ class LstmMoeHParams(RecurrentHParams):
         0.01, "Weight of the two load-balancing losses, in nats per target (equations 7 and 11).", minimum=0.0,
         only_trains=True,
     )  # fmt: skip
-    filter_size: int = param(2048, "Inner width of an expert, in channels.", minimum=1)
+    filter_size: int = param(2048, "Inner width of an expert, in channels.", minimum=1, only_shapes=True)
 
     def complaints(self) -> list[str]:
         """Checks for two or more encoder layers, no projection of GRUs, and more groups and experts than are used."""

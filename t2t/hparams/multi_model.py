@@ -18,18 +18,22 @@ from t2t.registry import register_hparams
 class MultiModelHParams(HParams):
     """An encoder of num_hidden_layers blocks, and a decoder; each has a mixture of experts in its middle."""
 
-    num_decoder_layers: int = param(4, "Number of decoder blocks, of convolutions and attention.", minimum=1)
-    kernel_sizes: tuple[int, ...] = param((3, 3, 15, 15), "Kernel sizes of the four steps of a block, in positions.")
+    num_decoder_layers: int = param(
+        4, "Number of decoder blocks, of convolutions and attention.", minimum=1, only_shapes=True
+    )
+    kernel_sizes: tuple[int, ...] = param(
+        (3, 3, 15, 15), "Kernel sizes of the four steps of a block, in positions.", only_shapes=True
+    )
     dilations: tuple[int, ...] = param((1, 1, 1, 8), "Dilations of the four steps of a block.")
     dropout: float = training_fraction(0.4, "Dropout rate at the end of every block, a fraction.")
     num_heads: int = param(8, "Attention heads.", minimum=1)
-    num_experts: int = param(60, "Number of experts of each of the two mixtures.", minimum=2)
+    num_experts: int = param(60, "Number of experts of each of the two mixtures.", minimum=2, only_shapes=True)
     experts_per_token: int = param(2, "Number of experts that each position uses, less than num_experts.", minimum=1)
     expert_balance: float = param(
         0.01, "Weight of the two load-balancing losses, in nats per target (Shazeer et al. 2017, equations 7 and 11).",
         minimum=0.0, only_trains=True,
     )  # fmt: skip
-    filter_size: int = param(2048, "Inner width of an expert, in channels.", minimum=1)
+    filter_size: int = param(2048, "Inner width of an expert, in channels.", minimum=1, only_shapes=True)
 
     def complaints(self) -> list[str]:
         """Checks the number of steps, that heads and pairs of sinusoids divide the channels, and the experts used."""

@@ -18,7 +18,9 @@ class NeuralGpuHParams(HParams):
     """A state with one or several rows of vectors, one for each position, which is updated step by step."""
 
     state_rows: int = param(1, "Number of rows of the state; the first one holds inputs and outputs.", minimum=1)
-    kernel_size: int = param(3, "Kernel size of convolutions over positions and rows, odd.", minimum=1)
+    kernel_size: int = param(
+        3, "Kernel size of convolutions over positions and rows, odd.", minimum=1, only_shapes=True
+    )
     steps_per_position: int = param(1, "Steps per input position; a step applies every layer.", minimum=1)
     dropout: float = training_fraction(
         0.1, "Dropout rate in each step, on the state, or on its new part (diagonal); a fraction."

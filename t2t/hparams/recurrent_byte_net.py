@@ -26,7 +26,9 @@ class RecurrentByteNetHParams(DirectedHParams, DilatedHParams):
     block: str = redeclared(DilatedHParams, "block", used_when=_CONVOLUTIONAL)
     kernel_size: int = redeclared(DilatedHParams, "kernel_size", used_when=_CONVOLUTIONAL)
     dilations: tuple[int, ...] = redeclared(DilatedHParams, "dilations", used_when=_CONVOLUTIONAL)
-    num_decoder_layers: int = param(2, "Number of decoder layers; the encoder has num_hidden_layers.", minimum=1)
+    num_decoder_layers: int = param(
+        2, "Number of decoder layers; the encoder has num_hidden_layers.", minimum=1, only_shapes=True
+    )
     dropout: float = training_fraction(
         0.2, "Dropout rate on inputs of recurrent layers, residual branches of blocks and the last output, a fraction."
     )

@@ -17,7 +17,7 @@ class ResnetHParams(HParams):
 
     layer_sizes: tuple[int, ...] = param(
         (3, 4, 6, 3), "Number of residual blocks in each stage; from the second on, a stage halves height and width "
-        "and doubles the channels.",
+        "and doubles the channels.", only_shapes=True,
     )  # fmt: skip
     block_fn: str = param(
         "bottleneck", "Residual block: bottleneck, 1x1, 3x3 and 1x1 convolutions with four times the channels at the "

@@ -17,8 +17,12 @@ from t2t.registry import register_hparams
 class SliceNetHParams(HParams):
     """An encoder of num_hidden_layers modules and a decoder of modules with attention; each has four steps."""
 
-    num_decoder_layers: int = param(0, "Number of modules in the decoder; 0 = num_hidden_layers.", minimum=0)
-    kernel_sizes: tuple[int, ...] = param((3, 3, 15, 15), "Kernel sizes of the four steps of a module, in positions.")
+    num_decoder_layers: int = param(
+        0, "Number of modules in the decoder; 0 = num_hidden_layers.", minimum=0, only_shapes=True
+    )
+    kernel_sizes: tuple[int, ...] = param(
+        (3, 3, 15, 15), "Kernel sizes of the four steps of a module, in positions.", only_shapes=True
+    )
     dilations: tuple[int, ...] = param((1, 1, 1, 8), "Dilations of the four steps of a module.")
     convolution: str = param(
         "separable", "Convolution. separable: over positions in each channel, then over groups of channels; grouped: "

@@ -20,16 +20,26 @@ BLOCKWISE_LENGTH = 2048
 class TransformerHParams(HParams):
     """Hparams of the Transformer; defaults are the paper's base model."""
 
-    num_encoder_layers: int = param(0, "Number N of encoder layers; 0 = num_hidden_layers.", minimum=0)
-    num_decoder_layers: int = param(0, "Number N of decoder layers; 0 = num_hidden_layers.", minimum=0)
+    num_encoder_layers: int = param(
+        0, "Number N of encoder layers; 0 = num_hidden_layers.", minimum=0, only_shapes=True
+    )
+    num_decoder_layers: int = param(
+        0, "Number N of decoder layers; 0 = num_hidden_layers.", minimum=0, only_shapes=True
+    )
     num_heads: int = param(8, "Number h of attention heads.", minimum=1)
     num_kv_heads: int = param(
         0, "Number of key and value heads in all attention, each shared by num_heads/num_kv_heads query heads (Ainslie "
-        "et al. 2023); 1 = one for all, 0 = num_heads.", minimum=0,
+        "et al. 2023); 1 = one for all, 0 = num_heads.", minimum=0, only_shapes=True,
     )  # fmt: skip
-    attention_key_channels: int = param(0, "Query channels of all heads, h * d_k; 0 = hidden_size.", minimum=0)
-    attention_value_channels: int = param(0, "Value channels of all heads, h * d_v; 0 = hidden_size.", minimum=0)
-    filter_size: int = param(2048, "Inner width d_ff of the feed-forward sub-layer, in channels.", minimum=1)
+    attention_key_channels: int = param(
+        0, "Query channels of all heads, h * d_k; 0 = hidden_size.", minimum=0, only_shapes=True
+    )
+    attention_value_channels: int = param(
+        0, "Value channels of all heads, h * d_v; 0 = hidden_size.", minimum=0, only_shapes=True
+    )
+    filter_size: int = param(
+        2048, "Inner width d_ff of the feed-forward sub-layer, in channels.", minimum=1, only_shapes=True
+    )
     activation: str = param(
         "relu", "Non-linearity of the feed-forward sub-layer; gelu_tanh and gelu_sigmoid are approximations of gelu.",
         choices=("relu", "gelu", "gelu_tanh", "gelu_sigmoid", "silu"),
@@ -38,7 +48,9 @@ class TransformerHParams(HParams):
         False, "Whether the feed-forward sub-layer is gated, i.e. its inner channels are multiplied by a linear map of "
         "the input (Shazeer 2020): ReGLU, GEGLU or SwiGLU, by activation; adds half as many weights again.",
     )  # fmt: skip
-    feed_forward_bias: bool = param(True, "Whether the linear maps of the feed-forward sub-layer have biases.")
+    feed_forward_bias: bool = param(
+        True, "Whether the linear maps of the feed-forward sub-layer have biases.", only_shapes=(False,)
+    )
     norm_position: str = param(
         "post", "post (the paper's): LayerNorm(x + Sublayer(x)); pre: x + Sublayer(LayerNorm(x)), and one norm at the "
         "end of each stack.",
@@ -60,9 +72,11 @@ class TransformerHParams(HParams):
     decoder_layer: str = param(
         "self_attention", "How a decoder layer reads the previous targets: by self-attention, or by an SSRU (Kim et "
         "al. 2019), a recurrence whose decoding steps do not read earlier positions.",
-        choices=("self_attention", "ssru"),
+        choices=("self_attention", "ssru"), only_shapes=True,
     )  # fmt: skip
-    attention_bias: bool = param(False, "Whether the four projections of attention have biases; the paper's have none.")
+    attention_bias: bool = param(
+        False, "Whether the four projections of attention have biases; the paper's have none.", only_shapes=(False,)
+    )
     positions: str = param(
         "sinusoidal", "Position encoding: sinusoidal (the paper's) or learned vectors, added to embeddings; words: "
         "sinusoids of the number of words so far, for parsing problems; relative: learned vectors for distances, in "
@@ -76,7 +90,7 @@ class TransformerHParams(HParams):
     )  # fmt: skip
     max_relative_position: int = param(
         16, "Distance k from which on all positions count as equally far, in positions.", minimum=1, maximum=128,
-        used_when=UsedWhen("positions", ("relative",)),
+        used_when=UsedWhen("positions", ("relative",)), only_shapes=True,
     )  # fmt: skip
     relative_bias_buckets: int = param(
         32, "Number of distance buckets; half of those for a direction hold a single distance, from 0 on.", minimum=4,

@@ -12,9 +12,9 @@ from t2t.registry import register_hparams
 class TransformerMoeHParams(TransformerHParams):
     """Number and position of the experts, and the weight of the load-balancing loss."""
 
-    num_experts: int = param(16, "Number of experts of each layer that has them.", minimum=2)
+    num_experts: int = param(16, "Number of experts of each layer that has them.", minimum=2, only_shapes=True)
     experts_per_token: int = param(2, "Number of experts that each position uses, less than num_experts.", minimum=1)
-    expert_layer_step: int = param(2, "Every n-th layer has experts; 1 = all layers.", minimum=1)
+    expert_layer_step: int = param(2, "Every n-th layer has experts; 1 = all layers.", minimum=1, only_shapes=True)
     expert_balance: float = param(
         0.01, "Weight of the two load-balancing losses, in nats per target (equations 7 and 11).", minimum=0.0,
         only_trains=True,

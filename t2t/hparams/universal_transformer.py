@@ -24,6 +24,8 @@ class UniversalTransformerHParams(TransformerHParams):
 
     # The vectors of steps are sinusoids, whatever the positions.
     sinusoid_layout: str = redeclared(TransformerHParams, "sinusoid_layout", used_when=None)
+    # It is the number of steps, of which no weight shows anything.
+    num_hidden_layers: int = redeclared(TransformerHParams, "num_hidden_layers", only_shapes=False)
     recurrence_type: str = param(
         "basic", "Number of steps. basic: num_rec_steps; act: chosen for each position by adaptive computation time.",
         choices=("basic", "act"),

@@ -15,12 +15,15 @@ from t2t.registry import register_hparams
 class WaveNetHParams(HParams):
     """One stack of num_hidden_layers gated blocks with hidden_size residual channels."""
 
-    kernel_size: int = param(2, "Kernel size of the convolutions, in positions.", minimum=2)
+    kernel_size: int = param(2, "Kernel size of the convolutions, in positions.", minimum=2, only_shapes=True)
     dilations: tuple[int, ...] = param(
         (1, 2, 4, 8, 16, 32, 64, 128, 256, 512), "Dilations of successive blocks, repeated in turn."
     )
     skip_channels: int = param(
-        0, "Channels of the skip connections, whose sum leads to the output; 0 = hidden_size.", minimum=0
+        0,
+        "Channels of the skip connections, whose sum leads to the output; 0 = hidden_size.",
+        minimum=0,
+        only_shapes=True,
     )
 
     @property

@@ -15,10 +15,10 @@ from t2t.registry import register_hparams
 class XceptionHParams(HParams):
     """Middle blocks of constant width, and an exit flow of increasing width."""
 
-    kernel_size: int = param(3, "Kernel size of the convolutions, in positions per side.", minimum=2)
+    kernel_size: int = param(3, "Kernel size of the convolutions, in positions per side.", minimum=2, only_shapes=True)
     exit_channels: tuple[int, ...] = param(
         (0, 0, 0, 0), "Channels of the exit flow's four convolutions; 0 = 1, 1.25, 2 and 2.5 times hidden_size, as in "
-        "Tensor2Tensor.",
+        "Tensor2Tensor.", only_shapes=True,
     )  # fmt: skip
     variant: str = param(
         "tensor2tensor", "Variant. tensor2tensor: normalizes sums of middle blocks, has a ReLU before the second to "

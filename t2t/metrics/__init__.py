@@ -3,6 +3,7 @@
 Both kinds may have the same name (`accuracy_per_sequence`); that of a teacher-forced figure always has its label.
 """
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -48,6 +49,8 @@ def reads_inputs(name: str) -> bool:
 def higher_is_better(name: str) -> bool:
     """Returns whether larger values of a metric, labelled `teacher_forced/` or not, are better.
 
+    It must be known before there is any score, so that it is what the metric declares, see `lower_is_better`.
+
     Raises:
         UnknownNameError: no such metric.
     """
@@ -75,7 +78,7 @@ def compute(
     Raises:
         UnknownNameError: no such metric.
         UserError: a metric needs the model's predictions, there are no lines or unequal numbers of lines, or a metric
-            reads inputs and there are none.
+            reads inputs and there are none; or its score says that smaller values are better, and it does not.
     """
     names = list(names)
     for name in names:
@@ -88,8 +91,19 @@ def compute(
         options: dict[str, Any] = {"language": language} if by_language else {}
         if reads_inputs(name):
             options["sources"] = _sources(name, read_sources, len(references))
-        scores[name] = metric(hypotheses, references, **options)
+        scores[name] = _with_direction(name, metric(hypotheses, references, **options))
     return scores
+
+
+def _with_direction(name: str, score: Score) -> Score:
+    """Returns a score that says the same as its metric about which values are better."""
+    declared = higher_is_better(name)
+    if declared and not score.higher_is_better:
+        raise UserError(
+            f"metric {name!r}: its Score has higher_is_better=False, and the metric does not declare it, so that its "
+            f"largest value would select the best checkpoint; write @t2t.lower_is_better below @t2t.register_metric"
+        )
+    return score if score.higher_is_better == declared else dataclasses.replace(score, higher_is_better=declared)
 
 
 def _sources(name: str, read_sources: Callable[[], Sequence[str]] | None, lines: int) -> Sequence[str]:

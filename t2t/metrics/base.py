@@ -28,6 +28,7 @@ class Score:
     signature: str = ""
     """How it was computed, in the tool's own notation; scores compare only where signatures agree."""
     higher_is_better: bool = True
+    """False only if the metric also declares it, see `lower_is_better`."""
     detail: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """The parts it is made of, by name; plain JSON."""
     text: str = ""
@@ -44,7 +45,10 @@ TextMetric = Callable[..., Score]
 
 
 def lower_is_better(metric: TextMetric) -> TextMetric:
-    """Marks a metric whose smaller values are better."""
+    """Declares, as a decorator below `register_metric`, that smaller values of a metric are better.
+
+    By this, checkpoints are selected, training stops early, and studies search; a `Score` comes too late.
+    """
     metric.higher_is_better = False  # type: ignore[attr-defined]  # a function takes attributes
     return metric
 

@@ -3,13 +3,14 @@
 Legend: B batch, S source length, T target length, D width, V vocabulary, N rows decoded together (B times beams).
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
 from keras import ops
 
-from t2t.errors import UserError
+from t2t.errors import UserError, first_few
 from t2t.hparams.base import HParams
 from t2t.hparams.field import unread_complaints
 from t2t.hparams.groups import MASK_PREDICT
@@ -386,3 +387,19 @@ class SequenceModel(keras.Model):
     def reorder_cache(self, cache: Any, beams: Any) -> Any:
         """Reorders the rows of the cache: `beams`, (N / K, K) int32, says which row of its group each row continues."""
         return reorder_rows(cache, beams)
+
+
+def create_model(model_class: type[Any], hparams: HParams, spec: ProblemSpec, dtype: Any) -> SequenceModel:
+    """Returns a model whose weights can be saved and restored, which is by path; see `SequenceModel` for the arguments.
+
+    Raises:
+        UserError: several weights have one path; or the class does not accept the hparams or the spec.
+    """
+    model = model_class(hparams, spec, dtype=dtype)
+    counts = Counter(variable.path for variable in model.variables)
+    if repeated := [path for path, count in counts.items() if count > 1]:
+        raise UserError(
+            f"model {model_class.__name__}: several of its weights have the path {first_few(repeated, ', ')}, and a "
+            f"checkpoint holds one of each path; give each of its layers a name of its own"
+        )
+    return model

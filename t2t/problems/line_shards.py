@@ -1,11 +1,14 @@
 """Shards of text files: each file is a shard; a large plain file has one for each block of lines."""
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from t2t.files.line_blocks import LineBlock, cut_files
 from t2t.problems.source import Source
+
+log = logging.getLogger("t2t")
 
 SHARD_BYTES = 64 << 20
 """Size of one shard of a plain text file, or of the larger side of a pair."""
@@ -34,6 +37,9 @@ def every_shard(
 
     def cut() -> list[Any]:
         shard_bytes = source.shard_bytes or SHARD_BYTES
+        for sides in files:
+            if len(files) > 1 and len(sides) > 1:
+                log.info("%s: %s", split, " goes with ".join(map(str, sides)))
         shards = [blocks for sides in files for blocks in cut_files(sides, shard_bytes, most_lines)]
         return [[[str(block.path), block.first, block.start, block.stop] for block in blocks] for blocks in shards]
 

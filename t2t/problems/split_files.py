@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from t2t.errors import UserError
+from t2t.files.paths import matched_files
 from t2t.problems.base import Problem, Source
 from t2t.problems.line_shards import Blocks, blocks_to_read, every_shard
 from t2t.problems.options import ProblemOptions, file_option
@@ -39,7 +40,8 @@ class NamedFiles(Problem):
     a large plain file, is a shard.
 
     Raises:
-        UserError: some of the files are given, but others that they need are not.
+        UserError: some of the files are given, but others that they need are not; or patterns of two sides match files
+            that do not belong together.
     """
 
     file_sides: ClassVar[tuple[str, ...]] = ("file",)
@@ -52,20 +54,26 @@ class NamedFiles(Problem):
         self.splits = given or _NEEDED
         if given:
             self._check_given()
+        for split in given:
+            self._check_matches({name: options.get(name, "") for name in self.parallel_options(split)})
 
     def paths_of(self, split: str) -> tuple[str, ...]:
         """Returns the options of a split in the order of `file_sides`, empty if one is not given."""
         return tuple(getattr(self.options, f"{split}_{side}") for side in self.file_sides)
 
+    def parallel_options(self, split: str) -> list[str]:
+        """Returns the names of the options whose files are read line by line together, those of the sides first."""
+        return [f"{split}_{side}" for side in self.file_sides]
+
     def files_of(self, split: str) -> list[tuple[Path, ...]]:
-        """Returns the files of a split in order, corresponding files of all sides in one tuple.
+        """Returns the files of a split in order, those that are read line by line together in one tuple.
 
         Raises:
-            UserError: the sides have different numbers of files.
+            UserError: the options name different numbers of files.
         """
-        sides = {f"--{split}_{side}": self.options.paths(f"{split}_{side}") for side in self.file_sides}
+        sides = {name: self.options.paths(name) for name in self.parallel_options(split)}
         if len({len(files) for files in sides.values()}) > 1:
-            counts = " and ".join(f"{len(files):,} with {flag}" for flag, files in sides.items())
+            counts = " and ".join(f"{len(files):,} with --{name}" for name, files in sides.items())
             raise UserError(
                 f"{self.name}: {counts} are named; file n of one must go with file n of the other; name as many of each"
             )
@@ -122,6 +130,21 @@ class NamedFiles(Problem):
             for split in splits
             for side, path in zip(self.file_sides, self.paths_of(split), strict=True)
         }
+
+    def _check_matches(self, given: dict[str, Any]) -> None:
+        """Raises UserError if two patterns match different things where their files are read together.
+
+        It is called with the options as they are given, since `self.options` have files in place of patterns.
+        """
+        (first, firsts), *others = [(name, matched_files(value) if value else []) for name, value in given.items()]
+        for name, files in others:
+            for (path, match), (other, its_match) in zip(firsts, files, strict=False):  # `files_of` compares lengths
+                if None not in (match, its_match) and match != its_match:
+                    raise UserError(
+                        f"{self.name or type(self).__name__}: --{first}={given[first]} and --{name}={given[name]}: "
+                        f"{path.name} would go with {other.name}, where the wildcards match something else; give "
+                        f"patterns whose wildcards match the same, or name the files one by one, with commas between"
+                    )
 
     def _check_given(self) -> None:
         wanted = self._files(split for split in SPLITS if split in (*self.splits, *_NEEDED))

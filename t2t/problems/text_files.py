@@ -109,17 +109,9 @@ class Text2TextFiles(NamedFiles, Translation):
         weights = (BY_WEIGHT,) if self._weights() else ()
         return (*scores, *weights, *super().sample_filters())
 
-    def files_of(self, split: str) -> list[tuple[Path, ...]]:
-        """Returns the files of a split in order: source, target and, for training, scores if there are any."""
-        files, scores = super().files_of(split), self.options.paths("train_scores")
-        if split != TRAIN or not scores:
-            return files
-        if len(scores) != len(files):
-            raise UserError(
-                f"{self.name}: {len(files):,} with --train_source and {len(scores):,} with --train_scores are named; "
-                f"file n of one must go with file n of the other; name as many of each"
-            )
-        return [(*sides, score) for sides, score in zip(files, scores, strict=True)]
+    def parallel_options(self, split: str) -> list[str]:
+        """Returns the options with the source, the target and, for training, the scores if there are any."""
+        return super().parallel_options(split) + ["train_scores"] * (split == TRAIN and bool(self.options.train_scores))
 
     def _named_files(self) -> dict[str, Path]:
         return {**super()._named_files(), **self.options.numbered_paths("train_scores")}

@@ -156,6 +156,9 @@ class TextProblem(Problem):
                 f"--vocab_file: {len(paths)} files are named; {self.name} has {len(features)} text features; name one "
                 f"file for all, or one for each in this order: {', '.join(features)}"
             )
+        if len(paths) > 1:
+            for feature, path in zip(features, paths, strict=True):
+                log.info("vocabulary of %s: %s", feature, path)
         read = {path: read_vocabulary(path) for path in paths}
         return dict(zip(features, [read[path] for path in paths] * (len(features) // len(paths)), strict=True))
 

@@ -2,9 +2,12 @@
 
 Its modules are named `t2t_usr_dir_<digest of the path>.<module>`, so that two folders of the same name do not collide.
 If no other module has the folder's name, absolute imports by that name give the same modules: `from my_folder.words
-import WORDS`. `sys.path` is not changed.
+import WORDS`. Where several folders have that name, it means in an import statement of a folder that folder's modules,
+also if the statement runs late; elsewhere, those of the folder that was imported last. `sys.path` is not changed.
 """
 
+import builtins
+import functools
 import hashlib
 import importlib
 import sys
@@ -14,6 +17,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import find_spec, module_from_spec, spec_from_file_location, spec_from_loader
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import Any
 
 _PREFIX = "t2t_usr_dir_"
 
@@ -36,6 +40,7 @@ def import_usr_package(folder: Path) -> None:
     if has_own_name(folder):
         _forget_modules(folder.name)  # of another folder of this name
         _FINDER.folders[folder.name] = folder
+        _FINDER.own_names[name] = folder.name
     init = folder / "__init__.py"
     loader = _SourceLoader(name, str(init))
     spec = spec_from_file_location(name, init, loader=loader, submodule_search_locations=[str(folder)])
@@ -50,8 +55,9 @@ def import_usr_package(folder: Path) -> None:
 
 def forget_usr_package(folder: Path) -> None:
     """Removes the modules of a folder from `sys.modules`."""
-    folder = folder.resolve()
-    _forget_modules(_module_name(folder))
+    name, folder = _module_name(folder), folder.resolve()
+    _forget_modules(name)
+    _FINDER.own_names.pop(name, None)
     if _FINDER.folders.get(folder.name) == folder:
         del _FINDER.folders[folder.name]
         if _is_ours(folder.name):
@@ -89,8 +95,33 @@ def _forget_modules(name: str) -> None:
         del sys.modules[loaded]
 
 
+def _exists(name: str) -> bool:
+    return name in sys.modules or find_spec(name) is not None
+
+
+def _import(
+    package: str,
+    name: str,
+    globals: dict[str, Any] | None = None,
+    locals: dict[str, Any] | None = None,
+    fromlist: Sequence[str] = (),
+    level: int = 0,
+) -> ModuleType:
+    """The `__import__` of the modules of a folder, in which its own name means `package`."""
+    top, dot, rest = name.partition(".")
+    if level == 0 and top == _FINDER.own_names.get(package) and _exists(package + dot + rest):
+        name = package + dot + rest
+    return builtins.__import__(name, globals, locals, fromlist, level)
+
+
 class _SourceLoader(SourceFileLoader):
     """Compiles the source at each import: cached bytecode would miss an edit within the same second."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        # Import statements use the `__import__` among the builtins of their module.
+        own_import = functools.partial(_import, module.__name__.partition(".")[0])
+        vars(module)["__builtins__"] = {**vars(builtins), "__import__": own_import}
+        super().exec_module(module)
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
@@ -116,6 +147,8 @@ class _Finder(MetaPathFinder):
     def __init__(self) -> None:
         self.folders: dict[str, Path] = {}
         """By name."""
+        self.own_names: dict[str, str] = {}
+        """By unique name."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -123,7 +156,7 @@ class _Finder(MetaPathFinder):
         top, dot, rest = fullname.partition(".")
         if top in self.folders and (_is_ours(top) if dot else not _is_elsewhere(top, self.folders[top])):
             own_name = _module_name(self.folders[top]) + dot + rest
-            if own_name not in sys.modules and find_spec(own_name) is None:
+            if not _exists(own_name):
                 return None
             module = importlib.import_module(own_name)
             return spec_from_loader(fullname, _SameModule(module), is_package=hasattr(module, "__path__"))

@@ -126,7 +126,7 @@ def train(
 
     Args:
         problem: its name, or the names of several joined by `-`. `problem`, `model` and `hparams_set` may be omitted
-            if `output_dir` holds a run.
+            if `output_dir` holds a run, or `warm_start_from` names one: its hparams of the network come with its set.
         model: name of the model.
         hparams_set: name of the hparams set.
         output_dir: folder of the run; empty for `~/t2t_train/<problem>/<model>-<hparams_set>`.
@@ -151,7 +151,7 @@ def train(
         KeyboardInterrupt: on Ctrl-C or SIGTERM, after a checkpoint is saved; the same call resumes training.
     """
     from t2t.runs.names import Request, check_names, resolve_aliases
-    from t2t.runs.resuming import check_same_run, fill_from_run, recorded_seed, recorded_settings
+    from t2t.runs.resuming import check_same_run, fill_from_run, fill_from_start, recorded_seed, recorded_settings
     from t2t.runs.run_checks import check_training
 
     asked = Request(
@@ -169,7 +169,7 @@ def train(
         settings["warm_start_from"] = as_path("warm_start_from", settings["warm_start_from"])
     Settings(**settings)  # to fail early
     load_plugins_quietly(asked.usr_dir)
-    request = fill_from_run(resolve_aliases(asked))
+    request = fill_from_start(fill_from_run(resolve_aliases(asked)), settings.get("warm_start_from", ""))
     check_names(request)
     if "seed" not in settings:
         settings["seed"] = recorded_seed(request.output_folder)

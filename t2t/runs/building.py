@@ -11,7 +11,7 @@ from t2t.checkpoints.transfer import require_exact
 from t2t.hparams.base import HParams
 from t2t.layers.adapters import Adapters
 from t2t.models.adapted import AdaptedModel
-from t2t.models.base import SequenceModel
+from t2t.models.base import SequenceModel, create_model
 from t2t.registry import MODELS
 from t2t.specs.constants import ADAPTER_FACTORS
 from t2t.training.engine_choice import training_engine
@@ -38,7 +38,7 @@ def build_model(
     several = asked if asked and len(asked.names) > 1 else None
     keras.utils.set_random_seed(0)
     with several.scope() if several else contextlib.nullcontext():
-        model = MODELS.get(record.model)(hparams, record.spec, dtype=engine.apply_precision(FLOAT32))
+        model = create_model(MODELS.get(record.model), hparams, record.spec, engine.apply_precision(FLOAT32))
         weights = checkpoint.weights
         require_exact(weights, {v.path: tuple(v.shape) for v in model.variables}, f"checkpoint {checkpoint.folder}")
         assign_model(model, weights)

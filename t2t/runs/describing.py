@@ -15,7 +15,7 @@ from t2t.errors import memory_errors_as_machine_errors
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names
 from t2t.layers.adapters import Adapters
-from t2t.models.base import SequenceModel
+from t2t.models.base import SequenceModel, create_model
 from t2t.problems.base import Problem
 from t2t.runs.data import find_missing_data, nominal_specs
 from t2t.runs.decisions import DECIDED, decide_precision
@@ -215,7 +215,7 @@ def _nominal_lines(resolved: Resolved, settings: Settings, missing: Sequence[str
     problems, specs = problems_of(request), nominal_specs(request)
     devices = training_engine().devices(*settings.devices())
     keras.utils.set_random_seed(settings.seed)
-    model = resolved.model_class(hparams, joined_spec(specs), dtype=policy_of(hparams.precision))
+    model = create_model(resolved.model_class, hparams, joined_spec(specs), policy_of(hparams.precision))
     freeze_weights(model, hparams.frozen_weights)
     adapters = build_adapters(model, hparams)
     optimizer = build_optimizer(hparams)

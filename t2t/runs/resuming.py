@@ -8,10 +8,10 @@ from typing import Any
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
-from t2t.files.paths import to_record
-from t2t.hparams.override import assigned_names
+from t2t.files.paths import local_path, to_record
+from t2t.hparams.override import assigned_names, format_overrides
 from t2t.runs.decisions import with_recorded_decisions
-from t2t.runs.names import Request, build_hparams, merge_hparams
+from t2t.runs.names import Request, build_hparams, get_hparams, merge_hparams
 from t2t.runs.settings import REMEMBERED
 
 MAY_CHANGE_ON_RESUME = (
@@ -53,6 +53,40 @@ def fill_from_run(request: Request, reads_data: bool = True) -> Request:
             )
     if "problem" in changes:
         changes["problem_options"] = {**record.problem_options, **request.problem_options}
+    return dataclasses.replace(request, **changes)
+
+
+def fill_from_start(request: Request, source: str) -> Request:
+    """Returns a request with missing names filled in from the run whose weights a warm start takes, if there is one.
+
+    A set from the run comes with its hparams of the network, a problem with its options, and both with the hparams of
+    mixtures; those of the request take precedence. All else is of the new run: how it trains, and `data_dir`.
+
+    Args:
+        request: as the user gave it, and filled in from the run in the output directory if that has begun.
+        source: `--warm_start_from`: a run or one of its checkpoints; empty for none.
+
+    Raises:
+        UserError: the run's hparams set is not known.
+    """
+    names = [name for name in ("problem", "model", "hparams_set") if not getattr(request, name)]
+    if not source or not names:
+        return request
+    run = local_path(source)
+    if not RunDir.exists(run):
+        run = run.resolve().parent.parent  # of a checkpoint
+        if not RunDir.exists(run):
+            return request
+    record = RunDir.open(run).record
+    changes = {name: getattr(record, name) for name in names}
+    if "problem" in changes:
+        changes["problem_options"] = {**record.problem_options, **request.problem_options}
+    if "hparams_set" in changes:
+        sections = ("model", "mixture") if "problem" in changes else ("model",)
+        theirs = {name: value for section in sections for name, value in record.hparams.get(section, {}).items()}
+        named_set = get_hparams(record.hparams_set)
+        changed = {name: value for name, (_, value) in named_set.replace(**theirs).difference(named_set).items()}
+        changes["overrides"] = merge_hparams(record.hparams_set, format_overrides(changed), request.overrides)
     return dataclasses.replace(request, **changes)
 
 

@@ -53,7 +53,9 @@ class Settings:
     log_every: int = param(50, "Updates between two reports.", minimum=1)
     warm_start_from: str = param(
         "", "Run or checkpoint whose weights a new run starts with; those with the name and shape of a variable "
-        "of the model are taken. Its vocabularies must be this run's.",
+        "of the model are taken. Its vocabularies must be this run's, and so must hparams that say what these weights "
+        "compute. A problem, model or set that is not given is that run's; its hparams of the network come with the "
+        "set.",
     )  # fmt: skip
     warm_start_other_vocabulary: bool = param(
         False, "Allows other vocabularies in --warm_start_from: where that of a feature differs, its embeddings and "

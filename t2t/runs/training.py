@@ -21,6 +21,7 @@ from t2t.data.worker_batches import WorkerBatches
 from t2t.errors import memory_errors_as_machine_errors
 from t2t.inference.parallel import Sharing
 from t2t.layers.adapters import Adapters
+from t2t.models.base import create_model
 from t2t.runs.best_average import average_best
 from t2t.runs.data import OpenData, open_all
 from t2t.runs.decisions import begun_hparams, compilation_line, decide
@@ -77,7 +78,7 @@ class TrainingRun:
         keras.utils.set_random_seed(settings.seed)
         with memory_errors_as_machine_errors("the model", "make it smaller"), self.devices.scope():
             policy = engine.apply_precision(hparams.precision)
-            self.model = resolved.model_class(hparams, spec_of(data), dtype=policy)
+            self.model = create_model(resolved.model_class, hparams, spec_of(data), policy)
             freeze_weights(self.model, hparams.frozen_weights)
             adapters = build_adapters(self.model, hparams)
             optimizer = build_optimizer(hparams)

@@ -78,12 +78,16 @@ def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, Text
     Changes the model, the moving averages and, if `settings` say so, the optimizer of `step`.
 
     Raises:
-        UserError: no such checkpoint, different vocabularies, no weight that fits, or another optimizer's state.
+        UserError: no such checkpoint, different vocabularies, hparams that give its weights another meaning, no weight
+            that fits, or another optimizer's state.
     """
     asked = f"--warm_start_from={settings.warm_start_from}"
     store, which = find_source(settings.warm_start_from)
     optimizer = (OPTIMIZER,) if settings.warm_start_optimizer else ()
     checkpoint = merge_base(store.load(which, (MODEL, EMA, *optimizer)))
+    # the base of adapters is compared with more, see `_base_of`
+    if not step.adapters and not architectures.check_same_meaning(checkpoint, step.model.hparams, asked):
+        log.warning("%s: checkpoint %s does not say with which hparams it was trained", asked, checkpoint.name)
     vocabularies, is_shared = describe_encoders(encoders), step.model.hparams.shared_modalities
     reinitialized_features: tuple[str, ...] = ()
     if settings.warm_start_other_vocabulary:

@@ -26,9 +26,12 @@ MODELS_TO_TEST = [pytest.param(name, marks=MARKS.get(name, pytest.mark.exhaustiv
 
 
 def build(name):
+    """A model of few layers, one of each kind."""
     model_class = MODELS.get(name)
     inputs = next((kind for kind in model_class.accepts_inputs if kind), None)
-    model = model_class(small_hparams(model_class, {}), spec_of(inputs, model_class.accepts_targets[0]))
+    fewer = {"num_hidden_layers": 1, "expert_layer_step": 1} if name == "transformer_moe" else {}
+    fewer = {"num_hidden_layers": 1} if name == "transformer" else fewer
+    model = model_class(small_hparams(model_class, fewer), spec_of(inputs, model_class.accepts_targets[0]))
     kinds = {feature: one.kind for feature, one in model.spec.features.items()}
     return model, {feature: tf.constant(column(kind, 1)) for feature, kind in kinds.items()}
 

@@ -10,15 +10,14 @@ import keras
 import numpy as np
 import pytest
 
-from t2t.hparams.groups import OptimizerHParams
 from t2t.hparams.transformer import transformer_tiny
 from t2t.models.transformer import Transformer
 from t2t.training.engine_choice import training_engine
 from t2t.training.loss_scale import INITIAL_SCALE
 from t2t.training.optimizers import build_optimizer
-from tests.builders import batch, copies, padded, randomise, rows, tiny_hparams, tokens_spec, total_loss
+from tests.builders import batch, batch_of, copies, random_pairs, tiny_transformer, tokens_spec, total_loss
 from tests.equivalence.identity import arrays_of
-from tests.slopes import slope_step, slopes, weights
+from tests.slopes import slope_step, slopes, step_of, weights
 
 # === By hand ===
 
@@ -197,12 +196,9 @@ def test_float16_takes_a_batch_of_thousands_of_tokens_at_its_first_scale(micro_b
     big = batch(sources=[20] * 200, targets=[20] * 200)
     found = {}
     for dtype in ("float32", "mixed_float16"):
-        devices = training_engine().devices(worker_cpu=1)
-        with devices.scope():
-            model = randomise(Transformer(tiny_hparams(), tokens_spec(), dtype=dtype))
-            optimizer = build_optimizer(OptimizerHParams(optimizer="sgd"))
+        model = tiny_transformer(dtype=dtype)
         before = {v.path: np.asarray(v) for v in model.trainable_variables}
-        step = training_engine().update_step(model, optimizer, devices, scale_loss=dtype == "mixed_float16")
+        step = step_of(lambda model=model: model, scale_loss=dtype == "mixed_float16")
         stats = step([[big]] * micro_batches, 1, 1.0)
         assert bool(stats.finite)
         assert float(stats.tokens) == 4000 * micro_batches
@@ -237,33 +233,20 @@ def test_a_fresh_transformer_loses_no_update_to_float16():
 SOURCES, TARGETS = (5, 3, 7, 2, 6, 4), (4, 6, 2, 9, 3, 1)
 
 
-def pairs():
-    rng = np.random.default_rng(11)
-    return list(zip(rows(rng, SOURCES), rows(rng, TARGETS), strict=True))
+PAIRS = random_pairs(SOURCES, TARGETS)
 
 
-def features(some):
-    sources, targets = zip(*some, strict=True)
-    return {"inputs": padded(sources), "targets": padded(targets)}
-
-
-def transformer_step(replicas, **options):
-    devices = training_engine().devices(worker_cpu=replicas)
-    with devices.scope():
-        model = randomise(Transformer(tiny_hparams(num_hidden_layers=1), tokens_spec()), seed=2)
-        optimizer = build_optimizer(OptimizerHParams(optimizer="sgd"))
-    return training_engine().update_step(model, optimizer, devices, **options)
-
-
-def after_one_update(replicas, micro_batches, **options):
-    step = transformer_step(replicas, **options)
-    stats = step([[features(some) for some in batches] for batches in micro_batches], 1, 0.05)
-    return {v.path: np.asarray(v) for v in step.model.variables}, stats
+def after_one_update(replicas, micro_batches):
+    """Returns the changes of the weights, and statistics."""
+    step = step_of(lambda: tiny_transformer(num_hidden_layers=1, seed=2), replicas)
+    start = arrays_of(step.model)
+    stats = step([[batch_of(some) for some in batches] for batches in micro_batches], 1, 0.05)
+    return {path: array - start[path] for path, array in arrays_of(step.model).items()}, stats
 
 
 @pytest.fixture(scope="module")
 def in_one_piece():
-    return after_one_update(1, [[pairs()]])
+    return after_one_update(1, [[PAIRS]])
 
 
 @pytest.mark.parametrize(
@@ -278,15 +261,13 @@ def in_one_piece():
 def test_one_update_however_it_is_cut(in_one_piece, replicas, cuts):
     """Parts with different sizes, padding and numbers of tokens; no dropout."""
     whole, expected = in_one_piece
-    cut, stats = after_one_update(replicas, [[pairs()[part] for part in batches] for batches in cuts])
+    cut, stats = after_one_update(replicas, [[PAIRS[part] for part in batches] for batches in cuts])
     assert float(stats.tokens) == float(expected.tokens) == sum(TARGETS)
     np.testing.assert_allclose(float(stats.loss_sum), float(expected.loss_sum), rtol=1e-5)
     np.testing.assert_allclose(float(stats.grad_norm), float(expected.grad_norm), rtol=1e-4)
-    start = {v.path: np.asarray(v) for v in transformer_step(1).model.variables}
     for name, value in whole.items():
-        moved, expected_move = cut[name] - start[name], value - start[name]
-        np.testing.assert_allclose(moved, expected_move, rtol=2e-3, atol=1e-6, err_msg=name)
-    assert max(np.abs(value - start[name]).max() for name, value in whole.items()) > 0.01
+        np.testing.assert_allclose(cut[name], value, rtol=2e-3, atol=1e-6, err_msg=name)
+    assert max(np.abs(value).max() for value in whole.values()) > 0.01
 
 
 # === Padding ===
@@ -297,21 +278,17 @@ def test_padding_changes_neither_loss_nor_gradients(norm_position):
     narrow, wide = batch(), batch(widths=(13, 11))
     wide = {name: np.pad(ids, ((0, 1), (0, 0))) for name, ids in wide.items()}
     assert wide["inputs"].shape == (4, 13)  # the last row is only padding
-    hparams = tiny_hparams(num_hidden_layers=1, norm_position=norm_position)
-    (gradients, stats), (wide_gradients, wide_stats) = gradients_of(hparams, narrow, wide)
+    (gradients, stats), (wide_gradients, wide_stats) = gradients_of({"norm_position": norm_position}, narrow, wide)
     assert float(stats.tokens) == float(wide_stats.tokens)
     np.testing.assert_allclose(float(stats.loss_sum), float(wide_stats.loss_sum), rtol=1e-6)
     for path, gradient in gradients.items():
         np.testing.assert_allclose(gradient, wide_gradients[path], rtol=1e-4, atol=1e-5, err_msg=path)
 
 
-def gradients_of(hparams, *batches):
+def gradients_of(changes, *batches):
     """Returns the gradients of the mean loss of each batch by path, from an SGD update with rate 1, and its stats."""
-    devices = training_engine().devices(worker_cpu=1)
-    with devices.scope():
-        model = randomise(Transformer(hparams, tokens_spec()))
-        optimizer = build_optimizer(OptimizerHParams(optimizer="sgd"))
-    before, step, found = arrays_of(model), training_engine().update_step(model, optimizer, devices), []
+    step, found = step_of(lambda: tiny_transformer(num_hidden_layers=1, **changes)), []
+    model, before = step.model, arrays_of(step.model)
     for update, one in enumerate(batches, start=1):
         for variable in model.variables:
             variable.assign(before[variable.path])
@@ -322,9 +299,9 @@ def gradients_of(hparams, *batches):
 
 
 def test_loss_of_a_batch_is_the_sum_of_the_losses_of_its_rows():
-    model = randomise(Transformer(tiny_hparams(num_hidden_layers=1, label_smoothing=0.1), tokens_spec()))
-    whole, tokens = total_loss(model, features(pairs()))
-    singles = [total_loss(model, features([pair])) for pair in pairs()]
+    model = tiny_transformer(num_hidden_layers=1, label_smoothing=0.1)
+    whole, tokens = total_loss(model, batch_of(PAIRS))
+    singles = [total_loss(model, batch_of([pair])) for pair in PAIRS]
     np.testing.assert_allclose(whole, sum(loss for loss, _ in singles), rtol=1e-5)
     assert tokens == sum(count for _, count in singles)
 
@@ -332,7 +309,7 @@ def test_loss_of_a_batch_is_the_sum_of_the_losses_of_its_rows():
 def test_the_embedding_of_padding_is_never_read():
     """Its gradient comes only from the output layer; with a separate output table it is zero."""
     tables = {"shared_embedding": False, "shared_embedding_and_softmax_weights": False}
-    ((gradients, _),) = gradients_of(tiny_hparams(num_hidden_layers=1, **tables), batch(widths=(13, 11)))
+    ((gradients, _),) = gradients_of(tables, batch(widths=(13, 11)))
     for name in ("source_embedding", "target_embedding"):
         gradient = gradients[f"{name}/table"]
         assert not gradient[0].any()

@@ -13,17 +13,15 @@ from t2t.checkpoints.best import Best
 from t2t.checkpoints.checkpoint import PARTS, Checkpoint
 from t2t.checkpoints.dev_outputs import DevOutputs, add_dev_outputs, read_dev_outputs
 from t2t.checkpoints.run_dir import RunDir
-from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.vocabularies import to_state
 from t2t.data.generate import generate
 from t2t.errors import T2TError
 from t2t.files.output import PartialFile
-from t2t.hparams.transformer import transformer_tiny
 from t2t.problems.base import Problem
 from t2t.runs.data import OpenData, open_data
 from t2t.runs.names import Request, get_problem
-from t2t.text.vocabulary_files import describe_encoders
+from tests.many_runs import create_run
 
 VOCAB_KINDS = ("token", "sentencepiece", "subword", "byte")
 STEPS = (2, 4)
@@ -60,16 +58,12 @@ def make(folder: Path, vocab_kind: str) -> Tree:
     generate(problem, folder / "data", folder, workers=1)
     tree = Tree(folder, problem)
     problem = tree.open_data().problem
-    record = RunRecord(
-        problem=problem.name, model="transformer", hparams_set="transformer_tiny",
-        hparams=transformer_tiny().to_dict(), problem_options=problem.options.changed(), spec=problem.spec(),
-        vocabularies=describe_encoders(problem.encoders),
-    )  # fmt: skip
-    run = RunDir.create(folder / "run", record, problem.encoders)
+    options = problem.options.changed()
+    run = create_run(folder / "run", problem.name, problem.spec(), problem.encoders, problem_options=options)
     for step in STEPS:
         rng = np.random.default_rng(step)
         parts = {part: {"a": rng.normal(size=(3, 4)), "b": rng.normal(size=5)} for part in PARTS}
-        state = {"seed": 0, "data": {"epoch": 0, "window": 0, "batch": step}, **to_state(record.vocabularies)}
+        state = {"seed": 0, "data": {"epoch": 0, "window": 0, "batch": step}, **to_state(run.record.vocabularies)}
         tree.store.save(step, **parts, state=state)
         run.append_metrics(step, {"dev/loss": 1 / step})
         add_dev_outputs(run.dev_outputs_file, [DevOutputs.pick(step, "", ["a"], ["b"], [f"c {step}"])])

@@ -28,6 +28,15 @@ class TinyRun:
     train_flags: tuple[str, ...]
     """Flags that `t2t-trainer` was run with, except for `--output_dir` and `--train_steps`."""
 
+    def lines(self, split: str) -> list[list[str]]:
+        """Returns the lines of both raw files of a split: inputs and references."""
+        return [(self.raw_dir / f"{split}.{side}").read_text().splitlines() for side in ("source", "target")]
+
+    @property
+    def raw_flags(self) -> list[str]:
+        """Flags of the raw files of training and dev."""
+        return [flag for flag in self.train_flags if flag.startswith(("--train_source", "--train_target", "--dev_"))]
+
     @property
     def flags(self) -> list[str]:
         """Flags for a command that needs the run and its data."""
@@ -95,6 +104,19 @@ def plain_page(browser):
     page = browser.new_page()
     page.set_default_timeout(180_000)  # machines may be slow
     yield page
+    page.close()
+
+
+def check_for_everybody(page, url, ready, width=390):
+    """Checks that axe finds no violations of WCAG 2.2 A and AA, and that nothing is wider than its screen."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    page.set_default_timeout(180_000)
+    page.goto(url)
+    ready(page) if callable(ready) else page.wait_for_selector(ready)
+    tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+    found = axe.Axe().run(page, options={"runOnly": tags, "resultTypes": ["violations"]})
+    assert found.violations_count == 0, found.generate_report()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.close()
 
 

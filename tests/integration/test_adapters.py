@@ -32,9 +32,9 @@ def adapted(tiny_run, base):
 
 def adapting(tiny_run, folder, train_steps=4, targets="query_kernel|value_kernel|ffn"):
     """Returns a command that trains adapters in `folder / "run"`, with a checkpoint every two updates."""
-    shared = [flag for flag in tiny_run.train_flags if not flag.startswith("--local_eval_frequency")]
+    shared = [flag for flag in tiny_run.train_flags if not flag.startswith(("--local_eval_frequency", "--eval_steps"))]
     own = [f"--train_steps={train_steps}", "--local_eval_frequency=2", f"--output_dir={folder / 'run'}"]
-    return [*shared, *own, f"--hparams=lora_rank=2,lora_targets={targets}"]
+    return [*shared, *own, "--schedule=train", f"--hparams=lora_rank=2,lora_targets={targets}"]
 
 
 def weights_of(folder, which="latest"):

@@ -1,15 +1,12 @@
 """Commands with Apache Beam: the same bytes as on one machine, and error messages."""
 
 import os
-import random
-import subprocess
 import sys
 
 import pytest
 
 from t2t.cli import datagen, decoder
 from t2t.registry import PROBLEMS
-from tests.commands import python
 from tests.in_process import call, refuses
 from tests.registrations import forgotten
 
@@ -95,28 +92,3 @@ def test_data_of_a_plug_in_are_those_of_processes_and_go_on_after_an_error(citie
     assert "counters of Apache Beam: 300 examples read, 300 examples written" in printed
     assert contents(tmp_path / "beam/beam_cities") == contents(tmp_path / "local/beam_cities")
     assert os.listdir(tmp_path / "beam") == ["beam_cities"]
-
-
-DECODER = "import sys; from t2t.cli.decoder import main; sys.exit(main())"
-
-
-@pytest.mark.slow  # that workers of Apache Beam decode and score the same bytes
-@pytest.mark.parametrize("mode", ["decode_from_file", pytest.param("score_file", marks=pytest.mark.exhaustive)])
-def test_a_file_is_that_of_one_machine(tiny_run, tmp_path, monkeypatch, capfd, mode):
-    """The expected file is from a separate process: the tests' process has other devices, which round differently."""
-    rng = random.Random(5)
-    rows = [" ".join(rng.choices("0123456789", k=rng.randint(1, 9))) for _ in range(37)]
-    rows[3] = " "
-    lines = rows if mode == "decode_from_file" else [f"{row}\t{row[::-1]}" for row in rows]
-    (tmp_path / "in").write_text("".join(line + "\n" for line in lines))
-    monkeypatch.chdir(tmp_path)
-    sampling = ["--decode_method=sample", "--random_seed=3"] if mode == "decode_from_file" else []
-    flags = [f"--output_dir={tiny_run.output_dir}", f"--{mode}=in", "--decode_window=5", *sampling]
-    subprocess.run([*python("-c", DECODER), *flags, "--decode_to_file=one"], check=True)
-    capfd.readouterr()
-    subprocess.run([*python("-c", DECODER), *flags, "--decode_to_file=out", PROCESSES], check=True)
-    printed = capfd.readouterr().err
-    assert "counters of Apache Beam: 37 lines" in printed
-    assert "merged into out" in printed
-    assert (tmp_path / "out").read_bytes() == (tmp_path / "one").read_bytes()
-    assert sorted(os.listdir(tmp_path)) == [".out.merged.json", "in", "one", "out"]

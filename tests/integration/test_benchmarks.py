@@ -13,6 +13,8 @@ import pytest
 
 from benchmarks import known_answers
 from benchmarks.__main__ import main, names
+from benchmarks.gpu.model import flops
+from benchmarks.gpu.sizes import SIZES
 from benchmarks.known_answers import evalb
 from benchmarks.pages import CHROMIUM
 from t2t.cli import evalb as evalb_command
@@ -107,23 +109,28 @@ def test_mistakes_are_one_line(run, tmp_path, arguments, about):
     assert [word for word in about.split() if word not in err] == []
 
 
-def test_benchmarks_are_listed():
-    command = [sys.executable, "-m", "benchmarks"]
-    out = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+def test_benchmarks_are_listed(run):
+    status, out, err = run()
+    assert (status, err) == (0, "")
     assert [line.split()[0] for line in out.splitlines()] == names()
     assert "known_answers     Compares the project's output" in out
 
 
+def python_m(*arguments):
+    """Runs `python -m benchmarks`, which must succeed; returns its output."""
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def compare(work, tmp_path, *flags):
     """Runs a benchmark on a little synthetic text; returns its rows, keyed by (work, peer), and its output."""
-    home = f"--peers_home={tmp_path / 'home'}"
     small = ("--pairs=400", "--vocab_size=600", "--threads=1", "--turns=1", "--again=0", f"--json={tmp_path / 'rows'}")
-    command = [sys.executable, "-m", "benchmarks", work, home, *small, *flags]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
+    out = python_m(work, f"--peers_home={tmp_path / 'home'}", *small, *flags)
     rows = json.loads((tmp_path / "rows").read_text())
     assert all({"work", "config", "peer", "ours", "theirs", "ratio", "machine"} <= set(row) for row in rows)
-    return {(row["work"], row["peer"]): row for row in rows}, done.stdout
+    return {(row["work"], row["peer"]): row for row in rows}, out
 
 
 @pytest.mark.exhaustive  # that each program decodes what is compared, also with random weights
@@ -174,11 +181,7 @@ def test_datagen_is_compared_with_sentencepiece(tmp_path):
 
 @pytest.mark.exhaustive  # that what a process holds does not grow in six hundred updates
 def test_a_long_training_holds_no_more_and_more(tmp_path):
-    flags = ("--updates=600", "--every=50", f"--json={tmp_path / 'found'}")
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "soak", *flags], capture_output=True, text=True, cwd=ROOT
-    )
-    assert done.returncode == 0, done.stderr
+    python_m("soak", "--updates=600", "--every=50", f"--json={tmp_path / 'found'}")
     found = json.loads((tmp_path / "found").read_text())
     later = found["held"][6:]
     assert [one["update"] for one in later] == [350, 400, 450, 500, 550, 600]
@@ -192,9 +195,7 @@ def test_a_long_training_holds_no_more_and_more(tmp_path):
 @pytest.mark.slow  # that `python -m benchmarks all` makes its page
 def test_all_of_them_in_small(tmp_path):
     only = "startup,training-tiny,serving,memory"
-    command = [sys.executable, "-m", "benchmarks", "all", "--quick", "--no_peers", "--again=0", f"--only={only}"]
-    done = subprocess.run([*command, f"--home={tmp_path}"], capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
+    python_m("all", "--quick", "--no_peers", "--again=0", f"--only={only}", f"--home={tmp_path}")
     page = (tmp_path / "results" / "page.md").read_text()
     sections = [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
     # The table of best variants comes first; it is missing if other processes disturbed the measurements.
@@ -222,11 +223,42 @@ def test_pages_are_timed_until_they_can_be_used():
     if not any(map(shutil.which, CHROMIUM)):
         pytest.skip(f"no browser: none of {', '.join(CHROMIUM)} is installed")
     # In a separate process: Playwright runs one browser per process.
-    flags = ["--runs=3", "--points=40", "--turns=1"]
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "pages", *flags], capture_output=True, text=True, cwd=ROOT, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    rows = re.findall(r"^\| (\w+) \| ([\d.]+) \| ([\d.]+) \|$", done.stdout, re.M)
+    out = python_m("pages", "--runs=3", "--points=40", "--turns=1")
+    rows = re.findall(r"^\| (\w+) \| ([\d.]+) \| ([\d.]+) \|$", out, re.M)
     assert [name for name, *_ in rows] == ["Runs", "Curves", "Hparams"]
     assert all(0 < float(first) <= float(last) for _, first, last in rows)
+
+
+# === `python -m benchmarks gpu` runs to the end on a CPU with toy sizes ===
+
+
+SMALL = ("--steps=2", "--turns=1", "--batch_size=64", "--length=8", "--vocab_size=100")
+
+
+@pytest.mark.slow  # that both steps are measured, which are compiled
+def test_it_runs_without_a_gpu(tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("KERAS_BACKEND", raising=False)
+    assert main(["gpu", "--config=tiny", "--peers=", *SMALL, f"--json={tmp_path / 'rows.json'}"]) == 0
+    assert "| training on a GPU | tiny, xla=on |" in capsys.readouterr().out
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    for config, rate, share in zip(("tiny, xla=on", "tiny, xla=off"), rows[::2], rows[1::2], strict=True):
+        assert rate["ours"] > 0
+        assert share["ours"] == pytest.approx(rate["ours"] / 64 * rate["flops"] / rate["matrix_flops"])
+        assert (rate["work"], rate["config"], rate["peer"], rate["theirs"], rate["ratio"]) == (
+            "training on a GPU", config, None, None, None,
+        )  # fmt: skip
+    assert [row["job"]["xla"] for row in rows] == [True, True, False, False]
+
+
+def test_a_backend_and_a_size_that_are_not_there_are_named(capsys, monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "abacus")
+    assert main(["gpu", "--config=tiny", *SMALL]) == 1
+    assert "error: benchmarks.gpu.abacus_step ended with status 1: " in capsys.readouterr().err
+    assert main(["gpu", "--config=bsae"]) == 2
+    assert "no 'bsae'; did you mean base?" in capsys.readouterr().err
+
+
+def test_operations_of_the_paper_s_base_model():
+    """6 + 6 layers of d 512, 37,000 pieces: 3.8e8 operations per pair of tokens, 9.5e17 in docs/numerics.md."""
+    job = {"config": SIZES["base"], "rows": 800, "length": 32, "vocab_size": 37_000}
+    assert flops(job) * 100_000 * 25_000 / (800 * 32) == pytest.approx(9.5e17, rel=0.02)

@@ -130,15 +130,12 @@ def test_the_language_chooses_the_tokenizer(score):
     assert out.splitlines()[0] == f"{'sacreBLEU zh':<28}{bleu.bleu(hypotheses, references, tokenize='zh')}"
 
 
-def test_lines_end_at_newlines_only(score):
+def test_lines_end_at_newlines_only_and_dirty_bytes_are_scored_and_reported(score):
     hypotheses = ["one\u2028two\x85three\x0bfour\rfive", "six seven eight nine"]
     status, out, err = score(hypotheses, hypotheses)
     assert status == 0
     assert out.startswith("BLEU = 100.00")
     assert err == ""
-
-
-def test_dirty_bytes_are_scored_and_reported(score):
     status, out, err = score(b"a b c d\xff\n", b"a b c d\n")
     assert status == 0
     assert f"BLEU = {BLEU().corpus_score(['a b c d' + chr(0xFFFD)], [['a b c d']]).score:.2f}" in out

@@ -1,4 +1,4 @@
-"""`t2t-decoder` with a trained run: files, standard input, words, splits, conversation.
+"""`t2t-decoder` with a trained run: files, standard input, words, splits, conversation, scores, attention, choices.
 
 That a killed decoder is resumed is tested by `tests.faults`, see `test_faults.py`; other jobs, checkpoints and windows
 by the unit tests of files.
@@ -6,6 +6,8 @@ by the unit tests of files.
 
 import gzip
 import json
+import random
+import re
 import shutil
 
 import pytest
@@ -13,6 +15,7 @@ from sacrebleu.metrics import BLEU
 
 import t2t
 from t2t.cli import decoder, trainer
+from t2t.cli import eval as eval_command
 from t2t.inference.word_links import renumber_links
 from tests.builders import edited
 from tests.in_process import call, refuses
@@ -32,11 +35,6 @@ def translator(tiny_run):
 def decode(tiny_run):
     """Runs the command on the run; returns what it prints."""
     return lambda *flags, **named: call(decoder, *flags, **{"output_dir": tiny_run.output_dir, **named})
-
-
-def split_lines(tiny_run):
-    """Returns the inputs and references of the test split."""
-    return ((tiny_run.raw_dir / f"test.{side}").read_text().splitlines() for side in ("source", "target"))
 
 
 # === Files ===
@@ -132,9 +130,7 @@ def test_unknown_words_become_words_of_their_line(tiny_run, tmp_path):
         assert after == before | {"text": " ".join(expected), "alignment": list(map(list, links))}
     printed = call(decoder, "--decode_split=test", "--replace_unknown", **greedy, decode_to_file=tmp_path / "out").out
     outputs = (tmp_path / "out").read_text().splitlines()
-    sources, references = (
-        (tiny_run.raw_dir / f"test.{side}").read_text().splitlines() for side in ("source", "target")
-    )
+    sources, references = tiny_run.lines("test")
     assert not any("<unk>" in line for line in outputs)
     assert any(set(output.split()) & set(source.split()) for output, source in zip(outputs, sources, strict=True))
     assert str(BLEU().corpus_score(outputs, [references])) in printed
@@ -146,9 +142,7 @@ def test_unknown_words_become_words_of_their_line(tiny_run, tmp_path):
 def test_a_split_is_decoded_written_and_scored(decode, tiny_run, translator, tmp_path):
     split = {"data_dir": tiny_run.data_dir, "decode_split": "test"}
     out = decode(**split, decode_to_file=tmp_path / "out").out.splitlines()
-    sources, references = (
-        (tiny_run.raw_dir / f"test.{side}").read_text().splitlines() for side in ("source", "target")
-    )
+    sources, references = tiny_run.lines("test")
     hypotheses = (tmp_path / "out").read_text().split("\n")[:-1]
     assert hypotheses == [best.text for (best,) in translator.translate(sources)]
     bleu = BLEU()
@@ -172,9 +166,7 @@ def test_without_a_mode_it_translates_what_is_typed(decode, translator):
 @pytest.mark.parametrize(
     ("flags", "about"),
     [
-        (["--checkpoint=30"], "'30'"),
         (["--n_best=3"], "n_best=3 1 2 beam_size"),
-        (["--problem=other"], "--problem=other text2text_files"),
         (["--unknown_dictionary=words"], "--unknown_dictionary --replace_unknown"),
         (["--worker_gpu=99"], "--worker_gpu=99 0"),
     ],
@@ -195,7 +187,81 @@ def test_a_run_of_a_plugin_asks_for_it_and_runs_no_strangers_code(decode, tiny_r
     refuses(decoder, "'mine' --t2t_usr_dir", output_dir=run)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/__init__.py").write_text("")
-    (tmp_path / "in").write_text("1\n")
+    (tmp_path / "in").write_text("\n")
     files = {"decode_from_file": tmp_path / "in", "decode_to_file": tmp_path / "out"}
-    found = decode("--decode_beam_size=1", output_dir=run, t2t_usr_dir=tmp_path / "mine", **files)
+    found = decode(output_dir=run, t2t_usr_dir=tmp_path / "mine", **files)
     assert "plug-in mine has changed since" in found.err
+
+
+# === `t2t-decoder --score_file` and `t2t-eval --choice_file` with a trained run, compared with the Python API ===
+
+
+PAIRS = [("1 2 3", "3 2 1"), ("1 2 3", "1 2 3"), ("", "4"), ("5 6", ""), ("\ufffd 7", "7 \ufffd"), ("9 " * 30, "9 9")]
+PAIR_LINES = b"".join(f"{source}\t{target}\n".encode() for source, target in PAIRS).replace("\ufffd".encode(), b"\xff")
+
+
+def test_the_scores_are_those_of_the_translator(tiny_run, translator, tmp_path, stdin):
+    pairs, out, run = tmp_path / "pairs", tmp_path / "out", {"output_dir": tiny_run.output_dir}
+    pairs.write_bytes(PAIR_LINES)
+    err = call(decoder, "--decode_window=4", **run, score_file=pairs, decode_to_file=out).err
+    written = out.read_text().splitlines()
+    assert all(len(line.partition(".")[2]) == 6 for line in written)
+    by_api = translator.score(PAIRS)
+    assert [float(line) for line in written] == pytest.approx(by_api, abs=2e-5)
+    assert len(set(written)) == len(PAIRS)
+    assert "warning: invalid UTF-8 replaced in 1 line" in err
+    assert f"tokens/s; written to {out}" in err
+    assert "scored 6 lines in " in err
+    stdin(b"1 2 3\t3 2 1\n")
+    assert float(call(decoder, "--score_file=-", **run).out) == pytest.approx(by_api[0], abs=2e-5)
+
+
+def test_without_a_name_the_scores_lie_beside_the_file(tiny_run, tmp_path):
+    (tmp_path / "pairs").write_bytes(PAIR_LINES)
+    err = call(decoder, "--max_input_length=3", output_dir=tiny_run.output_dir, score_file=tmp_path / "pairs").err
+    written = (tmp_path / "pairs.transformer.transformer_tiny.text2text_files.scores").read_text().splitlines()
+    assert [line == "nan" for line in written] == [True, True, False, False, False, False]
+    assert re.search(r"^warning: cut to the 3 ids .*: 3 lines \(number 1, 2, 6\)", err, re.M)
+    assert re.search(r"^warning: not scored \(nan\), .* 3 ids .*: 2 lines \(number 1, 2\)", err, re.M)
+    (tmp_path / "one_side").write_text("1\t1\nno tab\n")
+    refuses(decoder, "one_side 2 1 TAB", output_dir=tiny_run.output_dir, score_file=tmp_path / "one_side")
+    assert not list(tmp_path.glob("one_side.*"))
+
+
+# === Choices ===
+
+
+def test_choices_are_counted_as_the_translator_scores(tiny_run, translator, tmp_path):
+    rng, choices = random.Random(1), tmp_path / "choices"
+    rows = [(rng.choices("0123456789", k=4), rng.choice("AB")) for _ in range(20)]
+    lines = [(" ".join(row), " ".join(row[::-1]), " ".join(row), letter) for row, letter in rows]
+    choices.write_text("".join("\t".join(line) + "\n" for line in lines))
+    scores = translator.score([pair for source, a, b, _ in lines for pair in ((source, a), (source, b))])
+    right = sum((scores[2 * n] > scores[2 * n + 1]) == (line[3] == "A") for n, line in enumerate(lines))
+    assert 0 < right < 20, "a count that could not be otherwise shows nothing"
+    assert call(eval_command, output_dir=tiny_run.output_dir, choice_file=choices).out == (
+        f"20 choices of {choices}, step-00000040 (40 updates)\naccuracy {right / 20:.3f} ({right} of 20)\n"
+    )
+    searching, run = ["--split=test", "--decode_beam_size=2"], {"output_dir": tiny_run.output_dir}
+    refuses(eval_command, "--split, --decode_beam_size: --choice_file", *searching, **run, choice_file=choices)
+    refuses(eval_command, "/dev/null TAB", **run, choice_file="/dev/null")
+
+
+# === `t2t-decoder --attention_to_html`: a page from the command line, and what is refused ===
+
+
+def drawn_pairs(path):
+    figures = json.loads(re.search(r'id="figures">(.*?)</script>', path.read_text())[1])
+    return [(one["source"], one["target"]) for one in figures]
+
+
+@pytest.mark.slow  # that the figures of a file and of standard input are of their lines, on the command line
+def test_lines_of_a_file_or_of_standard_input_are_drawn(tiny_run, translator, tmp_path, stdin):
+    (tmp_path / "lines").write_text("1 2 3\n4 5\t5 4\n")
+    flags = {"output_dir": tiny_run.output_dir, "attention_to_html": tmp_path / "a.html"}
+    call(decoder, decode_from_file=tmp_path / "lines", **flags)
+    best = translator.translate(["1 2 3"])[0][0].text
+    assert drawn_pairs(tmp_path / "a.html") == [("1 2 3", best), ("4 5", "5 4")]
+    stdin(b"4 5\t5 4\n")
+    call(decoder, **flags)
+    assert drawn_pairs(tmp_path / "a.html") == [("4 5", "5 4")]

@@ -41,15 +41,6 @@ def stored_in(data_dir, feature):
     return [tuple(row.tolist()) for row in np.split(values, np.cumsum(lengths)[:-1])]
 
 
-def lines(tiny_run, side):
-    return (tiny_run.raw_dir / f"train.{side}").read_text().splitlines()
-
-
-def raw_flags(tiny_run):
-    splits, sides = ("train", "dev"), ("source", "target")
-    return [f"--{split}_{side}={tiny_run.raw_dir}/{split}.{side}" for split in splits for side in sides]
-
-
 def usable(found):
     """The outputs that are complete and not empty."""
     return [one for one in found if one.ids[-1] == EOS_ID and len(one.ids) > 1]
@@ -71,7 +62,7 @@ def translate_by(monkeypatch):
 
 @pytest.mark.slow  # that a teacher's outputs, and nothing else, become targets
 def test_targets_are_the_best_outputs_and_references_where_there_is_none(tiny_run, distilled):
-    outputs = t2t.load(tiny_run.output_dir).translate(lines(tiny_run, "source"))
+    outputs = t2t.load(tiny_run.output_dir).translate(tiny_run.lines("train")[0])
     own, found = targets_in(tiny_run.data_dir), targets_in(distilled)
     good = [usable(best) for best in outputs]
     assert found == [best[0].ids if best else mine for best, mine in zip(good, own, strict=True)]
@@ -90,9 +81,9 @@ def test_targets_are_the_best_outputs_and_references_where_there_is_none(tiny_ru
 def test_of_several_the_nearest_to_the_reference_is_taken(tiny_run, tmp_path):
     sizes = t2t.distill(tiny_run.output_dir, tmp_path, data_dir=tiny_run.data_dir, n_best=4, hparams={"beam_size": 4})
     assert sizes == {"train": 300, "dev": 12, "test": 8}
-    outputs = t2t.load(tiny_run.output_dir).translate(lines(tiny_run, "source"), n_best=4, beam_size=4)
+    outputs = t2t.load(tiny_run.output_dir).translate(tiny_run.lines("train")[0], n_best=4, beam_size=4)
     own, expected, later = targets_in(tiny_run.data_dir), [], 0
-    for found, reference, mine in zip(outputs, lines(tiny_run, "target"), own, strict=True):
+    for found, reference, mine in zip(outputs, tiny_run.lines("train")[1], own, strict=True):
         scores = [(sacrebleu.sentence_bleu(one.text, [reference]).score, -k) for k, one in enumerate(usable(found))]
         best = -max(scores)[1] if scores else None
         expected.append(mine if best is None else usable(found)[best].ids)
@@ -131,7 +122,7 @@ def test_a_killed_attempt_goes_on_after_its_last_window(tiny_run, distilled, tmp
 @pytest.mark.slow  # that tags of languages in front of inputs are not stored
 def test_tags_of_languages_are_not_stored(tiny_run, tmp_path):
     flags = [f"--problem={PROBLEM}", f"--data_dir={tmp_path / 'data'}", "--language_tags=en,de", "--target_language=de"]
-    flags += ["--vocab_size=60", *raw_flags(tiny_run)]
+    flags += ["--vocab_size=60", *tiny_run.raw_flags]
     call(datagen, *flags)
     model = ["--model=transformer", "--hparams_set=transformer_tiny", f"--hparams={TINY}", "--eval_steps=0"]
     call(trainer, *flags, *model, output_dir=tmp_path / "run", train_steps=1, worker_cpu=1)
@@ -146,7 +137,7 @@ def test_codes_of_languages_are_not_stored(tiny_run, tmp_path, translate_by):
     call(importer, "--from=huggingface", *flags, model_dir=tmp_path / "model", output_dir=run)
     (vocabulary,) = (run / "vocab").glob("*.pieces")
     flags += [f"--problem={PROBLEM}", f"--vocab_file={vocabulary}", f"--data_dir={tmp_path / 'data'}"]
-    call(datagen, *flags, *raw_flags(tiny_run))
+    call(datagen, *flags, *tiny_run.raw_flags)
     (code,) = t2t.load(run).problem.language_marks().output_start
     outputs = [(code, 7, 8, EOS_ID), (code, EOS_ID), (code, 7, 8)]
     translate_by(lambda self, rows, *_, **__: [[Hypothesis("", outputs[n % 3], 0.0, 0.0)] for n in range(len(rows))])

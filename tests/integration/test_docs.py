@@ -124,7 +124,7 @@ def test_one_model_of_several_languages_as_the_page_says(folder):
     assert "<2it>; it has <2en>, <2de>, <2fr>" in refused.stderr
 
 
-def test_every_marked_block_has_a_kind_that_is_checked():
+def test_every_marked_block_has_a_kind_that_is_checked_and_excerpts_stand_in_their_files():
     for page in PAGES:
         kinds = {"run", "file"} if page.parent == ROOT else {"run", "write", "excerpt"}
         assert {one.kind for one in blocks(page)} <= kinds | {""}, page.name
@@ -135,6 +135,10 @@ def test_every_marked_block_has_a_kind_that_is_checked():
         "importing", "jax", "multilingual", "new_problem", "new_model", "numerics", "python", "scale", "tuning",
         "weights",
     }  # fmt: skip
+    shown = [one for page in DOCS for one in blocks(page) if one.kind == "excerpt"]
+    assert shown
+    for one in shown:
+        assert one.text in (ROOT / one.name).read_text(encoding="utf-8"), one.text
 
 
 @pytest.mark.slow  # that problems whose command the page does not show generate, too
@@ -159,19 +163,13 @@ def test_entry_point_of_the_page_is_found(folder):
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-problems\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[t2t.plugins]\n{points}\n")
-    listed = succeed(f"export PYTHONPATH={folder}\nt2t-trainer --registry_help=my_", folder).stdout
+    listed = succeed(f"export PYTHONPATH={folder}\nt2t-trainer --registry_help=my_", folder, is_warm=False).stdout
     for name in ("my_dates", "my_news", "my_reviews", "my_rhymes", "my_sorted_colours", "my_stripes", "my_sums"):
         assert name in listed
-    both = execute("bash", f"export PYTHONPATH={folder}\nt2t-trainer --t2t_usr_dir=my_problems --registry_help", folder)
+    twice = f"export PYTHONPATH={folder}\nt2t-trainer --t2t_usr_dir=my_problems --registry_help"
+    both = execute("bash", twice, folder, is_warm=False)
     assert both.returncode == 2
     assert "my_problems/dates.py" in both.stderr
-
-
-def test_excerpts_stand_in_their_files():
-    shown = [one for page in DOCS for one in blocks(page) if one.kind == "excerpt"]
-    assert shown
-    for one in shown:
-        assert one.text in (ROOT / one.name).read_text(encoding="utf-8"), one.text
 
 
 # === Links and names ===

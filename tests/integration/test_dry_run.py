@@ -1,10 +1,17 @@
-"""`t2t-trainer --dry_run`: describes a run without writing anything."""
+"""`t2t-trainer` before it trains: what it describes, and what it refuses before anything is written."""
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from t2t.cli import trainer
+import t2t
+from t2t.checkpoints.run_dir import RunDir
+from t2t.cli import datagen, trainer
+from t2t.cli import eval as eval_command
 from t2t.registry import MODELS
 from tests.in_process import call, refuses
 from tests.registrations import forgotten
@@ -96,3 +103,117 @@ def test_precisions_and_batch_sizes_are_described_in_their_own_words(tiny_run, t
     assert "decode_batch_size=8 (was " in said
     assert " batch_size=256 padded tokens per side (was " in said
     assert "batch_size=256 padded tokens per side per replica per step" in said
+
+
+# === A problem whose features the model does not accept is refused before anything is written ===
+
+
+PLUGIN = '''
+from t2t.problems.text_problems import Text2Class
+from t2t.registry import register_problem
+
+
+@register_problem
+class Mood(Text2Class):
+    """Whether a text is glad."""
+
+    vocab_kind = "byte"
+    class_labels = ("bad", "good")
+
+    def generate_samples(self, split, source):
+        for number in range(20):
+            yield {"inputs": f"text {number}", "targets": self.class_labels[number % 2]}
+'''
+MODEL = ("--model=transformer", "--hparams_set=transformer_tiny", "--worker_cpu=1")
+SAID = ("Transformer", "mood", "label", "tokens")
+"""What the error is about: the model, the problem, the kind of its targets, the kind that the model takes."""
+
+FRESH = """
+import sys
+from t2t.cli.trainer import main
+from t2t.data.worker_pool import WorkerPool
+
+fork = WorkerPool.__init__
+def noted(pool, *arguments):
+    fork(pool, *arguments)
+    print("TensorFlow when the workers are forked:", "tensorflow" in sys.modules)
+WorkerPool.__init__ = noted
+sys.exit(main())
+"""
+
+
+@pytest.fixture(scope="module")
+def usr_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("moods")
+    (folder / "__init__.py").write_text(PLUGIN)
+    return folder
+
+
+def flags_of_moods(usr_dir, tmp_path, *more):
+    return [f"--t2t_usr_dir={usr_dir}", "--problem=mood", f"--data_dir={tmp_path}/data", *more]
+
+
+@pytest.mark.parametrize("more", [["--dry_run"], ["--generate_data"], ["--generate_data", "--dry_run"]])
+def test_the_trainer_refuses_before_it_generates_or_trains(usr_dir, tmp_path, more):
+    asked = flags_of_moods(usr_dir, tmp_path, *MODEL, *more)
+    printed = refuses(trainer, " ".join(SAID), *asked, output_dir=tmp_path / "run").err
+    assert "examples written" not in printed
+    assert not any((tmp_path / name).exists() for name in ("run", "data/mood", "data/.mood.partial"))
+
+
+def test_data_that_is_there_a_variant_and_an_evaluation_are_refused_too(usr_dir, tmp_path, tiny_run):
+    call(datagen, *flags_of_moods(usr_dir, tmp_path))
+    for more in ([], ["--dry_run"], ["--generate_data"]):
+        refuses(trainer, " ".join(SAID), *flags_of_moods(usr_dir, tmp_path, *MODEL, *more), output_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    asked = [
+        flag.replace("=mood", "=mood_rev") for flag in flags_of_moods(usr_dir, tmp_path, *MODEL, "--generate_data")
+    ]
+    refuses(trainer, "Transformer mood_rev label tokens", *asked, output_dir=tmp_path / "run")
+    about = "--problem=mood text2text_files"
+    refuses(eval_command, about, *tiny_run.flags, "--problem=mood", t2t_usr_dir=usr_dir)
+
+
+@pytest.mark.slow  # that workers are forked before TensorFlow is imported: it must not be forked
+def test_a_fresh_process_forks_its_workers_before_it_looks_at_the_model(usr_dir, tmp_path):
+    command = [
+        sys.executable, "-c", FRESH,
+        *flags_of_moods(usr_dir, tmp_path, *MODEL, f"--output_dir={tmp_path}/run", "--generate_data"),
+    ]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(Path(t2t.__file__).parents[1])}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
+    assert done.returncode == 2
+    assert done.stdout == "TensorFlow when the workers are forked: False\n"
+    assert all(word in done.stderr.splitlines()[-1] for word in SAID)
+    assert not (tmp_path / "data").exists()
+
+
+# === XLA compiles one program per shape of batches, all of them before the first update ===
+
+
+@pytest.mark.exhaustive  # that XLA compiles no program in the middle of a training
+def test_as_many_programs_are_compiled_as_were_announced(tiny_run, tmp_path):
+    """Counted by the files that XLA dumps for each compiled program."""
+    programs = tmp_path / "programs"
+    hparams = next(flag for flag in tiny_run.train_flags if flag.startswith("--hparams="))
+    hparams = hparams.replace("layer_prepostprocess_dropout=0.0", "layer_prepostprocess_dropout=0.1")
+    flags = [flag for flag in tiny_run.train_flags if not flag.startswith("--hparams=")]
+    flags += [f"{hparams},xla=on,fixed_shapes=3"]
+    code = "import sys; from t2t.cli.trainer import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *flags, f"--output_dir={tmp_path / 'run'}", "--train_steps=40"],
+        capture_output=True, text=True, check=True,
+        env=os.environ | {"XLA_FLAGS": f"--xla_dump_to={programs} --xla_dump_hlo_as_text"},
+    )  # fmt: skip
+    announced = re.search(r"XLA compiles (\d+) programs, one for each shape", done.stderr)
+    compiled = list(programs.glob("*local_gradient*.before_optimizations.txt"))
+    assert 2 <= int(announced[1]) <= 3
+    assert len(compiled) == int(announced[1])
+    assert RunDir.open(tmp_path / "run").record.hparams["train"]["xla"] == "on"
+
+
+def test_a_model_with_loops_is_refused_before_anything_is_written(tiny_run, tmp_path):
+    flags = [flag for flag in tiny_run.train_flags if not flag.startswith(("--hparams", "--model"))]
+    model = ["--model=lstm_seq2seq", "--hparams_set=lstm_seq2seq_tiny", "--hparams=xla=on"]
+    refuses(trainer, "xla=on: LstmSeq2seq --hparams=xla=off", *flags, *model, output_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

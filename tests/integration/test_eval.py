@@ -1,24 +1,25 @@
-"""`t2t-eval`: metrics of a trained run, compared with scores of single pairs and with sacreBLEU."""
+"""`t2t-eval`: metrics of a trained run, compared with single pairs, sacreBLEU, raw text and another engine."""
 
+import json
 import math
 import re
 import shutil
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU
 
 import t2t
 from t2t.checkpoints.dev_outputs import read_dev_outputs
 from t2t.checkpoints.run_dir import RunDir
-from t2t.cli import decoder, trainer
+from t2t.cli import datagen, decoder, trainer
 from t2t.cli import eval as eval_command
 from t2t.text.token import TokenEncoder
 from tests.builders import edited
+from tests.errors import refused
 from tests.in_process import call, refuses
-
-
-def lines(path):
-    return path.read_text().splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def evaluated(*flags, **named):
 def test_teacher_forced_figures_and_scores_of_decodes(tiny_run, translator):
     """Also: training has kept the outputs of its evaluations, the last of which is of these weights."""
     out, found = evaluated(*tiny_run.flags)
-    sources, targets = (lines(tiny_run.raw_dir / f"dev.{side}") for side in ("source", "target"))
+    sources, targets = tiny_run.lines("dev")
     assert out.startswith("12 of 12 dev examples of text2text_files, step-00000040 (40 updates)\n")
     tokens = sum(len(target.split()) + 1 for target in targets)
     loss = -sum(translator.score(list(zip(sources, targets, strict=True)))) / tokens
@@ -80,7 +81,7 @@ def test_data_of_another_vocabulary_is_refused_by_name(tiny_run, tmp_path):
     folder = data_dir / "text2text_files"
     with edited(folder / "manifest.json") as manifest:
         vocabulary = manifest["vocabularies"]["inputs"]
-        content = lines(folder / vocabulary["file"])
+        content = (folder / vocabulary["file"]).read_text().splitlines()
         other = TokenEncoder([*content[4:], content[3]])  # the words in another order
         other.save(folder / vocabulary["file"])
         for entry in manifest["vocabularies"].values():
@@ -89,15 +90,136 @@ def test_data_of_another_vocabulary_is_refused_by_name(tiny_run, tmp_path):
     refuses(eval_command, about, output_dir=tiny_run.output_dir, data_dir=data_dir)
 
 
-@pytest.mark.parametrize(
-    ("flags", "about"),
-    [
-        (["--problem=translate_ende_numbers", "--hparams_set=transformer_base"],
-         "--problem=translate_ende_numbers text2text_files --hparams_set=transformer_base transformer_tiny"),
-        (["--checkpoint=30"], "'30'"),
-        (["--decode_beam_size=0"], "--decode_beam_size=0 10000"),
-        (["--t2t_usr_dir=/nowhere"], "--t2t_usr_dir=/nowhere"),
-    ],
-)  # fmt: skip
-def test_mistakes(tiny_run, flags, about):
-    refuses(eval_command, about, *tiny_run.flags, *flags)
+# === `--engine`: the commands and the Python functions decode a run with CTranslate2 ===
+
+
+@pytest.fixture
+def run(tiny_run, tmp_path):
+    """A copy of the run in which conversions may be stored."""
+    return shutil.copytree(tiny_run.output_dir, tmp_path / "run")
+
+
+def test_files_and_evaluation_have_the_same_outputs(run, tiny_run, tmp_path):
+    found = []
+    for engine in ("tensorflow", "ctranslate2"):
+        flags, target = {"output_dir": run, "engine": engine, "decode_method": "greedy"}, tmp_path / engine
+        call(decoder, **flags, decode_from_file=tiny_run.raw_dir / "dev.source", decode_to_file=target)
+        printed = call(eval_command, **flags, data_dir=tiny_run.data_dir).out
+        found.append((target.read_text(), re.findall(r"^(?:accuracy|BLEU|bleu).*", printed, re.MULTILINE)))
+    assert found[0] == found[1]
+    assert found[0][0].count("\n") == 12
+    assert found[0][1]
+    assert len([folder for folder in (run / "cache/ctranslate2/text2text_files").iterdir() if folder.is_dir()]) == 1
+
+
+def test_comparing_engines_prints_both_scores_and_how_far_apart_they_are(run, tiny_run, translator):
+    flags = {"output_dir": run, "data_dir": tiny_run.data_dir, "engine": "ctranslate2", "compute_type": "int8"}
+    head, *scores, same, apart = call(eval_command, "--compare_engine", **flags).out.splitlines()
+    sources, references = tiny_run.lines("dev")
+    assert head == f"{len(sources)} of {len(sources)} dev examples of text2text_files, step-00000040 (40 updates)"
+    slow, fast = translator, t2t.load(run, engine="ctranslate2", compute_type="int8")
+    outputs = [[found[0] for found in one.translate(sources)] for one in (fast, slow)]
+    expected = [
+        f"{one.engine.name}: {BLEU().corpus_score([best.text for best in found], [references])}"
+        for one, found in zip((fast, slow), outputs, strict=True)
+    ]
+    assert [line.split(" | ")[0] for line in scores if "BLEU" in line] == expected
+    identical = sum(ours.ids == theirs.ids for ours, theirs in zip(*outputs, strict=True))
+    assert same == f"the same output: {identical} of {len(sources)} inputs, {identical / len(sources):.1%}"
+    pairs = [(source, best.text) for source, best in zip(sources, outputs[1], strict=True)]
+    lengths = [len(ids) + 1 for ids in slow.encode_targets([target for _, target in pairs])]
+    differences = np.abs(np.subtract(fast.score(pairs), slow.score(pairs))) / lengths
+    printed = re.fullmatch(r"difference of log-probabilities, nats per token: mean (\S+), largest (\S+)", apart)
+    np.testing.assert_allclose(list(map(float, printed.groups())), [differences.mean(), differences.max()], rtol=0.05)
+    assert differences.max() > 1e-5, "int8 rounds"
+
+
+def test_a_compute_type_is_of_ctranslate2(run):
+    refuses(decoder, "--compute_type=int8 --engine=tensorflow", output_dir=run, compute_type="int8")
+    with refused("compute_type=int8", "engine=tensorflow"):
+        t2t.load(run, compute_type="int8")
+
+
+FRESH = """
+import json, sys
+import t2t
+from t2t.cli import decoder
+from t2t.serving.models import Question, ServedModel
+
+run, source, pairs, data, out = sys.argv[1:]
+flags = ["t2t-decoder", f"--output_dir={run}", "--engine=ctranslate2"]
+assert decoder.main([*flags, f"--decode_from_file={source}", f"--decode_to_file={out}/outputs"]) == 0
+assert decoder.main([*flags, f"--score_file={pairs}", f"--decode_to_file={out}/scores"]) == 0
+assert decoder.main([*flags, "--decode_split=dev", f"--data_dir={data}", f"--decode_to_file={out}/split"]) == 0
+translator = t2t.load(run, engine="ctranslate2")
+outputs = [found[0].text for found in translator.translate(["1 2 3", "4"])]
+(answer,) = ServedModel("digits", translator, 40).answer([Question("1 2 3")])
+assert answer.hypotheses[0].text == outputs[0]
+before = sorted({"tensorflow", "keras"} & set(sys.modules))
+sampled = [found[0].text for found in translator.translate(["1 2 3"], decode_method="sample", seed=3)]
+maps = sorted(translator.attend("1 2 3").maps)
+after = sorted({"tensorflow", "keras"} & set(sys.modules))
+print(json.dumps([outputs, before, sampled, maps, after, translator.fingerprint()]))
+"""
+
+
+@pytest.mark.slow  # that a fresh process loads TensorFlow only for what CTranslate2 cannot do
+def test_a_run_that_has_been_converted_is_used_without_tensorflow_until_something_needs_it(run, tiny_run, tmp_path):
+    source, pairs, flags = tiny_run.raw_dir / "train.source", tmp_path / "pairs", [f"--output_dir={run}"]
+    pairs.write_text("1 2 3\t3 2 1\n4\t4\n")
+    modes = {
+        "outputs": [f"--decode_from_file={source}"],
+        "scores": [f"--score_file={pairs}"],
+        "split": ["--decode_split=dev", f"--data_dir={tiny_run.data_dir}"],
+    }
+    for name, mode in modes.items():
+        call(decoder, *flags, "--engine=ctranslate2", *mode, decode_to_file=tmp_path / name)
+    (tmp_path / "fresh").mkdir()
+    arguments = [run, source, pairs, tiny_run.data_dir, tmp_path / "fresh"]
+    done = subprocess.run([sys.executable, "-c", FRESH, *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    outputs, before, sampled, maps, after, fingerprint = json.loads(done.stdout.splitlines()[-1])
+    assert (before, after) == ([], ["keras", "tensorflow"])
+    for name in modes:
+        assert (tmp_path / "fresh" / name).read_bytes() == (tmp_path / name).read_bytes() != b""
+    slow, fast = t2t.load(run), t2t.load(run, engine="ctranslate2")
+    shutil.rmtree(run / "cache")
+    converted = t2t.load(run, engine="ctranslate2")  # converts the model again
+    assert outputs == [found[0].text for found in fast.translate(["1 2 3", "4"])]
+    assert sampled == [found[0].text for found in slow.translate(["1 2 3"], decode_method="sample", seed=3)]
+    assert maps == ["decoder", "encoder", "encoder_decoder"]
+    assert fingerprint == converted.fingerprint() != slow.fingerprint(), "an interrupted file goes on either way"
+
+
+# === Outputs are scored against the raw text of a split, including words that are not in the vocabulary ===
+
+
+STRANGE = 3
+"""Number of references with an unknown word; one more reference has a double space."""
+
+
+@pytest.mark.slow  # that outputs are compared with the raw text that ids have lost
+def test_an_unknown_word_is_never_right(tiny_run, tmp_path):
+    """On data whose dev references are the tiny run's outputs, partly modified."""
+    raw = shutil.copytree(tiny_run.raw_dir, tmp_path / "raw")
+    sources = (raw / "dev.source").read_text().splitlines()
+    outputs = [best.text for (best,) in t2t.load(tiny_run.output_dir).translate(sources)]
+    targets = [f"{text} zehn" if n < STRANGE else text for n, text in enumerate(outputs)]
+    targets[-1] = "1  2"
+    (raw / "dev.target").write_text("".join(f"{target}\n" for target in targets))
+    flags = [flag for flag in tiny_run.train_flags if re.match(r"--(\w+_source|\w+_target|problem|vocab_kind)=", flag)]
+    call(datagen, *(flag.replace(str(tiny_run.raw_dir), str(raw)) for flag in flags), data_dir=tmp_path / "data")
+    with edited(tmp_path / "data/text2text_files/manifest.json") as plain:  # as if made from the run's raw files
+        plain.update(json.loads(json.dumps(plain).replace(str(raw), str(tiny_run.raw_dir))))
+    run, bleu = {"output_dir": tiny_run.output_dir, "data_dir": tmp_path / "data"}, BLEU()
+    out = call(eval_command, **run).out
+    assert f"\n{bleu.corpus_score(outputs, [targets])} | {bleu.get_signature()}\n" in out
+    right = sum(output == target for output, target in zip(outputs, targets, strict=True))
+    assert right == len(targets) - STRANGE - 1
+    accuracy = re.search(r"^accuracy_per_sequence = (\S+)", out, re.MULTILINE)[1]
+    assert float(accuracy) == pytest.approx(right / len(targets), abs=1e-4)
+    out = call(eval_command, "--eval_steps=1", **run).out
+    count = int(re.match(r"(\d+) of 12 dev examples", out)[1])
+    assert f"\n{BLEU().corpus_score(outputs[:count], [targets[:count]])} |" in out
+    warned = call(eval_command, "--split=train", "--eval_steps=1", **run).err
+    assert "warning: train: references are read back from ids, " in warned

@@ -40,10 +40,14 @@ def test_a_report(files, arguments):
     assert out.count("\n") == 35
 
 
-def test_without_settings_nothing_is_deleted(files):
+def test_without_settings_nothing_is_deleted_and_damaged_text_is_scored_and_counted(files):
     files(gold=GOLD, test=TEST)  # TOP counts: 3 of 5 and of 4
     row = "   1    3    0   60.00  75.00     3      5    4      1      3     3   100.00\n"
     assert row in call(evalb, "-p=none", "gold", "test").out
+    files(gold=GOLD.replace("x", "caf\xe9").encode("latin-1"), test=TEST.replace("x", "caf\xe9").encode("latin-1"))
+    out, err = call(evalb, "gold", "test")
+    assert err == "warning: invalid UTF-8 replaced in 2 lines\n"
+    assert ROW in out
 
 
 def test_errors_of_sentences_and_unequal_numbers_of_lines_go_to_standard_error(files):
@@ -90,13 +94,6 @@ def test_both_streams_together_are_in_order(files):
 def test_mistakes_are_one_line_before_anything_is_printed(files, arguments, about):
     files(gold=GOLD, bad="DELTE X\n")
     assert refuses(evalb, about, *arguments.split()).out == ""
-
-
-def test_damaged_text_is_scored_and_counted(files):
-    files(gold=GOLD.replace("x", "caf\xe9").encode("latin-1"), test=TEST.replace("x", "caf\xe9").encode("latin-1"))
-    out, err = call(evalb, "gold", "test")
-    assert err == "warning: invalid UTF-8 replaced in 2 lines\n"
-    assert ROW in out
 
 
 def test_the_command_starts_without_tensorflow_and_sacrebleu(files):

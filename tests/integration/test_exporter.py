@@ -12,7 +12,7 @@ import pytest
 import t2t
 from t2t.cli import decoder, exporter
 from t2t.export import saved_model_trial
-from t2t.export.formats import PROMISES
+from t2t.export.formats import FORMATS, PROMISES, Format
 from t2t.files.atomic import exclusive_lock, lock_beside
 from tests.in_process import call, refuses
 from tests.readme import ROOT, blocks, succeed
@@ -168,61 +168,19 @@ def test_what_answers_otherwise_is_not_kept(tiny_run, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_wrong_is_said_and_nothing_written(tiny_run, tmp_path):
+def test_what_is_wrong_is_said_and_nothing_written(tiny_run, tmp_path, monkeypatch):
+    monkeypatch.setitem(FORMATS, "onnx", Format(packages=("no_such_package",), extra="onnx"))
     new, data = tmp_path / "new", f"--data_dir={tiny_run.data_dir}"
     for about, *flags in (
         ("--parity_file", f"--data_dir={tmp_path}"),
         ("--parity_file=/dev/null", data, "--parity_file=/dev/null"),
         ("n_best=3 2", data, "--n_best=3"),
+        ("--format=onnx: no_such_package 't2t-keras[onnx]'", data, "--format=onnx"),
     ):
         refuses(exporter, about, *flags, output_dir=tiny_run.output_dir, export_dir=new)
     with exclusive_lock(lock_beside(new)):
         refuses(exporter, f"--export_dir={new} {os.getpid()}", *tiny_run.flags, export_dir=new)
     assert list(tmp_path.iterdir()) == []
-
-
-EARLY = """
-import sys
-sys.modules["tensorflow"] = sys.modules["keras"] = None  # neither can be imported
-from t2t.cli import exporter
-from t2t.export import formats
-
-run, there, new = sys.argv[1:]
-formats.FORMATS["onnx"] = formats.Format(packages=("no_such_package",), extra="onnx")
-for flags in (
-    [f"--output_dir={new}", f"--export_dir={new}"],
-    [f"--output_dir={run}", f"--export_dir={there}"],
-    [f"--output_dir={run}", f"--export_dir={new}", "--format=tflite"],
-    [f"--output_dir={run}", f"--export_dir={new}", "--format=onnx"],
-    [f"--output_dir={run}", f"--export_dir={new}", "--quantization=int8"],
-    [f"--output_dir={run}", f"--export_dir={new}", "--checkpoint=30"],
-    [f"--output_dir={run}", f"--export_dir={new}", "--problem=languagemodel_files"],
-    [f"--output_dir={run}", f"--export_dir={new}", "--parity_file=missing"],
-    [f"--output_dir={run}", f"--export_dir={new}", "--data_dir=missing"],
-):
-    assert exporter.main(["t2t-exporter", *flags]) == 2
-"""
-
-
-def test_what_can_be_known_early_is_refused_without_tensorflow(tiny_run, tmp_path):
-    arguments = [str(tiny_run.output_dir), str(tmp_path), str(tmp_path / "new")]
-    done = subprocess.run(
-        [sys.executable, "-c", EARLY, *arguments], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    for line, said in zip(
-        done.stderr.splitlines(),
-        [
-            "no run in ", "it is there already; name another", "--format",
-            "--format=onnx: the package no_such_package is not installed; pip install 't2t-keras[onnx]'",
-            "saved_model has float32; ask for that",
-            "checkpoint '30': there is none",
-            "--problem=languagemodel_files asked, text2text_files found", "missing",
-            "no data of text2text_files in missing",
-        ],
-        strict=True,
-    ):  # fmt: skip
-        assert said in line
 
 
 def test_help_says_what_is_promised():

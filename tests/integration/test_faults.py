@@ -1,10 +1,11 @@
-"""`python -m tests.faults`: its counts, and one injection into each command; more are run by hand."""
+"""`python -m tests.faults`: its counts, one injection into each command, damage to any file; more are run by hand."""
 
 import contextlib
 import itertools
 import json
 import random
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -12,11 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from t2t.cli import decoder, trainer
+from tests.errors import refused
 from tests.faults import __main__ as harness
 from tests.faults import damage
+from tests.faults.damage import rows
+from tests.faults.damaged import READERS, kind_of
 from tests.faults.jobs import Job, differences, made_in
 from tests.faults.process import clock
 from tests.faults.report import Row, write_json
+from tests.in_process import call
 
 ROOT = Path(__file__).parents[2]
 KILLS = ("generation, a clock that jumps", "training, SIGTERM", "decoding, SIGKILL", "merging, SIGKILL")
@@ -94,11 +100,10 @@ class Unharmed:
         self.log, self.ended = log, False
         log.write_text("done\n")
 
-    def send(self, number):
+    def send(self, number=0):
         """Does nothing."""
 
-    def end(self):
-        """Does nothing."""
+    end = send
 
     def wait(self, seconds=0.0):
         """Returns exit status 0."""
@@ -111,7 +116,7 @@ class Unharmed:
 
 
 class UnharmedBench:
-    """Replaces `Bench`; its processes produce the expected results."""
+    """Replaces `Bench`: nothing is prepared, started or mounted; its processes produce the expected results."""
 
     def __init__(self, job, folder, seed=0):
         self.job, self._folder = job, folder
@@ -119,7 +124,7 @@ class UnharmedBench:
         self.wanted, self.bytes = {}, 10_000
 
     def prepare(self):
-        """Prepares nothing."""
+        """Does nothing."""
 
     def folder(self):
         """An empty one."""
@@ -128,11 +133,11 @@ class UnharmedBench:
         return out
 
     def start(self, out, cold=False, **believed):
-        """Starts nothing."""
+        """Returns a process that has ended."""
         return Unharmed(out.with_name(out.name + ".log"))
 
     def start_and_wait(self, cold=False, **believed):
-        """Starts nothing."""
+        """Returns a folder and a process."""
         out = self.folder()
         return out, self.start(out)
 
@@ -145,11 +150,10 @@ class UnharmedBench:
         return False
 
     def mounted(self, *arguments):
-        """Mounts nothing."""
+        """Changes nothing, as `remount` does."""
         return contextlib.nullcontext()
 
-    def remount(self, options, folder):
-        """Changes nothing."""
+    remount = mounted
 
 
 @pytest.mark.parametrize("fault", harness.faults(Job("training", Path())))
@@ -186,3 +190,41 @@ def test_a_file_that_is_not_damaged_proves_nothing(tmp_path):
     rows = damage.rows(tmp_path, kinds=damage.VOCAB_KINDS[:1], damage=lambda folder, contents: None)
     assert rows
     assert all(row.injected == 0 < row.wanted and not row.passed for row in rows)
+
+
+# === Any damage to a file of a run or of data is detected before the file is used ===
+
+
+@pytest.mark.slow  # some thousand damages; the unit tests of checkpoints, data and records damage one of each kind
+def test_every_damage_to_every_file_is_noticed(tmp_path):
+    found = rows(tmp_path)
+    assert [failure for row in found for failure in row.failures] == []
+    assert all(row.injected == row.survived > 0 for row in found)
+    assert {row.fault.partition(": ")[2] for row in found} == set(READERS)
+
+
+def test_a_new_kind_of_file_must_say_who_reads_it(tiny_run):
+    """All files of a trained run and its data have readers."""
+    for folder, name in ((tiny_run.output_dir, "run"), (tiny_run.data_dir, "data")):
+        for file in folder.rglob("*"):
+            if file.is_file():
+                kind_of(f"{name}/{file.relative_to(folder).as_posix()}")
+    with refused("run/news.json", "READERS", by=LookupError):
+        kind_of("run/news.json")
+
+
+@pytest.mark.slow  # that training from the checkpoint before a damaged one leads to the same weights
+def test_commands_go_on_from_the_checkpoint_before_a_damaged_one(tiny_run, tmp_path):
+    run = shutil.copytree(tiny_run.output_dir, tmp_path / "run")
+    lost = run / "checkpoints/step-00000040/model.safetensors"
+    whole = lost.read_bytes()
+    lost.write_bytes(whole[:1000] + bytes([whole[1000] ^ 1]) + whole[1001:])
+    (tmp_path / "lines").write_text("1 2 3\n4 5 6 7\n")
+    warning = f"checkpoint {lost.parent} is damaged: {lost.name} "
+    for name in ("latest", "20"):
+        files = {"decode_from_file": tmp_path / "lines", "decode_to_file": tmp_path / name}
+        printed = call(decoder, output_dir=run, checkpoint=name, **files).err
+        assert (warning in printed) == (name == "latest")
+    assert (tmp_path / "latest").read_bytes() == (tmp_path / "20").read_bytes()
+    assert warning in call(trainer, *tiny_run.train_flags, output_dir=run, train_steps=40).err
+    assert lost.read_bytes() == whole

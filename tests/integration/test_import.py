@@ -44,9 +44,10 @@ def step_of(run):
 
 @pytest.mark.slow  # that a run of Tensor2Tensor goes on with its optimizer
 def test_from_their_files_to_training_on(tmp_path, tiny_run):
-    raw, run = {side: lines_of(tiny_run.raw_dir / f"train.{side}") for side in ("source", "target")}, tmp_path / "run"
+    sources, targets = tiny_run.lines("train")
+    run = tmp_path / "run"
     vocabulary = tmp_path / "vocab.digits.64.subwords"
-    encoder = SubwordEncoder.build([*raw["source"], *raw["target"]], 64)
+    encoder = SubwordEncoder.build([*sources, *targets], 64)
     vocabulary.write_bytes(encoder.to_bytes())
     values = theirs.hparams(theirs.OLD, batch_size=128)
     theirs.write_run(tmp_path / "theirs", values, theirs.random_variables(theirs.OLD, values, encoder.vocab_size))
@@ -58,8 +59,7 @@ def test_from_their_files_to_training_on(tmp_path, tiny_run):
     files = {"decode_from_file": tmp_path / "in", "decode_to_file": tmp_path / "out"}
     call(decoder, "--decode_extra_length=2", output_dir=run, **files)
     assert len((tmp_path / "out").read_text().split("\n")) == 4
-    raw_flags = [f"--{split}_{side}={tiny_run.raw_dir}/{split}.{side}" for split in ("train", "dev") for side in raw]
-    call(datagen, *flags, *raw_flags, data_dir=tmp_path / "data")
+    call(datagen, *flags, *tiny_run.raw_flags, data_dir=tmp_path / "data")
     train = ["--train_steps=1236", "--eval_steps=0", "--worker_cpu=1"]
     assert "resuming" in call(trainer, *train, output_dir=run, data_dir=tmp_path / "data").err
     after = CheckpointStore(run / "checkpoints").load()

@@ -12,12 +12,9 @@ from tests.mutation.table import MUTATIONS
 from tests.mutation.trial import PytestRun, read_run, results
 
 
-def test_every_mutation_fits_the_code():
+def test_every_mutation_fits_the_code_and_every_package_has_one():
     for mutation in MUTATIONS:
         mutation.broken_source()  # raises if the text is gone or the result is not valid Python
-
-
-def test_every_package_has_a_mutation():
     assert {mutation.package for mutation in MUTATIONS} == all_packages()
     assert len({mutation.name for mutation in MUTATIONS}) == len(MUTATIONS)
 
@@ -96,14 +93,11 @@ def test_verdicts_of_runs(copy):
     assert summary(found) == "1 of 5 mutations caught; not caught: unnoticed, not imported, gone, fails anyway"
 
 
-def test_a_run_is_read_from_the_short_summary():
+def test_a_run_is_read_from_the_short_summary_and_a_result_is_a_line():
     output = "F.E\nERROR tests/a.py\nFAILED tests/b.py::test_c[1-x] - assert 1 == 2\nERROR tests/d.py::test_e\n1 failed"
     assert read_run(1, output) == PytestRun(1, ("tests/b.py::test_c[1-x]",), ("tests/a.py", "tests/d.py::test_e"))
     assert read_run(1, output).verdict() == (Verdict.CAUGHT, "tests/b.py::test_c[1-x]")
     assert PytestRun(None).verdict() == (Verdict.HUNG, "ran out of time")
     assert PytestRun(0).verdict() == (Verdict.SURVIVED, "")
-
-
-def test_a_result_is_a_line():
     result = Result(example(), Verdict.CAUGHT, "tests/a.py::test_b", 12.3)
     assert str(result).split() == ["sign", "t2t", "caught", "12", "tests/a.py::test_b"]

@@ -197,10 +197,15 @@ def test_a_word_is_forbidden_and_another_required_by_a_click(page, insight, tran
     assert panel.locator("li[data-rank='1'] .beam-text").last.inner_text().strip() == output_of(panel)
 
 
-def test_a_phrase_is_marked_with_the_mouse(page, insight):
+def test_a_phrase_is_marked_with_the_mouse_and_a_third_model_stands_beside_the_others(page, insight):
     panel = asked(page, insight)
     panel.locator("dd.output").dblclick(position={"x": 3, "y": 8})
     assert panel.get_by_label("Phrase").input_value() == output_of(panel).split()[0]
+    page.goto(f"{insight}playground?a=a@20&b=b@20&c=a@40&text=7 8 9")
+    page.wait_for_selector(".panels-side-by-side[aria-busy=false] .beam")
+    said = page.locator(".panel > .status").all_inner_texts()
+    assert said == ["a after 20 updates", "b after 20 updates", "a after 40 updates"]
+    assert page.get_by_role("button", name="Another model").count() == 0  # the fourth is there, of none
 
 
 def test_how_it_is_searched_is_set_by_fields_and_kept_in_the_address(page, insight, translator):
@@ -256,14 +261,6 @@ def test_rollout_stands_beside_attention_and_all_heads_are_seen_at_a_glance(page
     assert panel.get_by_label("Layer", exact=True).input_value() == layers[1]
     pressed = panel.locator(".head").evaluate_all("all => all.map(one => one.getAttribute('aria-pressed'))")
     assert pressed == ["false", "true"]
-
-
-def test_a_third_model_stands_beside_the_others(page, insight):
-    page.goto(f"{insight}playground?a=a@20&b=b@20&c=a@40&text=7 8 9")
-    page.wait_for_selector(".panels-side-by-side[aria-busy=false] .beam")
-    said = page.locator(".panel > .status").all_inner_texts()
-    assert said == ["a after 20 updates", "b after 20 updates", "a after 40 updates"]
-    assert page.get_by_role("button", name="Another model").count() == 0  # the fourth is there, of none
 
 
 def test_a_view_is_kept_as_a_file_that_needs_nobody(page, insight, tmp_path):

@@ -19,10 +19,16 @@ from tests.notebook import WALK, executed
 from tests.readme import ROOT, block, execute, succeed
 
 
-def test_importing_and_listing_load_neither_tensorflow_nor_keras():
-    code = "import sys, t2t; t2t.registered('model'); print({'tensorflow', 'keras'} & set(sys.modules))"
+def test_importing_listing_serving_pages_and_looking_at_data_load_nothing_that_takes_long():
+    """So that a folder of many runs opens at once; names of a folder of one's own are listed, too."""
+    modules = ("t2t.runs.data", "t2t.cli.insight", "t2t.serving.app", "t2t.serving.insight.routes")
+    code = (
+        f"import sys, t2t, t2t.serving.insight.opened_data, {', '.join(modules)}; t2t.registered('model')\n"
+        "print({'tensorflow', 'keras', 'fsspec', 'plotly', 'matplotlib'} & {*sys.modules})\n"
+        "print([*t2t.registered('problem', 'my_', usr_dir='examples/usr_dir')])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout == "set()\n"
+    assert done.stdout == "set()\n['my_reverse_words']\n"
 
 
 def digits(folder):
@@ -76,7 +82,7 @@ def test_what_shows_before_tensorflow_is_refused_there(tmp_path):
 
 
 def test_mistakes_are_what_the_page_says(tmp_path):
-    succeed(block("mistakes", page=ROOT / "docs/python.md"), tmp_path, "python")
+    succeed(block("mistakes", page=ROOT / "docs/python.md"), tmp_path, "python", is_warm=False)
 
 
 @pytest.mark.exhaustive  # that the program of the page runs, with four updates per training
@@ -106,12 +112,6 @@ def test_the_notebook_runs_and_shows_what_it_says(tmp_path):
 def kinds(cell):
     """The kinds of results and pictures that a cell shows; printed text may be split differently."""
     return [sorted(output.data) for output in cell.outputs if "data" in output]
-
-
-def test_names_of_a_folder_are_listed():
-    code = "import t2t; print([*t2t.registered('problem', 'my_', usr_dir='examples/usr_dir')])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout == "['my_reverse_words']\n"
 
 
 @pytest.mark.exhaustive  # that callbacks of Keras see and stop a training, which goes on as if nothing had happened

@@ -47,13 +47,13 @@ def write_corpus(source, target, lines):
         path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
 
 
-def run(folder, name, short=False):
+def run(folder, name, short=False, is_warm=None):
     """Executes a named block; returns its standard output."""
     language = next(one.language for one in blocks() if (one.kind, one.name) == ("run", name))
     text = shortened(block(name)) if short else block(name)
     for port in set(re.findall(r"--port=(\d+)", text)):  # another program may have that of the page
         text = text.replace(port, free_addresses(1)[0].rpartition(":")[2])
-    return succeed(text, folder, language).stdout
+    return succeed(text, folder, language, is_warm).stdout
 
 
 def lines_of(path):
@@ -72,7 +72,7 @@ def test_every_marked_block_is_run_somewhere():
 
 
 def test_listing(folder):
-    listed = run(folder, "listing")
+    listed = run(folder, "listing", is_warm=False)
     for name in ("translate_ende_numbers", "transformer_base", "wmt_ende_tokens_32k", "hidden_size=512"):
         assert name in listed
 
@@ -134,7 +134,7 @@ def test_constrain(folder):
 def test_studio(folder, tiny_run):
     shutil.copytree(tiny_run.output_dir, folder / "quickstart/run")
     (folder / "quickstart/data").symlink_to(tiny_run.data_dir, target_is_directory=True)
-    health, runs = answers_in(run(folder, "studio"))
+    health, runs = answers_in(run(folder, "studio", is_warm=False))
     assert health == {"status": "ok", "models": []}
     assert [(one["run"], one["state"], one["step"]) for one in runs["runs"]] == [("run", "finished", 40)]
 
@@ -361,11 +361,15 @@ def test_the_commands_are_those_of_the_console_scripts():
         assert os.access(ROOT / "bin" / name, os.X_OK)
 
 
-def test_files_shown_are_the_projects():
+def test_files_shown_are_the_projects_whose_check_runs_both_lines():
     shown = [one for one in blocks() if one.kind == "file"]
     assert shown
     for one in shown:
         assert one.text == without_comments((ROOT / one.name).read_text(encoding="utf-8")), one.name
+    checks = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    for name in ("quickstart", "tests"):
+        assert f"python3 tests/readme.py {name} " in checks
+    assert 'T2T_QUICKSTART="$PWD/quickstart"' in checks
 
 
 def without_comments(source):
@@ -378,10 +382,3 @@ def without_comments(source):
     head = ast.parse(source).body[0]
     has_docstring = isinstance(head, ast.Expr) and isinstance(head.value, ast.Constant)
     return "\n".join(lines[head.end_lineno if has_docstring else 0 :]).strip() + "\n"
-
-
-def test_the_check_of_the_project_runs_both_lines():
-    checks = (ROOT / ".ci/run").read_text(encoding="utf-8")
-    for name in ("quickstart", "tests"):
-        assert f"python3 tests/readme.py {name} " in checks
-    assert 'T2T_QUICKSTART="$PWD/quickstart"' in checks

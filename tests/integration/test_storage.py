@@ -1,8 +1,6 @@
 """Commands whose data, runs, files and exports are in an object store: a server of S3 on this machine."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -117,7 +115,7 @@ def test_averages_and_exports(server, store, tiny_run, another_machine):
     assert len(objects(server, f"{store}/mine")) == len(list(tiny_run.raw_dir.iterdir()))
 
 
-def test_what_is_not_there_is_one_line(store, tmp_path):
+def test_what_is_not_there_is_one_line_and_so_are_missing_credentials(store, tmp_path, monkeypatch):
     lines = [f"--{split}_{side}={store}/{side}" for split in ("train", "dev") for side in ("source", "target")]
     for command, about, *flags in (
         (decoder, "s3://nowhere/run", "--output_dir=s3://nowhere/run"),
@@ -127,9 +125,6 @@ def test_what_is_not_there_is_one_line(store, tmp_path):
         (datagen, f"--train_source={store}/source", *lines, "--problem=text2text_files", f"--data_dir={tmp_path}/data"),
     ):
         refuses(command, about, *flags)
-
-
-def test_without_credentials(store, monkeypatch, tmp_path):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -150,8 +145,3 @@ def test_the_commands_of_the_page(server, tmp_path):
     succeed(exports + shortened(block("storage", page=ROOT / "docs/scale.md")), tmp_path)
     assert objects(server, "s3://corpora/new.tgt")["new.tgt"].count(b"\n") == 100
     assert {name.partition("/")[0] for name in objects(server, "s3://models")} == {"base", "data"}
-
-
-def test_listing_names_loads_no_fsspec():
-    code = "import sys, t2t.runs.data; sys.exit(not sys.modules.keys().isdisjoint(('fsspec', 'tensorflow')))"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -12,9 +12,13 @@ import numpy as np
 import pytest
 
 import t2t
+from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen, decoder, runs, tune
+from t2t.hparams.transformer import transformer_quickstart
 from t2t.registry import HPARAMS, HPARAMS_RANGES
+from t2t.specs.features import ProblemSpec
 from t2t.tuning import trial_run, tuner
 from t2t.tuning.settings import TuneSettings
 from t2t.tuning.tuner import gpu_shares
@@ -131,6 +135,17 @@ def test_a_study_goes_on_with_the_same_evaluations_data_and_weights_alone(fake, 
     refuses(tune, f"--study={study} warm_start_from:", "--trials=3", study=study)
 
 
+def test_a_study_takes_missing_names_from_the_run_that_its_trials_start_with(tmp_path):
+    record = RunRecord(
+        problem="translate_ende_numbers", model="transformer", hparams_set="transformer_quickstart",
+        hparams=transformer_quickstart().to_dict(), spec=ProblemSpec(name="translate_ende_numbers"),
+    )  # fmt: skip
+    RunDir.create(tmp_path / "base", record, {})
+    start, study = f"--warm_start_from={tmp_path / 'base'}", tmp_path / "study"
+    refuses(tune, "--hparams_range:", start, study=study)
+    refuses(tune, "--problem --model --hparams_set", f"--warm_start_from={tmp_path}", study=study)
+
+
 def test_a_machine_repeats_a_trial_of_another_in_its_own_folder(fake, tmp_path):
     shared = ["--trials=1", f"--storage=sqlite:///{tmp_path / 'study.db'}", "--study_name=both"]
     fake(tmp_path / "one", *shared)
@@ -234,11 +249,14 @@ def test_a_mistake_is_one_line_before_anything_trains(fake, flag, about, tmp_pat
     assert not list(tmp_path.glob("study/trial_*"))
 
 
-def test_a_training_run_is_no_study(fake, tmp_path):
+def test_a_training_run_is_no_study_and_flags_of_tensor2tensor_lead_here(fake, tmp_path):
     (tmp_path / "study").mkdir()
     (tmp_path / "study/run.json").write_text("{}")
     fake(tmp_path / "study", about=f"{tmp_path / 'study'}")
     assert [path.name for path in (tmp_path / "study").iterdir()] == ["run.json"]
+    theirs = ["--autotune", "--autotune_maximize=True", "--autotune_max_trials=1", "--autotune_parallel_trials=1"]
+    fake(tmp_path / "theirs", *theirs, "--autotune_objective=bleu")
+    assert list(trials_of(tmp_path / "theirs")) == [0]
 
 
 def test_without_optuna_a_line_says_what_to_install(given, tmp_path):
@@ -255,12 +273,6 @@ def test_each_trial_has_its_share_of_the_gpus(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     assert gpu_shares(TuneSettings(parallel=2, trial_gpus=1)) == ["0", "1"]
     assert gpu_shares(TuneSettings(parallel=2)) == []
-
-
-def test_commands_of_tensor2tensor_lead_here(fake, tmp_path):
-    theirs = ["--autotune", "--autotune_maximize=True", "--autotune_max_trials=1", "--autotune_parallel_trials=1"]
-    fake(tmp_path / "study", *theirs, "--autotune_objective=bleu")
-    assert list(trials_of(tmp_path / "study")) == [0]
 
 
 # === With the trainer itself ===

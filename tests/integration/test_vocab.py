@@ -1,8 +1,5 @@
 """`t2t-vocab`, and `vocab_kind=subword` through generating, training and decoding."""
 
-import subprocess
-import sys
-
 import pytest
 
 from t2t.cli import datagen, decoder, trainer, vocab
@@ -36,7 +33,7 @@ def file(tmp_path):
     return f"--vocab_file={tmp_path / 'ours.subwords'}"
 
 
-def test_summary(run, file, tmp_path):
+def test_summary_and_ids_and_pieces_by_hand_without_end_of_sequence(run, file, tmp_path):
     assert run(file) == (
         f"file         {tmp_path / 'ours.subwords'}\n"
         "kind         subword\n"
@@ -48,10 +45,6 @@ def test_summary(run, file, tmp_path):
         "last         14 2, 15 3, 16 4, 17 5, 18 6, 19 7, 20 8, 21 9\n",
         "",
     )
-
-
-def test_ids_and_pieces_by_hand_without_end_of_sequence(run, file):
-    # the snowman U+2603 is 9731 in decimal; it forms one token with the apostrophe before it
     given = b"old dogs, old\n\n\told\n'\xe2\x98\x83"
     assert run(file, "--encode", given=given) == ("2 4 5 3 2\n\n6 2\n7 8 21 19 15 13 11 9\n", "")
     assert run(file, "--pieces", given=b"old dogs, old\n\told\n").out == "old_ dog s_ ,▁_ old_\n<U+0009>_ old_\n"
@@ -105,15 +98,6 @@ def test_mistakes(tmp_path, monkeypatch, stdin, flags, given, about):
     LabelEncoder(["bad", "good"]).save(tmp_path / "classes.labels")
     stdin(given)
     assert refuses(vocab, about, *flags.split()).err.count("\n") == 1
-
-
-def test_it_starts_at_once(file):
-    code = (
-        "import sys; from t2t.cli import vocab; status = vocab.main(sys.argv)\n"
-        "assert not {'tensorflow', 'keras'} & sys.modules.keys(), 'heavy imports'; sys.exit(status)"
-    )
-    done = subprocess.run([sys.executable, "-c", code, file, "--encode"], input=b"old", capture_output=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"2\n", b"")
 
 
 @pytest.mark.slow  # that a vocabulary of Tensor2Tensor's kind goes through generating, training and decoding

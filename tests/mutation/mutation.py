@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).parents[2]
@@ -40,10 +41,10 @@ class Mutation:
         """
         found = []
         for module, colons, function in (test.partition("::") for test in self.tests.split()):
-            paths = [str(path.relative_to(root)) for path in (root / "tests").rglob(f"{module}.py")]
+            paths = _modules(root).get(module, [])
             if len(paths) != 1:
                 raise NotApplicableError(f"there are {len(paths)} files {module}.py, not one")
-            found.append(paths[0] + colons + function)
+            found.append(str(paths[0].relative_to(root)) + colons + function)
         return found
 
     def broken_source(self, root: Path = ROOT) -> str:
@@ -68,6 +69,20 @@ class Mutation:
         if is_same:
             raise NotApplicableError(f"the broken text means what the original means in {self.file}")
         return mutated
+
+
+@functools.cache
+def _modules(root: Path) -> dict[str, list[Path]]:
+    """Returns the files of tests by their names."""
+    found: dict[str, list[Path]] = {}
+    for path in (root / "tests").rglob("*.py"):
+        found.setdefault(path.stem, []).append(path)
+    return found
+
+
+def mutations(*rows: tuple[str, str, str, str, str, str]) -> tuple[Mutation, ...]:
+    """Returns the mutations of a table: a row has the fields of each in their order."""
+    return tuple(Mutation(*row) for row in rows)
 
 
 def all_packages(root: Path = ROOT) -> set[str]:

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from tests.reference.model import Model
+from tests.reference.convolution import Model
 
 WEIGHTS = ("gates_kernel", "gates_bias", "candidate_kernel", "candidate_bias")
 

@@ -61,18 +61,15 @@ def test_adapters_of_adapters_are_merged_one_after_the_other(store, tmp_path):
     assert again.load_model().weights["m/kernel"].tolist() == WEIGHTS["m/kernel"].tolist()
 
 
-@pytest.mark.parametrize(
-    "factors",
-    [
-        {"m/kernel/lora_a": A},
-        {"m/kernel/lora_b": B},
-        {"m/other/lora_a": A, "m/other/lora_b": B},
-        {"m/bias/lora_a": A, "m/bias/lora_b": B},
-        {"m/kernel/lora_a": A, "m/kernel/lora_b": B[:, :1]},
-        {"m/kernel/lora_a": A[:1], "m/kernel/lora_b": B},
-        {"m/kernel": WEIGHTS["m/kernel"]},
-    ],
-)
+@pytest.mark.parametrize("factors", [
+    {"m/kernel/lora_a": A},
+    {"m/kernel/lora_b": B},
+    {"m/other/lora_a": A, "m/other/lora_b": B},
+    {"m/bias/lora_a": A, "m/bias/lora_b": B},
+    {"m/kernel/lora_a": A, "m/kernel/lora_b": B[:, :1]},
+    {"m/kernel/lora_a": A[:1], "m/kernel/lora_b": B},
+    {"m/kernel": WEIGHTS["m/kernel"]},
+])  # fmt: skip
 def test_factors_that_do_not_fit_are_named(store, factors):
     save(store, factors, store.load().state, 4)
     path = next(iter(factors)).rpartition("/")[0]

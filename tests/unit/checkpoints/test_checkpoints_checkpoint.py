@@ -51,18 +51,14 @@ def test_everything_comes_back_bit_for_bit(tmp_path):
         assert_same_arrays(getattr(read, part), getattr(written, part))
 
 
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.arange(6.0).reshape(2, 3).T,
-        np.arange(20)[::3],
-        np.zeros((0, 3), np.float32),
-        np.float16(1.5),
-        np.array([True, False]),
-        np.array([1, -2, np.nan, np.inf, -0.0], np.float32),
-    ],
-    ids=["transposed", "strided", "empty", "scalar", "bool", "special"],
-)
+@pytest.mark.parametrize("array", [
+    np.arange(6.0).reshape(2, 3).T,
+    np.arange(20)[::3],
+    np.zeros((0, 3), np.float32),
+    np.float16(1.5),
+    np.array([True, False]),
+    np.array([1, -2, np.nan, np.inf, -0.0], np.float32),
+], ids=["transposed", "strided", "empty", "scalar", "bool", "special"])  # fmt: skip
 def test_arrays_of_every_layout_come_back(tmp_path, array):
     write_checkpoint(tmp_path / "c", Checkpoint(1, {"a/b:0": array}))
     assert_same_arrays(read_checkpoint(tmp_path / "c").model, {"a/b:0": array})

@@ -72,15 +72,12 @@ def test_the_file_stays_small(file):
     assert [one.step for one in read_dev_outputs(file) if one.problem == "short"] == [1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    "damaged",
-    [
-        b"", b"{", b"\xff\xfe", b"[]", b'"text"', b"3", b'{"step": 3}', b'{"step": 3, "problem": [], "outputs": []}',
-        b'{"step": 3, "problem": "", "outputs": ["one"]}', b'{"step": "3", "problem": "", "outputs": ["a", "b", "c"]}',
-        b'{"step": 3, "problem": "", "outputs": [1, 2, 3]}', b'{"step": 3, "problem": "x", "outputs": ["a", "b", "c"]}',
-        b"[" * 100_000,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("damaged", [
+    b"", b"{", b"\xff\xfe", b"[]", b'"text"', b"3", b'{"step": 3}', b'{"step": 3, "problem": [], "outputs": []}',
+    b'{"step": 3, "problem": "", "outputs": ["one"]}', b'{"step": "3", "problem": "", "outputs": ["a", "b", "c"]}',
+    b'{"step": 3, "problem": "", "outputs": [1, 2, 3]}', b'{"step": 3, "problem": "x", "outputs": ["a", "b", "c"]}',
+    b"[" * 100_000,
+])  # fmt: skip
 def test_damaged_lines_are_passed_over(file, damaged):
     add_dev_outputs(file, [outputs(1, count=3)])
     add_dev_outputs(file, [outputs(2, count=3)])

@@ -125,15 +125,12 @@ def test_no_run_there_and_checkpoints_without_a_record(tmp_path):
         RunDir.create(tmp_path, record(), ENCODERS)
 
 
-@pytest.mark.parametrize(
-    ("figures", "checkpoint", "about"),
-    [
-        ({0: "dev/loss"}, None, []),  # it was evaluated untrained
-        *(({}, name, []) for name in (".tmp-step-00000500", ".averaged.lock", ".tmp-averaged")),
-        *(({}, name, ["--output_dir"]) for name in ("step-00000500", ".old-step-00000500", "averaged", "latest.json")),
-        ({100: "loss", 50: "dev/loss"}, None, [50, "run/checkpoints"]),  # its checkpoints are gone
-    ],
-)
+@pytest.mark.parametrize(("figures", "checkpoint", "about"), [
+    ({0: "dev/loss"}, None, []),  # it was evaluated untrained
+    *(({}, name, []) for name in (".tmp-step-00000500", ".averaged.lock", ".tmp-averaged")),
+    *(({}, name, ["--output_dir"]) for name in ("step-00000500", ".old-step-00000500", "averaged", "latest.json")),
+    ({100: "loss", 50: "dev/loss"}, None, [50, "run/checkpoints"]),  # its checkpoints are gone
+])  # fmt: skip
 def test_a_run_begins_anew_unless_it_has_finished_or_evaluated_checkpoints(run, figures, checkpoint, about):
     for step, name in figures.items():
         run.append_metrics(step, {name: 3.0})
@@ -227,24 +224,21 @@ def test_the_same_run_may_go_on(run):
     assert (run.path / "run.json").read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("asked", "about"),
-    [
-        (record(problem="other"), "problem other translate_ende_numbers"),
-        (record(model="lstm"), "model lstm transformer"),
-        (record(hparams_set="transformer_big"), "hparams_set transformer_big transformer_base"),
-        (with_hparams(hidden_size=64), "hidden_size 64 512"),
-        (with_hparams(learning_rate=0.1), "learning_rate 0.1 1.0"),
-        (record(problem_options={}), "vocab_size 99"),
-        (record(problem_options={"vocab_size": 99, "path": "a"}), "path a"),
-        (record(data_fingerprint="e" * 64), "data_fingerprint eeeeeeeeeeee dddddddddddd"),
-        (record(data_fingerprint=""), "data_fingerprint dddddddddddd"),
-        (
-            record({"inputs": ByteEncoder(), "targets": FEWER}),
-            f"targets {FEWER.fingerprint[:12]} {WORDS.fingerprint[:12]} targets.vocab_size 4 6",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("asked", "about"), [
+    (record(problem="other"), "problem other translate_ende_numbers"),
+    (record(model="lstm"), "model lstm transformer"),
+    (record(hparams_set="transformer_big"), "hparams_set transformer_big transformer_base"),
+    (with_hparams(hidden_size=64), "hidden_size 64 512"),
+    (with_hparams(learning_rate=0.1), "learning_rate 0.1 1.0"),
+    (record(problem_options={}), "vocab_size 99"),
+    (record(problem_options={"vocab_size": 99, "path": "a"}), "path a"),
+    (record(data_fingerprint="e" * 64), "data_fingerprint eeeeeeeeeeee dddddddddddd"),
+    (record(data_fingerprint=""), "data_fingerprint dddddddddddd"),
+    (
+        record({"inputs": ByteEncoder(), "targets": FEWER}),
+        f"targets {FEWER.fingerprint[:12]} {WORDS.fingerprint[:12]} targets.vocab_size 4 6",
+    ),
+])  # fmt: skip
 def test_another_run_is_told_by_what_differs(run, asked, about):
     before = (run.path / "run.json").read_bytes()
     for refuse in (run.check_same, run.resume):

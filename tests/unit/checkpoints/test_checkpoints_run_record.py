@@ -15,10 +15,9 @@ def run(tmp_path) -> RunDir:
     return RunDir.create(tmp_path / "run", record(), ENCODERS)
 
 
-@pytest.mark.parametrize(
-    "content",
-    ["", "{", "[]", "3", '"x"', "null", "{}", '{"format": "1"}', '{"format": 1}', "\udcff", '{"format": null}'],
-)
+@pytest.mark.parametrize("content", [
+    "", "{", "[]", "3", '"x"', "null", "{}", '{"format": "1"}', '{"format": 1}', "\udcff", '{"format": null}',
+])  # fmt: skip
 def test_a_damaged_record_is_told(run, content):
     (run.path / "run.json").write_bytes(content.encode(errors="surrogateescape"))
     with refused("run.json"):

@@ -33,14 +33,11 @@ def test_the_same_names_and_shapes_in_any_order_are_exact():
 FITTING = {"embed": (100, 8), "body/kernel": (8, 8), "old": (3,)}
 
 
-@pytest.mark.parametrize(
-    ("variables", "about"),
-    [
-        ({"embed": (100, 8), "body/kernel": (8, 8)}, ["old"]),
-        (FITTING | {"x": ()}, ["x"]),
-        (FITTING | {"old": (3, 1)}, ["old", "(3,)", "1)"]),
-    ],
-)
+@pytest.mark.parametrize(("variables", "about"), [
+    ({"embed": (100, 8), "body/kernel": (8, 8)}, ["old"]),
+    (FITTING | {"x": ()}, ["x"]),
+    (FITTING | {"old": (3, 1)}, ["old", "(3,)", "1)"]),
+])  # fmt: skip
 def test_an_inexact_checkpoint_is_named(variables, about):
     with refused("best", *about):
         require_exact(WEIGHTS, variables, "checkpoint best")

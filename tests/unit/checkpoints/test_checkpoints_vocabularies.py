@@ -18,19 +18,16 @@ OF_EACH = ("model/a/target_embedding/table", "model/b/target_embedding/table", "
 WORDS, OTHERS = TokenEncoder(["one", "two"]), TokenEncoder(["two", "one"])
 
 
-@pytest.mark.parametrize(
-    ("ours", "shared_modalities", "theirs", "their_weights", "expected"),
-    [
-        (ALONE, False, ALONE, ALL_SHARED, dict(zip(ALONE, ALONE, strict=True))),
-        (ALONE, False, MIXTURE, ALL_SHARED, {"inputs": "b.inputs", "targets": "b.targets"}),
-        (ALONE, False, MIXTURE, OF_EACH, {}),
-        (MIXTURE, True, ALONE, ALL_SHARED, {name: name[2:] for name in MIXTURE}),
-        (MIXTURE, False, ALONE, ALL_SHARED, {}),
-        (MIXTURE, True, ("c.inputs", "d.inputs"), ALL_SHARED, {"a.inputs": "d.inputs", "b.inputs": "d.inputs"}),
-        (MIXTURE, False, ("b.inputs", "c.inputs"), OF_EACH, {"b.inputs": "b.inputs"}),
-        (MIXTURE, False, MIXTURE, ("adapters/a/kernel",), dict(zip(MIXTURE, MIXTURE, strict=True))),
-    ],
-)
+@pytest.mark.parametrize(("ours", "shared_modalities", "theirs", "their_weights", "expected"), [
+    (ALONE, False, ALONE, ALL_SHARED, dict(zip(ALONE, ALONE, strict=True))),
+    (ALONE, False, MIXTURE, ALL_SHARED, {"inputs": "b.inputs", "targets": "b.targets"}),
+    (ALONE, False, MIXTURE, OF_EACH, {}),
+    (MIXTURE, True, ALONE, ALL_SHARED, {name: name[2:] for name in MIXTURE}),
+    (MIXTURE, False, ALONE, ALL_SHARED, {}),
+    (MIXTURE, True, ("c.inputs", "d.inputs"), ALL_SHARED, {"a.inputs": "d.inputs", "b.inputs": "d.inputs"}),
+    (MIXTURE, False, ("b.inputs", "c.inputs"), OF_EACH, {"b.inputs": "b.inputs"}),
+    (MIXTURE, False, MIXTURE, ("adapters/a/kernel",), dict(zip(MIXTURE, MIXTURE, strict=True))),
+])  # fmt: skip
 def test_features_whose_weights_have_the_same_paths_belong_together(
     ours, shared_modalities, theirs, their_weights, expected
 ):

@@ -1,24 +1,27 @@
-"""`--config`: files with flags and hparams; the command line takes precedence over them."""
+"""`--config`: files with flags and hparams, before which the command line comes; files in an object store."""
 
 import tomllib
+from pathlib import Path
 
 import pytest
+from absl import flags
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t.checkpoints.run_dir import RunDir
-from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
-from t2t.cli import datagen, decoder, eval, trainer, tune
+from t2t.cli import datagen, decoder, eval, exporter, trainer, tune
+from t2t.cli.addresses import check_addresses, mirror_files
 from t2t.cli.common import parse
 from t2t.cli.config import format_config, refuse_flags
 from t2t.cli.problem_flags import request_of
 from t2t.cli.search_flags import given_hparams, trained_overrides
-from t2t.hparams.transformer import transformer_tiny
+from t2t.files.paths import address_of, named_files
 from t2t.runs.names import build_hparams
-from t2t.specs.features import ProblemSpec
 from tests.errors import refused
-from tests.in_process import check_refused
+from tests.in_process import call, check_refused, refuses
+from tests.many_runs import create_run
+from tests.stores import memory_store
+from tests.unit.cli.test_cli_early import write_run
 
 RUN = """
 problem = "translate_ende_numbers"   # a comment
@@ -48,15 +51,7 @@ def config(tmp_path):
 @pytest.fixture
 def made_run(tmp_path):
     """Returns a function that writes a run of a problem; returns its folder."""
-
-    def make(problem, **fields):
-        record = RunRecord(
-            problem=problem, model="transformer", hparams_set="transformer_tiny", hparams=transformer_tiny().to_dict(),
-            spec=ProblemSpec(name=problem), **fields,
-        )  # fmt: skip
-        return RunDir.create(tmp_path / "run", record, {}).path
-
-    return make
+    return lambda problem, **fields: create_run(tmp_path / "run", problem, **fields).path
 
 
 def parsed(command, *arguments):
@@ -154,19 +149,22 @@ def test_what_the_command_line_itself_leaves_unread_is_refused(config):
         build_hparams(unread)[0].freeze()
 
 
-def test_the_set_of_the_run_says_what_the_command_line_leaves_unread(config, made_run):
+def test_the_set_of_the_run_says_what_the_command_line_leaves_unread_and_two_widths_are_refused(config, made_run):
     config.write_text("[hparams]\npositions = 'words'\nread_next_word = true\n")
     run = f"--output_dir={made_run('parsing_trees')}"
     values = parsed(decoder, f"--config={config}", run, "--hparams=positions=rotary")
     assert trained_overrides(values) == "positions=rotary"
+    config.write_text("decode_hparams = 'beam_size=3'\ndecode_beam_size = 2\n")
+    with refused("--decode_hparams:", "beam_size=3", "--decode_beam_size=2"):
+        parsed(decoder, f"--config={config}")
 
 
 def test_data_are_not_those_without_a_filter_that_is_turned_off(tmp_path):
     (tmp_path / "text").write_text("a b c\n")
     files = [f"--{split}_{side}={tmp_path / 'text'}" for split in ("train", "dev") for side in ("source", "target")]
     flags = ["--problem=text2text_files", "--vocab_kind=byte", f"--data_dir={tmp_path}", *files]
-    assert datagen.main(["t2t-datagen", *flags, "--filter_max_words=6"]) == 0
-    assert datagen.main(["t2t-datagen", *flags]) == 0
+    for own in (["--filter_max_words=6"], []):
+        call(datagen, *flags, *own)
     check_refused(datagen, *flags, "--filter_max_words=0", about="filter_max_words: 6")
 
 
@@ -219,12 +217,6 @@ def test_a_mode_refuses_what_the_command_line_gives_over_the_file(config):
     assert (values.decode_beam_size, values.decode_alpha) == (3, None)
 
 
-def test_two_widths_of_a_file_are_refused(config):
-    config.write_text("decode_hparams = 'beam_size=3'\ndecode_beam_size = 2\n")
-    with refused("--decode_hparams:", "beam_size=3", "--decode_beam_size=2"):
-        parsed(decoder, f"--config={config}")
-
-
 @pytest.mark.parametrize(
     ("text", "line", "about"),
     [
@@ -255,21 +247,23 @@ def test_a_mistake_in_a_file_is_named_with_its_place(text, line, about, tmp_path
     assert f"line {line}" * bool(line) in str(error.value)
 
 
-def test_files_that_cannot_be_read_are_refused(tmp_path):
+def test_files_that_cannot_be_read_and_text_that_is_no_unicode_are_refused(tmp_path):
     with refused("--config=none.toml:"):
         parsed(trainer, "--config=none.toml")
     (tmp_path / "bad.toml").write_bytes(b"\xff")
     with refused("bad.toml:", "TOML"):
         parsed(trainer, f"--config={tmp_path / 'bad.toml'}")
+    with refused("Unicode,", "TOML"):
+        format_config({"data_dir": "\udcff"}, {})
 
 
-def test_what_is_printed_is_the_same_run(config, tmp_path, capsys):
+def test_what_is_printed_is_the_same_run(config, tmp_path):
     arguments = [f"--config={config}", "--hparams=num_heads=4,beam_size=3", "--worker_cpu=2", "--vocab_size=500"]
     arguments += ["--decode_alpha=0.7", '--tmp_dir=a "b" \\ c']
     copy = tmp_path / "printed.toml"
-    copy.write_text(printed(capsys, *arguments))
+    copy.write_text(printed(*arguments))
     again, first = (parsed(trainer, *given) for given in ([f"--config={copy}"], arguments))
-    assert printed(capsys, f"--config={copy}") == copy.read_text()
+    assert printed(f"--config={copy}") == copy.read_text()
     one, other = request_of(first), request_of(again)
     assert {*one.overrides.split(",")} == {*other.overrides.split(",")}
     assert (one.problem, one.problem_options) == (other.problem, other.problem_options)
@@ -277,16 +271,15 @@ def test_what_is_printed_is_the_same_run(config, tmp_path, capsys):
     assert (first.worker_cpu, first.random_seed) == (again.worker_cpu, again.random_seed) == (2, 7)
 
 
-def printed(capsys, *arguments):
+def printed(*arguments):
     """Returns what t2t-trainer prints with --print_config."""
-    assert trainer.main(["t2t-trainer", *arguments, "--print_config"]) == 0
-    return capsys.readouterr().out
+    return call(trainer, *arguments, "--print_config").out
 
 
-def test_what_is_printed_of_a_run_of_several_problems_is_read(made_run, config, capsys):
+def test_what_is_printed_of_a_run_of_several_problems_is_read(made_run, config):
     names = ("translate_ende_multi30k", "translate_enfr_multi30k")
     run = made_run("-".join(names), problem_options={f"{name}.vocab_size": 4000 for name in names})
-    config.write_text(printed(capsys, f"--output_dir={run}"))
+    config.write_text(printed(f"--output_dir={run}"))
     read = request_of(parsed(trainer, f"--config={config}"))
     assert (read.problem, read.problem_options) == ("-".join(names), {"vocab_size": 4000})
 
@@ -299,9 +292,9 @@ def test_what_is_printed_of_a_run_of_several_problems_is_read(made_run, config, 
          {"eval_steps = 100", 'schedule = "continuous_train_and_eval"'}),
     ],
 )  # fmt: skip
-def test_the_settings_of_a_run_are_printed(made_run, capsys, flags, expected):
+def test_the_settings_of_a_run_are_printed(made_run, flags, expected):
     run = made_run("translate_ende_multi30k", settings={"eval_steps": 5, "eval_every": 1000, "evaluates": False})
-    lines = printed(capsys, f"--output_dir={run}", *flags).split("\n")
+    lines = printed(f"--output_dir={run}", *flags).split("\n")
     assert {line for line in lines if line.startswith(("eval", "local", "sched"))} == expected
 
 
@@ -319,6 +312,54 @@ def test_every_value_is_read_as_it_was_written(found, hparams):
     assert tomllib.loads(text) == {**found, **({"hparams": hparams} if hparams else {})}
 
 
-def test_text_that_is_no_unicode_is_refused():
-    with refused("Unicode,", "TOML"):
-        format_config({"data_dir": "\udcff"}, {})
+# === Files in an object store that flags name ===
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    with memory_store(monkeypatch, tmp_path / "cache") as opened:
+        yield opened
+
+
+def mirrored(**given):
+    """The values of flags of text once the files that they name are here."""
+    values = flags.FlagValues()
+    for name, value in given.items():
+        flags.DEFINE_string(name, value, "A flag.", flag_values=values)
+    values.mark_as_parsed()
+    check_addresses(values)
+    mirror_files(values)
+    return {name: values[name].value for name in given}
+
+
+def test_several_vocabularies_are_fetched(store, tmp_path):
+    store.files.pipe({"/b/x.spm": b"x", "/b/y.spm": b"y"})
+    (tmp_path / "z.spm").write_bytes(b"z")
+    asked = f"memory://b/x.spm, {tmp_path}/z.spm,memory://b/y.spm"
+    paths = named_files(mirrored(vocab_file=asked)["vocab_file"])
+    assert [path.read_bytes() for path in paths] == [b"x", b"z", b"y"]
+    assert [address_of(path) for path in paths] == ["memory://b/x.spm", None, "memory://b/y.spm"]
+
+
+def test_a_comma_in_another_file_is_part_of_its_name_and_names_of_this_machine_stay_as_they_are(store):
+    store.files.pipe("/b/x,y.txt", b"text")
+    (path,) = mirrored(decode_from_file="memory://b/x,y.txt").values()
+    assert address_of(path) == "memory://b/x,y.txt"
+    assert Path(path).read_text() == "text"
+    given = {"vocab_file": "x.spm,y.spm", "decode_from_file": "a,b", "train_source": "memory://b/x"}
+    assert mirrored(**given) == given
+
+
+@pytest.mark.parametrize("name", ["decode_from_file", "decode_to_file", "param_file", "choice_file", "plot"])
+def test_files_may_be_named_by_the_home_folder(name, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    assert mirrored(**{name: "~/a b,c"}) == {name: "/home/me/a b,c"}
+    assert mirrored(vocab_file="~/x.spm,~/y.spm", tag_suffix="~") == {
+        "vocab_file": "~/x.spm,~/y.spm",
+        "tag_suffix": "~",
+    }
+
+
+def test_an_export_of_a_run_in_a_store_has_a_folder(store):
+    write_run("memory://b/run")
+    refuses(exporter, "--export_dir:", output_dir="memory://b/run")

@@ -1,19 +1,28 @@
-"""The decoder's command line and its conversation, without a model."""
+"""The decoder's command line, its conversation and its flags of languages, without a model."""
 
 import io
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from t2t.cli import decoder, decoding
-from t2t.cli.decoding import OutputOptions, decode_interactively, default_target, print_scores
+from t2t.cli.decoding import OutputOptions, check_split_languages, decode_interactively, default_target, print_scores
+from t2t.data.generate import generate
 from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
+from t2t.inference.files import job
+from t2t.inference.files.report import Report
 from t2t.inference.translator import Hypothesis, Translator
-from t2t.runs.names import get_problem
+from t2t.runs.data import open_data
+from t2t.runs.loading import LoadedRun, open_to_decode
+from t2t.runs.names import Request, get_problem
+from t2t.text.token import TokenEncoder
 from tests.errors import refused
+from tests.in_process import check_refused
+from tests.many_runs import create_run
 
 
 class Echo:
@@ -60,13 +69,17 @@ def test_on_a_terminal_there_is_a_prompt_until_the_input_ends(monkeypatch, capsy
     assert err == "type a text and press Enter; end with Ctrl-D\n"
 
 
-def test_several_outputs_are_shown_with_their_scores(monkeypatch, capsys):
+def test_several_outputs_are_shown_with_their_scores_and_settings_checked_before_the_first_prompt(monkeypatch, capsys):
     typed(monkeypatch, b"x\n", terminal=True)
     decode_interactively(Echo(), OutputOptions(n_best=2))
     assert capsys.readouterr().out == ">    -0.5000  X@0\n   -1.5000  X@0 !\n> \n"
+    typed(monkeypatch, b"x\n", terminal=True)
+    with refused("n_best=4:"):
+        decode_interactively(Echo(), OutputOptions(n_best=4))
+    assert capsys.readouterr().out == ""
 
 
-def test_other_formats_are_those_of_files(monkeypatch, capfdbinary):
+def test_other_formats_are_those_of_files_and_a_language_model_begins_with_nothing(monkeypatch, capfdbinary):
     typed(monkeypatch, b"x\n\n")
     decode_interactively(Echo(), OutputOptions(n_best=2, output_format="tsv"))
     assert capfdbinary.readouterr().out.decode().split("\n") == [
@@ -74,21 +87,11 @@ def test_other_formats_are_those_of_files(monkeypatch, capfdbinary):
         "\t0.000000\t0.000000\t\t\t",
         "",
     ]
-
-
-def test_a_language_model_begins_with_nothing(monkeypatch, capfdbinary):
     typed(monkeypatch, b"\n")
     continuer = Echo()
     continuer.has_inputs = False
     decode_interactively(continuer)
     assert capfdbinary.readouterr().out == b"@0\n"
-
-
-def test_settings_are_checked_before_the_first_prompt(monkeypatch, capsys):
-    typed(monkeypatch, b"x\n", terminal=True)
-    with refused("n_best=4:"):
-        decode_interactively(Echo(), OutputOptions(n_best=4))
-    assert capsys.readouterr().out == ""
 
 
 # === Names of outputs ===
@@ -146,3 +149,79 @@ def test_a_file_is_scored_by_the_metrics_of_its_problem(problem, output, referen
     print_scores(get_problem(problem), "unread", f"{tmp_path}/outputs", f"{tmp_path}/references", "")
     found = capsys.readouterr().out.splitlines()
     assert [line[: len(start)] for line, start in zip(found, printed, strict=False)] == printed
+
+
+# === The decoder's flags of languages, with a run whose inputs have language tags; no model decodes ===
+
+
+PROBLEM = "text2text_files"
+OPTIONS = {"language_tags": "de,zh", "target_language": "de"}
+SIDES = [f"{split}_{side}" for split in ("train", "dev") for side in ("source", "target")]
+OUTPUTS, REFERENCES = "我喜欢吃苹果\n", "我喜欢吃香蕉\n"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Flags of a run with a dummy checkpoint, which writes German unless it is asked for Chinese, and of its data."""
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "lines").write_text("a b\nc\n")
+    TokenEncoder(["<2de>", "<2zh>", *"abc"]).save(folder / "words.tokens")
+    options = OPTIONS | {"vocab_file": str(folder / "words.tokens")}
+    options |= dict.fromkeys(SIDES, str(folder / "lines"))
+    generate(get_problem(PROBLEM, options), folder / "data", folder, workers=1)
+    asked = Request(problem=PROBLEM, problem_options=options, data_dir=str(folder / "data"))
+    problem = open_data(asked, get_problem(PROBLEM, options)).problem
+    create_run(folder / "run", PROBLEM, problem.spec(), problem.encoders, step=5, problem_options=options)
+    return [f"--output_dir={folder / 'run'}", f"--data_dir={folder / 'data'}"]
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """Puts `OUTPUTS` in place of what a model would write, also with Apache Beam."""
+
+    class Loaded(LoadedRun):
+        def translator(self):
+            return SimpleNamespace(most_ids="9 ids")
+
+    def load_runs(values, runs, problem, many_rows):
+        run, opened, hparams = open_to_decode(runs[0].path, problem=problem)
+        return Loaded(run, opened, None, hparams, None)
+
+    def write(target):
+        Path(target).write_text(OUTPUTS, encoding="utf-8")
+        return Report()
+
+    monkeypatch.setattr(decoder, "load_runs", load_runs)
+    monkeypatch.setattr(job, "decode_file", lambda translator, asked: write(asked.target))
+    monkeypatch.setattr(decoder, "answer_by_beam", lambda *args: None)
+    monkeypatch.setattr(decoder, "merge_file", lambda source, target: write(target))
+
+
+@pytest.mark.parametrize("beam", [(), ("--beam_options=--runner=DirectRunner",)])
+@pytest.mark.parametrize(("asked", "tokenizer"), [((), "13a"), (("--target_language=zh",), "zh")])
+def test_bleu_splits_words_of_the_language_that_was_asked_for(run, written, tmp_path, capsys, beam, asked, tokenizer):
+    for name, lines in (("in", "a\n"), ("reference", REFERENCES)):
+        (tmp_path / name).write_text(lines, encoding="utf-8")
+    files = {"decode_from_file": "in", "decode_to_file": "out", "decode_reference": "reference"}
+    flags = [f"--{flag}={tmp_path / name}" for flag, name in files.items()]
+    assert decoder.main(["t2t-decoder", *run, *flags, *beam, *asked]) == 0
+    assert f"tok:{tokenizer}|" in capsys.readouterr().out
+
+
+def test_lines_with_alignments_have_no_reference_with_apache_beam_either(run, tmp_path):
+    """test_cli_early has the same without, in a process that would not load Apache Beam."""
+    (tmp_path / "lines").write_text("a b\n")
+    flags = [f"--{name}={tmp_path}/lines" for name in ("decode_from_file", "decode_reference")]
+    flags += [f"--decode_to_file={tmp_path}/out", "--alignments", "--beam_options=--runner=DirectRunner"]
+    check_refused(decoder, *run, *flags, about="alignments=True --alignments")
+
+
+@pytest.mark.parametrize("asked", ["--target_language=zh", "--source_language=fr"])
+def test_a_split_has_the_languages_of_its_problem(run, asked):
+    check_refused(decoder, *run, "--decode_split=dev", asked, about=f"{asked}: --decode_split {PROBLEM},")
+
+
+def test_the_language_that_a_split_has_may_be_named():
+    values = decoder.build_flags()
+    values(["t2t-decoder", "--decode_split=dev", "--target_language=de"])
+    check_split_languages(values, get_problem(PROBLEM, OPTIONS))

@@ -1,8 +1,12 @@
-"""The `--help` text of every command: its width, its headings, and that all names in it exist."""
+"""The `--help` text of every command: its width, headings and names; and the scripts of commands in `bin/`."""
 
 import importlib
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -148,13 +152,10 @@ def test_words_that_look_like_names_are_registered():
                 pytest.fail(f"{where} names {word}, which is not registered")
 
 
-def test_summaries_stand_alone():
+def test_summaries_stand_alone_and_flags_that_a_help_names_are_some_commands():
     """A listing can show one name alone, so its summary does not build on the one above."""
     leaning = re.compile(r"(The same|Same|As|Like|Also|But|With|Another|Its?|Their|These|This) ")
     assert [e.name for registry in REGISTRIES for e in registry.entries() if leaning.match(e.summary)] == []
-
-
-def test_flags_that_a_help_names_are_some_commands():
     known = {flag for command in COMMANDS.values() for flag in command.build_flags()} | {"help"}
     for name, command in COMMANDS.items():
         values = command.build_flags()
@@ -163,3 +164,29 @@ def test_flags_that_a_help_names_are_some_commands():
             assert flag in known, f"{name} names --{flag}"
         for other in re.findall(r"\bt2t-[a-z-]+", text):
             assert other in COMMANDS, f"{name} names {other}"
+
+
+# === The scripts in a checkout's `bin/` run the checkout's package, even if another version is installed ===
+
+
+DOORS = sorted((Path(__file__).resolve().parents[3] / "bin").iterdir())
+
+
+@pytest.mark.parametrize("door", DOORS, ids=lambda path: path.name)
+def test_a_command_of_a_checkout_needs_no_installation(door, tmp_path):
+    """Run through a link in another folder, the first also by its path; a fake package reports that it was imported."""
+    module = re.search(r"from t2t\.cli\.(\w+) import main", door.read_text(encoding="utf-8"))[1]
+    for folder in ("bin", "t2t/cli", "elsewhere"):
+        (tmp_path / folder).mkdir(parents=True)
+    for package in ("t2t", "t2t/cli"):
+        (tmp_path / package / "__init__.py").touch()
+    fake = "import sys\n\n\ndef main():\n    print(*sys.argv[1:])\n    return 3\n"
+    (tmp_path / f"t2t/cli/{module}.py").write_text(fake)
+    shutil.copy(door, tmp_path / "bin")
+    (tmp_path / "elsewhere/link").symlink_to(tmp_path / "bin" / door.name)
+    there = {"cwd": tmp_path / "elsewhere"}
+    there["env"] = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    by_path = [[sys.executable, f"../bin/{door.name}"], [f"../bin/{door.name}"]] if door == DOORS[0] else []
+    for command in (*by_path, ["./link"]):
+        done = subprocess.run([*command, "--a=b"], **there, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (3, "--a=b\n"), done.stderr

@@ -43,7 +43,7 @@ WRONG_VALUES = {
         "--sampling_temperature=1e39", "--decode_method=beem", "--sampling_temperature=nan", "--decode_alpha=inf",
         "--output_format=xml", "--decode_split=train",
     ],
-    eval: ["--split=devel", "--eval_steps=-1"],
+    eval: ["--split=devel", "--eval_steps=-1", "--decode_beam_size=0"],
     bleu: [
         "--smooth_value=nan", "--smooth_value=-1", "--chrf_char_order=0", "--chrf_char_order=101",
         "--chrf_word_order=-1", "--chrf_beta=0",
@@ -101,7 +101,11 @@ MISTAKES = [
     (decoder, "--unknown_dictionary=/gone", "/gone:"),
     (decoder, "--score_file=- --alignments --alignment_layer=2", "--alignments, --alignment_layer: --score_file"),
     (decoder, "--align_file=- --alignments --n_best=2", "--n_best, --alignments: --align_file"),
-    (decoder, "--attention_to_html=page --replace_unknown", "--replace_unknown: --attention_to_html"),
+    *((decoder, f"--attention_to_html=page {flag}", f"{flag.partition('=')[0]} --attention_to_html")
+      for flag in ("--replace_unknown", "--score_file=x", "--n_best=2", "--decode_to_file=x")),
+    (decoder, "--score_file=in --n_best=2", "--n_best --score_file"),
+    (decoder, "--score_file=in --decode_beam_size=2 --decode_alpha=1", "--decode_beam_size, --decode_alpha"),
+    (decoder, "--score_file=in --decode_from_file=in", "--decode_from_file --score_file"),
     (decoder, "--output_format=files", "--output_format=files: --decode_from_file --decode_split;"),
     (decoder, f"{FILE} --output_format=files --alignments", "--alignments: --output_format=files"),
     *((decoder, f"--decode_split=dev --{name}=in", f"--{name}: --decode_from_file")
@@ -203,14 +207,11 @@ def test_a_mistake_is_one_line_with_status_2(command, arguments, about, tmp_path
     assert (tmp_path / "in").read_text() == "a\n"
 
 
-def test_an_output_directory_that_is_a_file(tmp_path):
+def test_an_output_directory_that_is_a_file_and_two_translations_of_a_step(tmp_path):
     (tmp_path / "run").write_text("mine")
     flags = f"--output_dir={tmp_path}/run"
     check_refused(trainer, *RUN.split(), flags, f"--data_dir={tmp_path}", about=f"{flags}:")
     assert (tmp_path / "run").read_text() == "mine"
-
-
-def test_two_translations_of_a_step(tmp_path):
     for name in ("one-9", "other-9"):
         (tmp_path / name).write_text("x\n")
     check_refused(bleu, f"--translations_dir={tmp_path}", f"--reference={tmp_path}/one-9", about="one-9 other-9 9;")

@@ -2,13 +2,11 @@
 
 import pytest
 
-from t2t.checkpoints.run_dir import RunDir
-from t2t.checkpoints.run_record import RunRecord
 from t2t.cli.run_flags import open_run
-from t2t.hparams.transformer import transformer_tiny
 from t2t.registry import HPARAMS, MODELS, PROBLEMS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.errors import refused
+from tests.many_runs import create_run
 from tests.registrations import forgotten
 
 PLUGIN = """
@@ -38,30 +36,21 @@ def usr_dir(tmp_path):
 @pytest.fixture
 def run(tmp_path):
     tokens = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=5)
-    record = RunRecord(
-        problem="plugin_reverse_rev", model="transformer", hparams_set="transformer_tiny",
-        hparams=transformer_tiny().to_dict(), spec=ProblemSpec(name="plugin_reverse", features={"targets": tokens}),
-    )  # fmt: skip
-    return str(RunDir.create(tmp_path / "run", record, {}).path)
+    spec = ProblemSpec(name="plugin_reverse", features={"targets": tokens})
+    return str(create_run(tmp_path / "run", "plugin_reverse_rev", spec).path)
 
 
-def test_another_name_that_a_plugin_gives_is_known(run, usr_dir):
+def test_another_name_that_a_plugin_gives_is_known_and_what_it_means_otherwise_refused(run, usr_dir):
     opened = open_run(run, "plugin_other_name_rev", "transformer", "plugin_tiny", usr_dir)
     assert str(opened.path) == run
     assert PROBLEMS.canonical("plugin_other_name") == "plugin_reverse"
-
-
-def test_what_a_plugin_means_otherwise_is_refused(run, usr_dir):
     with refused(run, "--problem=plugin_other_name", "plugin_reverse_rev"):
         open_run(run, "plugin_other_name", "transformer", "plugin_tiny", usr_dir)
 
 
-def test_no_plugin_is_loaded_for_the_names_of_the_run_or_for_none(run, usr_dir):
+def test_no_plugin_is_loaded_for_the_names_of_the_run_or_for_none_and_without_it_its_names_are_not_known(run, usr_dir):
     for names in ((), ("plugin_reverse_rev", "transformer", "transformer_tiny")):
         open_run(run, *names, usr_dir=usr_dir)
     assert "plugin_reverse" not in PROBLEMS
-
-
-def test_without_its_folder_the_name_is_not_known(run):
     with refused("--problem=plugin_other_name_rev", "plugin_reverse_rev"):
         open_run(run, "plugin_other_name_rev")

@@ -1,9 +1,12 @@
-"""Search flags and the hparams of a run that they change."""
+"""Flags of searches and of shards: the hparams that they change, the command of a missing part."""
+
+import shlex
 
 import pytest
 
 from t2t.cli import decoder, trainer
 from t2t.cli.search_flags import search_overrides, trained_overrides
+from t2t.cli.sharding import command_of_shard
 from t2t.hparams.transformer import transformer_base
 from t2t.runs.loading import override_decoding
 from tests.errors import refused
@@ -15,12 +18,8 @@ def parsed(module, *flags):
     return values
 
 
-def test_flags_that_are_not_given_change_nothing():
-    assert search_overrides(parsed(decoder)) == ""
-    assert search_overrides(parsed(trainer)) == ""
-
-
-def test_every_search_flag_reaches_its_hparam():
+def test_flags_change_the_hparams_that_they_name_if_they_are_given():
+    assert search_overrides(parsed(decoder)) == search_overrides(parsed(trainer)) == ""
     sampling = "--sampling_temperature=0.5 --sampling_top_k=3 --sampling_top_p=0.25"
     limits = "--decode_extra_length=7 --decode_batch_size=99"
     values = parsed(decoder, "--decode_method=sample", *limits.split(), *sampling.split())
@@ -78,3 +77,27 @@ def test_what_was_left_to_the_run_is_no_other_run(decided):
 def test_the_flag_of_updates_stands_over_the_hparam(flags, expected):
     assert trained_overrides(parsed(trainer, *flags, "--decode_beam_size=3")) == expected
     assert trained_overrides(parsed(decoder, "--hparams=train_steps=8", "--train_steps=7")) == "train_steps=8"
+
+
+# === The flags --shard and --merge: the suggested command for a missing part ===
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").write_text("a\n")
+    return "--decode_from_file=in"
+
+
+def test_the_command_of_a_missing_part_has_the_flags_of_merging_each_named_once(source, capsys):
+    given = ["--decode_to_file=the out", "--output_dir=run", "--hparams_set=a", "--alignments", "--n_best=2"]
+    assert decoder.main(["t2t-decoder", source, *given, "--merge"]) == 2
+    command = capsys.readouterr().err.strip().partition(" with: ")[2]
+    name, *flags = shlex.split(command)
+    assert name == "t2t-decoder"
+    assert flags[-1] == "--shard=0/100"
+    assert sorted(flags[:-1]) == sorted([source, *given])
+    values = decoder.build_flags()
+    values(["t2t-decoder", "--checkpoint_path=best", "--decode_from_file=in", "--noalignments"])
+    found = shlex.split(command_of_shard(values, "3/4"))
+    assert sorted(found[1:]) == ["--checkpoint=best", "--decode_from_file=in", "--noalignments", "--shard=3/4"]

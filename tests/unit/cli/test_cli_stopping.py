@@ -1,9 +1,10 @@
-"""Early ends of a command: signals, system errors, and output that nobody reads."""
+"""Early ends of a command: signals, system errors, output that nobody reads; log lines beside progress bars."""
 
 import contextlib
 import errno
 import io
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -11,8 +12,9 @@ import sys
 
 import pytest
 from absl import flags
+from tqdm import tqdm
 
-from t2t.cli.common import command
+from t2t.cli.common import command, logging_to_stderr
 from t2t.errors import UserError
 from tests.readme import ROOT
 from tests.waiting import LIMIT_S, join_all, start_thread
@@ -128,14 +130,11 @@ def refuse(number):
     raise OSError(number, os.strerror(number), "/runs/a/run.json")
 
 
-def test_what_the_system_refuses_is_one_line_wherever_it_comes_from(capsys):
+def test_what_the_system_refuses_is_one_line_and_a_file_that_is_not_there_a_bug_with_its_traceback(capsys):
     assert run(lambda: refuse(errno.EACCES)) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("t2t-try: error: ")
     assert "/runs/a/run.json" in line
-
-
-def test_a_file_that_is_not_there_is_a_bug_and_keeps_its_traceback():
     with pytest.raises(FileNotFoundError):
         run(lambda: refuse(errno.ENOENT))
 
@@ -162,3 +161,28 @@ def test_an_interrupt_while_a_command_prepares_to_log_is_answered_too(monkeypatc
     monkeypatch.setattr("t2t.cli.common.logging_to_stderr", interrupted)
     assert run(lambda: 0) == 130
     assert capsys.readouterr().err == "t2t-try: interrupted\n"
+
+
+# === Log lines and progress bars share a terminal ===
+
+
+def on_screen(written):
+    """Returns what a terminal shows: after a carriage return the line is overwritten."""
+    lines = [""]
+    for part in written.replace("\r", "\0\r").replace("\n", "\0\n").split("\0"):
+        if part.startswith("\n"):
+            lines.append(part[1:])
+        else:
+            text = part.removeprefix("\r")
+            lines[-1] = text + lines[-1][len(text) :]
+    return [line.rstrip() for line in lines]
+
+
+def test_lines_stand_above_the_bar():
+    bar = {"total": 4, "desc": "train", "bar_format": "{desc} {n} of {total}"}
+    with contextlib.redirect_stderr(io.StringIO()) as screen, logging_to_stderr(), tqdm(file=screen, **bar) as bar:
+        bar.update(2)
+        logging.getLogger("t2t").info("a line")
+        logging.getLogger("t2t").warning("and another, longer than the bar")
+        bar.update(2)
+    assert on_screen(screen.getvalue()) == ["a line", "warning: and another, longer than the bar", "train 4 of 4", ""]

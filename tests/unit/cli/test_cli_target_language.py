@@ -1,13 +1,9 @@
 """`--target_language` selects the problem of a run of several, in every command that has it; nothing is loaded."""
 
-import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
 import t2t
-from t2t.checkpoints.run_dir import RunDir
-from t2t.checkpoints.run_record import RunRecord
-from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import exporter, insight, server
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
@@ -16,6 +12,7 @@ from t2t.serving.app import build_app
 from t2t.serving.service import RequestLimits, Service
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.in_process import check_refused, refusal
+from tests.many_runs import create_run
 
 GERMAN, FRENCH = "translate_ende_multi30k", "translate_enfr_multi30k"
 TOKENS = dict.fromkeys(("inputs", "targets"), FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=9))
@@ -26,14 +23,8 @@ def run(tmp_path):
     """A run of two problems with a dummy checkpoint."""
     name = f"{GERMAN}-{FRENCH}"
     members = tuple(ProblemSpec(name=one, features=TOKENS) for one in (GERMAN, FRENCH))
-    record = RunRecord(
-        problem=name, model="transformer", hparams_set="transformer_tiny",
-        hparams=transformer_tiny().replace(shared_modalities=True).to_dict(),
-        spec=ProblemSpec(name=name, features={}, members=members),
-    )  # fmt: skip
-    run = RunDir.create(tmp_path / "run", record, {})
-    CheckpointStore(run.checkpoints_folder).save(5, model={"a": np.zeros(1)}, state={"seed": 0, "data": {}})
-    return run.path
+    spec, hparams = ProblemSpec(name=name, members=members), transformer_tiny().replace(shared_modalities=True)
+    return create_run(tmp_path / "run", name, spec, step=5, hparams=hparams.to_dict()).path
 
 
 @pytest.fixture(autouse=True)

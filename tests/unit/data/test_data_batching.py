@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from t2t.data.batching import Ladder, cut_batches
 from t2t.data.lengths import batch_unit
+from t2t.data.padded_sizes import pad_to, padded_size
 from t2t.specs.features import FeatureKind, FeatureSpec
 from tests.errors import refused
 
@@ -57,19 +58,11 @@ def test_sources_rise_and_fall_from_one_width_to_the_next():
     assert [lengths["inputs"][batch.indices].tolist() for batch in batches] == [[1, 2, 5], [8, 8, 5], [2]]
 
 
-def test_an_example_above_the_budget_makes_a_batch_alone():
-    batches = cut_batches(np.array([5, 6, 7]), {"targets": np.array([50, 3, 60])}, 12, Ladder(60, 1.0))
-    assert [b.indices.tolist() for b in batches] == [[6], [5], [7]]
-
-
-@pytest.mark.parametrize(
-    ("lengths", "rows_by_size"),
-    [
-        ({"targets": [4, 4, 4, 4]}, {7: [1] * 4, 8: [2, 2], 11: [2, 2], 12: [3, 1], 15: [3, 1], 16: [4]}),
-        # Widths 3, 3, 5: two rows of 3 are 6; with the third, three rows of 5 are 15.
-        ({"inputs": [1, 3, 5], "targets": [3, 3, 3]}, {5: [1] * 3, 6: [2, 1], 14: [2, 1], 15: [3]}),
-    ],
-)
+@pytest.mark.parametrize(("lengths", "rows_by_size"), [
+    ({"targets": [4, 4, 4, 4]}, {7: [1] * 4, 8: [2, 2], 11: [2, 2], 12: [3, 1], 15: [3, 1], 16: [4]}),
+    # Widths 3, 3, 5: two rows of 3 are 6; with the third, three rows of 5 are 15.
+    ({"inputs": [1, 3, 5], "targets": [3, 3, 3]}, {5: [1] * 3, 6: [2, 1], 14: [2, 1], 15: [3]}),
+])  # fmt: skip
 def test_a_batch_may_be_as_large_as_its_budget_by_the_longer_side_and_no_larger(lengths, rows_by_size):
     arrays = {name: np.array(values) for name, values in lengths.items()}
     for batch_size, rows in rows_by_size.items():
@@ -96,25 +89,30 @@ def test_ladder_by_hand():
     assert Ladder(0, 1.0).rungs.tolist() == Ladder(1, 1.0).rungs.tolist() == Ladder(0, 1.1).rungs.tolist() == [1]
     assert Ladder(4, 1.0).rungs.tolist() == [1, 2, 3, 4]
     assert Ladder(50, 1.5).round_up(np.array([1, 8, 9, 41, 50])).tolist() == [8, 8, 12, 50, 50]
-
-
-def test_ladder_of_a_step_below_one_is_refused():
     with refused("1.0", by=ValueError):
         Ladder(10, 0.9)
 
 
-@pytest.mark.parametrize(
-    ("kinds", "unit"),
-    [
-        (["tokens", "tokens"], "padded tokens per side"),
-        (["tokens"], "padded tokens"),
-        (["tokens", "label"], "padded tokens"),
-        (["image", "label"], "examples"),
-        (["image", "tokens"], "padded tokens"),
-        (["video", "label"], "padded frames"),
-        (["audio", "tokens"], "padded units of 10 ms or tokens per side"),
-        (["real", "tokens"], "padded vectors or tokens per side"),
-    ],
-)
+@pytest.mark.parametrize(("kinds", "unit"), [
+    (["tokens", "tokens"], "padded tokens per side"),
+    (["tokens"], "padded tokens"),
+    (["tokens", "label"], "padded tokens"),
+    (["image", "label"], "examples"),
+    (["image", "tokens"], "padded tokens"),
+    (["video", "label"], "padded frames"),
+    (["audio", "tokens"], "padded units of 10 ms or tokens per side"),
+    (["real", "tokens"], "padded vectors or tokens per side"),
+])  # fmt: skip
 def test_the_unit_of_batch_sizes_is_that_of_the_sequences(kinds, unit):
     assert batch_unit(FeatureSpec(kind=FeatureKind(kind)) for kind in kinds) == unit
+
+
+def test_steps_are_a_part_of_the_power_of_two_below():
+    assert [padded_size(size, 8, 8) for size in (1, 8, 9, 64, 65, 130, 1000)] == [8, 8, 16, 64, 72, 144, 1024]
+    assert [padded_size(size, 2) for size in (1, 2, 3, 5, 7, 9, 13)] == [1, 2, 3, 6, 8, 12, 16]
+    assert len({padded_size(size, 8, 8) for size in range(1, 1025)}) == 8 + 4 * 8
+
+
+def test_what_is_added_is_zero():
+    padded = pad_to(np.ones((2, 3), np.int32), (3, 5))
+    np.testing.assert_array_equal(padded, [[1, 1, 1, 0, 0], [1, 1, 1, 0, 0], [0] * 5])

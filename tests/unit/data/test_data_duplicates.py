@@ -69,14 +69,11 @@ def firsts(pairs, key):
     return kept
 
 
-@pytest.mark.parametrize(
-    ("compared", "key", "reason"),
-    [
-        ("pair", lambda pair: pair, "duplicates"),
-        ("source", lambda pair: pair[0], "with a duplicate source"),
-        ("target", lambda pair: pair[1], "with a duplicate target"),
-    ],
-)
+@pytest.mark.parametrize(("compared", "key", "reason"), [
+    ("pair", lambda pair: pair, "duplicates"),
+    ("source", lambda pair: pair[0], "with a duplicate source"),
+    ("target", lambda pair: pair[1], "with a duplicate target"),
+])  # fmt: skip
 @pytest.mark.parametrize("shard_count", [1, 4])
 def test_the_first_of_equal_samples_is_kept(pairs, tmp_path, compared, key, reason, shard_count):
     problem = Repeating(pairs, shard_count, filter_duplicates=compared)
@@ -176,7 +173,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from t2t.data import duplicates
+from t2t.data import digests, duplicates
 from t2t.errors import MachineError
 
 class Digests:
@@ -198,15 +195,8 @@ except MachineError as error:
 
 
 def test_a_full_disk_is_an_error_and_not_a_signal(tmp_path):
-    mount = [
-        "unshare",
-        "--map-root-user",
-        "--mount",
-        "sh",
-        "-c",
-        'mount -t tmpfs -o size=1m tmpfs "$1" && shift && "$@"',
-    ]
-    mounted = [*mount, "sh", str(tmp_path)]
+    mount = 'mount -t tmpfs -o size=1m tmpfs "$1" && shift && "$@"'
+    mounted = ["unshare", "--map-root-user", "--mount", "sh", "-c", mount, "sh", str(tmp_path)]
     try:
         subprocess.run([*mounted, "true"], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):

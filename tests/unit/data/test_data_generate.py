@@ -1,12 +1,14 @@
+import contextlib
 import errno
+import io
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
+from t2t.data.progress import ReadingProgress
 from t2t.data.shard_job import seed_of
 from t2t.errors import MachineError, UserError
 from t2t.problems.array_inputs import Audio2Class
@@ -132,16 +134,13 @@ def unfit_from(start, drawn, end=60_000):
         yield ("", "1") if number >= start else ("1", "2")
 
 
-@pytest.mark.parametrize("start", [0, 6000])
-def test_a_hopeless_job_stops_early(listed_class, tmp_path, start):
-    drawn, first = [], max(10_000, 2 * start + 1000)
-    with refused("listed", f"{first - start:,}", f"{first:,}", "max_length"):
-        make(listed_class(unfit_from(start, drawn)), tmp_path)
-    assert len(drawn) == first
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_beginning_that_is_bad_enough_but_not_hopeless_goes_on(listed_class, tmp_path):
+def test_a_hopeless_job_stops_early_and_one_whose_beginning_is_bad_goes_on(listed_class, tmp_path):
+    for start in (0, 6000):
+        drawn, first = [], max(10_000, 2 * start + 1000)
+        with refused("listed", f"{first - start:,}", f"{first:,}", "max_length"):
+            make(listed_class(unfit_from(start, drawn)), tmp_path)
+        assert len(drawn) == first
+        assert list(tmp_path.iterdir()) == []
     rows = [("", "1")] * 5000 + [("1", "2")] * 5500
     assert make(listed_class(rows), tmp_path).split("train").examples == 5500
 
@@ -171,17 +170,14 @@ def test_more_than_half_unfit_stops_the_job_in_the_end_or_on_the_way(listed_clas
     assert [path.name for path in tmp_path.iterdir()] == ["half"]
 
 
-def test_an_example_that_is_repaired_on_both_sides_counts_once(listed_class, tmp_path):
+def test_an_example_that_is_repaired_on_both_sides_or_dropped_as_well_counts_once(listed_class, tmp_path):
     rows = [("1", "2")] * 100
     train = make(repairing(listed_class, 0.5)(rows), tmp_path / "half").split("train")
     assert (train.examples, train.mended) == (100, {"invalid UTF-8 replaced": 100})
     with refused(60, 100):
         make(repairing(listed_class, 0.6)(rows), tmp_path / "more")
-
-
-def test_an_example_that_is_repaired_and_dropped_counts_once(listed_class, tmp_path):
     rows = ([("", "2")] * 4 + [("1", "2")] * 6) * 10
-    train = make(repairing(listed_class, 0.4)(rows), tmp_path).split("train")
+    train = make(repairing(listed_class, 0.4)(rows), tmp_path / "dropped").split("train")
     assert (train.examples, train.dropped) == (60, {"with an empty side": 40})
 
 
@@ -209,13 +205,11 @@ def test_unknown_words_are_counted_by_split_and_feature(listed_class, tmp_path, 
     for warning, about in zip(warnings(log_lines), (("dev", "50.00%", "inputs"), ("train", "33.33%", "targets")),
                               strict=True):  # fmt: skip
         assert all(word in warning for word in (*about, "--vocab_size", "--vocab_kind"))
-
-
-def test_a_few_unknown_words_are_no_warning(listed_class, tmp_path, log_lines):
-    manifest = make(listed_class([("1 2 3 4", "x")] + [("1", "1 2")] * 50), tmp_path)
+    log_lines.clear()
+    manifest = make(listed_class([("1 2 3 4", "x")] + [("1", "1 2")] * 50), tmp_path / "few")
     assert manifest.split("train").unknown == {"targets": 1}
     assert "0.99%" in log_lines.text
-    assert not warnings(log_lines)
+    assert not warnings(log_lines), "of a few"
 
 
 @pytest.mark.parametrize("vocab_kind", ["byte", "token"])
@@ -244,22 +238,10 @@ def test_a_value_that_is_not_finite_is_refused_by_its_sample(tmp_path, value):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_example_without_a_declared_feature_is_refused(digits_class, tmp_path):
-    class Half(digits_class):
-        def encode_samples(self, samples):
-            return [{"inputs": example["inputs"]} for example in super().encode_samples(samples)]
-
-    with refused("digits", "'targets'", "encode_samples"):
-        make(Half(), tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("train", "dev", "about"),
-    [
-        ([("1", "2")] * 16 + [("1", None)] * 9, [], (17, "'train'", "None", "'targets'")),
-        ([("1", "2")], [("1", "2"), (b"1", "2")], (2, "'dev'", "bytes", "'inputs'", "(b'1')")),
-    ],
-)
+@pytest.mark.parametrize(("train", "dev", "about"), [
+    ([("1", "2")] * 16 + [("1", None)] * 9, [], (17, "'train'", "None", "'targets'")),
+    ([("1", "2")], [("1", "2"), (b"1", "2")], (2, "'dev'", "bytes", "'inputs'", "(b'1')")),
+])  # fmt: skip
 def test_a_wrong_sample_is_named_by_its_place_in_the_split(listed_class, tmp_path, train, dev, about):
     problem = listed_class(train, dev or [("1", "1")])
     problem.chunk_size = 7
@@ -271,19 +253,19 @@ def test_a_wrong_sample_is_named_by_its_place_in_the_split(listed_class, tmp_pat
 # === Failures and other processes ===
 
 
-def test_crash_leaves_nothing(digits_class, tmp_path):
-    class CrashError(Exception):
-        pass
+def test_crash_leaves_nothing(listed_class, tmp_path):
+    class Half(listed_class):
+        def encode_samples(self, samples):
+            return [{"inputs": example["inputs"]} for example in super().encode_samples(samples)]
 
-    class Crashing(digits_class):
-        def generate_samples(self, split, source):
-            for number, sample in enumerate(super().generate_samples(split, source)):
-                if split == "train" and number == 150:
-                    raise CrashError
-                yield sample
+    def rows():
+        yield from [("1", "2")] * 150
+        raise ZeroDivisionError
 
-    with pytest.raises(CrashError):
-        make(Crashing(), tmp_path, most_examples=20)
+    with pytest.raises(ZeroDivisionError):
+        make(listed_class(rows()), tmp_path, most_examples=20)
+    with refused("listed", "'targets'", "encode_samples"):
+        make(Half([("1", "2")]), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -298,7 +280,7 @@ def test_two_processes_do_not_write_the_same_data(digits_class, tmp_path):
     assert len(texts(tmp_path / "digits", "train")) == 200
 
 
-def test_full_disk_is_a_fault_of_the_machine(digits_class, tmp_path, monkeypatch):
+def test_a_full_disk_and_an_unwritable_place_are_faults_of_the_machine(digits_class, tmp_path, monkeypatch):
     def full(handle):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -306,12 +288,9 @@ def test_full_disk_is_a_fault_of_the_machine(digits_class, tmp_path, monkeypatch
     with refused(tmp_path, by=MachineError):
         make(digits_class(), tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_unwritable_place_is_a_fault_of_the_machine(digits_class, tmp_path):
-    Path(tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("")
     with refused(tmp_path / "file/data", by=MachineError):
-        generate(digits_class(), tmp_path / "file" / "data", tmp_path, workers=1)
+        make(digits_class(), tmp_path / "file/data")
 
 
 def test_progress_is_told_the_examples_read(digits_class, tmp_path):
@@ -335,3 +314,29 @@ def test_checks_come_before_the_work_and_only_if_there_is_work(digits_class, dig
         make(Working(), tmp_path, once_forked=refuse)
     assert list(tmp_path.iterdir()) == []
     make(digits_class(), digits_folder.parent, seed=7, once_forked=refuse)  # nothing to do
+
+
+class Terminal(io.StringIO):
+    """A stream that claims to be a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_each_thing_that_is_read_has_a_bar_of_its_own():
+    with contextlib.redirect_stderr(Terminal()) as screen:
+        shown = ReadingProgress()
+        for what, read in (("vocabulary", 10), ("dev", 2), ("dev", 5), ("train", 1)):
+            shown.show(what, read)
+        shown.close()
+    left = [line.rpartition("\r")[2] for line in screen.getvalue().split("\n")[:-1]]
+    assert [line.split(" examples")[0] for line in left] == ["vocabulary: 10.0", "dev: 5.00", "train: 1.00"]
+
+
+def test_elsewhere_a_short_job_says_nothing(capsys, log_lines):
+    shown = ReadingProgress()
+    for read in range(1000):
+        shown.show("train", read)
+    shown.close()
+    assert log_lines.messages == []
+    assert capsys.readouterr().err == ""

@@ -152,10 +152,9 @@ def test_two_machines_do_not_generate_at_once(store, digits_class, on_machine):
     generated(digits_class())
 
 
-@pytest.mark.parametrize(
-    ("options", "tasks", "examples"),
-    [({}, (1, 0, 2), 60), ({"filter_duplicates": "source"}, (1, 0, 2, 2, 1, 0), 40)],
-)
+@pytest.mark.parametrize(("options", "tasks", "examples"), [
+    ({}, (1, 0, 2), 60), ({"filter_duplicates": "source"}, (1, 0, 2, 2, 1, 0), 40),
+])  # fmt: skip
 def test_tasks_of_several_machines_make_the_data_together(store, tmp_path, on_machine, options, tasks, examples):
     """Each task and the merging process have separate caches and share only the store."""
     for name in ("a", "b", "c", "dev"):

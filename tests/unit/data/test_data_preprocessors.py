@@ -149,22 +149,16 @@ def test_images_are_moved_and_flipped_otherwise_in_each_epoch(images):
         if generator_of(1, 0, number, 1).random() < 0.5:
             moved = moved[:, ::-1]
         assert np.array_equal(first[number], moved)
-
-
-def test_evaluation_reads_examples_as_they_are_stored(images):
     for indices, batch in EvalBatches(images, 16):
-        assert np.array_equal(batch["inputs"], images.read(indices, "inputs")[0])
+        assert np.array_equal(batch["inputs"], images.read(indices, "inputs")[0]), "as they are stored"
 
 
-@pytest.mark.parametrize(
-    ("spoil", "about"),
-    [
-        (lambda ids: ids[:-1], ["changes_lengths"]),
-        (lambda ids: np.full_like(ids, 77), [77, "preprocessors"]),
-        (lambda ids: np.full_like(ids, 5), [1, "preprocessors"]),
-        (lambda ids: ids.astype(float), ["float64", "preprocessors"]),
-    ],
-)
+@pytest.mark.parametrize(("spoil", "about"), [
+    (lambda ids: ids[:-1], ["changes_lengths"]),
+    (lambda ids: np.full_like(ids, 77), [77, "preprocessors"]),
+    (lambda ids: np.full_like(ids, 5), [1, "preprocessors"]),
+    (lambda ids: ids.astype(float), ["float64", "preprocessors"]),
+])  # fmt: skip
 def test_what_a_preprocessor_must_not_make_is_said(make, spoil, about):
     class Wrong(Preprocessor):
         def __call__(self, example, rng):
@@ -175,20 +169,18 @@ def test_what_a_preprocessor_must_not_make_is_said(make, spoil, about):
         epoch_of(make((Wrong(),)))
 
 
-def test_a_preprocessor_of_a_feature_that_is_not_there_is_refused(images):
+def test_features_that_are_not_there_and_fixed_shapes_of_lengths_without_bound_are_refused(images, make):
     with refused("'input'", "inputs", "targets"):
         next(TrainingBatches(images, seed=1, batch_size=4, preprocessors=(RandomFlip(features=("input",)),)))
+    with refused("fixed_shapes=4", "inputs", "targets"):
+        make(fixed_shapes=4)
 
 
-@pytest.mark.parametrize(
-    ("changes", "about"),
-    [
-        *(({**changes, "max_length": 25}, "max_length=25")
-          for changes in ({}, {"fixed_shapes": 4}, {"curriculum": Curriculum(25, 25, 9)})),
-        ({"curriculum": Curriculum(5, 60, 9), "max_length": 60}, "curriculum_length=5"),
-    ],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize(("changes", "about"), [
+    *(({**changes, "max_length": 25}, "max_length=25")
+      for changes in ({}, {"fixed_shapes": 4}, {"curriculum": Curriculum(25, 25, 9)})),
+    ({"curriculum": Curriculum(5, 60, 9), "max_length": 60}, "curriculum_length=5"),
+], ids=str)  # fmt: skip
 def test_examples_none_of_which_is_short_enough_afterwards_are_refused(make, changes, about):
     class Long(Preprocessor):
         changes_lengths = True
@@ -198,11 +190,6 @@ def test_examples_none_of_which_is_short_enough_afterwards_are_refused(make, cha
 
     with refused("preprocessors", "digits", 200, about):
         next(make((Long(),), batch_size=60, **changes))
-
-
-def test_fixed_shapes_of_lengths_without_bound_are_refused(make):
-    with refused("fixed_shapes=4", "inputs", "targets"):
-        make(fixed_shapes=4)
 
 
 MASKED = {

@@ -83,12 +83,11 @@ def stopping(base, shard, stop):
     return Sharded()
 
 
-def crash():
-    raise CrashError
-
-
 def crash_at(shard, seed=3):
     """Returns an interruption: a crash of the generation in a training shard."""
+
+    def crash():
+        raise CrashError
 
     def interrupt(problem_class, data, tmp):
         with pytest.raises(CrashError):
@@ -258,22 +257,28 @@ def test_tasks_and_merging_leave_finished_data_and_remove_what_a_killed_process_
 # === Errors ===
 
 
-def test_a_wrong_sample_is_named_by_its_shard(sharded_class, tmp_path):
+def test_a_wrong_sample_is_named_by_its_shard_and_a_number_of_shards_that_is_none_is_refused(sharded_class, tmp_path):
     class Wrong(sharded_class):
         def sample(self, source, split, shard):
             return {**super().sample(source, split, shard), **({"targets": 7} if shard == 1 else {})}
 
     with refused("'dev'", "1", "2", "sharded", "'targets'", "7"):
-        generate(Wrong(), tmp_path, tmp_path, workers=1)
+        generate(Wrong(), tmp_path / "wrong", tmp_path, workers=1)
+    for shards in (0, "4", True, None):
+        problem = sharded_class()
+        problem.parts = {"train": shards, "dev": 1}
+        with refused("sharded", "shards", repr(shards), "'train'"):
+            generate(problem, tmp_path / "none", tmp_path, workers=1)
+        assert not list(tmp_path.glob("none/*"))
 
 
-@pytest.mark.parametrize("shards", [0, "4", True, None])
-def test_a_number_of_shards_that_is_none_is_refused(sharded_class, tmp_path, shards):
-    problem = sharded_class()
-    problem.parts = {"train": shards, "dev": 1}
-    with refused("sharded", "shards", repr(shards), "'train'"):
-        generate(problem, tmp_path, tmp_path, workers=1)
-    assert list(tmp_path.iterdir()) == []
+def test_an_empty_shard_is_no_empty_split(sharded_class, tmp_path):
+    class Empty(sharded_class):
+        def generate_samples(self, split, source):
+            return super().generate_samples(split, source) if source.shard == 1 else iter(())
+
+    generate(Empty(), tmp_path, tmp_path, workers=1)
+    assert len(texts(tmp_path / "sharded")) == 50
 
 
 def unfit(base, bad, most=0):
@@ -307,15 +312,6 @@ def test_a_corpus_whose_first_shards_are_unfit_stops_whatever_was_made_before(sh
         with refused("10,000"):
             generate(problem, tmp_path, tmp_path, workers=1)
     assert {*problem.asked} == {*DEV_SHARDS, *TRAIN_SHARDS[:2], *made_before}
-
-
-def test_an_empty_shard_is_no_empty_split(sharded_class, tmp_path):
-    class Empty(sharded_class):
-        def generate_samples(self, split, source):
-            return super().generate_samples(split, source) if source.shard == 1 else iter(())
-
-    generate(Empty(), tmp_path, tmp_path, workers=1)
-    assert len(texts(tmp_path / "sharded")) == 50
 
 
 @pytest.mark.parametrize("text", ["3", "-1/4", "a/b", "4/4", "0/0"])

@@ -80,11 +80,9 @@ def test_narrow_beam_tells_the_truth_and_never_beats_enumeration(beam_size):
 # --- Against an independent search ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("penalty", "beam_size", "only_best"),
-    [(gnmt(0.6), 2, True), (gnmt(0.6), 3, False), (power(1.0), 3, True), (power(1.0), 2, False)],
-    ids=["gnmt-2-best", "gnmt-3-list", "power-3-best", "power-2-list"],
-)
+@pytest.mark.parametrize(("penalty", "beam_size", "only_best"), [
+    (gnmt(0.6), 2, True), (gnmt(0.6), 3, False), (power(1.0), 3, True), (power(1.0), 2, False),
+], ids=["gnmt-2-best", "gnmt-3-list", "power-3-best", "power-2-list"])  # fmt: skip
 def test_equals_plain_python_search(penalty, beam_size, only_best):
     limits = [1 + case % 5 for case in range(20)]
     tables = reference.random_tables(len(limits), 5, 5, seed=5)
@@ -110,32 +108,28 @@ def by_hand(*hypotheses):
     return [(math.log(p) / penalty, math.log(p), tokens) for p, penalty, tokens in hypotheses]
 
 
-@pytest.mark.parametrize(
-    ("rows", "beams", "alpha", "only_best", "expected"),
-    [
-        # .4 beats .32, whatever follows: the search ends when the best is certain, and [2 0 1] is never seen.
-        ([STEP_0, STEP_1, STEP_2], 2, 0.0, True, [[(0.4, 1, (2, 1))]]),
-        ([STEP_0, STEP_1, STEP_2], 2, 0.0, False, [[(0.4, 1, (2, 1)), (0.288, 1, (2, 0, 1))]]),
-        # The length penalty turns the order, of each sentence apart.
-        (SECOND, 2, 3.5, False, [[(0.288, (8 / 6) ** 3.5, (2, 0, 1)), (0.4, (7 / 6) ** 3.5, (2, 1))],
-                                 [(0.48, (7 / 6) ** 3.5, (2, 1)), (0.216, (8 / 6) ** 3.5, (2, 0, 1))]]),
-        # Limit 2: [0 0] is cut off with .9 * .9 = .81, [1] has ended with .06, [0 1] with .9 * .06 = .054. The scores
-        # are normalised for all three, where Tensor2Tensor would return the cut one, had nothing ended, with ln(.81).
-        ([[[0.9, 0.06, 0.04]] * 3] * 2, 3, 1.0, False,
-         [[(0.81, 7 / 6, (0, 0)), (0.054, 7 / 6, (0, 1)), (0.06, 1, (1,))]]),
-        # Without any end the best cut ones are returned.
-        ([[[0.7, 0.0, 0.3]] * 2] * 2, 2, 1.0, True, [[(0.49, 7 / 6, (0, 0)), (0.21, 7 / 6, (0, 2))]]),
-        # Forbidden tokens make no hypotheses.
-        ([[[0.0, 0.0, 1.0]] * 3, [[0.25, 0.75, 0.0]] * 3], 3, 0.0, False, [[(0.75, 1, (2, 1)), (0.25, 1, (2, 0))]]),
-        # One beam is greedy. Token 0 (.7), then the end of sequence (.6).
-        ([[[0.7, 0.3]], [[0.4, 0.6]], [[0.5, 0.5]]], 1, 0.0, True, [[(0.42, 1, (0, 1))]]),
-        # Nothing ends within two tokens: [2 2] with .7 * .5 = .35.
-        ([[[0.2, 0.1, 0.7]], [[0.4, 0.1, 0.5]]], 1, 1.0, True, [[(0.35, 7 / 6, (2, 2))]]),
-        # Ties go to the earlier, then to the lower beam, then to the lower token.
-        ([[[1 / 3] * 3] * 2] * 2, 2, 0.0, False, [[(1 / 3, 1, (1,)), (1 / 9, 1, (0, 0))]]),
-        ([[[1 / 3] * 3] * 2] * 3, 2, 0.0, False, [[(1 / 3, 1, (1,)), (1 / 9, 1, (0, 1))]]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("rows", "beams", "alpha", "only_best", "expected"), [
+    # .4 beats .32, whatever follows: the search ends when the best is certain, and [2 0 1] is never seen.
+    ([STEP_0, STEP_1, STEP_2], 2, 0.0, True, [[(0.4, 1, (2, 1))]]),
+    ([STEP_0, STEP_1, STEP_2], 2, 0.0, False, [[(0.4, 1, (2, 1)), (0.288, 1, (2, 0, 1))]]),
+    # The length penalty turns the order, of each sentence apart.
+    (SECOND, 2, 3.5, False, [[(0.288, (8 / 6) ** 3.5, (2, 0, 1)), (0.4, (7 / 6) ** 3.5, (2, 1))],
+                             [(0.48, (7 / 6) ** 3.5, (2, 1)), (0.216, (8 / 6) ** 3.5, (2, 0, 1))]]),
+    # Limit 2: [0 0] is cut off with .9 * .9 = .81, [1] has ended with .06, [0 1] with .9 * .06 = .054. The scores
+    # are normalised for all three, where Tensor2Tensor would return the cut one, had nothing ended, with ln(.81).
+    ([[[0.9, 0.06, 0.04]] * 3] * 2, 3, 1.0, False, [[(0.81, 7 / 6, (0, 0)), (0.054, 7 / 6, (0, 1)), (0.06, 1, (1,))]]),
+    # Without any end the best cut ones are returned.
+    ([[[0.7, 0.0, 0.3]] * 2] * 2, 2, 1.0, True, [[(0.49, 7 / 6, (0, 0)), (0.21, 7 / 6, (0, 2))]]),
+    # Forbidden tokens make no hypotheses.
+    ([[[0.0, 0.0, 1.0]] * 3, [[0.25, 0.75, 0.0]] * 3], 3, 0.0, False, [[(0.75, 1, (2, 1)), (0.25, 1, (2, 0))]]),
+    # One beam is greedy. Token 0 (.7), then the end of sequence (.6).
+    ([[[0.7, 0.3]], [[0.4, 0.6]], [[0.5, 0.5]]], 1, 0.0, True, [[(0.42, 1, (0, 1))]]),
+    # Nothing ends within two tokens: [2 2] with .7 * .5 = .35.
+    ([[[0.2, 0.1, 0.7]], [[0.4, 0.1, 0.5]]], 1, 1.0, True, [[(0.35, 7 / 6, (2, 2))]]),
+    # Ties go to the earlier, then to the lower beam, then to the lower token.
+    ([[[1 / 3] * 3] * 2] * 2, 2, 0.0, False, [[(1 / 3, 1, (1,)), (1 / 9, 1, (0, 0))]]),
+    ([[[1 / 3] * 3] * 2] * 3, 2, 0.0, False, [[(1 / 3, 1, (1,)), (1 / 9, 1, (0, 1))]]),
+])  # fmt: skip
 def test_known_answers(rows, beams, alpha, only_best, expected):
     sizes = dict(batch_size=len(expected), vocab_size=len(rows[0][0]), max_steps=len(rows))
     settings = SearchSettings(beam_size=beams, alpha=alpha, only_best=only_best)

@@ -18,7 +18,7 @@ from t2t.decoding.mask_predict import (
     rank_candidates,
 )
 from t2t.decoding.result import NO_HYPOTHESIS
-from tests.reference import transformer_cmlm as reference
+from tests.reference import transformer_variants as reference
 
 V = 9
 

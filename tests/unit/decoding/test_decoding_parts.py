@@ -16,13 +16,10 @@ from tests.searches import beam_search, decode, greedy, sample
 # --- Penalties -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("penalty", "length", "expected"),
-    [
-        (gnmt(1.0), 7, 2.0), (gnmt(2.0), 13, 9.0), (gnmt(0.6), 1, 1.0), (gnmt(0.5), 19, 2.0),  # (5 + 19) / 6 = 4
-        (power(0.5), 16, 4.0), (power(1.0), 7, 7.0), (power(2.0), 13, 169.0), (gnmt(0.0), 5, 1.0), (power(0.0), 5, 1.0),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("penalty", "length", "expected"), [
+    (gnmt(1.0), 7, 2.0), (gnmt(2.0), 13, 9.0), (gnmt(0.6), 1, 1.0), (gnmt(0.5), 19, 2.0),  # (5 + 19) / 6 = 4
+    (power(0.5), 16, 4.0), (power(1.0), 7, 7.0), (power(2.0), 13, 169.0), (gnmt(0.0), 5, 1.0), (power(0.0), 5, 1.0),
+])  # fmt: skip
 def test_penalties_by_hand(penalty, length, expected):
     assert penalty(length) == pytest.approx(expected)
     assert float(penalty(ops.convert_to_tensor(float(length)))) == pytest.approx(expected)

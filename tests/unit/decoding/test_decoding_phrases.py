@@ -164,14 +164,10 @@ def test_a_long_list_does_not_widen_the_table_of_phrases():
     assert BatchConstraints.build([forced], 500).automaton.edge_ids.shape[1] == 0
 
 
-@pytest.mark.parametrize(
-    "constraints",
-    [
-        [phrase_constraint([(2, 3), (4,)], [(5, 2)], V), answers_constraint([(2, 3), (4, 4, 2)]), ANYTHING],
-        [answers_constraint([(2, 3), (4, 4, 2)]), phrase_constraint([], [(3,)], V)],
-    ],
-    ids=["with banks", "without"],
-)
+@pytest.mark.parametrize("constraints", [
+    [phrase_constraint([(2, 3), (4,)], [(5, 2)], V), answers_constraint([(2, 3), (4, 4, 2)]), ANYTHING],
+    [answers_constraint([(2, 3), (4, 4, 2)]), phrase_constraint([], [(3,)], V)],
+], ids=["with banks", "without"])  # fmt: skip
 def test_larger_tables_of_the_same_automaton_allow_the_same(constraints):
     plain = BatchConstraints.build(constraints, V).automaton
     edges, phrases = plain.edge_ids.shape[1], plain.phrase_ids.shape[1]
@@ -193,13 +189,10 @@ def test_larger_tables_of_the_same_automaton_allow_the_same(constraints):
         np.testing.assert_array_equal(np.asarray(larger.phrases(states).ids)[:, phrases:], -1)
 
 
-@pytest.mark.parametrize(
-    ("rule", "expected"),
-    [
-        ({}, (4, EOS)), ({"eos_penalty": 3.0}, (2, 2, 4, EOS)), ({"min_length": 2}, (2, 2, 4, EOS)),
-        ({"min_length": 4}, (2, 2, 2, 2, 4, EOS)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("rule", "expected"), [
+    ({}, (4, EOS)), ({"eos_penalty": 3.0}, (2, 2, 4, EOS)), ({"min_length": 2}, (2, 2, 4, EOS)),
+    ({"min_length": 4}, (2, 2, 2, 2, 4, EOS)),
+])  # fmt: skip
 def test_where_the_model_would_end_is_judged_under_the_rules_on_the_end(rule, expected):
     """By hand: end of sequence leads 2 by a factor of e^2 for two ids, and by e^4 later; then 4 is what is missing."""
     rows = np.full((NODES, V), -9.0, np.float32)

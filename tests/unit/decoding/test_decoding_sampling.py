@@ -63,19 +63,16 @@ def test_one_candidate_is_greedy():
             np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize(
-    ("settings", "kept"),
-    [
-        ({}, [0, 1, 2, 3, 4, 5, 6, 7]),
-        ({"temperature": 0.5}, [0, 1, 2, 3, 4, 5, 6, 7]),
-        ({"top_k": 3}, [0, 2, 6]),
-        # .3 + .2 + .15 = .65 is short of .7; the fourth, .13, takes it there.
-        ({"top_p": 0.7}, [0, 2, 6, 4]),
-        # At temperature 2 the weights are square roots; of the four largest, .548 .447 .387 .361, the first two are
-        # .571 of the sum, so that the nucleus of .6 has three.
-        ({"temperature": 2.0, "top_k": 4, "top_p": 0.6}, [0, 2, 6]),
-    ],
-)
+@pytest.mark.parametrize(("settings", "kept"), [
+    ({}, [0, 1, 2, 3, 4, 5, 6, 7]),
+    ({"temperature": 0.5}, [0, 1, 2, 3, 4, 5, 6, 7]),
+    ({"top_k": 3}, [0, 2, 6]),
+    # .3 + .2 + .15 = .65 is short of .7; the fourth, .13, takes it there.
+    ({"top_p": 0.7}, [0, 2, 6, 4]),
+    # At temperature 2 the weights are square roots; of the four largest, .548 .447 .387 .361, the first two are
+    # .571 of the sum, so that the nucleus of .6 has three.
+    ({"temperature": 2.0, "top_k": 4, "top_p": 0.6}, [0, 2, 6]),
+])  # fmt: skip
 def test_draws_follow_the_distribution_asked_for(settings, kept):
     weights = np.zeros(8)
     weights[kept] = np.exp(EIGHT[kept].astype("float64") / settings.get("temperature", 1.0))

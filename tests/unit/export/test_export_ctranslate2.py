@@ -93,7 +93,7 @@ def test_every_form_of_the_network_searches_as_ours(changes, tmp_path):
 
 @pytest.mark.parametrize(("decoding", "beams"), [({}, 3), ({"decode_method": "greedy"}, 1)])
 def test_the_readme_has_the_beam_of_the_run_and_other_weights_are_found_out(decoding, beams, tmp_path):
-    translator = translator_of(letters(), decoding=decoding)
+    translator = translator_of(letters(), decoding=decoding, num_hidden_layers=1)
     made, trial = tried(translator, tmp_path)
     assert f"[pieces], beam_size={beams}, length_penalty=0, " in made.usage()
     assert list(made.verify(tmp_path, trial)) == ["greedy search", "beam search of 3"][: 2 if beams > 1 else 1]
@@ -136,7 +136,7 @@ def test_int8_is_held_to_a_share_of_the_outputs_and_to_each_lines_score(tmp_path
 
 def test_a_single_line_that_int8_finds_otherwise_is_found_out(tmp_path, monkeypatch):
     """A mean over lines would hide it."""
-    translator = translator_of(letters(), hidden_size=64, filter_size=64)
+    translator = translator_of(letters(), hidden_size=64, filter_size=64, num_hidden_layers=1)
     made, trial = tried(translator, tmp_path, "int8")
     score, wrong = CTranslate2Engine.score, []
 

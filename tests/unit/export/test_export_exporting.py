@@ -1,14 +1,19 @@
-"""What is the same for all formats of exports."""
+"""Exports in general; the axes of LiteRT; made inputs."""
 
 import logging
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from t2t.export import exporting
 from t2t.export.formats import FLOAT32
 from t2t.export.job import Export, ExportJob
+from t2t.export.litert_axes import expand_new_axes
+from t2t.export.made_inputs import MOST_PIECES, example_text, make_inputs, make_texts
 from t2t.export.search import check_search
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
@@ -17,9 +22,12 @@ from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.specs.constraints.finite import ANYTHING
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.text.byte import ByteEncoder
+from t2t.text.sentencepiece import SentencePieceEncoder
+from t2t.text.subword import SubwordEncoder
 from tests.builders import tiny_hparams
 from tests.errors import refused
-from tests.letters import TEXTS, WORDS, Letters, letters, moods, translator_of
+from tests.letters import TEXTS, WORDS, Letters, letters, letters_alone, moods, translator_of
 
 
 @pytest.fixture(scope="module")
@@ -189,3 +197,96 @@ def of_pictures(network):
 def test_runs_that_a_format_does_not_hold_are_refused(network, build, format, about, tmp_path):
     with refused(*about.split()):
         exporting.export(build(network), ExportJob(folder=tmp_path / "new", format=format), TEXTS)
+
+
+SLICES = {
+    "in front": np.s_[None],
+    "within": np.s_[:, None],
+    "at the end": np.s_[..., None],
+    "two at the end": np.s_[..., None, None],
+    "on both sides": np.s_[None, :, None, ..., None],
+    "after the ellipsis": np.s_[..., None, :],
+    "part of it": np.s_[:, None, 1:],
+    "one place of it": np.s_[0, None],
+    "every second": np.s_[None, ::2],
+    "none new": np.s_[:, 1:],
+}
+LEFT = {"part of it", "one place of it", "every second", "none new"}
+"""Slices that do more than add axes, and are therefore not rewritten."""
+
+
+def test_axes_are_added_where_the_slice_adds_them(tmp_path):
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    def sliced(x):
+        return {name: x[one] for name, one in SLICES.items()}
+
+    tf.saved_model.save(tf.Module(), str(tmp_path), signatures={"sliced": sliced.get_concrete_function()})
+    expand_new_axes(tmp_path)
+    x = np.arange(12, dtype=np.int32).reshape(3, 4)
+    found = tf.saved_model.load(str(tmp_path)).signatures["sliced"](tf.constant(x))
+    for name, one in SLICES.items():
+        np.testing.assert_array_equal(found[name], x[one], err_msg=name)
+    saved = SavedModel()
+    saved.ParseFromString((tmp_path / "saved_model.pb").read_bytes())
+    functions = saved.meta_graphs[0].graph_def.library.function
+    slices = [node for function in functions for node in function.node_def if node.op == "StridedSlice"]
+    assert len(slices) == len(LEFT)
+
+
+LINES = ["der Hund läuft über die Straße", "zwei Katzen sitzen im Haus 42"] * 20
+ENCODERS = {
+    "byte": ByteEncoder,
+    "token": lambda: WORDS,
+    "subword": lambda: SubwordEncoder.build(LINES, 200),
+    "sentencepiece": lambda: SentencePieceEncoder.build(LINES, 300),
+}
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_texts_are_lines_that_the_vocabulary_has_pieces_for(kind):
+    encoder = ENCODERS[kind]()
+    texts = make_texts(encoder, 100)
+    assert len(texts) == 100
+    assert len(set(texts)) > 90
+    assert all(text.strip() and "\n" not in text and "\0" not in text for text in texts)
+    assert texts == make_texts(encoder, 100)
+    ids = [token_id for text in texts for token_id in encoder.encode(text)]
+    assert len(set(ids)) > min(50, encoder.vocab_size - 4)
+    if kind == "token":
+        assert 2 not in ids
+
+
+def test_they_are_as_long_as_the_model_takes():
+    translator = translator_of(letters_alone(), decoding={"max_input_length": 4})
+    texts = make_inputs(translator, 50)
+    assert {len(ids) for ids in translator.encode(texts)} == {1, 2, 3}
+
+
+def test_an_example_has_no_unknown_word():
+    assert 2 not in WORDS.encode(example_text(translator_of(letters())))
+    translator = translator_of(letters(ByteEncoder()))
+    assert example_text(translator) == "a text"
+
+
+@pytest.mark.parametrize(
+    ("spec", "dtype", "shape"),
+    [
+        (FeatureSpec(kind=FeatureKind.IMAGE, shape=(3, 4, 1)), np.uint8, (3, 4, 1)),
+        (FeatureSpec(kind=FeatureKind.AUDIO, sample_rate=400), np.float32, None),
+        (FeatureSpec(kind=FeatureKind.VIDEO, shape=(3, 4, 1)), np.uint8, None),
+    ],
+    ids=["images", "sound", "clips"],
+)
+def test_other_inputs_are_arrays_of_the_problems_kind(spec, dtype, shape):
+    targets = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=WORDS.vocab_size)
+    translator = translator_of(letters(), spec=ProblemSpec(name="l", features={"inputs": spec, "targets": targets}))
+    found = make_inputs(translator, 5)
+    assert len(found) == 5
+    assert all(one.dtype == dtype for one in found)
+    if shape:
+        assert all(one.shape == shape for one in found)
+    elif spec.kind == FeatureKind.VIDEO:
+        assert all(one.shape[1:] == spec.shape and 1 <= len(one) <= MOST_PIECES for one in found)
+    else:
+        assert all(200 <= len(one) <= 400 and np.abs(one).max() <= 1.0 for one in found)
+    assert len({one.tobytes() for one in found}) == 5

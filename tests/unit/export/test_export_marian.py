@@ -27,7 +27,7 @@ from tests.letters import TEXTS, letters, marked_letters, translator_of
 from tests.reference import marian_native as theirs
 
 FORMS = {
-    "one table": {},
+    "one table": {"num_hidden_layers": 2},
     "tables of their own, silu": {
         "shared_embedding": False, "shared_embedding_and_softmax_weights": False,
         "activation": "silu", "attention_bias": True, "num_encoder_layers": 2, "num_decoder_layers": 1,
@@ -43,7 +43,7 @@ FORMS = {
 
 
 def made(problem, folder, **changes):
-    translator = translator_of(problem, **{"sinusoid_layout": "split"} | changes)
+    translator = translator_of(problem, **{"sinusoid_layout": "split", "num_hidden_layers": 1} | changes)
     return translator, MarianExport(translator, ExportJob(folder=folder, format="marian"))
 
 
@@ -180,7 +180,7 @@ def test_vocabularies_and_marks_that_marian_lacks_are_refused(tmp_path):
 
 
 def test_weights_that_are_not_finite_are_refused(tmp_path):
-    translator, exported = made(letters(), tmp_path, num_hidden_layers=1)
+    translator, exported = made(letters(), tmp_path)
     table = translator.model.target_embedding.table
     table.assign(np.asarray(table) * np.nan)
     with refused("NaN"):

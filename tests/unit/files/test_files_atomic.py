@@ -78,11 +78,9 @@ def test_content_is_on_the_disk_before_the_name_and_the_name_before_the_return(t
     assert done == ["fsync", "replace", "fsync"]
 
 
-@pytest.mark.parametrize(
-    ("lines", "torn"),
-    [(["one", "two"], b"thr" + b"e" * 10_000), ([], b"torn")],
-    ids=["longer than one block of the search for the last complete line", "the only line"],
-)
+@pytest.mark.parametrize(("lines", "torn"), [
+    (["one", "two"], b"thr" + b"e" * 10_000), ([], b"torn"),
+], ids=["longer than one block of the search for the last complete line", "the only line"])  # fmt: skip
 def test_appending_cuts_off_a_torn_last_line_and_no_more(tmp_path, lines, torn):
     file = tmp_path / "lines"
     for line in lines:
@@ -99,9 +97,6 @@ def test_a_fault_of_the_machine_names_what_failed_and_where(number):
         raise OSError(number, os.strerror(number), "/runs/a")
     assert os.strerror(number) in str(caught.value)
     assert caught.value.exit_status == 1
-
-
-def test_appending_to_a_full_disk_says_so():
     with refused("progress.log", by=MachineError), os_errors_as_machine_errors("cannot write progress.log"):
         append_line("/dev/full", "line")
 
@@ -232,6 +227,12 @@ def test_many_writers_of_the_same_file_leave_one_complete_content(tmp_path):
     assert os.listdir(tmp_path) == ["pointer.json"]
 
 
+def test_a_file_is_written_where_the_file_system_has_no_locks(tmp_path, before_call):
+    before_call(fcntl, "flock", fail_with(OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))), times=9)
+    write_atomically(tmp_path / "file", b"whole")
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"whole"]
+
+
 def test_what_a_killed_writer_left_is_removed_and_what_another_writes_is_not(tmp_path):
     held, left = tmp_path / ".tmp-file", tmp_path / ".tmp-file.2"
     held.write_bytes(b"of anoth")
@@ -241,11 +242,4 @@ def test_what_a_killed_writer_left_is_removed_and_what_another_writes_is_not(tmp
         assert held.read_bytes() == b"of anoth"
     assert sorted(os.listdir(tmp_path)) == [".tmp-file", "file"]
     write_atomically(tmp_path / "file", b"whole")
-    assert os.listdir(tmp_path) == ["file"]
-
-
-def test_a_file_is_written_where_the_file_system_has_no_locks(tmp_path, before_call):
-    before_call(fcntl, "flock", fail_with(OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))), times=9)
-    write_atomically(tmp_path / "file", b"whole")
-    assert (tmp_path / "file").read_bytes() == b"whole"
     assert os.listdir(tmp_path) == ["file"]

@@ -51,14 +51,6 @@ def test_ranges_are_those_of_the_whole_file(tmp_path, content, ended, packed, ch
     assert tally == tally_of_whole, "each line is repaired and counted in one range"
 
 
-def test_places_are_bytes_where_lines_begin(tmp_path):
-    path = tmp_path / "text"
-    path.write_bytes(b"abc\ndefgh\nij\n" + b"k" * 30 + b"\nlm\nno")
-    index = index_lines(path, chunk_bytes=10)
-    assert index.lines == 6
-    assert index.places == [(0, 0), (3, 13), (4, 44)]
-
-
 def bytes_read():
     """Returns how many bytes this process has read from files so far."""
     return int(Path("/proc/self/io").read_text().split()[1])
@@ -66,6 +58,9 @@ def bytes_read():
 
 def test_a_range_is_read_without_what_is_before_it(tmp_path):
     path = tmp_path / "text"
+    path.write_bytes(b"abc\ndefgh\nij\n" + b"k" * 30 + b"\nlm\nno")
+    index = index_lines(path, chunk_bytes=10)
+    assert (index.lines, index.places) == (6, [(0, 0), (3, 13), (4, 44)]), "lines, and bytes where they begin"
     path.write_bytes(b"".join(b"%079d\n" % number for number in range(100_000)))  # 8 MB
     index, before = index_lines(path), bytes_read()
     assert list(index.read(path, range(99_000, 99_002), Counter())) == [f"{99_000:079}", f"{99_001:079}"]

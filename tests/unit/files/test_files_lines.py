@@ -1,16 +1,24 @@
+"""Lines: of files, packed files and streams; blocks of lines that together make up the files, cut at the same lines."""
+
 import bz2
 import gzip
+import hashlib
 import io
 import lzma
+import os
 import random
 import zipfile
 from collections import Counter
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from t2t.files.line_blocks import cut_files
+from t2t.files.line_blocks import cut_files, read_pairs
 from t2t.files.lines import INVALID_UTF8, NUL_REMOVED, pair_lines, read_lines, stream_lines
+from t2t.files.source import LineSource
 from tests.errors import refused
+from tests.waiting import join_all, start_thread
 
 
 def write(path, content: bytes, packed: bool = False):
@@ -30,22 +38,21 @@ def test_gzip_is_seen_from_the_content(tmp_path, name, packed):
     assert lines_of(path) == (["eins", "zwei ä"], {})
 
 
-@pytest.mark.parametrize(
-    ("content", "lines"),
-    [
-        (b"", []),
-        (b"\n", [""]),
-        (b"a\n\nb", ["a", "", "b"]),
-        (b"a\n\n", ["a", ""]),
-        ("a\u2028b\u0085c\x0bd\x0ce\x1cf\rg\n".encode(), ["a\u2028b\u0085c\x0bd\x0ce\x1cf\rg"]),
-        (b"a\r\nb\r\r\nc\r", ["a", "b\r", "c\r"]),
-        (b" a \t\n", [" a \t"]),
-        (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", ["a", "\ufeffb"]),
-        (b"\xef\xbb\xbf", [""]),
-    ],
-)
+@pytest.mark.parametrize(("content", "lines"), [
+    *((b"", []), (b"\n", [""]), (b"a\n\nb", ["a", "", "b"]), (b"a\n\n", ["a", ""])),
+    ("a\u2028b\u0085c\x0bd\x0ce\x1cf\rg\n".encode(), ["a\u2028b\u0085c\x0bd\x0ce\x1cf\rg"]),
+    (b"a\r\nb\r\r\nc\r", ["a", "b\r", "c\r"]),
+    (b" a \t\n", [" a \t"]),
+    (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", ["a", "\ufeffb"]),
+    (b"\xef\xbb\xbf", [""]),
+])  # fmt: skip
 def test_where_lines_end(tmp_path, content, lines):
     assert lines_of(write(tmp_path / "text", content)) == (lines, {})
+
+
+def test_damage_is_repaired_and_counted_by_line(tmp_path):
+    path = write(tmp_path / "text", b"a\xff\xfeb\nc\0d\0\n\0\xc3\nfine\n")
+    assert lines_of(path) == (["a\ufffd\ufffdb", "cd", "\ufffd", "fine"], {INVALID_UTF8: 2, NUL_REMOVED: 2})
 
 
 class Once(io.RawIOBase):
@@ -76,38 +83,23 @@ def test_a_packed_stream_is_unpacked_by_its_first_bytes():
         assert list(stream_lines(io.BufferedReader(Once(few)), Counter(), "a stream")) == expected
     with refused("stream:", "gzip"):
         list(stream_lines(io.BufferedReader(Once(packed[:-30])), Counter(), "a stream"))
-
-
-def test_no_line_of_a_stream_waits_for_the_next():
     pipe = Once(b"first\nsecond\n", most=6)
-    lines = stream_lines(io.BufferedReader(pipe), Counter(), "a stream")
-    assert next(lines) == "first"
-    assert pipe.taken == 6
-
-
-def test_damage_is_repaired_and_counted_by_line(tmp_path):
-    path = write(tmp_path / "text", b"a\xff\xfeb\nc\0d\0\n\0\xc3\nfine\n")
-    assert lines_of(path) == (["a\ufffd\ufffdb", "cd", "\ufffd", "fine"], {INVALID_UTF8: 2, NUL_REMOVED: 2})
+    assert next(stream_lines(io.BufferedReader(pipe), Counter(), "a stream")) == "first"
+    assert pipe.taken == 6, "no line waits for the next"
 
 
 PACKED = gzip.compress(bytes(range(256)) * 50, mtime=0)
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        *((PACKED[:cut], "gzip") for cut in (-1, 30, 2)),
-        (PACKED[:-8] + bytes([PACKED[-8] ^ 1]) + PACKED[-7:], "gzip"),  # the checksum
-        ("a\nb\n".encode("utf-16"), "UTF-16"),
-        (bz2.compress(b""), "bzip2"),
-    ],
-)
-def test_damaged_packed_and_wide_files_are_refused(tmp_path, content, said):
+@pytest.mark.parametrize(("content", "said"), [
+    *((PACKED[:cut], "gzip") for cut in (-1, 30, 2)),
+    (PACKED[:-8] + bytes([PACKED[-8] ^ 1]) + PACKED[-7:], "gzip"),  # the checksum
+    ("a\nb\n".encode("utf-16"), "UTF-16"),
+    (bz2.compress(b""), "bzip2"),
+])  # fmt: skip
+def test_damaged_packed_wide_and_missing_files_are_refused(tmp_path, content, said):
     with refused(tmp_path / "text", said):
         lines_of(write(tmp_path / "text", content))
-
-
-def test_missing_files_and_folders_are_refused(tmp_path):
     for path in (tmp_path / "nothing", tmp_path):
         with refused(path):
             lines_of(path)
@@ -136,7 +128,7 @@ def test_texts_that_look_like_packed_ones_are_read(tmp_path, text):
     assert lines_of(write(tmp_path / "text", text.encode())) == ([text], {})
 
 
-def read_pairs(source, target, tally):
+def paired_lines(source, target, tally):
     return list(pair_lines(read_lines(source, tally), read_lines(target, tally), source, target))
 
 
@@ -144,7 +136,7 @@ def test_parallel_lines_keep_their_places(tmp_path):
     tally = Counter()
     source = write(tmp_path / "a", b"1\n\n3\xff\n")
     target = write(tmp_path / "b", b"eins\nzwei\ndrei\xff", packed=True)
-    assert read_pairs(source, target, tally) == [("1", "eins"), ("", "zwei"), ("3\ufffd", "drei\ufffd")]
+    assert paired_lines(source, target, tally) == [("1", "eins"), ("", "zwei"), ("3\ufffd", "drei\ufffd")]
     assert tally == {INVALID_UTF8: 2}
 
 
@@ -153,4 +145,131 @@ def test_unequal_lengths_name_both_files_and_counts(tmp_path, sources, targets):
     source = write(tmp_path / "train.en", b"x\n" * sources)
     target = write(tmp_path / "train.de", b"y\n" * targets)
     with refused(source, f"{sources:,}", target, f"{targets:,}"):
-        read_pairs(source, target, Counter())
+        paired_lines(source, target, Counter())
+
+
+# === Of a file or stream that an option names ===
+DIRTY = "\ufeffone\r\ntwo\u2028still two\x85\x0b\r\n\nfo".encode() + b"\xffur\x00\n\rlast\r"
+LINES = ["one", "two\u2028still two\x85\x0b", "", "fo\ufffdur", "\rlast\r"]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_standard_input(stdin, packed):
+    stdin(gzip.compress(DIRTY) if packed else DIRTY)
+    source = LineSource("-")
+    assert source.is_stream
+    assert str(source) == "standard input"
+    tally = Counter()
+    assert list(source.lines(tally)) == LINES
+    assert tally == {INVALID_UTF8: 1, NUL_REMOVED: 1}
+    stdin("a\n".encode("utf-16"))
+    with refused("UTF-16"):
+        list(source.lines(Counter()))
+
+
+def test_a_named_pipe_is_read_once(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = start_thread(pipe.write_bytes, DIRTY)
+    source = LineSource(str(pipe))
+    assert source.is_stream
+    assert list(source.lines(Counter())) == LINES
+    join_all(writer)
+
+
+@pytest.mark.parametrize(("content", "count"), [(b"", 0), (b"a", 1), (b"a\n", 1), (b"a\n\nb", 3), (b"\n", 1)])
+def test_a_scan_counts_the_lines_that_are_read(tmp_path, content, count):
+    source = LineSource(str(write(tmp_path / "in", content)))
+    assert source.scan() == (hashlib.sha256(content).hexdigest(), count)
+    assert len(list(source.lines(Counter()))) == count
+    source = LineSource(str(write(tmp_path / "in.gz", DIRTY, packed=True)))  # which is read and not counted
+    assert not source.is_stream
+    assert list(source.lines(Counter())) == LINES
+    assert source.scan()[1] is None
+
+
+def test_files_that_are_none(tmp_path):
+    dirty = write(tmp_path / "in", DIRTY)
+    for path in (tmp_path / "missing", dirty / "below", tmp_path):
+        with refused(path):
+            LineSource(str(path))
+    source = LineSource(str(dirty))
+    dirty.unlink()
+    with refused(dirty):
+        source.scan()
+
+
+# === Blocks ===
+TEXTS = st.lists(st.text(st.sampled_from("ab é\r\0\ufeff"), max_size=12), min_size=1, max_size=40)
+ONE_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+"""All examples write_lines the same files."""
+
+
+def write_lines(path, lines, ended):
+    path.write_bytes(("\n".join(lines) + "\n" * ended).encode())
+    return path
+
+
+def read_blocks(blocks):
+    return [line for block in blocks for line in block.read(Counter())]
+
+
+@given(TEXTS, st.booleans(), st.integers(1, 90), st.integers(1, 50))
+@ONE_FOLDER
+def test_blocks_together_are_the_file(tmp_path, lines, ended, most_bytes, buffer):
+    path = write_lines(tmp_path / "file", lines, ended)
+    blocks = [block for (block,) in cut_files([path], most_bytes, buffer_bytes=buffer)]
+    assert read_blocks(blocks) == list(read_lines(path, Counter()))
+    sizes = [(block.stop or path.stat().st_size) - block.start for block in blocks]
+    assert all(most_bytes <= size < most_bytes + 40 for size in sizes[:-1])
+    counts = [len(read_blocks([block])) for block in blocks]
+    assert [block.first for block in blocks] == [1 + sum(counts[:number]) for number in range(len(blocks))]
+
+
+@given(TEXTS, st.booleans(), st.booleans(), st.integers(1, 60))
+@ONE_FOLDER
+def test_two_files_are_cut_at_the_same_lines(tmp_path, lines, one_ended, other_ended, most_bytes):
+    lines = [f"{number} {line}" for number, line in enumerate(lines)]
+    one = write_lines(tmp_path / "one", lines, one_ended)
+    other = write_lines(tmp_path / "other", [line.split()[0] for line in lines], other_ended)
+    for files in ((one, other), (other, one)):
+        pairs = [pair for blocks in cut_files(files, most_bytes) for pair in read_pairs(blocks, Counter())]
+        assert len(pairs) == len(lines)
+        assert all(left.split()[0] == right.split()[0] for left, right in pairs)
+
+
+def test_blocks_of_so_many_lines(tmp_path):
+    path = write_lines(tmp_path / "list", [str(number) for number in range(20)], True)
+    blocks = [block for (block,) in cut_files([path], 1 << 20, most_lines=8)]
+    assert [len(read_blocks([block])) for block in blocks] == [8, 8, 4]
+    assert read_blocks(blocks) == [str(number) for number in range(20)]
+    assert [block.first for block in blocks] == [1, 9, 17]
+    assert len(cut_files([path], 1 << 20, most_lines=10)) == 2
+    assert len(cut_files([path], 1, most_lines=20)) == 1
+
+
+def test_what_is_small_or_packed_is_one_block_and_not_counted(tmp_path):
+    small, packed = write_lines(tmp_path / "small", ["a"] * 50, True), tmp_path / "packed"
+    packed.write_bytes(gzip.compress(b"a\n" * 50))
+    for files, most_bytes in (([small], 100), ([packed], 1), ([small, packed], 1)):
+        assert len(cut_files(files, most_bytes, buffer_bytes=None)) == 1  # a buffer of None cannot be read_blocks
+
+
+def test_files_of_unequal_lengths_and_missing_ones_are_named_when_they_are_cut(tmp_path):
+    one, other = (
+        write_lines(tmp_path / "one", ["abc"] * 30, True),
+        write_lines(tmp_path / "other", ["abcdef"] * 31, False),
+    )
+    with refused(one, 30, other, 31):
+        cut_files([one, other], 20)
+    with refused(tmp_path / "gone"):
+        cut_files([tmp_path / "gone"], 10)
+
+
+def test_damage_is_repaired_and_counted_once_whatever_the_blocks(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"\xef\xbb\xbffirst\nb\xffd\r\n" * 20)
+    whole, parts = Counter(), Counter()
+    lines = list(read_lines(path, whole))
+    assert [line for (block,) in cut_files([path], 30) for line in block.read(parts)] == lines
+    assert parts == whole == {"invalid UTF-8 replaced": 20}

@@ -31,15 +31,6 @@ def path(tmp_path):
     return tmp_path / "out"
 
 
-def test_the_file_is_not_there_before_it_is_finished(path):
-    with open_output(str(path), "same") as output:
-        output.write(b"a\nb\n", 2, {})
-        assert not path.exists()
-        output.finish()
-    assert path.read_bytes() == b"a\nb\n"
-    assert os.listdir(path.parent) == ["out"]
-
-
 def test_an_interrupted_attempt_is_gone_on_from_after_its_last_complete_line(path):
     crash_after(path, [b"a\n", b"b\nc\n"])
     assert sorted(os.listdir(path.parent)) == ["out.partial", "out.partial.json"]
@@ -51,6 +42,20 @@ def test_an_interrupted_attempt_is_gone_on_from_after_its_last_complete_line(pat
         assert output.lines == 4
         output.finish()
     assert path.read_bytes() == b"a\nb\nc\nd\n"
+
+
+def test_the_file_is_not_there_before_it_is_finished_and_a_link_stays_a_link(path):
+    real = path.parent / "elsewhere"
+    for link in (path, path.with_name("link")):
+        if link != path:
+            link.symlink_to(real)
+        with open_output(str(link), "same") as output:
+            output.write(b"a\nb\n", 2, {})
+            assert not link.exists()
+            output.finish()
+        assert link.read_bytes() == b"a\nb\n"
+    assert (link.is_symlink(), real.read_bytes()) == (True, b"a\nb\n")
+    assert sorted(os.listdir(path.parent)) == ["elsewhere", "link", "out"]
 
 
 def test_lines_can_be_read_back_and_thrown_away(path):
@@ -72,18 +77,15 @@ def as_later_format(path):
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
 
 
-@pytest.mark.parametrize(
-    ("fingerprint", "file", "change"),
-    [
-        ("other", "out", lambda path: None),
-        (None, "out", lambda path: None),
-        ("same", "out.partial", flip_first_byte),
-        ("same", "out.partial", lambda path: os.truncate(path, 1)),
-        ("same", "out.partial.json", os.unlink),
-        ("same", "out.partial.json", lambda path: os.truncate(path, 20)),
-        ("same", "out.partial.json", as_later_format),
-    ],
-)
+@pytest.mark.parametrize(("fingerprint", "file", "change"), [
+    ("other", "out", lambda path: None),
+    (None, "out", lambda path: None),
+    ("same", "out.partial", flip_first_byte),
+    ("same", "out.partial", lambda path: os.truncate(path, 1)),
+    ("same", "out.partial.json", os.unlink),
+    ("same", "out.partial.json", lambda path: os.truncate(path, 20)),
+    ("same", "out.partial.json", as_later_format),
+])  # fmt: skip
 def test_nothing_else_is_taken_over(path, fingerprint, file, change):
     crash_after(path, [b"a\n", b"b\n"])
     change(path.with_name(file))
@@ -101,17 +103,6 @@ def test_an_unfinished_attempt_leaves_the_old_output_alone_and_nothing_if_it_wro
     path.write_bytes(b"old\n")
     crash_after(path, [b"new\n"])
     assert path.read_bytes() == b"old\n"
-
-
-def test_a_link_stays_a_link(path):
-    real = path.parent / "elsewhere"
-    real.write_bytes(b"old\n")
-    path.symlink_to(real)
-    with open_output(str(path), "same") as output:
-        output.write(b"new\n", 1, {})
-        output.finish()
-    assert path.is_symlink()
-    assert real.read_bytes() == b"new\n"
 
 
 HOLDER = """
@@ -137,22 +128,14 @@ def test_two_processes_do_not_write_one_file_and_one_that_was_killed_is_gone_on_
     assert path.read_bytes() == b"a\n"
 
 
-def test_devices_are_written_and_not_replaced():
-    with open_output("/dev/null", "same") as output:
-        assert isinstance(output, StreamOutput)
-        output.write(b"a\n", 1, {})
-        output.finish()
-    assert not os.path.isfile("/dev/null")
-
-
-def test_standard_output(capsysbinary):
-    with open_output("-", "same") as output:
-        output.write("ü\n".encode(), 1, {})
-        output.finish()
+def test_devices_and_standard_output_are_written_and_not_replaced(capsysbinary):
+    for device in ("/dev/null", "-"):
+        with open_output(device, "same") as output:
+            assert isinstance(output, StreamOutput)
+            output.write("ü\n".encode(), 1, {})
+            output.finish()
     assert capsysbinary.readouterr().out == "ü\n".encode()
-
-
-def test_a_full_device_is_one_line():
+    assert not os.path.isfile("/dev/null")
     with refused("/dev/full", by=MachineError), open_output("/dev/full", None) as output:
         output.write(b"a\n", 1, {})
 

@@ -48,6 +48,7 @@ def test_lines_elsewhere_than_on_a_terminal_come_now_and_then(pass_seconds, line
         shown.add(count)
         assert len(lines()) == logged
     assert lines() == ["decoded: 1,030 of 1,100 sentences, 0.2 sentences/s, 0:04:40 left"]
+    shown.show_figures(["loss 2.5"])  # which go with a bar only
     pass_seconds(29.0)
     shown.add(1)
     shown.close()
@@ -163,28 +164,17 @@ def test_a_bar_without_figures_has_its_rate_where_that_fits(draw):
     assert "updates/s" not in draw(40, figures=())
 
 
-def test_figures_go_with_a_bar_only(lines):
-    out = io.StringIO()
-    Progress("training", "updates", out=out).show_figures(["loss 2.5"])
-    assert (out.getvalue(), lines()) == ("", [])
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0:00:00"), (59.6, "0:01:00"), (3599, "0:59:59"), (100 * 3600 + 61, "100:01:01")]
-)
-def test_clock(seconds, text):
-    assert clock(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("values", "width", "line"),
-    [
-        ([8, 7, 6, 5, 4, 3, 2, 1], 8, "█▇▆▅▄▃▂▁"),
-        ([0, 0, 10, 10, 0, 0], 3, "▁█▁"),  # means of two each
-        ([1.5, 1.5], 8, "▁▁"),
-        ([math.nan, 1, math.inf, 2], 8, "▁█"),
-        *(([], 8, ""), ([3], 8, "▁")),
-    ],
-)
+@pytest.mark.parametrize(("values", "width", "line"), [
+    ([8, 7, 6, 5, 4, 3, 2, 1], 8, "█▇▆▅▄▃▂▁"),
+    ([0, 0, 10, 10, 0, 0], 3, "▁█▁"),  # means of two each
+    ([1.5, 1.5], 8, "▁▁"),
+    ([math.nan, 1, math.inf, 2], 8, "▁█"),
+    *(([], 8, ""), ([3], 8, "▁")),
+])  # fmt: skip
 def test_a_curve_in_a_line(values, width, line):
     assert spark_line(values, width) == line
+
+
+def test_clock():
+    for seconds, text in ((0, "0:00:00"), (59.6, "0:01:00"), (3599, "0:59:59"), (100 * 3600 + 61, "100:01:01")):
+        assert clock(seconds) == text

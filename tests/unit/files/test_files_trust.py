@@ -104,41 +104,27 @@ class Record:
     rest: Any = None
 
 
-@pytest.mark.parametrize(
-    ("plain", "record"),
-    [
-        ({}, Record()),
-        ({"name": "x", "shape": [1, 2]}, Record(name="x", shape=(1, 2))),
-        (
-            {"sections": {"a": {"b": [None]}}, "rest": [{"any": "thing"}]},
-            Record(sections={"a": {"b": [None]}}, rest=[{"any": "thing"}]),
-        ),
-        ({"parts": {"a": {"size": 2}}}, Record(parts={"a": Part(size=2)})),
-    ],
-)
+@pytest.mark.parametrize(("plain", "record"), [
+    ({}, Record()),
+    ({"name": "x", "shape": [1, 2]}, Record(name="x", shape=(1, 2))),
+    ({"sections": {"a": {"b": [None]}}}, Record(sections={"a": {"b": [None]}})),
+    ({"rest": [{"any": "thing"}]}, Record(rest=[{"any": "thing"}])),
+    ({"parts": {"a": {"size": 2}}}, Record(parts={"a": Part(size=2)})),
+])  # fmt: skip
 def test_records_of_json(plain, record):
     assert read_record(Record, plain) == record
 
 
-@pytest.mark.parametrize(
-    ("plain", "where"),
-    [
-        (None, "object"),
-        ({"count": True}, "$.count"),
-        ({"count": 1.5}, "$.count"),
-        ({"is_new": 0}, "$.is_new"),
-        ({"name": 3}, "$.name"),
-        ({"counts": [1]}, "$.counts"),
-        ({"counts": {"a": True}}, "$.counts[...]"),
-        ({"sections": {"a": 3}}, "$.sections[...]"),
-        ({"rows": [3]}, "$.rows[0]"),
-        ({"shape": [1, None]}, "$.shape[1]"),
-        ({"parts": {"a": 3}}, "$.parts[...]"),
-        ({"parts": {"a": {"file": "../a"}}}, "$.parts[...].file"),
-        ({"coutn": 1}, "'coutn'"),
-        ({"parts": {"a": {"sizes": 1}}}, "'sizes'"),
-    ],
-)
+@pytest.mark.parametrize(("plain", "where"), [
+    (None, "object"),
+    *(({"count": True}, "$.count"), ({"count": 1.5}, "$.count"), ({"is_new": 0}, "$.is_new"), ({"name": 3}, "$.name")),
+    *(({"counts": [1]}, "$.counts"), ({"counts": {"a": True}}, "$.counts[...]")),
+    *(({"sections": {"a": 3}}, "$.sections[...]"), ({"rows": [3]}, "$.rows[0]"), ({"shape": [1, None]}, "$.shape[1]")),
+    ({"parts": {"a": 3}}, "$.parts[...]"),
+    ({"parts": {"a": {"file": "../a"}}}, "$.parts[...].file"),
+    ({"coutn": 1}, "'coutn'"),
+    ({"parts": {"a": {"sizes": 1}}}, "'sizes'"),
+])  # fmt: skip
 def test_what_is_no_record(plain, where):
     with refused(where, by=ValueError):
         read_record(Record, plain)

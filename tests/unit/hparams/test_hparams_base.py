@@ -137,14 +137,11 @@ def test_unknown_names_are_answered_with_the_nearest(hparams):
     assert getattr(hparams, "hiden_size", 5) == 5
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "kind"),
-    [
-        ("hidden_size", 64.0, "int"), ("hidden_size", "64", "int"), ("hidden_size", True, "int"),
-        ("hidden_size", None, "int"), ("gate", 1, "bool"), ("learning_rate", "0.1", "float"),
-        ("learning_rate", False, "float"), ("optimizer", 3, "str"), ("kernel_sizes", 3, "tuple"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "value", "kind"), [
+    ("hidden_size", 64.0, "int"), ("hidden_size", "64", "int"), ("hidden_size", True, "int"),
+    ("hidden_size", None, "int"), ("gate", 1, "bool"), ("learning_rate", "0.1", "float"),
+    ("learning_rate", False, "float"), ("optimizer", 3, "str"), ("kernel_sizes", 3, "tuple"),
+])  # fmt: skip
 def test_types_are_those_of_the_defaults(hparams, name, value, kind):
     with refused(f"{name}={value!r}", kind) as error:
         hparams.replace(**{name: value})
@@ -181,18 +178,15 @@ def refuses_what_it_names(hparams, changes, about):
         hparams.replace(**changes).freeze()
 
 
-@pytest.mark.parametrize(
-    ("changes", "about"),
-    [
-        ({"hidden_size": 0}, ["1"]), ({"hidden_size": 2**31}, ["2,147,483,647"]), ({"label_smoothing": 1.0}, ["0.99"]),
-        ({"optimizer": "adem"}, ["adam", "adamw", "lamb"]), ({"gate_bias": 0.5}, ["gate=False", "gate=True"]),
-        ({"gate_bias": 1.5, "gate": True}, ["1.0"]),
-        ({"learning_rate_minimum": 1e-5}, ["learning_rate_schedule=noam", "learning_rate_schedule=linear|cosine"]),
-        ({"weight_decay": 0.1}, ["optimizer=adam;", "optimizer=adamw|lamb|momentum"]),
-        ({"sampling_top_k": 5}, ["decode_method=beam", "decode_method=sample"]),
-        ({"learning_rate": float("nan")}, []), ({"learning_rate": float("inf")}, []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changes", "about"), [
+    ({"hidden_size": 0}, ["1"]), ({"hidden_size": 2**31}, ["2,147,483,647"]), ({"label_smoothing": 1.0}, ["0.99"]),
+    ({"optimizer": "adem"}, ["adam", "adamw", "lamb"]), ({"gate_bias": 0.5}, ["gate=False", "gate=True"]),
+    ({"gate_bias": 1.5, "gate": True}, ["1.0"]),
+    ({"learning_rate_minimum": 1e-5}, ["learning_rate_schedule=noam", "learning_rate_schedule=linear|cosine"]),
+    ({"weight_decay": 0.1}, ["optimizer=adam;", "optimizer=adamw|lamb|momentum"]),
+    ({"sampling_top_k": 5}, ["decode_method=beam", "decode_method=sample"]),
+    ({"learning_rate": float("nan")}, []), ({"learning_rate": float("inf")}, []),
+])  # fmt: skip
 def test_what_freezing_refuses(hparams, changes, about):
     refuses_what_it_names(hparams, changes, about)
 
@@ -214,21 +208,18 @@ def test_freezing_reports_everything_at_once(hparams):
     hparams.hidden_size = 3  # one that was refused is not frozen
 
 
-@pytest.mark.parametrize(
-    ("changes", "about"),
-    [
-        ({"num_heads": 3}, ["512"]), ({"num_heads": 8, "attention_value_channels": 9}, ["9"]),
-        ({"hidden_size": 15, "attention_key_channels": 16, "attention_value_channels": 16}, []),
-        ({"positions": "relative", "max_length": 2048}, ["max_length=2048"]),
-        ({"positions": "rotary", "num_heads": 512}, ["num_heads"]),
-        ({"packed_length": 128, "positions": "words"}, ["positions=words"]),
-        ({"num_kv_heads": 3}, ["num_heads=8"]), ({"max_relative_position": 20}, ["positions=relative"]),
-        ({"positions": "relative_bias", "max_length": 2048}, ["max_length=2048"]),
-        ({"relative_bias_buckets": 32, "positions": "relative_bias", "relative_bias_max_distance": 16},
-         ["relative_bias_max_distance=16"]),
-        ({"max_relative_position": 129, "positions": "relative"}, ["128"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changes", "about"), [
+    ({"num_heads": 3}, ["512"]), ({"num_heads": 8, "attention_value_channels": 9}, ["9"]),
+    ({"hidden_size": 15, "attention_key_channels": 16, "attention_value_channels": 16}, []),
+    ({"positions": "relative", "max_length": 2048}, ["max_length=2048"]),
+    ({"positions": "rotary", "num_heads": 512}, ["num_heads"]),
+    ({"packed_length": 128, "positions": "words"}, ["positions=words"]),
+    ({"num_kv_heads": 3}, ["num_heads=8"]), ({"max_relative_position": 20}, ["positions=relative"]),
+    ({"positions": "relative_bias", "max_length": 2048}, ["max_length=2048"]),
+    ({"relative_bias_buckets": 32, "positions": "relative_bias", "relative_bias_max_distance": 16},
+     ["relative_bias_max_distance=16"]),
+    ({"max_relative_position": 129, "positions": "relative"}, ["128"]),
+])  # fmt: skip
 def test_what_the_transformer_refuses(changes, about):
     refuses_what_it_names(transformer_base(), changes, about)
 

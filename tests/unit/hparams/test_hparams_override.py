@@ -25,34 +25,31 @@ def parse(text, **current):
     return parse_overrides(text, DEFAULTS, {**DEFAULTS, **current})
 
 
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("", {}), ("  ", {}), ("steps=4", {"steps": 4}),
-        ("steps=4,rate=0.25,flag=false,name=sgd", {"steps": 4, "rate": 0.25, "flag": False, "name": "sgd"}),
-        # white space and a comma at the end
-        ("steps=4,", {"steps": 4}), ("steps=4, rate=1", {"steps": 4, "rate": 1.0}),
-        (" steps = 4 ,  rate = 1 , ", {"steps": 4, "rate": 1.0}),
-        # ints; floats may look like ints
-        ("steps=-4", {"steps": -4}), ("steps=+4", {"steps": 4}),
-        ("rate=0", {"rate": 0.0}), ("rate=+2", {"rate": 2.0}), ("rate=-2.0e10", {"rate": -2.0e10}),
-        ("rate=.5", {"rate": 0.5}),
-        # bools
-        *[(f"flag={text}", {"flag": True}) for text in ("true", "True", "1")],
-        *[(f"flag={text}", {"flag": False}) for text in ("false", "False", "0")],
-        # strings hold anything but commas and opening brackets
-        ("name=", {"name": ""}), ("name=,steps=4", {"name": "", "steps": 4}), ("name=a=b/c", {"name": "a=b/c"}),
-        ("name=two words", {"name": "two words"}), ("name=4", {"name": "4"}), ("name=ü", {"name": "ü"}),
-        # names with periods
-        ("relu.size=7", {"relu.size": 7}),
-        # lists and their elements
-        ("sizes=[7]", {"sizes": (7,)}), ("sizes=[7,8, 9]", {"sizes": (7, 8, 9)}), ("sizes=[]", {"sizes": ()}),
-        ("sizes=[ 7 , 8 ],steps=4", {"sizes": (7, 8), "steps": 4}), ("rates=[1,2e-3]", {"rates": (1.0, 0.002)}),
-        ("names=[x,y=z]", {"names": ("x", "y=z")}), ("nothing=[p,q]", {"nothing": ("p", "q")}),
-        ("sizes[3]=9", {"sizes": (1, 2, 3, 9)}), ("sizes[0]=9,sizes[2]=8", {"sizes": (9, 2, 8, 4)}),
-        ("sizes[ 1 ] = 9", {"sizes": (1, 9, 3, 4)}), ("rates[1]=3", {"rates": (0.1, 3.0)}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "values"), [
+    ("", {}), ("  ", {}), ("steps=4", {"steps": 4}),
+    ("steps=4,rate=0.25,flag=false,name=sgd", {"steps": 4, "rate": 0.25, "flag": False, "name": "sgd"}),
+    # white space and a comma at the end
+    ("steps=4,", {"steps": 4}), ("steps=4, rate=1", {"steps": 4, "rate": 1.0}),
+    (" steps = 4 ,  rate = 1 , ", {"steps": 4, "rate": 1.0}),
+    # ints; floats may look like ints
+    ("steps=-4", {"steps": -4}), ("steps=+4", {"steps": 4}),
+    ("rate=0", {"rate": 0.0}), ("rate=+2", {"rate": 2.0}), ("rate=-2.0e10", {"rate": -2.0e10}),
+    ("rate=.5", {"rate": 0.5}),
+    # bools
+    *[(f"flag={text}", {"flag": True}) for text in ("true", "True", "1")],
+    *[(f"flag={text}", {"flag": False}) for text in ("false", "False", "0")],
+    # strings hold anything but commas and opening brackets
+    ("name=", {"name": ""}), ("name=,steps=4", {"name": "", "steps": 4}), ("name=a=b/c", {"name": "a=b/c"}),
+    ("name=two words", {"name": "two words"}), ("name=4", {"name": "4"}), ("name=ü", {"name": "ü"}),
+    # names with periods
+    ("relu.size=7", {"relu.size": 7}),
+    # lists and their elements
+    ("sizes=[7]", {"sizes": (7,)}), ("sizes=[7,8, 9]", {"sizes": (7, 8, 9)}), ("sizes=[]", {"sizes": ()}),
+    ("sizes=[ 7 , 8 ],steps=4", {"sizes": (7, 8), "steps": 4}), ("rates=[1,2e-3]", {"rates": (1.0, 0.002)}),
+    ("names=[x,y=z]", {"names": ("x", "y=z")}), ("nothing=[p,q]", {"nothing": ("p", "q")}),
+    ("sizes[3]=9", {"sizes": (1, 2, 3, 9)}), ("sizes[0]=9,sizes[2]=8", {"sizes": (9, 2, 8, 4)}),
+    ("sizes[ 1 ] = 9", {"sizes": (1, 9, 3, 4)}), ("rates[1]=3", {"rates": (0.1, 3.0)}),
+])  # fmt: skip
 def test_what_is_read(text, values):
     found = parse(text)
     assert found == values
@@ -63,26 +60,23 @@ def test_an_element_changes_the_present_list_not_the_default():
     assert parse("sizes[0]=9", sizes=(5, 6)) == {"sizes": (9, 6)}
 
 
-@pytest.mark.parametrize(
-    ("text", "about"),
-    [
-        # types
-        *[(f"steps={text}", "int") for text in ("1.0", "1e3", "", "abc", "9" * 5000)],
-        *[(f"rate={text}", "float") for text in ("abc", "", "1e999")],
-        *[(f"flag={text}", "bool") for text in ("yes", "TRUE", "2", "", "t")],
-        ("sizes=[1,x]", "sizes=x"), ("sizes[0]=1.5", "sizes=1.5"), ("steps=1 rate=2", "int"),
-        # lists and single values
-        ("sizes=7", "sizes=[v1,v2]"), ("steps=[123]", "steps=value"), ("name=[a]", "name=value"),
-        ("steps[0]=1", "steps=value"), ("sizes[1]=[2,3]", "sizes[1]"), ("sizes[4]=1", "sizes[4]"),
-        # twice
-        *[(text, "sizes") for text in ("sizes=[1],sizes[0]=2", "sizes[0]=2,sizes=[1]", "sizes[1]=2,sizes[01]=3")],
-        ("steps=1,steps=2", "steps"),
-        # malformed
-        *[(text, repr(text)) for text in ("steps", "=1", "name=a[b", "sizes=[1,2", "sizes=[1]2", "sizes[x]=1")],
-        ("sizes[9999999999]=1", "'sizes[9999999999]=1'"),
-        ("steps=1,rate", "'rate'"), ("steps=1,,rate=2", "',rate=2'"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "about"), [
+    # types
+    *[(f"steps={text}", "int") for text in ("1.0", "1e3", "", "abc", "9" * 5000)],
+    *[(f"rate={text}", "float") for text in ("abc", "", "1e999")],
+    *[(f"flag={text}", "bool") for text in ("yes", "TRUE", "2", "", "t")],
+    ("sizes=[1,x]", "sizes=x"), ("sizes[0]=1.5", "sizes=1.5"), ("steps=1 rate=2", "int"),
+    # lists and single values
+    ("sizes=7", "sizes=[v1,v2]"), ("steps=[123]", "steps=value"), ("name=[a]", "name=value"),
+    ("steps[0]=1", "steps=value"), ("sizes[1]=[2,3]", "sizes[1]"), ("sizes[4]=1", "sizes[4]"),
+    # twice
+    *[(text, "sizes") for text in ("sizes=[1],sizes[0]=2", "sizes[0]=2,sizes=[1]", "sizes[1]=2,sizes[01]=3")],
+    ("steps=1,steps=2", "steps"),
+    # malformed
+    *[(text, repr(text)) for text in ("steps", "=1", "name=a[b", "sizes=[1,2", "sizes=[1]2", "sizes[x]=1")],
+    ("sizes[9999999999]=1", "'sizes[9999999999]=1'"),
+    ("steps=1,rate", "'rate'"), ("steps=1,,rate=2", "',rate=2'"),
+])  # fmt: skip
 def test_what_is_refused(text, about):
     with refused(about, *(text.split() if text.count("=") == 1 and "[" not in text else ())):
         parse(text)
@@ -99,25 +93,22 @@ def test_not_a_number_is_no_number(name):
         parse(f"{name}=nan")
 
 
-@pytest.mark.parametrize(
-    ("earlier", "later", "merged"),
-    [
-        ("", "", ""), ("num_heads=4,", "", "num_heads=4"), ("", "num_heads=8", "num_heads=8"),
-        ("num_heads=4, batch_size=10,sizes=[1,2]", "batch_size=20", "num_heads=4,sizes=[1,2],batch_size=20"),
-        ("name=", "steps=1,", "name=,steps=1"),
-        # lists and their elements
-        ("sizes=[1,2],rate=0.5", "sizes=[3]", "rate=0.5,sizes=[3]"),
-        ("sizes=[ 1, 2 ],rate=0.5", "sizes[1]=3", "sizes=[1,3],rate=0.5"),
-        ("sizes=[1,2,3]", "sizes[ 2 ] = 5, sizes[0]=4", "sizes=[4,2,5]"),
-        ("sizes[0]=5,sizes[2]=7", "sizes[2]=8,sizes[1]=6", "sizes[0]=5,sizes[2]=8,sizes[1]=6"),
-        ("sizes[0]=5,steps=2,sizes[2]=7", "sizes=[1]", "steps=2,sizes=[1]"),
-        ("names=[a,b]", "names[0]=c=d", "names=[c=d,b]"),
-        # what is malformed stays, to be named
-        ("steps=1", "rate=1,rate=2", "steps=1,rate=1,rate=2"), ("steps=1", "rate", "steps=1,rate"),
-        ("sizes=[1]", "sizes[0]=2,sizes[0]=3", "sizes=[1],sizes[0]=2,sizes[0]=3"),
-        ("steps=1", "rate=1,,name=x", "steps=1,rate=1,,name=x"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("earlier", "later", "merged"), [
+    ("", "", ""), ("num_heads=4,", "", "num_heads=4"), ("", "num_heads=8", "num_heads=8"),
+    ("num_heads=4, batch_size=10,sizes=[1,2]", "batch_size=20", "num_heads=4,sizes=[1,2],batch_size=20"),
+    ("name=", "steps=1,", "name=,steps=1"),
+    # lists and their elements
+    ("sizes=[1,2],rate=0.5", "sizes=[3]", "rate=0.5,sizes=[3]"),
+    ("sizes=[ 1, 2 ],rate=0.5", "sizes[1]=3", "sizes=[1,3],rate=0.5"),
+    ("sizes=[1,2,3]", "sizes[ 2 ] = 5, sizes[0]=4", "sizes=[4,2,5]"),
+    ("sizes[0]=5,sizes[2]=7", "sizes[2]=8,sizes[1]=6", "sizes[0]=5,sizes[2]=8,sizes[1]=6"),
+    ("sizes[0]=5,steps=2,sizes[2]=7", "sizes=[1]", "steps=2,sizes=[1]"),
+    ("names=[a,b]", "names[0]=c=d", "names=[c=d,b]"),
+    # what is malformed stays, to be named
+    ("steps=1", "rate=1,rate=2", "steps=1,rate=1,rate=2"), ("steps=1", "rate", "steps=1,rate"),
+    ("sizes=[1]", "sizes[0]=2,sizes[0]=3", "sizes=[1],sizes[0]=2,sizes[0]=3"),
+    ("steps=1", "rate=1,,name=x", "steps=1,rate=1,,name=x"),
+])  # fmt: skip
 def test_later_overrides_take_the_place_of_earlier_ones(earlier, later, merged):
     assert merge_overrides(earlier, later) == merged
 

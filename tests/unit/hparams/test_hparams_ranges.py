@@ -43,28 +43,25 @@ def test_built_in_ranges_hold_what_their_set_takes(name):
     assert all(one.holds(getattr(hparams_set, one.name)) for one in ranged.ranges.values())
 
 
-@pytest.mark.parametrize(
-    ("about", "make"),
-    [
-        (["range"], lambda rhp: None),
-        (["'learning_rat'", "learning_rate"], lambda rhp: rhp.set_float("learning_rat", 0.1, 1.0)),
-        (["learning_rate", "1.0", "0.1"], lambda rhp: rhp.set_float("learning_rate", 1.0, 0.1)),
-        (["learning_rate", "0.0"], lambda rhp: rhp.set_float("learning_rate", 0.0, 0.1, scale=rhp.LOG_SCALE)),
-        (["scale", "7"], lambda rhp: rhp.set_float("learning_rate", 0.1, 1.0, scale=7)),
-        (["num_heads", "2.5", "set_float"], lambda rhp: rhp.set_int("num_heads", 1, 2.5)),
-        (["num_heads=0"], lambda rhp: rhp.set_int("num_heads", 0, 4)),
-        (["num_heads=0.5", "int"], lambda rhp: rhp.set_discrete("num_heads", [0.5, 1])),
-        (["'1'", "set_categorical"], lambda rhp: rhp.set_discrete("num_heads", ["1"])),
-        (["num_heads", "2"], lambda rhp: rhp.set_discrete("num_heads", [2, 2])),
-        (["norm_position='middle'"], lambda rhp: rhp.set_categorical("norm_position", ["middle"])),
-        (["num_heads"], lambda rhp: (rhp.set_int("num_heads", 1, 2), rhp.set_int("num_heads", 1, 4))),
-        (["weight_decay", "optimizer=adam"], lambda rhp: rhp.set_float("weight_decay", 0.0, 0.1)),
-        (
-            ["weight_decay", "sgd", "optimizer=adamw|lamb|momentum"],
-            lambda rhp: (rhp.set_float("weight_decay", 0.0, 0.1), rhp.set_categorical("optimizer", ["adam", "sgd"])),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("about", "make"), [
+    (["range"], lambda rhp: None),
+    (["'learning_rat'", "learning_rate"], lambda rhp: rhp.set_float("learning_rat", 0.1, 1.0)),
+    (["learning_rate", "1.0", "0.1"], lambda rhp: rhp.set_float("learning_rate", 1.0, 0.1)),
+    (["learning_rate", "0.0"], lambda rhp: rhp.set_float("learning_rate", 0.0, 0.1, scale=rhp.LOG_SCALE)),
+    (["scale", "7"], lambda rhp: rhp.set_float("learning_rate", 0.1, 1.0, scale=7)),
+    (["num_heads", "2.5", "set_float"], lambda rhp: rhp.set_int("num_heads", 1, 2.5)),
+    (["num_heads=0"], lambda rhp: rhp.set_int("num_heads", 0, 4)),
+    (["num_heads=0.5", "int"], lambda rhp: rhp.set_discrete("num_heads", [0.5, 1])),
+    (["'1'", "set_categorical"], lambda rhp: rhp.set_discrete("num_heads", ["1"])),
+    (["num_heads", "2"], lambda rhp: rhp.set_discrete("num_heads", [2, 2])),
+    (["norm_position='middle'"], lambda rhp: rhp.set_categorical("norm_position", ["middle"])),
+    (["num_heads"], lambda rhp: (rhp.set_int("num_heads", 1, 2), rhp.set_int("num_heads", 1, 4))),
+    (["weight_decay", "optimizer=adam"], lambda rhp: rhp.set_float("weight_decay", 0.0, 0.1)),
+    (
+        ["weight_decay", "sgd", "optimizer=adamw|lamb|momentum"],
+        lambda rhp: (rhp.set_float("weight_decay", 0.0, 0.1), rhp.set_categorical("optimizer", ["adam", "sgd"])),
+    ),
+])  # fmt: skip
 def test_a_range_that_cannot_be_searched_is_refused(about, make):
     ranged = RangedHParams()
     with refused(*about):

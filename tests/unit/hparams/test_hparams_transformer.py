@@ -169,10 +169,9 @@ def test_relative_positions_are_refused_where_attention_goes_by_blocks():
     assert BLOCKWISE_LENGTH**2 == BLOCKWISE_FROM
 
 
-@pytest.mark.parametrize(
-    ("name", "base"),
-    [("transformer_modern", "transformer_base_v3"), ("transformer_modern_multi30k_tiny", "transformer_multi30k_tiny")],
-)
+@pytest.mark.parametrize(("name", "base"), [
+    ("transformer_modern", "transformer_base_v3"), ("transformer_modern_multi30k_tiny", "transformer_multi30k_tiny"),
+])  # fmt: skip
 def test_modern_sets_have_every_variant_and_nothing_else(name, base):
     modern = get_hparams(name)
     changed = {

@@ -1,4 +1,4 @@
-"""Files of PyTorch: tensors are read, and no code in the files is executed."""
+"""Files of PyTorch, and imported vocabularies."""
 
 import argparse
 import fractions
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from t2t.importing.pytorch import parse_pytorch, parse_pytorch_values
+from t2t.importing.vocabulary import ForeignVocabulary
 from tests.errors import refused
 from tests.reference.marian import pytorch_file
 
@@ -109,3 +110,18 @@ def endless():
 def test_what_is_no_data_or_damaged_is_refused(monkeypatch, parse, state, named):
     with refused(*named, by=ValueError):
         parse(pytorch_file(state, monkeypatch))
+
+
+def test_special_ids_are_the_first_of_equal_tokens_and_come_first():
+    vocabulary = ForeignVocabulary.of(["a", "<unk>", "</s>", "b", "</s>", "<unk>"], None, "</s>", "<unk>", "vocab.txt")
+    assert vocabulary.order.tolist()[:3] == [-1, 2, 1]
+    assert vocabulary.order.tolist()[3:] == [0, 3, 4, 5]
+    assert not vocabulary.has_padding
+
+
+def test_an_id_that_the_model_lacks_has_a_row_of_zeros_and_almost_no_probability():
+    vocabulary = ForeignVocabulary.of(["<unk>", "</s>", "a"], None, "</s>", "<unk>", "vocab.txt")
+    assert vocabulary.rows(np.arange(6, dtype=np.float32).reshape(3, 2), "table").tolist() == [
+        [0, 0], [2, 3], [0, 1], [4, 5],
+    ]  # fmt: skip
+    assert vocabulary.biases(np.float32([0.5, -1.0, 2.0])).tolist() == [-101.0, -1.0, 0.5, 2.0]

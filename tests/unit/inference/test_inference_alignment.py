@@ -1,4 +1,4 @@
-"""Alignments of whole models, and the coverage penalty, against the attention of single sentences; unknown words.
+"""Alignments of whole models, and the coverage penalty, against the attention of single sentences; words of tokens.
 
 Legend: L layers, H heads, T target length, S source length.
 """
@@ -10,6 +10,8 @@ from itertools import chain
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from t2t.files.pharaoh import format_links
 from t2t.hparams.groups import DecodeHParams
@@ -17,16 +19,110 @@ from t2t.inference.attention import ENCODER_DECODER, attention_maps
 from t2t.inference.files.scoring import align_file
 from t2t.inference.files.windows import FileJob
 from t2t.inference.translator import Translator
-from t2t.inference.word_links import renumber_links
+from t2t.inference.word_links import renumber_links, replace_words, word_links, word_numbers, word_numbers_in
 from t2t.models.ensemble import Ensemble
 from t2t.registry import MODELS
 from t2t.specs.constants import EOS_ID, UNK_ID
+from t2t.text.byte import ByteEncoder
+from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
 from t2t.text.sentencepiece import SentencePieceEncoder
+from t2t.text.subword import SubwordEncoder
+from t2t.text.token import TokenEncoder
 from tests.builders import numpy
 from tests.errors import refused
 from tests.letters import TEXTS, WORDS, Letters, letters, letters_alone, moods, sharing, translator_of
 from tests.small_models import small_hparams
-from tests.unit.inference.test_inference_word_links import NORMALIZING
+from tests.unit.text.test_text_piece_table import model_of
+
+# === From weights between tokens to links between words ===
+
+LINES = ["der Hund läuft, und der Hund schläft", "the dog runs; the dog sleeps", "中文 und (kurz) gesagt"] * 30
+ENCODERS = {
+    "sentencepiece": SentencePieceEncoder.build(LINES, 300),
+    "subword": SubwordEncoder.build(LINES, 90),
+    "byte": ByteEncoder(),
+}
+MODEL = model_of(["la vie de l homme", "l homme est la"] * 5)
+NORMALIZING = PieceTableEncoder(MODEL, ["<pad>", "</s>", "<unk>", *pieces_of_model(MODEL)[0][3:]])
+"""Its model's NFKC rules write some signs as spaces."""
+WRITTEN = st.text("abcläu中,;()1_", min_size=1, max_size=6)
+SPACES = st.sampled_from([" ", "  ", "\t", "\u3000", " \u3000", "\u00a0 "])
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+@given(words=st.lists(WRITTEN, min_size=1, max_size=6), spaces=st.lists(SPACES, min_size=7, max_size=7))
+def test_the_tokens_of_a_word_spell_it_whatever_the_pieces_and_spaces(kind, words, spaces):
+    encoder = ENCODERS[kind]
+    text = spaces[0] + "".join(word + space for word, space in zip(words, spaces[1:], strict=False))
+    ids = encoder.encode(text)
+    numbers = word_numbers(encoder, [*ids, EOS_ID])
+    assert len(numbers) == len(ids)
+    assert (np.diff(numbers) >= 0).all()
+    for number, word in enumerate(words):
+        assert encoder.decode([ids[place] for place in np.flatnonzero(numbers == number)]).strip() == word
+
+
+def test_tokens_of_words_are_numbered_one_by_one():
+    encoder = TokenEncoder(["a", "b"])
+    assert word_numbers(encoder, [*encoder.encode("b a x b"), EOS_ID, 0]).tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("ids", [[], [EOS_ID], [*ByteEncoder().encode(" \t "), EOS_ID]])
+def test_a_text_without_words_has_no_tokens_of_words(ids):
+    assert word_numbers(ByteEncoder(), ids).tolist() == []
+
+
+@pytest.mark.parametrize(
+    "text", ["la l\u00b4homme la", "vie\u00a8 la", "a\u200bb homme", "\u00ad la vie", "vie\u00a8", "la"]
+)
+def test_words_of_a_text_are_counted_where_normalization_makes_others(text):
+    """Tokens of the first n words are those of the text that ends there."""
+    encoder, words = NORMALIZING, text.split()
+    numbers = word_numbers_in(text, encoder, encoder.encode(text))
+    assert set(numbers) <= set(range(len(words)))
+    for count in range(1, len(words) + 1):
+        begun = encoder.encode(" ".join(words[:count]))
+        assert (numbers < count).sum() == len(begun)
+
+
+def test_tokens_without_a_word_of_the_text_are_left_out():
+    assert word_numbers_in("", NORMALIZING, [3, 4]).tolist() == []
+    cut = NORMALIZING.encode("la l\u00b4homme la")[:3]
+    assert word_numbers_in("la l\u00b4homme la", NORMALIZING, cut).max() == 1
+
+
+def test_weights_of_pieces_are_added_up():
+    """Two words of the output, of two pieces and one, and two of the input, of one piece and two; then both ends.
+
+    The first piece of the output looks most at the first word by itself (0.4), but both pieces together give
+    0.4 + 0.1 = 0.5 to the first word and 0.2 + 0.2 + 0.3 + 0.4 = 1.1 to the second; the last looks most at the end of
+    the input (0.6), which is no word, and of the words more at the first (0.3).
+    """
+    weights = np.array([[0.4, 0.2, 0.2, 0.2], [0.1, 0.3, 0.4, 0.2], [0.3, 0.05, 0.05, 0.6], [0.0, 0.0, 0.0, 1.0]])
+    assert word_links(weights, np.array([0, 1, 1]), np.array([0, 0, 1])) == ((0, 1), (1, 0))
+
+
+def test_equal_weights_are_linked_to_the_earlier_word():
+    assert word_links(np.full((2, 3), 0.25), np.array([0, 1, 2]), np.array([0, 1])) == ((0, 0), (0, 1))
+
+
+def test_without_words_on_a_side_there_are_no_links():
+    none, one = np.zeros(0, int), np.zeros(1, int)
+    assert word_links(np.ones((1, 1)), none, one) == word_links(np.ones((1, 1)), one, none) == ()
+
+
+def test_a_replaced_word_is_translated_where_the_dictionary_has_it():
+    text, source = "<unk> in <unk> .", "Anna wohnt in Rom ."
+    assert replace_words(text, source, ((0, 0), (3, 2)), {"Rom": "Rome"}) == ["Anna", "in", "Rome", "."]
+    assert replace_words(text, source, (), {"Rom": "Rome"}) == text.split()
+
+
+def test_links_follow_words_that_became_several_or_none():
+    links, words = ((0, 0), (1, 1), (2, 2), (3, 3)), ["New York", "b", "", "c"]
+    assert renumber_links(links, words) == ((0, 0), (0, 1), (1, 2), (3, 3))
+
+
+# === Alignments of whole models ===
 
 QUICK = ("transformer", "lstm_seq2seq_attention")
 SLOW = ("gnmt", "deep_att", "conv_s2s", "slice_net", "lstm_moe", "universal_transformer", "evolved_transformer")
@@ -34,12 +130,13 @@ BETA = 0.7
 
 
 @pytest.fixture(scope="module")
-def translator(letters_translator):
-    return letters_translator
+def translator():
+    """Two layers, of which one may be chosen."""
+    return translator_of(letters())
 
 
 @functools.cache
-def model_of(name, **variant):
+def translator_named(name, **variant):
     """Returns a translator of a small registered model, that no test changes."""
     if name == "universal_transformer":
         variant = {"recurrence_type": "act", "act_max_steps": 3}
@@ -60,7 +157,7 @@ def check(found, weights_TS):
 
 @pytest.mark.parametrize("name", [*QUICK, *[pytest.param(name, marks=pytest.mark.slow) for name in SLOW]])
 def test_each_word_is_linked_to_what_it_looks_at_most_whatever_is_in_the_batch(translator, name):
-    translator = translator if name == "transformer" else model_of(name)
+    translator = translator if name == "transformer" else translator_named(name)
     found = translator.translate(TEXTS, 3, alignments=True)
     in_small_batches = translator.translate(TEXTS, 3, alignments=True, decode_batch_size=30)
     for plain in (translator.translate(TEXTS, 3), in_small_batches):
@@ -82,7 +179,7 @@ def test_each_word_is_linked_to_what_it_looks_at_most_whatever_is_in_the_batch(t
     ],
 )  # fmt: skip
 def test_scores_hold_the_coverage_penalty_of_the_attention_whatever_is_in_the_batch(translator, name, variant):
-    translator = translator if name == "transformer" and not variant else model_of(name, **variant)
+    translator = translator if name == "transformer" and not variant else translator_named(name, **variant)
     for weight in translator.model.weights if variant else ():
         if weight.path.endswith("query_kernel"):
             weight.assign(weight * 20.0)  # heads look at single words, so that some are left out
@@ -107,15 +204,15 @@ def test_a_layer_and_a_head_can_be_chosen(translator):
 
 
 def test_an_ensemble_averages_its_members(translator):
-    model = Ensemble([translator.model, model_of("lstm_seq2seq_attention").model])
+    model = Ensemble([translator.model, translator_named("lstm_seq2seq_attention").model])
     found = Translator(translator.problem, model, translator.hparams).translate(TEXTS, alignments=True, beam_size=1)
     for text, (one,) in zip(TEXTS, found, strict=True):
         check(one, sum(source_weights(each, text, one)[0].mean(axis=0) for each in model.members))
 
 
-def test_with_ctranslate2_the_alignments_are_the_same(translator, letters_fast):
+def test_with_ctranslate2_the_alignments_are_the_same(letters_translator, letters_fast):
     asked = {"decode_method": "greedy", "alignments": True}
-    expected = [one.alignment for (one,) in translator.translate(TEXTS, **asked)]
+    expected = [one.alignment for (one,) in letters_translator.translate(TEXTS, **asked)]
     assert [one.alignment for (one,) in letters_fast.translate(TEXTS, **asked)] == expected
 
 
@@ -162,7 +259,7 @@ def test_a_file_of_pairs_gets_a_line_for_each(translator, tmp_path):
 def test_a_file_of_a_model_without_attention_is_refused_before_anything_is_written(tmp_path):
     (tmp_path / "in").write_text("a\tb\n")
     with refused("alignments", "lstmseq2seq"):
-        align_file(model_of("lstm_seq2seq"), FileJob(source=str(tmp_path / "in"), target=str(tmp_path / "out")))
+        align_file(translator_named("lstm_seq2seq"), FileJob(source=str(tmp_path / "in"), target=str(tmp_path / "out")))
     assert not (tmp_path / "out").exists()
 
 
@@ -176,7 +273,7 @@ class Rewriting(Letters):
 @pytest.mark.parametrize(
     ("build", "about"),
     [
-        (lambda: model_of("lstm_seq2seq"), ["lstmseq2seq"]),
+        (lambda: translator_named("lstm_seq2seq"), ["lstmseq2seq"]),
         (lambda: translator_of(letters_alone()), ["letters_alone"]),
         (lambda: translator_of(moods(), MODELS.get("transformer_encoder")), ["moods", "label"]),
         (lambda: translator_of(Rewriting().with_encoders(letters().encoders)), ["letters"]),
@@ -197,7 +294,7 @@ def test_a_layer_or_head_that_is_not_there_is_refused(translator, name):
 
 def test_coverage_of_a_model_without_attention_is_refused():
     with refused("coverage_penalty=0.2"):
-        model_of("lstm_seq2seq").translate(["a b"], coverage_penalty=0.2)
+        translator_named("lstm_seq2seq").translate(["a b"], coverage_penalty=0.2)
 
 
 # === Unknown words ===

@@ -1,6 +1,6 @@
-"""Outputs of non-autoregressive models.
+"""Outputs of non-autoregressive models, of mask-predict, and for inputs other than text.
 
-Legend: B rows of a batch, P positions, V vocabulary, C classes.
+Legend: B rows of a batch, T target length, P positions, V vocabulary, C classes.
 """
 
 import math
@@ -10,16 +10,29 @@ import pytest
 import tensorflow as tf
 
 from t2t.hparams.groups import DecodeHParams
+from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
+from t2t.inference.attention import NoAttentionError
 from t2t.inference.batch_answer import BatchAnswer, classes, tokens
+from t2t.inference.partial_outputs import has_partial_outputs
 from t2t.inference.translator import Translator
 from t2t.layers.losses import token_weights
-from t2t.layers.target_scores import score_logits
+from t2t.layers.target_scores import BLOCK, score_logits
+from t2t.models.transformer import Transformer
+from t2t.models.transformer_cmlm import TransformerCmlm
+from t2t.problems.text_problems import Text2Text
+from t2t.specs.constants import EOS_ID
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.token import TokenEncoder
+from tests.builders import numpy, randomise, tiny_hparams
 from tests.errors import refused
-from tests.letters import Letters, Moods
+from tests.letters import TEXTS, Letters, Moods, letters, translator_of
+from tests.reference import transformer as plain
+from tests.reference import transformer_variants as reference
+from tests.unit.models.references import reference_of
 
-WORDS = TokenEncoder("abcd")
+# === Answers of one pass ===
+
+FOUR_WORDS = TokenEncoder("abcd")
 
 
 class Table:
@@ -43,9 +56,9 @@ def logs(*probabilities):
     return np.log(np.array(probabilities, np.float32))
 
 
-def translator(problem_class, logits):
+def table_of(problem_class, logits):
     problem = problem_class()
-    problem.with_encoders(dict.fromkeys(problem.text_features, WORDS))
+    problem.with_encoders(dict.fromkeys(problem.text_features, FOUR_WORDS))
     # These search settings must have no effect, since there is no search.
     hparams = DecodeHParams(beam_size=3, alpha=1.0, extra_length=7, max_input_length=20)
     return Translator(problem, Table(problem, logits), hparams)
@@ -106,11 +119,11 @@ SHIFTED = logs(  # padding, end of sequence, unknown word, a, b, c, d
 
 @pytest.fixture(scope="module")
 def shift():
-    return translator(Letters, SHIFTED)
+    return table_of(Letters, SHIFTED)
 
 
 def test_texts_are_answered_position_by_position(shift):
-    assert WORDS.encode("a b c d") == [3, 4, 5, 6]
+    assert FOUR_WORDS.encode("a b c d") == [3, 4, 5, 6]
     found = shift.translate(["a b c", "d", "", "d c b a a"])
     assert [one.text for (one,) in found] == ["b c d", "a", "", "a d c b b"]
     assert [one.ids for (one,) in found] == [(4, 5, 6, 1), (3, 1), (1,), (3, 6, 5, 4, 4, 1)]
@@ -124,7 +137,7 @@ def test_texts_are_answered_position_by_position(shift):
 @pytest.fixture(scope="module")
 def mood():
     """The classes are good, bad and so so."""
-    return translator(Moods, logs(*[[1 / 3] * 3] * 3, [0.2, 0.1, 0.7], [0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [1 / 3] * 3))
+    return table_of(Moods, logs(*[[1 / 3] * 3] * 3, [0.2, 0.1, 0.7], [0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [1 / 3] * 3))
 
 
 def test_classes_are_named(mood):
@@ -153,7 +166,198 @@ def test_there_is_one_answer_of_ids_and_classes_are_not_scored_as_texts_are(shif
 
 
 def test_where_there_are_no_inputs_there_is_nothing_to_answer():
-    problem = Letters().with_encoders({"targets": WORDS})
+    problem = Letters().with_encoders({"targets": FOUR_WORDS})
     problem.text_features = ("targets",)
     with refused("letters", "Table"):
         Translator(problem, Table(problem, SHIFTED), DecodeHParams())
+
+
+# === Mask-predict is a slow loop over an independent model, whatever the batches ===
+
+ONE_ITERATION, TEN = {"length_candidates": 5, "mask_predict_iterations": 1}, {"length_candidates": 5}
+
+
+@pytest.fixture(scope="module")
+def filler():
+    hparams = TransformerCmlmHParams(**dict(tiny_hparams(num_hidden_layers=1).items()))
+    return translator_of(letters(), TransformerCmlm, hparams)
+
+
+def expected_of(filler, text, candidates, iterations, extra_length):
+    model = reference_of(filler.model)
+    (ids,) = filler.encode([text])
+    memory, length_log_probs = model.read([*ids, EOS_ID])
+
+    def log_probs_of(words):
+        return [np.log(plain.softmax(row)) for row in model.fill([*words, EOS_ID], memory)]
+
+    limit = len(ids) + 1 + extra_length
+    return reference.best_of_lengths(length_log_probs, log_probs_of, candidates, iterations, limit)
+
+
+@pytest.mark.parametrize(("candidates", "iterations", "extra_length"), [(5, 1, 5), (1, 4, 5), (5, 10, 5), (5, 10, 2)])
+def test_outputs_are_those_of_the_slow_loop(filler, candidates, iterations, extra_length):
+    changes = {
+        "length_candidates": candidates, "mask_predict_iterations": iterations, "extra_length": extra_length,
+    }  # fmt: skip
+    found = filler.translate(TEXTS, candidates, **changes)
+    for text, outputs in zip(TEXTS, found, strict=True):
+        expected = expected_of(filler, text, candidates, iterations, extra_length)
+        assert [one.ids for one in outputs] == [(*words, EOS_ID) for _, _, words in expected[: len(outputs)]]
+        for column, values in enumerate(([one.score for one in outputs], [one.log_prob for one in outputs])):
+            wanted = [each[column] for each in expected[: len(outputs)]]
+            np.testing.assert_allclose(values, wanted, atol=(1e-4, 1e-3)[column])
+
+
+def test_a_batch_is_its_sentences_one_by_one_however_many_blocks_it_has(filler):
+    """The output layer runs on a block of positions at a time."""
+    together = filler.translate(TEXTS * 15, 3, decode_batch_size=10**6)
+    assert sum(len(one.ids) for outputs in together for one in outputs) * 5 / 3 > 2 * BLOCK
+    for number, text in enumerate(TEXTS):
+        (alone,) = filler.translate([text], 3)
+        for outputs in together[number :: len(TEXTS)]:
+            assert [one.ids for one in alone] == [one.ids for one in outputs]
+            np.testing.assert_allclose([one.score for one in alone], [one.score for one in outputs], atol=1e-5)
+
+
+def test_of_one_iteration_the_log_probability_is_that_of_scoring(filler):
+    found = [best for (best,) in filler.translate(TEXTS[:4], **ONE_ITERATION)]
+    scores = filler.score_ids(filler.encode(TEXTS[:4]), [one.ids[:-1] for one in found])
+    np.testing.assert_allclose([one.log_prob for one in found], scores, atol=1e-4)
+
+
+def test_searches_are_compiled_once_for_each_structure(filler):
+    search = filler.model_engine.search
+    settings, _ = filler.settings()
+    assert search(settings, 5)._compiled is search(settings, 9)._compiled
+    assert search(filler.settings(**ONE_ITERATION)[0], 5)._compiled is not search(settings, 5)._compiled
+
+
+@pytest.mark.parametrize(
+    ("changes", "about"),
+    [
+        *[
+            ({name: value}, [f"{name}={value}", "decode_method=mask_predict"])
+            for name, value in (
+                ("beam_size", 8), ("alpha", 1.0), ("sampling_top_k", 3), ("coverage_penalty", 0.2),
+                ("no_repeat_ngram_size", 2), ("replace_unknown", True), ("shortlist", True),
+            )
+        ],
+        ({"decode_method": "greedy"}, ["decode_method=greedy"]),
+        ({"n_best": 6}, ["n_best=6", 5]),
+        ({"prefixes": ["a"]}, ["prefixes", "letters"]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_mask_predict_cannot_do_is_refused_by_name(filler, changes, about):
+    with refused(*about):
+        filler.translate(["a b"], **changes)
+
+
+def test_alignments_and_attention_are_refused(filler):
+    with refused("alignments=True", "decode_method=mask_predict"):
+        filler.align([("a", "b")])
+    with refused("TransformerCmlm", by=NoAttentionError):
+        filler.attend("a b", "b")
+    assert not has_partial_outputs(filler), "nothing is certain before the last iteration"
+
+
+def test_models_that_write_token_by_token_have_no_mask_predict(letters_translator):
+    with refused("decode_method=mask_predict"):
+        letters_translator.translate(["a"], decode_method="mask_predict")
+
+
+def test_weights_that_are_not_finite_are_said(filler):
+    token = filler.model.mask_token
+    before = numpy(token)
+    token.assign(np.full(8, np.nan, np.float32))
+    try:
+        with refused("NaN"):
+            filler.translate(["a b"], **ONE_ITERATION)
+    finally:
+        token.assign(before)
+
+
+# === Pictures, clips, sound, vectors ===
+
+WORDS = TokenEncoder("abcdefgh")
+SPECS = {
+    "pictures": FeatureSpec(kind=FeatureKind.IMAGE, shape=(3, 4, 1)),
+    "sound": FeatureSpec(kind=FeatureKind.AUDIO, sample_rate=400),
+    "vectors": FeatureSpec(kind=FeatureKind.REAL, shape=(2,)),
+    "clips": FeatureSpec(kind=FeatureKind.VIDEO, shape=(3, 4, 1)),
+}
+
+
+class Anything(Text2Text):
+    """Something to letters."""
+
+    name = "anything"
+
+    def generate_samples(self, split, source):
+        raise NotImplementedError
+
+
+def rows_of(kind):
+    rng = np.random.default_rng(1)
+    if kind == "pictures":
+        return list(rng.integers(0, 256, (3, 3, 4, 1)).astype(np.uint8))
+    if kind == "clips":
+        return [rng.integers(0, 256, (length, 3, 4, 1)).astype(np.uint8) for length in (5, 2, 8)]
+    shape = () if kind == "sound" else (2,)
+    return [rng.normal(0, 0.3, (length, *shape)).astype(np.float32) for length in (130, 57, 260)]
+
+
+@pytest.fixture(params=SPECS, scope="module")
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def seer(kind):
+    targets = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=WORDS.vocab_size)
+    spec = ProblemSpec(name="anything", features={"inputs": SPECS[kind], "targets": targets})
+    model = randomise(Transformer(tiny_hparams(num_hidden_layers=1), spec), 5)
+    table = numpy(model.target_embedding.table)
+    table[EOS_ID] = 0.0  # so that end of sequence is rarely the most probable
+    model.target_embedding.table.assign(table)
+    problem = Anything().with_encoders({"targets": WORDS})
+    return Translator(problem, model, DecodeHParams(beam_size=3, extra_length=4, alpha=0.0))
+
+
+@pytest.mark.exhaustive
+def test_each_gets_what_it_gets_alone_however_long_the_others_are(seer, kind):
+    rows = rows_of(kind)
+    concat_batches = seer.translate_ids(rows, n_best=2)
+    alone = [seer.translate_ids([row], n_best=2)[0] for row in rows]
+    assert [[h.ids for h in found] for found in concat_batches] == [[h.ids for h in found] for found in alone]
+    assert len({round(found[0].log_prob, 3) for found in concat_batches}) > 1
+
+
+def log_prob_by_hand(model, row, ids):
+    """Returns the log-probability of an output in a forward pass by itself."""
+    logits = numpy(model({"inputs": row[None], "targets": np.array([ids], np.int32)}))[0]
+    log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    return log_probs[np.arange(len(ids)), ids].sum()
+
+
+@pytest.mark.exhaustive
+def test_the_probability_of_an_output_is_that_of_the_whole_forward_pass(seer, kind):
+    for row in rows_of(kind):
+        (best,) = seer.translate_ids([row])[0]
+        np.testing.assert_allclose(best.log_prob, log_prob_by_hand(seer.model, row, best.ids), rtol=1e-3)
+
+
+def test_targets_longer_than_their_inputs_are_scored_as_alone(seer, kind):
+    rows = rows_of(kind)
+    targets = [[2] * 7, [3] * (max(map(len, rows)) + 2), [4]]
+    for row, ids, score in zip(rows, targets, seer.score_ids(rows, targets), strict=True):
+        assert score == pytest.approx(log_prob_by_hand(seer.model, row, [*ids, EOS_ID]), rel=1e-3)
+
+
+@pytest.mark.exhaustive
+def test_outputs_are_as_long_as_there_are_positions_and_a_few_more(seer, kind):
+    positions = {"pictures": 12, "sound": -(-130 // 16), "vectors": 130, "clips": 3}[kind]
+    (best,) = seer.translate_ids([rows_of(kind)[0]], beam_size=1)[0]
+    assert len(best.ids) == positions + 4
+    assert EOS_ID not in best.ids

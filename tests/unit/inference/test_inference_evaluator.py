@@ -1,4 +1,4 @@
-"""Teacher-forced metrics by hand, and the parts of an evaluation."""
+"""Teacher-forced metrics by hand, the parts of an evaluation, and the examples of a split."""
 
 import math
 
@@ -6,12 +6,21 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t.data.generate import generate
 from t2t.errors import MachineError, UnknownNameError
 from t2t.inference.evaluator import Evaluator
+from t2t.inference.split_examples import SplitExamples
+from t2t.inference.translator import Translator
 from t2t.layers.target_scores import BLOCK, score_logits
+from t2t.registry import PROBLEMS
+from t2t.runs.data import open_data
+from t2t.runs.names import Request
+from t2t.specs.constraints.finite import ANYTHING
 from tests.builders import batch as random_batch
 from tests.builders import largest_within, numpy, tiny_transformer, tokens_spec
 from tests.errors import refused
+from tests.letters import Letters, translator_of
+from tests.registrations import registered
 
 
 class Table:
@@ -141,3 +150,68 @@ def test_no_more_logits_than_a_block_are_ever_held():
     shapes = {name: tf.TensorSpec((256, 16), tf.int32) for name in ("inputs", "targets")}
     graph = tf.function(evaluator._batch_sums, autograph=False).get_concrete_function(shapes).graph
     assert largest_within(graph) == BLOCK * 1000 < 256 * 16 * 1000
+
+
+# === Examples of a split, as translators get them ===
+
+LINES = {"train": ["a b", "c"], "dev": ["a b zzz", "c  d"]}
+
+
+class Noted(Letters):
+    """Notes the sources that it is asked to constrain outputs for."""
+
+    name, target_language, vocabulary = "noted", "de", ("<2de>", *"abcdefgh")
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.noted = []
+
+    def generate_samples(self, split, source):
+        for line in LINES[split]:
+            yield {"inputs": line, "targets": line}
+
+    def constraint(self, source):
+        self.noted.append(source)
+        return ANYTHING
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("noted")
+    problem = Noted(language_tags="de")
+    generate(problem, folder, folder / "tmp", seed=1, workers=1)
+    with registered(PROBLEMS, problem.name, Noted):
+        return open_data(Request(problem=problem.name, data_dir=str(folder)), problem)
+
+
+class Requests(Translator):
+    """Makes the requests, but searches nothing."""
+
+    def translate_ids(self, *rows, **how):
+        self.request(*rows, **how)
+        return []
+
+
+@pytest.fixture
+def translator(data):
+    translator = translator_of(data.problem)
+    data.problem.noted.clear()
+    return Requests(translator.problem, translator.model, translator.hparams)
+
+
+@pytest.mark.parametrize(
+    ("split", "changes", "expected"),
+    [
+        ("dev", {}, ["a b zzz", "c  d"]), ("train", {}, ["a b", "c"]), ("dev", {"constrain_output": False}, []),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_constraints_are_of_the_text_that_files_would_have(data, translator, split, changes, expected):
+    SplitExamples(data.problem, data.readers[split]).decode(translator, **changes)
+    assert data.problem.noted == expected
+
+
+def test_without_the_text_it_is_read_from_the_ids_less_the_language_tag(data, translator):
+    translator.request(SplitExamples(data.problem, data.readers["dev"]).inputs())
+    assert data.problem.noted == ["a b <unk>", "c d"]
+    assert data.problem.language_marks().input_start

@@ -1,4 +1,4 @@
-"""Translators obey a problem's output constraint: random weights give trees over exactly the input's words."""
+"""Translators obey a problem's output constraint; parsers read sentences and trees."""
 
 import dataclasses
 import random
@@ -9,7 +9,9 @@ import pytest
 from t2t.decoding.constraints.batch_constraints import BatchConstraints
 from t2t.inference.beam_trace import FINISHED, beam_tree
 from t2t.inference.files.job import Job, decode_file
+from t2t.inference.files.scoring import score_file
 from t2t.inference.files.shards import Shard
+from t2t.inference.files.windows import FileJob
 from t2t.inference.output_constraints import constraints_of
 from t2t.inference.output_terms import OutputTerms
 from t2t.inference.translator import Translator
@@ -20,9 +22,12 @@ from t2t.specs.constraints.constraint import OutputConstraint
 from t2t.specs.constraints.finite import ANYTHING, answers_constraint
 from t2t.specs.constraints.phrases import phrase_constraint
 from t2t.specs.constraints.trees import TreeConstraint, TreeLabels
+from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.token import TokenEncoder
 from tests.errors import refused
 from tests.letters import WORDS, Letters, sharing, translator_of
+
+# === Random weights give trees over exactly the input's words ===
 
 LABELS = TokenEncoder(["NP", "/NP", "NN", "S", "/S", "DT", "/X", "/", ","])
 SENTENCES = ["a", "a b c d e f g h", "b ( c )", "h g", "a b\tc  d", "never seen", "a b c d e f g h a b c d e f g h"]
@@ -234,3 +239,84 @@ def test_many_made_up_sentences(translator):
     sentences = [" ".join(rng.choices("abcdefgh", k=rng.randint(1, 12))) for _ in range(40)]
     found = translator.translate(sentences, beam_size=2, extra_length=rng.randint(0, 6))
     assert not any(best.repaired for best, *_ in found)
+
+
+# === Parsers read sentences whatever their white space, and given trees as those that they write ===
+
+PARSED = ["the dog runs .", "a cat sleeps ( in the house )", "dogs"]
+SPACED = ["the  dog runs .", " the dog runs . ", "the\tdog runs .", "\n the dog\r\nruns \v . \f"]
+"""The first sentence with other white space."""
+PIECES = SentencePieceEncoder.build([*PARSED] * 3, 300)
+PARSER_LABELS = TokenEncoder(["NP", "/NP", "NN", "S", "/S", "DT", "VP", "/VP", "VBZ"])
+LINEAR = ["S NP DT NN /NP VP VBZ /VP NN /S", "S NP DT NN /NP VP VBZ NN NN NP DT NN /NP NN /VP /S", "NN"]
+
+
+@pytest.fixture(scope="module")
+def parser():
+    problem = ParsingTrees(train_trees="-", dev_trees="-")
+    problem.with_encoders({INPUTS: PIECES, TARGETS: PARSER_LABELS})
+    return translator_of(problem, positions="words", read_next_word=True, num_hidden_layers=1)
+
+
+@pytest.fixture(scope="module")
+def pairs(parser):
+    """Each sentence and a tree over it, in brackets."""
+    finish = parser.problem.finish
+    return [(source, finish(source, labels).text) for source, labels in zip(PARSED, LINEAR, strict=True)]
+
+
+def test_white_space_is_one_space(parser):
+    """As many words begin in the ids as the constraint counts in the text."""
+    rows = parser.encode([*PARSED[:1], *SPACED])
+    assert rows == rows[:1] * (1 + len(SPACED))
+    starts = parser.facts.spec.inputs.word_starts
+    assert sum(starts[number] == "1" for number in rows[0]) == parser.problem.constraint(SPACED[0]).words == 4
+
+
+def test_a_tree_is_read_as_its_labels(parser, pairs):
+    assert pairs[2] == ("dogs", "(TOP (NN dogs))")
+    sources, trees = zip(*pairs, strict=True)
+    assert parser.encode_targets(trees, sources) == PARSER_LABELS.encode_batch(LINEAR)
+    with refused("targets[1]:", "'(S'", 1):
+        parser.score([("dogs", "NN"), ("dogs", "(S")])
+
+
+def test_an_output_begins_with_the_labels_of_a_tree(parser, pairs):
+    assert parser.encode_prefixes([pairs[0][1], "S NP", ""]) == PARSER_LABELS.encode_batch([LINEAR[0], "S NP", ""])
+    with refused("(S'", 2):
+        parser.encode_prefixes(["(TOP (S"])
+
+
+def job_of(pairs, folder):
+    (folder / "in").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+    return FileJob(source=str(folder / "in"), target=str(folder / "out"))
+
+
+def test_a_wrong_tree_in_a_file_is_named_before_anything_is_written(parser, pairs, tmp_path):
+    job = job_of([*pairs, ("the dog", "(TOP (NN dog))")], tmp_path)
+    with refused(tmp_path / "in:", 4, "'(TOP", 1, 2):
+        score_file(parser, job)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_tree_has_the_score_and_the_attention_of_its_labels(parser, pairs, tmp_path):
+    labels = list(zip(PARSED, LINEAR, strict=True))
+    assert parser.score(pairs) == parser.score(labels)
+    score_file(parser, job_of(pairs, tmp_path))
+    scores = [float(line) for line in (tmp_path / "out").read_text().split()]
+    assert scores == pytest.approx(parser.score(labels), abs=1e-5)
+    looked = [parser.attend(*pair) for pair in (pairs[0], labels[0])]
+    assert looked[0].ids == looked[1].ids
+    assert [one.target for one in looked] == [pairs[0][1], LINEAR[0]]
+
+
+@pytest.mark.slow
+def test_what_the_search_writes_has_its_score_whatever_the_white_space(parser):
+    sources = [*PARSED, *SPACED]
+    found = parser.translate(sources, 2)
+    for other in found[len(PARSED) :]:
+        assert [one.text for one in other] == [one.text for one in found[0]]
+    written = [(source, one) for source, outputs in zip(sources, found, strict=True) for one in outputs]
+    scores = parser.score([(source, one.text) for source, one in written])
+    assert scores == pytest.approx([one.log_prob for _, one in written], rel=1e-5)

@@ -1,14 +1,20 @@
-"""Attention by hand: section 3.2 of *Attention Is All You Need*."""
+"""Attention by hand (section 3.2 of *Attention Is All You Need*), its masks, caches and products.
+
+Legend: G groups, K beams, L positions, H heads, C channels.
+"""
 
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras import ops
 
 from t2t.layers.attention import MultiHeadAttention, attention_weights
-from t2t.layers.cache import KeysValues
-from t2t.layers.masks import CAUSAL, EVERYTHING, Span, keys_keep, padding_keep, score_bias, span_keep
+from t2t.layers.cache import CachingLayer, FixedCache, GrowingCache, KeysValues, StepCache, empty_cache, reorder_entries
+from t2t.layers.masks import CAUSAL, EVERYTHING, Span, keys_keep, padding_keep, score_bias, span_keep, words_keep
+from t2t.layers.products import float32_product
 from t2t.layers.projection import HeadProjection
 from t2t.registry import MODELS
 from tests.builders import numpy, randomise, tokens_spec
@@ -99,14 +105,6 @@ def test_heads_are_neighbouring_channels_projected_together_or_one_by_one(use_bi
             np.testing.assert_allclose(np.concatenate([heads[:, 0], heads[:, 1]], -1), plain, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("use_bias", "count"), [(False, 4), (True, 8)])
-def test_biases_are_four_or_none(use_bias, count):
-    layer = attention(bias=use_bias)
-    assert len(layer.weights) == count
-    for variable in layer.weights:
-        assert ("bias" in variable.path) == (not np.asarray(variable).any())
-
-
 def test_kernels_begin_as_glorot_has_it_each_for_itself():
     """Uniform up to sqrt(6 / (in + out)), variance 2 / (in + out); a joint matrix would have a smaller variance."""
     layer = attention(width=256, heads=4, keys=256, values=128)
@@ -117,15 +115,6 @@ def test_kernels_begin_as_glorot_has_it_each_for_itself():
         assert abs(kernel).max() > 0.99 * math.sqrt(6 / fan)
         np.testing.assert_allclose(kernel.var(), 2 / fan, rtol=0.03)
     np.testing.assert_allclose(np.asarray(layer.output_layer.kernel).var(), 2 / 384, rtol=0.03)
-
-
-def test_self_attention_is_queries_keys_and_values_of_one_sequence():
-    layer = randomise(attention(keys=6, values=8, bias=True))
-    x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
-    keep = keys_keep(np.array([[True, True, False], [True, False, True]]))
-    memory = layer.keys_values(x)
-    assert (memory.keys.shape, memory.values.shape) == ((2, 2, 3, 3), (2, 2, 3, 4))
-    np.testing.assert_allclose(layer(x, keep=keep), layer(x, memory=memory, keep=keep), rtol=1e-4, atol=1e-5)
 
 
 def test_dropout_is_on_the_weights_and_only_under_a_seed():
@@ -139,18 +128,132 @@ def test_dropout_is_on_the_weights_and_only_under_a_seed():
     assert np.abs(seeded - 1.0).max() > 0.1
 
 
-def test_neighbouring_heads_share_keys_and_values():
-    """4 query heads with 2 key and value heads equal 4 heads of each with pairwise equal key and value heads."""
-    shared, plain = (attention(width=8, heads=4, keys=8, values=8, bias=True, num_kv_heads=n) for n in (2, 0))
-    randomise(shared)
-    copied = {}
-    for variable in shared.variables:
-        value, path = np.asarray(variable), variable.path.partition("/")[2]
-        if "key_" in path or "value_" in path:
-            assert value.shape[-1] == 4
-            value = np.repeat(value.reshape(*value.shape[:-1], 2, 2), 2, axis=-2).reshape(*value.shape[:-1], 8)
-        copied[path] = value
-    for variable in plain.variables:
-        variable.assign(copied[variable.path.partition("/")[2]])
-    x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype(np.float32)
-    np.testing.assert_allclose(shared(x), plain(x), rtol=1e-4, atol=1e-5)
+# === Words of inputs ===
+
+
+@pytest.mark.parametrize(
+    ("ids", "kept"),
+    [
+        ([5, 6, 1, 0, 0], [1, 1, 0, 0, 0]),
+        ([5, 6, 7], [1, 1, 1]),
+        ([1, 0, 0], [1, 0, 0]),  # an empty one
+        ([5, 1, 6, 7, 1, 1, 8, 1, 0], [1, 0, 1, 1, 0, 1, 1, 0, 0]),  # several in a row, the third of them empty
+    ],
+)
+def test_words_are_kept_and_ends_of_empty_sequences(ids, kept):
+    found = ops.convert_to_numpy(words_keep(ops.convert_to_tensor(np.array([ids], np.int32))))
+    assert found.tolist() == [[bool(keep) for keep in kept]]
+
+
+# === Attention through ancestors, compared with caches that are copied whenever beams are reordered ===
+
+G, K, L, H, C = 3, 4, 6, 2, (5, 7)
+
+
+def softmax(scores):
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def copied_and_attended(rng):
+    """Yields for each position: new keys and values, queries, the chosen beams, and the attention outputs.
+
+    Each beam has a separate list of its past keys and values, which is copied when beams are reordered.
+    """
+    histories = [[([], []) for _ in range(K)] for _ in range(G)]
+    for _ in range(L):
+        keys, queries = rng.normal(size=(2, G, H, K, C[0])).astype("float32")
+        values = rng.normal(size=(G, H, K, C[1])).astype("float32")
+        found = np.zeros((G, H, K, C[1]), "float32")
+        for g in range(G):
+            for k, (past_keys, past_values) in enumerate(histories[g]):
+                past_keys.append(keys[g, :, k])
+                past_values.append(values[g, :, k])
+                scores_HL = np.einsum("hc,lhc->hl", queries[g, :, k], past_keys) / np.sqrt(C[0])
+                found[g, :, k] = np.einsum("hl,lhc->hc", softmax(scores_HL), past_values)
+        beams = rng.integers(0, K, (G, K)).astype("int32")
+        histories = [[tuple(map(list, history[k])) for k in beams[g]] for g, history in enumerate(histories)]
+        yield KeysValues(keys, values), queries, beams, found
+
+
+class Entry(CachingLayer):
+    """A layer with a self-attention entry in the cache."""
+
+    def empty_entry(self, rows, beams, length):
+        shape = (rows // beams, H, length * beams)
+        return KeysValues(*(np.zeros((*shape, channels), np.float32) for channels in C))
+
+
+@pytest.mark.parametrize(("length", "kind"), [(None, GrowingCache), (L + 2, FixedCache)], ids=["growing", "fixed"])
+def test_attention_through_ancestors_is_attention_over_copies(length, kind):
+    layer = Entry()
+    cache = empty_cache([layer], G * K, length, beams=K)
+    assert type(cache) is kind
+    for position, (new, queries, beams, expected) in enumerate(copied_and_attended(np.random.default_rng(1))):
+        step = StepCache(cache, position, {})
+        written = step.extend_keys_values(layer.path, new)
+        weights = np.asarray(attention_weights(queries, written.keys, step.keep()))
+        np.testing.assert_allclose(weights @ np.asarray(written.values), expected, rtol=1e-4, atol=1e-5)
+        cache = reorder_entries(step.result(), beams)
+    assert np.asarray(cache.ancestors).shape == (G, K, length or L)
+    if length:
+        keys = np.asarray(cache.keys_values[layer.path].keys)
+        assert not keys[:, :, L * K :].any(), "positions that have not come yet are empty"
+
+
+# === Products with float32 results, against numpy's of the same operands ===
+
+HALVES = {"bfloat16": ml_dtypes.bfloat16, "float16": np.float16}
+
+
+def operands(dtype, *shapes):
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=shape).astype(dtype) for shape in shapes]
+
+
+def exact(x, y):
+    return x.astype(np.float64) @ np.swapaxes(y.astype(np.float64), -1, -2)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_half_precision_is_multiplied_without_rounding_the_result(dtype):
+    x, y = operands(HALVES[dtype], (2, 3, 7, 40), (2, 3, 5, 40))
+    found = float32_product(tf.constant(x), tf.constant(y))
+    assert found.dtype == tf.float32
+    np.testing.assert_allclose(found, exact(x, y), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_gradients_are_of_the_operands_types(dtype):
+    x, y, up = operands(HALVES[dtype], (2, 7, 40), (2, 5, 40), (2, 7, 5))
+    x, y = tf.constant(x), tf.constant(y)
+    with tf.GradientTape() as tape:
+        tape.watch([x, y])
+        total = tf.reduce_sum(float32_product(x, y) * up.astype(np.float32))
+    gradients = tape.gradient(total, [x, y])
+    assert [g.dtype for g in gradients] == [x.dtype, y.dtype]
+    transposed = np.swapaxes(up, 1, 2)
+    wanted = exact(up, np.swapaxes(y.numpy(), 1, 2)), exact(transposed, np.swapaxes(x.numpy(), 1, 2))
+    for one, other in zip(gradients, wanted, strict=True):
+        np.testing.assert_allclose(one.numpy().astype(np.float64), other, rtol=0.01, atol=0.05)
+
+
+def test_float32_is_the_plain_product_and_so_is_its_gradient():
+    x, y = map(tf.constant, operands(np.float32, (4, 6), (3, 6)))
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch([x, y])
+        found, plain = float32_product(x, y), tf.matmul(x, y, transpose_b=True)
+    np.testing.assert_allclose(found, plain, rtol=1e-6)
+    for one, other in zip(tape.gradient(found, [x, y]), tape.gradient(plain, [x, y]), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_attention_weights_are_those_of_exact_scores(dtype):
+    """Scores of some 30: rounded to bfloat16, weights would be off by percents."""
+    q, k = operands(HALVES[dtype], (1, 1, 6, 64), (1, 1, 9, 64))
+    q, k = q * HALVES[dtype](4), k * HALVES[dtype](4)
+    scores = exact(q, k) / 8
+    wanted = np.exp(scores - scores.max(-1, keepdims=True))
+    found = attention_weights(tf.constant(q), tf.constant(k), None)
+    np.testing.assert_allclose(found, wanted / wanted.sum(-1, keepdims=True), rtol=1e-3, atol=1e-6)

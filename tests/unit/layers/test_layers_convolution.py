@@ -1,6 +1,6 @@
-"""Convolutions by hand and against numpy: windows, padding, groups, steps.
+"""Convolutions and networks of them by hand and against loops in numpy: windows, padding, groups, steps.
 
-Legend: B batch, T length, C channels, W positions of a window.
+Legend: B batch, T length, Y rows, X columns, C channels in, D channels out, W positions of a window.
 """
 
 import numpy as np
@@ -10,11 +10,17 @@ import tensorflow as tf
 from t2t.layers.cache import StepCache, empty_cache
 from t2t.layers.convolution import Convolution, DepthwiseConvolution
 from t2t.layers.gated_convolution import GatedConvolution, linear, with_scaled_gradient
-from tests.builders import numpy, randomise
+from t2t.layers.resnet import PaddedConvolution
+from t2t.layers.shake_shake import ShakeBlock, mix_branches
+from t2t.layers.xception import DownBlock, MiddleBlock, SeparableUnit
+from tests.builders import numpy, randomise, weights_of
+from tests.models import dropout_seed
+from tests.reference import resnet as reference
 from tests.reference.convolution import convolve, convolve_depthwise, with_lengths
+from tests.reference.transformer import layer_norm
 
 
-def built(layer, channels, seed=1):
+def built_of(layer, channels, seed=1):
     layer.build((None, None, channels))
     return randomise(layer, seed)
 
@@ -70,7 +76,7 @@ def expected_of(layer, xs):
 @pytest.mark.parametrize("dilation", [1, 3])
 @pytest.mark.parametrize("causal", [False, True])
 def test_is_what_it_is_in_numpy(kind, causal, dilation):
-    layer = built(kind(causal=causal, dilation=dilation), 4)
+    layer = built_of(kind(causal=causal, dilation=dilation), 4)
     x_BTC = np.random.default_rng(2).normal(size=(2, 9, 4)).astype(np.float32)
     for found, xs in zip(numpy(layer(x_BTC)), x_BTC.astype(np.float64), strict=True):
         np.testing.assert_allclose(found, expected_of(layer, list(xs)), rtol=1e-4, atol=1e-5)
@@ -78,7 +84,7 @@ def test_is_what_it_is_in_numpy(kind, causal, dilation):
 
 @pytest.mark.parametrize("dilation", [1, 3])
 def test_steps_are_the_whole_sequence(kind, dilation):
-    layer = built(kind(causal=True, dilation=dilation), 4)
+    layer = built_of(kind(causal=True, dilation=dilation), 4)
     x_BTC = np.random.default_rng(2).normal(size=(2, 9, 4)).astype(np.float32)
     cache, found = empty_cache([layer], 2, None, beams=1), []
     shapes = {layer.path: (2, layer.reach, 4)} if layer.reach else {}
@@ -91,7 +97,7 @@ def test_steps_are_the_whole_sequence(kind, dilation):
 
 
 def test_lengths_are_those_of_the_weights_whatever_these_are():
-    layer = built(Convolution(3, 3, deviation=0.1, weight_norm=True, use_bias=False), 2)
+    layer = built_of(Convolution(3, 3, deviation=0.1, weight_norm=True, use_bias=False), 2)
     x = np.random.default_rng(0).normal(size=(1, 5, 2)).astype(np.float32)
     before = numpy(layer(x))
     layer.kernel.assign(layer.kernel * np.array([2.0, 0.5, 7.0], np.float32))
@@ -131,3 +137,148 @@ def test_a_scaled_gradient_is_that_of_the_same_value():
         loss = tf.reduce_sum(y * y)
     np.testing.assert_array_equal(y, x)
     np.testing.assert_allclose(tape.gradient(loss, x), [0.5, -1.0])
+
+
+# === Residual networks ===
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("kernel", [1, 3, 7])
+def test_a_convolution_has_the_same_zeros_on_all_sides(kernel, stride):
+    """Also with even sizes, for which TensorFlow's `same` would start at another pixel."""
+    layer = PaddedConvolution(4, kernel, stride)
+    layer.build((None, None, None, 3))
+    x = np.random.default_rng(0).normal(size=(3, 6, 5, 3)).astype(np.float32)
+    expected = reference.convolve(x, numpy(layer.kernel), stride)
+    np.testing.assert_allclose(numpy(layer(x)), expected, rtol=1e-4, atol=1e-5)
+
+
+# === Shake-Shake blocks ===
+
+IMAGES = np.random.default_rng(0).normal(size=(64, 5, 4, 4)).astype(np.float32)
+
+
+def shake_block(name="block"):
+    block = ShakeBlock(4, 1, name=name)
+    block.build((None, None, None, 4))
+    return randomise(block)
+
+
+def test_a_sum_has_one_weight_forwards_and_another_backwards():
+    """0.25 * 4 + 0.75 * 8 = 7; gradients 0.6 and 0.4."""
+    first, second = tf.Variable(4.0), tf.Variable(8.0)
+    with tf.GradientTape() as tape:
+        found = mix_branches(first, second, 0.25, 0.6)
+    assert float(found) == 7.0
+    np.testing.assert_allclose(tape.gradient(found, [first, second]), [0.6, 0.4], rtol=1e-6)
+
+
+def parts(block, x):
+    """The two branches and the shortcut, by loops and with moments of the batch."""
+    weights = weights_of(block)
+    first, second = (reference.shake_block(x, weights, 1, trains=True, share=share) for share in (1.0, 0.0))
+    return first - x, second - x
+
+
+def shares(block, x, seed):
+    """The weight of the first branch for each image, found from the sum by least squares."""
+    first, second = parts(block, x)
+    mixed = numpy(block(x, seed=dropout_seed(seed))) - x - second
+    difference = first - second
+    found = (mixed * difference).sum((1, 2, 3)) / (difference**2).sum((1, 2, 3))
+    np.testing.assert_allclose(mixed, found[:, None, None, None] * difference, rtol=1e-2, atol=1e-2)
+    return found
+
+
+def test_in_training_each_image_has_its_own_uniform_weight_which_seed_and_place_decide():
+    block, x = shake_block(), IMAGES
+    found = shares(block, x, seed=1)
+    assert 0.0 <= found.min() < 0.15 < 0.85 < found.max() <= 1.0
+    assert abs(found.mean() - 0.5) < 0.2
+    np.testing.assert_array_equal(shares(block, x, seed=1), found)
+    assert np.abs(shares(block, x, seed=2) - found).max() > 0.3
+    assert np.abs(shares(shake_block("other"), x, seed=1) - found).max() > 0.3
+
+
+def test_the_gradient_has_weights_of_its_own():
+    """The offset of a branch's last norm adds to every position: its gradient is the weight times their number."""
+    block, x = shake_block(), IMAGES
+    forwards = shares(block, x, seed=1)
+    offsets = [branch.norms[1].beta.value for branch in block.branches]
+    for image in range(3):
+        with tf.GradientTape() as tape:
+            total = tf.reduce_sum(block(x, seed=dropout_seed(1))[image, ..., 0])
+        first, second = (float(gradient[0]) / 20 for gradient in tape.gradient(total, offsets))
+        np.testing.assert_allclose(first + second, 1.0, rtol=1e-5)
+        assert 0.0 <= first <= 1.0
+        assert abs(first - forwards[image]) > 1e-3
+
+
+# === Separable convolutions ===
+
+
+def grid(rows, columns, channels, seed=0):
+    return np.random.default_rng(seed).normal(size=(1, rows, columns, channels)).astype(np.float32)
+
+
+def unit_by_hand(unit, x, keep=None, relu=True):
+    """ReLU; each channel by its own kernel; a matrix over channels; layer norm."""
+    depthwise, pointwise, gamma, beta = (numpy(v) for v in unit.variables)
+    x = np.maximum(x, 0.0) if relu else x
+    x = x if keep is None else x * keep
+    height, width = depthwise.shape[:2]
+    padded = np.pad(x, ((height // 2, height // 2), (width // 2, width // 2), (0, 0)))
+    found = np.zeros((*x.shape[:2], pointwise.shape[-1]))
+    for row in range(x.shape[0]):
+        for column in range(x.shape[1]):
+            seen = padded[row : row + height, column : column + width]
+            found[row, column] = layer_norm((seen * depthwise[..., 0]).sum((0, 1)) @ pointwise[0, 0], gamma, beta, 1e-6)
+    return found
+
+
+def built_grid(layer, shape):
+    layer.build(shape)
+    return randomise(layer)
+
+
+@pytest.mark.parametrize(("kernel", "relu"), [((3, 3), True), ((5, 1), True), ((3, 3), False)])
+def test_a_separable_unit_by_hand(kernel, relu):
+    unit, x = built_grid(SeparableUnit(4, kernel, first_relu=relu), (None, None, None, 3)), grid(6, 5, 3)
+    np.testing.assert_allclose(numpy(unit(x))[0], unit_by_hand(unit, x[0], relu=relu), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("normed", [True, False])
+def test_a_middle_block_is_the_sum_of_its_input_and_three_units_normed_or_not(normed):
+    block = built_grid(MiddleBlock(3, (3, 3), 0.0, normed=normed), (None, None, None, 3))
+    x = y = grid(4, 5, 3)[0]
+    for unit in block.units:
+        y = unit_by_hand(unit, y)
+    norm = [numpy(v) for v in block.norm.variables] if normed else []
+    expected = np.apply_along_axis(layer_norm, -1, x + y, *norm, 1e-6) if normed else x + y
+    np.testing.assert_allclose(numpy(block(x[None]))[0], expected, rtol=1e-3, atol=1e-4)
+
+
+def test_a_down_block_by_hand():
+    """The largest of three by three around every second row and column, next to every second pixel projected."""
+    block = built_grid(DownBlock((4, 5)), (None, None, None, 3))
+    x = grid(5, 4, 3)[0]
+    y = unit_by_hand(block.units[1], unit_by_hand(block.units[0], x))
+    norm = [numpy(v) for v in block.norm.variables]
+    kernel = numpy(block.shortcut.kernel)[0, 0]
+    found = numpy(block(x[None]))[0]
+    assert found.shape == (3, 2, 5)
+    for row in range(3):
+        for column in range(2):
+            r, c = 2 * row, 2 * column
+            pooled = y[max(r - 1, 0) : r + 2, max(c - 1, 0) : c + 2].max((0, 1))
+            expected = pooled + layer_norm(x[r, c] @ kernel, *norm, 1e-6)
+            np.testing.assert_allclose(found[row, column], expected, rtol=1e-3, atol=1e-4)
+
+
+def test_what_is_padding_is_seen_by_no_convolution_and_wins_no_pooling():
+    block = built_grid(DownBlock((4, 4), (3, 1)), (None, None, None, 3))
+    x = grid(9, 1, 3)
+    keep = (np.arange(9) < 6)[None, :, None, None]
+    alone = numpy(block(x[:, :6], keep[:, :6]))
+    changed = np.where(keep, x, 100.0).astype(np.float32)
+    np.testing.assert_allclose(numpy(block(changed, keep))[:, :3], alone, rtol=1e-4, atol=1e-5)

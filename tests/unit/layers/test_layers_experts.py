@@ -11,14 +11,7 @@ import pytest
 import tensorflow as tf
 
 from t2t.layers.costs import gathered_costs
-from t2t.layers.experts import (
-    BLOCK,
-    Experts,
-    HierarchicalGate,
-    NoisyTopKGate,
-    group_by_expert,
-    squared_variation,
-)
+from t2t.layers.experts import BLOCK, Experts, HierarchicalGate, NoisyTopKGate, group_by_expert, squared_variation
 from tests.builders import numpy, randomise
 
 SEED = tf.constant([3, 4], tf.int64)

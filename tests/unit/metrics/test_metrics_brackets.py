@@ -34,40 +34,36 @@ def test_a_sentence_by_hand():
     assert counts(TEST, GOLD) == Counts(6, gold_brackets=6, test_brackets=7, crossing=0, words=6, correct_tags=6)
 
 
-@pytest.mark.parametrize(
-    ("gold", "test", "parameters", "expected"),
-    [
-        # function tags and indices do not count in labels of phrases, but in tags of words
-        ("(S (NP-SBJ=2 (NN-X a)) (VP-1 (V b)))", "(S (NP (NN a)) (VP (V b)))", COLLINS, Counts(3, 3, 3, 0, 2, 1)),
-        # traces are removed, and with them brackets over traces only
-        ("(S (NP (-NONE- *)) (VP (V b) (SBAR (-NONE- 0) (S (-NONE- *T*)))))", "(S (VP (V b)))", COLLINS,
-         Counts(2, 2, 2, 0, 1, 1)),
-        # punctuation is removed from words, span lengths and tags
-        ("(S (NP (N a) (, ,)) (VP (V b)) (. .))", "(S (NP (N a)) (, ,) (VP (V b) (. .)))", COLLINS,
-         Counts(3, 3, 3, 0, 2, 2)),
-        ("(S (NP (N a) (, ,)) (VP (V b)))", "(S (NP (N a)) (, ,) (VP (V b)))", NOTHING_DELETED,
-         Counts(2, 3, 3, 0, 3, 3)),
-        # ADVP and PRT are one label
-        ("(S (V a) (PRT (R b)))", "(S (V a) (ADVP (R b)))", COLLINS, Counts(2, 2, 2, 0, 2, 2)),
-        ("(S (V a) (PRT (R b)))", "(S (V a) (ADVP (R b)))", NOTHING_DELETED, Counts(1, 2, 2, 0, 2, 2)),
-        # deleting a label deletes equivalent labels, too
-        ("(S (A (X a)) (B (X b)))", "(S (X a) (X b))", Parameters(delete_labels=("A",), equal_labels=(("B", "A"),)),
-         Counts(1, 1, 1, 0, 2, 2)),
-        # each bracket matches once
-        ("(S (NP (NP (NP (N a)))))", "(S (NP (N a)))", COLLINS, Counts(2, 4, 2, 0, 1, 1)),
-        ("(S (NP (N a)))", "(S (NP (NP (NP (N a)))))", COLLINS, Counts(2, 2, 4, 0, 1, 1)),
-        # without labels, spans alone
-        ("(S (A (X a)) (B (X b)))", "(T (C (X a)) (D (X b)))", COLLINS, Counts(0, 3, 3, 0, 2, 2)),
-        ("(S (A (X a)) (B (X b)))", "(T (C (X a)) (D (X b)))", Parameters(labeled=False), Counts(3, 3, 3, 0, 2, 2)),
-        # words that count as equal
-        ("(S (A this))", "(S (A This))", Parameters(equal_words=(("This", "this"),)), Counts(1, 1, 1, 0, 1, 1)),
-        # a bracket that crosses two counts once; one that is crossed by two counts twice
-        ("(S (A (X a) (X b)) (B (X c) (X d)))", "(S (X a) (C (X b) (X c)) (X d))", COLLINS, Counts(1, 3, 2, 1, 4, 4)),
-        ("(S (X a) (C (X b) (X c)) (X d))", "(S (A (X a) (X b)) (B (X c) (X d)))", COLLINS, Counts(1, 2, 3, 2, 4, 4)),
-        # the outer bracket without a label counts like any other
-        ("((S (X a)))", "( (S (X a)))", COLLINS, Counts(2, 2, 2, 0, 1, 1)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("gold", "test", "parameters", "expected"), [
+    # function tags and indices do not count in labels of phrases, but in tags of words
+    ("(S (NP-SBJ=2 (NN-X a)) (VP-1 (V b)))", "(S (NP (NN a)) (VP (V b)))", COLLINS, Counts(3, 3, 3, 0, 2, 1)),
+    # traces are removed, and with them brackets over traces only
+    ("(S (NP (-NONE- *)) (VP (V b) (SBAR (-NONE- 0) (S (-NONE- *T*)))))", "(S (VP (V b)))", COLLINS,
+     Counts(2, 2, 2, 0, 1, 1)),
+    # punctuation is removed from words, span lengths and tags
+    ("(S (NP (N a) (, ,)) (VP (V b)) (. .))", "(S (NP (N a)) (, ,) (VP (V b) (. .)))", COLLINS,
+     Counts(3, 3, 3, 0, 2, 2)),
+    ("(S (NP (N a) (, ,)) (VP (V b)))", "(S (NP (N a)) (, ,) (VP (V b)))", NOTHING_DELETED, Counts(2, 3, 3, 0, 3, 3)),
+    # ADVP and PRT are one label
+    ("(S (V a) (PRT (R b)))", "(S (V a) (ADVP (R b)))", COLLINS, Counts(2, 2, 2, 0, 2, 2)),
+    ("(S (V a) (PRT (R b)))", "(S (V a) (ADVP (R b)))", NOTHING_DELETED, Counts(1, 2, 2, 0, 2, 2)),
+    # deleting a label deletes equivalent labels, too
+    ("(S (A (X a)) (B (X b)))", "(S (X a) (X b))", Parameters(delete_labels=("A",), equal_labels=(("B", "A"),)),
+     Counts(1, 1, 1, 0, 2, 2)),
+    # each bracket matches once
+    ("(S (NP (NP (NP (N a)))))", "(S (NP (N a)))", COLLINS, Counts(2, 4, 2, 0, 1, 1)),
+    ("(S (NP (N a)))", "(S (NP (NP (NP (N a)))))", COLLINS, Counts(2, 2, 4, 0, 1, 1)),
+    # without labels, spans alone
+    ("(S (A (X a)) (B (X b)))", "(T (C (X a)) (D (X b)))", COLLINS, Counts(0, 3, 3, 0, 2, 2)),
+    ("(S (A (X a)) (B (X b)))", "(T (C (X a)) (D (X b)))", Parameters(labeled=False), Counts(3, 3, 3, 0, 2, 2)),
+    # words that count as equal
+    ("(S (A this))", "(S (A This))", Parameters(equal_words=(("This", "this"),)), Counts(1, 1, 1, 0, 1, 1)),
+    # a bracket that crosses two counts once; one that is crossed by two counts twice
+    ("(S (A (X a) (X b)) (B (X c) (X d)))", "(S (X a) (C (X b) (X c)) (X d))", COLLINS, Counts(1, 3, 2, 1, 4, 4)),
+    ("(S (X a) (C (X b) (X c)) (X d))", "(S (A (X a) (X b)) (B (X c) (X d)))", COLLINS, Counts(1, 2, 3, 2, 4, 4)),
+    # the outer bracket without a label counts like any other
+    ("((S (X a)))", "( (S (X a)))", COLLINS, Counts(2, 2, 2, 0, 1, 1)),
+])  # fmt: skip
 def test_what_counts(gold, test, parameters, expected):
     assert counts(gold, test, parameters) == expected
 
@@ -75,47 +71,41 @@ def test_what_counts(gold, test, parameters, expected):
 POSSESSIVE = "(S (NP (NNS dogs) (POS ')) (NN food))", "(S (NP (NNS dogs)) ('' ') (NN food))"
 
 
-@pytest.mark.parametrize(
-    ("gold", "test", "parameters", "expected"),
-    [
-        # The test takes the possessive for a closing quote: put back at place 1, it lengthens S but not NP, which ends
-        # before it. S 0-3 matches, NP 0-2 against NP 0-1 does not; of three tags two are right.
-        (*POSSESSIVE, NEW, Counts(1, 2, 2, 0, 3, 2)),
-        (*POSSESSIVE, COLLINS, ["Length unmatch (3|2)"]),
-        # The other way round; brackets that open later move along.
-        ("(S (NP (NNS dogs)) ('' ') (VP (VB eat)))", "(S (NP (NNS dogs)) (POS ') (VP (VB eat)))", NEW,
-         Counts(3, 3, 3, 0, 3, 2)),
-        # Two of them, side by side.
-        ("(S (`` ') (`` ') (A a))", "(S (NN ') (NN ') (A a))", NEW, Counts(1, 1, 1, 0, 3, 1)),
-        # If the numbers of words already agree, nothing is put back, since EVALB repairs nothing.
-        ("(S (`` ') (A a) (POS ') (B (C b) (C c)))", "(S (NN ') (A a) ('' ') (B (C b)) (C c))", NEW,
-         ["Words unmatch (a|')"]),
-        ("(S (`` ') (A a) (POS '))", "(S (NN ') (A a) ('' '))", NEW, ["Words unmatch (a|')"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("gold", "test", "parameters", "expected"), [
+    # The test takes the possessive for a closing quote: put back at place 1, it lengthens S but not NP, which ends
+    # before it. S 0-3 matches, NP 0-2 against NP 0-1 does not; of three tags two are right.
+    (*POSSESSIVE, NEW, Counts(1, 2, 2, 0, 3, 2)),
+    (*POSSESSIVE, COLLINS, ["Length unmatch (3|2)"]),
+    # The other way round; brackets that open later move along.
+    ("(S (NP (NNS dogs)) ('' ') (VP (VB eat)))", "(S (NP (NNS dogs)) (POS ') (VP (VB eat)))", NEW,
+     Counts(3, 3, 3, 0, 3, 2)),
+    # Two of them, side by side.
+    ("(S (`` ') (`` ') (A a))", "(S (NN ') (NN ') (A a))", NEW, Counts(1, 1, 1, 0, 3, 1)),
+    # If the numbers of words already agree, nothing is put back, since EVALB repairs nothing.
+    ("(S (`` ') (A a) (POS ') (B (C b) (C c)))", "(S (NN ') (A a) ('' ') (B (C b)) (C c))", NEW,
+     ["Words unmatch (a|')"]),
+    ("(S (`` ') (A a) (POS '))", "(S (NN ') (A a) ('' '))", NEW, ["Words unmatch (a|')"]),
+])  # fmt: skip
 def test_a_quotation_mark_that_one_side_deletes_is_put_back(gold, test, parameters, expected):
     found = compare(gold, test, parameters)
     assert (found.counts if isinstance(expected, Counts) else found.faults) == expected
 
 
-@pytest.mark.parametrize(
-    ("gold", "test", "status", "faults"),
-    [
-        ("(S (A a))", "", Status.SKIPPED, []),
-        ("(S (A a))", "(S (. .))", Status.SKIPPED, []),
-        ("(S (A a))", "(S (A b))", Status.ERROR, ["Words unmatch (a|b)"]),
-        ("(S (A a))", "(S (A a) (A b))", Status.ERROR, ["Length unmatch (1|2)"]),
-        ("", "(S (A a))", Status.ERROR, ["Length unmatch (0|1)"]),
-        ("(S (A a)", "(S (A a))", Status.ERROR, ["Bracketing is unbalanced (too many open bracket)"]),
-        ("(S (A a))", "(S (A a)))", Status.ERROR, ["Bracketing is unbalanced (too many open bracket)"]),
-        ("(S (A a))", "(S (A a))))", Status.ERROR, ["Bracketing unbalance (too many close bracket)",
-                                                    "Bracketing is unbalanced (too many open bracket)"]),
-        ("(S (A a))", "(S (A a b))", Status.ERROR, ["More than two elements in a bracket", "Reading sentence"]),
-        ("words", "", Status.ERROR, ["Reading sentence"]),
-        ("(S (A a)", "(S (A b)", Status.ERROR, ["Bracketing is unbalanced (too many open bracket)"] * 2
-                                               + ["Words unmatch (a|b)"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("gold", "test", "status", "faults"), [
+    ("(S (A a))", "", Status.SKIPPED, []),
+    ("(S (A a))", "(S (. .))", Status.SKIPPED, []),
+    ("(S (A a))", "(S (A b))", Status.ERROR, ["Words unmatch (a|b)"]),
+    ("(S (A a))", "(S (A a) (A b))", Status.ERROR, ["Length unmatch (1|2)"]),
+    ("", "(S (A a))", Status.ERROR, ["Length unmatch (0|1)"]),
+    ("(S (A a)", "(S (A a))", Status.ERROR, ["Bracketing is unbalanced (too many open bracket)"]),
+    ("(S (A a))", "(S (A a)))", Status.ERROR, ["Bracketing is unbalanced (too many open bracket)"]),
+    ("(S (A a))", "(S (A a))))", Status.ERROR, ["Bracketing unbalance (too many close bracket)",
+                                                "Bracketing is unbalanced (too many open bracket)"]),
+    ("(S (A a))", "(S (A a b))", Status.ERROR, ["More than two elements in a bracket", "Reading sentence"]),
+    ("words", "", Status.ERROR, ["Reading sentence"]),
+    ("(S (A a)", "(S (A b)", Status.ERROR, ["Bracketing is unbalanced (too many open bracket)"] * 2
+                                           + ["Words unmatch (a|b)"]),
+])  # fmt: skip
 def test_sentences_that_cannot_be_scored(gold, test, status, faults):
     found = compare(gold, test, COLLINS)
     assert (found.status, found.faults) == (status, faults)

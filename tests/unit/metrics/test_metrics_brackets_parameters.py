@@ -61,15 +61,12 @@ def test_equality_goes_both_ways():
     assert NEW.deletes_bracket("S1")
 
 
-@pytest.mark.parametrize(
-    ("text", "about"),
-    [
-        ("DEBUG 0\nDELET_LABEL TOP", ["own.prm:2", "DELET_LABEL", "DELETE_LABEL", "DEBUG", "MAX_ERROR", "EQ_WORD"]),
-        ("  DEBUG 0", ["own.prm:1", "DEBUG"]), ("\nDELETE_LABEL  \n", ["own.prm:2", "DELETE_LABEL"]),
-        ("MAX_ERROR ten", ["own.prm:1", "MAX_ERROR", "'ten'"]),
-        ("EQ_LABEL ADVP", ["own.prm:1", "EQ_LABEL", 1, "(ADVP)"]), ("EQ_WORD a b c", ["own.prm:1", "EQ_WORD", 3]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "about"), [
+    ("DEBUG 0\nDELET_LABEL TOP", ["own.prm:2", "DELET_LABEL", "DELETE_LABEL", "DEBUG", "MAX_ERROR", "EQ_WORD"]),
+    ("  DEBUG 0", ["own.prm:1", "DEBUG"]), ("\nDELETE_LABEL  \n", ["own.prm:2", "DELETE_LABEL"]),
+    ("MAX_ERROR ten", ["own.prm:1", "MAX_ERROR", "'ten'"]),
+    ("EQ_LABEL ADVP", ["own.prm:1", "EQ_LABEL", 1, "(ADVP)"]), ("EQ_WORD a b c", ["own.prm:1", "EQ_WORD", 3]),
+])  # fmt: skip
 def test_a_line_that_says_nothing_known(written, text, about):
     with refused(*about):
         read_parameters(written(text))

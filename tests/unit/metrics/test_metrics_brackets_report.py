@@ -106,19 +106,14 @@ def test_unequal_numbers_of_lines(gold, test, longer):
     assert lines[lines.index("-- All --") + 1] == "Number of sentence        =      1"
 
 
-@pytest.mark.parametrize(
-    ("gold", "test", "parameters", "expected", "about"),
-    [
-        # With MAX_ERROR 1: errors 1 and 2 pass, 3 stops it before its row.
-        ([DOG] * 5, ["(S (A b))"] * 5, dataclasses.replace(COLLINS, max_error=1),
-         ["1 : Length unmatch ", "   1    4    1    0", "2 : Length unmatch ", "   2    4    1    0",
-          "3 : Length unmatch "], [3, 1, "MAX_ERROR"]),
-        # A word outside brackets stops it, too.
-        ([DOG, "(S (A a) b)", DOG], [DOG] * 3, COLLINS,
-         ["   1    4    0  100"] + ["2 : Reading sentence"[:19]] * 12, [2]),
-    ],
-    ids=["errors", "word"],
-)  # fmt: skip
+@pytest.mark.parametrize(("gold", "test", "parameters", "expected", "about"), [
+    # With MAX_ERROR 1: errors 1 and 2 pass, 3 stops it before its row.
+    ([DOG] * 5, ["(S (A b))"] * 5, dataclasses.replace(COLLINS, max_error=1),
+     ["1 : Length unmatch ", "   1    4    1    0", "2 : Length unmatch ", "   2    4    1    0",
+      "3 : Length unmatch "], [3, 1, "MAX_ERROR"]),
+    # A word outside brackets stops it, too.
+    ([DOG, "(S (A a) b)", DOG], [DOG] * 3, COLLINS, ["   1    4    0  100"] + ["2 : Reading sentence"[:19]] * 12, [2]),
+], ids=["errors", "word"])  # fmt: skip
 def test_where_it_stops(gold, test, parameters, expected, about):
     lines = []
     with refused(*about, by=TooManyErrorsError):

@@ -26,41 +26,38 @@ def value(name, hypotheses, references, *language):
     return compute([name], hypotheses, references, *language)[name].value
 
 
-@pytest.mark.parametrize(
-    ("name", "lines", "expected"),
-    [
-        # 3 true positives, 1 false positive, 2 false negatives, 4 true negatives.
-        ("matthews", YES, (3 * 4 - 1 * 2) / math.sqrt(4 * 5 * 5 * 6)),
-        ("matthews", (YES[0], [{"yes": "no", "no": "yes"}[label] for label in YES[1]]), -10 / math.sqrt(600)),
-        ("matthews", (["no"] * 10, YES[1]), 0.0),
-        ("matthews", (YES[1], YES[1]), 1.0),
-        # Deviations -1, 0, 1 and -2, 1, 1: 3 / sqrt(2 * 6). Ranks 1, 2, 3 and 1, 2.5, 2.5: 1.5 / sqrt(2 * 1.5).
-        ("pearson", RANKS, 3 / math.sqrt(12)),
-        ("spearman", RANKS, 1.5 / math.sqrt(3)),
-        ("pearson", (["4", "4"], ["1", "2"]), 0.0),
-        ("spearman", (["4", "4"], ["1", "2"]), 0.0),
-        ("spearman", (["1", "10", "100"], ["-3", "-2", "7"]), 1.0),
-        ("pearson", (["1", "2"], ["5", "3"]), -1.0),
-        ("pearson", (["1e308", "-1e308", "1e308"], ["2", "1", "2"]), 1.0),  # overflows nothing
-        # Common words: the, cat, on and mat of 6 and 6; all of 3; he and run of 2 and 3.
-        ("rouge_1_fscore", CAT, (4 / 6 + 1.0 + 2 * 1.0 * (2 / 3) / (1 + 2 / 3)) / 3),
-        # Of five pairs on either side `the cat`; none; none: `he run` against `he wa`, `wa run`.
-        ("rouge_2_fscore", CAT, (1 / 5) / 3),
-        # the cat on mat; one letter; he run.
-        ("rouge_l_fscore", CAT, (4 / 6 + 1 / 3 + 2 * 1.0 * (2 / 3) / (1 + 2 / 3)) / 3),
-        ("rouge_l_fscore", (["", "a"], ["a b", "a"]), 0.5),
-        # Words: 1 left out, 1 left out, 1 replaced and 1 put in, of 4 + 1 + 3.
-        ("wer", LINES, 4 / 8),
-        # Characters: " down", "one", "b" for "x" and " d".
-        ("cer", LINES, (5 + 3 + 3) / (16 + 3 + 5)),
-        ("wer", (["a b c"], ["a"]), 2.0),
-        # `a b.` has three words: the mean with a line that shares none of its words but the full stop, 1 of 6.
-        ("gleu", (["a b.", "c d."], ["a b.", "e f."]), (1 + 1 / 6) / 2),
-        # Unigrams 3 of 4, bigrams 2 of 3, trigrams 1 of 2, no 4-gram of 1: smoothed to 1 / 2.
-        ("sentence_bleu", (["a b c x"], ["a b c d"]), 100 * (3 / 4 * 2 / 3 * 1 / 2 * 1 / 2) ** 0.25),
-        ("sentence_bleu", (["a b"], ["a b"]), 100.0),  # of the n-grams that it has
-    ],
-)
+@pytest.mark.parametrize(("name", "lines", "expected"), [
+    # 3 true positives, 1 false positive, 2 false negatives, 4 true negatives.
+    ("matthews", YES, (3 * 4 - 1 * 2) / math.sqrt(4 * 5 * 5 * 6)),
+    ("matthews", (YES[0], [{"yes": "no", "no": "yes"}[label] for label in YES[1]]), -10 / math.sqrt(600)),
+    ("matthews", (["no"] * 10, YES[1]), 0.0),
+    ("matthews", (YES[1], YES[1]), 1.0),
+    # Deviations -1, 0, 1 and -2, 1, 1: 3 / sqrt(2 * 6). Ranks 1, 2, 3 and 1, 2.5, 2.5: 1.5 / sqrt(2 * 1.5).
+    ("pearson", RANKS, 3 / math.sqrt(12)),
+    ("spearman", RANKS, 1.5 / math.sqrt(3)),
+    ("pearson", (["4", "4"], ["1", "2"]), 0.0),
+    ("spearman", (["4", "4"], ["1", "2"]), 0.0),
+    ("spearman", (["1", "10", "100"], ["-3", "-2", "7"]), 1.0),
+    ("pearson", (["1", "2"], ["5", "3"]), -1.0),
+    ("pearson", (["1e308", "-1e308", "1e308"], ["2", "1", "2"]), 1.0),  # overflows nothing
+    # Common words: the, cat, on and mat of 6 and 6; all of 3; he and run of 2 and 3.
+    ("rouge_1_fscore", CAT, (4 / 6 + 1.0 + 2 * 1.0 * (2 / 3) / (1 + 2 / 3)) / 3),
+    # Of five pairs on either side `the cat`; none; none: `he run` against `he wa`, `wa run`.
+    ("rouge_2_fscore", CAT, (1 / 5) / 3),
+    # the cat on mat; one letter; he run.
+    ("rouge_l_fscore", CAT, (4 / 6 + 1 / 3 + 2 * 1.0 * (2 / 3) / (1 + 2 / 3)) / 3),
+    ("rouge_l_fscore", (["", "a"], ["a b", "a"]), 0.5),
+    # Words: 1 left out, 1 left out, 1 replaced and 1 put in, of 4 + 1 + 3.
+    ("wer", LINES, 4 / 8),
+    # Characters: " down", "one", "b" for "x" and " d".
+    ("cer", LINES, (5 + 3 + 3) / (16 + 3 + 5)),
+    ("wer", (["a b c"], ["a"]), 2.0),
+    # `a b.` has three words: the mean with a line that shares none of its words but the full stop, 1 of 6.
+    ("gleu", (["a b.", "c d."], ["a b.", "e f."]), (1 + 1 / 6) / 2),
+    # Unigrams 3 of 4, bigrams 2 of 3, trigrams 1 of 2, no 4-gram of 1: smoothed to 1 / 2.
+    ("sentence_bleu", (["a b c x"], ["a b c d"]), 100 * (3 / 4 * 2 / 3 * 1 / 2 * 1 / 2) ** 0.25),
+    ("sentence_bleu", (["a b"], ["a b"]), 100.0),  # of the n-grams that it has
+])  # fmt: skip
 def test_by_hand(name, lines, expected):
     assert value(name, *lines) == pytest.approx(expected)
 
@@ -137,18 +134,15 @@ def test_lines_of_a_hundred_thousand_words_take_no_hours():
 # === n-grams ===
 
 
-@pytest.mark.parametrize(
-    ("hypothesis", "reference", "expected"),
-    [
-        # Of 4 + 3 + 2 + 1 n-grams, `a b c` has 3 + 2 + 1 in common with `a b c x` and with `a b c d`.
-        ("abcx", "abcd", 0.6),
-        # The shorter side has all of its n-grams in the other: precision 1, recall 6 of 10, and the other way round.
-        ("abc", "abcd", 0.6), ("abcd", "abc", 0.6),
-        # A word counts as often as both sides have it: `a a a a` has 4 + 3 + 2 + 1 n-grams, of which `a a` has 2 + 1.
-        ("aaaa", "aa", 0.3),
-        ("", "", 1.0), ("", "a", 0.0), ("a", "", 0.0),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("hypothesis", "reference", "expected"), [
+    # Of 4 + 3 + 2 + 1 n-grams, `a b c` has 3 + 2 + 1 in common with `a b c x` and with `a b c d`.
+    ("abcx", "abcd", 0.6),
+    # The shorter side has all of its n-grams in the other: precision 1, recall 6 of 10, and the other way round.
+    ("abc", "abcd", 0.6), ("abcd", "abc", 0.6),
+    # A word counts as often as both sides have it: `a a a a` has 4 + 3 + 2 + 1 n-grams, of which `a a` has 2 + 1.
+    ("aaaa", "aa", 0.3),
+    ("", "", 1.0), ("", "a", 0.0), ("a", "", 0.0),
+])  # fmt: skip
 def test_gleu_by_hand(hypothesis, reference, expected):
     assert sentence_gleu(list(hypothesis), list(reference)) == expected
 

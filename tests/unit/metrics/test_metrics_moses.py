@@ -7,37 +7,31 @@ from t2t.metrics.moses import line_tokenizer, moses_bleu, split_compounds
 from tests.errors import refused
 
 
-@pytest.mark.parametrize(
-    ("language", "line", "tokens"),
-    [
-        # the example of sacremoses' README; the ellipsis is replaced before
-        ("en", "This, is a sentence with weird» symbols… appearing everywhere¿",
-         "This , is a sentence with weird » symbols ... appearing everywhere ¿"),
-        ("en", "don't", "don &apos;t"),
-        ("fr", "l'homme", "l&apos; homme"),
-        # ordinals and abbreviations keep their dots (Moses' nonbreaking_prefix.de), ends of sentences do not
-        ("de", "Am 3. Mai, d.h. morgen, kam Dr. Kohl.", "Am 3. Mai , d.h. morgen , kam Dr. Kohl ."),
-        # all kinds of quotation marks become the same
-        ("de", "Er sagte ”ja“.", "Er sagte &quot; ja &quot; ."),
-        ("de", "rich-text format", "rich ##AT##-##AT## text format"),
-        ("en", "rich-text format", "rich-text format"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("language", "line", "tokens"), [
+    # the example of sacremoses' README; the ellipsis is replaced before
+    ("en", "This, is a sentence with weird» symbols… appearing everywhere¿",
+     "This , is a sentence with weird » symbols ... appearing everywhere ¿"),
+    ("en", "don't", "don &apos;t"),
+    ("fr", "l'homme", "l&apos; homme"),
+    # ordinals and abbreviations keep their dots (Moses' nonbreaking_prefix.de), ends of sentences do not
+    ("de", "Am 3. Mai, d.h. morgen, kam Dr. Kohl.", "Am 3. Mai , d.h. morgen , kam Dr. Kohl ."),
+    # all kinds of quotation marks become the same
+    ("de", "Er sagte ”ja“.", "Er sagte &quot; ja &quot; ."),
+    ("de", "rich-text format", "rich ##AT##-##AT## text format"),
+    ("en", "rich-text format", "rich-text format"),
+])  # fmt: skip
 def test_lines_as_the_tools_give_them(language, line, tokens):
     assert line_tokenizer(language)(line) == tokens
 
 
-@pytest.mark.parametrize(
-    ("line", "split"),
-    [
-        # https://nlp.stanford.edu/projects/nmt: rich-text format --> rich ##AT##-##AT## text format
-        ("rich-text format", "rich ##AT##-##AT## text format"),
-        ("a - b -c d-", "a - b -c d-"),
-        ("Nord-Süd-Achse", "Nord ##AT##-##AT## Süd ##AT##-##AT## Achse"),
-        # perl's s///g does not look back: the second hyphen's left neighbour is used up
-        ("a-b-c", "a ##AT##-##AT## b-c"),
-    ],
-)
+@pytest.mark.parametrize(("line", "split"), [
+    # https://nlp.stanford.edu/projects/nmt: rich-text format --> rich ##AT##-##AT## text format
+    ("rich-text format", "rich ##AT##-##AT## text format"),
+    ("a - b -c d-", "a - b -c d-"),
+    ("Nord-Süd-Achse", "Nord ##AT##-##AT## Süd ##AT##-##AT## Achse"),
+    # perl's s///g does not look back: the second hyphen's left neighbour is used up
+    ("a-b-c", "a ##AT##-##AT## b-c"),
+])  # fmt: skip
 def test_compounds(line, split):
     assert split_compounds(line) == split
 

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+import t2t
 from t2t import metrics
 from t2t.errors import UnknownNameError
 from t2t.metrics import Score, TokenSums
@@ -56,16 +57,13 @@ def test_the_language_reaches_the_metrics_that_go_by_it():
     assert metrics.compute(["bleu"], *pairs)["bleu"].value == 0
 
 
-@pytest.mark.parametrize(
-    ("call", "name", "others"),
-    [
-        (lambda name: metrics.compute([name], ["a"], ["a"]), "blue", ["bleu", "gleu", "accuracy_per_sequence"]),
-        (lambda name: metrics.compute([name], ["a"], ["a"]), "accuracy", ["accuracy_per_sequence"]),
-        (metrics.higher_is_better, "perplexty", ["perplexity"]),
-        (metrics.higher_is_better, "teacher_forced/bleu", ["teacher_forced/loss"]),
-        (metrics.is_text_metric, "teacher_forced/lss", ["loss"]),
-    ],
-)
+@pytest.mark.parametrize(("call", "name", "others"), [
+    (lambda name: metrics.compute([name], ["a"], ["a"]), "blue", ["bleu", "gleu", "accuracy_per_sequence"]),
+    (lambda name: metrics.compute([name], ["a"], ["a"]), "accuracy", ["accuracy_per_sequence"]),
+    (metrics.higher_is_better, "perplexty", ["perplexity"]),
+    (metrics.higher_is_better, "teacher_forced/bleu", ["teacher_forced/loss"]),
+    (metrics.is_text_metric, "teacher_forced/lss", ["loss"]),
+])  # fmt: skip
 def test_other_names_are_refused_with_those_that_there_are(call, name, others):
     with refused(name, *others):
         call(name)
@@ -79,15 +77,27 @@ def test_compute_looks_at_all_names_before_it_works():
         metrics.compute(["never", "nonsense"], ["a"], ["a"])
 
 
-def test_a_plugged_in_metric_says_which_way_is_better():
-    @metrics.lower_is_better
+@pytest.mark.parametrize("score_says", [True, False])
+def test_a_plugged_in_metric_says_which_way_is_better_and_its_scores_the_same(score_says):
+    def blanks(hypotheses, references):
+        """Number of empty lines."""
+        return Score("blanks", sum(not line for line in hypotheses), higher_is_better=score_says)
+
+    with registered(metrics.METRICS, "blanks", t2t.lower_is_better(blanks)):
+        assert metrics.higher_is_better("blanks") is False
+        score = metrics.compute(["blanks"], ["", "a"], ["a", "a"])["blanks"]
+        assert (score.value, score.higher_is_better) == (1, False)
+
+
+def test_a_score_alone_does_not_say_that_smaller_is_better():
+    """Which checkpoint is best, and what a study looks for, is asked before there is a score."""
+
     def blanks(hypotheses, references):
         """Number of empty lines."""
         return Score("blanks", sum(not line for line in hypotheses), higher_is_better=False)
 
-    with registered(metrics.METRICS, "blanks", blanks):
-        assert metrics.higher_is_better("blanks") is False
-        assert metrics.compute(["blanks"], ["", "a"], ["a", "a"])["blanks"].value == 1
+    with registered(metrics.METRICS, "blanks", blanks), refused("blanks", "higher_is_better=False", "lower_is_better"):
+        metrics.compute(["blanks"], ["", "a"], ["a", "a"])
 
 
 def test_a_metric_that_reads_inputs_is_given_them_and_refused_without():

@@ -44,19 +44,16 @@ def test_more_bleu_by_hand():
     assert bleu(["1 2 3 4"], ["5 6 7 8"]).value == 0.0
 
 
-@pytest.mark.parametrize(
-    ("metric", "direct", "options", "signature"),
-    [
-        (bleu, BLEU, {}, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|"),
-        (bleu, BLEU, {"lowercase": True}, "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|"),
-        (bleu, BLEU, {"tokenize": "intl"}, "nrefs:1|case:mixed|eff:no|tok:intl|smooth:exp|"),
-        (bleu, BLEU, {"tokenize": "char", "smooth_method": "floor"}, "|tok:char|smooth:floor[0.10]|"),
-        (chrf, CHRF, {}, "|nw:0|"), (chrf, CHRF, {"word_order": 2}, "|nw:2|"),
-        (chrf, CHRF, {"lowercase": True}, "|case:lc|"), (ter, TER, {}, "|punct:yes|"),
-        (ter, TER, {"normalized": True, "no_punct": True}, "|norm:yes|"),
-        (ter, TER, {"case_sensitive": True}, "|case:mixed|"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("metric", "direct", "options", "signature"), [
+    (bleu, BLEU, {}, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|"),
+    (bleu, BLEU, {"lowercase": True}, "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|"),
+    (bleu, BLEU, {"tokenize": "intl"}, "nrefs:1|case:mixed|eff:no|tok:intl|smooth:exp|"),
+    (bleu, BLEU, {"tokenize": "char", "smooth_method": "floor"}, "|tok:char|smooth:floor[0.10]|"),
+    (chrf, CHRF, {}, "|nw:0|"), (chrf, CHRF, {"word_order": 2}, "|nw:2|"),
+    (chrf, CHRF, {"lowercase": True}, "|case:lc|"), (ter, TER, {}, "|punct:yes|"),
+    (ter, TER, {"normalized": True, "no_punct": True}, "|norm:yes|"),
+    (ter, TER, {"case_sensitive": True}, "|case:mixed|"),
+])  # fmt: skip
 def test_scores_are_sacrebleus_with_its_options_and_signature(metric, direct, options, signature):
     score, direct = metric(HYPOTHESES, REFERENCES, **options), direct(**options)
     expected = direct.corpus_score(HYPOTHESES, [REFERENCES])
@@ -100,10 +97,9 @@ def test_bleu_splits_chinese_by_characters(language):
     assert "|tok:char|" in bleu(*CHINESE, language=language, tokenize="char").signature, "as is asked"
 
 
-@pytest.mark.parametrize(
-    ("language", "tokenizer"),
-    [("", "13a"), ("de", "13a"), ("en-GB", "13a"), ("th", "char"), ("km", "char"), ("lo", "char"), ("my_MM", "char")],
-)
+@pytest.mark.parametrize(("language", "tokenizer"), [
+    ("", "13a"), ("de", "13a"), ("en-GB", "13a"), ("th", "char"), ("km", "char"), ("lo", "char"), ("my_MM", "char"),
+])  # fmt: skip
 def test_tokenizers_of_languages(language, tokenizer):
     assert bleu_tokenizer(language) == tokenizer
     assert f"|tok:{tokenizer}|" in bleu(["a b"], ["a b"], language).signature
@@ -136,15 +132,12 @@ def test_a_tokenizer_that_is_not_installed_gives_way_to_characters(language, pac
 # === Refusals ===
 
 
-@pytest.mark.parametrize(
-    ("metric", "options", "about"),
-    [
-        (bleu, {"lowercse": True}, ["'lowercse'", "bleu", "lowercase"]),
-        (bleu, {"tokenize": "itnl"}, ["tokenize", "'itnl'", "bleu", "intl"]),
-        (bleu, {"smooth_method": "flor"}, ["smooth_method", "'flor'", "floor", "add-k", "exp"]),
-        (ter, {"normalised": True}, ["'normalised'", "ter", "normalized"]),
-    ],
-)
+@pytest.mark.parametrize(("metric", "options", "about"), [
+    (bleu, {"lowercse": True}, ["'lowercse'", "bleu", "lowercase"]),
+    (bleu, {"tokenize": "itnl"}, ["tokenize", "'itnl'", "bleu", "intl"]),
+    (bleu, {"smooth_method": "flor"}, ["smooth_method", "'flor'", "floor", "add-k", "exp"]),
+    (ter, {"normalised": True}, ["'normalised'", "ter", "normalized"]),
+])  # fmt: skip
 def test_unknown_options_name_the_nearest(metric, options, about):
     with refused(*about, by=UnknownNameError):
         metric(["a"], ["a"], **options)

@@ -4,25 +4,7 @@ import numpy as np
 
 from t2t.registry import MODELS
 from tests.builders import randomise, tokens_spec, weights_of
-from tests.reference import (
-    byte_net,
-    conv_s2s,
-    deep_att,
-    evolved_transformer,
-    gnmt,
-    grid_lstm,
-    lstm,
-    lstm_moe,
-    multi_model,
-    neural_gpu,
-    rctm,
-    slice_net,
-    transformer,
-    transformer_cmlm,
-    transformer_prepend,
-    universal_transformer,
-    wavenet,
-)
+from tests.reference import convolutional, neural_gpu, recurrent, transformer, transformer_variants
 
 FULL, MASKED = "prepend_inputs_full_attention", "prepend_inputs_masked_attention"
 UNTIED = {"shared_embedding": False, "shared_embedding_and_softmax_weights": False}
@@ -57,14 +39,15 @@ SIZES = {
     "wavenet": {"hidden_size": 8, "num_hidden_layers": 3, "dilations": (1, 3)},
 }  # fmt: skip
 REFERENCES = {
-    "LstmSeq2seq": lstm.Lstm, "LstmSeq2seqAttention": lstm.Lstm, "Rctm1": rctm.Rctm, "Rctm2": rctm.Rctm,
+    "LstmSeq2seq": recurrent.Lstm, "LstmSeq2seqAttention": recurrent.Lstm,
+    "Rctm1": recurrent.Rctm, "Rctm2": recurrent.Rctm,
 } | {
     reference.__name__: reference
     for reference in (
-        byte_net.ByteNet, byte_net.ByteNetLm, byte_net.RecurrentByteNet, conv_s2s.ConvS2s, deep_att.DeepAtt, gnmt.Gnmt,
-        grid_lstm.GridLstm, lstm_moe.LstmMoe, multi_model.MultiModel, neural_gpu.NeuralGpu,
-        neural_gpu.DiagonalNeuralGpu, neural_gpu.ExtendedNeuralGpu, neural_gpu.MarkovianNeuralGpu, slice_net.SliceNet,
-        wavenet.WaveNet,
+        convolutional.ByteNet, convolutional.ByteNetLm, convolutional.ConvS2s, convolutional.MultiModel,
+        convolutional.RecurrentByteNet, convolutional.SliceNet, convolutional.WaveNet, neural_gpu.DiagonalNeuralGpu,
+        neural_gpu.ExtendedNeuralGpu, neural_gpu.MarkovianNeuralGpu, neural_gpu.NeuralGpu, recurrent.DeepAtt,
+        recurrent.Gnmt, recurrent.GridLstm, recurrent.LstmMoe,
     )
 }  # fmt: skip
 """References of all but the Transformers, by the model's class."""
@@ -105,14 +88,14 @@ def reference_of(model, weights=None):
         return REFERENCES[kind](weights, hparams)
     shape = architecture_of(model)
     if kind == "TransformerCmlm":
-        return transformer_cmlm.TransformerCmlm(weights, shape)
+        return transformer_variants.TransformerCmlm(weights, shape)
     if kind == "EvolvedTransformer":
-        return evolved_transformer.EvolvedTransformer(weights, shape, hparams.wide_heads)
+        return transformer_variants.EvolvedTransformer(weights, shape, hparams.wide_heads)
     if kind == "TransformerPrepend":
-        return transformer_prepend.PrependedTransformer(weights, shape, sees_all=hparams.prepend_mode == FULL)
+        return transformer_variants.PrependedTransformer(weights, shape, sees_all=hparams.prepend_mode == FULL)
     if kind == "UniversalTransformer":
         adaptive = hparams.recurrence_type == "act"
         steps = hparams.act_max_steps if adaptive else hparams.num_rec_steps
-        act = universal_transformer.Act(hparams.act_epsilon) if adaptive else None
-        return universal_transformer.UniversalTransformer(weights, shape, steps, act)
+        act = transformer_variants.Act(hparams.act_epsilon) if adaptive else None
+        return transformer_variants.UniversalTransformer(weights, shape, steps, act)
     return transformer.Transformer(weights, shape)

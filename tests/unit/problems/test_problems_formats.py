@@ -31,15 +31,12 @@ def test_idx_plain_and_packed(tmp_path):
         np.testing.assert_array_equal(read_idx(tmp_path / name, axes=3), images)
 
 
-@pytest.mark.parametrize(
-    ("content", "axes", "names"),
-    [
-        (idx(np.zeros(3, np.uint8)), 3, "00 01 03"),
-        (idx(np.zeros((2, 2), np.uint8))[:-1], 2, "3 2 x"),
-        (gzip.compress(idx(np.zeros(3, np.uint8)), mtime=0)[:-9], 1, "gzip"),
-        (None, 1, ""),
-    ],
-)
+@pytest.mark.parametrize(("content", "axes", "names"), [
+    (idx(np.zeros(3, np.uint8)), 3, "00 01 03"),
+    (idx(np.zeros((2, 2), np.uint8))[:-1], 2, "3 2 x"),
+    (gzip.compress(idx(np.zeros(3, np.uint8)), mtime=0)[:-9], 1, "gzip"),
+    (None, 1, ""),
+])  # fmt: skip
 def test_idx_that_is_none_is_named(tmp_path, content, axes, names):
     if content is not None:
         (tmp_path / "a").write_bytes(content)
@@ -94,17 +91,14 @@ class Harmful:
         return os.mkdir, ("harmed",)
 
 
-@pytest.mark.parametrize(
-    ("content", "name"),
-    [
-        (pickle.dumps(Harmful()), "posix.mkdir,"),
-        (pickle.dumps({b"data": Harmful(), b"labels": []}), "posix.mkdir,"),
-        (b'cbuiltins\neval\n(S\'__import__("os").mkdir("harmed")\'\ntR.', "builtins.eval,"),
-        (b"", "CIFAR"),
-        (b"\x80\x04", "CIFAR"),
-        *((pickle.dumps(found), "CIFAR") for found in ([1], {b"data": b"", b"labels": []}, {b"data": 1})),
-    ],
-)
+@pytest.mark.parametrize(("content", "name"), [
+    (pickle.dumps(Harmful()), "posix.mkdir,"),
+    (pickle.dumps({b"data": Harmful(), b"labels": []}), "posix.mkdir,"),
+    (b'cbuiltins\neval\n(S\'__import__("os").mkdir("harmed")\'\ntR.', "builtins.eval,"),
+    (b"", "CIFAR"),
+    (b"\x80\x04", "CIFAR"),
+    *((pickle.dumps(found), "CIFAR") for found in ([1], {b"data": b"", b"labels": []}, {b"data": 1})),
+])  # fmt: skip
 def test_another_pickle_is_named_and_runs_no_code(tmp_path, monkeypatch, content, name):
     monkeypatch.chdir(tmp_path)
     with refused("batch:", name):

@@ -208,16 +208,13 @@ def test_given_trees_are_read_as_the_labels_that_are_learnt(parser):
     assert parser.read_target("", "") == ""
 
 
-@pytest.mark.parametrize(
-    ("tree", "names"),
-    [
-        ("(TOP (S (NN dog))", ["1"]),
-        ("(S (NN dog) (VBZ runs)) S", ["S"]),
-        ("(S (NN dog) (VBZ runs)) (S (NN dog))", ["2"]),
-        *((tree, []) for tree in ("(S (NP dog) (NP (NN runs)))", "(S (-NONE- dog))")),
-        ("(S (NN dog))", ["1,", "2;"]),
-    ],
-)
+@pytest.mark.parametrize(("tree", "names"), [
+    ("(TOP (S (NN dog))", ["1"]),
+    ("(S (NN dog) (VBZ runs)) S", ["S"]),
+    ("(S (NN dog) (VBZ runs)) (S (NN dog))", ["2"]),
+    *((tree, []) for tree in ("(S (NP dog) (NP (NN runs)))", "(S (-NONE- dog))")),
+    ("(S (NN dog))", ["1,", "2;"]),
+])  # fmt: skip
 def test_what_is_no_tree_over_the_words_is_said(parser, tree, names):
     with refused(*names) as caught:
         parser.read_target(tree, "dog runs")

@@ -180,22 +180,19 @@ def test_original_files_give_the_samples_of_each_split(original, tmp_path, drawn
         assert [plain(sample) for sample in drawn(original.problem, split)] == samples
 
 
-@pytest.mark.parametrize(
-    ("problem", "without", "of", "split", "names"),
-    [
-        ("languagemodel_wikitext2", "*/wiki.test.tokens", "", "dev", ["wikitext-2/wiki.test.tokens"]),
-        ("languagemodel_lm1b32k", "*/*/news.en.held*", "", "dev", ["heldout-00001-of-00050", LM1B]),
-        ("babi_qa_concat_task1_1k", "", "babi_qa_concat_task1_10k", "test", ["en-10k/qa1_*_test.txt"]),
-        ("librispeech", "", "", "train", ["/train-clean-360"]),
-        ("librispeech", "*/dev-clean/1/2/1-2-0001.flac", "", "dev", ["1-2.trans.txt", "1-2-0001.wav", ".flac"]),
-        ("common_voice", "cv-corpus-9.0/en/clips/two.mp3", "", "dev", ["dev.tsv", "clips/two.mp3"]),
-        ("image_mnist_t10k", "", "image_mnist", "train", ["t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte",
-         "train-images-idx3-ubyte", "train-labels-idx1-ubyte", "image_mnist_t10k"]),
-        ("image_mnist_t10k", "", "image_mnist_gen", "train", ["train-images-idx3-ubyte"]),
-        ("image_mnist_t10k", "", "video_moving_mnist_class", "train", ["train-images-idx3-ubyte"]),
-        ("image_cifar100", "", "", "train", ["cifar-100-binary", "train.bin"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("problem", "without", "of", "split", "names"), [
+    ("languagemodel_wikitext2", "*/wiki.test.tokens", "", "dev", ["wikitext-2/wiki.test.tokens"]),
+    ("languagemodel_lm1b32k", "*/*/news.en.held*", "", "dev", ["heldout-00001-of-00050", LM1B]),
+    ("babi_qa_concat_task1_1k", "", "babi_qa_concat_task1_10k", "test", ["en-10k/qa1_*_test.txt"]),
+    ("librispeech", "", "", "train", ["/train-clean-360"]),
+    ("librispeech", "*/dev-clean/1/2/1-2-0001.flac", "", "dev", ["1-2.trans.txt", "1-2-0001.wav", ".flac"]),
+    ("common_voice", "cv-corpus-9.0/en/clips/two.mp3", "", "dev", ["dev.tsv", "clips/two.mp3"]),
+    ("image_mnist_t10k", "", "image_mnist", "train", ["t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte",
+     "train-images-idx3-ubyte", "train-labels-idx1-ubyte", "image_mnist_t10k"]),
+    ("image_mnist_t10k", "", "image_mnist_gen", "train", ["train-images-idx3-ubyte"]),
+    ("image_mnist_t10k", "", "video_moving_mnist_class", "train", ["train-images-idx3-ubyte"]),
+    ("image_cifar100", "", "", "train", ["cifar-100-binary", "train.bin"]),
+])  # fmt: skip
 def test_missing_files_are_named(problem, without, of, split, names, tmp_path, drawn):
     BY_NAME[problem].write(tmp_path)
     for path in tmp_path.glob(without or "nothing"):
@@ -209,21 +206,18 @@ WITHOUT_CONTEXT = json.dumps({"data": [{"paragraphs": [{"qas": [QUESTION]}]}]})
 VOICE, LABELS = "en/train.tsv", "t10k-labels-idx1-ubyte"
 
 
-@pytest.mark.parametrize(
-    ("problem", "split", "file", "content", "names"),
-    [
-        ("babi_qa_concat_task1_1k", "test", ANSWERS_FILE, "Mary moved.\n", [ANSWERS_FILE, "1:"]),
-        ("squad", "dev", "dev-v1.1.json", WITHOUT_CONTEXT, ["dev-v1.1.json", "'context'"]),
-        ("common_voice", "train", VOICE, "path\twords\na\tb\n", [VOICE, "path,", "words;", "sentence"]),
-        *(("common_voice", "train", VOICE, f"sentence\tpath\n\nOne.\t{path}\n", [VOICE, *names])
-          for path, names in (("", ["3,", "''"]), ("/", ["3,", "'/'"]), ("x" * 300, ["x" * 300]))),
-        ("sentiment_imdb", "test", "aclImdb/test/neg/0_7.txt", "Bad.", ["sentiment_imdb:", "aclImdb/test/pos/;"]),
-        pytest.param("image_cifar10", "test", "cifar-10-batches-bin/test_batch.bin", b"\12" * 3073,
-                     ["image_cifar10:", "cifar-10-batches-bin", "10;"], id="image_cifar10 of more classes"),
-        ("image_mnist", "test", LABELS, idx(np.zeros(9, np.uint8)), [LABELS, "10", "9"]),
-        ("image_mnist", "test", LABELS, idx(np.full(10, 11, np.uint8)), ["image_mnist:", "11;"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("problem", "split", "file", "content", "names"), [
+    ("babi_qa_concat_task1_1k", "test", ANSWERS_FILE, "Mary moved.\n", [ANSWERS_FILE, "1:"]),
+    ("squad", "dev", "dev-v1.1.json", WITHOUT_CONTEXT, ["dev-v1.1.json", "'context'"]),
+    ("common_voice", "train", VOICE, "path\twords\na\tb\n", [VOICE, "path,", "words;", "sentence"]),
+    *(("common_voice", "train", VOICE, f"sentence\tpath\n\nOne.\t{path}\n", [VOICE, *names])
+      for path, names in (("", ["3,", "''"]), ("/", ["3,", "'/'"]), ("x" * 300, ["x" * 300]))),
+    ("sentiment_imdb", "test", "aclImdb/test/neg/0_7.txt", "Bad.", ["sentiment_imdb:", "aclImdb/test/pos/;"]),
+    pytest.param("image_cifar10", "test", "cifar-10-batches-bin/test_batch.bin", b"\12" * 3073,
+                 ["image_cifar10:", "cifar-10-batches-bin", "10;"], id="image_cifar10 of more classes"),
+    ("image_mnist", "test", LABELS, idx(np.zeros(9, np.uint8)), [LABELS, "10", "9"]),
+    ("image_mnist", "test", LABELS, idx(np.full(10, 11, np.uint8)), ["image_mnist:", "11;"]),
+])  # fmt: skip
 def test_files_of_other_content_are_named(problem, split, file, content, names, tmp_path, drawn):
     write_files(tmp_path, (mnist("") if problem == "image_mnist" else {}) | {file: content})
     with refused(*names):
@@ -382,16 +376,13 @@ def test_captions_come_with_their_photograph(source, drawn, prepared_tfds):
 NOISE = np.random.default_rng(0).integers(256, size=(64, 64, 3), dtype=np.uint8)
 
 
-@pytest.mark.parametrize(
-    ("problem", "dataset", "examples"),
-    [
-        ("image_ms_coco_captions", "coco_captions/2014",
-         each(*OF_COCO, of=[captioned(n, NOISE, f"WORD {n}") for n in range(8)])),
-        ("librispeech_clean_small", "librispeech",
-         {"train_clean100": [{"speech": np.full(1600, n), "text": f"WORD {n}", "speaker_id": 1, "chapter_id": 1,
-                              "id": f"1-1-{n}"} for n in range(8)]}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("problem", "dataset", "examples"), [
+    ("image_ms_coco_captions", "coco_captions/2014",
+     each(*OF_COCO, of=[captioned(n, NOISE, f"WORD {n}") for n in range(8)])),
+    ("librispeech_clean_small", "librispeech",
+     {"train_clean100": [{"speech": np.full(1600, n), "text": f"WORD {n}", "speaker_id": 1, "chapter_id": 1,
+                          "id": f"1-1-{n}"} for n in range(8)]}),
+])  # fmt: skip
 def test_a_vocabulary_is_learnt_from_all_texts_however_large_images_and_sounds_are(
     tmp_path, prepared_tfds, problem, dataset, examples
 ):

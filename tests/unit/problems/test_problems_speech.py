@@ -1,9 +1,14 @@
-"""Problems of sound, from recordings made here."""
+"""Problems of sound, from recordings made here: as inputs, as mu-law codes and as targets."""
 
+import io
 import itertools
+import math
+import random
+import wave
 
 import numpy as np
 import pytest
+import soundfile
 
 from t2t.data.eval_batches import EvalBatches
 from t2t.data.extremes import extreme_batches
@@ -12,7 +17,9 @@ from t2t.data.manifest import read_manifest
 from t2t.data.reader import SplitReader
 from t2t.data.training_batches import TrainingBatches
 from t2t.files.paths import with_addresses
-from t2t.runs.names import get_problem
+from t2t.problems.base import Source
+from t2t.problems.formats.audio import mu_law_codes, mu_law_waveform, read_audio, wav_file
+from t2t.runs.names import get_hparams, get_problem
 from t2t.specs.features import FeatureKind
 from tests.errors import refused
 from tests.raw_files import write_files, write_wav
@@ -62,6 +69,9 @@ def test_recordings_to_text_the_whole_way(generated, tmp_path):
     np.testing.assert_array_equal(get_problem("speech_files").read_input(tmp_path / "sound/b.wav"), values[:801])
     assert values.dtype == np.float32
     np.testing.assert_array_equal(values, np.repeat([1000, 8192], [801, 1600]).astype(np.float32) / 2**15)
+    record(tmp_path / "slow.wav", 800, rate=8000)
+    assert get_problem("speech_files").input_array(tmp_path / "slow.wav").shape == (1600,), "other rates are resampled"
+    assert get_problem("speech_files").input_array(np.zeros(5)).dtype == np.float32
 
 
 def test_recordings_in_a_store_are_downloaded_with_their_folder(recordings, tmp_path, monkeypatch):
@@ -115,13 +125,6 @@ def test_recordings_to_classes(generated, recordings, tmp_path):
     (tmp_path / "dev").write_text("sound/c.wav\tperhaps\n")
     with refused("/dev,", 1, "'perhaps'", "(no,", "yes)"):
         generate(get_problem("speech_classify_files", recordings), tmp_path / "other", tmp_path, workers=1)
-
-
-def test_other_rates_are_resampled(tmp_path):
-    record(tmp_path / "a.wav", 800, rate=8000)
-    problem = get_problem("speech_files")
-    assert problem.input_array(tmp_path / "a.wav").shape == (1600,)
-    assert problem.input_array(np.zeros(5)).dtype == np.float32
 
 
 @pytest.mark.parametrize("name", ["sound/x.wav", "yes " * 75 + "yes"], ids=["path", "columns swapped"])
@@ -186,3 +189,115 @@ def test_common_voice_is_sharded_by_a_thousand_lines(tmp_path, sharded):
     write_files(tmp_path, {f"en/{split}.tsv": f"{columns}{rows}" for split in ("train", "dev", "test")})
     write_files(tmp_path, {"en/clips/a.wav": b""})
     assert [len(samples) for samples in sharded("common_voice", "train")] == [999, 501]  # after the line of columns
+
+
+# === Recordings as targets ===
+RATE = 8000
+
+
+def tone(samples, level=0.5):
+    return (level * np.sin(np.arange(samples) / 7)).astype(np.float32)
+
+
+@pytest.fixture
+def loud_recordings(tmp_path):
+    """Options with two recordings to learn from, one of 21 seconds, and one for dev, 8,000 samples a second."""
+    lines = {"train": [], "dev": []}
+    for split, name, samples, text in [
+        ("train", "a", 800, "one"), ("train", "b", 401, "two"), ("train", "long", 21 * RATE, "one"),
+        ("dev", "c", 300, "two"),
+    ]:  # fmt: skip
+        (tmp_path / f"{name}.wav").write_bytes(wav_file(tone(samples), RATE))
+        lines[split].append(f"{name}.wav\t{text}\n")
+    for split, of_split in lines.items():
+        (tmp_path / split).write_text("".join(of_split))
+    return {f"{split}_file": str(tmp_path / split) for split in lines} | {"sample_rate": RATE}
+
+
+def with_encoders(problem):
+    return problem.with_encoders(problem.build_encoders(Source(None, random.Random(0))))
+
+
+# === Mu-law ===
+
+
+def test_mu_law_by_hand():
+    """f(0.5) = ln 128.5 / ln 256 = 0.87571, which is 239.2 of 255; f(-0.01) = -ln 3.55 / ln 256 = -0.22847, 98.4.
+
+    Code 191 is y = 2 * 191 / 255 - 1 = 0.498; (256^0.498 - 1) / 255 = 0.05814.
+    """
+    codes = mu_law_codes(np.array([-1.0, 0.0, 1.0, 0.5, -0.01, 7.0, -7.0]))
+    assert (codes.tolist(), codes.dtype) == ([0, 128, 255, 239, 98, 255, 0], np.uint8)
+    waveform = mu_law_waveform(np.array([0, 191, 255]))
+    np.testing.assert_allclose(waveform, [-1.0, (256 ** (127 / 255) - 1) / 255, 1.0], rtol=1e-6)
+
+
+def test_every_code_comes_back_and_quiet_samples_are_kept_finest():
+    codes = np.arange(256)
+    levels = mu_law_waveform(codes)
+    np.testing.assert_array_equal(mu_law_codes(levels), codes)
+    assert (np.diff(levels) > 0).all()
+    x = np.linspace(-1, 1, 10_001)
+    error = np.abs(mu_law_waveform(mu_law_codes(x)) - x)
+    # Half a step of f, 1 / 255, times the slope of its inverse, (1 + 255 |x|) ln(256) / 255.
+    assert (error <= 1.02 / 255 * (1 + 255 * np.abs(x)) * math.log(256) / 255 + 1e-6).all()
+
+
+# === The problem ===
+
+
+def test_recordings_the_whole_way_to_codes_and_back_to_a_file(loud_recordings, tmp_path, caplog):
+    caplog.set_level("INFO", "t2t")
+    problem = get_problem("speech_generate_files", loud_recordings)
+    manifest = generate(problem, tmp_path / "data", tmp_path, workers=1)
+    assert manifest.splits["train"].examples == 2
+    assert manifest.splits["train"].dropped == {"longer than 160001 ids": 1}
+    assert "259" in caplog.text
+    assert "--vocab_size" not in caplog.text, "a size that nobody asked for is not named"
+    folder = tmp_path / "data" / problem.name
+    reader = SplitReader(folder, read_manifest(folder), "train")
+    values, lengths = reader.read(np.array([0, 1]), "targets")
+    assert lengths.tolist() == [801, 402]
+    problem = with_encoders(problem)
+    assert problem.encoders["inputs"].decode(reader.read(np.array([1]), "inputs")[0]) == "two"
+    heard = tmp_path / "heard.wav"
+    heard.write_bytes(problem.output_file(problem.decode_target(values[:801].tolist())))
+    waveform, rate = read_audio(heard)
+    assert rate == RATE
+    written, _ = read_audio(tmp_path / "a.wav")
+    np.testing.assert_allclose(waveform, mu_law_waveform(mu_law_codes(written)), atol=2**-15)
+    np.testing.assert_allclose(waveform, tone(800), atol=0.02)
+
+
+def test_the_rate_is_an_option_and_the_limit_follows_it():
+    usual, slower = get_problem("speech_generate_files"), get_problem("speech_generate_files", {"sample_rate": 4000})
+    assert (usual.sample_rate, usual.max_length) == (16_000, 320_001)
+    assert (slower.sample_rate, slower.max_length) == (4000, 80_001)
+    with refused("sample_rate=-1:"):
+        get_problem("speech_generate_files", {"sample_rate": -1})
+
+
+def test_a_wav_file_holds_what_it_was_made_of_and_nothing_that_is_no_code(loud_recordings):
+    problem = get_problem("speech_generate_files", loud_recordings)
+    for content, rate, values in (
+        (wav_file(np.array([-1.0, -0.25, 0.0, 0.5, 1.0, 3.0], np.float32), 11_025), 11_025,
+         [-32767, -8192, 0, 16384, 32767, 32767]),
+        (problem.output_file("255 <unk> 0"), RATE, [32767, -32767]),
+    ):  # fmt: skip
+        with wave.open(io.BytesIO(content)) as file:
+            assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (rate, 1, 2)
+            assert np.frombuffer(file.readframes(9), "<i2").tolist() == values
+
+
+def test_a_recording_with_samples_that_are_no_numbers_is_named(loud_recordings, tmp_path):
+    soundfile.write(tmp_path / "b.wav", np.array([0.0, np.nan], np.float32), RATE, subtype="FLOAT")
+    with refused("b.wav:", "nan"):
+        generate(get_problem("speech_generate_files", loud_recordings), tmp_path / "data", tmp_path, workers=1)
+
+
+@pytest.mark.parametrize(("name", "rate", "seconds"), [("wavenet", 16_000, 5), ("wavenet_tiny", 8000, 2)])
+def test_sets_take_and_write_sound_as_long_as_they_say(name, rate, seconds):
+    hparams = get_hparams(name)
+    longest = rate * seconds
+    assert (hparams.max_length, hparams.extra_length) == (longest + 1, longest)
+    assert hparams.batch_size >= hparams.max_length

@@ -1,10 +1,16 @@
+"""Problems of text: their vocabularies, options and features, and invalid samples."""
+
 import numpy as np
 import pytest
 
 from t2t.errors import UnknownNameError
-from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text
+from t2t.problems.base import Problem
+from t2t.problems.samples import check_samples, samples_of
+from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text, TextProblem
+from t2t.registry import PROBLEMS
 from t2t.runs.names import get_problem
 from t2t.specs.features import FeatureKind
+from t2t.text.token import TokenEncoder
 from tests.errors import refused
 
 PAIRS = [("one two", "eins zwei"), ("two", "zwei"), ("three one", "drei eins")]
@@ -30,18 +36,14 @@ class Told(Counting):
 class Alone(Text2Self):
     name = "alone"
     vocab_kind = "byte"
-
-    def generate_samples(self, split, source):
-        yield {"targets": "ab"}
+    generate_samples = None
 
 
 class Mood(Text2Class):
     name = "mood"
     vocab_kind = "byte"
     class_labels = ("bad", "good")
-
-    def generate_samples(self, split, source):
-        yield {"inputs": "ok", "targets": "good"}
+    generate_samples = None
 
 
 def ready(problem, source):
@@ -73,30 +75,23 @@ def test_separate_vocabularies_know_their_own_side_only(source):
     assert example["targets"].tolist() == [2, 3, 1]
 
 
-def test_a_vocabulary_known_beforehand_is_not_learnt(source):
-    problem = ready(Told(), source)
-    assert problem.vocab_kind == "token"
-    [example] = problem.encode_samples([{"inputs": "one two three", "targets": "zwei"}])
-    assert (example["inputs"].tolist(), example["targets"].tolist()) == ([6, 5, 2, 1], [3, 1])
-
-
 def test_options_change_kind_and_size(source):
     problem = Counting(vocab_kind="sentencepiece", vocab_size=280)
     assert problem.options.changed() == {"vocab_kind": "sentencepiece", "vocab_size": 280}
     assert ready(problem, source).spec().targets.vocab_size == 280
     assert ready(Counting(vocab_size=5), source).spec().targets.vocab_size == 5
-    told = ready(Told(vocab_kind="byte"), source)
-    assert told.spec().inputs.vocab_size == 258
+    assert ready(Told(vocab_kind="byte"), source).spec().inputs.vocab_size == 258
+    told = ready(Told(), source)  # whose vocabulary is known beforehand, and not learnt
+    assert told.vocab_kind == "token"
+    [example] = told.encode_samples([{"inputs": "one two three", "targets": "zwei"}])
+    assert (example["inputs"].tolist(), example["targets"].tolist()) == ([6, 5, 2, 1], [3, 1])
 
 
-@pytest.mark.parametrize(
-    ("problem", "kind", "ids"),
-    [
-        (Told(vocab_size=50), "token", 7),
-        (Counting(vocab_kind="byte", vocab_size=50), "byte", 258),
-        (get_problem("speech_generate_files", {"vocab_size": 50}), "byte", 258),
-    ],
-)
+@pytest.mark.parametrize(("problem", "kind", "ids"), [
+    (Told(vocab_size=50), "token", 7),
+    (Counting(vocab_kind="byte", vocab_size=50), "byte", 258),
+    (get_problem("speech_generate_files", {"vocab_size": 50}), "byte", 258),
+])  # fmt: skip
 def test_a_size_is_logged_that_a_vocabulary_cannot_have(source, caplog, problem, kind, ids):
     ready(problem, source)
     (said,) = caplog.messages
@@ -156,35 +151,153 @@ def test_learning_tells_how_much_has_been_read_and_a_kind_that_needs_no_text_say
     assert (len(told), caplog.messages) == (6, [])
 
 
-@pytest.mark.parametrize(
-    ("problem", "kinds"),
-    [
-        (Counting, {"inputs": "tokens", "targets": "tokens"}),
-        (Alone, {"targets": "tokens"}),
-        (Mood, {"inputs": "tokens", "targets": "label"}),
-    ],
-)
-def test_what_is_known_of_the_features_without_vocabularies(problem, kinds):
+@pytest.mark.parametrize(("problem", "kinds"), [
+    (Counting, {"inputs": "tokens", "targets": "tokens"}),
+    (Alone, {"targets": "tokens"}),
+    (Mood, {"inputs": "tokens", "targets": "label"}),
+])  # fmt: skip
+def test_what_is_known_of_the_features_without_vocabularies_and_with_them(source, problem, kinds):
     declared = problem().declared_spec()
     assert declared.name == problem.name
     assert {name: feature.kind.value for name, feature in declared.features.items()} == kinds
+    assert {name: feature.kind.value for name, feature in ready(problem(), source).spec().features.items()} == kinds
 
 
-def test_text_alone(source):
-    problem = ready(Alone(), source)
-    spec = problem.spec()
-    assert (spec.inputs, spec.targets.vocab_size) == (None, 258)
-    [example] = problem.encode_samples([{"targets": "ab"}])
+def test_text_alone_and_text_to_class(source):
+    alone, mood = ready(Alone(), source), ready(Mood(), source)
+    assert [alone.spec().targets.vocab_size, mood.spec().inputs.vocab_size, mood.spec().targets.vocab_size] == [
+        258,
+        258,
+        2,
+    ]
+    assert not mood.spec().shared_vocabulary
+    [example] = alone.encode_samples([{"targets": "ab"}])
     assert {name: array.tolist() for name, array in example.items()} == {"targets": [99, 100, 1]}
-
-
-def test_text_to_class(source):
-    problem = ready(Mood(), source)
-    spec = problem.spec()
-    assert (spec.targets.kind, spec.targets.vocab_size, spec.inputs.vocab_size) == (FeatureKind.LABEL, 2, 258)
-    assert not spec.shared_vocabulary
-    good, bad = problem.encode_samples([{"inputs": "ab", "targets": "good"}, {"inputs": "", "targets": "bad"}])
+    good, bad = mood.encode_samples([{"inputs": "ab", "targets": "good"}, {"inputs": "", "targets": "bad"}])
     assert (good["inputs"].tolist(), bad["inputs"].tolist()) == ([99, 100, 1], [1])
     assert (int(good["targets"]), int(bad["targets"])) == (1, 0)
     assert (good["targets"].shape, good["targets"].dtype) == ((), np.int32)
-    assert problem.decode_target(good["targets"]) == "good"
+    assert mood.decode_target(good["targets"]) == "good"
+
+
+# === Invalid samples ===
+GOOD = {"inputs": "a", "targets": "b"}
+
+
+class Checked(Text2Text):
+    name = "pairs"
+    vocab_kind = "token"
+    rows = (GOOD,)
+
+    def generate_samples(self, split, source):
+        yield from self.rows
+
+
+class Many(Mood):
+    name = "many"
+    class_labels = tuple(map(str, range(300)))
+
+
+class Waves(Mood):
+    sample_fault = Problem.sample_fault
+
+
+CLASSES = "class_labels (bad, good)"
+
+
+@pytest.mark.parametrize(("problem", "sample", "names"), [
+    (Checked, {"inputs": "a", "tragets": "b"}, "inputs, tragets) 'targets' str"),
+    (Checked, {}, "none) 'inputs'"),
+    (Checked, {"inputs": None, "targets": "b"}, "inputs, targets) None 'inputs' NoneType"),
+    (Checked, GOOD | {"targets": 7}, "7 'targets' int"),
+    (Checked, GOOD | {"targets": ["b"] * 30, 3: 4}, "inputs, targets, 3) ['b', 'b',... 'targets' list"),
+    (Checked, GOOD | {"inputs": b"caf\xc3"}, r"bytes 'inputs' (b'caf\xc3')"),
+    (Checked, GOOD | {"targets": "caf\udcc3"}, "U+DCC3, 'targets'"),
+    (Checked, ("a", "b"), "tuple"),
+    (Checked, "a\tb", "str"),
+    (Checked, None, "NoneType"),
+    (Alone, {"inputs": "a"}, "inputs) 'targets' str"),
+    (Mood, {"inputs": "a"}, f"inputs) 'targets' {CLASSES}"),
+    (Mood, {"inputs": "a", "targets": "fine"}, f"'fine' 'targets' {CLASSES}"),
+    (Mood, {"inputs": "a", "targets": ["good"]}, f"['good'] 'targets' {CLASSES}"),
+    (Mood, {"inputs": None, "targets": "good"}, f"None 'inputs' NoneType {CLASSES}"),
+    (Many, {"inputs": "a", "targets": "x"}, "class_labels (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...)"),
+    (Waves, [0.5], "list dict"),
+])  # fmt: skip
+def test_a_wrong_sample_is_named_by_its_number_and_what_is_wrong(problem, sample, names):
+    good = {"inputs": "a", "targets": problem.class_labels[0]} if issubclass(problem, Mood) else GOOD
+    with refused(problem.name, "12,004", "'dev'", "generate_samples", *names.split()):
+        check_samples(problem(), "dev", [good] * 3 + [sample, good], 12_001)
+
+
+def test_samples_that_hold_more_than_is_needed_are_fine():
+    check_samples(Checked(), "train", [GOOD | {"source": 3}, {"inputs": "", "targets": "\0é中"}])
+    check_samples(Alone(), "train", [{"targets": "a"}])
+    check_samples(Mood(), "train", [{"inputs": "a", "targets": "bad"}])
+    check_samples(Waves(), "dev", [{"wave": [0.5]}])
+
+
+def test_learning_a_vocabulary_checks_the_samples_too(source):
+    problem = Checked()
+    problem.rows = (GOOD, GOOD, {"inputs": "a", "target": "b"})
+    with refused("pairs:", 3, "'train'", "'targets';"):
+        problem.build_encoders(source)
+
+
+def test_samples_may_be_a_list_but_not_nothing(source):
+    class Returned(Checked):
+        def generate_samples(self, split, source):
+            return self.rows
+
+    problem = Returned()
+    assert list(samples_of(problem, "dev", source)) == [GOOD]
+    problem.rows = None  # as of a function without `yield`
+    with refused("pairs:", "generate_samples", "NoneType", "'dev';"):
+        samples_of(problem, "dev", source)
+
+
+# === Before there is data: nominal sizes of vocabularies ===
+FROM_DATA = ("classify_files", "speech_classify_files")
+"""Their classes are collected from their files."""
+
+
+@pytest.mark.parametrize("name", PROBLEMS.names())
+def test_every_problem_but_those_of_unknown_classes_has_sizes(name):
+    spec = get_problem(name).nominal_spec()
+    assert (spec is None) == (name in FROM_DATA)
+    for feature in spec.features.values() if spec else ():
+        assert (feature.vocab_size > 0) == (feature.kind in (FeatureKind.TOKENS, FeatureKind.LABEL))
+
+
+@pytest.mark.parametrize("name", [
+    "algorithmic_addition_decimal40", "algorithmic_addition_decimal40_rev", "tiny_algo_copy", "image_mnist",
+    "image_mnist_gen", "image_cifar10_plain_gen", "speech_generate_files", "wmt_ende_characters",
+    "sentiment_imdb_characters",
+])  # fmt: skip
+def test_known_vocabularies_have_their_sizes(name, source):
+    """The same sizes as in `spec()` once the encoders exist, which these problems build without data."""
+    problem = get_problem(name)
+    encoders = problem.stored.build_encoders(source)
+    assert problem.nominal_spec() == problem.with_encoders(encoders).spec()
+
+
+@pytest.mark.parametrize("name", ["languagemodel_lm1b_characters_rev", "image_mnist_plain_gen_copy", "image_mnist_rev"])
+def test_variants_without_a_text_to_swap_are_refused_before_there_is_data_as_after(name, source):
+    problem = get_problem(name)
+    with refused(f"{name}:", "'inputs'") as before:
+        problem.nominal_spec()
+    with refused() as after:
+        problem.with_encoders(problem.stored.build_encoders(source))
+    assert str(before.value) == str(after.value)
+
+
+def test_sizes_are_those_that_were_asked_for(tmp_path):
+    assert get_problem("text2text_files", {"vocab_size": 123}).nominal_spec().inputs.vocab_size == 123
+    TokenEncoder(["a", "b", "c"]).save(tmp_path / "words.token")
+    given = get_problem("wmt_ende_tokens_32k", {"vocab_file": f"{tmp_path}/words.token"}).nominal_spec()
+    assert given.targets.vocab_size == 6
+    assert given.shared_vocabulary
+    for problem in (Counting, Apart):
+        spec = problem().nominal_spec()
+        assert spec.shared_vocabulary == (problem is Counting)
+        assert spec.inputs.vocab_size == spec.targets.vocab_size == TextProblem.vocab_size

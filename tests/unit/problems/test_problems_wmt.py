@@ -1,15 +1,21 @@
+"""Translation of known corpora: WMT through TFDS and in the paper's pieces, and pairs of files of other corpora."""
+
 import dataclasses
 import json
 import random
+import re
 import shutil
-import subprocess
-import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from t2t.cli import datagen
+from t2t.data.generate import generate
+from t2t.data.manifest import read_manifest
+from t2t.data.reader import SplitReader
 from t2t.files.lines import INVALID_UTF8, NUL_REMOVED
+from t2t.inference.split_examples import SplitExamples
 from t2t.problems.base import Source
 from t2t.problems.formats.tfds import read_tfds
 from t2t.registry import PROBLEMS
@@ -48,8 +54,10 @@ def samples(split: str, tmp_dir: Path):
 
 
 @pytest.mark.parametrize(("split", "stored"), [("dev", "validation"), ("test", "test")])
-def test_splits_are_tfds_splits_from_english(folder, split, stored):
-    pairs, tally = samples(split, folder)
+def test_splits_are_tfds_splits_from_english(folder, split, stored, caplog):
+    with caplog.at_level("INFO", "t2t"):
+        pairs, tally = samples(split, folder)
+    assert caplog.text == "", "nothing is said of data that are there"
     expected = [pair(stored, number) for number in range(COUNTS[stored])]
     assert sorted(pairs) == sorted((p["en"].decode(), p["de"].decode()) for p in expected)
     assert not tally
@@ -64,13 +72,15 @@ def test_training_pairs_are_cleaned_and_in_one_order(folder):
     assert samples("train", folder)[0] == pairs
 
 
-def test_one_vocabulary_for_both_sides(folder):
-    problem = ende()
+def test_one_vocabulary_for_both_sides_of_pieces_or_of_bytes(folder):
+    problem, characters = ende(), get_problem("wmt_ende_characters")
+    pieces, of_bytes = (one.build_encoders(source_of(folder)) for one in (problem, characters))
+    assert (pieces["inputs"] is pieces["targets"], of_bytes["inputs"] is of_bytes["targets"]) == (True, True)
     assert problem.vocab_size == 32768
-    encoders = problem.build_encoders(source_of(folder))
-    assert encoders["inputs"] is encoders["targets"]
-    assert len(encoders["inputs"].encode("The train")) < 4
-    assert len(encoders["inputs"].encode("läuft.")) < 4
+    assert len(pieces["inputs"].encode("The train")) < 4
+    assert len(pieces["inputs"].encode("läuft.")) < 4
+    assert of_bytes["inputs"].encode("é") == [0xC3 + 2, 0xA9 + 2]
+    assert characters.max_length == 1024, "sentences of ordinary length are kept"
 
 
 TOKENS = {"8k": 8192, "32k": 32768, "128k": 131072}
@@ -108,14 +118,6 @@ def test_a_request_knows_the_problem_by_its_own_name():
     assert resolve_aliases(dataclasses.replace(request, problem="nothing_rev")).problem == "nothing_rev"
 
 
-def test_characters_keep_sentences_of_ordinary_length(folder):
-    problem = get_problem("wmt_ende_characters")
-    encoders = problem.build_encoders(source_of(folder))
-    assert encoders["inputs"] is encoders["targets"]
-    assert encoders["inputs"].encode("é") == [0xC3 + 2, 0xA9 + 2]
-    assert problem.max_length == 1024
-
-
 @pytest.fixture
 def offline(monkeypatch):
     """A machine without a network, on which downloads are tried twice."""
@@ -133,18 +135,6 @@ def test_without_a_network_a_download_is_announced_its_retries_end_and_it_says_w
     with refused("enfr:", "tfds.load('wmt14_translate/fr-en',", f"data_dir='{data_dir}')", "ProxyError:"):
         next(tried)
     assert f"{data_dir}/wmt14_translate/fr-en" in caplog.text
-
-
-def test_nothing_is_said_of_data_that_are_there(folder, caplog):
-    with caplog.at_level("INFO", "t2t"):
-        samples("dev", folder)
-    assert caplog.text == ""
-
-
-def test_the_module_loads_neither_tensorflow_nor_tfds():
-    code = "import sys, t2t.problems.wmt; print([m for m in sys.modules if m.startswith('tensorflow')])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def damage(file, place):
@@ -235,3 +225,112 @@ def test_other_pairs_are_configurations_of_tfds(name):
     config = tfds.builder(problem.dataset).builder_config
     assert set(config.language_pair) == {"en", language}
     assert problem.shared_vocabulary == (language != "zh")
+
+
+# === In the paper's pieces ===
+PIECES = ["the", "com@@", "mit@@", "tee", "meets", "der", "Aus@@", "schuss", "tagt", "."]
+STEMS = {"train": "train.tok.clean", "dev": "newstest2013.tok", "test": "newstest2014.tok"}
+ENGLISH, GERMAN = "the com@@ mit@@ tee meets .", "der Aus@@ schuss tagt ."
+
+
+@pytest.fixture
+def archive(tmp_path):
+    """The files of the archive that are read, of two lines each."""
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    for stem in STEMS.values():
+        (folder / f"{stem}.bpe.32000.en").write_text(f"{ENGLISH}\nmeets unheard .\n")
+        (folder / f"{stem}.bpe.32000.de").write_text(f"{GERMAN}\ntagt Un@@ ge@@ hört .\n")
+    (folder / "vocab.bpe.32000").write_text("".join(piece + "\n" for piece in PIECES))
+    return folder
+
+
+def prepared(archive, name="wmt_ende_bpe32k"):
+    problem = get_problem(name)
+    return problem.with_encoders(problem.build_encoders(Source(archive, random.Random(0))))
+
+
+def test_the_vocabulary_is_the_archives_between_reserved_pieces(archive):
+    encoders = prepared(archive).encoders
+    assert encoders["inputs"] is encoders["targets"]
+    pieces = [encoders["inputs"].piece(number) for number in range(encoders["inputs"].vocab_size)]
+    assert pieces == ["<pad>", "<EOS>", *PIECES, "UNK"]
+    assert encoders["inputs"].encode("com@@ mit@@ tee unheard") == [3, 4, 5, len(pieces) - 1]
+
+
+def test_outputs_are_read_as_joined_words(archive):
+    problem = prepared(archive)
+    ids = problem.encoders["targets"].encode(GERMAN)
+    assert problem.decode_target(ids) == "der Ausschuss tagt ."
+    assert problem.decode_target(ids[:2]) == "der Aus"
+    assert problem.join_words("a@@b @@ c") == "a@@b c"
+    reversed_ids = problem.encoders["inputs"].encode(ENGLISH)
+    assert prepared(archive, "wmt_ende_bpe32k_rev").decode_target(reversed_ids) == "the committee meets ."
+    assert get_problem("translate_ende_numbers").join_words("a@@ b") == "a@@ b"
+    assert get_problem("translate_ende_wmt_bpe32k").name == "wmt_ende_bpe32k", "the later name is an alias"
+
+
+def test_references_are_joined_words_also_of_pieces_that_the_vocabulary_lacks(archive, tmp_path):
+    folder = tmp_path / "wmt_ende_bpe32k"
+    flags = ["--problem=wmt_ende_bpe32k", f"--data_dir={tmp_path}", f"--tmp_dir={archive}"]
+    assert datagen.main(["t2t-datagen", *flags]) == 0
+    for name, expected in (
+        ("wmt_ende_bpe32k", ["der Ausschuss tagt .", "tagt Ungehört ."]),
+        ("wmt_ende_bpe32k_rev", ["the committee meets .", "meets unheard ."]),
+    ):
+        reader = SplitReader(folder, read_manifest(folder), "test")
+        assert SplitExamples(prepared(archive, name), reader).references() == expected
+
+
+def test_without_a_file_it_says_where_all_come_from(archive):
+    (archive / "vocab.bpe.32000").unlink()
+    with refused("wmt_ende_bpe32k:", archive, "vocab.bpe.32000;", "https://google.github.io/seq2seq/nmt/"):
+        prepared(archive)
+    problem = get_problem("wmt_ende_bpe32k", {"vocab_kind": "byte"})  # which needs no file
+    source = Source(archive, random.Random(0))
+    assert problem.build_encoders(source)["inputs"].kind == "byte"
+    assert next(iter(problem.generate_samples("train", source)))
+
+
+def test_the_archives_vocabulary_has_no_tags(archive, tmp_path):
+    problem = get_problem("wmt_ende_bpe32k", {"language_tags": "en,de"})
+    with refused("--language_tags=en,de:", "wmt_ende_bpe32k:", "<2"):
+        generate(problem, tmp_path, archive, workers=1)
+    assert not (tmp_path / "wmt_ende_bpe32k").exists()
+
+
+# === Corpora of pairs of files ===
+CORPORA = {
+    "translate_ende_multi30k": ("de", ("train", "dev", "test")),
+    "translate_enfr_multi30k": ("fr", ("train", "dev", "test")),
+    "translate_envi_iwslt32k": ("vi", ("train", "dev", "test")),
+    "translate_enid_iwslt32k": ("id", ("train", "dev")),
+    "translate_enmk_setimes32k": ("mk", ("train", "dev")),
+    "translate_enmk_setimes_characters": ("mk", ("train", "dev")),
+}
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_each_split_has_files_of_its_own(name, tmp_path, drawn):
+    problem, (language, splits) = get_problem(name), CORPORA[name]
+    assert (problem.source_language, problem.target_language, problem.splits) == ("en", language, splits)
+    assert "32k" not in name or problem.vocab_size == 32768
+    assert (problem.vocab_kind == "byte") == name.endswith("characters")
+    assert len(set(problem.file_names())) == len(problem.file_names())
+    for file in problem.file_names():
+        (tmp_path / file).write_text(f"{file}\n")
+    for split in splits:
+        for sample in drawn(name, split):
+            source, target = (Counter(re.split("[.-]", sample[side].lower())) for side in ("inputs", "targets"))
+            assert (source - target, target - source) == ({"en": 1}, {language: 1})
+        assert [file for sample in drawn(name, split) for file in sample.values()] == list(problem.split_files[split])
+
+
+def test_of_multi30k_the_usual_splits_are_read_and_missing_files_are_named(tmp_path, drawn):
+    (english, _), *others = get_problem("translate_ende_multi30k").split_files.values()
+    assert [english, *(first for first, _ in others)] == ["train.en.gz", "val.en.gz", "test_2016_flickr.en.gz"]
+    for name in ("train", "val", "test_2016_flickr"):
+        (tmp_path / f"{name}.en.gz").write_text("A man sleeps.\n")
+    missing = ("train.de.gz,", "val.de.gz,", "test_2016_flickr.de.gz;")
+    with refused("translate_ende_multi30k:", tmp_path, *missing, "https://github.com/multi30k/dataset"):
+        drawn("translate_ende_multi30k", "train")

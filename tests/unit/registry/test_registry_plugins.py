@@ -114,15 +114,12 @@ def test_what_is_no_folder_of_a_plug_in_is_refused(usr_dir, tmp_path):
             load_plugins(str(path))
 
 
-@pytest.mark.parametrize(
-    ("source", "about"),
-    [
-        ("import no_such_library", ["sets.py:1:", "ModuleNotFoundError:", "'no_such_library'"]),
-        ("from my_plugin.gone import x", ["sets.py:1:", "ModuleNotFoundError:", "'my_plugin.gone';"]),
-        ("def f(:\n  pass", ["SyntaxError:"]),
-        ("x = 1\nraise RuntimeError('two\\nlines')", ["sets.py:2:", "RuntimeError:"]),
-    ],
-)
+@pytest.mark.parametrize(("source", "about"), [
+    ("import no_such_library", ["sets.py:1:", "ModuleNotFoundError:", "'no_such_library'"]),
+    ("from my_plugin.gone import x", ["sets.py:1:", "ModuleNotFoundError:", "'my_plugin.gone';"]),
+    ("def f(:\n  pass", ["SyntaxError:"]),
+    ("x = 1\nraise RuntimeError('two\\nlines')", ["sets.py:2:", "RuntimeError:"]),
+])  # fmt: skip
 def test_a_broken_folder_says_where_and_can_be_fixed(usr_dir, source, about):
     folder = usr_dir(__init__="from . import sets", sets=source)
     with refused(f"--t2t_usr_dir={folder}", *about) as raised:
@@ -132,13 +129,10 @@ def test_a_broken_folder_says_where_and_can_be_fixed(usr_dir, source, about):
     assert load_plugins(str(folder))[0].registered == ("hparams:fixed_set",)
 
 
-@pytest.mark.parametrize(
-    ("kind", "thing", "about"),
-    [
-        ("model", "class Transformer: pass", ["'transformer'", "t2t/models/transformer.py:"]),
-        ("metric", "def bleu(hypotheses, references): pass", ["'bleu'", "t2t/metrics/text.py:"]),
-    ],
-)
+@pytest.mark.parametrize(("kind", "thing", "about"), [
+    ("model", "class Transformer: pass", ["'transformer'", "t2t/models/transformer.py:"]),
+    ("metric", "def bleu(hypotheses, references): pass", ["'bleu'", "t2t/metrics/text.py:"]),
+])  # fmt: skip
 def test_a_folder_that_takes_a_built_ins_name_names_both_places(usr_dir, kind, thing, about):
     folder = usr_dir(__init__=f"from t2t.registry import register_{kind}\n@register_{kind}\n{thing}\n")
     with refused(kind, *about, f"{folder}/__init__.py:2"):
@@ -193,10 +187,9 @@ def test_what_an_edited_folder_no_longer_registers_is_gone_also_where_the_edit_b
 # === Its own modules ===
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["from my_plugin.sets import x", "import my_plugin.sets", "from my_plugin import sets", "from . import sets"],
-)
+@pytest.mark.parametrize("line", [
+    "from my_plugin.sets import x", "import my_plugin.sets", "from my_plugin import sets", "from . import sets",
+])  # fmt: skip
 def test_modules_of_the_folder_may_be_imported_by_its_name(usr_dir, line):
     folder = usr_dir(__init__=f"{line}\nfrom . import sets\n", sets=f"x = 1\n{NUMBERED.format(16)}")
     path = list(sys.path)
@@ -213,15 +206,24 @@ def test_an_import_within_a_function_of_the_folder_finds_its_modules(load):
     assert HPARAMS.get("late_set").__globals__["late"]() == ["a"]
 
 
-def test_two_folders_of_one_name_keep_their_own_modules(tmp_path):
+@pytest.mark.parametrize(
+    "line", ["from plug.words import N", "import plug.words; N = plug.words.N", "import plug.words as w; N = w.N",
+             "from plug import words; N = words.N", "import plug; N = plug.words.N"],
+)  # fmt: skip
+def test_two_folders_of_one_name_keep_their_own_modules_also_in_late_imports(tmp_path, line):
     sizes = {"one": 16, "other": 32}
+    late = f"def late():\n    {line}\n    return N\n"
     for name, size in sizes.items():
         folder = tmp_path / name / "plug"
         folder.mkdir(parents=True)
-        (folder / "__init__.py").write_text("from plug import sets")
-        (folder / "sets.py").write_text(NUMBERED.replace("numbered", name).format(size))
+        (folder / "__init__.py").write_text("from plug import sets, words")
+        (folder / "words.py").write_text(f"N = {size}")
+        (folder / "sets.py").write_text(f"{late}{NUMBERED.replace('numbered', name).format(size)}")
         load_plugins(str(folder))
+        elsewhere = importlib.import_module("plug.words")
+        assert size == elsewhere.N, "the last folder of the name"
     assert {name: HPARAMS.get(name)().hidden_size for name in sizes} == sizes
+    assert {name: HPARAMS.get(name).__globals__["late"]() for name in sizes} == sizes
 
 
 def test_the_folder_above_may_be_searched_too(usr_dir, monkeypatch):

@@ -12,17 +12,14 @@ def test_reading_a_source_gives_file_and_line(tmp_path):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("decorator", "name"),
-    [
-        ("@register_thing", "my_net"),
-        ("@register_thing()", "my_net"),
-        ("@register_thing('other')", "other"),
-        ("@register_thing(name='other')", "other"),
-        ("@somewhere.register_thing(name='other')", "other"),
-        ("@somewhere.register_thing", "my_net"),
-    ],
-)
+@pytest.mark.parametrize(("decorator", "name"), [
+    ("@register_thing", "my_net"),
+    ("@register_thing()", "my_net"),
+    ("@register_thing('other')", "other"),
+    ("@register_thing(name='other')", "other"),
+    ("@somewhere.register_thing(name='other')", "other"),
+    ("@somewhere.register_thing", "my_net"),
+])  # fmt: skip
 def test_a_name_is_read_however_the_decorator_is_called(tmp_path, decorator, name):
     path = tmp_path / "m.py"
     path.write_text(f"{decorator}\nclass MyNet:\n    pass\n")

@@ -68,14 +68,11 @@ def test_advice_names_what_is_registered(kind):
             assert FLAGS[flag].canonical(re.sub("_rev$", "", value)) in FLAGS[flag], name
 
 
-@pytest.mark.parametrize(
-    ("registry", "theirs", "names"),
-    [
-        (PROBLEMS, tensor2tensor.problems, PROBLEMS_OF_103),
-        (MODELS, tensor2tensor.models, MODELS_OF_103.split()),
-        (HPARAMS, tensor2tensor.hparams, SETS_OF_103.split()),
-    ],
-)
+@pytest.mark.parametrize(("registry", "theirs", "names"), [
+    (PROBLEMS, tensor2tensor.problems, PROBLEMS_OF_103),
+    (MODELS, tensor2tensor.models, MODELS_OF_103.split()),
+    (HPARAMS, tensor2tensor.hparams, SETS_OF_103.split()),
+])  # fmt: skip
 def test_every_name_of_the_first_version_is_known(registry, theirs, names):
     assert len(set(names)) == len(names)
     assert not [name for name in names if name not in registry and name not in theirs.MISSING]

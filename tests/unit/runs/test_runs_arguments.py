@@ -24,21 +24,18 @@ COMMANDS_ALONE = {
 NAMES = ("translate_ende_numbers", "transformer", "transformer_tiny")
 
 
-@pytest.mark.parametrize(
-    ("call", "about"),
-    [
-        (lambda: t2t.train(*NAMES, evl_every=3), "t2t.train 'evl_every' eval_every"),
-        (lambda: t2t.train(*NAMES, local_eval_frequency=3), "eval_every"),
-        (lambda: t2t.train(*NAMES, batch_size=3), "'batch_size' hparams={'batch_size':"),
-        (lambda: t2t.train(*NAMES, vocab_size=3), "problem_options={'vocab_size':"),
-        (lambda: t2t.load("x", chekpoint=3), "t2t.load 'chekpoint' checkpoint?"),
-        (lambda: t2t.load(), "t2t.load 'output_dir' checkpoint"),
-        (lambda: t2t.export_model("x", "y", fromat="onnx"), "t2t.export_model 'fromat' format?"),
-        (lambda: t2t.registered(kid="model"), "t2t.registered 'kid' kind?"),
-        (lambda: t2t.generate_data(NAMES[0], vocb_size=9), "'vocb_size' vocab_size"),
-        (lambda: t2t.generate_data(NAMES[0], data_dri="x"), "'data_dri' data_dir"),
-    ],
-)
+@pytest.mark.parametrize(("call", "about"), [
+    (lambda: t2t.train(*NAMES, evl_every=3), "t2t.train 'evl_every' eval_every"),
+    (lambda: t2t.train(*NAMES, local_eval_frequency=3), "eval_every"),
+    (lambda: t2t.train(*NAMES, batch_size=3), "'batch_size' hparams={'batch_size':"),
+    (lambda: t2t.train(*NAMES, vocab_size=3), "problem_options={'vocab_size':"),
+    (lambda: t2t.load("x", chekpoint=3), "t2t.load 'chekpoint' checkpoint?"),
+    (lambda: t2t.load(), "t2t.load 'output_dir' checkpoint"),
+    (lambda: t2t.export_model("x", "y", fromat="onnx"), "t2t.export_model 'fromat' format?"),
+    (lambda: t2t.registered(kid="model"), "t2t.registered 'kid' kind?"),
+    (lambda: t2t.generate_data(NAMES[0], vocb_size=9), "'vocb_size' vocab_size"),
+    (lambda: t2t.generate_data(NAMES[0], data_dri="x"), "'data_dri' data_dir"),
+])  # fmt: skip
 def test_a_misspelt_argument_is_one_line_with_the_nearest(call, about):
     with refused(*about.split(), by=t2t.ArgumentError) as error:
         call()
@@ -46,31 +43,28 @@ def test_a_misspelt_argument_is_one_line_with_the_nearest(call, about):
     assert isinstance(error.value, UserError)
 
 
-@pytest.mark.parametrize(
-    ("call", "about"),
-    [
-        (lambda: t2t.load(5), "output_dir=5 pathlib.Path"),
-        (lambda: t2t.load(b"run"), "output_dir=b'run'"),
-        (lambda: t2t.load("a\0b"), "output_dir="),
-        (lambda: t2t.load(""), "output_dir"),
-        (lambda: t2t.load("~nobody_at_all/run"), "output_dir=~nobody_at_all/run"),
-        (lambda: t2t.load("x", checkpoint=True), "checkpoint=True"),
-        (lambda: t2t.registered(["model"]), "kind=['model'] list"),
-        (lambda: t2t.registered("model", 3), "containing=3 int"),
-        (lambda: t2t.generate_data(["a", "b"]), "problem=['a', 'b'] list"),
-        (lambda: t2t.generate_data(NAMES[0], random_seed="1"), "random_seed='1' 0"),
-        (lambda: t2t.train(*NAMES, train_steps=1.5), "train_steps=1.5 0"),
-        (lambda: t2t.train(*NAMES, train_steps=True), "train_steps=True"),
-        (lambda: t2t.train(*NAMES, warm_start_from=3), "warm_start_from=3 pathlib"),
-        (lambda: t2t.train(*NAMES, problem_options="x"), "problem_options='x' dict"),
-        (lambda: t2t.train(*NAMES, hparams=["x"]), "hparams=['x'] dict"),
-        (lambda: t2t.train(*NAMES, hparams={"hidden_size": None}), "hidden_size=None NoneType"),
-        (lambda: t2t.train(*NAMES, hparams={"frozen_weights": "a,b"}), "frozen_weights='a,b' str"),
-        (lambda: t2t.train(*NAMES, hparams={3: 4}), "hparams: 3"),
-        (lambda: t2t.export_model("x", "y", n_best=0), "n_best=0 1"),
-        (lambda: t2t.export_model("x", ""), "export_dir"),
-    ],
-)
+@pytest.mark.parametrize(("call", "about"), [
+    (lambda: t2t.load(5), "output_dir=5 pathlib.Path"),
+    (lambda: t2t.load(b"run"), "output_dir=b'run'"),
+    (lambda: t2t.load("a\0b"), "output_dir="),
+    (lambda: t2t.load(""), "output_dir"),
+    (lambda: t2t.load("~nobody_at_all/run"), "output_dir=~nobody_at_all/run"),
+    (lambda: t2t.load("x", checkpoint=True), "checkpoint=True"),
+    (lambda: t2t.registered(["model"]), "kind=['model'] list"),
+    (lambda: t2t.registered("model", 3), "containing=3 int"),
+    (lambda: t2t.generate_data(["a", "b"]), "problem=['a', 'b'] list"),
+    (lambda: t2t.generate_data(NAMES[0], random_seed="1"), "random_seed='1' 0"),
+    (lambda: t2t.train(*NAMES, train_steps=1.5), "train_steps=1.5 0"),
+    (lambda: t2t.train(*NAMES, train_steps=True), "train_steps=True"),
+    (lambda: t2t.train(*NAMES, warm_start_from=3), "warm_start_from=3 pathlib"),
+    (lambda: t2t.train(*NAMES, problem_options="x"), "problem_options='x' dict"),
+    (lambda: t2t.train(*NAMES, hparams=["x"]), "hparams=['x'] dict"),
+    (lambda: t2t.train(*NAMES, hparams={"hidden_size": None}), "hidden_size=None NoneType"),
+    (lambda: t2t.train(*NAMES, hparams={"frozen_weights": "a,b"}), "frozen_weights='a,b' str"),
+    (lambda: t2t.train(*NAMES, hparams={3: 4}), "hparams: 3"),
+    (lambda: t2t.export_model("x", "y", n_best=0), "n_best=0 1"),
+    (lambda: t2t.export_model("x", ""), "export_dir"),
+])  # fmt: skip
 def test_an_argument_of_another_type_is_one_line(call, about):
     with refused(*about.split(), by=ArgumentError) as error:
         call()

@@ -64,60 +64,51 @@ del EARLIER.hparams["train"]["xla"], EARLIER.hparams["batch"]["fixed_shapes"]
 del EARLIER.hparams["batch"]["fixed_shapes_multiple"]
 
 
-@pytest.mark.parametrize(
-    ("overrides", "gpus", "begun", "expected"),
-    [
-        ("", False, None, ("off", 0, 0)),
-        ("", True, None, ("on", SHAPES, MULTIPLE)),
-        ("xla=on", False, None, ("on", SHAPES, MULTIPLE)),
-        ("xla=off", True, None, ("off", 0, 0)),
-        ("fixed_shapes=5", True, None, ("on", 5, MULTIPLE)),
-        ("fixed_shapes=5,fixed_shapes_multiple=1", True, None, ("on", 5, 1)),
-        ("fixed_shapes=5", False, None, ("off", 5, 0)),
-        # The same command goes on as the run began on any machine; if it is asked for, only the compiler changes.
-        *(("", gpus, record_of("", begun), begun) for gpus in (False, True)
-          for begun in (("on", 16, 8), ("on", 5, 1), ("off", 0, 0), ("off", 16, 8))),
-        *((f"xla={asked}", False, record_of("", begun), (asked, *begun[1:])) for asked in ("on", "off")
-          for begun in (("on", 16, 8), ("off", 0, 0))),
-        # Runs of before there was a choice, and imported ones, go on without.
-        ("", True, EARLIER, ("off", 0, 0)),
-        ("", True, record_of("", ("auto", 0, 0)), ("off", 0, 0)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("overrides", "gpus", "begun", "expected"), [
+    ("", False, None, ("off", 0, 0)),
+    ("", True, None, ("on", SHAPES, MULTIPLE)),
+    ("xla=on", False, None, ("on", SHAPES, MULTIPLE)),
+    ("xla=off", True, None, ("off", 0, 0)),
+    ("fixed_shapes=5", True, None, ("on", 5, MULTIPLE)),
+    ("fixed_shapes=5,fixed_shapes_multiple=1", True, None, ("on", 5, 1)),
+    ("fixed_shapes=5", False, None, ("off", 5, 0)),
+    # The same command goes on as the run began on any machine; if it is asked for, only the compiler changes.
+    *(("", gpus, record_of("", begun), begun) for gpus in (False, True)
+      for begun in (("on", 16, 8), ("on", 5, 1), ("off", 0, 0), ("off", 16, 8))),
+    *((f"xla={asked}", False, record_of("", begun), (asked, *begun[1:])) for asked in ("on", "off")
+      for begun in (("on", 16, 8), ("off", 0, 0))),
+    # Runs of before there was a choice, and imported ones, go on without.
+    ("", True, EARLIER, ("off", 0, 0)),
+    ("", True, record_of("", ("auto", 0, 0)), ("off", 0, 0)),
+])  # fmt: skip
 def test_compilation_is_as_it_is_asked_for_or_as_the_run_began_or_for_gpus(overrides, gpus, begun, expected):
     assert compilation(overrides, gpus=gpus, begun=begun) == expected
 
 
-@pytest.mark.parametrize(
-    ("changes", "about"),
-    [
-        ({"targets": LABEL}, ["made_up", "(targets)"]),
-        ({"model": LstmSeq2seqAttention}, ["LstmSeq2seqAttention"]),
-        ({"overrides": "objective=minimum_risk"}, ["objective=minimum_risk"]),
-        (
-            {"overrides": "objective=minimum_risk", "begun": record_of("objective=minimum_risk", ("off", 0, 0))},
-            ["objective=minimum_risk"],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("changes", "about"), [
+    ({"targets": LABEL}, ["made_up", "(targets)"]),
+    ({"model": LstmSeq2seqAttention}, ["LstmSeq2seqAttention"]),
+    ({"overrides": "objective=minimum_risk"}, ["objective=minimum_risk"]),
+    (
+        {"overrides": "objective=minimum_risk", "begun": record_of("objective=minimum_risk", ("off", 0, 0))},
+        ["objective=minimum_risk"],
+    ),
+])  # fmt: skip
 def test_what_cannot_be_compiled_is_not_chosen_by_itself_and_refused_where_it_is_asked_for(changes, about):
     assert compilation(gpus=True, **changes) == ("off", 0, 0)
     with refused("xla=on", *about):
         decided(**{**changes, "overrides": ",".join(filter(None, (changes.get("overrides"), "xla=on")))})
 
 
-@pytest.mark.parametrize(
-    ("asked", "bfloat16", "begun", "expected"),
-    [
-        ("auto", False, None, "float32"),
-        ("auto", True, None, "mixed_bfloat16"),
-        ("tensorfloat32", True, None, "tensorfloat32"),
-        ("auto", True, "float32", "float32"),
-        ("auto", False, "mixed_bfloat16", "mixed_bfloat16"),
-        ("auto", True, "auto", "float32"),
-        ("float32", True, "mixed_bfloat16", "float32"),
-    ],
-)
+@pytest.mark.parametrize(("asked", "bfloat16", "begun", "expected"), [
+    ("auto", False, None, "float32"),
+    ("auto", True, None, "mixed_bfloat16"),
+    ("tensorfloat32", True, None, "tensorfloat32"),
+    ("auto", True, "float32", "float32"),
+    ("auto", False, "mixed_bfloat16", "mixed_bfloat16"),
+    ("auto", True, "auto", "float32"),
+    ("float32", True, "mixed_bfloat16", "float32"),
+])  # fmt: skip
 def test_precision_is_left_to_the_machine_once(asked, bfloat16, begun, expected):
     """For a resumed run, `begun` is the precision in its record; imported runs have `auto`, which means float32."""
     record = record_of(f"precision={begun}", ("off", 0, 0)) if begun else None

@@ -65,14 +65,11 @@ def test_without_the_package_auto_is_tensorflow_and_ctranslate2_is_refused(trans
         chosen(translator, tmp_path, "ctranslate2")
 
 
-@pytest.mark.parametrize(
-    ("choice", "about"),
-    [
-        (("torch",), ["--engine=torch", "tensorflow", "ctranslate2", "auto"]),
-        (("auto", "int4"), ["--compute_type=int4", "float32", "int8", "int16", "bfloat16"]),
-        (("tensorflow", "int8"), ["--compute_type=int8", "--engine=tensorflow"]),
-    ],
-)
+@pytest.mark.parametrize(("choice", "about"), [
+    (("torch",), ["--engine=torch", "tensorflow", "ctranslate2", "auto"]),
+    (("auto", "int4"), ["--compute_type=int4", "float32", "int8", "int16", "bfloat16"]),
+    (("tensorflow", "int8"), ["--compute_type=int8", "--engine=tensorflow"]),
+])  # fmt: skip
 def test_what_does_not_go_together_is_said(choice, about):
     with refused(*about):
         EngineChoice(*choice).check()

@@ -78,10 +78,9 @@ def make_run(tmp_path):
     return make
 
 
-@pytest.mark.parametrize(
-    ("name", "sources", "targets"),
-    [("counting", "inputs", "targets"), ("counting_rev", "targets", "inputs"), ("counting_copy", "inputs", "inputs")],
-)
+@pytest.mark.parametrize(("name", "sources", "targets"), [
+    ("counting", "inputs", "targets"), ("counting_rev", "targets", "inputs"), ("counting_copy", "inputs", "inputs"),
+])  # fmt: skip
 def test_a_run_and_its_variants_come_back_with_their_own_vocabularies(make_run, name, sources, targets):
     path, model = make_run(name)
     translator = t2t.load(path)

@@ -68,15 +68,12 @@ def test_names_are_checked_one_by_one():
         check_names(request("algorithmic_reverse_binary40_test-tiny_alga"))
 
 
-@pytest.mark.parametrize(
-    ("overrides", "about"),
-    [
-        ("problem_choice=weights,problem_weights=[1,2,3]", ["problem_weights=[1.0,", "--problems=", 2]),
-        ("problem_batch_sizes=[8,-1]", ["problem_batch_sizes=[8,", "--problems=", 2]),
-        ("problem_choice=weights,problem_weights=[0,0]", ["problem_weights=[0.0,"]),
-        ("problem_weights=[1,2]", ["problem_weights", "problem_choice=uniform", "problem_choice=weights"]),
-    ],
-)
+@pytest.mark.parametrize(("overrides", "about"), [
+    ("problem_choice=weights,problem_weights=[1,2,3]", ["problem_weights=[1.0,", "--problems=", 2]),
+    ("problem_batch_sizes=[8,-1]", ["problem_batch_sizes=[8,", "--problems=", 2]),
+    ("problem_choice=weights,problem_weights=[0,0]", ["problem_weights=[0.0,"]),
+    ("problem_weights=[1,2]", ["problem_weights", "problem_choice=uniform", "problem_choice=weights"]),
+])  # fmt: skip
 def test_hparams_that_do_not_fit_the_problems_are_refused(overrides, about):
     with refused(*about):
         check_names(request(overrides=overrides))
@@ -87,14 +84,11 @@ def test_hparams_of_mixtures_are_refused_where_there_is_one_problem():
         check_mixture(transformer_tiny().replace(problem_choice="size"), ["tiny_algo"])
 
 
-@pytest.mark.parametrize(
-    ("problem", "hparams_set", "overrides", "asked"),
-    [
-        ("image_mnist_gen", "imagetransformer_base", "", "img_len=28,num_channels=1"),
-        ("image_cifar10_plain_gen", "imagetransformer_mnist", "num_channels=3", "img_len=32,num_channels=3"),
-        ("video_moving_mnist_next", "imagetransformer_tiny", "img_len=28", "img_len=28,num_channels=1"),
-    ],
-)
+@pytest.mark.parametrize(("problem", "hparams_set", "overrides", "asked"), [
+    ("image_mnist_gen", "imagetransformer_base", "", "img_len=28,num_channels=1"),
+    ("image_cifar10_plain_gen", "imagetransformer_mnist", "num_channels=3", "img_len=32,num_channels=3"),
+    ("video_moving_mnist_next", "imagetransformer_tiny", "img_len=28", "img_len=28,num_channels=1"),
+])  # fmt: skip
 def test_an_image_transformer_has_the_size_of_the_images(problem, hparams_set, overrides, asked):
     def named(overrides):
         return Request(problem=problem, model="image_transformer", hparams_set=hparams_set, overrides=overrides)

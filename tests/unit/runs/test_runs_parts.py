@@ -17,10 +17,9 @@ def report(skipped=0, shortened=0, of=1000, longest=1234, is_new=True):
     _report_longer(SimpleNamespace(skipped=skipped, shortened=shortened, longest=longest), data, 256, is_new)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "replicas", "count"),
-    [((0,), 1, 2), ((0,), 2, 1), ((1024,), 1, 8), ((1024, 1024), 2, 4), ((1024, 32), 1, 8), ((0, 32), 1, 2)],
-)
+@pytest.mark.parametrize(("sizes", "replicas", "count"), [
+    ((0,), 1, 2), ((0,), 2, 1), ((1024,), 1, 8), ((1024, 1024), 2, 4), ((1024, 32), 1, 8), ((0, 32), 1, 2),
+])  # fmt: skip
 def test_the_size_of_an_update_is_reached_by_batches_of_the_problems_sizes(sizes, replicas, count):
     hparams = tiny_hparams(batch_size=4096, effective_batch_size=8192, problem_batch_sizes=sizes)
     assert micro_batches_of(hparams, replicas) == count
@@ -31,14 +30,11 @@ def test_nothing_is_said_where_none_is_longer(caplog):
     assert caplog.messages == []
 
 
-@pytest.mark.parametrize(
-    ("counts", "about"),
-    [
-        ({"skipped": 499}, ["49.9%", "499", "1,234"]),
-        ({"skipped": 999, "is_new": False}, ["99.9%", "999"]),  # a resumed run may skip what it always has
-        ({"shortened": 1000}, ["100.0%"]),  # cut examples are a warning however many
-    ],
-)
+@pytest.mark.parametrize(("counts", "about"), [
+    ({"skipped": 499}, ["49.9%", "499", "1,234"]),
+    ({"skipped": 999, "is_new": False}, ["99.9%", "999"]),  # a resumed run may skip what it always has
+    ({"shortened": 1000}, ["100.0%"]),  # cut examples are a warning however many
+])  # fmt: skip
 def test_longer_examples_are_a_warning_with_their_share(caplog, counts, about):
     report(**counts)
     (record,) = caplog.records

@@ -25,14 +25,11 @@ def run_of(name, problem="counting", mask_predicts=False, autoregressive=True):
     return Fake(run=Fake(path=Path(name)), problem=Fake(name=problem, encoders={}), model=model)
 
 
-@pytest.mark.parametrize(
-    ("other", "about"),
-    [
-        ({"mask_predicts": True}, ["--output_dir:", "other"]),
-        ({"problem": "counting_again"}, ["--output_dir:", "first", "counting", "other", "counting_again"]),
-        ({"autoregressive": False}, ["--output_dir:", "first", "other"]),
-    ],
-)
+@pytest.mark.parametrize(("other", "about"), [
+    ({"mask_predicts": True}, ["--output_dir:", "other"]),
+    ({"problem": "counting_again"}, ["--output_dir:", "first", "counting", "other", "counting_again"]),
+    ({"autoregressive": False}, ["--output_dir:", "first", "other"]),
+])  # fmt: skip
 def test_runs_that_are_no_ensemble(other, about):
     runs = {"first": run_of("first"), "other": run_of("other", **other)}
     with refused(*about):
@@ -45,13 +42,10 @@ def test_inputs_with_language_tags_are_exported_in_one_format(tmp_path):
         export_run(loaded, tmp_path, "onnx", "none", 1, "", 9, "")
 
 
-@pytest.mark.parametrize(
-    ("model", "flags", "about"),
-    [
-        (PICTURES, {"parity_file": "lines", "data_dir": ""}, ["--parity_file:", SPEC.name, "--data_dir"]),
-        (None, {"parity_file": "", "data_dir": "gone"}, [SPEC.name, "gone", "--parity_file"]),
-    ],
-)
+@pytest.mark.parametrize(("model", "flags", "about"), [
+    (PICTURES, {"parity_file": "lines", "data_dir": ""}, ["--parity_file:", SPEC.name, "--data_dir"]),
+    (None, {"parity_file": "", "data_dir": "gone"}, [SPEC.name, "gone", "--parity_file"]),
+])  # fmt: skip
 def test_inputs_to_compare_an_export_on(model, flags, about, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     loaded = Fake(problem=Fake(name=SPEC.name), run=write_run(tmp_path / "run", 1))

@@ -7,7 +7,7 @@ from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.hparams.transformer import transformer_tiny
 from t2t.runs.names import Request, resolve
-from t2t.runs.resuming import check_same_beginning, fill_from_run, recorded_seed, recorded_settings
+from t2t.runs.resuming import check_same_beginning, fill_from_run, fill_from_start, recorded_seed, recorded_settings
 from t2t.specs.features import ProblemSpec
 from tests.errors import refused
 from tests.sealed_files import edited
@@ -37,20 +37,17 @@ def test_the_output_directory_alone_names_the_run(folder):
     assert request.problem_options == {"vocab_kind": "byte"}
 
 
-@pytest.mark.parametrize(
-    ("remembered", "given", "expected"),
-    [
-        ("num_heads=2,batch_size=100", {}, {"num_heads": 2, "batch_size": 100, "train_steps": 70}),
-        (
-            "num_heads=2,batch_size=100",
-            {"overrides": "beam_size=2,batch_size=50", "train_steps": 90},
-            {"num_heads": 2, "batch_size": 50, "beam_size": 2, "train_steps": 90},
-        ),
-        ("num_heads=2,batch_size=100", {"overrides": "train_steps=90"}, {"train_steps": 90}),
-        # What is given drops what it leaves unread of what is remembered.
-        ("num_heads=2,beam_size=8,alpha=1.0", {"overrides": "decode_method=greedy"}, {"num_heads": 2, "beam_size": 4}),
-    ],
-)
+@pytest.mark.parametrize(("remembered", "given", "expected"), [
+    ("num_heads=2,batch_size=100", {}, {"num_heads": 2, "batch_size": 100, "train_steps": 70}),
+    (
+        "num_heads=2,batch_size=100",
+        {"overrides": "beam_size=2,batch_size=50", "train_steps": 90},
+        {"num_heads": 2, "batch_size": 50, "beam_size": 2, "train_steps": 90},
+    ),
+    ("num_heads=2,batch_size=100", {"overrides": "train_steps=90"}, {"train_steps": 90}),
+    # What is given drops what it leaves unread of what is remembered.
+    ("num_heads=2,beam_size=8,alpha=1.0", {"overrides": "decode_method=greedy"}, {"num_heads": 2, "beam_size": 4}),
+])  # fmt: skip
 def test_what_is_given_stands_over_what_is_remembered(folder, remembered, given, expected):
     with edited(f"{folder}/run.json") as record:
         record["overrides"] = remembered
@@ -75,10 +72,46 @@ def test_a_set_that_is_named_brings_no_old_overrides(folder):
     assert fill_from_run(Request(problem="p", output_dir=folder)).problem_options == {}
 
 
+def started(source, **given):
+    return fill_from_start(Request(**{"problem": "", **given}), str(source))
+
+
+@pytest.mark.parametrize("inside", ["", "checkpoints/step-00000003"])
+def test_a_warm_start_alone_names_the_network_and_leaves_how_it_trains(folder, inside):
+    save_checkpoint(folder, 0)
+    request = started(f"{folder}/{inside}", overrides="alpha=1.0")
+    assert (request.problem, request.problem_options) == ("translate_ende_numbers", {"vocab_kind": "byte"})
+    assert (request.data_dir, request.output_dir, request.train_steps) == ("", "", None)
+    found = resolve(request).hparams
+    assert found == transformer_tiny().replace(num_heads=2, alpha=1.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"hparams_set": "transformer_base"}, {"hparams_set": "transformer_base", "overrides": ""}),
+        ({"problem": "translate_ende_multi30k"}, {"problem": "translate_ende_multi30k", "problem_options": {}}),
+        ({"model": "transformer_bart"}, {"model": "transformer_bart", "overrides": "num_heads=2"}),
+        ({"overrides": "num_heads=4,batch_size=50"}, {"overrides": "num_heads=4,batch_size=50"}),
+        ({"problem_options": {"vocab_size": 90}}, {"problem_options": {"vocab_kind": "byte", "vocab_size": 90}}),
+    ],
+)
+def test_what_is_given_stands_over_what_a_warm_start_names(folder, given, expected):
+    request = started(folder, **given)
+    assert {name: getattr(request, name) for name in expected} == expected
+
+
+def test_a_warm_start_from_a_mixture_names_how_its_problems_share_the_network(folder):
+    with edited(f"{folder}/run.json") as record:
+        record["hparams"]["mixture"]["shared_modalities"] = True
+    assert "shared_modalities=True" in started(folder).overrides
+    assert "shared_modalities" not in started(folder, problem="translate_ende_numbers").overrides
+
+
 @pytest.mark.parametrize("where", ["", "nowhere"])
 def test_without_a_run_nothing_is_remembered(tmp_path, where):
     request = Request(problem="p", output_dir=where and str(tmp_path / where))
-    assert fill_from_run(request) is request
+    assert fill_from_run(request) is fill_from_start(request, request.output_dir) is request
 
 
 @pytest.fixture
@@ -105,20 +138,17 @@ def test_the_seed_of_a_run_is_its_checkpoints_or_else_its_records(folder, tmp_pa
 SETTINGS = {"eval_every": 100, "eval_steps": 7, "keep_checkpoint_max": 0, "keep_best_checkpoints": 5}
 
 
-@pytest.mark.parametrize(
-    ("recorded", "given", "found"),
-    [
-        ({}, {}, {}),  # as of earlier versions
-        ({}, {"eval_steps": 3}, {"eval_steps": 3}),
-        (SETTINGS, {}, SETTINGS),
-        (SETTINGS, {"eval_steps": 100, "worker_cpu": 2}, SETTINGS | {"eval_steps": 100, "worker_cpu": 2}),
-        (SETTINGS, {"keep_best_checkpoints": 1}, SETTINGS | {"keep_best_checkpoints": 1}),
-        ({"worker_cpu": 4, "evaluates": False}, {}, {"evaluates": False}),
-        ({"keep_best_checkpoints": 5}, {"evaluates": False}, {"evaluates": False}),
-        ({"keep_best_checkpoints": 5}, {"eval_steps": 0}, {"eval_steps": 0}),
-        ({"keep_best_checkpoints": 5, "eval_steps": 0}, {}, {"eval_steps": 0}),
-    ],
-)
+@pytest.mark.parametrize(("recorded", "given", "found"), [
+    ({}, {}, {}),  # as of earlier versions
+    ({}, {"eval_steps": 3}, {"eval_steps": 3}),
+    (SETTINGS, {}, SETTINGS),
+    (SETTINGS, {"eval_steps": 100, "worker_cpu": 2}, SETTINGS | {"eval_steps": 100, "worker_cpu": 2}),
+    (SETTINGS, {"keep_best_checkpoints": 1}, SETTINGS | {"keep_best_checkpoints": 1}),
+    ({"worker_cpu": 4, "evaluates": False}, {}, {"evaluates": False}),
+    ({"keep_best_checkpoints": 5}, {"evaluates": False}, {"evaluates": False}),
+    ({"keep_best_checkpoints": 5}, {"eval_steps": 0}, {"eval_steps": 0}),
+    ({"keep_best_checkpoints": 5, "eval_steps": 0}, {}, {"eval_steps": 0}),
+])  # fmt: skip
 def test_the_settings_of_a_run_are_kept_unless_others_are_given(folder, recorded, given, found):
     with edited(f"{folder}/run.json") as record:
         record["settings"] = recorded

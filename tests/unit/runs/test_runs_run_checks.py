@@ -17,14 +17,11 @@ TOKENS = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=9)
 LABELS = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=3)
 
 
-@pytest.mark.parametrize(
-    ("problem", "features", "about"),
-    [
-        ("classify_files", {"inputs": TOKENS, "targets": LABELS}, ["targets", "label"]),
-        ("languagemodel_files", {"targets": TOKENS}, ["inputs"]),
-        ("tiny_algo_rev", {"inputs": TOKENS, "targets": TOKENS}, ["tiny_algo"]),
-    ],
-)
+@pytest.mark.parametrize(("problem", "features", "about"), [
+    ("classify_files", {"inputs": TOKENS, "targets": LABELS}, ["targets", "label"]),
+    ("languagemodel_files", {"targets": TOKENS}, ["inputs"]),
+    ("tiny_algo_rev", {"inputs": TOKENS, "targets": TOKENS}, ["tiny_algo"]),
+])  # fmt: skip
 def test_what_cannot_be_distilled_is_said(problem, features, about, tmp_path):
     spec = ProblemSpec(name=problem, features=features)
     record = RunRecord(problem=problem, model="transformer", hparams_set="transformer_tiny", hparams={}, spec=spec)

@@ -210,10 +210,9 @@ def test_it_is_logged_where_decoding_is_constrained(model, problem, constrained,
     assert caplog.text.count("objective=minimum_risk") == lines
 
 
-@pytest.mark.parametrize(
-    ("name", "error", "about"),
-    [("glue", UnknownNameError, ["gleu", "bleu"]), ("teacher_forced/loss", UserError, ["objective_metric="])],
-)
+@pytest.mark.parametrize(("name", "error", "about"), [
+    ("glue", UnknownNameError, ["gleu", "bleu"]), ("teacher_forced/loss", UserError, ["objective_metric="]),
+])  # fmt: skip
 def test_a_metric_that_text_cannot_give_is_refused(model, name, error, about):
     with refused(name, *about, by=error):
         build(model, objective="minimum_risk", objective_metric=name)

@@ -32,19 +32,16 @@ def test_a_value_is_refused_from_python_exactly_where_the_flag_refuses_it(field,
         assert ("--problem" in said) == (from_python == value), said
 
 
-@pytest.mark.parametrize(
-    ("values", "about"),
-    [
-        ({"log_every": 0}, "1"),
-        ({"eval_every": 0}, "1"),
-        ({"seed": -1}, "0"),
-        ({"seed": 2**32}, "4294967295"),
-        ({"seed": "1"}, "int"),
-        ({"keep_best_checkpoints": 0}, "1"),
-        ({"evaluates": 1}, "bool"),
-        ({"worker_cpu": -1, "worker_gpu": -2}, "0"),
-    ],
-)
+@pytest.mark.parametrize(("values", "about"), [
+    ({"log_every": 0}, "1"),
+    ({"eval_every": 0}, "1"),
+    ({"seed": -1}, "0"),
+    ({"seed": 2**32}, "4294967295"),
+    ({"seed": "1"}, "int"),
+    ({"keep_best_checkpoints": 0}, "1"),
+    ({"evaluates": 1}, "bool"),
+    ({"worker_cpu": -1, "worker_gpu": -2}, "0"),
+])  # fmt: skip
 def test_wrong_settings_are_one_line(values, about):
     with refused(about, *(f"{name}={value!r}" for name, value in values.items())):
         Settings(**values)

@@ -102,14 +102,11 @@ def keras_setting(tmp_path, monkeypatch):
     return make
 
 
-@pytest.mark.parametrize(
-    ("variable", "content", "about"),
-    [
-        ("abacus", "", ["KERAS_BACKEND", "abacus", "tensorflow", "jax"]),
-        ("jax", "", ["KERAS_BACKEND", "jax"]),
-        ("", '{"backend": "torch"}', ["keras.json", "torch", "KERAS_BACKEND"]),
-    ],
-)
+@pytest.mark.parametrize(("variable", "content", "about"), [
+    ("abacus", "", ["KERAS_BACKEND", "abacus", "tensorflow", "jax"]),
+    ("jax", "", ["KERAS_BACKEND", "jax"]),
+    ("", '{"backend": "torch"}', ["keras.json", "torch", "KERAS_BACKEND"]),
+])  # fmt: skip
 def test_a_backend_of_keras_that_cannot_be_is_one_line(keras_setting, variable, content, about):
     keras_setting(variable, content)
     with refused(*about):

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 
-import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
@@ -13,7 +12,7 @@ from t2t.serving.service import RequestLimits, Service
 from t2t.specs.constants import EOS_ID
 from t2t.text.byte import ByteEncoder
 from tests.builders import numpy
-from tests.letters import Letters, letters, letters_alone, translator_of
+from tests.letters import Letters, enlarge, letters, letters_alone, translator_of
 
 HOST = "127.0.0.1"
 PATIENT = RequestLimits(seconds=600.0)
@@ -21,15 +20,12 @@ PATIENT = RequestLimits(seconds=600.0)
 
 
 def various(problem, seed=2):
-    """Returns a translator with one layer whose weights are so large that its outputs vary."""
+    """Returns a translator with one layer whose outputs vary, and seldom end, so that they are long."""
     found = translator_of(problem, num_hidden_layers=1)
-    rng = np.random.default_rng(seed)
-    for variable in found.model.variables:
-        if len(variable.shape) > 1:
-            variable.assign(rng.normal(0.0, 0.9, variable.shape))
-    table = numpy(found.model.target_embedding.table)
-    table[EOS_ID] = 0.0  # seldom the end, so that outputs are long
-    found.model.target_embedding.table.assign(table)
+    target = enlarge(found.model, seed).target_embedding.table
+    table = numpy(target)
+    table[EOS_ID] = 0.0
+    target.assign(table)
     return found
 
 

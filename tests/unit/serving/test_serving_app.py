@@ -56,6 +56,8 @@ def test_a_plain_request_of_one_text_or_several(client, translator):
     found = [[(o["text"], o["score"]) for o in row["outputs"]] for row in many["translations"]]
     assert found == expected_of(translator, 2)
     assert "text" not in many
+    nulls = client.post("/translate", json={"text": TEXTS, "n_best": 2, "alpha": None, "beam_size": None})
+    assert nulls.json() == many, "null is what is left out"
 
 
 def test_the_response_on_the_page_has_this_form():
@@ -100,10 +102,6 @@ def test_a_model_is_named_in_the_query_or_the_body(client, query, body, model):
     assert answer["text"] != other.json()["text"]
 
 
-def test_a_language_model_goes_on_from_nothing(client):
-    assert client.post("/translate", json={"text": "", "model": "alone"}).json()["text"]
-
-
 @pytest.mark.parametrize("text", ["\ud800 a", "a\0b", "\u202e\u0000", "😀 <b>", "a\nb"])
 def test_any_text_is_answered(client, text):
     answer = client.post("/translate", content=json.dumps({"text": text}))
@@ -111,13 +109,16 @@ def test_any_text_is_answered(client, text):
     assert len(answer.json()["translations"]) == 1
 
 
-def test_what_is_served_is_told(client):
+def test_what_is_served_is_told_as_both_interfaces_expect(client):
     named = client.get("/v1/models").json()
+    assert named["object"] == "list"
     assert named["models"] == [one["id"] for one in named["data"]] == MODELS
     state = {"version": "40", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
     version = client.get("/v1/models/letters/versions/40").json()
     assert version == {"model_version_status": [state]}
     assert client.get("/v1/models/letters").json() == version | named["data"][0]
+    alone = client.get("/v1/models/alone").json()
+    assert (alone["id"], alone["object"], alone["model_version_status"][0]["version"]) == ("alone", "model", "3")
     assert client.get("/healthz").json() == {"status": "ok", "models": MODELS}
 
 

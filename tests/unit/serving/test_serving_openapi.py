@@ -1,4 +1,4 @@
-"""The OpenAPI description matches the routes, and its schemas match requests and answers."""
+"""The OpenAPI description matches the routes; requests that are refused have a status and an error of one line."""
 
 import json
 
@@ -36,15 +36,12 @@ def described(app):
     return document, routes
 
 
-def test_every_route_is_described(app, paths):
+def test_every_route_is_described_also_those_of_the_page_whose_start_is_its_own(app, paths):
     document, routes = described(app)
     assert document == routes
     assert {(method.upper(), path) for method, path, _ in operations(paths)} == routes
     names = [one["operationId"] for *_, one in operations(paths)]
     assert len(set(names)) == len(names)
-
-
-def test_the_addresses_of_the_page_are_described_and_its_start_is_its_own():
     app = build_app(Service([]), ["127.0.0.1"], insight_addresses(Studio(RunFolders({}), LoadedModels(None))))
     document, routes = described(app)
     assert document == routes
@@ -52,7 +49,7 @@ def test_the_addresses_of_the_page_are_described_and_its_start_is_its_own():
     assert start.summary == "The page Runs."
 
 
-def test_every_schema_is_one(paths):
+def test_every_schema_is_one_and_versions_are_numbers(paths):
     contents = [
         content
         for *_, one in operations(paths)
@@ -64,6 +61,8 @@ def test_every_schema_is_one(paths):
         Draft202012Validator.check_schema(content["schema"])
         if "example" in content:
             Draft202012Validator(content["schema"]).validate(content["example"])
+    (_, version) = paths["/v1/models/{name}/versions/{version}:predict"]["post"]["parameters"]
+    assert version == {"name": "version", "in": "path", "required": True, "schema": {"type": "integer"}}
 
 
 def test_examples_are_answered_as_described(client, paths):
@@ -81,24 +80,16 @@ def test_examples_are_answered_as_described(client, paths):
             Draft202012Validator(schema).validate(answer.json() if found == "application/json" else answer.text)
 
 
-def test_versions_are_numbers(paths):
-    (_, version) = paths["/v1/models/{name}/versions/{version}:predict"]["post"]["parameters"]
-    assert version == {"name": "version", "in": "path", "required": True, "schema": {"type": "integer"}}
-
-
 def test_refused_requests_and_errors_are_as_described(client, paths):
     """Requests that a schema refuses get status 400 and an error as described."""
     wrong = {
         "/translate": [{"text": []}, {"text": "a", "beam_size": 0}, {"text": "a", "no": 1}, {"text": "a", "stream": 1}],
-        "/v1/completions": [{}, {"prompt": "a", "temperature": -1}, {"prompt": "a", "top_p": 0}, {"prompt": 3}],
-        "/v1/chat/completions": [{"messages": []}, {"messages": [3]}, {"messages": [{"role": "user"}], "n": 0}],
+        COMPLETIONS: [{}, {"prompt": "a", "temperature": -1}, {"prompt": "a", "top_p": 0}, {"prompt": 3}],
+        CHAT: [{"messages": []}, {"messages": [3]}, {"messages": [{"role": "user"}], "n": 0}],
         "/v1/models/{name}:predict": [
-            {},
-            {"instances": []},
-            {"instances": ["a"], "inputs": ["a"]},
-            {"instances": ["a"], "n_best": 2},
+            {}, {"instances": []}, {"instances": ["a"], "inputs": ["a"]}, {"instances": ["a"], "n_best": 2},
         ],
-    }
+    }  # fmt: skip
     for path, bodies in wrong.items():
         operation = paths[path]["post"]
         asked = Draft202012Validator(operation["requestBody"]["content"]["application/json"]["schema"])
@@ -119,7 +110,7 @@ def test_bounds_are_those_of_the_hparams(paths):
     assert schema["decode_method"]["enum"] == ["beam", "greedy", "sample", "mask_predict", None]
 
 
-def test_what_is_served_for_programs(client, app):
+def test_what_is_served_is_told_to_programs_and_people(client, app):
     told = client.get("/").json()
     assert told["version"] == t2t.__version__
     assert [(one["name"], one["step"], one["problem"]) for one in told["models"]] == [
@@ -132,12 +123,151 @@ def test_what_is_served_for_programs(client, app):
     assert letters["search"]["beam_size"] == 3
     assert told["limits"]["most_texts"] == 6
     assert [one["path"] for one in told["addresses"]] == [one.path for one in app.state.addresses]
-
-
-def test_what_is_served_for_people(client, app):
     page = client.get("/", headers={"accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
     assert page.headers["content-type"].startswith("text/html")
     assert page.headers["content-security-policy"].startswith("default-src 'none'")
     assert "<a>" not in page.text.replace('<a href="/openapi.json">', "")
     assert "&lt;a&gt;" in page.text
     assert all(one.path in page.text for one in app.state.addresses)
+
+
+# === Requests that are refused: the status, and an error of one line in the form of the route that names  ===
+
+
+ROWS, PLAIN = "/v1/models/letters:predict", "/translate"
+CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+SAMPLE = {"decode_method": "sample"}
+
+
+def message(*contents):
+    return [{"role": "user", "content": content} for content in contents]
+
+
+MISTAKES = [
+    ("/v1/models/letter:predict", {"instances": ["a"]}, 404, "'letter' letters"),
+    ("/v1/models/letters/versions/41:predict", {"instances": ["a"]}, 404, "41 'letters'"),
+    (ROWS, {}, 400, '"instances", "inputs",'),
+    (ROWS, {"instances": ["a"], "inputs": ["a"]}, 400, '"instances", "inputs",'),
+    (ROWS, {"instances": []}, 400, "instances:"),
+    (ROWS, {"instances": [3]}, 400, "instances:"),
+    (ROWS, {"inputs": "a"}, 400, "inputs:"),
+    (ROWS, {"instances": ["a"], "signature_name": "x"}, 400, "'x' serving_default;"),
+    (ROWS, {"instances": ["a"], "n_best": 2, "constraints": ["c"]}, 400,
+     "'constraints' signature_name, instances, inputs"),
+    (ROWS, {"inputs": ["a"], "text": None}, 400, "'text' signature_name, instances, inputs"),
+    (ROWS, {"instances": ["a"] * 7}, 413, "7 6;"),
+    (ROWS, {"instances": ["a" * 5000]}, 413, "4,000"),
+    (ROWS, [], 400, "JSON list;"),
+    (PLAIN, {"text": "a", "beam": 3}, 400, "'beam' text, model, n_best, stream, decode_method,"),
+    (PLAIN, {"text": "a", "n_best": "2"}, 400, "n_best '2':"),
+    (PLAIN, {"text": "a", "n_best": 4}, 400, "n_best=4: 3 1"),
+    (PLAIN, {"text": {}}, 400, "text:"),
+    (PLAIN, {"text": "a", "model": "none"}, 404, "'none' letters, pairs, other, alone, bytes"),
+    (PLAIN, {"text": "a", "model": ["x"]}, 404, "['x']"),
+    (PLAIN, {"text": "a", "model": "x" * 999}, 404, f"'{'x' * 199}"),
+    (PLAIN, {"text": "a", "n_best": "x" * 999}, 400, f"n_best '{'x' * 59}:"),
+    (PLAIN, {"text": "a", "x" * 999: 1}, 400, f"'{'x' * 59}"),
+    (PLAIN, {"text": "a b", "constraints": ["z"]}, 400, "'z':"),
+    (PLAIN, {"text": "a b", "regex": "a"}, 400, "'regex'"),
+    (PLAIN, {"text": "a b", "avoid": "a"}, 400, "avoid 'a':"),
+    (PLAIN, {"text": ["a", "b"], "stream": True}, 400, "stream: 2"),
+    (PLAIN, {"text": "a", "beam_size": 99, "stream": True}, 400, "beam_size=99:"),
+    *((PLAIN + "?model=letter", {"text": "a", **body}, status, about) for body, status, about in (
+        ({}, 404, "'letter' letters other? letters, pairs, other, alone, bytes"),
+        ({"model": "other"}, 400, "'other' 'letter'"), ({"model": 3}, 400, "3 'letter'"),
+    )),
+    *((PLAIN, {"text": "a", **changes}, 400, about) for changes, about in (
+        ({"beam_size": 6}, "beam_size=6: 5"),
+        ({**SAMPLE, "n_best": 6}, "n_best=6: 5"),
+        ({"beam_size": 2, "n_best": 3}, "n_best=3: 2 1"),
+        ({"extra_length": 6}, "extra_length=6: 5;"),
+        ({"beam_size": 0}, "beam_size=0: 1"),
+        ({"beam_size": "4"}, "beam_size='4': int"),
+        ({"beam_size": [4]}, "beam_size=[4]: int"),
+        ({"alpha": -1}, "alpha=-1.0: 0.0"),
+        ({"alpha": 10**400}, "alpha=inf:"),
+        ({"alpha": float("nan")}, "alpha=nan:"),
+        ({"decode_method": "best"}, "decode_method='best': beam, greedy, sample"),
+        ({**SAMPLE, "sampling_temperature": 1e39}, "sampling_temperature=1e+39: 1000000.0;"),
+        ({"seed": 1}, "seed=1: decode_method=beam; decode_method=sample"),
+        ({"sampling_top_k": 2}, "sampling_top_k=2: decode_method=beam; decode_method=sample"),
+        ({"decode_method": "greedy", "alpha": 1.0}, "alpha=1.0: decode_method=greedy"),
+        ({**SAMPLE, "seed": 1.5}, "seed=1.5: float;"),
+        ({**SAMPLE, "sampling_top_p": 0}, "top_p 0.0:"),
+    )),
+    (COMPLETIONS, {}, 400, "prompt:"),
+    (COMPLETIONS, {"prompt": [1, 2]}, 400, "prompt:"),
+    *((COMPLETIONS, {"prompt": "a", **more}, status, about) for more, status, about in (
+        ({"model": "letter"}, 404, "'letter' letters"),
+        ({"stop": ["."]}, 400, "stop=['.']:"),
+        ({"logprobs": 3}, 400, "logprobs=3:"),
+        ({"avoid": "b"}, 400, "avoid 'b':"),
+        ({"regex": "b"}, 400, "'regex'"),
+        ({"model": "alone", "avoid": ["b"]}, 400, "constraints: letters_alone"),
+        ({"colour": 3}, 400, "'colour' prompt, model, n"),
+        ({"max_tokens": 0}, 400, "max_tokens 0:"),
+        ({"n": 9}, 400, "n_best=9: 3 1"),
+        ({"n": 9, "temperature": 1}, 400, "n_best=9: 5"),
+        ({"temperature": "hot"}, 400, "temperature 'hot':"),
+        ({"top_p": 2}, 400, "sampling_top_p=2.0: 1.0"),
+        ({"seed": "x", "temperature": 1}, 400, "seed='x': str"),
+        ({"seed": "x"}, 400, "seed='x': str;"),
+        ({"seed": 1.5}, 400, "seed=1.5: float;"),
+        ({"seed": True}, 400, "seed=True: bool;"),
+        ({"seed": []}, 400, "seed=[]: list;"),
+        ({"stream": "yes"}, 400, "stream 'yes':"),
+        *(({"stream_options": options}, 400, f"stream_options {options!r}:") for options in (3, 0, False, "", [])),
+    )),
+    (COMPLETIONS, {"prompt": "a b c", "max_tokens": 3}, 400, "max_tokens=3:"),
+    (COMPLETIONS, {"prompt": ["a"] * 7}, 413, "7 6;"),
+    (COMPLETIONS, {"prompt": ["a", "b"], "stream": True}, 400, "stream: 2"),
+    (CHAT, {}, 400, "messages: role content"),
+    (CHAT, {"messages": [{"role": "system", "content": "a"}]}, 400, "messages: user;"),
+    (CHAT, {"messages": message([{"type": "image_url"}])}, 400, "messages: parts"),
+    (CHAT, {"messages": message(None)}, 400, "messages:"),
+    (CHAT, {"messages": message("a"), "prompt": "a"}, 400, "'prompt' messages"),
+    (CHAT, {"messages": message("a"), "tools": [{}]}, 400, "tools=[{}]:"),
+]  # fmt: skip
+"""Route, body, status, and what the error names."""
+
+
+@pytest.mark.parametrize(("path", "body", "status", "about"), MISTAKES, ids=lambda one: str(one)[:40])
+def test_mistakes_are_answered_in_one_line(client, path, body, status, about):
+    answer = client.post(path, content=json.dumps(body))
+    (error,) = answer.json().values()
+    if path in (COMPLETIONS, CHAT):
+        assert error["type"] == "invalid_request_error"
+        error = error["message"]
+    assert answer.status_code == status
+    assert "\n" not in error
+    assert not [word for word in about.split() if word not in error], error
+
+
+@pytest.mark.parametrize("version", ["41", "040", "+40", "x", "9" * 5000])
+def test_a_version_is_named_by_its_step_alone(client, version):
+    answer = client.get(f"/v1/models/letters/versions/{version}")
+    (error,) = answer.json().values()
+    assert answer.status_code == 404
+    assert f"version {version[:60]} " in error
+    assert "'letters'" in error
+    assert error.endswith(" 40")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "sent", "status"),
+    [
+        ("POST", PLAIN, {"content": "{"}, 400),
+        ("GET", PLAIN, {}, 405),
+        ("GET", "/nowhere", {}, 404),
+        ("GET", "/healthz", {"headers": {"host": "evil.example"}}, 400),
+        ("GET", COMPLETIONS, {}, 405),
+        ("POST", CHAT, {"headers": {"origin": "https://evil.example"}}, 403),
+        ("POST", CHAT, {"headers": {"host": "evil.example"}}, 400),
+        ("POST", COMPLETIONS, {"content": "x" * (1 << 21)}, 413),
+    ],
+)
+def test_other_refusals_have_the_form_of_their_route_too(client, method, path, sent, status):
+    answer = client.request(method, path, **sent)
+    (error,) = answer.json().values()
+    assert answer.status_code == status
+    assert isinstance(error, dict if path in (COMPLETIONS, CHAT) else str)

@@ -18,16 +18,12 @@ TREES = ProblemSpec(name="trees", features={"inputs": TEXT, "targets": STARTS})
 TRANSLATION = ProblemSpec(name="translation", features={"inputs": TEXT, "targets": TEXT}, shared_vocabulary=True)
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        *(LANGUAGE, TREES, TRANSLATION),
-        ProblemSpec(name="picture", features={"inputs": IMAGE, "targets": LABEL}),
-        ProblemSpec(name="speech", features={"inputs": SOUND, "targets": TEXT}),
-        ProblemSpec(name="trees-translation", members=(TREES, TRANSLATION)),
-    ],
-    ids=lambda spec: spec.name,
-)
+@pytest.mark.parametrize("spec", [
+    *(LANGUAGE, TREES, TRANSLATION),
+    ProblemSpec(name="picture", features={"inputs": IMAGE, "targets": LABEL}),
+    ProblemSpec(name="speech", features={"inputs": SOUND, "targets": TEXT}),
+    ProblemSpec(name="trees-translation", members=(TREES, TRANSLATION)),
+], ids=lambda spec: spec.name)  # fmt: skip
 def test_specs_come_back_from_json(spec):
     read = read_record(ProblemSpec, json.loads(json.dumps(spec.to_dict())))
     assert read == spec

@@ -16,31 +16,27 @@ PAPER = b"#version: 0.1\nr </w>\nl o\nlo w\ne r</w>\n"
 CODES = b"#version: 0.2\na a\nb c</w>\naa b\na b\n"
 
 
-@pytest.mark.parametrize(
-    ("codes", "word", "pieces"),
-    [
-        (PAPER, "lower", ["low", "er"]),  # the word that the paper cuts, which was not in its text
-        (PAPER, "low", ["low"]),
-        (PAPER, "r", ["r"]),
-        (PAPER, "x", ["x"]),
-        (CODES, "aaa", ["aa", "a"]),  # joined from the left
-        (CODES, "aaaab", ["aa", "aa", "b"]),  # its last letter is b</w>, of which no pair is on the list
-        (CODES, "aabc", ["aa", "bc"]),  # `b c</w>` stands before `aa b`
-        (CODES, "abab", ["ab", "a", "b"]),
-        (b"a b</w> 7\nc d 3\n", "ab", ["ab"]),  # fastBPE's, with counts
-        (b"a b\na b</w>\n", "ab", ["ab"]),  # without a version line, the end of a word is a separate piece
-        (b"#version: 0.2\na b\na b</w>\n", "ab", ["ab"]),
-        (b"#version: 0.2\na b\n", "ab", ["a", "b"]),
-    ],
-)
+@pytest.mark.parametrize(("codes", "word", "pieces"), [
+    (PAPER, "lower", ["low", "er"]),  # the word that the paper cuts, which was not in its text
+    (PAPER, "low", ["low"]),
+    (PAPER, "r", ["r"]),
+    (PAPER, "x", ["x"]),
+    (CODES, "aaa", ["aa", "a"]),  # joined from the left
+    (CODES, "aaaab", ["aa", "aa", "b"]),  # its last letter is b</w>, of which no pair is on the list
+    (CODES, "aabc", ["aa", "bc"]),  # `b c</w>` stands before `aa b`
+    (CODES, "abab", ["ab", "a", "b"]),
+    (b"a b</w> 7\nc d 3\n", "ab", ["ab"]),  # fastBPE's, with counts
+    (b"a b\na b</w>\n", "ab", ["ab"]),  # without a version line, the end of a word is a separate piece
+    (b"#version: 0.2\na b\na b</w>\n", "ab", ["ab"]),
+    (b"#version: 0.2\na b\n", "ab", ["a", "b"]),
+])  # fmt: skip
 def test_words_are_cut_by_the_first_merges(codes, word, pieces):
     assert BpeCodes(codes).cut(word) == pieces
 
 
-@pytest.mark.parametrize(
-    ("codes", "name"),
-    [(b"#version: 0.3\na b\n", "0.3,"), (b"", "0.1,"), (b"a b c\n", "c'"), (b"\xff\n", "UTF-8")],
-)
+@pytest.mark.parametrize(("codes", "name"), [
+    (b"#version: 0.3\na b\n", "0.3,"), (b"", "0.1,"), (b"a b c\n", "c'"), (b"\xff\n", "UTF-8")
+])  # fmt: skip
 def test_files_of_other_content_are_refused(codes, name):
     with refused("BPE", name):
         BpeCodes(codes)

@@ -25,6 +25,7 @@ kinds = pytest.mark.parametrize("encoder", KINDS.values(), ids=KINDS)
 def check_certain(encoder, ids):
     """Checks that each prefix of the ids gives a prefix of the text that never gets shorter."""
     whole, before = encoder.decode(ids), ""
+    whole.encode()  # raises if it is no valid text
     for count in range(len(ids) + 1):
         text = encoder.certain_text(ids[:count])
         assert whole.startswith(text)

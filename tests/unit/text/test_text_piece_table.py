@@ -32,6 +32,9 @@ def test_words_of_the_table_come_back_and_others_are_unknown():
     assert encoder.decode(ids) == ">>xx<< the dog"
     assert encoder.encode(">>yy<<")[0] == encoder.unknown_id == 2
     assert encoder.decode([2]) == "\u2047"
+    other = PieceTableEncoder(OTHER, PIECES)  # of another model over the same table
+    assert encoder.ids_fingerprint == other.ids_fingerprint != PieceTableEncoder(MODEL, PIECES[:-1]).ids_fingerprint
+    assert encoder.fingerprint != other.fingerprint
 
 
 def test_no_text_spells_a_reserved_piece():
@@ -67,12 +70,6 @@ def test_codes_of_languages_are_no_text_and_no_text_spells_them():
     assert PieceTableEncoder(MODEL, PIECES).languages is None
     with refused(1, 3):
         PieceTableEncoder(MODEL, PIECES, languages=LanguageCodes({"xx": 1}))
-
-
-def test_two_models_over_one_table_have_the_same_ids_but_are_not_the_same():
-    one, other = PieceTableEncoder(MODEL, PIECES), PieceTableEncoder(OTHER, PIECES)
-    assert one.ids_fingerprint == other.ids_fingerprint != PieceTableEncoder(MODEL, PIECES[:-1]).ids_fingerprint
-    assert one.fingerprint != other.fingerprint
 
 
 def test_each_text_feature_may_be_given_a_vocabulary(tmp_path):

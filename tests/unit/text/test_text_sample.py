@@ -1,5 +1,3 @@
-import tracemalloc
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -46,17 +44,6 @@ def test_the_size_says_how_much_of_how_much():
     size = SampleSize(lines=40, bytes=900, of_lines=80, block=2)
     assert size.of_more(0) == size
     assert str(size.of_more(720)) == "40 of 800 lines (0.0 MB), one of every 20", "lines that were not read count"
-
-
-def test_memory_does_not_grow_with_the_corpus():
-    def peak(count: int) -> int:
-        tracemalloc.start()
-        draw_sample((f"{i:020d}" for i in range(count)), 20_000)
-        highest = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return highest
-
-    assert peak(20_000) < 1.5 * peak(5_000)
 
 
 # === Samples of parts ===

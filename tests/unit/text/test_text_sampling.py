@@ -44,10 +44,8 @@ def ended(encoder, text):
 
 def check_shares(weights, sample, encoder, count=10_000):
     """Checks that pieces are drawn with chances in proportion to weights, within four standard deviations."""
-    drawn, total = (
-        Counter(tuple(map(encoder.piece, sample().tolist()[:-1])) for _ in range(count)),
-        sum(weights.values()),
-    )
+    drawn = Counter(tuple(map(encoder.piece, sample().tolist()[:-1])) for _ in range(count))
+    total = sum(weights.values())
     assert drawn.keys() <= weights.keys()
     for pieces, weight in weights.items():
         chance = weight / total

@@ -60,12 +60,12 @@ def test_escape_is_injective_and_two_regular_expressions(one, other):
         assert re.sub(ESCAPE + "0", ESCAPE, re.sub(ESCAPE + "1", PIECE_MARKER, text)) == unescape(text)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"model_type": "unigram"}, {"split_by_whitespace": False, "vocab_size": 600}, {"normalization_rule_name": "nfkc"}],
-)
+@pytest.mark.parametrize("changes", [
+    {"model_type": "unigram"}, {"split_by_whitespace": False, "vocab_size": 600}, {"normalization_rule_name": "nfkc"},
+])  # fmt: skip
 def test_models_whose_words_hang_together_encode_whole_texts(changes):
     known = foreign(**changes)
+    assert encoder.keeps_to_words
     assert not known.keeps_to_words
     for text in corpus(1, 20):
         assert known.encode_ended([text])[0].tolist() == [*known.encode(text), 1]
@@ -78,15 +78,6 @@ def test_as_many_pieces_begin_words_as_words_are_there(known):
         assert "".join(starts[number] for number in [*known.encode(text), 1, 0]).count("1") == text.count(" ") + 1
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"split_by_whitespace": False, "vocab_size": 600}, {"add_dummy_prefix": False}],
-    ids=["pieces of several words", "no space in front of the text"],
-)
-def test_vocabularies_that_do_not_mark_where_words_begin_say_so(changes):
-    assert foreign(**changes).word_starts() == ""
-
-
 @given(st.lists(texts, min_size=1, max_size=20), st.sampled_from([1, 9, 60]))
 @settings(max_examples=8)
 def test_a_vocabulary_is_the_same_however_lines_are_joined(lines, most):
@@ -95,17 +86,10 @@ def test_a_vocabulary_is_the_same_however_lines_are_joined(lines, most):
     assert one.to_bytes() == other.to_bytes()
 
 
-def test_ids_for_training_are_found_word_by_word_where_no_piece_crosses_a_space():
-    assert encoder.keeps_to_words
-
-
 def test_frequent_words_are_pieces_and_strangers_are_bytes():
     pieces = [encoder.piece(i) for i in encoder.encode("the Hund 中")]
     assert pieces == ["▁the", "▁Hund", "▁", "<0xE4>", "<0xB8>", "<0xAD>"]
     assert [encoder.piece(i) for i in (0, 1, 2, 3, 258)] == ["<pad>", "</s>", "<unk>", "<0x00>", "<0xFF>"]
-
-
-def test_decode_takes_what_a_model_writes():
     ids = encoder.encode("the dog")
     assert encoder.decode([*ids, 0, 1, *ids]) == "the dog"
     assert encoder.decode([]) == ""
@@ -119,16 +103,19 @@ def test_the_size_asked_for_is_the_size_and_two_builds_give_the_same_bytes(caplo
     assert not caplog.records
 
 
-@pytest.mark.parametrize(
-    ("asked", "size"),
-    # "ab" with the marker of its start has the characters ▁, a, b; longer pieces of it are ▁a, ab and ▁ab.
-    [(8192, 259 + 3 + 3), (100, 259 + 3), (260, 259 + 3)],
-)
-def test_the_nearest_size_is_said(caplog, asked, size):
-    assert SentencePieceEncoder.build(["ab"] * 5, asked).vocab_size == size
-    [said] = caplog.messages
-    assert f" {asked} " in said
-    assert f" {size}," in said
+def test_the_nearest_size_is_said(caplog):
+    """ "ab" with the marker of its start has the characters ▁, a, b; longer pieces of it are ▁a, ab and ▁ab."""
+    for asked, size in ((8192, 259 + 3 + 3), (100, 259 + 3), (260, 259 + 3)):
+        caplog.clear()
+        assert SentencePieceEncoder.build(["ab"] * 5, asked).vocab_size == size
+        [said] = caplog.messages
+        assert f" {asked} " in said
+        assert f" {size}," in said
+
+
+def test_vocabularies_that_do_not_mark_where_words_begin_say_so():
+    for changes in ({"split_by_whitespace": False, "vocab_size": 600}, {"add_dummy_prefix": False}):
+        assert foreign(**changes).word_starts() == ""
 
 
 def test_long_lines_are_learnt_from():
@@ -137,16 +124,13 @@ def test_long_lines_are_learnt_from():
         assert len(learnt.encode(rare[:8])) < 8
 
 
-def test_spaces_come_back_where_the_corpus_has_next_to_none():
-    learnt = SentencePieceEncoder.build(["\u4f60\u597d\u4e16\u754c" * 3000] * 4, 280)
+def test_spaces_and_characters_that_the_trainer_reserves_come_back_and_do_not_cost_the_line():
+    learnt = SentencePieceEncoder.build(["\u4f60\u597d\u4e16\u754c" * 3000] * 4, 280)  # with next to no spaces
     assert learnt.decode(learnt.encode(" \u4f60  \u597d a ")) == " \u4f60  \u597d a "
-
-
-@pytest.mark.parametrize("reserved", ["\0", "\u2585"])
-def test_characters_that_the_trainer_reserves_do_not_cost_the_line(reserved):
-    learnt = SentencePieceEncoder.build([f"wort{reserved}wort"] * 5, 300)
-    assert [learnt.piece(i) for i in learnt.encode("wort")] == ["▁wort"]
-    assert learnt.decode(learnt.encode(f"wort{reserved}wort")) == f"wort{reserved}wort"
+    for reserved in ("\0", "\u2585"):
+        learnt = SentencePieceEncoder.build([f"wort{reserved}wort"] * 5, 300)
+        assert [learnt.piece(i) for i in learnt.encode("wort")] == ["▁wort"]
+        assert learnt.decode(learnt.encode(f"wort{reserved}wort")) == f"wort{reserved}wort"
 
 
 @pytest.mark.parametrize("literal", ["<0x41>", "</s>", "<unk>", "<pad>", "a\tb", "a\nb", PIECE_MARKER, ESCAPE, " "])
@@ -157,15 +141,12 @@ def test_a_corpus_of_special_text_is_learnt_and_comes_back(literal):
         assert min(learnt.encode(text)) >= 3
 
 
-@pytest.mark.parametrize(
-    ("changes", "names"),
-    [
-        ({"pad_id": -1, "eos_id": 2, "unk_id": 0, "bos_id": 1}, "(-1, 2, 0); (0, 1, 2);"),
-        *(({name: value}, "") for name, value in (
-            ("normalization_rule_name", "nmt_nfkc"), ("remove_extra_whitespaces", True), ("byte_fallback", False),
-        )),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changes", "names"), [
+    ({"pad_id": -1, "eos_id": 2, "unk_id": 0, "bos_id": 1}, "(-1, 2, 0); (0, 1, 2);"),
+    *(({name: value}, "") for name, value in (
+        ("normalization_rule_name", "nmt_nfkc"), ("remove_extra_whitespaces", True), ("byte_fallback", False),
+    )),
+])  # fmt: skip
 def test_models_of_another_make_are_refused(changes, names):
     with refused("sentencepiece", *names.split()):
         foreign(**changes)

@@ -1,4 +1,4 @@
-"""Language tags are separate pieces, and do not change the rest of a vocabulary."""
+"""Tags and codes of languages: separate pieces, which do not change the rest of a vocabulary."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import pytest
 from t2t.specs.constants import EOS_ID
 from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import TextEncoder
+from t2t.text.language_codes import LanguageCodes
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.tags import find_tag, parse_languages, tag_of, tagged_languages
 from tests.errors import refused
@@ -24,7 +25,10 @@ def test_each_tag_is_one_piece_by_its_language(tagged):
     assert list(ids) == ["de", "fr", "pt-BR"]
     assert [tagged.piece(number) for number in ids.values()] == TAGS == ["<2de>", "<2fr>", "<2pt-BR>"]
     assert find_tag(tagged, "fr", "") == ids["fr"]
-    assert tagged_languages(SentencePieceEncoder.build(LINES, 320)) == {}
+    plain = SentencePieceEncoder.build(LINES, 320 - len(TAGS))
+    assert tagged_languages(plain) == {}
+    for text in ("the houses of mice", "7 things", "é"):  # which have the same pieces in both
+        assert [plain.piece(n) for n in plain.encode(text)] == [tagged.piece(n) for n in tagged.encode(text)]
 
 
 @pytest.mark.parametrize(
@@ -35,13 +39,6 @@ def test_no_text_is_lost(tagged, text):
     (ended,) = tagged.encode_ended([text])
     np.testing.assert_array_equal(ended, [*tagged.encode(text), EOS_ID])
     np.testing.assert_array_equal(ended, TextEncoder.encode_ended(tagged, [text])[0])
-
-
-def test_a_text_without_tags_has_the_pieces_of_a_vocabulary_without_them(tagged):
-    plain = SentencePieceEncoder.build(LINES, 320 - len(TAGS))
-    for text in ("the houses of mice", "7 things", "é"):
-        pieces = [[one.piece(number) for number in one.encode(text)] for one in (plain, tagged)]
-        assert pieces[0] == pieces[1]
 
 
 def test_what_is_no_tag_of_the_vocabulary_is_refused(tagged):
@@ -56,3 +53,14 @@ def test_lists_of_languages():
     for wrong in ("en,,de", "en,en", "<2de>", "en;de", ","):
         with refused(f"--language_tags={wrong}"):
             parse_languages(wrong)
+
+
+def test_a_code_is_found_by_its_language_and_stands_where_codes_can():
+    codes = LanguageCodes({"deu_Latn": 7, "eng_Latn": 8})
+    assert codes.find("eng_Latn", "") == 8
+    assert (codes.source, codes.target) == ("begin", "begin")
+    with refused("--target_language=eng_Lat:", "eng_Latn", "deu_Latn"):
+        codes.find("eng_Lat", "--target_language=eng_Lat")
+    for wrong in ({"source": "none"}, {"target": "end"}, {"source": "middle"}):
+        with refused(*wrong, *map(repr, wrong.values())):
+            LanguageCodes({"de": 7}, **wrong)

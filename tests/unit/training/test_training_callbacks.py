@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 import keras
 import numpy as np
 import pytest
-from training_fakes import Step, Weight, trainer
 
 from t2t.checkpoints.best import Best
 from t2t.checkpoints.store import CheckpointStore
@@ -25,6 +24,7 @@ from t2t.training.callbacks.signals import StopOnSignal, StopRequestedError
 from t2t.training.trainer import DivergedError
 from t2t.training.workers import WorkerLostError
 from tests.errors import refused
+from tests.unit.training.training_fakes import Step, Weight, trainer
 
 
 class Store:

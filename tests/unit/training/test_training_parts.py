@@ -1,24 +1,34 @@
-"""Seeds, loss scale, strategies, weights and the memory estimate."""
+"""Seeds, loss scale, strategies, weights, memory, cost and graph of an update, precision, errors of XLA."""
 
+import dataclasses
+import functools
 import itertools
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.hparams.groups import OptimizerHParams
+from t2t.errors import MachineError
+from t2t.hparams.groups import OptimizerHParams, TrainHParams
+from t2t.hparams.lstm import LstmHParams
+from t2t.models.lstm import LstmSeq2seq
 from t2t.models.transformer import Transformer
 from t2t.training import loss_scale
+from t2t.training.cost import UpdateCost, update_cost
 from t2t.training.engine_choice import training_engine
 from t2t.training.loss_scale import LossScale
 from t2t.training.memory import estimate
 from t2t.training.optimizers import build_optimizer
 from t2t.training.seeds import dropout_seed
 from t2t.training.tensorflow.distribute import build_strategy
+from t2t.training.tensorflow.precision import apply_precision
 from t2t.training.tensorflow.step import TensorFlowStep
+from t2t.training.tensorflow.xla_errors import xla_errors
 from t2t.training.weights import ema_arrays, evaluated_weights, model_arrays, optimizer_arrays, restore
-from tests.builders import batch, tiny_hparams, tokens_spec
+from tests.builders import batch, tiny_hparams, tiny_transformer, tokens_spec
 from tests.errors import refused
+from tests.slopes import slope_step, slopes
 
 # === Seeds ===
 
@@ -157,3 +167,172 @@ def test_memory_counts_what_there_is_and_is_told_in_one_line():
     np.testing.assert_allclose(large.activations / small.activations, 2.0, rtol=0.1)
     assert all(f"{part} 0 MiB" in str(small) for part in ("weights", "optimizer", "gradients"))
     assert len(str(small).splitlines()) == 1
+
+
+# === Cost, against a count by hand, product by product ===
+
+
+def by_hand(rows, S, T, D, F, N, V):
+    """Section 3 of the paper, written out: 2 m k n for each product of (m, k) and (k, n), times three for training."""
+    project, inner = 2 * D * D, 2 * D * F  # of one position
+    encoder = N * (S * (4 * project + 2 * inner) + 2 * 2 * S * S * D)
+    of_target = 4 * project + 2 * project + 2 * inner  # self-attention; query and output of the other; feed-forward
+    decoder = N * (T * of_target + S * 2 * project + 2 * 2 * T * T * D + 2 * 2 * T * S * D)
+    return 3 * rows * (encoder + decoder + T * 2 * D * V)
+
+
+@pytest.mark.parametrize(("rows", "S", "T"), [(4, 9, 3), (1, 5000, 4000)])
+def test_a_transformer(rows, S, T):
+    model = tiny_transformer(tokens_spec(inputs=13, targets=13))
+    batch = {"inputs": np.zeros((rows, S), np.int32), "targets": np.zeros((rows, T), np.int32)}
+    assert update_cost(model, batch) == UpdateCost(by_hand(rows, S, T, D=8, F=12, N=2, V=13), loops=False)
+
+
+def test_a_loop_without_products_leaves_nothing_out():
+    """SSRUs in the decoder: two products of (D, D) for each position in place of self-attention's, and a recurrence."""
+    model = tiny_transformer(tokens_spec(inputs=13, targets=13), decoder_layer="ssru")
+    rows, S, T, D, N = 2, 5, 7, 8, 2
+    batch = {"inputs": np.zeros((rows, S), np.int32), "targets": np.zeros((rows, T), np.int32)}
+    saved = 3 * rows * N * (T * (4 - 2) * 2 * D * D + 2 * 2 * T * T * D)
+    assert update_cost(model, batch) == UpdateCost(by_hand(rows, S, T, D, 12, N, 13) - saved, loops=False)
+
+
+def test_a_language_model_has_no_encoder():
+    model = tiny_transformer(tokens_spec(inputs=0))
+    T, D, F, N, V = 6, 8, 12, 2, 13
+    expected = N * (T * (4 * 2 * D * D + 2 * 2 * D * F) + 2 * 2 * T * T * D) + T * 2 * D * V
+    assert update_cost(model, {"targets": np.zeros((1, T), np.int32)}).flops == 3 * expected
+
+
+def test_loops_are_left_out_and_told():
+    """One LSTM layer: outside the loops are only x W, with W of (D, 4D), of both sides, and the logits."""
+    model = LstmSeq2seq(LstmHParams(hidden_size=8, num_hidden_layers=1), tokens_spec())
+    batch = {"inputs": np.zeros((3, 5), np.int32), "targets": np.zeros((3, 4), np.int32)}
+    assert update_cost(model, batch) == UpdateCost(3 * 3 * 2 * (9 * 8 * 32 + 4 * 8 * 13), loops=True)
+
+
+def test_the_base_model_by_the_paper():
+    """The figures of docs/numerics.md: base 9.5e17 and big 9.7e18 for the updates of Table 2's runs."""
+    for sizes, updates, expected in (
+        ({"D": 512, "F": 2048}, 100_000, 9.5e17),
+        ({"D": 1024, "F": 4096}, 300_000, 9.7e18),
+    ):
+        pairs = 25_000 / 30
+        cost = by_hand(1, 30, 30, **sizes, N=6, V=37_000) * pairs * updates
+        assert cost == pytest.approx(expected, rel=0.01)
+
+
+# === Size of the graph of an update, which is traced and optimized before the first update ===
+
+PER_WEIGHT = 3
+"""Operations per replica and weight: placeholders of the weight and its slots."""
+PER_REPLICA = 150
+"""Maximum number of other operations per replica: functions, sums, norm, loss scale, and reductions."""
+
+
+@functools.cache
+def step_of(replicas):
+    """Returns a step that has traced an update; its encoder is frozen."""
+    strategy = build_strategy(worker_cpu=replicas)
+    with strategy.scope():
+        model = Transformer(tiny_hparams(num_hidden_layers=1), tokens_spec())
+        model.encoder.trainable = False
+        step = TensorFlowStep(model, build_optimizer(OptimizerHParams()), strategy)
+    ids = np.ones((2, 3), np.int32)
+    step.warm_up([[{"inputs": ids, "targets": ids}] * replicas])
+    return step
+
+
+def graph_of(replicas):
+    """Returns the graph of an update."""
+    (update,) = step_of(replicas)._compiled.values()
+    return update.get_concrete_function().graph
+
+
+def test_a_replica_adds_no_model_to_the_graph():
+    """It calls the one function that computes the gradient, and the one that applies it."""
+    one, two = graph_of(1), graph_of(2)
+    added = len(two.get_operations()) - len(one.get_operations())
+    assert 0 < added <= PER_WEIGHT * len(step_of(1).model.trainable_variables) + PER_REPLICA
+    of_one, of_two = ([len(f.node_def) for f in graph.as_graph_def().library.function] for graph in (one, two))
+    assert sorted(of_one) == sorted(of_two)
+
+
+def test_the_functions_of_an_update_hold_no_weight_and_name_no_device():
+    """Not even a frozen weight: all replicas would use that of the first one."""
+    step = step_of(2)
+    functions = [*step._gradient._functions.values(), *step._update._functions.values()]
+    assert step.model.non_trainable_variables
+    assert len(functions) == 2
+    assert [held for function in functions for held in function.traced.captured_inputs] == []
+    assert {node.device for function in functions for node in function.traced.graph.as_graph_def().node} == {""}
+
+
+def test_tracing_an_update_gives_no_values_to_another_models_weights():
+    """A model built only from shapes, to count weights, may be larger than memory."""
+    given = []
+    with keras.StatelessScope(initialize_variables=False):
+        keras.Variable(lambda shape, dtype: given.append(shape) or np.zeros(shape, dtype), shape=(3,))
+    slope_step()([[slopes([1.0, 1.0])]], 1, 1.0)
+    assert given == []
+
+
+def test_no_operation_of_an_update_waits_for_the_host():
+    """There is no branch, for which a device would wait until its condition is known, and no Python."""
+    graph = graph_of(1)
+    nodes = [*graph.as_graph_def().node, *(n for f in graph.as_graph_def().library.function for n in f.node_def)]
+    assert {node.op for node in nodes} & {"If", "StatelessIf", "PyFunc", "EagerPyFunc", "PyFuncStateless"} == set()
+
+
+# === Precision of the process and of a run's model ===
+
+CHOICES = {
+    "float32": (False, "float32"),
+    "tensorfloat32": (True, "float32"),
+    "mixed_bfloat16": (True, "mixed_bfloat16"),
+    "mixed_float16": (True, "mixed_float16"),
+}
+"""Whether TensorFloat-32 is allowed, and the dtype policy."""
+
+
+@pytest.fixture(autouse=True)
+def as_it_was():
+    """Restores the process's settings after each test."""
+    before = tf.config.experimental.tensor_float_32_execution_enabled()
+    yield
+    tf.config.experimental.enable_tensor_float_32_execution(before)
+
+
+def test_float32_is_float32_and_the_others_allow_tensorfloat32():
+    (field,) = (one for one in dataclasses.fields(TrainHParams) if one.name == "precision")
+    assert ("auto", *CHOICES) == field.metadata["choices"]
+    for precision, (allowed, policy) in (*CHOICES.items(), *reversed(CHOICES.items())):
+        assert apply_precision(precision) == policy
+        assert tf.config.experimental.tensor_float_32_execution_enabled() is allowed
+
+
+# === Errors of XLA ===
+
+BATCH = {"inputs": np.zeros((2, 8))}
+
+
+@tf.function(jit_compile=True)
+def uncompilable(x):
+    return tf.strings.length(tf.strings.as_string(x))
+
+
+def test_an_operation_that_xla_does_not_have_is_one_line_that_says_what_to_do():
+    with refused("xla=on", "inputs", "8)", "--hparams=xla=off"), xla_errors(True, BATCH):
+        uncompilable(tf.zeros([2]))
+
+
+@pytest.mark.parametrize(
+    ("enabled", "error"),
+    [(True, tf.errors.InternalError(None, None, "Collective ops is aborted by: another worker has ended")),
+     (False, tf.errors.InternalError(None, None, "XLA")), (True, MachineError("x")), (True, ValueError("x")),
+     (True, tf.errors.ResourceExhaustedError(None, None, "x"))],
+)  # fmt: skip
+def test_other_errors_stay_what_they_are(enabled, error):
+    with pytest.raises(type(error)) as caught, xla_errors(enabled, BATCH):
+        raise error
+    assert caught.value is error

@@ -1,4 +1,4 @@
-"""A study in its storage: ownership and number of trials, choice of hparams, early stopping."""
+"""A study in its storage: ownership and number of trials, choice of hparams, early stopping, commands, the journal."""
 
 import dataclasses
 import sqlite3
@@ -7,11 +7,15 @@ import sys
 import pytest
 
 from t2t.errors import MachineError
+from t2t.files.atomic import open_locked
 from t2t.hparams.ranges import RangedHParams
+from t2t.tuning.journal import JournalLock, open_journal
 from t2t.tuning.objective import Objective
 from t2t.tuning.settings import TuneSettings
 from t2t.tuning.study import Study
+from t2t.tuning.tuner import TrialCommand
 from tests.errors import refused
+from tests.waiting import join_all, start_thread
 
 BLEU = Objective("bleu", True)
 
@@ -132,15 +136,12 @@ def test_hyperband_stops_trials_too(open_study):
     assert 0 < sum(one.state == "stopped" for one in study.reports()) < 30
 
 
-def test_lower_may_be_better(open_study):
+def test_lower_may_be_better_and_a_trial_without_a_finite_value_has_failed_and_comes_last(open_study):
     study = open_study(objective=Objective("wer", False))
     carry_out(study)
     values = [one.value for one in study.reports()]
     assert values == sorted(values)
-
-
-def test_a_trial_without_a_finite_value_has_failed_and_comes_last(open_study):
-    study = open_study()
+    study = open_study("other")
     for value in (float("nan"), 1.0):
         carry_out_one(study, {10: value})
     assert [(one.number, one.state) for one in study.reports()] == [(1, "finished"), (0, "failed")]
@@ -173,18 +174,15 @@ def test_a_study_in_a_renamed_folder_is_the_same(open_study, tmp_path, is_named_
     assert study.begin() is None
 
 
-def test_a_damaged_journal_is_named(open_study, tmp_path):
+def test_a_damaged_journal_is_named_and_one_that_cannot_be_read_is_no_mistake_of_the_user(open_study, tmp_path):
     open_study()
     journal = tmp_path / "study/study.journal"
     journal.write_text("{\n" + journal.read_text())
     with refused(journal, "--study"):
         open_study()
-
-
-def test_a_journal_that_cannot_be_read_is_no_mistake_of_the_user(open_study, tmp_path):
-    (tmp_path / "study/study.journal").mkdir(parents=True)
-    with refused(tmp_path / "study", by=MachineError):
-        open_study()
+    (tmp_path / "other/study.journal").mkdir(parents=True)
+    with refused(tmp_path / "other", by=MachineError):
+        open_study("other")
 
 
 @pytest.mark.parametrize("begun", ["alpha=1, sizes=[1, 2],", "alpha=1,sizes=[1, 2]"])
@@ -294,3 +292,71 @@ def test_settings_that_cannot_work_are_one_line(open_study, settings, about):
 def test_settings_say_what_they_are():
     for field in dataclasses.fields(TuneSettings):
         assert field.metadata["doc"].endswith(".")
+
+
+# === Its journal after crashes and full disks ===
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "study.journal"
+
+
+def names(path):
+    return [study.study_name for study in open_journal(path).get_all_studies()]
+
+
+@pytest.mark.parametrize("is_locked", [False, True])  # by a killed process of an earlier version
+def test_an_incomplete_last_line_is_cut_off_before_the_next_and_an_old_lock_locks_nothing(path, is_locked):
+    if is_locked:
+        path.with_name("study.journal.lock").symlink_to(path)
+    open_journal(path).create_new_study([1], "one")
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:20])
+    assert names(path) == ["one"]
+    open_journal(path).create_new_study([1], "two")
+    assert path.read_bytes().startswith(whole)
+    assert names(path) == ["one", "two"]
+
+
+def test_a_writer_waits_for_another(path):
+    order, other, lock = [], open_locked(path), JournalLock(path)
+
+    def write():
+        assert lock.acquire()
+        order.append("second")
+        lock.release()
+
+    writer = start_thread(write)
+    order.append("first")
+    other.close()
+    join_all(writer)
+    assert order == ["first", "second"]
+    open_locked(path).close()
+
+
+def test_a_journal_that_cannot_be_written_is_one_line(path, monkeypatch):
+    def full(file):
+        raise OSError(28, "No space left on device")
+
+    journal = open_journal(path)
+    with monkeypatch.context() as patch:
+        patch.setattr("t2t.tuning.journal.cut_torn_line", full)
+        with refused(path, by=MachineError):
+            journal.create_new_study([1], "one")
+    journal.create_new_study([1], "one")
+    assert names(path) == ["one"]
+
+
+# === The command of a trial ===
+
+
+def test_searched_values_come_before_the_others_and_drop_what_they_leave_unread():
+    """As ranges of hparams that a value leaves unread are not searched."""
+    others = "positions=words,read_next_word=true,num_heads=2"
+    command = TrialCommand(("--problem=p",), others, "transformer_tiny", 3, check=lambda overrides: None)
+    assert command.overrides_of({"num_heads": 4}) == "positions=words,read_next_word=true,num_heads=4"
+    assert command.overrides_of({"positions": "rotary"}) == "num_heads=2,positions=rotary"
+    assert command.arguments_of({"positions": "none"}, 5) == [
+        "--problem=p", "--hparams=num_heads=2,positions=none", "--random_seed=5",
+    ]  # fmt: skip

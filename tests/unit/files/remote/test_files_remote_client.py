@@ -34,15 +34,12 @@ def test_it_answers_also_with_failures(agent, tmp_path):
     assert "nothing" in answer["text"]
 
 
-def test_an_answer_that_nobody_waited_for_is_passed_over(agent):
-    agent._process.stdin.write(b'{"op": "find", "args": ["memory://b"], "number": -1}\n')
-    assert agent.ask(ABSENT)["result"] == [None]
-
-
-def test_it_leaves_signals_to_its_own(agent):
+def test_it_leaves_signals_to_its_own_and_passes_over_an_answer_that_nobody_waited_for(agent):
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         agent.ask(ABSENT)
         os.kill(agent._process.pid, number)
+    assert agent.ask(ABSENT)["result"] == [None]
+    agent._process.stdin.write(b'{"op": "find", "args": ["memory://b"], "number": -1}\n')
     assert agent.ask(ABSENT)["result"] == [None]
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from t2t.errors import MachineError
 from t2t.files.atomic import LockedError
+from t2t.files.output import open_output
 from t2t.files.paths import local_path
 from t2t.files.remote import mirror
 from tests.errors import refused
@@ -136,27 +137,15 @@ def test_a_torn_record_counts_as_none(store, tmp_path, path):
     assert path.read_text() == "two"
 
 
-def test_names_that_lead_elsewhere_are_not_fetched(store):
+def test_names_that_lead_elsewhere_are_not_fetched_nor_any_to_a_cache_that_cannot_be_written(store):
     store.files.pipe({"/b/f/good": b"1", "/b/f/../bad": b"2"})
-    assert mirror.list_files(local_path("memory://b/f")) == ["good"]
-
-
-def test_a_cache_that_cannot_be_written(store, tmp_path):
-    store.files.pipe("/b/f/x", b"1")
-    path = local_path("memory://b/f/x")
+    path = local_path("memory://b/f/good")
+    assert mirror.list_files(path.parent) == ["good"]
     path.parent.parent.mkdir(parents=True)
     path.parent.write_text("a file where a folder goes")
     with pytest.raises(OSError) as raised:
         mirror.fetch(path)
     assert raised.value.filename == str(path.parent)
-
-
-def test_an_owner_that_cannot_be_given_up_hides_no_error(store):
-    lock = local_path("memory://b/run/lock")
-    lock.parent.mkdir(parents=True)
-    store.failing.add("release")
-    with pytest.raises(KeyboardInterrupt), mirror.exclusive(lock):
-        raise KeyboardInterrupt
 
 
 def test_one_at_a_time_holds_a_folder(store, tmp_path, monkeypatch):
@@ -174,3 +163,22 @@ def test_one_at_a_time_holds_a_folder(store, tmp_path, monkeypatch):
         monkeypatch.setenv("T2T_CACHE", str(tmp_path / "cache"))
     assert store.names() == []
     assert any("memory://b/run/lock" in note.get("note", "") for note in store.notes)
+    store.failing.add("release")  # an owner that cannot be given up hides no error
+    with pytest.raises(KeyboardInterrupt), mirror.exclusive(lock):
+        raise KeyboardInterrupt
+
+
+def test_a_file_that_could_not_be_sent_is_resumed(store):
+    path = str(local_path("memory://b/out/decoded"))
+    store.failing.add("put")
+    with open_output(path, "job") as output:
+        output.write(b"one\ntwo\n", 2, {})
+        with refused(by=MachineError):
+            output.finish()
+    store.failing.clear()
+    assert store.names() == []
+    with open_output(path, "job") as output:
+        assert output.lines == 2
+        output.finish()
+    assert store.files.cat("/b/out/decoded") == b"one\ntwo\n"
+    assert [one.name for one in local_path("memory://b/out").iterdir()] == ["decoded"]

@@ -63,18 +63,19 @@ def test_passing_failures_are_tried_again(flaky):
     alive = []
     (entry,) = quick(lambda: alive.append(1)).info(["flaky://b/x"])
     assert (entry["size"], flaky.attempts, len(alive)) == (5, 5, 4)
+    flaky.errors += [OSError("500")] * 20
+    with pytest.raises(StoreError):
+        quick(retry_for_s=0.0).info(["flaky://b/x"])
+    assert flaky.attempts == 6, "attempts end in time"
 
 
-@pytest.mark.parametrize(
-    ("error", "tried", "about"),
-    [
-        (OSError("500"), 6, "500"),
-        (TimeoutError(), 6, "TimeoutError"),
-        (PermissionError("no"), 1, "no"),
-        (NoCredentialsError("none"), 1, "flaky://"),
-        (ValueError("bad-name"), 1, "bad-name"),
-    ],
-)
+@pytest.mark.parametrize(("error", "tried", "about"), [
+    (OSError("500"), 6, "500"),
+    (TimeoutError(), 6, "TimeoutError"),
+    (PermissionError("no"), 1, "no"),
+    (NoCredentialsError("none"), 1, "flaky://"),
+    (ValueError("bad-name"), 1, "bad-name"),
+])  # fmt: skip
 def test_failures_in_one_line(flaky, error, tried, about):
     flaky.errors += [error] * 20
     with pytest.raises(StoreError) as raised:
@@ -86,20 +87,10 @@ def test_failures_in_one_line(flaky, error, tried, about):
     assert about in str(told).removeprefix("flaky://b/x: ")
 
 
-def test_attempts_end_in_time(flaky):
-    flaky.errors += [OSError("500")] * 20
-    with pytest.raises(StoreError):
-        quick(retry_for_s=0.0).info(["flaky://b/x"])
-    assert flaky.attempts == 1
-
-
-@pytest.mark.parametrize(
-    ("error", "address", "about"),
-    [
-        (ImportError("Install s3fs to access S3"), "s3://b/x", "s3fs 't2t-keras[s3]'"),
-        (FileNotFoundError("The specified bucket does not exist"), "flaky://nowhere/x", "'nowhere'"),
-    ],
-)
+@pytest.mark.parametrize(("error", "address", "about"), [
+    (ImportError("Install s3fs to access S3"), "s3://b/x", "s3fs 't2t-keras[s3]'"),
+    (FileNotFoundError("The specified bucket does not exist"), "flaky://nowhere/x", "'nowhere'"),
+])  # fmt: skip
 def test_a_package_or_bucket_that_is_missing(flaky, tmp_path, error, address, about):
     (tmp_path / "x").write_text("1")
     flaky.errors.append(error)

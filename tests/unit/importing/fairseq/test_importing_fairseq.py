@@ -1,13 +1,15 @@
-"""Translators of fairseq: settings read as data, the same ids and probabilities, and errors."""
+"""Models of fairseq and their dictionaries."""
 
 import argparse
 import functools
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from t2t.importing.fairseq.dictionary import parse_dictionary
 from t2t.importing.fairseq.settings import KNOWN, read_settings
 from t2t.importing.pytorch import parse_checkpoint
 from tests.errors import refused
@@ -222,3 +224,31 @@ def test_one_table_for_two_dictionaries_is_refused(model, write):
     lines = (model.model / "dict.de.txt").read_bytes().splitlines(keepends=True)
     model.replace("dict.de.txt", b"".join(reversed(lines)))
     model.is_refused("share_all_embeddings")
+
+
+# === Dictionaries ===
+
+FILE = Path("dict.en.txt")
+
+
+FIXED = ["<s>", "<pad>", "</s>", "<unk>"]
+
+
+@pytest.mark.parametrize(
+    ("content", "symbols"),
+    [
+        ("the 12\n\u2028 3\nmadeupword0000 0\n", [*FIXED, "the", "\u2028", "madeupword0000"]),
+        # A symbol that is overwritten has the later id.
+        ("the 1\na 1\nthe 2 #fairseq:overwrite\n", [*FIXED, "<id_4>", "a", "the"]),
+        # The ids of padding, end and unknown stay. Texts with these words get later ids in fairseq; here none do.
+        ("<unk> 1 #fairseq:overwrite\n<s> 1 #fairseq:overwrite\n", ["<id_0>", *FIXED[1:], "<id_4>", "<s>"]),
+    ],
+)
+def test_symbols_come_after_the_four_that_are_fixed(content, symbols):
+    assert parse_dictionary(content.encode(), FILE) == symbols
+
+
+@pytest.mark.parametrize("content", [b"the\n", b" 3\n", b"the x\n", b"<unk> 1\n"])
+def test_lines_of_no_symbol_are_named(content):
+    with refused(FILE):
+        parse_dictionary(content, FILE)

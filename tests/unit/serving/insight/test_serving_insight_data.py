@@ -2,8 +2,6 @@
 
 import dataclasses
 import itertools
-import subprocess
-import sys
 from collections import Counter
 from types import SimpleNamespace
 
@@ -29,7 +27,6 @@ from t2t.serving.insight.studio import Studio
 from t2t.text.token import TokenEncoder
 from tests.errors import refused
 from tests.many_runs import write_run
-from tests.readme import ROOT
 
 WORDS = ("red", "green", "blue", "never")
 
@@ -73,17 +70,14 @@ def split_of(folder, split="train"):
     return SplitData(data, split, batches)
 
 
-def test_what_was_dropped_is_told_with_its_reason(folder):
+def test_what_was_dropped_is_told_with_its_reason_and_lengths_count_pieces_with_the_end(folder):
     found = split_json(split_of(folder))
     assert found["examples"] == found["sampled"] == len(KEPT) == 5
     assert sorted(found["dropped"].values()) == [1, 1]
     assert any("longer than 12" in reason for reason in found["dropped"])
     assert found["splits"] == ["train", "dev"]
-
-
-def test_lengths_count_pieces_with_the_end(folder):
-    for feature in split_json(split_of(folder))["features"]:
-        lengths = [len(line.split()) + 1 for line in KEPT]
+    lengths = [len(line.split()) + 1 for line in KEPT]
+    for feature in found["features"]:
         bars = feature["lengths"]
         assert (bars["start"], bars["width"]) == (2, 1)
         assert bars["counts"] == [lengths.count(n) for n in range(2, 7)]
@@ -144,10 +138,9 @@ def test_the_batch_of_a_dev_example_is_that_of_an_evaluation(folder):
 
 def test_a_search_finds_every_example_with_the_text_and_no_other(folder):
     split = split_of(folder)
+    both = [(line, " ".join(line.split()[::-1])) for line in KEPT]
     for text in ("red", "BLUE", "green blue", "d r", "nothing"):
-        expected = [
-            n for n, line in enumerate(KEPT) if text.lower() in line or text.lower() in " ".join(line.split()[::-1])
-        ]
+        expected = [n for n, sides in enumerate(both) if any(text.lower() in side for side in sides)]
         found = examples_json(split, 0, 50, text)
         assert [one["number"] for one in found["examples"]] == expected
         assert found["next"] is None
@@ -171,10 +164,8 @@ def test_figures_of_a_large_split_are_over_examples_of_all_its_parts(folder):
     assert sum(found["features"][0]["lengths"]["counts"]) == 3
     counts, examples = split.counts[0]
     assert examples == 1
-    expected = Counter(
-        np.concatenate([split.ids(name, split.sample[spread(3, 1)])[0] for name in split.columns]).tolist()
-    )
-    assert {token: count for token, count in enumerate(counts.tolist()) if count} == dict(expected)
+    ids = np.concatenate([split.ids(name, split.sample[spread(3, 1)])[0] for name in split.columns])
+    assert {token: count for token, count in enumerate(counts.tolist()) if count} == dict(Counter(ids.tolist()))
 
 
 @pytest.mark.parametrize(("count", "most"), [(0, 5), (5, 5), (1000, 10), (12_345, 1000)])
@@ -226,7 +217,7 @@ def studio(folder, tmp_path):
     return SimpleNamespace(studio=made, calls=calls, run=run)
 
 
-def test_answers_are_of_the_split_that_is_asked_for_which_is_opened_once(studio, folder):
+def test_answers_are_of_the_split_that_is_asked_for_which_is_opened_once_with_batches_of_the_run(studio, folder):
     asked = {"run": "run", "split": "dev"}
     found = data_answer(studio.studio, asked)
     assert (found["split"], found["examples"], found["problems"]) == ("dev", 3, ["translate_ende_numbers"])
@@ -236,10 +227,7 @@ def test_answers_are_of_the_split_that_is_asked_for_which_is_opened_once(studio,
     (folder / MANIFEST_NAME).touch()  # it was generated again
     data_answer(studio.studio, asked)
     assert len(studio.calls) == 2
-
-
-def test_batches_of_the_run_are_those_of_its_hparams(studio):
-    """Batches of 2,048 padded tokens hold all; widths go up to the longest."""
+    # Batches of 2,048 padded tokens hold all; widths go up to the longest.
     for split, rows in (("train", 5), ("dev", 3)):
         found = data_examples_answer(studio.studio, {"run": "run", "split": split})
         assert {one["batch"]["rows"] for one in found["examples"]} == {rows}
@@ -263,23 +251,12 @@ def test_mistakes_are_said(studio, answer, asked, about):
         answer(studio.studio, {"run": "run", **asked})
 
 
-def test_what_the_data_does_not_have_is_said(folder):
+def test_what_the_data_does_not_have_is_said_and_how_it_is_named(folder, studio):
     for answer, problem in ((data_pieces_answer, Colours()), (occlusion_answer, opened(folder, "dev").problem)):
         split = SplitData(dataclasses.replace(opened(folder, "dev"), problem=problem), "dev", None)
         model = SimpleNamespace(problem=problem), 7, None
-        studio = SimpleNamespace(data=lambda *asked, split=split: split, model=lambda *asked, model=model, **how: model)
+        fake = SimpleNamespace(data=lambda *asked, split=split: split, model=lambda *asked, model=model, **how: model)
         with refused("colours:"):
-            answer(studio, {})
-
-
-def test_without_named_data_the_page_says_how_to_name_it(studio):
+            answer(fake, {})
     with refused("t2t-insight", "--data_dir=FOLDER"):
         data_answer(Studio(studio.studio.runs, LoadedModels(None)), {"run": "run"})
-
-
-def test_pages_are_served_and_data_looked_at_without_loading_what_models_need():
-    """So that a folder of many runs opens at once."""
-    modules = "t2t.cli.insight, t2t.serving.app, t2t.serving.insight.routes, t2t.serving.insight.opened_data"
-    code = f"import sys, {modules}; print({{'tensorflow', 'keras', 'plotly', 'matplotlib'}} & {{*sys.modules}})"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"

@@ -1,9 +1,13 @@
-"""A model's outputs for pictures of its data, and occlusion maps, compared with calls of the model itself."""
+"""A model's outputs for pictures of its data, occlusion maps, and the pictures and sounds of pages."""
 
+import base64
+import io
+import wave
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from t2t.data.generate import generate
 from t2t.data.manifest import load_encoders, read_manifest
@@ -17,7 +21,9 @@ from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.problems.array_inputs import Image2Class, Image2Text
 from t2t.runs.data import OpenData
 from t2t.serving.insight.example_answers import example_answer, occlusion_answer
+from t2t.serving.insight.media import LONGEST_SIDE, MOST_SECONDS, media_of, output_media
 from t2t.serving.insight.split_data import SplitData
+from t2t.specs.features import FeatureKind, FeatureSpec
 from tests.builders import randomise
 from tests.errors import refused
 
@@ -118,3 +124,45 @@ def test_a_text_rests_on_what_makes_it_more_likely(tmp_path):
 
     expected, _ = occlusion_map(studio.images[0], score)
     np.testing.assert_allclose(occlusion_answer(studio, {"example": 0})["drops"], expected, atol=1e-4)
+
+
+# === Pictures and sounds of pages, decoded by other libraries, equal the original data ===
+
+
+def content(media, kind):
+    start, _, data = media["url"].partition(";base64,")
+    assert start == f"data:{kind}"
+    return io.BytesIO(base64.b64decode(data))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_picture_is_the_image(channels):
+    image = np.random.default_rng(0).integers(0, 256, (5, 7, channels), dtype=np.uint8)
+    media = media_of(image, FeatureSpec(kind=FeatureKind.IMAGE, shape=image.shape))
+    shown = np.asarray(Image.open(content(media, "image/png")))
+    assert np.array_equal(shown.reshape(image.shape), image)
+
+
+def test_a_large_picture_is_sent_smaller_and_a_clip_as_some_of_its_frames():
+    image = np.full((2 * LONGEST_SIDE, 10, 2), (10, 30), np.uint8)
+    shown = np.asarray(Image.open(content(media_of(image, FeatureSpec(kind=FeatureKind.IMAGE)), "image/png")))
+    assert shown.shape == (LONGEST_SIDE, 5)
+    assert (shown == 20).all()
+    clip = np.arange(15, dtype=np.uint8)[:, None, None, None] * np.ones((15, 4, 3, 1), np.uint8)
+    media = media_of(clip, FeatureSpec(kind=FeatureKind.VIDEO, shape=(4, 3, 1)))
+    shown = np.asarray(Image.open(content(media, "image/png")))
+    assert shown[0, ::3].tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
+    assert media["note"] == "8 of 15 frames"
+
+
+def test_a_sound_is_its_samples_up_to_a_length_and_an_output_what_the_decoder_would_write():
+    waveform = np.sin(np.arange(100 * (MOST_SECONDS + 1)), dtype=np.float32)
+    media = media_of(waveform, FeatureSpec(kind=FeatureKind.AUDIO, sample_rate=100))
+    with wave.open(content(media, "audio/wav")) as file:
+        assert (file.getframerate(), file.getnframes()) == (100, 100 * MOST_SECONDS)
+        samples = np.frombuffer(file.readframes(file.getnframes()), "<i2")
+    np.testing.assert_allclose(samples / 32767, waveform[: len(samples)], atol=1e-4)
+    assert media["note"] == f"the first {MOST_SECONDS:g} s"
+    problem = SimpleNamespace(output_suffix=".wav", output_file=lambda text: text.encode())
+    assert content(output_media(problem, "a b"), "audio/wav").read() == b"a b"
+    assert output_media(SimpleNamespace(output_suffix=""), "a b") is None

@@ -28,7 +28,7 @@ from t2t.text.label import LabelEncoder
 from t2t.text.token import TokenEncoder
 from tests.builders import randomise
 from tests.errors import refused
-from tests.letters import WORDS, Letters
+from tests.letters import WORDS, Letters, sharing
 
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(2)">&amp;\u2028'
 
@@ -144,7 +144,7 @@ class Sounds(Letters):
 
 def test_an_output_that_is_a_file_is_in_the_figure(translator):
     problem = Sounds().with_encoders(dict.fromkeys(("inputs", "targets"), WORDS))
-    figure = figure_of(Translator(problem, translator.model, translator.hparams), "A title", "a b", "d e")
+    figure = figure_of(sharing(translator, problem), "A title", "a b", "d e")
     sound = base64.b64encode(b"the sound of d e").decode()
     assert figure["media"] == {"kind": "audio", "url": f"data:audio/wav;base64,{sound}", "note": ""}
     assert "media-src data:" in Elements(figures_page("A title", [figure])).policy
@@ -189,18 +189,16 @@ def test_hostile_text_stays_text():
 
 def test_scripts_never_read_text_as_markup():
     script = Elements(figures_page("A title", [])).scripts[1][1]
-    assert not re.search(
-        r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|new Function|https?://(?!www\.w3)", script
-    )
+    markup = r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|new Function|https?://(?!www\.w3)"
+    assert not re.search(markup, script)
 
 
 def test_a_page_of_lines_has_a_figure_for_each(translator, tmp_path):
     (tmp_path / "lines").write_text("a b\td e\n\nc\n")
     assert write_attention_page(translator, "A title", LineSource(str(tmp_path / "lines")), tmp_path / "page.html") == 2
     figures = json.loads(Elements((tmp_path / "page.html").read_text()).scripts[0][1])
-    assert [(one["source"], one["target"]) for one in figures] == [
-        ("a b", "d e"), ("c", translator.translate(["c"])[0][0].text),
-    ]  # fmt: skip
+    best = translator.translate(["c"])[0][0].text
+    assert [(one["source"], one["target"]) for one in figures] == [("a b", "d e"), ("c", best)]
 
 
 @pytest.mark.parametrize(("lines", "about"), [("", "0 100"), ("a\n" * 101, "101 100"), ("a\nb\tc\td\n", "2 3")])

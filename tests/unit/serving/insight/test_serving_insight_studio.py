@@ -1,9 +1,10 @@
-"""Runs are found below folders and opened on request; models are loaded when needed, only a few at a time."""
+"""Runs are found below folders and opened on request, their hparams side by side; few models are loaded at a time."""
 
 import json
 import math
 import os
 import shutil
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UnknownNameError
+from t2t.serving.insight.hparams_table import hparams_json
 from t2t.serving.insight.loaded_models import LoadedModel, LoadedModels
 from t2t.serving.insight.run_answers import runs_answer
 from t2t.serving.insight.run_folders import NamedRun, RunFolders
@@ -36,22 +38,17 @@ def test_runs_are_found_below_folders_and_those_that_begin_later_too(tmp_path):
         again.run("group_0/run_01")
 
 
-def test_two_runs_of_one_name_are_told_apart(tmp_path):
+def test_two_runs_of_one_name_are_told_apart_and_a_damaged_one_is_in_the_table(tmp_path):
     for folder in "ab":
-        write_run(tmp_path / folder / "run", 1)
+        write_run(tmp_path / folder / "run", 30)
     runs = RunFolders({}, [tmp_path / "a", tmp_path / "b"])
-    assert runs.names() == ["run", str(tmp_path / "b/run")]
-
-
-def test_a_damaged_run_is_in_the_table_and_others_are_shown(tmp_path):
-    write_run(tmp_path / "good", 30)
-    bad = write_run(tmp_path / "bad", 1).path
-    (bad / "run.json").write_text("{}")
-    runs = RunFolders({}, [tmp_path])
+    other = str(tmp_path / "b/run")
+    assert runs.names() == ["run", other]
+    (tmp_path / "b/run/run.json").write_text("{}")
     rows = {one.run: one for one in runs.overview()}
-    assert rows["bad"].state == "damaged"
-    assert (rows["good"].state, rows["good"].step, rows["good"].of) == ("finished", 300, 300)
-    assert rows["good"].tokens_per_second > 0
+    assert rows[other].state == "damaged"
+    assert (rows["run"].state, rows["run"].step, rows["run"].of) == ("finished", 300, 300)
+    assert rows["run"].tokens_per_second > 0
 
 
 def test_runs_whose_names_are_not_utf_8_are_in_the_table(tmp_path):
@@ -161,3 +158,25 @@ def test_examples_need_data_that_was_named(loads):
     read = lambda run, split, count: ([run.path.name] * count, [split] * count, 99)  # noqa: E731
     studio = Studio(loads.runs, LoadedModels(loads.load), examples=read)
     assert studio.examples("run", "dev", 1) == {"sources": ["run"], "references": ["dev"], "total": 99}
+
+
+# === Hparams side by side: every one of every run, and which differ ===
+
+
+def test_hparams_that_differ_are_marked_those_that_a_run_lacks_are_null_and_a_section_stands_in_one_piece(tmp_path):
+    first = write_run(tmp_path / "a", 1, learning_rate=0.5).record
+    second = write_run(tmp_path / "b", 1, learning_rate=0.25).record
+    second.hparams["model"]["another"] = 1
+    del second.hparams["model"]["num_heads"]
+    found = hparams_json({"a": first, "b": second})
+    assert found["runs"] == ["a", "b"]
+    rows = {(row["section"], row["name"]): row for row in found["rows"]}
+    assert rows["schedule", "learning_rate"]["values"] == [0.5, 0.25]
+    assert rows["model", "num_heads"]["values"] == [first.hparams["model"]["num_heads"], None]
+    assert rows["run", "model"]["values"] == ["transformer", "transformer"]
+    differing = {key for key, row in rows.items() if row["differs"]}
+    assert differing == {("schedule", "learning_rate"), ("model", "num_heads"), ("model", "another")}
+    wanted = {(section, name) for section, values in first.hparams.items() for name in values}
+    assert wanted <= set(rows)
+    sections = [row["section"] for row in found["rows"]]
+    assert sum(one != other for one, other in pairwise(sections)) == len(set(sections)) - 1

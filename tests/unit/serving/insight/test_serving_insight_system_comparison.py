@@ -1,4 +1,4 @@
-"""The comparison of two systems, checked against sacreBLEU, counts by hand, and the input texts."""
+"""Two systems, and evaluations of one, compared: sacreBLEU, counts by hand, the words that came and went."""
 
 import random
 
@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU, CHRF
 
+from t2t.checkpoints.dev_outputs import DevOutputs
+from t2t.serving.insight.output_history import history_json
 from t2t.serving.insight.run_answers import comparison_answer
 from t2t.serving.insight.system_comparison import compare_systems
 from t2t.serving.insight.word_changes import merged_changes, word_changes
@@ -17,15 +19,6 @@ FIRST = ["the cat sat on the mat", "a cat ran", "so it is"]
 SECOND = ["the dog sat on a mat", "a dog ran", "so it goes and goes"]
 
 
-def test_words_that_the_other_text_lacks_are_marked():
-    assert word_changes("a big red dog", "a dog barks") == (
-        [("a", False), ("big red", True), ("dog", False)],
-        [("a", False), ("dog", False), ("barks", True)],
-    )
-    assert word_changes("", "new words") == ([], [("new words", True)])
-    assert word_changes("same here", "same here") == ([("same here", False)],) * 2
-
-
 @pytest.mark.parametrize("shared", ["a", "w{}"], ids=["equal words", "different words"])
 def test_texts_that_take_too_long_by_words_are_compared_as_wholes(shared):
     texts = [" ".join(f"{shared.format(n)} {own}{n}" for n in range(50_000)) for own in "xy"]
@@ -34,7 +27,13 @@ def test_texts_that_take_too_long_by_words_are_compared_as_wholes(shared):
     assert merged_changes(*texts) == [(texts[0], "removed"), (texts[1], "added")]
 
 
-def test_prose_of_a_thousand_words_is_compared_by_words():
+def test_words_that_the_other_text_lacks_are_marked_also_in_prose_of_a_thousand_words():
+    assert word_changes("a big red dog", "a dog barks") == (
+        [("a", False), ("big red", True), ("dog", False)],
+        [("a", False), ("dog", False), ("barks", True)],
+    )
+    assert word_changes("", "new words") == ([], [("new words", True)])
+    assert word_changes("same here", "same here") == ([("same here", False)],) * 2
     ranks = range(1, 30_000)
     drawn = random.Random(1).choices(ranks, weights=[1 / rank for rank in ranks], k=1000)  # Zipf's law
     text = " ".join(map(str, drawn))
@@ -82,10 +81,12 @@ def test_rows_of_frequencies_are_f1_of_words_counted_by_hand():
     assert rows["over 4"]["values"] == [pytest.approx(200 * 2 / (2 + 6)), 100.0]
 
 
-def test_equal_systems_differ_by_chance():
+def test_equal_systems_differ_by_chance_and_those_of_other_lines_are_refused():
     found = compare_systems(REFERENCES, FIRST, FIRST)
     assert [score["p_value"] for score in found["scores"] if score["system"] == "second"] == [1.0, 1.0]
     assert all(not own for one in found["sentences"] for pieces in one["outputs"] for _, own in pieces)
+    with refused("comparison"):
+        compare_systems(REFERENCES, FIRST[:2], SECOND)
 
 
 @pytest.mark.parametrize(("language", "most", "about"), [("", 2, [3, 2]), (3, 3, ["language", 3])])
@@ -95,6 +96,50 @@ def test_what_cannot_be_compared_is_refused(language, most, about):
         comparison_answer(None, asked, most)
 
 
-def test_unequal_numbers_of_lines_are_refused():
-    with refused("comparison"):
-        compare_systems(REFERENCES, FIRST[:2], SECOND)
+# === How outputs changed from evaluation to evaluation: versions of each, with the words that came and went ===
+
+
+SENTENCES = ("one two", "three"), ("eins zwei", "drei")
+
+
+def evaluations(*outputs, sentences=SENTENCES):
+    return [DevOutputs(10 * n, "", *sentences, tuple(texts)) for n, texts in enumerate(outputs, start=1)]
+
+
+def test_equal_outputs_are_one_version_the_newest_first_and_other_sentences_are_left_out():
+    found = history_json(evaluations(["a b", "x"], ["a b", "y"], ["a c", "y"], ["a b", "y"]), 9)
+    assert found["steps"] == [10, 20, 30, 40]
+    first, second = found["sentences"]
+    assert (first["source"], first["reference"]) == ("one two", "eins zwei")
+    assert [(one["first"], one["last"]) for one in first["outputs"]] == [(40, 40), (30, 30), (10, 20)]
+    assert [(one["first"], one["last"]) for one in second["outputs"]] == [(20, 40), (10, 10)]
+    assert [one["words"] for one in first["outputs"]] == [
+        [("a", "same"), ("c", "removed"), ("b", "added")],
+        [("a", "same"), ("b", "removed"), ("c", "added")],
+        [("a b", "same")],
+    ]
+    expected = CHRF().sentence_score("a c", ["eins zwei"]).score
+    assert first["outputs"][1]["chrf"] == pytest.approx(expected)
+    others = evaluations(["z"], sentences=(("q",), ("q",)))
+    found = history_json([*others, *evaluations(["a", "b"])], 9)
+    assert found["steps"] == [10]
+    assert history_json([], 9) == {"steps": [], "sentences": []}
+
+
+def test_older_versions_are_counted_and_still_what_the_oldest_shown_is_compared_with():
+    (sentence,) = history_json(evaluations(*[[f"v{n} same"] for n in range(6)], sentences=(None, ("r",))), 2)[
+        "sentences"
+    ]
+    assert [one["first"] for one in sentence["outputs"]] == [60, 50]
+    assert sentence["earlier"] == 4
+    assert sentence["outputs"][1]["words"] == [("v3", "removed"), ("v4", "added"), ("same", "same")]
+    assert sentence["source"] is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("", ""), ("a", ""), ("", "a b"), ("a b c d", "b x d e"), ("a a a", "a a"), ("a b", "b a")]
+)
+def test_both_texts_are_in_what_is_merged(old, new):
+    pieces = merged_changes(old, new)
+    assert " ".join(text for text, kind in pieces if kind != "added") == old
+    assert " ".join(text for text, kind in pieces if kind != "removed") == new
