@@ -13,6 +13,7 @@ Legend: V vocabulary, P positions, C classes.
 
 import json
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -112,6 +113,8 @@ class Model:
             text = single_spaced(text)
         ids = self._vocabulary("inputs" if config["has_inputs"] else "targets").encode(text)
         ids, longest = [*config["input_start"], *ids], config["longest_input"]
+        if len(ids) > longest:
+            warnings.warn(f"a text of {len(ids)} ids is cut to {longest}", stacklevel=2)
         cut = ids[:longest] if config["has_inputs"] else ids[max(len(ids) - longest, 0) :]
         row = [*cut, config["eos_id"], *config["input_end"]] if config["has_inputs"] else cut
         ((output, _),) = self.answer(row)
