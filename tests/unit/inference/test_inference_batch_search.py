@@ -87,7 +87,7 @@ SETTINGS = {
 
 def check_found(found, expected):
     indices = np.concatenate([indices for indices, _ in found])
-    assert sorted(indices) == list(range(len(indices)))
+    assert sorted(indices) == list(range(len(expected.lengths)))
     for some, result in found:
         wanted, width = type(result)(*(np.asarray(field)[some] for field in expected)), result.ids.shape[-1]
         np.testing.assert_array_equal(result.lengths, wanted.lengths)
