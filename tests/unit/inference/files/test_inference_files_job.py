@@ -225,21 +225,23 @@ def test_the_speed_is_that_of_this_attempt():
 @pytest.mark.parametrize("options", [{}, {"n_best": 3, "output_format": "jsonl"}, {"output_format": "tsv"}])
 def test_interrupted_and_gone_on_is_undisturbed(job, out, tmp_path, options, caplog):
     caplog.set_level("INFO", logger="t2t")
+    asked = {"longest_input": 20, "unfinished": ("line 5", "line 30")}
     (tmp_path / "in").write_text(TEXT.replace("line 3\n", "this line is much too long for the model, it is cut\n"))
-    decode_file(Reverser(longest_input=20), job(**options))
+    decode_file(Reverser(**asked), job(**options))
     undisturbed = out.read_bytes()
     out.unlink()
     for breaks, done in (("line 18", 16), ("line 30", 24)):
         with pytest.raises(ConnectionError):
-            decode_file(Reverser(longest_input=20, breaks=breaks), job(**options))
+            decode_file(Reverser(**asked, breaks=breaks), job(**options))
         assert not out.exists()
         assert (tmp_path / "out.partial").read_bytes().count(b"\n") == done
-    last = Reverser(longest_input=20)
+    last = Reverser(**asked)
     report = decode_file(last, job(**options))
     assert out.read_bytes() == undisturbed
     assert "resuming after line 24 of an interrupted attempt" in caplog.messages
     assert last.asked[0] == "line 25"
     assert (report.lines, report.done, report.cut.count, report.cut.first) == (40, 16, 1, [3])
+    assert report.cut_outputs.first == [5, 30]
     assert sorted(os.listdir(tmp_path)) == ["in", "out"]
 
 
