@@ -18,6 +18,9 @@ UNCONSTRAINED: dict[str, Any] = {
 GREEDY: dict[str, Any] = {"decode_method": "greedy", "alpha": 0.0, **UNCONSTRAINED}
 """Changes of the decode hparams for greedy search scored by log-probability, which all engines have in common."""
 
+TEXTS_OF_IDS = "texts of ids"
+"""Name of the comparison of target vocabularies."""
+
 
 class ParityError(T2TError):
     """The outputs of an export differ from its run's; the export is deleted."""
@@ -142,6 +145,12 @@ def compare_per_token(expected: Sequence[Answer], found: Sequence[float]) -> Par
 def compare_scores(expected: Sequence[float], found: Sequence[float]) -> Parity:
     """Compares the scores of given outputs."""
     return Parity(len(expected), None, max(map(relative_difference, expected, found), default=0.0))
+
+
+def compare_texts(expected: Sequence[str], found: Sequence[str]) -> Parity:
+    """Compares the texts of given ids."""
+    ours, theirs = ([[Answer(None, 0.0, text)] for text in texts] for texts in (expected, found))
+    return compare(ours, theirs)
 
 
 def _is_finite(answer: Answer) -> bool:

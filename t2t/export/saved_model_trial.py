@@ -11,10 +11,21 @@ from t2t.decoding.result import exists
 from t2t.errors import UserError
 from t2t.export.formats import Promise
 from t2t.export.job import Trial
-from t2t.export.parity import Answer, Parity, ParityError, answers_of_run, compare, compare_scores
+from t2t.export.made_inputs import make_outputs
+from t2t.export.parity import (
+    TEXTS_OF_IDS,
+    Answer,
+    Parity,
+    ParityError,
+    answers_of_run,
+    compare,
+    compare_scores,
+    compare_texts,
+)
 from t2t.export.served import CUT_INPUTS, CUT_OUTPUTS, IDS, SCORE, TEXT
 from t2t.inference.rows import Row, max_sequence_ids, padded
 from t2t.inference.translator import Translator
+from t2t.specs.constants import TARGETS
 
 BATCH = 32
 
@@ -47,6 +58,17 @@ def prove_signatures(
     if unknown := signatures.keys() - provers.keys():
         raise ParityError(f"{min(unknown)}: nothing compares this signature with the run; the export is not kept")
     return {name: provers[name](signature).demand(name, promise) for name, signature in signatures.items()}
+
+
+def prove_decoding(translator: Translator, decode: Callable[[Any], Any], count: int, promise: Promise) -> Parity:
+    """Compares the texts of made ids of the target vocabulary; `decode` is that of a SavedModel.
+
+    Raises:
+        ParityError: a text differs.
+    """
+    rows, encoder = make_outputs(translator, count), translator.problem.encoders[TARGETS]
+    found = [text.decode() for text in decode(tf.ragged.constant(rows, tf.int32, ragged_rank=1)).numpy()]
+    return compare_texts([encoder.decode(row) for row in rows], found).demand(TEXTS_OF_IDS, promise)
 
 
 def _compare_scored(translator: Translator, signature: Any, trial: Trial) -> Parity:

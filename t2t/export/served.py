@@ -55,10 +55,16 @@ class Served:
             self._target = self._source if is_shared else graph_vocabulary(encoders[TARGETS])
 
     def tracked_module(self) -> tf.Module:
-        """Returns the weights and vocabularies that the functions read, to be saved with them."""
+        """Returns the weights and vocabularies that the functions read, to be saved with them.
+
+        Its `decode` returns the texts (N,) of ids (N, None), unless outputs are classes.
+        """
         module = tf.Module()
         module.weights = [variable.value for variable in self._model.variables]
         module.vocabularies = [vocabulary for vocabulary in (self._source, self._target) if vocabulary is not None]
+        if self._target is not None:
+            ids = tf.RaggedTensorSpec([None, None], tf.int32)
+            module.decode = tf.function(self._target.decode, input_signature=[ids], autograph=False)
         return module
 
     def signatures(self) -> dict[str, Callable]:

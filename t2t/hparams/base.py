@@ -138,7 +138,8 @@ class HParams(
         Raises:
             UserError: values out of bounds, inconsistent values, values without effect; one message for all of them.
         """
-        wrong = [text for text in map(self._complaint, _fields(type(self))) if text] + self.complaints()
+        wrong = [text for text in map(self._complaint, _fields(type(self))) if text]
+        wrong = wrong or self.complaints()  # which compute with values that are valid alone
         if wrong:
             raise UserError("; ".join(wrong))
         object.__setattr__(self, "_frozen", True)

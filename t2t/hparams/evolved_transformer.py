@@ -46,6 +46,12 @@ class EvolvedTransformerHParams(TransformerHParams):
             found.append(
                 f"hparam decoder_layer={self.decoder_layer}: an Evolved Transformer has self-attention; leave it out"
             )
+        if self.positions == "rotary" and self.key_channels // self.wide_heads % 2:
+            found.append(
+                f"hparam positions=rotary: it rotates pairs of channels, and each of the {self.wide_heads} heads of "
+                f"the decoder's first self-attention has {self.key_channels // self.wide_heads} for keys; choose a "
+                f"smaller num_heads, or other positions"
+            )
         if self.positions == "relative_bias":
             found.append(
                 f"hparam positions=relative_bias: the decoder's first self-attention has {self.wide_heads} heads "

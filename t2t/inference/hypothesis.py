@@ -3,6 +3,7 @@
 import dataclasses
 
 from t2t.files.pharaoh import Links
+from t2t.hparams.groups import DecodeHParams
 
 STOP, LENGTH = "stop", "length"
 """Reasons for the end of an output."""
@@ -35,3 +36,13 @@ class Hypothesis:
     def finish_reason(self) -> str:
         """Why the output ends, as OpenAI's interface names it: `length` if it is cut, else `stop`."""
         return LENGTH if self.cut else STOP
+
+
+NOTHING = Hypothesis(text="", ids=(), score=0.0, log_prob=0.0)
+"""The output for a blank input, without alignments: empty, with probability 1."""
+
+
+def blank_output(hparams: DecodeHParams) -> Hypothesis:
+    """Returns the output for a blank input, with its alignment and tokens if these are requested."""
+    alignment, tokens = () if hparams.alignments else None, () if hparams.token_scores else None
+    return dataclasses.replace(NOTHING, alignment=alignment, tokens=tokens)

@@ -12,6 +12,7 @@ from keras import ops
 from t2t.decoding.beam_search import BeamProgress
 from t2t.decoding.result import exists
 from t2t.inference.batch_search import BatchSearch
+from t2t.inference.hypothesis import blank_output
 from t2t.inference.model_engine import ModelEngine
 from t2t.inference.output_terms import OutputTerms
 from t2t.inference.prefixes import check_prefix
@@ -65,6 +66,9 @@ def partial_outputs(
     settings, hparams = translator.settings(n_best, **changes)
     (ids,) = translator.encode([text])
     check_prefix(translator.facts, hparams, prefix)
+    if translator.is_blank(text):
+        yield PartialOutputs([""], [blank_output(hparams)])
+        return
     if not translator.has_inputs:
         ids, prefix = [*ids, *prefix], ()
     assert isinstance(translator.engine, ModelEngine), "has_partial_outputs"

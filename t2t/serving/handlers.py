@@ -1,6 +1,7 @@
 """Request handlers: translation, the interfaces of TensorFlow Serving and OpenAI, and the state of the service."""
 
 import time
+from collections import Counter
 from email.message import Message
 from typing import Any
 
@@ -10,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from t2t.errors import UnknownNameError, UserError
-from t2t.files.lines import on_one_line
+from t2t.files.lines import lines_of_bytes, on_one_line
 from t2t.serving import plain_answers, plain_requests
 from t2t.serving.address import EVENTS, HTML, TEXT
 from t2t.serving.events import event_response, text_pieces
@@ -132,17 +133,17 @@ def _asked_model(request: Request, data: dict[str, Any]) -> Any:
 
 
 async def _translate_lines(service: Service, request: Request, body: bytes) -> Response:
-    lines = body.decode("utf-8", "replace").split("\n")
-    ended = [""] if len(lines) > 1 and not lines[-1] else []
-    lines = [line.removesuffix("\r") for line in lines[: len(lines) - len(ended)]]
-    texts = plain_requests.texts_of(lines, "lines")
+    packing = request.headers.get("content-encoding", "").lower()
+    if packing not in ("", "identity", "gzip", "x-gzip"):
+        raise HTTPException(415, f"content-encoding {packing!r:.60}: lines are plain or gzip; send them so")
+    lines, is_ended = lines_of_bytes(body, Counter(), "the body", service.limits.most_bytes)
     model = service.model(request.query_params.get("model"))
     given = {name: {"true": True, "false": False}.get(value, value) for name, value in request.query_params.items()}
     truncate = plain_requests.option(given, plain_requests.TRUNCATE)
-    questions = await run_in_threadpool(service.questions, model, texts, 1, truncate=truncate)
+    questions = await run_in_threadpool(service.questions, model, lines, 1, truncate=truncate)
     answers = await service.answers(model, questions)
-    found = [on_one_line(answer.hypotheses[0].text) for answer in answers]
-    return PlainTextResponse("\n".join(found + ended), headers=plain_answers.cut_lines(answers))
+    written = [on_one_line(answer.hypotheses[0].text) for answer in answers]
+    return PlainTextResponse("\n".join(written) + "\n" * is_ended, headers=plain_answers.cut_lines(answers))
 
 
 async def _translation_events(service: Service, model: ServedModel, question: Question, is_one: bool):

@@ -14,11 +14,11 @@ import numpy as np
 
 from t2t.decoding.settings import SAMPLE
 from t2t.errors import UserError
-from t2t.inference.files.job import NOTHING
+from t2t.inference.hypothesis import NOTHING, Hypothesis
 from t2t.inference.output_terms import OutputTerms
 from t2t.inference.rows import cut_row
 from t2t.inference.settings import SEED
-from t2t.inference.translator import Hypothesis, Translator
+from t2t.inference.translator import Translator
 from t2t.serving.batcher import Batcher
 from t2t.serving.errors import ContextLengthError
 from t2t.serving.search_changes import FIELDS, check_changes, limit_tokens

@@ -16,6 +16,7 @@ from t2t.decoding.settings import SearchSettings
 from t2t.inference.search_batch import concat_batches
 from t2t.inference.tensorflow import batch_search
 from t2t.layers.attention_record import recorded_attention
+from t2t.layers.costs import Costed
 from t2t.models.base import SequenceModel
 from t2t.registry import MODELS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
@@ -111,11 +112,20 @@ def test_the_weights_of_a_vocabulary_are_those_whose_shape_it_gives(case, grown)
 
 
 @every_kind
-def test_gradients_reach_every_weight_and_a_row_of_padding_changes_no_loss(model):
-    features = features_of(model)
+def test_the_loss_is_the_cross_entropy_of_the_logits_and_its_gradients_reach_every_weight(model, features, logits):
+    """And costs, if there are any; beside a row of padding, which adds nothing."""
+    given = features_of(model)
+    if model.spec.targets.kind == FeatureKind.TOKENS:
+        given = {name: np.concatenate([array, np.zeros_like(array[:1])]) for name, array in given.items()}
     with tf.GradientTape() as tape:
-        loss_sum, tokens = model.loss_sum(model.body(features), features["targets"])
-    assert float(tokens) == data_of(features).sum()
+        body = model.body(given)
+        loss_sum, count = model.loss_sum(body, given["targets"])
+    if model.mask_predicts:  # whose loss is not of the logits
+        expected, _ = total_loss(model, features)
+    else:
+        cost = float(body.cost + count * body.cost_per_target) if isinstance(body, Costed) else 0.0
+        expected = cross_entropy(numpy(logits), features) + cost
+    assert (float(loss_sum), float(count)) == (pytest.approx(expected, rel=1e-4), data_of(features).sum())
     gradients = tape.gradient(loss_sum, [v.value for v in model.trainable_variables])
     for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
         assert gradient is not None, variable.path
@@ -123,9 +133,14 @@ def test_gradients_reach_every_weight_and_a_row_of_padding_changes_no_loss(model
         assert np.isfinite(steepest), variable.path
         least = 1e-4 if is_of_texts(model) else 0.0 if "noise_kernel" in variable.path else 1e-6
         assert steepest > least or OFFSET_OF_ALL_SCORES in variable.path, variable.path
-    if model.spec.targets.kind == FeatureKind.TOKENS:
-        empty = {name: np.concatenate([array, np.zeros_like(array[:1])]) for name, array in features.items()}
-        assert total_loss(model, empty) == (pytest.approx(float(loss_sum), rel=1e-5), float(tokens))
+
+
+def cross_entropy(logits, features):
+    """Returns the sum over all targets, a tenth of which is smoothed over all classes."""
+    log_probs = logits - np.log(np.exp(logits - logits.max(-1, keepdims=True)).sum(-1, keepdims=True))
+    log_probs = log_probs - logits.max(-1, keepdims=True)
+    gold = np.take_along_axis(log_probs, features["targets"][..., None], axis=-1)[..., 0]
+    return -(0.9 * gold + 0.1 * log_probs.mean(-1))[data_of(features)].sum()
 
 
 @pytest.mark.slow
@@ -154,7 +169,8 @@ def test_compiled_by_xla_loss_and_gradients_are_the_same(case):
 def test_of_tokens_that_are_all_dropped_a_model_knows_their_number_alone(model, features, logits):
     """`symbol_dropout` applies to all tokens that a model reads, of inputs and targets."""
     others = features_of(model, wide=True, seed=1)
-    dropped = [numpy(model(one, seed=tf.constant([1, 2], tf.int64))) for one in (features, others)]
+    both = {name: np.concatenate([array, others[name]]) for name, array in features.items()}
+    dropped = np.split(numpy(model(both, seed=tf.constant([1, 2], tf.int64))), 2)
     keep = features["targets"] != 0
     np.testing.assert_allclose(dropped[0][keep], dropped[1][keep], rtol=1e-5, atol=1e-5)
     assert not np.allclose(dropped[0][keep], numpy(logits)[keep], atol=1e-2)

@@ -14,6 +14,8 @@ import pytest
 
 from t2t.checkpoints.dev_outputs import read_dev_outputs
 from t2t.checkpoints.store import CheckpointStore
+from t2t.layers.dropout import Dropout
+from t2t.layers.word_counts import WordCounts
 from t2t.models.transformer import Transformer
 from t2t.training.trainer import DivergedError
 from tests.builders import edited
@@ -173,15 +175,26 @@ def test_a_run_is_not_resumed_from_a_checkpoint_that_tells_no_place_in_the_data(
         run.fit()
 
 
-def test_a_model_of_which_a_checkpoint_would_drop_weights_is_not_trained(make_run, tmp_path):
+@pytest.mark.parametrize(
+    ("layer", "path"),
+    [
+        (functools.partial(keras.layers.Dense, 4), "twice/part/kernel"),
+        (functools.partial(Dropout, 0.1), "twice/part"),
+        (functools.partial(WordCounts, "0011"), "twice/part"),
+    ],
+    ids=["weights", "masks", "states"],
+)
+def test_a_model_whose_parts_would_be_taken_for_each_other_is_not_trained(make_run, tmp_path, layer, path):
+    """A checkpoint holds one of two weights; two dropouts have one mask; two layers have one state of decoding."""
+
     class Twice(make_run.tiny):
         def build(self, input_shape=None):
             super().build()
-            self.maps = [keras.layers.Dense(4, name="map", use_bias=False) for _ in range(2)]
-            for one in self.maps:
-                one.build((None, 4))
+            self.parts = [layer(name="part") for _ in range(2)]
+            for part in self.parts:
+                part.build((None, 4))
 
-    with refused("Twice", "twice/map/kernel"):
+    with refused("Twice", path):
         make_run(tmp_path / "run", model=Twice, problems="forwards")
 
 

@@ -12,11 +12,12 @@ from t2t.layers.adapters import Adapters
 from t2t.models.lstm import LstmSeq2seqAttention
 from t2t.models.neural_gpu import NeuralGpu
 from t2t.models.transformer import Transformer
+from t2t.specs.constants import POSITIONS
 from t2t.specs.features import ProblemSpec
 from t2t.training.engine_choice import training_engine
 from t2t.training.optimizers import build_optimizer
 from t2t.training.weights import model_arrays, optimizer_arrays
-from tests.builders import batch, randomise, tiny_hparams, tokens_spec
+from tests.builders import batch, padded, randomise, tiny_hparams, tokens_spec
 
 UPDATES = 6
 
@@ -70,6 +71,16 @@ def _batch(update, part):
     return batch(100 * update + part, tuple(lengths[0]), tuple(lengths[1]))
 
 
+def packed(update, part):
+    """Returns a batch of rows with two examples each, and their positions."""
+    made = {}
+    for name, ids in _batch(update, part).items():
+        pairs = [[row[row != 0] for row in rows] for rows in zip(ids, ids[::-1], strict=True)]
+        made[name] = padded([np.concatenate(pair) for pair in pairs])
+        made[POSITIONS[name]] = padded([np.concatenate([np.arange(len(row)) for row in pair]) for pair in pairs])
+    return made
+
+
 def transformer(**changes):
     """A Transformer of one layer."""
     return Transformer(tiny_hparams(num_hidden_layers=1, **changes), tokens_spec())
@@ -97,6 +108,7 @@ CASES = {
         rule: functools.partial(trained, Factors, rule, updates=20)
         for rule in ("adamax", "adafactor", "momentum", "lamb", "sgd")
     },
+    "packed rows": lambda: trained(lambda: transformer(positions="rotary", packed_length=20), examples=packed),
     "adapters": lambda: trained(transformer, adapts=True),
     "two problems": lambda: trained(of_two_problems, problems=("one", "other")),
     "an LSTM": lambda: trained(functools.partial(small, LstmSeq2seqAttention), "sgd"),

@@ -9,7 +9,7 @@ import numpy as np
 
 from t2t.data.columns import SEQUENCES
 from t2t.data.padded_sizes import pad_to, padded_size
-from t2t.specs.constants import TARGETS
+from t2t.specs.constants import POSITIONS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.training.sampled_objectives import SampledObjective
 
@@ -32,7 +32,8 @@ class Padding:
     """
 
     def __init__(self, spec: ProblemSpec, longest: int | None):
-        self._kinds = {name: feature.kind for name, feature in spec.features.items()}
+        kinds = {name: feature.kind for name, feature in spec.features.items()}
+        self._kinds = kinds | {POSITIONS[name]: kind for name, kind in kinds.items()}  # of packed rows, as wide as ids
         self._longest = longest
 
     def common_shape(self, shapes_R: Sequence[Shape]) -> Shape | None:

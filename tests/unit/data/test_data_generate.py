@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pytest
+import sentencepiece
 
 from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
@@ -217,6 +218,24 @@ def test_data_without_unknown_words_says_nothing_of_them(listed_class, tmp_path,
     rows = [("1 2", "x" if vocab_kind == "byte" else "3")]
     assert make(listed_class(rows, vocab_kind=vocab_kind), tmp_path).split("train").unknown == {}
     assert "unknown" not in (tmp_path / "listed" / "manifest.json").read_text()
+
+
+def test_texts_whose_characters_a_vocabulary_replaces_are_counted_and_named(listed_class, tmp_path, log_lines):
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["ein haus"] * 9), model_writer=model, model_type="bpe", vocab_size=270,
+        hard_vocab_limit=False, byte_fallback=True, pad_id=0, eos_id=1, unk_id=2, bos_id=-1, minloglevel=2,
+        normalization_rule_name="nfkc_cf", remove_extra_whitespaces=False,
+    )  # fmt: skip
+    (tmp_path / "folded.spm").write_bytes(model.getvalue())
+    train = [("Ein Haus", "ein haus"), ("ein", "EIN"), ("Haus", "ein  haus"), ("", "Ein")]  # the last is dropped
+    manifest = make(listed_class(train, [("ein", "Ein")], vocab_file=str(tmp_path / "folded.spm")), tmp_path)
+    assert manifest.split("train").normalized == {"inputs": 2, "targets": 1}
+    assert manifest.split("dev").normalized == {"targets": 1}
+    assert read_manifest(tmp_path / "listed") == manifest
+    for warning, about in zip(warnings(log_lines), (("dev", "targets", "1"), ("train", "inputs", "2"),
+                              ("train", "targets", "1")), strict=True):  # fmt: skip
+        assert all(word in warning for word in about)
 
 
 # === Wrong samples ===

@@ -7,6 +7,7 @@ import pytest
 
 from t2t.errors import UnknownNameError
 from t2t.hparams.base import HParams
+from t2t.hparams.evolved_transformer import evolved_transformer_base
 from t2t.hparams.field import UsedWhen, param
 from t2t.hparams.sections import ModelHParams
 from t2t.hparams.transformer import TransformerHParams, transformer_base
@@ -141,6 +142,8 @@ def test_unknown_names_are_answered_with_the_nearest(hparams):
     ("hidden_size", 64.0, "int"), ("hidden_size", "64", "int"), ("hidden_size", True, "int"),
     ("hidden_size", None, "int"), ("gate", 1, "bool"), ("learning_rate", "0.1", "float"),
     ("learning_rate", False, "float"), ("optimizer", 3, "str"), ("kernel_sizes", 3, "tuple"),
+    ("kernel_sizes", (2.5,), "int"), ("kernel_sizes", ("3",), "int"), ("kernel_sizes", (True,), "int"),
+    ("problem_weights", ("1",), "float"),
 ])  # fmt: skip
 def test_types_are_those_of_the_defaults(hparams, name, value, kind):
     with refused(f"{name}={value!r}", kind) as error:
@@ -149,8 +152,9 @@ def test_types_are_those_of_the_defaults(hparams, name, value, kind):
 
 
 def test_an_int_may_stand_for_a_float_and_a_list_for_a_tuple(hparams):
-    changed = hparams.replace(learning_rate=1, kernel_sizes=[1, 2])
+    changed = hparams.replace(learning_rate=1, kernel_sizes=[1, 2], problem_weights=[1, 2])
     assert type(changed.learning_rate) is float
+    assert [type(weight) for weight in changed.problem_weights] == [float, float]
     assert changed.kernel_sizes == (1, 2)
 
 
@@ -185,7 +189,10 @@ def refuses_what_it_names(hparams, changes, about):
     ({"learning_rate_minimum": 1e-5}, ["learning_rate_schedule=noam", "learning_rate_schedule=linear|cosine"]),
     ({"weight_decay": 0.1}, ["optimizer=adam;", "optimizer=adamw|lamb|momentum"]),
     ({"sampling_top_k": 5}, ["decode_method=beam", "decode_method=sample"]),
-    ({"learning_rate": float("nan")}, []), ({"learning_rate": float("inf")}, []),
+    ({"learning_rate": float("nan")}, []), ({"learning_rate": float("inf")}, []), ({"alpha": 10.1}, ["10.0"]),
+    ({"eos_penalty": 1e7}, ["1000000.0"]), ({"coverage_penalty": 1e7}, ["1000000.0"]),
+    ({"problem_weights": (float("nan"),), "problem_choice": "weights"}, []),
+    ({"kernel_sizes": (2**31,)}, ["2,147,483,647"]),
 ])  # fmt: skip
 def test_what_freezing_refuses(hparams, changes, about):
     refuses_what_it_names(hparams, changes, about)
@@ -218,10 +225,22 @@ def test_freezing_reports_everything_at_once(hparams):
     ({"positions": "relative_bias", "max_length": 2048}, ["max_length=2048"]),
     ({"relative_bias_buckets": 32, "positions": "relative_bias", "relative_bias_max_distance": 16},
      ["relative_bias_max_distance=16"]),
-    ({"max_relative_position": 129, "positions": "relative"}, ["128"]),
+    ({"max_relative_position": 129, "positions": "relative"}, ["128"]), ({"num_heads": 0}, ["1"]),
 ])  # fmt: skip
 def test_what_the_transformer_refuses(changes, about):
     refuses_what_it_names(transformer_base(), changes, about)
+
+
+@pytest.mark.parametrize(("changes", "about"), [
+    ({"num_heads": 4, "attention_value_channels": 12}, ["12", "8"]),
+    ({"num_kv_heads": 3, "num_heads": 12, "hidden_size": 24}, ["16"]),
+    ({"decoder_layer": "ssru"}, []), ({"positions": "relative_bias"}, ["16", "8"]), ({"filter_size": 255}, ["256"]),
+    ({"positions": "rotary", "num_heads": 4, "hidden_size": 24}, ["8", "3"]),
+])  # fmt: skip
+def test_what_the_evolved_transformer_refuses_for_its_wide_attention_and_branches(changes, about):
+    (name, value), *_ = changes.items()
+    with refused(f"{name}={value}", *about):
+        evolved_transformer_base().replace(**changes).freeze()
 
 
 def test_an_odd_width_is_fine_without_sinusoids():

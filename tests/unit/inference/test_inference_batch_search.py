@@ -30,7 +30,7 @@ from tests.letters import TEXTS, letters, letters_alone, moods, sharing, transla
 from tests.searches import decode
 from tests.small_models import small_hparams
 
-EXTRA = 14
+EXTRA = 30
 LENGTHS = (9, 3, 7, 1, 8, 2, 5, 6, 4, 9, 2, 3)
 
 

@@ -3,6 +3,8 @@
 Legend: S source length, T target length, V vocabulary.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,6 +12,7 @@ import tensorflow as tf
 from t2t.errors import ArgumentError, MachineError, UnknownNameError, UserError
 from t2t.inference.files.scoring import score_file
 from t2t.inference.files.windows import FileJob
+from t2t.inference.hypothesis import NOTHING
 from t2t.inference.model_engine import ModelEngine
 from t2t.inference.parallel import cores
 from t2t.inference.partial_outputs import partial_outputs
@@ -34,7 +37,9 @@ from tests.letters import (
 )
 
 __all__ = ["Letters", "LettersAlone", "build"]  # tests of services import them from here
-TEXTS = ["a b c", "d", "", "h g f e d c b a", "a b c d", "e e e"]
+TEXTS = ["a b c", "d", "g g", "h g f e d c b a", "a b c d", "e e e"]
+PREFIXES = ["a", "b", "c", "", "d"]
+TERMS = [{"constraints": ["a"]}, {"constraints": ["h g"]}, None, None, None]
 SAMPLE = {"decode_method": "sample", "seed": 7}
 
 
@@ -51,6 +56,14 @@ def learned():
 
 def as_ids(found):
     return [[hypothesis.ids for hypothesis in one] for one in found]
+
+
+def assert_same(found, expected):
+    """Asserts that outputs are equal but for the rounding of scores."""
+    assert [[(one.text, one.ids, one.alignment) for one in some] for some in found] == [
+        [(one.text, one.ids, one.alignment) for one in some] for some in expected
+    ]
+    assert all_scores(found) == pytest.approx(all_scores(expected), abs=1e-5)
 
 
 def all_scores(found):
@@ -120,7 +133,7 @@ def test_an_output_that_ends_at_its_limit_is_cut(translator):
     found = [one for outputs in translator.translate(TEXTS, 3) for one in outputs]
     assert {one.cut for one in found} == {True, False}
     assert [(one.cut, one.finish_reason) for one in found] == [
-        (False, "stop") if one.ids[-1] == EOS_ID else (True, "length") for one in found
+        (True, "length") if one.ids and one.ids[-1] != EOS_ID else (False, "stop") for one in found
     ]
 
 
@@ -150,7 +163,7 @@ def test_a_shortest_output_above_the_longest_is_refused(translator, continuer):
 
 @pytest.mark.parametrize(
     ("positions", "limit"),
-    [("learned", {}), ("sinusoidal", {"max_input_length": 12}), ("learned", {"max_input_length": 13})],
+    [("sinusoidal", {"max_input_length": 12}), ("learned", {"max_input_length": 13})],
 )
 def test_too_long_an_input_is_cut_and_said_to_be(translator, learned, positions, limit, caplog):
     limited = sharing(learned if positions == "learned" else translator, **limit)
@@ -268,6 +281,51 @@ def test_a_score_without_a_number_is_refused():
         variable.assign(np.full(variable.shape, np.nan))
     with refused("NaN"):
         translator.score([("a", "b")])
+
+
+# === Blank inputs ===
+
+
+@pytest.mark.parametrize(
+    ("n_best", "changes", "blank"),
+    [
+        (3, {}, NOTHING),
+        (2, SAMPLE, NOTHING),
+        (1, {"alignments": True}, dataclasses.replace(NOTHING, alignment=())),
+        (1, {"token_scores": True}, dataclasses.replace(NOTHING, tokens=())),
+        (1, {"prefixes": PREFIXES}, NOTHING),
+        (2, {"constraints": TERMS}, NOTHING),
+    ],
+    ids=str,
+)
+def test_a_blank_input_has_a_blank_output_and_the_others_their_own(translator, n_best, changes, blank):
+    """By text, by ids and in a stream; also where the output is to begin with, or contain, something."""
+    texts, asked, of_rows = [" ", "a b c", "", "d", "   "], [1, 3], {"prefixes", "constraints"} & changes.keys()
+    found = translator.translate(texts, n_best, **changes)
+    assert [found[n] for n in (0, 2, 4)] == [[blank]] * 3
+    some = {name: [value[n] for n in asked] if name in of_rows else value for name, value in changes.items()}
+    if changes is not SAMPLE:  # samples depend on the place of the input
+        assert_same([found[n] for n in asked], translator.translate([texts[n] for n in asked], n_best, **some))
+    if not of_rows:
+        done = []
+        assert_same(found, translator.translate_ids(translator.encode(texts), n_best, on_done=done.append, **changes))
+        assert sum(done) == 5
+        assert_same(found, list(translator.stream(texts, n_best, window=2, **changes)))
+    assert translator.translate(["\t", "\u3000"]) == [[NOTHING], [NOTHING]], "though they have ids"
+
+
+def test_with_text_it_decides_what_is_blank_not_the_ids(translator):
+    """A language's tag is no text; a text of characters that a vocabulary drops is none that is blank."""
+    assert translator.translate_ids([[]], sources=["\u200b"])[0] != [NOTHING]
+    tagged = sharing(translator, marked(input_start=tuple(WORDS.encode("h"))))
+    first, second, third = tagged.translate_ids(WORDS.encode_batch(["h", "h a", "a"]))
+    assert first == [NOTHING]
+    assert NOTHING not in (*second, *third)
+
+
+def test_a_blank_text_attends_to_nothing(translator):
+    with refused("'\\t'"):
+        translator.attend("\t")
 
 
 # === Given beginnings of outputs ===

@@ -122,6 +122,19 @@ def test_lengths(name, train, dev):
     assert problem_of(name).max_length == dev + 1
 
 
+def test_a_declared_maximum_length_is_kept():
+    class Short(algorithmic.Reverse):
+        dev_length, max_length = 30, 12
+
+    class Shorter(Short):
+        dev_length = 20
+
+    class Long(algorithmic.Reverse):
+        dev_length = 50
+
+    assert [one.max_length for one in (Short, Shorter, Long)] == [12, 12, 51]
+
+
 def test_every_length_is_as_likely():
     lengths = Counter(len(inputs) for inputs, _ in samples_of("algorithmic_reverse_decimal40", TRAIN, 4_000))
     assert set(lengths) == set(range(1, 41))

@@ -10,6 +10,7 @@ from t2t.problems.filters.language import language_filters
 from t2t.problems.filters.length import length_filters, share_of_letters
 from t2t.problems.filters.options import FilterOptions
 from t2t.problems.filters.scores import SCORE, parse_score, score_filter
+from t2t.problems.filters.selection import EMPTY, drop_reasons
 from t2t.problems.filters.weights import BY_WEIGHT, COPIES, draw_copies, parse_weights
 from t2t.problems.text_files import TextFilesOptions
 from t2t.runs.names import get_problem
@@ -178,3 +179,17 @@ def test_copies_are_the_weight_on_average_and_nearly_it_each_time(weight):
 
 def test_samples_without_a_copy_are_dropped():
     assert [BY_WEIGHT.keeps(sample) for sample in ({}, {COPIES: 2}, {COPIES: 0})] == [True, True, False]
+
+
+# === Empty samples ===
+
+
+def test_a_sample_is_empty_by_its_features_alone():
+    """Samples may have more than the features: notes, or the inputs of a corpus for a language model."""
+    given = [
+        {"inputs": "a", "targets": "b", "note": ""},
+        {"inputs": "a", "targets": " "},
+        {"inputs": "", "targets": "b"},
+    ]
+    assert drop_reasons(get_problem("text2text_files"), given) == [None, EMPTY, EMPTY]
+    assert drop_reasons(get_problem("languagemodel_files"), given) == [None, EMPTY, None]

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from t2t.runs.parts import _report_longer, build_parts, micro_batches_of, resolve_best_metric
+from t2t.runs.parts import _report_examples, build_parts, micro_batches_of, resolve_best_metric
 from t2t.runs.settings import Settings
 from t2t.text.token import TokenEncoder
 from tests.builders import tiny_hparams
@@ -12,9 +12,13 @@ from tests.errors import refused
 from tests.letters import Letters, letters
 
 
-def report(skipped=0, shortened=0, of=1000, longest=1234, is_new=True):
-    data = SimpleNamespace(readers={"train": range(of)}, problem=SimpleNamespace(name="news"))
-    _report_longer(SimpleNamespace(skipped=skipped, shortened=shortened, longest=longest), data, 256, is_new)
+def report(skipped=0, shortened=0, of=1000, longest=1234, is_new=True, normalized=()):
+    train = SimpleNamespace(normalized=dict(normalized), examples=of)
+    data = SimpleNamespace(
+        readers={"train": range(of)}, problem=SimpleNamespace(name="news"),
+        manifest=SimpleNamespace(split={"train": train}.get),
+    )  # fmt: skip
+    _report_examples(SimpleNamespace(skipped=skipped, shortened=shortened, longest=longest), data, 256, is_new)
 
 
 @pytest.mark.parametrize(("sizes", "replicas", "count"), [
@@ -40,6 +44,13 @@ def test_longer_examples_are_a_warning_with_their_share(caplog, counts, about):
     (record,) = caplog.records
     assert record.levelname == "WARNING"
     assert all(word in record.getMessage() for word in ("max_length=256", "news", "1,000", *about))
+
+
+def test_texts_that_the_vocabulary_changes_are_a_warning_with_their_number(caplog):
+    report(normalized={"targets": 321})
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert all(word in record.getMessage() for word in ("targets", "321", "1,000"))
 
 
 @pytest.mark.parametrize(("skipped", "share"), [(500, "50.0%"), (999, "99.9%")])

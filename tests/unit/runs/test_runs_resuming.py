@@ -80,7 +80,7 @@ def started(source, **given):
 def test_a_warm_start_alone_names_the_network_and_leaves_how_it_trains(folder, inside):
     save_checkpoint(folder, 0)
     request = started(f"{folder}/{inside}", overrides="alpha=1.0")
-    assert (request.problem, request.problem_options) == ("translate_ende_numbers", {"vocab_kind": "byte"})
+    assert (request.problem, request.problem_options) == ("translate_ende_numbers", {})
     assert (request.data_dir, request.output_dir, request.train_steps) == ("", "", None)
     found = resolve(request).hparams
     assert found == transformer_tiny().replace(num_heads=2, alpha=1.0)
@@ -90,10 +90,9 @@ def test_a_warm_start_alone_names_the_network_and_leaves_how_it_trains(folder, i
     ("given", "expected"),
     [
         ({"hparams_set": "transformer_base"}, {"hparams_set": "transformer_base", "overrides": ""}),
-        ({"problem": "translate_ende_multi30k"}, {"problem": "translate_ende_multi30k", "problem_options": {}}),
+        ({"problem": "translate_ende_multi30k"}, {"problem": "translate_ende_multi30k", "overrides": "num_heads=2"}),
         ({"model": "transformer_bart"}, {"model": "transformer_bart", "overrides": "num_heads=2"}),
         ({"overrides": "num_heads=4,batch_size=50"}, {"overrides": "num_heads=4,batch_size=50"}),
-        ({"problem_options": {"vocab_size": 90}}, {"problem_options": {"vocab_kind": "byte", "vocab_size": 90}}),
     ],
 )
 def test_what_is_given_stands_over_what_a_warm_start_names(folder, given, expected):

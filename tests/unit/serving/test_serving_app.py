@@ -1,9 +1,13 @@
 """The server's routes, requested as by clients."""
 
 import asyncio
+import bz2
+import gzip
 import json
 import logging
+import lzma
 import threading
+import zlib
 from types import SimpleNamespace
 
 import pytest
@@ -75,6 +79,30 @@ def test_lines_of_plain_text_give_lines(client, translator):
     assert client.post("/translate", content="a b c", headers=plain).text == expected[0]
     assert client.post("/translate", content=b"a \xff", headers=plain).status_code == 200
     assert client.post("/translate", content="a b c\r\nd\r\n", headers=plain).text == "\n".join(expected[:2]) + "\n"
+
+
+UNPACKED = b"\xef\xbb\xbfa b c\nd\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding", "status", "about"),
+    [
+        (UNPACKED, "", 200, ""), (gzip.compress(UNPACKED), "", 200, ""), (gzip.compress(UNPACKED), "GZIP", 200, ""),
+        (gzip.compress(UNPACKED)[:-9], "", 400, "gzip"), (gzip.compress(b" " * 4001), "", 400, "4,000"),
+        (UNPACKED.decode("utf-8-sig").encode("utf-16"), "", 400, "UTF-16"),
+        (bz2.compress(UNPACKED), "", 400, "bzip2"), (lzma.compress(UNPACKED), "", 400, "xz"),
+        (zlib.compress(UNPACKED), "deflate", 415, "'deflate'"),
+    ],
+    ids=lambda value: value if isinstance(value, str | int) else "",
+)  # fmt: skip
+def test_lines_are_read_as_those_of_files(client, translator, body, encoding, status, about):
+    headers = {"content-type": "text/plain", "content-encoding": encoding}
+    answer = client.post("/translate", content=body, headers=headers)
+    assert answer.status_code == status, answer.text
+    if about:
+        assert about in answer.json()["error"]
+    else:
+        assert answer.text == "".join(f"{best.text}\n" for (best,) in translator.translate(["a b c", "d"]))
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,16 @@ def test_batches_are_padded_to_few_shapes_where_padding_is_no_data():
     assert widths == {8, 16, 20}  # not beyond the longest that the model takes
 
 
+def test_positions_of_packed_rows_are_padded_as_their_ids_are():
+    padding = Padding(tokens_spec(), longest=120)
+    for width in (8, 20, 100, 104):
+        packed = batch(sources=(5, 3), targets=(4, 6), widths=(width, width))
+        packed |= {f"{name}_positions": ids for name, ids in packed.items()}
+        found = padding.common_shape([shape_of(packed)])
+        assert len({*found.values()}) == 1, found
+        assert [*found] == [*packed]
+
+
 def test_candidates_are_padded_to_few_lengths():
     padding = Padding(tokens_spec(), longest=20)
 

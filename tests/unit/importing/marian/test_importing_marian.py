@@ -109,6 +109,13 @@ def test_marian_writes_no_unknown_word_unless_it_may(model, write, line, is_name
     assert ["allow-unk: true" in text for text in model.read().warnings] == [True] * is_named
 
 
+@pytest.mark.parametrize(("layer", "expected"), [("last", (2, 1)), ("1", (1, 1)), (None, (0, 0))])
+def test_alignments_are_those_of_the_first_head_of_the_layer_that_the_settings_name(model, write, layer, expected):
+    write(dec_depth=2, transformer_guided_alignment_layer=layer)
+    hparams = model.read().hparams
+    assert (hparams.alignment_layer, hparams.alignment_head) == expected
+
+
 def test_words_are_read_whatever_yaml_makes_of_them(model, write):
     write()
     encoder = model()[0].problem.encoders["inputs"]

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from t2t.errors import MachineError, UnknownNameError
 from t2t.inference.files.formats import FORMATS, renderer
-from t2t.inference.files.job import NOTHING, Job, decode_file
+from t2t.inference.files.job import Job, decode_file
 from t2t.inference.files.merging import merge_parts
 from t2t.inference.files.output_files import job_renderer
 from t2t.inference.files.shards import Shard
-from t2t.inference.translator import Hypothesis
+from t2t.inference.hypothesis import NOTHING, Hypothesis
 from tests.errors import refused
 from tests.reverser import Reverser
 
