@@ -197,9 +197,9 @@ class Translator(PairScorer):
             longest = min(longest, self.facts.longest_sequence or longest)
             if shortest > longest:
                 raise UserError(
-                    f"min_output_length={shortest - 1}: input {request.sentences[place] + 1} has {size_of(row)} ids, and "
-                    f"with extra_length={request.hparams.extra_length} its longest output has {longest}, end "
-                    f"of sequence included; make min_output_length smaller or extra_length larger"
+                    f"min_output_length={shortest - 1}: input {request.sentences[place] + 1} has {size_of(row)} ids, "
+                    f"and with extra_length={request.hparams.extra_length} its longest output has {longest}, end of "
+                    f"sequence included; make min_output_length smaller or extra_length larger"
                 )
 
     def _not_blank(self, sentences: Sequence[Row], sources: Sequence[str] | None) -> np.ndarray:
