@@ -120,7 +120,7 @@ MODEL_MUTATIONS = mutations(
     ("unfinished sentences that are joined",
      "Sentences of a batch are lost where unfinished ones of several batches wait together.",
      "t2t/inference/tensorflow/batch_queue.py", "self._unfinished.pop(min(self._unfinished))",
-     "[self._unfinished.pop(min(self._unfinished))[0]]", "test_inference_batch_search"),
+     "[self._unfinished.pop(min(self._unfinished))[0]]", "test_inference_batches"),
     ("candidates of the whole batch",
      "With a shortlist, an output may have candidates of other sentences of its batch.",
      "t2t/inference/batch_search.py", "token_ids, allowed_NC)", "token_ids)",
