@@ -188,7 +188,7 @@ def test_scores_hold_the_coverage_penalty_of_the_attention_whatever_is_in_the_ba
     for weight in translator.model.weights if variant else ():
         if weight.path.endswith("query_kernel"):
             weight.assign(weight * 20.0)  # heads look at single words, so that some are left out
-    changes = {"coverage_penalty": BETA, "alpha": 0.6, "extra_length": 0}
+    changes = {"coverage_penalty": BETA, "alpha": 0.6, "extra_length": 0, "min_output_length": 1}
     penalties = []  # of outputs that are short enough to leave words of their inputs out
     for text, found in zip(TEXTS, translator.translate(TEXTS, 3, **changes), strict=True):
         for best in found[:2]:
